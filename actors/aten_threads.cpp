@@ -12,8 +12,9 @@ namespace {
 
 std::mutex mutex;
 
-/// at::set_num_threads() sets two numbers: the calling thread's, and the one that every thread takes over when it first
-/// uses ATen. A thread of no other use puts the second back: its own number ends with it.
+/// Sets the calling thread's number of ATen threads only. at::set_num_threads() sets two numbers: the calling thread's,
+/// and the one that every thread takes over when it first uses ATen. A temporary thread restores the second number; its
+/// own number ends with it.
 void set_here_only(int threads) {
   const std::lock_guard lock(mutex);
   std::promise<void> known, changed;
@@ -26,7 +27,7 @@ void set_here_only(int threads) {
       at::set_num_threads(everywhere);
     });
     known.get_future().wait();
-  } catch (const std::system_error&) {  // no thread to be had: the session will not get its own either
+  } catch (const std::system_error&) {  // no thread is available: the session will not get its own threads either
   }
   at::set_num_threads(threads);
   if (!other.joinable()) return;
@@ -34,9 +35,9 @@ void set_here_only(int threads) {
   other.join();
 }
 
-/// A thread takes the number over once for LibTorch and once more for code outside of it that ATen's header is compiled
-/// into, such as a host's at::parallel_for(). Both must have happened before, or the second would undo what is set
-/// here.
+/// Makes the calling thread take over the process's number of threads, once for LibTorch and once for code outside of
+/// it that ATen's header is compiled into, such as a host's at::parallel_for(). Both must happen before a change, or
+/// the second would undo it.
 void take_over() {
   (void)at::get_num_threads();
   at::internal::lazy_init_num_threads();

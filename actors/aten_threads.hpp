@@ -1,10 +1,11 @@
-// ATen's own threads are off where Troupe calls it: every lane has one thread, and teams change the order of sums. Owns
-// the number of the calling thread only; those of a host's threads, present and future, stay the host's.
+// Limits ATen to one thread where Troupe calls it, because every lane has one thread and teams of threads change the
+// order of sums. Owns the number of threads of the calling thread only; the numbers of a host's threads, present and
+// future, stay unchanged.
 #pragma once
 
 namespace troupe::actors {
 
-/// While it lives, ATen computes on the calling thread alone. Ends on the thread that it began on.
+/// Limits ATen to the calling thread while this object exists. Must be destroyed on the thread that created it.
 class one_aten_thread {
  public:
   one_aten_thread();
@@ -16,7 +17,8 @@ class one_aten_thread {
   int before_;
 };
 
-/// The same for as long as the calling thread lives: for a lane's own thread. Free after the first call.
+/// Limits ATen to the calling thread for as long as that thread exists; for a lane's own thread. Calls after the first
+/// cost nothing.
 void keep_to_one_aten_thread();
 
 }  // namespace troupe::actors

@@ -1,5 +1,5 @@
-// The seam to CAF 0.17: the only header that names <caf/...>. A later CAF changes this file and actors/*.cpp's
-// spawn lines, nothing else. See docs/messages.md for who says what.
+// Adapts Troupe to CAF 0.17: the only header that names <caf/...>. A newer CAF changes this file and the spawn lines of
+// actors/*.cpp, nothing else. docs/messages.md lists the sender and receivers of each message.
 #pragma once
 
 #include <caf/all.hpp>
@@ -12,19 +12,20 @@ static_assert(CAF_VERSION / 100 == 17, "actors/caf.hpp is written for CAF 0.17")
 
 namespace troupe::actors {
 
-/// Fire and forget, from any thread: the only call a completion thread may make.
+/// Sends a message without waiting, from any thread: the only function of CAF that a completion thread may call.
 template <class Handle, class... Ts>
 void post(const Handle& to, Ts&&... xs) {
   caf::anon_send(to, std::forward<Ts>(xs)...);
 }
 
-/// Nanoseconds of this actor's clock: core::now_ns in production, virtual time in simulation.
+/// Returns this actor's clock in nanoseconds: core::now_ns in production, virtual time in simulation.
 template <class Self>
 int64_t now_ns(const Self* self) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(self->clock().now().time_since_epoch()).count();
 }
 
-/// Local-only messages carry pointers. They can be sent inside a process and fail closed on the wire.
+/// Refuses to serialize local-only messages, which carry pointers: they can be sent inside a process, and sending them
+/// over the network fails.
 template <class Inspector>
 typename Inspector::result_type refuse_wire([[maybe_unused]] Inspector& f) {
   if constexpr (std::is_same_v<typename Inspector::result_type, caf::error>)
@@ -33,7 +34,8 @@ typename Inspector::result_type refuse_wire([[maybe_unused]] Inspector& f) {
     return f();
 }
 
-/// Every actor's first call: a stray error reply must not end it, and an exception keeps its text.
+/// Makes an actor robust: a stray error reply must not end it, and an exception keeps its text. Every actor calls this
+/// first.
 template <class Self, class OnException>
 void be_robust(Self* self, OnException on_exception) {
   self->set_error_handler([](caf::error&) {});

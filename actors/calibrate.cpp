@@ -16,8 +16,8 @@
 namespace troupe::actors {
 namespace {
 
-/// Matrices are square and so wide. On a device they grow until a product takes so long that starting it does not
-/// count.
+/// Width of the square matrices. On a device it grows until a product takes so long that the time to start it is
+/// negligible.
 constexpr int64_t least_width = 512, most_width = 8192;
 constexpr double long_enough_s = 1e-3;
 
@@ -30,22 +30,22 @@ double measured_matmul_flops(const config::job_config& config) {
                            : type == core::dtype::bf16 ? at::kBFloat16
                            : type == core::dtype::f16  ? at::kHalf
                                                        : at::kFloat;
-  const one_aten_thread alone;  // as a lane computes
+  const one_aten_thread alone;  // computes on one thread, as a lane does
   auto& stream = device::stream::current(where);
   const auto like = at::dtype(t).device(models::torch_device(where));
   at::Tensor a, b;
-  const auto seconds = [&] {  // of one product; 0 where the device has failed
+  const auto seconds = [&] {  // seconds of one product; 0 if the device has failed
     const int64_t before = core::now_ns();
     const at::Tensor c = models::product(a, b);
     return stream.finish() ? double(core::now_ns() - before) * 1e-9 : 0;
   };
   int64_t n = least_width;
-  const auto set_up = [&](int64_t width) {  // the first product of a size sets the library up
+  const auto set_up = [&](int64_t width) {  // the first product of a size initialises the library
     try {
       a = at::ones({width, width}, like);
       b = at::ones({width, width}, like);
       return seconds() > 0;
-    } catch (const c10::OutOfMemoryError&) {  // a run leaves LibTorch what its plan leaves
+    } catch (const c10::OutOfMemoryError&) {  // LibTorch has the memory that the plan leaves, in a run
       return false;
     }
   };

@@ -13,9 +13,9 @@ namespace {
 
 using maker = std::function<std::unique_ptr<executor>()>;
 
-/// CAF 0.17 counts an actor and its thread before it starts the thread. If the thread is refused, the counts are not
-/// taken back, the system's end waits for both for ever, and the actor is never freed: `assemble` empties its
-/// arguments.
+/// Empties the arguments of an actor whose thread was refused. CAF 0.17 counts an actor and its thread before it starts
+/// the thread. If the thread is refused, the counts are not reduced again, the system's end waits for both for ever,
+/// and the actor is never freed; so `assemble` frees its arguments.
 template <class... Ts>
 auto spawn_on_thread(caf::actor_system& system, Ts&&... xs) {
   try {
@@ -27,7 +27,8 @@ auto spawn_on_thread(caf::actor_system& system, Ts&&... xs) {
   }
 }
 
-/// The lane actors of a rank. Of a rank with several chunks the compute lane is a stage for each, all on one thread.
+/// Makes the lane actors of a rank. If the rank has several chunks, the compute lane is one stage per chunk, all on one
+/// thread.
 void spawn_lanes(caf::actor_system& system, rank_parts& r, std::vector<std::shared_ptr<maker>>& makers, bool own) {
   auto& made = r.links->lanes;
   made.resize(r.lanes.size());
@@ -52,10 +53,11 @@ void spawn_all(const std::shared_ptr<company>& made, caf::actor_system& system, 
                lane_threads threads) {
   auto& c = *made;
   const bool own = threads == lane_threads::own;
-  // Actors ask for each other's handles at their first message: by then all are spawned. Weak, to avoid a cycle.
+  // Actors request each other's handles at their first message: by then all are spawned. The pointer is weak to avoid a
+  // cycle.
   const std::weak_ptr<company> later = made;
   c.loader = system.spawn(loader_impl, std::move(loader));
-  // It waits for files: no worker of the scheduler does.
+  // The telemetry actor waits for files, which must not block a worker of the scheduler.
   if (telemetry.existing)
     c.telemetry = telemetry.existing;
   else

@@ -1,4 +1,4 @@
-// Assembles the actors of one process. The only place that decides which of them get a thread of their own.
+// Assembles the actors of one process. Owns the decision which of them get a thread of their own.
 #pragma once
 
 #include <algorithm>
@@ -15,18 +15,18 @@
 
 namespace troupe::actors {
 
-/// The parts of one rank. Executors are made by the caller: real ones or modelled ones.
+/// The parts of one rank. The caller makes the executors: real ones or modelled ones.
 struct rank_parts {
   rank_setup setup;
-  /// [seat], as many as programs have (num_seats); control stays empty.
+  /// [seat]: functions that make the executors, as many as the programs have seats (num_seats); control's stays empty.
   std::vector<std::function<std::unique_ptr<executor>()>> lanes =
       std::vector<std::function<std::unique_ptr<executor>()>>(plan::num_lanes);
   std::shared_ptr<rank_links> links = std::make_shared<rank_links>();
 };
 
-/// Makes the parts those of `rank`, which joins its communicators among `all`: `join` (communicator, member, waker)
-/// gives a membership. Completions wake the collective lane, and the watch asks who is missing. The memberships are for
-/// the lane's executor to hold; they end with it.
+/// Sets the parts up for `rank`, which joins its communicators among `all`: `join` (communicator, member, waker)
+/// returns a membership. Completions wake the collective lane, and the detection of stalls asks the memberships for
+/// missing ranks. Returns the memberships, which the lane's executor holds; they end with it.
 template <class Join>
 memberships join_fabric(rank_parts& x, uint32_t rank, const std::vector<plan::communicator>& all, Join join) {
   x.setup.rank = rank;
@@ -54,38 +54,40 @@ memberships join_fabric(rank_parts& x, uint32_t rank, const std::vector<plan::co
   return out;
 }
 
-/// `join` of groups of fabric/, of one kind, one for each communicator; they outlive it.
+/// Returns a `join` function for groups of fabric/ of one kind, one group for each communicator. The groups must
+/// outlive the function.
 template <class Group>
 auto join_of(const std::vector<std::shared_ptr<Group>>& groups) {
   return [&groups](uint32_t c, uint32_t member, const fabric::waker& wake) { return groups[c]->join(member, wake); };
 }
 
-/// Handles of all actors, unchanged once assembled. Dropping it drops them; `dismiss` ends the actors.
+/// Handles of all actors, unchanged once assembled. Destroying this object releases the handles; `dismiss` ends the
+/// actors.
 struct company {
   supervisor_actor supervisor;
   node_agent_actor agent;
   loader_actor loader;
   telemetry_actor telemetry;
-  std::vector<std::shared_ptr<rank_links>> ranks;  ///< of this process, in their order
-  std::vector<uint32_t> numbers;                   ///< theirs
+  std::vector<std::shared_ptr<rank_links>> ranks;  ///< ranks of this process, in the order of their numbers
+  std::vector<uint32_t> numbers;                   ///< numbers of the ranks in `ranks`
 };
 
-/// Where lanes and telemetry run: each on a thread of its own, which the stages of a rank share, or on the system's
-/// scheduler as all the others do (simulation).
+/// Threads of lanes and telemetry: `own` gives each actor a thread, which the stages of a rank share; `scheduler` runs
+/// them on the system's scheduler as all other actors (simulation).
 enum class lane_threads : uint8_t { own, scheduler };
 
-/// The telemetry actor of a company: a new one, or one that there is already, which the company then shares.
+/// The telemetry actor of a company: made from `setup`, or `existing`, which the company then shares.
 struct telemetry_source {
   telemetry_setup setup{};
   telemetry_actor existing{};
 };
 
-/// Spawns loader, telemetry, supervisor, node agent, ranks and lanes. Errors: limit where a thread is refused; then
-/// nothing runs any more.
+/// Spawns loader, telemetry, supervisor, node agent, ranks and lanes. Errors: limit if the system refuses a thread; all
+/// actors have then ended.
 core::result<std::shared_ptr<company>> assemble(caf::actor_system& system, std::vector<rank_parts> ranks,
                                                 loader_setup loader, telemetry_source telemetry, lane_threads threads);
 
-/// Threads that a company of so many ranks has of its own.
+/// Returns the number of threads that a company of `ranks` ranks owns.
 constexpr size_t threads_of(size_t ranks) { return ranks * (plan::num_lanes - 1) + 1; }
 
 /// Calls `visit` with the handle of every actor of the company.
@@ -104,11 +106,11 @@ void for_each_actor(const company& c, Visitor&& visit) {
   there(c.loader);
 }
 
-/// Kills every actor of the company, at once or after its current message. Drop it before the actor system, whose
-/// end waits for the threads. The handles stay as they are until then: lanes that still run read them.
+/// Kills every actor of the company, at once or after its current message. Call it before the actor system ends,
+/// because that waits for the threads. The handles stay valid until then: lanes that still run read them.
 void dismiss(const company& c);
 
-/// The same, and waits until all have ended. From a thread that is none of theirs.
+/// Kills every actor of the company and waits until all have ended. Must not run on a thread of these actors.
 void dismiss_and_wait(caf::actor_system& system, const company& c);
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// The device of a job.
+// Owns the choice of a job's device.
 #pragma once
 
 #include "config/sections/job_config.hpp"
@@ -6,7 +6,7 @@
 
 namespace troupe::actors {
 
-/// The one device that all ranks of a job compute on.
+/// Returns the one device that all ranks of a job compute on.
 inline device::device_id device_of(const config::job_config& c) {
   if (c.device == core::device_kind::cpu) return {};
   return {c.device, c.cuda.devices.front()};

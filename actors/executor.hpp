@@ -1,5 +1,5 @@
-// The work of a lane's instructions. The lane actor decides when; an executor does it and knows no actors.
-// Real ones compute, move bytes and update; the modelled one (sim.hpp) only lets time pass.
+// Executes the instructions of a lane. The lane actor decides when; an executor does the work and does not depend on
+// actors. Real executors compute, move bytes and update; the modelled one (sim.hpp) only advances time.
 #pragma once
 
 #include <chrono>
@@ -13,33 +13,33 @@
 
 namespace troupe::actors {
 
-enum class progress : uint8_t { pending, done };  ///< whether `start` or `advance` has finished it
+enum class progress : uint8_t { pending, done };  ///< whether `start` or `advance` has finished the instruction
 
-/// Asks the lane for `executor::advance(sequence)` after `delay`. Called on the lane's own thread.
+/// Makes the lane call `executor::advance(sequence)` after `delay`. Called on the lane's own thread.
 using timer = std::function<void(std::chrono::nanoseconds delay, uint64_t sequence)>;
 
-/// One lane's hands. Called by its lane actor only, one call at a time.
+/// Runs the instructions of one lane. Called by its lane actor only, one call at a time.
 class executor {
  public:
   virtual ~executor() = default;
 
-  /// Called once, before anything else. Executors that need no clock ignore it.
+  /// Called once, before any other function. Executors that need no clock ignore it.
   virtual void attach([[maybe_unused]] timer t) {}
 
-  /// A run begins; the context stays valid until the next begin.
+  /// Called when a run begins; the context stays valid until the next begin.
   virtual void begin(std::shared_ptr<step_context> context) = 0;
 
-  /// Does the instruction (`done`), or begins it (`pending`; a wake will name its sequence).
+  /// Runs the instruction (`done`), or begins it (`pending`: a later wake names its sequence).
   virtual core::result<progress> start(const plan::instruction& x) = 0;
 
-  /// Continues the pending operation `sequence` after a wake: the instruction's id if it has ended now.
+  /// Continues the pending operation `sequence` after a wake. Returns the instruction's id if it has now ended.
   virtual core::result<std::optional<uint32_t>> advance(uint64_t sequence) = 0;
 
-  /// All instructions of the run have ended on this lane: returns when what they began is over, and nothing of it is
-  /// left to be checked.
+  /// Called when all instructions of the run have ended on this lane. Returns when all work that they began is finished
+  /// and checked.
   virtual core::result<void> settle() { return {}; }
 
-  /// The run is being given up; nothing will be started any more. May be called more than once.
+  /// Called when the run is being given up; no further instruction is started. May be called more than once.
   virtual void abort([[maybe_unused]] const core::error& why) {}
 };
 

@@ -1,6 +1,7 @@
-// A host's thread while it is inside CAF. CAF 0.17 leaves a counted pointer to a system's logger in a thread-local of
-// every thread that makes the system, spawns in it or talks to its actors, and the system's end waits until none is
-// left: for ever, if such a thread lives on. So every call of CAF on a host's thread is made inside one of these.
+// Guards a host's thread while it is inside CAF. CAF 0.17 leaves a counted pointer to a system's logger in a
+// thread-local of every thread that makes the system, spawns in it or talks to its actors, and the system's end waits
+// until no such pointer is left: for ever, if such a thread lives on. Every call of CAF on a host's thread is therefore
+// made while one of these objects exists.
 #pragma once
 
 #include "actors/caf.hpp"
@@ -8,8 +9,8 @@
 
 namespace troupe::actors {
 
-/// At its end, removes CAF's logger from the calling thread's thread-local, unless it was there before. Meanwhile the
-/// thread computes as Troupe does; threads that it makes begin like that.
+/// Sets the calling thread to Troupe's floating-point environment while the object exists; threads created meanwhile
+/// inherit it. The destructor removes CAF's logger from the thread's thread-local, unless it was there before.
 class host_thread {
  public:
   host_thread() : before_(caf::logger::current_logger()) {}
@@ -20,18 +21,18 @@ class host_thread {
   host_thread& operator=(const host_thread&) = delete;
 
  private:
-  const caf::logger* before_;  // only compared
+  const caf::logger* before_;  // compared, never dereferenced
   core::usual_float_environment numbers_;
 };
 
-/// An actor on a host's thread, for the length of one call.
+/// An actor on a host's thread, for the duration of one call.
 class host_caller {
  public:
   explicit host_caller(caf::actor_system& system) : self_(system) {}
   caf::blocking_actor* operator->() const { return self_.ptr(); }
 
  private:
-  host_thread thread_;  // first, so that it ends last
+  host_thread thread_;  // declared first, so that it is destroyed last
   caf::scoped_actor self_;
 };
 

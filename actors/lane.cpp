@@ -14,7 +14,7 @@ void fail(lane_self self, const core::error& why) {
   if (s.failed) return;
   s.failed = true;
   if (s.hands) s.hands->abort(why);
-  // A lane that cannot even begin may not know its rank yet; the rank then notices that the lane has ended.
+  // A lane that fails to begin may not know its rank yet; the rank then detects that the lane has ended.
   if (s.links->rank) self->send(s.links->rank, run_failed{why.kind, why.text});
 }
 
@@ -34,14 +34,15 @@ void finish(lane_self self, uint32_t id) {
   }
 }
 
-// Only before the run has ended: until then it is not read. Hands that have waited for a device say when they began.
+// Stores when the lane really worked. Must be called before the run has ended, because `worked` is read after that.
+// Executors that have waited for a device report when they began.
 void note_work(lane_self self, int64_t begin_ns) {
   auto& s = self->state;
   if (plan::starts_ahead(s.mine)) s.context->worked[static_cast<size_t>(s.mine)].push_back({begin_ns, now_ns(self)});
 }
 
 // Starts every instruction that may start. Continues without a message while its own instructions make each other
-// ready. Collectives and swaps are started ahead; every other lane does one instruction at a time, which the plan's
+// ready. Collectives and swaps are started ahead; every other lane runs one instruction at a time, which the plan's
 // checker relies on.
 void pump(lane_self self) {
   auto& s = self->state;
@@ -89,7 +90,7 @@ lane_actor::behavior_type lane_impl(lane_self self, plan::lane mine, uint32_t ch
       [self](std::chrono::nanoseconds delay, uint64_t sequence) { self->delayed_send(self, delay, wake{sequence}); });
   return {
       [self](const begin_run& m) {
-        core::keep_usual_float_environment();  // in an actor system of the host's the thread may have another one
+        core::keep_usual_float_environment();  // in a host's actor system the thread may have another environment
         auto& s = self->state;
         s.context = m.context;
         s.reported = s.num_pending = 0;
@@ -99,7 +100,7 @@ lane_actor::behavior_type lane_impl(lane_self self, plan::lane mine, uint32_t ch
         s.order.begin(m.context->program, s.mine, s.chunk);
         s.order.extend(m.window);
         s.hands->begin(m.context);
-        // No one waits for a lane without instructions in a run: endings of a later run may have arrived already.
+        // No rank waits for a lane without instructions in this run; messages of a later run may have arrived already.
         for (const auto& e : std::exchange(s.early, {})) {
           if (e.run == m.context->order.run) s.order.ended(e.id);
           if (e.run > m.context->order.run) s.early.push_back(e);

@@ -11,7 +11,7 @@ std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& 
   if (s.cut) return s.cut(k);
   if (k.which == plan::plan_choice::evaluate) {
     // Evaluation run `step` takes the next micro-batches of the validation text, rank after rank. A rank for which none
-    // is left computes an earlier one again, which does not count (data::validation_rows).
+    // is left repeats an earlier one, which is not counted (data::validation_rows).
     const uint64_t n = data::validation_batches(*s.corpus, s.shape.rows);
     const uint64_t index = (k.step * s.shape.ranks + k.rank) % std::max<uint64_t>(n, 1);
     return std::make_shared<const data::batch>(data::make_validation_batch(*s.corpus, s.shape.rows, index));
@@ -19,11 +19,11 @@ std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& 
   return std::make_shared<const data::batch>(data::make_batch(*s.corpus, s.shape, k.step, k.micro, k.rank));
 }
 
-/// As `cut`; a micro-batch that cannot be read is noted.
+/// Cuts a micro-batch, as `cut` does, and stores the step of one that cannot be read.
 std::shared_ptr<const data::batch> cut_noting(const loader_setup& s, const next_batch& k) {
   auto out = cut(s, k);
   if (out->failure && k.which != plan::plan_choice::evaluate && s.first_lost_step != nullptr)
-    s.first_lost_step->store(std::min(s.first_lost_step->load(), k.step));  // this is its only writer
+    s.first_lost_step->store(std::min(s.first_lost_step->load(), k.step));  // the loader is the only writer
   return out;
 }
 
@@ -33,14 +33,14 @@ bool same(const next_batch& a, const next_batch& b) {
   return a.step == b.step && a.micro == b.micro && a.rank == b.rank && a.which == b.which;
 }
 
-// What is dropped for want of room is cut again when somebody asks for it.
+// Cuts a micro-batch and stores it. A micro-batch that is dropped to make room is cut again if it is requested.
 std::deque<loader_state::prepared>::iterator keep(loader_state& s, const next_batch& k) {
   if (s.ready.size() >= s.setup.prefetch_batches) s.ready.pop_front();
   s.ready.push_back({k, cut_noting(s.setup, k)});
   return std::prev(s.ready.end());
 }
 
-// The micro-batch that this rank will ask for after `k`.
+// Returns the micro-batch that this rank will request after `k`.
 next_batch following(const loader_setup& s, next_batch k) {
   if (++k.micro >= s.shape.micros || k.which == plan::plan_choice::evaluate) {
     k.micro = 0;

@@ -1,5 +1,6 @@
-// The loader: one per data-parallel group. Cuts micro-batches out of the token stream ahead of need. The order of
-// samples is data/'s pure function of one integer, so the loader keeps nothing that a checkpoint would have to save.
+// The loader: one per data-parallel group. Cuts micro-batches out of the token stream before they are needed. The order
+// of samples is a pure function of one integer in data/, so the loader has no state that a checkpoint would have to
+// save.
 #pragma once
 
 #include <atomic>
@@ -13,33 +14,33 @@
 
 namespace troupe::actors {
 
-struct loader_setup {  ///< a loader's source and how it cuts
+struct loader_setup {  ///< source of a loader, and how it is cut
   std::shared_ptr<const data::corpus> corpus;
   data::batch_shape shape;
-  uint64_t prefetch_batches = 4;  ///< micro-batches that are ready at most; 1 or more
-  /// [position among the ranks that take different samples]: ranks of this process that ask for the same micro-batch, as
-  /// those of a pipeline's stages do; empty: one each.
+  uint64_t prefetch_batches = 4;  ///< most micro-batches that are ready at a time; at least 1
+  /// [position among the ranks that take different samples]: number of ranks of this process that request the same
+  /// micro-batch, as the stages of a pipeline do; empty: one each.
   std::vector<uint32_t> readers;
-  /// Instead of data/'s cut (simulation, which has no text); may be empty.
+  /// Cuts a micro-batch in place of data/ (simulation, which has no text); may be empty.
   std::function<std::shared_ptr<const data::batch>(const next_batch&)> cut;
-  /// The loader notes here the first training step that lacks a micro-batch; may be null.
+  /// Receives the first training step that lacks a micro-batch; may be null.
   std::shared_ptr<std::atomic<uint64_t>> first_lost_step;
 };
 
 struct loader_state {        ///< a loader's state between messages
-  loader_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
+  loader_state() = default;  // not an aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "loader";
 
   struct prepared {
     next_batch key;
     std::shared_ptr<const data::batch> batch;
-    uint32_t asked = 0;  ///< readers that have it
+    uint32_t asked = 0;  ///< number of readers that have received it
   };
   loader_setup setup;
-  std::deque<prepared> ready;  ///< at most prefetch_batches
+  std::deque<prepared> ready;  ///< holds at most prefetch_batches
 };
 
-/// For `spawn`: a loader.
+/// Makes the behavior of a loader, for `spawn`.
 loader_actor::behavior_type loader_impl(loader_actor::stateful_pointer<loader_state> self, loader_setup setup);
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// Where a rank meets others: its memberships of communicators, and how a message names a meeting. Owns no memory and
+// A rank's memberships of communicators, and the number of a collective operation in messages. Owns no memory and
 // decides nothing.
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace troupe::actors {
 
-/// A rank's part in the communicators of its layout. [communicator]; null where it is no member.
+/// [communicator]: a rank's member of each communicator of its layout; null if the rank is no member.
 using memberships = std::vector<std::shared_ptr<fabric::communicator>>;
 
-/// An operation of a communicator, over all runs. As one number it is what a wake carries.
+/// Identifies an operation of a communicator, over all runs. A wake carries it as one number.
 struct meeting_id {
   uint32_t communicator = 0;
   uint64_t sequence = 0;  ///< below 2^40
@@ -26,7 +26,7 @@ struct meeting_id {
   bool operator==(const meeting_id&) const = default;
 };
 
-/// For each communicator a group within this process. [communicator]
+/// Returns a group within this process for each communicator. [communicator]
 inline std::vector<std::shared_ptr<fabric::in_process_group>> in_process_groups(const plan::job_layout& layout,
                                                                                 device::device_id device = {}) {
   std::vector<std::shared_ptr<fabric::in_process_group>> out;

@@ -1,7 +1,7 @@
-// All messages. docs/messages.md has one row for each, and a test compares that page with this file.
-// Messages carry numbers and handles; bytes move by shared memory, never through a mailbox. Those with a pointer
-// are local: they travel inside a process and fail closed on the wire. Floating-point numbers stay out of
-// messages (CAF 0.17 corrupts them on the wire): they lie in the objects that local messages point to.
+// Declares all messages. docs/messages.md has one row for each, and a test compares that page with this file. Messages
+// carry numbers and handles; bytes move through shared memory, never through a mailbox. Messages with a pointer are
+// local: they stay within a process, and sending them over the network fails. Floating-point numbers are not in
+// messages (CAF 0.17 corrupts them on the wire), but in the objects that local messages point to.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@
 
 namespace troupe::actors {
 
-/// The result of a run, equal on all ranks except for the memory.
+/// The result of a run, equal on all ranks except for the memory reports.
 struct run_outcome {
   uint64_t run = 0;
   plan::plan_choice which = plan::plan_choice::train;
   verdict result;
   bool skipped = false;
-  bool save_asked = false;                     ///< `save_now` came since the last training step
-  std::shared_ptr<const core::error> failure;  ///< null when the run ended well
-  std::shared_ptr<rank_reports> ranks;         ///< of all ranks, in their order; null after a failure
+  bool save_asked = false;                     ///< true: `save_now` has arrived since the last training step
+  std::shared_ptr<const core::error> failure;  ///< null if the run ended well
+  std::shared_ptr<rank_reports> ranks;         ///< reports of all ranks, in their order; null after a failure
 };
 
 // ---- session -> supervisor -> node_agent -> rank
@@ -50,7 +50,7 @@ struct node_ended {
   uint64_t run = 0;
   std::shared_ptr<rank_reports> ranks;
 };
-/// lane -> rank -> node_agent -> supervisor: it cannot continue; the first one is the root cause.
+/// lane -> rank -> node_agent -> supervisor: the sender cannot continue; the first such message is the root cause.
 struct run_failed {
   core::error_kind kind = core::error_kind::bug;
   std::string text;
@@ -76,12 +76,12 @@ struct extend_window {
   uint64_t run = 0;
   uint32_t window = 0;
 };
-/// lane or rank -> lane: an instruction that you wait for has ended.
+/// lane or rank -> lane: an instruction that the receiver waits for has ended.
 struct instruction_ended {
   uint64_t run = 0;
   uint32_t id = 0;
 };
-/// lane -> rank: `num_ended` of its instructions have ended; sent in batches and at the end.
+/// lane -> rank: `num_ended` of the lane's instructions have ended; sent in batches and at the end.
 struct lane_progress {
   uint64_t run = 0;
   uint32_t seat = 0;
@@ -94,25 +94,26 @@ struct wake {
 
 // ---- loader
 
-/// rank -> loader: the micro-batch that it works on. `rank`: its position among those that take different samples.
+/// rank -> loader: requests the micro-batch that the rank works on. `rank`: its position among the ranks that take
+/// different samples.
 struct next_batch {
   uint64_t run = 0, step = 0;
   uint32_t micro = 0, rank = 0;
   plan::plan_choice which = plan::plan_choice::train;
 };
-/// loader -> rank.
+/// loader -> rank: the requested micro-batch.
 struct batch_ready {
   uint64_t run = 0;
   uint32_t micro = 0;
   std::shared_ptr<const data::batch> batch;
 };
-/// loader -> itself: cut a micro-batch ahead of need.
+/// loader -> itself: cut a micro-batch before it is needed.
 struct prepare_batch {
   next_batch next;
 };
 
-/// session -> loader: `first_step` begins at the `first_sample`-th of the order's samples without those that are left
-/// out; prepared micro-batches are dropped.
+/// session -> loader: the step `first_step` begins at sample `first_sample`, counted in the order of samples without
+/// those that are left out; prepared micro-batches are dropped.
 struct move_data {
   uint64_t first_step = 0, first_sample = 0;
   std::vector<core::sample_range> left_out;
@@ -120,7 +121,8 @@ struct move_data {
 
 // ---- telemetry and clocks
 
-/// session -> telemetry: a step's measurements and spans. `place` bounds how many are under way.
+/// session -> telemetry: a step's measurements and spans. `place` is the message's place in the record_queue, which
+/// limits unfinished records.
 struct record_step {
   std::shared_ptr<const telemetry::step_values> values;
   std::shared_ptr<const std::vector<telemetry::rank_spans>> spans;
@@ -131,21 +133,21 @@ struct record_validation {
   std::shared_ptr<const telemetry::validation_values> values;
   record_queue::place place;
 };
-/// session -> telemetry: the run is back where it was after `step`, `global_samples` into the data; later records are
-/// removed from the curves.
+/// session -> telemetry: the run has gone back to the state after `step`, `global_samples` into the data; later records
+/// are removed from the curves.
 struct go_back {
   uint64_t step = 0, global_samples = 0;
 };
-/// session -> telemetry: the run has ended; write the files of the end. No record follows.
+/// session -> telemetry: the run has ended; write the final files. No record follows.
 struct close_records {
   std::shared_ptr<const telemetry::run_end> end;
   uint64_t num_dropped = 0;  ///< records dropped because the queue was full
 };
-/// telemetry -> session: everything is written, or a warning was given.
+/// telemetry -> session: all files are written, or a warning was given for those that are not.
 struct records_closed {
   std::shared_ptr<const telemetry::run_records> records;
 };
-/// rank -> itself: check whether anything still happens.
+/// rank -> itself: check whether instructions still end.
 struct look_around {
   uint64_t run = 0;
 };
@@ -231,7 +233,7 @@ typename I::result_type inspect(I& f, look_around& x) {
 
 }  // namespace troupe::actors
 
-// A host's own block may begin at first_custom_type_id and hold up to a thousand types.
+// Troupe's block of type ids leaves first_custom_type_id and the next thousand ids to a host's own types.
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id + 1000)
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::run_failed))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::give_up))
@@ -247,7 +249,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::move_data))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::go_back))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
-// Never handed to add_message_types: these stay inside the process.
+// Local types are not passed to add_message_types, because they stay inside the process.
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_local, caf::first_custom_type_id + 1100)
 CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::run_outcome))
 CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::run_plan))

@@ -1,5 +1,5 @@
-// The node agent: one per process. Passes orders to the ranks of this process, reports their endings to the supervisor,
-// notices when one of them dies. Decides nothing.
+// The node agent: one per process. Forwards orders to the ranks of this process, reports their endings to the
+// supervisor, detects when one of them dies. Decides nothing.
 #pragma once
 
 #include <vector>
@@ -8,23 +8,24 @@
 
 namespace troupe::actors {
 
-struct numbered_rank {  ///< a rank of this process, of which the first need not be rank 0
+struct numbered_rank {  ///< a rank of this process, whose first rank need not be rank 0
   uint32_t number = 0;
   rank_actor actor;
 };
 
 struct node_agent_state {
-  node_agent_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
+  node_agent_state() = default;  // not an aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "node_agent";
 
   supervisor_actor supervisor;
   std::vector<numbered_rank> ranks;
-  std::shared_ptr<rank_reports> reports;  ///< of the current run, by rank once all have ended
-  size_t running = 0;                     ///< ranks that have not ended it
+  std::shared_ptr<rank_reports> reports;  ///< reports of the current run, by rank once all ranks have ended
+  size_t running = 0;                     ///< ranks that have not ended the current run
   uint64_t run = 0;
 };
 
-/// `ranks` gives the handles once all are spawned; called at the first message.
+/// Makes the behavior of a node agent. `ranks` returns the handles once all ranks are spawned; called at the first
+/// message.
 node_agent_actor::behavior_type node_agent_impl(node_agent_actor::stateful_pointer<node_agent_state> self,
                                                 supervisor_actor supervisor,
                                                 std::function<std::vector<numbered_rank>()> ranks);

@@ -9,17 +9,17 @@
 namespace troupe::actors {
 namespace {
 
-/// Whether each rank of a tensor group has columns of its own.
+/// True if each rank of a tensor group has its own columns of the logits.
 bool in_parts(const plan::job_layout& l) {
   const auto head = static_cast<uint32_t>(l.table->units.size()) - 1;
   return l.tensor_ranks() > 1 &&
          l.exchange_of(head, l.table->logits_segment(), plan::use::forward).op == core::exchange_op::gather;
 }
 
-/// Which rows along a dimension each part has: one list for each.
+/// [part]: rows of each part along a dimension.
 using part_rows = std::vector<core::column_set>;
 
-/// One behind the other.
+/// Returns the rows of parts that follow one after the other.
 part_rows side_by_side(const std::vector<model_output>& parts, size_t dimension) {
   part_rows out;
   int64_t first = 0;
@@ -30,7 +30,7 @@ part_rows side_by_side(const std::vector<model_output>& parts, size_t dimension)
   return out;
 }
 
-/// Parts put together along a dimension.
+/// Joins parts along a dimension.
 model_output joined(const std::vector<model_output>& parts, size_t dimension, const part_rows& rows) {
   model_output out{parts.front().shape, {}};
   const auto elements = [](auto first, auto last) {
@@ -57,15 +57,15 @@ model_output joined(const std::vector<model_output>& parts, size_t dimension, co
   return out;
 }
 
-/// Of one rank, or of neighbours together.
+/// Outputs of one rank, or of neighbouring ranks joined.
 struct placed_outputs {
   uint32_t samples = 0, sequence = 0, tensor = 0;
   std::vector<model_output> micros;
   [[nodiscard]] auto place() const { return std::tuple(samples, sequence, tensor); }
 };
 
-/// Joins neighbours for which `same` holds along a dimension, counted from the last one; `rows` says how their parts
-/// lie.
+/// Joins neighbours for which `same` holds along a dimension, counted from the last one; `rows` returns the rows of
+/// their parts.
 template <class Same, class Rows>
 std::vector<placed_outputs> joined_where(std::vector<placed_outputs> all, Same same, size_t from_last, Rows rows) {
   std::vector<placed_outputs> out;
@@ -83,7 +83,7 @@ std::vector<placed_outputs> joined_where(std::vector<placed_outputs> all, Same s
   return out;
 }
 
-/// Columns of the ranks of a sequence group.
+/// Returns the columns of the ranks of a sequence group.
 part_rows dealt_columns(const std::vector<model_output>& parts, size_t dimension, core::column_order order) {
   int64_t all = 0;
   for (const auto& part : parts) all += part.shape[dimension];

@@ -1,5 +1,5 @@
-// What the ranks of a run put out, as a host wants it. Owns joining what ranks of tensor and sequence groups have in
-// parts; who computes it is the stages, who asks for it the session.
+// Joins the outputs of the ranks of a run for a host: ranks of tensor and sequence groups have parts of them. The
+// stages compute outputs, the session requests them.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace troupe::actors {
 
-struct data_outputs {  ///< of the ranks that take the same samples
-  uint32_t data = 0;   ///< their position
+struct data_outputs {  ///< outputs of the ranks that take the same samples
+  uint32_t data = 0;   ///< position of these ranks among the data ranks
   std::vector<model_output> micros;
 };
 
-/// Outputs of a run by ascending position, each once and whole. They are taken out of the reports.
+/// Moves the outputs of a run out of the reports and returns them by ascending position, each once and whole.
 std::vector<data_outputs> take_outputs(rank_reports& ranks);
 
 }  // namespace troupe::actors

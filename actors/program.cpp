@@ -15,13 +15,13 @@ uint32_t num_seats(const plan::rank_plan& p) {
 
 namespace {
 
-// Loads are asked for ahead, too.
+// True if the lane runs one instruction at a time. The control lane does not: it requests loads ahead.
 bool one_at_a_time(plan::lane l) { return !plan::starts_ahead(l) && l != plan::lane::control; }
 
-// The endings that `x` has to be told of. Its lane sees its own. A line starts instructions in order, and in a lane
-// that does one at a time the end of one implies the end of all before it. So only the latest ending of each such lane
-// counts, and only if no instruction before x had to be told of a later one. `heard`: how far x's line has been told
-// by then.
+// Returns the instructions of whose end the lane of `x` must be told before `x` starts; the lane sees its own ends. A
+// line starts instructions in order, and in a lane that runs one at a time the end of one implies the end of all before
+// it. So only the latest dependency on each such lane counts, and only if no instruction before x had to be told of a
+// later one. `heard`: positions up to which x's line has been told.
 std::vector<uint32_t> to_hear(const plan::rank_plan& p, const std::vector<uint32_t>& position,
                               const plan::instruction& x, std::array<uint32_t, plan::num_lanes>& heard) {
   std::vector<uint32_t> out;
@@ -58,11 +58,12 @@ program::program(std::shared_ptr<const plan::rank_plan> p) : plan(std::move(p)) 
     draw_lines(l);
     for (const auto& line : lines[l]) {
       std::array<uint32_t, plan::num_lanes> heard{};
-      uint32_t before = plan::none;  // in the line
+      uint32_t before = plan::none;  // id of the previous instruction in the line
       for (const uint32_t at : line) {
         const uint32_t id = plan->lanes[l][at];
         auto on_these = to_hear(*plan, position, all[id], heard);
-        // The stages of a rank take turns: one tells the next, which so knows what all before it had to be told of.
+        // The stages of a rank run in turns: each notifies the next, which thereby knows all that the stages before had
+        // to be told.
         if (before != plan::none && seat[before] != seat[id]) on_these.push_back(before);
         before = id;
         num_dependencies[id] = static_cast<uint32_t>(on_these.size());
@@ -136,7 +137,7 @@ void sequencer::ended(uint32_t id) {
 
 std::optional<uint32_t> sequencer::next() {
   const bool full = num_started_ >= window_;
-  if (next_.size() == 1) {  // all that it runs
+  if (next_.size() == 1) {  // the lane has one line
     if (full || num_started_ == waiting_.size() || waiting_[num_started_] > 0) return std::nullopt;
     return order()[num_started_++];
   }

@@ -13,13 +13,13 @@ namespace {
 
 using rank_self = rank_actor::stateful_pointer<rank_state>;
 
-// "rank 2", "rank 2 (stages 0 and 2)" where the model is cut and a run has begun.
+// Returns "rank 2", or "rank 2 (stages 0 and 2)" if the model is cut and a run has begun.
 std::string own_name(const rank_state& s) {
   const auto stages = s.context ? plan::stages_text(*s.context->plan().layout, s.setup.rank) : std::string();
   return "rank " + std::to_string(s.setup.rank) + (stages.empty() ? "" : " (" + stages + ")");
 }
 
-// The lane actors: all seats but control's.
+// Returns the lane actors: all seats but control's.
 std::span<const lane_actor> lanes_of(const rank_state& s) { return std::span(s.links->lanes).subspan(1); }
 
 void report_failure(rank_self self, core::error_kind kind, const std::string& text) {
@@ -30,7 +30,8 @@ void report_failure(rank_self self, core::error_kind kind, const std::string& te
   self->send(s.agent, run_failed{kind, own_name(s) + ": " + text});
 }
 
-// Who has lost a partner says what it was in and what it waited for: its own lanes may notice before it is told.
+// Reports the rank's current instructions and waits if it has lost a partner; its own lanes may detect the loss before
+// the supervisor reports it.
 void say_what_is_lost(rank_self self, core::error_kind kind, const std::string& text) {
   const auto& s = self->state;
   if (kind == core::error_kind::peer_lost && s.running && !s.failed && s.setup.tell)
@@ -51,7 +52,7 @@ void end_when_complete(rank_self self) {
   for (uint32_t l = 1; l < orders.size(); ++l)
     if (s.ended[l] < orders[l].size()) return;
   s.running = false;
-  (void)s.context->decide();  // now, since the next run may overwrite the votes before anyone else asks
+  (void)s.context->decide();  // decided now, because the next run may overwrite the votes before another caller asks
   if (s.setup.ended) s.setup.ended(*s.context);
   self->send(s.agent, rank_ended{s.setup.rank, s.context});
   if (const auto longest = longest_work(*s.context)) s.longest_work = std::max(s.longest_work, *longest);
@@ -67,7 +68,8 @@ void load_ended(rank_self self, uint32_t id, std::shared_ptr<const data::batch> 
     self->send(s.links->lanes[seat], instruction_ended{s.context->order.run, id});
 }
 
-// Evaluation asks for one micro-batch after the other, however many of them a run takes.
+// Returns the micro-batch of a load. An evaluation takes one micro-batch after the other, for any number of them per
+// run.
 next_batch batch_wanted(const rank_state& s, uint32_t load) {
   const auto& order = s.context->order;
   const uint32_t micro = s.context->plan().instructions[load].micro;
@@ -76,8 +78,8 @@ next_batch batch_wanted(const rank_state& s, uint32_t load) {
   return {order.run, order.step, micro, data, s.which};
 }
 
-// The control lane: loads ask the loader, or take the batch that the order carries. Nothing is loaded for micro-batches
-// that are passed over.
+// Runs the control lane: each load requests its micro-batch from the loader, or takes the batch of the order.
+// Micro-batches that are skipped are not loaded.
 void run_control(rank_self self) {
   auto& s = self->state;
   while (auto id = s.control.next()) {
@@ -89,7 +91,8 @@ void run_control(rank_self self) {
       continue;
     }
     const uint64_t run = order.run;
-    // No time limit: a loader that reads from a slow disk is working, and a dead one answers with an error.
+    // The request has no time limit: a loader that reads from a slow disk is working, and a dead one answers with an
+    // error.
     self->request(s.loader, caf::infinite, batch_wanted(s, load))
         .then(
             [self, load, run](const batch_ready& m) {
@@ -104,7 +107,8 @@ void run_control(rank_self self) {
   end_when_complete(self);
 }
 
-// Only one look_around is under way, however many runs begin meanwhile; one of an earlier run only schedules the next.
+// Sends a look_around unless one is under way: there is one at a time, however many runs begin meanwhile, and one from
+// an earlier run only schedules the next.
 void watch(rank_self self) {
   auto& s = self->state;
   if (std::exchange(s.looks, true)) return;
@@ -113,7 +117,7 @@ void watch(rank_self self) {
   self->delayed_send(self, every, look_around{s.context->order.run});
 }
 
-// Weak, so that a rank that has ended has no pulse any more.
+// Shows the rank's pulse. The pointer is weak, so that a rank that has ended has no pulse any more.
 void show_pulse(const rank_state& s) {
   if (s.setup.pulses == nullptr) return;
   s.setup.pulses->show(s.setup.rank,
@@ -138,13 +142,12 @@ void look(rank_self self) {
   const auto found = s.clock.look(now, s.look_due_ns, run, std::move(pulses), s.setup.patience);
   if (found != silence_clock::finding::stalled) s.looks_left = looks_per_stall;
   if (found == silence_clock::finding::fine) return;
-  // A rank that only waits knows whom it waits for, and that one may be waiting too: the rank that all wait for speaks
-  // first, unless it cannot.
+  // The rank that a waiting rank waits for may wait too: the rank that works or asks reports first, unless it cannot.
   if (found == silence_clock::finding::stalled && culprit_is_elsewhere && s.looks_left-- > 0) return;
   const std::string text = core::text_of("nothing has ended for %.1f s: ", double(s.clock.quiet(now).count()) / 1e9) +
                            explain_stall(*s.context, s.setup.missing);
   if (found == silence_clock::finding::stalled) return report_failure(self, core::error_kind::stalled, text);
-  // Only the rank that causes the wait reports it: the others wait for it.
+  // Only the rank whose request causes the wait reports it; the others wait for that rank.
   if (s.setup.tell && activity_of(*s.context, s.setup.missing) == activity::asking)
     s.setup.tell(own_name(s) + ": " + text + "; the run waits");
 }

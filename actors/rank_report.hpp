@@ -1,5 +1,5 @@
-// What a rank's run of a plan has left, as plain values: all that anybody outside the rank's own process may know of
-// it. Owns the copy; the run's context, which it is made of, ends with the run.
+// The result of a rank's run of a plan, as plain values: the only data about the run that other processes receive. Owns
+// the copy; the run's context, from which it is made, ends with the run.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace troupe::actors {
 
-struct rank_report {  ///< of one rank
+struct rank_report {  ///< report of one rank
   uint32_t rank = 0;
-  verdict decided;                    ///< of plans that train or evaluate; the same on all ranks
-  std::vector<double> losses;         ///< [micro-batch x data position], of plans that evaluate; likewise
-  telemetry::rank_spans spans;        ///< of any plan
-  std::vector<model_output> outputs;  ///< [micro-batch], where the order keeps them and in generation
+  verdict decided;              ///< verdict in plans that train or evaluate; equal on all ranks
+  std::vector<double> losses;   ///< [micro-batch x data position]: losses in plans that evaluate; equal on all ranks
+  telemetry::rank_spans spans;  ///< start and end of the instructions of any plan
+  std::vector<model_output> outputs;  ///< [micro-batch]: outputs, if the order requests them and in generation
 };
 
-using rank_reports = std::vector<rank_report>;  ///< of a process's ranks or of all, by rank
+using rank_reports = std::vector<rank_report>;  ///< reports of a process's ranks or of all ranks, by rank
 
-/// For a run that has ended well. Takes the outputs out of the context.
+/// Returns the report of a run that has ended well. Moves the outputs out of the context.
 rank_report report_of(step_context& run);
 
-/// The times of a run's instructions, as plain numbers.
+/// Returns the times of a run's instructions, as plain numbers.
 telemetry::rank_spans spans_of(step_context& run);
 
 }  // namespace troupe::actors

@@ -1,5 +1,5 @@
-// Bounds how far the telemetry actor may be behind. A mailbox has no bound: the sender of a record asks for a place
-// first, and the message carries the place until it is handled or dropped with its receiver.
+// Limits the number of records that the telemetry actor has not handled. Mailboxes are unbounded: the sender of a
+// record first requests a place, and the message carries the place until it is handled or dropped with its receiver.
 #pragma once
 
 #include <atomic>
@@ -9,15 +9,15 @@
 
 namespace troupe::actors {
 
-/// Records under way at most: each keeps its step's spans alive. Beyond it, records are dropped and counted.
+/// Most unfinished records: each keeps its step's spans alive. Further records are dropped and counted.
 inline constexpr uint32_t record_queue_limit = 256;
 
-/// For one sender; places may be given back by any thread.
+/// For one sender; any thread may release places.
 class record_queue {
  public:
   using place = std::shared_ptr<const void>;
 
-  /// A place, or null if the queue is full; the record is then counted as dropped.
+  /// Returns a place, or null if the queue is full; the record is then counted as dropped.
   place admit() {
     if (taken_->load(std::memory_order_relaxed) >= record_queue_limit) {
       ++num_dropped_;
@@ -34,9 +34,9 @@ class record_queue {
   uint64_t num_dropped_ = 0;
 };
 
-/// Waits for a record of `queue`, and returns whether it was handled. A writer that falls behind is waited for while it
-/// handles one record after the other; only one that handles none within `patience` is given up. `now` is a clock,
-/// `pause` lets some of its time pass.
+/// Waits for a record of `queue`, and returns true if it was handled. Continues to wait while the writer handles one
+/// record after the other; returns false if the writer handles none within `patience`. `now` is a clock, `pause` lets
+/// some of its time pass.
 template <class Now, class Pause>
 bool wait_for_record(const std::weak_ptr<const void>& record, const record_queue& queue,
                      std::chrono::nanoseconds patience, Now now, Pause pause) {

@@ -13,8 +13,8 @@ bool has_started(const step_context& c, uint32_t id) {
 }
 bool has_ended(const step_context& c, uint32_t id) { return c.spans[id].end_ns.load(std::memory_order_relaxed) != 0; }
 
-// A collective under way is posted as soon as it is started, so if this rank is missing it is about to do its part. If
-// no one is missing, the collective is over and the lane has yet to be told.
+// Returns the activity of a lane in a collective. A started collective has been posted, so if this rank is missing it
+// is about to do its part. If no rank is missing, the collective is finished and the lane has yet to be told.
 activity in_collective(const step_context& c, const plan::instruction& x, const missing_members& missing) {
   if (!missing) return activity::waiting;
   const auto who = missing(c.order.meeting_of(x));
@@ -22,7 +22,7 @@ activity in_collective(const step_context& c, const plan::instruction& x, const 
   return own ? activity::working : activity::waiting;
 }
 
-// An instruction that is under way, or that its lane may start.
+// Returns the activity of a lane whose instruction `x` is running, or may start.
 activity in_instruction(const step_context& c, const plan::instruction& x, const missing_members& missing) {
   switch (x.lane) {
     case plan::lane::control:
@@ -51,18 +51,18 @@ activity activity_of(const step_context& context, const missing_members& missing
         const bool under_way = has_started(context, x.id);
         if (under_way || std::ranges::all_of(x.after, [&](uint32_t on) { return has_ended(context, on); }))
           out = std::max(out, in_instruction(context, x, missing));
-        if (!under_way) break;  // what follows in its line starts after it
+        if (!under_way) break;  // later instructions of the line start after this one
       }
   return out;
 }
 
 namespace {
 
-// " (stage 2, chunk 1)", where the model is cut.
+// Returns " (stage 2, chunk 1)" if the model is cut.
 std::string in_brackets(const std::string& place) { return place.empty() ? "" : " (" + place + ")"; }
 
-// Names the ranks that are missing: "rank 3 (stage 1)". A rank that waits for others has not done its share either, and
-// only the others are named.
+// Returns the missing ranks as text: "rank 3 (stage 1)". A rank that waits for others has not done its share either; it
+// is not named if others are missing.
 std::string absent_text(const plan::rank_plan& p, const plan::instruction& x, std::vector<uint32_t> who) {
   const auto& l = *p.layout;
   if (who.size() > 1) std::erase(who, p.rank);

@@ -10,12 +10,12 @@
 
 namespace troupe::actors {
 
-/// Where CAF puts an actor that has got a message while it had none.
+/// CAF's queue of the stages that have received a message while their mailbox was empty.
 class stage_thread::queue final : public caf::execution_unit {
  public:
   explicit queue(caf::actor_system& system) : caf::execution_unit(&system) {}
 
-  /// From any thread. With a reference to `x`, which its turn gives back.
+  /// Appends `x` to the queue; thread-safe. The queue owns a reference to `x`, which is released after its turn.
   void exec_later(caf::resumable* x) override {
     {
       const std::lock_guard lock(mutex_);
@@ -32,7 +32,7 @@ class stage_thread::queue final : public caf::execution_unit {
     changed_.notify_one();
   }
 
-  /// Until it is closed: then no stage is left that could get a message.
+  /// Runs stages until the queue is closed; no stage is then left that could receive a message.
   void run() {
     for (std::unique_lock lock(mutex_);;) {
       changed_.wait(lock, [this] { return !ready_.empty() || closed_; });
@@ -55,7 +55,7 @@ class stage_thread::queue final : public caf::execution_unit {
   bool closed_ = false;
 };
 
-/// Shared by those who may need the thread; the last closes it, perhaps on the thread itself.
+/// Shared by all users of the thread; the last one closes the queue, possibly on the thread itself.
 struct stage_thread::tenancy {
   explicit tenancy(std::shared_ptr<queue> q) : jobs(std::move(q)) {}
   ~tenancy() { jobs->close(); }
@@ -76,7 +76,7 @@ class stage_thread::stage final : public lane_actor::stateful_base<lane_state> {
         make_executor_(std::move(make_executor)),
         links_(std::move(links)) {}
 
-  /// Runs nowhere else, whoever sends.
+  /// Runs the stage on this thread only, for every sender.
   void enqueue(caf::mailbox_element_ptr x, caf::execution_unit*) override {
     super::enqueue(std::move(x), on_->jobs.get());
   }

@@ -1,6 +1,6 @@
-// The thread that the stages of a rank share. Each of them is an actor with a mailbox; one computes at a time, so one
-// thread serves them all, and a turn that goes from one stage to the next wakes nobody. Owns the thread and the queue of
-// stages that have messages; CAF 0.17 has detached actors for the other lanes.
+// The thread that the stages of a rank share. Each stage is an actor with a mailbox; only one computes at a time, so
+// one thread serves all, and passing the turn from one stage to the next wakes no thread. Owns the thread and the queue
+// of stages that have messages; the other lanes use detached actors of CAF 0.17.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,11 @@ namespace troupe::actors {
 
 class stage_thread {
  public:
-  /// Starts the thread. It ends when this object and all stages spawned on it are gone; `system` waits for that, as for
-  /// a detached actor's. Throws std::system_error where the thread is refused.
+  /// Starts the thread. The thread ends when this object and all stages spawned on it have been destroyed; `system`
+  /// waits for that, as for the thread of a detached actor. Throws std::system_error if the system refuses the thread.
   explicit stage_thread(caf::actor_system& system);
 
-  /// The stage of a chunk, on this thread.
+  /// Spawns the stage of a chunk on this thread.
   [[nodiscard]] lane_actor spawn(uint32_t chunk, std::function<std::unique_ptr<executor>()> make_executor,
                                  std::shared_ptr<rank_links> links);
 

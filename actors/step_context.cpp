@@ -47,7 +47,7 @@ double factor_of_mean(const plan::rank_plan& p, double loss_scale, const job::sc
   return 1.0 / (double(p.options().data()) * p.options().accumulation * loss_scale * rules.input_scale);
 }
 
-/// The factor as updates multiply by it.
+/// Returns the factor in the precision with which updates multiply.
 double as_masters_take(const plan::rank_plan& p, double factor) {
   return p.options().master() == core::dtype::f64 ? factor : double(static_cast<float>(factor));
 }

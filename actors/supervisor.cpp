@@ -14,7 +14,8 @@ void fail(supervisor_self self, core::error why) {
   auto& s = self->state;
   if (s.failure) return;
   s.failure = std::make_shared<const core::error>(std::move(why));
-  // Who has lost a partner says what it was waiting for; nobody else needs the reason.
+  // A rank that has lost a partner reports what it was waiting for, and therefore receives the reason; other failures
+  // are reported as `stopped`.
   const bool is_lost = s.failure->kind == core::error_kind::peer_lost;
   if (s.agent)
     self->send(s.agent, give_up{is_lost ? core::error_kind::peer_lost : core::error_kind::stopped, s.failure->text});

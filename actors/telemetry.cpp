@@ -27,7 +27,7 @@ void trace(telemetry_state& s, const record_step& m) {
   }
 }
 
-// False where there was nothing to write or it could not be written.
+// Writes a file. Returns false if there was nothing to write or it could not be written.
 bool write(const telemetry_state& s, const std::filesystem::path& file, const std::string& text) {
   if (file.empty() || text.empty()) return false;
   auto wrote = checkpoint::write_file_atomically(file, text);
@@ -35,7 +35,7 @@ bool write(const telemetry_state& s, const std::filesystem::path& file, const st
   return wrote.has_value();
 }
 
-// Into the run's folder, if it exists.
+// Writes a file into the run's folder, if that folder exists.
 bool write_if_at_home(const telemetry_state& s, const std::filesystem::path& file, const std::string& text) {
   std::error_code e;
   return std::filesystem::is_directory(file.parent_path(), e) && write(s, file, text);

@@ -1,4 +1,4 @@
-// `troupe config ...` on the command line: its options, and who carries them out.
+// Owns the command-line options of `troupe config ...`, and runs its subcommands.
 #pragma once
 
 #include "apps/base/configuration.hpp"
@@ -14,18 +14,19 @@ namespace troupe::apps {
 
 class config_command {
  public:
-  /// Adds `config` and what stands below it; `parent` outlives this object, which does not move.
+  /// Adds `config` and its subcommands; `parent` outlives this object, which does not move.
   explicit config_command(CLI::App& parent);
   config_command(const config_command&) = delete;
   config_command& operator=(const config_command&) = delete;
 
-  /// After parsing: whether it was asked for; then does it and gives the exit status.
+  /// True, after parsing, if the command line chose this command; run() then executes it and returns the exit code.
   [[nodiscard]] bool chosen() const;
   [[nodiscard]] int run() const;
 
  private:
   [[nodiscard]] int explain() const;
-  /// The modules that the patterns of compression_training choose, if it does and says of which model.
+  /// Prints the modules that the patterns of compression_training choose, if there are patterns and the file names the
+  /// model. Returns the exit status.
   [[nodiscard]] int explain_patterns(const config::job_config& c) const;
 
   CLI::App* command_;

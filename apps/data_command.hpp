@@ -1,4 +1,4 @@
-// `troupe data ...` on the command line: its options; what the commands do is data.hpp's.
+// Owns the command-line options of `troupe data ...`. Leaves the work to data.hpp.
 #pragma once
 
 #include "apps/base/data.hpp"
@@ -11,12 +11,12 @@ namespace troupe::apps {
 
 class data_command {
  public:
-  /// Adds `data` and what stands below it; `parent` outlives this object, which does not move.
+  /// Adds `data` and its subcommands; `parent` outlives this object, which does not move.
   explicit data_command(CLI::App& parent);
   data_command(const data_command&) = delete;
   data_command& operator=(const data_command&) = delete;
 
-  /// After parsing: whether it was asked for; then does it and gives the exit status.
+  /// True, after parsing, if the command line chose this command; run() then executes it and returns the exit code.
   [[nodiscard]] bool chosen() const;
   [[nodiscard]] int run() const;
 

@@ -1,4 +1,4 @@
-// troupe: what users type. Loads no LibTorch; what computes is executed from the binary beside it.
+// Owns troupe, the program that users run. Loads no LibTorch; commands that compute execute the binary next to it.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -50,12 +50,13 @@ int execute(const troupe::core::result<std::filesystem::path>& other, char** arg
 }
 
 int execute_trainer(int argc, char** argv) {
-  if (!troupe::apps::has_working_directory())  // the MKL inside LibTorch ends the process while it is loaded
+  if (!troupe::apps::has_working_directory())  // otherwise MKL, inside LibTorch, ends the process while it is loaded
     return failed_to_start(troupe::apps::no_working_directory);
   const auto other = troupe::apps::trainer_program(troupe::apps::own_folder(), std::string("troupe ") + argv[1]);
-  // Every lane computes alone: a team would only change the order of sums, and cost threads that may be refused.
+  // Lanes compute with one thread each: a thread team would change the order of sums and need threads that may be
+  // refused.
   ::setenv("OMP_NUM_THREADS", "1", 0);
-  if (std::strcmp(argv[1], "train") == 0) troupe::apps::hold_save_signals();  // until the trainer has begun
+  if (std::strcmp(argv[1], "train") == 0) troupe::apps::hold_save_signals();  // until the trainer has started
   if (other && std::strcmp(argv[1], "train") == 0)
     if (const auto code = troupe::apps::launch_processes(argc, argv, *other)) return *code;
   return execute(other, argv);
@@ -76,7 +77,7 @@ int run(int argc, char** argv) {
   CLI::App app{"trains transformer models whose states do not fit where they have to run", "troupe"};
   app.set_version_flag("--version", std::string(TROUPE_VERSION));
   app.require_subcommand(1);
-  // Other programs parse what these two take; here it is shown alone, to those who ask for every option there is.
+  // Other programs parse the options of these two commands; here they are only listed for completion and man pages.
   auto* const train = app.add_subcommand("train", "train the model that a topology describes");
   auto* const agent = app.add_subcommand("agent", "this machine's part in a job that was started on another one");
   apps::train_arguments of_train;
@@ -94,7 +95,7 @@ int run(int argc, char** argv) {
   auto* doctor = app.add_subcommand("doctor", "what this machine offers, what is missing and how to get it");
   std::string folder = ".";
   doctor->add_option("folder", folder, "where checkpoints or offloaded states shall go")->capture_default_str();
-  apps::doctor_arguments cluster;  // examined by the program that speaks with other machines
+  apps::doctor_arguments cluster;  // parsed here, examined by the program that talks to other machines
   apps::add_doctor_options(*doctor, cluster);
   apps::checkpoint_command checkpoint(app);
   apps::compress_command compress(app);

@@ -1,4 +1,5 @@
-// Writes aside, renames when all is there: an error or an interrupt leaves what was there before.
+// Implements `troupe data tokenize`. Writes to a temporary file and renames it when it is complete, so that an error or
+// an interrupt leaves the previous file unchanged.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// A line a second for a log, a line that is written over for a terminal.
+/// Shows the progress: one line per second in a log, one rewritten line on a terminal.
 class display {
  public:
   explicit display(verbosity said) : quiet_(said == verbosity::quiet), terminal_(rewrites_lines(STDERR_FILENO)) {}
@@ -154,7 +155,7 @@ core::result<written_tokens> write(const tokenize_arguments& a, display& show, c
   made.documents = encoder.documents();
   if (made.tokens == 0) return fail(error_kind::bad_input, "the inputs hold no text: nothing to write");
   if (auto ok = bin->sync(); !ok) return fail(ok.error());
-  // From here on no description may stand beside a file that it does not describe.
+  // Removes the old description first, so that no description exists next to a file that it does not describe.
   std::error_code ec;
   fs::remove(data::description_path(output), ec);
   if (auto ok = bin->commit(); !ok) return fail(ok.error());

@@ -1,4 +1,4 @@
-// troupe-train: the second binary, which loads LibTorch. `troupe` executes it for what computes.
+// Owns troupe-train, the second binary, which loads LibTorch. `troupe` executes it for commands that compute.
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
@@ -18,8 +18,8 @@
 
 namespace {
 
-/// The rate of products on the device that a topology names, which is opened first; 0, and a warning, where it cannot
-/// be.
+/// Returns the rate of matrix products on the configuration's device, which is opened first; prints a warning and
+/// returns 0 if it cannot be opened.
 double measured_products(const troupe::config::job_config& config) {
   if (config.device != troupe::core::device_kind::cpu)
     if (const auto ok = troupe::models::open_cuda(troupe::apps::own_folder()); !ok) {
@@ -45,7 +45,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;  // as the other program's
+    return app.exit(e) == 0 ? 0 : 2;  // exit codes as in troupe's own main()
   }
   if (compress.chosen()) return compress.run(open_calibration);
   return plan.chosen() ? plan.run(measured_products) : train(t);

@@ -91,7 +91,7 @@ core::result<void> agent_links::hear(uint32_t machine, const message& m, int64_t
   return {};
 }
 
-// A host that was replaced ends alone.
+// Ends the agent of a host that was replaced, and no other.
 void agent_links::let_go(uint32_t machine, int64_t now_ns) {
   dismiss(machine, job_over{0}, now_ns);
   decides_.let_go(machine, "has gone: its host was replaced, and its agent told to end", now_ns);
@@ -104,7 +104,7 @@ void agent_links::leave_out(const leave_out_agent& x, int64_t now_ns) {
 void agent_links::dismiss(uint32_t machine, job_over with, int64_t now_ns) {
   tell(machine, std::move(with), now_ns);
   links_[machine].reset();
-  came_[machine] = false;  // nobody waits for it at the end
+  came_[machine] = false;  // the end of the job does not wait for this agent
 }
 
 }  // namespace troupe::cluster

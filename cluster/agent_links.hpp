@@ -1,5 +1,5 @@
-// The agents of other machines, as the first one has them: a link to each that is there. Owns the links and what is
-// said over them; what it means that an agent comes, goes or is silent is supervision.hpp's.
+// Owns the first machine's links to the agents of other machines, one for each connected agent, and the messages on
+// them. Leaves the consequences of an agent that joins, leaves or is silent to supervision.hpp.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,30 @@
 
 namespace troupe::cluster {
 
-class agent_links {  ///< of one job; one thread
+class agent_links {  ///< links of one job; used by one thread
  public:
-  /// `order`: what each agent is told first; its machine and places are filled in. `on_signal`: one of the system that
-  /// came to an agent whose host was not replaced.
+  /// Creates the links, none connected yet. `order`: the first message to each agent; its machine and places are filled
+  /// in. `on_signal`: called with the number of a system signal that an agent has received, unless its host was
+  /// replaced.
   agent_links(const supervised_job& job, job_order order, supervision& decides, std::function<void(int)> on_signal);
 
-  /// An agent has come. One of a host that the job has not is sent away; where the job is over it is told so.
+  /// Handles an agent that connects. An agent of a host outside the job is dropped; if the job is over, the agent is
+  /// told so.
   void welcome(const std::string& host, std::unique_ptr<polled_link> link, int64_t now_ns);
   void tell(uint32_t machine, message m, int64_t now_ns);
   void tell_process(uint32_t place, const parcel& p, int64_t now_ns);
-  /// What has come from it.
+  /// Handles the messages that have come from the agent of `machine`.
   void hear(uint32_t machine, int64_t now_ns);
   void drop(uint32_t machine) { links_[machine].reset(); }
-  /// Tells it so, and lets it go.
+  /// Tells the agent to end while the job continues, and closes its link.
   void leave_out(const leave_out_agent& x, int64_t now_ns);
-  /// Tells all that are there.
+  /// Tells all connected agents that the job is over.
   void end_job(int32_t code, const std::string& why, int64_t now_ns);
 
-  /// [machine]: null: its agent is not there.
+  /// Returns the links by machine; null if a machine's agent is not connected.
   [[nodiscard]] const std::vector<std::unique_ptr<polled_link>>& all() const { return links_; }
   [[nodiscard]] bool is_empty() const;
-  /// Once the job is over: whether some that had come are away and have not been told.
+  /// After the end of the job: true if agents that had connected are away and have not been told of the end.
   [[nodiscard]] bool some_are_away() const;
 
  private:
@@ -48,7 +50,7 @@ class agent_links {  ///< of one job; one thread
   supervision& decides_;
   std::function<void(int)> on_signal_;
   std::vector<std::unique_ptr<polled_link>> links_;
-  std::vector<bool> came_, told_;  ///< [machine]: ever; that the job is over
+  std::vector<bool> came_, told_;  ///< by machine: has connected before; was told of the job's end
   std::optional<job_over> over_;
 };
 

@@ -14,7 +14,7 @@ using core::error_kind;
 
 namespace {
 
-/// For which process of this machine it is.
+/// Returns the place of this machine's process that a message is for; nothing for other messages.
 std::optional<uint32_t> place_in(const message& m) {
   if (const auto* x = std::get_if<start_place>(&m)) return x->place;
   if (const auto* x = std::get_if<kill_place>(&m)) return x->place;
@@ -59,7 +59,7 @@ core::result<void> agent_state::hear(message m, int64_t now_ns) {
 void agent_state::pass_down(uint32_t place, message m) {
   std::vector<shared_descriptor> with;
   if (const auto* x = std::get_if<begin_term>(&m)) term_ = *x;
-  // People of every host read why: the text names both ends of a link that was lost.
+  // Users of every host read the reason: the text names both ends of a link that was lost.
   if (const auto* x = std::get_if<end_term>(&m); x != nullptr && !x->is_final && x->term > ended_term_) {
     ended_term_ = x->term;
     actions_.emplace_back(tell_people{fmt::format("term {} ends, another one follows: {}", x->term, x->text)});
@@ -71,7 +71,7 @@ void agent_state::pass_down(uint32_t place, message m) {
   actions_.emplace_back(tell_process{place, {std::move(m), std::move(with)}});
 }
 
-// What has descriptors stays on its machine.
+// Messages with descriptors stay on their machine.
 void agent_state::hear_process(uint32_t place, parcel p) {
   if (const auto* x = std::get_if<offer>(&p.what)) {
     if (!term_ || x->term != term_->number) return;
@@ -81,7 +81,7 @@ void agent_state::hear_process(uint32_t place, parcel p) {
   }
   if (const auto* x = std::get_if<kept_file>(&p.what))
     saves_.add(x->path, x->bytes, std::move(p.with), order_->machine);
-  // At once: the supervisor's word of it may come later than files of the next ones.
+  // The save is marked here at once: the supervisor's message about it may come later than files of the next saves.
   if (const auto* x = std::get_if<kept_save>(&p.what)) saves_.whole(x->folder, x->written);
   tell(passed{place, encode(p.what)});
 }
@@ -93,10 +93,10 @@ void agent_state::take_signal(int number) {
   wanted_code_ = 128 + number;
 }
 
-// While there is no job yet nothing is too long.
+// No silence is too long while there is no job.
 core::result<void> agent_state::look(int64_t now_ns, bool something_came) {
   if (!order_) return {};
-  // It did not run itself: nobody could be heard.
+  // This process did not run itself, so it could not receive anything.
   const bool was_away = now_ns - looked_ns_ > order_->lost_after_ns / 2;
   if (something_came || was_away) heard_ns_ = now_ns;
   looked_ns_ = now_ns;

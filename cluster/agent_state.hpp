@@ -1,6 +1,6 @@
-// What the agent of a machine decides: what it passes on to whom, what it keeps, when its supervisor is lost. Owns the
-// saves in memory that lie on this machine, and what its processes offer each other: events go in, what is to be done
-// comes out. agent.hpp does it with real processes, simulations play it.
+// Decides for the agent of a machine: which messages it passes on, what it stores, and when its supervisor is lost.
+// Owns the saves in memory that are stored on this machine, and the offers between its processes. Events go in, actions
+// come out. agent.hpp executes the actions with real processes, simulations without processes.
 #pragma once
 
 #include <cstdint>
@@ -21,48 +21,48 @@ struct tell_process {
   uint32_t place = 0;
   parcel what;
 };
-/// The job is over: processes that end may take their time from now on.
+/// Action: the job is over, so processes that close their links may take their time to end.
 struct let_end {
-  std::string why{};     ///< for people; empty: nothing is to be said
-  bool goes_on = false;  ///< the job does, without this host
+  std::string why{};     ///< for people; empty: no message
+  bool goes_on = false;  ///< true if the job continues without this host
 };
-/// A line for the console's log.
+/// Action: print a line to the console's log.
 struct tell_people {
   std::string line;
 };
-/// A machine_question, which comes before a job, is answered with a machine_answer. A job_order is the first action of
-/// a job: processes can be started from now on. start_place and kill_place mean what they mean to an agent, and
-/// signalled is a signal for the process in that place.
+/// Action of an agent. A machine_question, which comes before a job, requires a machine_answer. A job_order is the
+/// first action of a job: processes can be started after it. start_place and kill_place mean the same as the messages
+/// to an agent, and signalled is a signal for the process at its place.
 using agent_action = std::variant<tell_supervisor, tell_process, let_end, tell_people, job_order, start_place, kill_place,
                                   signalled, machine_question>;
 
-class agent_state {  ///< of one agent that has joined; one thread
+class agent_state {  ///< state of one agent that has joined; used by one thread
  public:
   explicit agent_state(int64_t now_ns) : heard_ns_(now_ns), looked_ns_(now_ns) {}
 
-  // Events. Errors: mismatch, for what no supervisor says.
+  // Events. Errors: mismatch, for a message that no supervisor sends.
   core::result<void> hear(message m, int64_t now_ns);
   void hear_process(uint32_t place, parcel p);
   void process_ended(uint32_t place, const std::string& how) { tell(place_ended{place, how}); }
-  /// One that ends the whole job, or asks for a save of it.
+  /// Handles a signal that ends the whole job or requests a save.
   void take_signal(int number);
-  /// Time has passed, and something has come meanwhile or nothing has. Errors: peer_lost, where the supervisor has been
-  /// silent for too long; then no process may be left here.
+  /// Handles the passing of time. `something_came`: whether the supervisor has sent anything since the last call.
+  /// Errors: peer_lost, if the supervisor has been silent for too long; then no process may be left here.
   core::result<void> look(int64_t now_ns, bool something_came);
 
-  /// What is to be done since the last call, in order.
+  /// Returns the actions since the last call, in order.
   std::vector<agent_action> take();
-  /// When `look` has something to do, at the latest.
+  /// Returns the latest time at which `look` must be called.
   [[nodiscard]] int64_t due_ns() const { return order_ ? beat_ns_ : INT64_MAX; }
-  /// The job is over, with this code, since `over_ns`.
+  /// Returns the exit code of the job, which has been over since `over_ns`; nothing while it is not over.
   [[nodiscard]] const std::optional<int>& code() const { return code_; }
-  /// The supervisor is gone: with which code this agent ends where a signal wanted the end; nothing: it waits for
-  /// another.
+  /// Returns the exit code of an agent that has lost its supervisor: the job's, or the one of a signal that requested
+  /// the end. Nothing: the agent waits for another supervisor.
   [[nodiscard]] std::optional<int> code_alone() const { return code_ ? code_ : wanted_code_; }
-  /// There was no job: the supervisor has asked what it wanted, and waits for nobody any more.
+  /// True if the supervisor has dismissed the agent without a job, after its questions.
   [[nodiscard]] bool is_let_go() const { return is_let_go_; }
   [[nodiscard]] int64_t over_ns() const { return over_ns_; }
-  /// Of a supervisor that is gone, which is so.
+  /// Returns the error for a supervisor that is gone. `how`: the way it was lost.
   static core::error lost(const std::string& how) { return {core::error_kind::peer_lost, "the first host: " + how}; }
 
  private:
@@ -71,7 +71,7 @@ class agent_state {  ///< of one agent that has joined; one thread
 
   std::optional<job_order> order_;
   std::optional<begin_term> term_;
-  uint64_t ended_term_ = 0;  ///< the last whose end people were told
+  uint64_t ended_term_ = 0;  ///< last term whose end was printed
   kept_saves saves_;
   std::optional<int> code_, wanted_code_;
   bool is_let_go_ = false;

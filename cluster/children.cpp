@@ -19,7 +19,7 @@
 namespace troupe::cluster {
 namespace {
 
-/// How long a process whose link has ended may take to be gone, before it is killed.
+/// Time that a process whose link has ended, or that was killed, may take to end.
 constexpr int64_t reaping_ns = 200'000'000;
 
 std::string end_of(int status) {
@@ -42,7 +42,7 @@ bool children::is_empty() const {
 std::string children::condition_of(uint32_t place) const {
   std::ifstream in(fmt::format("/proc/{}/stat", all_[place].pid));
   std::string text((std::istreambuf_iterator<char>(in)), {});
-  const size_t end = text.rfind(')');  // of its name
+  const size_t end = text.rfind(')');  // end of the process's name
   const char state = end != std::string::npos && end + 2 < text.size() ? text[end + 2] : '?';
   if (state == 'T') return ": it is stopped (SIGSTOP)";
   if (state == 't') return ": a debugger holds it; a longer cluster.lost_after waits for it";
@@ -62,10 +62,10 @@ core::result<void> children::start(uint32_t place) {
   std::vector<char*> argv;
   for (const auto& a : setup_.arguments) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
-  // A group of its own: what a terminal sends to all goes to this process alone, which passes it on.
+  // The process gets its own process group: a terminal then sends signals only to this process, which passes them on.
   posix_spawnattr_t how;
   posix_spawn_file_actions_t files;
-  sigset_t held;  // until the process reads its signals: one that asks for a save is no reason to end before that
+  sigset_t held;  // blocked until the process reads its signals: a request for a save must not end it earlier
   sigemptyset(&held);
   for (const auto& s : core::signal_table)
     if (s.effect == core::signal_effect::saves) sigaddset(&held, s.number);
@@ -73,7 +73,7 @@ core::result<void> children::start(uint32_t place) {
   ::posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
   ::posix_spawnattr_setsigmask(&how, &held);
   ::posix_spawn_file_actions_init(&files);
-  ::posix_spawn_file_actions_adddup2(&files, inherited, inherited);  // onto itself: it stays open
+  ::posix_spawn_file_actions_adddup2(&files, inherited, inherited);  // duplicated onto itself, so it stays open
   std::vector<std::string> variables{fmt::format("{}={}", link_variable, link)};
   for (char** v = environ; *v != nullptr; ++v) variables.emplace_back(*v);
   std::vector<char*> envp;
@@ -90,7 +90,8 @@ core::result<void> children::start(uint32_t place) {
   return {};
 }
 
-// One that waits for a disk or a device may take long: whoever waited for it could not say that it lives.
+// The wait is limited: a process that waits for a disk or a device may take long, and this process must send beats
+// meanwhile.
 void children::kill(uint32_t place) {
   child& c = all_[place];
   if (c.pid > 0) {
@@ -117,7 +118,7 @@ void children::pass_signal(uint32_t place, int number) const {
   if (all_[place].pid > 0) ::kill(all_[place].pid, number);
 }
 
-/// Says how the process did.
+/// Reports the end of the process, or `how` the link ended if the process has not.
 void children::end_of_link(uint32_t place, const std::string& how) {
   child& c = all_[place];
   if (c.pid == 0) return;
@@ -142,7 +143,7 @@ void children::reap() {
     int status = 0;
     if (c.pid == 0 || ::waitpid(c.pid, &status, WNOHANG) != c.pid) continue;
     c.pid = 0;
-    hear(p);  // its last words
+    hear(p);  // last messages of the process
     if (c.end == nullptr) continue;
     c.end.reset();
     ended_(p, end_of(status));

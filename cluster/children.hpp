@@ -1,5 +1,6 @@
-// The processes of a job that run on this machine: starts them with the end of a link each, kills and reaps them. Owns
-// their process ids and links; who is started and what is said is the business of launch.hpp and agent.hpp.
+// Owns the processes of a job that run on this machine, with their process ids and links: starts each with one end of a
+// link, kills and reaps them. Leaves the decision which processes start, and the meaning of messages, to launch.hpp and
+// agent.hpp.
 #pragma once
 
 #include <poll.h>
@@ -17,10 +18,10 @@
 
 namespace troupe::cluster {
 
-struct children_setup {                ///< of one machine
-  std::filesystem::path program;       ///< of every process; it finds its link as process.hpp says
-  std::vector<std::string> arguments;  ///< the first is the program's name
-  uint32_t places = 0;                 ///< of the whole job
+struct children_setup {                ///< the processes of one machine
+  std::filesystem::path program;       ///< program that every process runs; it finds its link as in process.hpp
+  std::vector<std::string> arguments;  ///< arguments of every process; the first is the program's name
+  uint32_t places = 0;                 ///< number of places in the whole job
 };
 
 class children {
@@ -28,39 +29,40 @@ class children {
   using heard = std::function<void(uint32_t place, parcel p)>;
   using ended = std::function<void(uint32_t place, const std::string& how)>;
 
-  /// Both are called by `listen` and by `send`, on the calling thread.
+  /// Creates the owner of no processes yet. `listen` and `send` call both callbacks on the calling thread.
   children(children_setup setup, heard on_heard, ended on_ended);
-  /// Kills those that are left.
+  /// Kills the processes that are left.
   ~children();
   children(const children&) = delete;
   children& operator=(const children&) = delete;
 
-  /// Errors: limit, where the system refuses a process or a link.
+  /// Starts the process of `place`. Errors: limit, if the system refuses a process or a link, or the killed process of
+  /// this place has not ended yet.
   core::result<void> start(uint32_t place);
-  /// Nothing that it computes is written afterwards. Says nothing. Waits for its end, but not long: one that the system
-  /// holds is reaped later, and nobody starts in its place before.
+  /// Kills the process of `place`, without a callback; the process writes nothing afterwards. Waits at most 0.2 s for
+  /// its end: a process that the system still holds is reaped later, and no process starts at its place before.
   void kill(uint32_t place);
   void kill_all();
   void send(uint32_t place, parcel p);
   void pass_signal(uint32_t place, int number) const;
-  /// From now on processes that close their links may take their time.
+  /// Lets processes that close their links take their time to end from now on.
   void let_end() { may_end_ = true; }
 
   [[nodiscard]] bool has(uint32_t place) const { return all_[place].pid > 0; }
   [[nodiscard]] bool is_empty() const;
-  /// What the system says of a process that is silent, as in ": it is stopped"; may be empty.
+  /// Returns the state of a silent process according to the system, such as ": it is stopped"; may be empty.
   [[nodiscard]] std::string condition_of(uint32_t place) const;
 
-  /// Appends what `listen` waits for.
+  /// Appends the descriptors that `listen` waits for.
   void add_to(std::vector<pollfd>& on) const;
-  /// Hears what has come, sends what waited, reaps. Waits for nothing. `on`: what poll() said; from `first` on is what
-  /// add_to() appended.
+  /// Handles received messages, sends waiting ones, and reaps ended processes. Never blocks on a link. `on`: the result
+  /// of poll(); the entries of add_to() begin at `first`.
   void listen(const std::vector<pollfd>& on, size_t first);
 
  private:
   struct child {
     pid_t pid = 0;
-    bool leaves = false;  ///< has said so
+    bool leaves = false;  ///< the process has announced that it leaves
     std::unique_ptr<socket_link> end;
   };
   void hear(uint32_t place);
@@ -71,7 +73,7 @@ class children {
   heard heard_;
   ended ended_;
   std::vector<child> all_;
-  std::vector<std::pair<uint32_t, pid_t>> dying_;  ///< places and processes that were killed and have not ended
+  std::vector<std::pair<uint32_t, pid_t>> dying_;  ///< places and ids of killed processes that have not ended
   bool may_end_ = false;
 };
 

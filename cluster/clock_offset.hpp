@@ -1,6 +1,6 @@
-// How another's clock stands to this one's, from beats both ways: each tells when it heard the other's last one, so
-// that a round trip is known without the time for which either end held it. Owns the arithmetic alone; beats are the
-// link's, and nobody's clock is set.
+// Estimates the offset of another process's clock from beats in both directions. Each beat says when its sender
+// received the other's last beat, so the time for which either end held it is subtracted from the round trip. Owns the
+// arithmetic; leaves sending beats to the link. No clock is set.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,23 @@
 
 namespace troupe::cluster {
 
-struct clock_reading {    ///< of another clock
-  int64_t offset_ns = 0;  ///< the other's clock less this one's
-  int64_t error_ns = 0;   ///< by which that may be wrong, however uneven the two ways are
+struct clock_reading {    ///< measured offset of another clock
+  int64_t offset_ns = 0;  ///< the other clock minus this process's clock
+  int64_t error_ns = 0;   ///< largest possible error of the offset, however much the two directions differ in latency
 };
 
-class clock_offset {  ///< of one other
+class clock_offset {  ///< offset to one other clock
  public:
-  /// Round trips that are remembered.
+  /// Number of round trips that are stored.
   static constexpr size_t trips_max = 64;
-  /// By how much two clocks part, at most: nanoseconds of each second.
+  /// Largest assumed drift between two clocks, in nanoseconds per second.
   static constexpr int64_t drift_ns_per_s = 50'000;
 
-  /// What to say now.
+  /// Returns the beat to send now.
   [[nodiscard]] beat next(int64_t now_ns) const { return {now_ns, heard_ns_, of_ns_}; }
   void hear(const beat& b, int64_t now_ns);
-  /// By the shortest of the last round trips, older ones less sure; none yet: nothing.
+  /// Returns the offset with the smallest error among the stored round trips; the error grows with a trip's age.
+  /// Nothing before the first round trip.
   [[nodiscard]] std::optional<clock_reading> at(int64_t now_ns) const;
 
  private:

@@ -1,4 +1,4 @@
-// A descriptor with an owner. Owns its closing; what it is of is the holder's.
+// Owns a file descriptor and closes it; leaves its meaning to the holder.
 #pragma once
 
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 namespace troupe::cluster {
 
-class descriptor {  ///< of an open file, memory, event or socket
+class descriptor {  ///< descriptor of an open file, memory, event or socket
  public:
   explicit descriptor(int number) : number_(number) {}
   descriptor(const descriptor&) = delete;
@@ -22,10 +22,10 @@ class descriptor {  ///< of an open file, memory, event or socket
   int number_;
 };
 
-/// Several parties may hold one; null in simulations, where messages travel without.
+/// A descriptor that several holders may share; null in simulations, where messages carry no descriptors.
 using shared_descriptor = std::shared_ptr<const descriptor>;
 
-/// A descriptor that is the caller's from now on.
+/// Takes ownership of descriptor `number`.
 inline shared_descriptor own(int number) { return std::make_shared<const descriptor>(number); }
 
 }  // namespace troupe::cluster

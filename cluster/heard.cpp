@@ -1,5 +1,5 @@
-// What the supervision makes of what processes say. Owns each message's rule; supervision.cpp has those for losses and
-// terms, newcomers.cpp those for processes that come to a run.
+// Implements how the supervision handles messages from processes. Owns the rule for each message; leaves losses and
+// terms to supervision.cpp, and processes that come to a run to newcomers.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,10 +13,11 @@ namespace {
 
 using core::error_kind;
 
-/// Of failures that another process may have caused, which then says why, or is lost.
+/// True if another process may have caused a failure of this kind; that process then reports the cause, or is lost.
 bool may_follow_another(error_kind why) { return why == error_kind::peer_lost || why == error_kind::stopped; }
 
-/// Between digests of what is equal on all processes: lines of `what: digest`.
+/// Returns the first difference between two digests of the state that is equal on all processes: lines of `what:
+/// digest`.
 std::string difference(std::string_view wanted, std::string_view got) {
   constexpr std::string_view colon = ": ";
   while (!wanted.empty() || !got.empty()) {
@@ -32,7 +33,7 @@ std::string difference(std::string_view wanted, std::string_view got) {
 
 }  // namespace
 
-// What has descriptors stays on its machine.
+// Messages with descriptors are relayed on their machine only.
 void supervision::relay_to_others(uint32_t from, const parcel& p) {
   for (const seat& s : term_.seats) {
     if (s.place == from || members_[s.place].is != standing::working) continue;
@@ -42,7 +43,7 @@ void supervision::relay_to_others(uint32_t from, const parcel& p) {
 
 void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
   member& m = members_[place];
-  if (m.is == standing::absent) return;  // what a lost process had still said
+  if (m.is == standing::absent) return;  // late message of a lost process
   m.heard_ns = now_ns;
   if (const auto* x = std::get_if<beat>(&p.what)) return m.clock.hear(*x, now_ns);
   if (over_ && !std::holds_alternative<leaving>(p.what)) return;
@@ -75,12 +76,12 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
     if (x->term != term_.number || m.is != standing::working) return;
     m.is = standing::idle;
     if (term_.is == phase::ending) return go_on_if_quiet();
-    cause_ = ranks_of(place) + " gave its ranks up";  // it had been stopped, or could not hear this process
+    cause_ = ranks_of(place) + " gave its ranks up";  // it had been stopped, or received no beats
     ++losses_;
     end(false, {error_kind::peer_lost, cause_});
   } else if (const auto* x = std::get_if<between_steps>(&p.what)) {
     if (x->term != term_.number || term_.is != phase::running) return;
-    if (x->data > 0) wanted_ = x->data;  // else what was planned last still is the most
+    if (x->data > 0) wanted_ = x->data;  // 0: the number planned last is still the most
     cause_ = replaces_ && x->data == 0 ? "a host is replaced" : "the degrees change";
     end(false, {error_kind::peer_lost, cause_});
   }
@@ -109,13 +110,14 @@ void supervision::heard(uint32_t place, const hello& x) {
   }
 }
 
-// Ranks that meet end together: of one that fails or gives up, the others hear before this process may, and say so. The
-// run ends with the first cause, and does not end where that is a loss.
+// Ranks of one collective fail together: if one fails or gives up, the others may report that before it reports the
+// cause. The run ends with the first cause; if that is a loss, the run continues.
 void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
   if (final_) return;
-  const bool is_before = x.term == 0;  // it has not taken part in any term: nobody else can say it
+  const bool is_before = x.term == 0;  // it took part in no term, so no other process can report the error
   const core::error why{x.kind, x.text};
-  // What all processes of one machine refuse, and what its first one does, reads as from one process.
+  // An error names its process, except on a single machine if the process has not taken part in a term (all of its
+  // processes refuse alike), or leads.
   const bool is_named = machines_.size() > 1 || (!is_before && place != leader());
   const core::error named = is_named ? why.in(process_of(place)) : why;
   if (!is_before && x.term != term_.number) return;
@@ -133,7 +135,8 @@ void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
   if (std::ranges::all_of(term_.seats, follows)) end_followed();
 }
 
-// Nobody says why. Between machines a connection may end though both are there: that is a loss like any other.
+// Handles a failure whose cause no process has reported. Between machines a connection may end while both are alive:
+// that counts as a loss.
 void supervision::end_followed() {
   core::error why = *followed_;
   if (why.kind != error_kind::peer_lost || !crosses_machines()) return end(true, why);
@@ -143,7 +146,7 @@ void supervision::end_followed() {
   end_by_loss(why);
 }
 
-// Both ends of a link may have lost it.
+// Both ends of a link may have reported its loss: name it once.
 std::string supervision::lost_links() const {
   std::string out;
   for (const seat& s : term_.seats) {
@@ -173,7 +176,7 @@ void supervision::heard(uint32_t place, const ready& x) {
   if (std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].is_ready; })) start_term();
 }
 
-// Who leads says why a run ends; the others may leave before it, once the run is to end.
+// The leading process reports why a run ends; the others may leave before it, once the run is to end.
 void supervision::heard(uint32_t place, const leaving& x, int64_t now_ns) {
   const bool ends_job = place == leader() || x.code != 0;
   if (!over_ && !final_ && !ends_job) return lose(place, "left before the run was over", now_ns);

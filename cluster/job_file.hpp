@@ -1,5 +1,5 @@
-// The job's file as an agent gives it to its machine's processes: text in memory, under a path that says nothing to
-// people. Owns how they are told the name that the user knows; the text is agent.hpp's.
+// Owns how the processes of a machine learn the user's name of the job's file: an agent gives them the text in memory,
+// under a path that means nothing to people. Leaves the text to agent.hpp.
 #pragma once
 
 #include <cstdlib>
@@ -7,15 +7,15 @@
 
 namespace troupe::cluster {
 
-/// In the environment: PATH:NAME.
+/// Environment variable with the job's file as PATH:NAME.
 inline constexpr const char* file_name_variable = "TROUPE_FILE";
 
-/// Programs started from now on know it.
+/// Sets the name of the job's file for programs started from now on.
 inline void name_job_file(const std::string& path, const std::string& name) {
   ::setenv(file_name_variable, (path + ":" + name).c_str(), 1);
 }
 
-/// The user's name for what is read from `path`; empty where that is the name.
+/// Returns the user's name of the file at `path`; empty if that path is the name.
 inline std::string name_of_job_file(const std::string& path) {
   const char* const said = std::getenv(file_name_variable);
   const std::string text = said == nullptr ? "" : said, head = path + ":";

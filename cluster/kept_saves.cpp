@@ -6,7 +6,7 @@
 namespace troupe::cluster {
 namespace {
 
-/// False for what lies in a folder within it.
+/// True if `path` is directly in `folder`; false if it is in a folder within it.
 bool lies_in(std::string_view path, std::string_view folder) {
   const auto end = path.rfind('/');
   return end != std::string_view::npos && path.substr(0, end) == folder;
@@ -19,7 +19,7 @@ void kept_saves::forget(std::string_view folder) {
 }
 
 void kept_saves::add(const std::string& path, uint64_t bytes, std::vector<shared_descriptor> with, uint32_t machine) {
-  // A copy may be told of after the save that it belongs to.
+  // A copy of a file may be reported after its save was marked complete.
   const auto moved = std::ranges::find_if(written_, [&](const auto& w) { return lies_in(path, w.first); });
   const std::string at = moved == written_.end() ? path : moved->second + path.substr(moved->first.size());
   file& f = files_[at];
@@ -36,8 +36,8 @@ void kept_saves::add(const std::string& path, uint64_t bytes, std::vector<shared
   begun_.erase(begun_.begin());
 }
 
-// A step may be saved once more, by a term with other ranks and so with other files: those of before go, and with them
-// whatever is still told of them.
+// A step may be saved once more, by a term with other ranks and so with other files: the earlier files are dropped, and
+// so are later reports of them.
 void kept_saves::whole(const std::string& folder, const std::string& written) {
   forget(folder);
   std::erase_if(written_, [&](const auto& w) { return w.second == folder; });

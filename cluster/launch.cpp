@@ -18,7 +18,7 @@
 namespace troupe::cluster {
 namespace {
 
-/// The same signal within so long, from another host or from this one, is the same.
+/// Nanoseconds within which equal signals, from other hosts or from this one, count as one.
 constexpr int64_t same_signal_ns_max = 1'000'000'000;
 
 core::result<void> check_machines(const launch_options& o) {
@@ -90,7 +90,7 @@ class launcher {
   }
 
  private:
-  /// The job, whose supervision asks how its processes are.
+  /// Returns the job with a function by which the supervision reads the state of processes on this machine.
   supervised_job watched(supervised_job job) {
     job.condition = [this](uint32_t place) { return is_here(place) ? children_.condition_of(place) : std::string(); };
     return job;
@@ -157,7 +157,8 @@ class launcher {
     return {};
   }
   void tell(uint32_t machine, message m) { agents_.tell(machine, std::move(m), core::now_ns()); }
-  /// A host that is cut off joins again when it is heard, to be told that the job is over.
+  /// True while the launcher waits for lost hosts: a host that was cut off joins again when the connection is back, and
+  /// is then told that the job is over.
   [[nodiscard]] bool waits_for_agents() const {
     return agents_.some_are_away() && !is_hurried_ && core::now_ns() < over_ns_ + coming_back_ns_max;
   }
@@ -166,7 +167,8 @@ class launcher {
     for (auto& x : options_.agents->take()) agents_.welcome(x.host, std::move(x.link), core::now_ns());
   }
 
-  /// Launchers signal all hosts at once: what comes from several of them is one signal.
+  /// Sends a signal to the leading process. Launchers signal all hosts at once, so equal signals from several hosts
+  /// count as one.
   void signal_leader(int number) {
     const int64_t now = core::now_ns();
     is_hurried_ = is_hurried_ || (code_ && core::ends_run(number));
@@ -183,7 +185,8 @@ class launcher {
     else
       tell(options_.job.machine_of(place), signalled{number, place});
   }
-  /// Who leads may be lost before it has taken the signal, or have been lost already: whoever leads then is told.
+  /// Sends the signal that ends the run again if the leading process was lost before it took the signal: to the process
+  /// that leads now.
   void pass_signal_again() {
     if (!stop_ || code_) return;
     const auto is = supervision_.of(stop_->told);
@@ -215,7 +218,7 @@ class launcher {
     is_replaced_ = on[first_child - 1].revents != 0;
     for (uint32_t m = 1; m < agents_.all().size(); ++m) {
       const auto& agent = agents_.all()[m];
-      // One that has just come is heard the next time.
+      // An agent that has just connected is read on the next pass.
       const short came = agent != nullptr && agent->number() == on[2 + m].fd ? on[2 + m].revents : short{0};
       if (came == 0) continue;
       if ((came & POLLOUT) != 0) (void)agent->flush();
@@ -231,14 +234,14 @@ class launcher {
   std::optional<int> code_;
   int64_t over_ns_ = 0;
   bool is_replaced_ = false;
-  bool is_hurried_ = false;  ///< a signal has come since the job is over
+  bool is_hurried_ = false;  ///< a signal has come after the end of the job
   struct stop {
     int number;
-    uint32_t told;  ///< the place whose process has the signal
+    uint32_t told;  ///< place of the process that received the signal
     bool was_lost = false;
   };
-  std::optional<stop> stop_;  ///< somebody wants the job to end
-  int signal_ = 0;            ///< the last that was passed on
+  std::optional<stop> stop_;  ///< set if a signal has requested the end of the job
+  int signal_ = 0;            ///< the last signal that was passed on
   int64_t signal_ns_ = 0;
 };
 

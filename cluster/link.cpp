@@ -17,7 +17,7 @@ struct frame_head {
   uint32_t descriptors = 0;
 };
 
-/// Read at a time.
+/// Bytes that one recvmsg() reads at most.
 constexpr size_t chunk_bytes = size_t{256} << 10;
 
 std::string no_room_for_descriptor() {
@@ -99,7 +99,7 @@ core::result<void> socket_link::flush_locked() {
     m.msg_iov = &part;
     m.msg_iovlen = 1;
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * descriptors_max)> space{};
-    if (x.sent == 0 && !x.with.empty()) {  // descriptors go with the first byte
+    if (x.sent == 0 && !x.with.empty()) {  // descriptors are sent with the first byte
       m.msg_control = space.data();
       m.msg_controllen = CMSG_SPACE(sizeof(int) * x.with.size());
       cmsghdr* const c = CMSG_FIRSTHDR(&m);

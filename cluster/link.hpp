@@ -1,6 +1,6 @@
-// An edge between the supervisor of a job and one of its processes: parcels in order, both ways. Owns their frames and
-// the queue of what the other end has not taken yet. Real ones are socket pairs that a process inherits; nothing
-// listens. tests/fakes/link.hpp has one for simulations.
+// Declares the link between the supervisor of a job and one of its processes: parcels in order, in both directions.
+// Owns their frames and the queue of bytes that the other end has not taken yet. Real links are socket pairs that a
+// process inherits, so there is no listening socket. tests/fakes/link.hpp has one for simulations.
 #pragma once
 
 #include <cstdint>
@@ -13,37 +13,39 @@
 
 namespace troupe::cluster {
 
-/// Longest message, and how much may wait for an end that does not read.
+/// Bytes of the longest message, and bytes that may be queued for an end that does not read.
 inline constexpr uint64_t frame_bytes_max = uint64_t{256} << 20, waiting_bytes_max = uint64_t{512} << 20;
-/// Descriptors of one message.
+/// Number of descriptors that one message can carry.
 inline constexpr size_t descriptors_max = 4;
 
-class link {  ///< one end of an edge
+class link {  ///< one end of a link
  public:
   virtual ~link() = default;
-  /// Any thread; never waits. Errors: limit, beyond the two above; peer_lost, where the other end has gone.
+  /// Sends a parcel. Callable from any thread; never blocks. Errors: limit, beyond frame_bytes_max or
+  /// waiting_bytes_max; peer_lost, if the other end has gone.
   virtual core::result<void> send(parcel p) = 0;
-  /// What has come since, in order; one thread. Errors: peer_lost, where the other end has gone and everything has been
-  /// taken; mismatch, for bytes that are no message; limit, where this process may have no more open files.
+  /// Returns the parcels received since the last call, in order. Called by one thread. Errors: peer_lost, if the other
+  /// end has gone and every parcel has been taken; mismatch, for bytes that are not a message; limit, if this process
+  /// may have no more open files.
   virtual core::result<std::vector<parcel>> receive() = 0;
 };
 
-class polled_link : public link {  ///< one that a poll loop can wait for
+class polled_link : public link {  ///< a link that a poll loop can wait for
  public:
-  /// A descriptor that is readable when `receive` has something to say.
+  /// Returns a descriptor that is readable when `receive` has a parcel or an error.
   [[nodiscard]] virtual int number() const = 0;
-  /// Whether `flush` is to be called when the descriptor is writable.
+  /// True if `flush` is to be called when the descriptor is writable.
   [[nodiscard]] virtual bool has_waiting() const { return false; }
-  /// Sends what waits, as far as the other end takes it.
+  /// Sends queued bytes, as many as the other end takes.
   virtual core::result<void> flush() { return {}; }
 };
 
-/// Frames out of a stream of bytes and the descriptors that came beside them.
+/// Splits a stream of bytes, and the descriptors that came with them, into frames.
 class frame_reader {
  public:
   void add(std::string_view bytes) { waiting_ += bytes; }
   void add(shared_descriptor d) { descriptors_.push_back(std::move(d)); }
-  /// The next whole frame; none yet: nothing. Errors: mismatch.
+  /// Returns the next whole frame; nothing if it is incomplete. Errors: mismatch.
   core::result<std::optional<parcel>> next();
 
  private:
@@ -51,12 +53,12 @@ class frame_reader {
   std::deque<shared_descriptor> descriptors_;
 };
 
-/// The bytes of a message that travels with so many descriptors.
+/// Returns the frame of a message that carries `num_descriptors` descriptors.
 std::string frame_of(const message& m, size_t num_descriptors);
 
-class socket_link final : public polled_link {  ///< between processes of a machine
+class socket_link final : public polled_link {  ///< link between processes of a machine
  public:
-  /// `end` is one of a pair of connected stream sockets.
+  /// Creates a link over `end`, one of a pair of connected stream sockets.
   explicit socket_link(shared_descriptor end);
 
   core::result<void> send(parcel p) override;
@@ -80,7 +82,7 @@ class socket_link final : public polled_link {  ///< between processes of a mach
   frame_reader in_;
 };
 
-/// A connected pair; the second is inherited by a process that is started. Errors: limit.
+/// Creates a connected pair of sockets; a started process inherits the second. Errors: limit.
 core::result<std::pair<shared_descriptor, shared_descriptor>> make_pair();
 
 }  // namespace troupe::cluster

@@ -5,7 +5,7 @@
 
 namespace troupe::cluster {
 
-// The fields of each, once for both directions.
+// Fields of each message, listed once for encoding and decoding.
 template <class F>
 void fields(F& f, hello& x) {
   f(x.process_id, x.version, x.configuration);

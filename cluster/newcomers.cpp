@@ -1,5 +1,5 @@
-// What supervision does about processes that come to a run: whether more ranks are worth a term, and what becomes of
-// one that cannot take part. Owns these rules; supervision.cpp has those for terms.
+// Implements how the supervision handles processes that come to a run: whether more ranks are worth a new term, and how
+// a process that cannot take part is left out. Leaves terms to supervision.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ bool supervision::is_newcomer(uint32_t place) const {
   return false;
 }
 
-// What its machine lacks ends no run that goes on without it. Neither does it count as a loss of the run: hosts whose
-// disks are not mounted may come together. Its ranks end with the term, as everyone's.
+// A process that cannot take part ends no run that continues without it. It does not count as a loss either: several
+// hosts whose disks are not mounted may join at once. Its ranks end with the term, like those of all processes.
 void supervision::leave_out(uint32_t place, const core::error& why) {
   const std::string text = fmt::format("{} is left out: {}", process_of(place), why.text);
   actions_.push_back(say{"warning: " + text});
@@ -38,7 +38,7 @@ void supervision::leave_out(uint32_t place, const core::error& why) {
   }
 }
 
-// A host goes with them that has no other process which has run.
+// A host is dropped as well if it has no other process that has run.
 void supervision::drop_left_out() {
   for (uint32_t p = 0; p < members_.size(); ++p) {
     if (!members_[p].lacks || members_[p].is == standing::working) continue;

@@ -16,7 +16,7 @@
 namespace troupe::cluster {
 namespace {
 
-/// How long a process that leaves waits for its last words to be taken.
+/// Nanoseconds that a process that leaves waits until its last message is taken.
 constexpr int64_t leaving_ns = 2'000'000'000;
 
 }  // namespace
@@ -71,7 +71,7 @@ void process::send(message m, std::vector<shared_descriptor> with) {
     if (link_.has_waiting()) wake();
     return;
   }
-  if (sent.error().kind == core::error_kind::limit) fail(sent.error());  // said by name, not left out in silence
+  if (sent.error().kind == core::error_kind::limit) fail(sent.error());  // reported, instead of dropped silently
 }
 
 void process::listen() {

@@ -1,7 +1,7 @@
-// One process of a job, as its session sees the others: terms, calls between the process that leads and those that
-// serve, memory that is offered, saves that are kept in memory. Owns the end of the link to the supervisor, the thread
-// that listens to it and the clock; what follows from what it hears is process_state.hpp's, what calls say is the
-// session's.
+// Connects one process of a job with the others, for its session: terms, calls between the leading process and the
+// others, shared memory, saves that are kept in memory. Owns the end of the link to the supervisor, the thread that
+// listens to it and the clock. Leaves the consequences of messages to process_state.hpp, and the content of calls to
+// the session.
 #pragma once
 
 #include <atomic>
@@ -21,118 +21,122 @@
 
 namespace troupe::cluster {
 
-struct process_setup {  ///< what a process says of itself
+struct process_setup {  ///< what a process reports about itself
   uint32_t place = 0;
   int64_t lost_after_ns = 5'000'000'000;
   std::string version, configuration;
 };
 
-/// Where a process finds its link: the environment of one that `troupe train` has started.
+/// Environment variable with the link of a process that `troupe train` has started, as DESCRIPTOR:PLACE.
 inline constexpr const char* link_variable = "TROUPE_LINK";
-/// And, of a job on several machines, the address on which it takes bytes from those of others.
+/// Environment variable with the address at which a process receives bytes from other machines; set in a job on several
+/// machines.
 inline constexpr const char* address_variable = "TROUPE_ADDRESS";
-/// And the machine's number, where it is not the first.
+/// Environment variable with the number of the process's machine; set on machines other than the first.
 inline constexpr const char* machine_variable = "TROUPE_MACHINE";
-struct link_place {  ///< the inherited end, and the process's place
+struct link_place {  ///< the inherited end of a link, and the process's place
   int descriptor = -1;
   uint32_t place = 0;
 };
-/// Nothing where this process was started alone. The variable is removed.
+/// Returns the process's link; nothing if this process was started alone. Removes `link_variable` from the environment.
 std::optional<link_place> take_link_place();
 
-/// The session's thread calls; handlers run on the listening thread, and only tell.
+/// One process of a job. The session's thread calls it; handlers run on the listening thread and may only send a
+/// notification.
 class process {
  public:
-  /// Says hello. `end` is the inherited one. Without one, or with a limit of silence of 0 or less, the supervisor
-  /// counts as lost at once: `next_term` says why.
+  /// Connects to the supervisor and sends `hello`. `end` is the inherited one. Without one, or with `lost_after_ns` of
+  /// 0 or less, the supervisor counts as lost at once: `next_term` returns the reason.
   process(shared_descriptor end, process_setup setup);
   process(const process&) = delete;
   process& operator=(const process&) = delete;
-  /// Says that this process leaves, and waits until the supervisor has heard it, if `leave` was called. Otherwise the
-  /// process ends for a reason that nobody foresaw (an exception, an exit), and the supervisor counts it as lost.
+  /// If `leave` was called, sends `leaving` and waits at most 2 s until the supervisor has taken it. Otherwise the
+  /// process ends for an unforeseen reason (an exception, an exit), and the supervisor counts it as lost.
   ~process();
 
   [[nodiscard]] uint32_t place() const { return setup_.place; }
 
   // ---- terms
-  /// Waits for a term in which this process has ranks. Errors: the run's, where it ends; stopped, where the job is
-  /// over.
+  /// Waits for a term in which this process has a seat. Errors: the error of the run, if it has ended; stopped, if the
+  /// job is over.
   core::result<term_order> next_term();
   [[nodiscard]] uint64_t term() const;
-  /// Whether this process leads the term, or led the last one.
+  /// True if this process leads the term or, between terms, led the last one.
   [[nodiscard]] bool leads() const;
-  /// Why the term ended; nothing while it runs. Where `is_final` the run is over.
+  /// Returns why the term ended; nothing while it runs. If `is_final`, the run is over.
   [[nodiscard]] std::optional<end_term> ending() const;
-  /// Waits until it ends.
+  /// Waits until the term ends and returns why.
   [[nodiscard]] end_term wait_for_end();
-  /// Called once when the term that runs ends, and at once if it has.
+  /// Sets a handler that is called once when the running term ends, and at once if it has ended.
   void on_end(std::function<void(const core::error&)> tell);
-  /// Says that this process's ranks are ready, with so many steps done, and waits until all are. Errors: the term has
-  /// ended.
+  /// Reports that this process's ranks are ready after `step` steps, and waits until all processes are ready. Errors:
+  /// the term has ended.
   core::result<void> ready(const std::string& digest, uint64_t step = 0);
-  /// This process's ranks have ended and use nothing of the others.
+  /// Reports that this process's ranks have ended and use no memory of other processes.
   void quiet();
-  /// A rank of this process failed: the run ends, unless another process is lost, or the link to one. `lost_place`:
-  /// the process of another machine to which this one has lost its link. Waits for nothing.
+  /// Reports that a rank of this process failed: the run ends, unless another process is lost, or the link to one.
+  /// `lost_place`: the process of another machine to which this one has lost its link. Never blocks.
   void fail(const core::error& why, uint32_t lost_place = no_place);
-  /// Whether processes wait to join, so that the term should end at the next boundary (`change`).
+  /// True if processes wait to join, so that the term should end at the next boundary (`change`).
   [[nodiscard]] bool is_join_wanted() const;
-  /// Of the process that leads, between two steps whose states are kept: ends the term for one with `data` data ranks
-  /// (0: as many as were planned last, where there can be so many).
+  /// Ends the term for one with `data` data ranks (0: as many as were planned last, if so many are possible). Called by
+  /// the leading process between two steps whose states are kept.
   void change(uint32_t data);
 
   // ---- memory of the term
-  /// Errors: bad_input, where there is nothing to give.
+  /// Offers memory or an event to the other processes of the term. Errors: bad_input, if `what` is null.
   core::result<void> give(uint32_t number, const shared_descriptor& what);
-  /// Waits for what others offer under these numbers. Errors: the term has ended.
+  /// Waits until other processes have offered all of these numbers, and returns the descriptors. Errors: the term has
+  /// ended.
   core::result<std::map<uint32_t, shared_descriptor>> take(const std::vector<uint32_t>& numbers);
-  /// Where this process takes bytes from those of other machines.
+  /// Announces the address at which this process receives bytes from processes of other machines.
   void give_address(const std::string& host, uint16_t port);
-  /// Waits for those of other processes, by place. Errors: the term has ended.
+  /// Waits for the addresses of other processes and returns them by place. Errors: the term has ended.
   core::result<std::map<uint32_t, address>> addresses(const std::vector<uint32_t>& places);
 
   // ---- calls
-  /// Of the process that leads: to all others of the term. Gives the number that answers have.
+  /// Sends a call from the leading process to all others of the term. Returns the number that answers carry.
   uint64_t tell(std::string what);
-  /// Waits for as many answers. [in the order that they came] Errors: the term has ended; bad_input, for a number that
-  /// `tell` has not given.
+  /// Waits for `count` answers to call `number` and returns them in the order of arrival. Errors: the term has ended;
+  /// bad_input, for a number that `tell` has not returned.
   core::result<std::vector<answer>> answers(uint64_t number, size_t count);
-  /// Waits for the next call. Errors: the term has ended, as `ending` says; stopped, where the job is over.
+  /// Waits for the next call. Errors: the term has ended, see `ending`; stopped, if the job is over.
   core::result<call> next_call();
-  /// To the process that leads; `number` 0: unasked, for its `on_note`.
+  /// Sends an answer to the leading process; with `number` 0 an unrequested note, for its `on_note` handler.
   void reply(uint64_t number, std::string what);
   void on_note(std::function<void(const answer&)> hear);
 
   // ---- saves in memory
-  /// Errors: bad_input, where no memory holds it.
+  /// Registers a file of a save that is kept in memory. Errors: bad_input, if `with` is null.
   core::result<void> keep(const std::string& path, uint64_t bytes, const shared_descriptor& with);
-  /// The files written under `written` are whole, and are those of `folder`.
+  /// Reports that the files written under `written` are complete; they belong to `folder` from now on.
   void keep_whole(const std::string& folder, const std::string& written, uint64_t step);
 
   // ---- for people
-  /// Who is there, of the process that leads.
+  /// Returns the places of the job; only the leading process has them.
   [[nodiscard]] roster people() const;
-  /// As process_state::unanswered().
+  /// Returns the places that have not answered, see process_state::unanswered().
   [[nodiscard]] std::vector<uint32_t> unanswered() const;
-  /// Of the process that leads: the machine `host` rests from the next boundary on, and a spare one takes its place.
+  /// Requests that machine `host` rests from the next boundary on and a spare one takes its place. Called by the
+  /// leading process.
   void replace(const std::string& host);
-  /// The supervisor's clock against this process's; nothing before the first round trip.
+  /// Returns the offset of the supervisor's clock to this process's clock; nothing before the first round trip.
   [[nodiscard]] std::optional<clock_reading> clock() const;
 
-  /// What this process is in, when people ask; from the listening thread.
+  /// Sets the function that describes this process's state when a user asks; it runs on the listening thread.
   void on_question(std::function<std::string()> describe);
-  /// The process's part in the job ends as planned, with this exit code.
+  /// Sets the exit code with which this process's part in the job ends as planned.
   void leave(int32_t code) { code_ = code; }
 
  private:
   void listen();
   void hear(parcel p);
   void lost_supervisor(const std::string& how);
-  /// Does what follows from an event, and wakes whoever waits for it.
+  /// Executes the consequence of an event, and wakes the threads that wait for it.
   void follow(std::unique_lock<std::mutex> lock, consequence what);
   void send(message m, std::vector<shared_descriptor> with = {});
   void wake() const;
-  /// Until `get` gives something.
+  /// Waits until `get` returns a value, and returns it.
   template <class Get>
   auto wait(Get get);
 
@@ -149,7 +153,7 @@ class process {
   std::function<void(const core::error&)> tell_end_;
   std::function<void(const answer&)> note_;
   std::function<std::string()> describe_;
-  std::thread listener_;  // last: it uses the others
+  std::thread listener_;  // last member: the thread uses the others
 };
 
 }  // namespace troupe::cluster

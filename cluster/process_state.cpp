@@ -18,7 +18,8 @@ consequence process_state::hear(parcel p, int64_t now_ns) {
   look_at_clock(now_ns);
   if (const auto* x = std::get_if<beat>(&p.what)) {
     clock_.hear(*x, now_ns);
-    // The supervisor's silence counts from then on at the earliest; however late its beat has come, it heard this one.
+    // The supervisor received that beat, so its silence is counted from the time of that beat at the earliest, however
+    // late the answer has come.
     if (x->of_ns != 0)
       answered_ns_ = std::max(answered_ns_, std::min(x->of_ns, now_ns));
     else
@@ -54,10 +55,10 @@ consequence process_state::hear(parcel p, int64_t now_ns) {
   return out;
 }
 
-// The first reason counts, but that the run ends counts more than that the term does.
+// The first reason counts, except that the end of the run replaces the end of the term.
 consequence process_state::end(const end_term& why) {
   consequence out;
-  if (why.term > term_ && !why.is_final) {  // nobody has begun it here
+  if (why.term > term_ && !why.is_final) {  // this process has not begun that term
     std::erase_if(terms_, [&](const begin_term& t) { return t.number == why.term; });
     out.say = quiet{why.term};
     return out;
@@ -79,14 +80,14 @@ void process_state::look_at_clock(int64_t now_ns) {
   heard_ns_ = std::max(heard_ns_, answered_ns_);
   if (back_ns_ && answered_ns_ >= *back_ns_) {
     back_ns_.reset();
-    heard_ns_ = answered_ns_;  // a first beat may be older than its arrival by as long as it lay on its way
+    heard_ns_ = answered_ns_;  // the first beat may be older than its arrival, by its time in transit
   }
   is_unheard_ = now_ns - heard_ns_ > give_up_ns(lost_after_ns_);
   if (now_ns - looked_ns_ > give_up_ns(lost_after_ns_)) back_ns_ = now_ns;
 }
 
 consequence process_state::look(int64_t now_ns) {
-  // It was stopped for long: others may have gone on without it.
+  // This process was stopped for long: others may have continued without it.
   const bool was_away = now_ns - looked_ns_ > give_up_ns(lost_after_ns_);
   look_at_clock(now_ns);
   looked_ns_ = now_ns;
@@ -108,10 +109,10 @@ std::optional<core::error> process_state::is_over() const {
 }
 
 std::optional<core::result<term_order>> process_state::next_term() {
-  // That a term ends which this process has left already, or had no part in, is nothing to it.
+  // The end of a term that this process has left already, or took no part in, has no effect here.
   if (ending_ && ending_->is_final) return core::fail(ending_->kind, ending_->text);
-  // A term's beginning may have lain on its way for so long that others have ended the term: the next beat of this
-  // process that is answered, its very first one too, says that it still counts.
+  // A begin_term message may have been in transit for so long that others have ended its term. The term counts only
+  // after a beat that this process has sent since it began to run is answered.
   if (terms_.empty() || is_unheard_ || back_ns_) {
     if (over_) return core::fail(*over_);
     return std::nullopt;
@@ -122,7 +123,7 @@ std::optional<core::result<term_order>> process_state::next_term() {
   term_ = out.order.number;
   leads_ = out.order.seats.front().place == place_;
   join_wanted_ = false;
-  // What has come of the new term already stays: others may have begun it before.
+  // Messages of the new term that have come already are kept: other processes may have begun it earlier.
   const auto is_old = [&](const auto& x) { return x.term < term_; };
   const auto is_before = [&](const auto& x) { return x.first.first < term_; };
   std::erase_if(offers_, is_before);

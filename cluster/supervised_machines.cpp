@@ -1,5 +1,5 @@
-// What supervision knows of machines: which are there, which are silent, where the places of a term and the files of a
-// save lie. Owns these rules; supervision.cpp has those for processes and terms.
+// Implements the supervision's rules for machines: which are there, which are silent, and which hold the places of a
+// term and the files of a save. Leaves processes and terms to supervision.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ void supervision::let_go(uint32_t machine, const std::string& how, int64_t now_n
   parted(machine, how, now_ns);
 }
 
-// Of processes whose machine was silent nothing could be heard: they have as long again.
+// No message of a silent machine's processes could be received, so their silence is counted anew.
 void supervision::heard_agent(uint32_t machine, int64_t now_ns) {
   const bool was_silent = is_silent(machine, now_ns);
   machines_[machine].heard_ns = now_ns;
@@ -87,7 +87,7 @@ bool supervision::has_only_spares(uint32_t machine) const {
   return true;
 }
 
-// At the next boundary, whose states are kept first; if the term ends before, with it.
+// The replacement takes effect at the next boundary, whose states are kept first, or when the term ends before that.
 void supervision::heard(const replace_wanted& x) {
   const auto at = std::ranges::find(job_.hosts, x.host);
   if (at == job_.hosts.end()) return;
@@ -97,7 +97,8 @@ void supervision::heard(const replace_wanted& x) {
   send(leader(), join_wanted{term_.number});
 }
 
-// A spare that a host was to be replaced by may be gone by the boundary, or have another one's place.
+// Tells users about replaced hosts that keep their ranks: a spare may be gone by the boundary, or have taken the place
+// of another host.
 void supervision::say_who_stays(const std::vector<uint32_t>& places) {
   if (!replaces_) return;
   for (const uint32_t m : machines_of(places))
@@ -131,8 +132,8 @@ std::vector<uint32_t> supervision::keepers_beside(const std::vector<uint32_t>& p
   return out;
 }
 
-// Where those with ranks lack files of the newest save, others keep them for this term. A host that rests has files
-// that nobody else has: it stays.
+// If the places with ranks lack files of the newest save, places without ranks provide them in this term. A resting
+// host whose files no other host has stops resting.
 supervision::seating supervision::seated_with_saves(uint32_t data) {
   seating out{seated(data), {}};
   std::vector<uint32_t> all;
@@ -172,7 +173,7 @@ bool supervision::misses_beats(uint32_t machine, int64_t now_ns) const {
   return machine > 0 && now_ns - machines_[machine].heard_ns > unheard_ns(job_.lost_after_ns);
 }
 
-// Of a machine whose agent has been quiet for long: nothing is known of its processes.
+// True if the agent of a machine has been quiet for so long that the state of its processes is unknown.
 bool supervision::is_silent(uint32_t machine, int64_t now_ns) const {
   return machine > 0 && machines_[machine].is_there &&
          now_ns - machines_[machine].heard_ns > machine_silence_ns(job_.lost_after_ns);
@@ -195,8 +196,8 @@ void supervision::look_at_machines(int64_t now_ns, bool was_away, bool beats) {
   }
 }
 
-// Places for a term: who led leads again, who had ranks before comes before who waited, and whose host was replaced
-// comes last. Those of a machine are neighbours.
+// Returns the places of a term. The last leader leads again; places that had ranks come before places that waited;
+// places of replaced hosts come last. Places of one machine are consecutive.
 std::vector<uint32_t> supervision::seated(uint32_t data) const {
   std::vector<uint32_t> out;
   for (uint32_t p = 0; p < members_.size(); ++p)
@@ -222,7 +223,8 @@ std::vector<uint32_t> supervision::machines_of(const std::vector<uint32_t>& plac
   return out;
 }
 
-// The files of a save, or where they lie.
+// Sends the files of a save to a process: each with the place of a process whose machine has the file, and with
+// descriptors if the receiver is on this machine.
 void supervision::send_kept(const seat& to, const std::string& folder) {
   if (folder.empty()) return;
   for (const auto& [path, f] : kept_.of(folder)) {

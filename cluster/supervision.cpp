@@ -72,8 +72,8 @@ void supervision::begin_when_gathered() {
   if (awaited_machines().empty()) begin_next();
 }
 
-// All that were lost at once are started again within a second, and continue from what the supervisor has kept in
-// memory, or from the newest checkpoint on the disk. Hosts that have gone may join again meanwhile.
+// Lost processes are started again within a second, and continue from the saves that the supervisor keeps in memory, or
+// from the newest checkpoint on the disk. Hosts that have gone may join again in the meantime.
 bool supervision::gathers_again(uint32_t there) {
   if (there > 0 && !job_.waits_for_ranks) return false;
   uint32_t coming = 0;
@@ -117,7 +117,7 @@ void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns) {
   if (over_) return;
   const std::string what = fmt::format("{} {}", ranks_of(place), how);
   actions_.push_back(say{what});
-  if (term_.is != phase::ending || !has_seat(place)) ++losses_;  // what ends together is one loss
+  if (term_.is != phase::ending || !has_seat(place)) ++losses_;  // losses that end together count once
   if (job_.starts_again && job_.recovers)
     m.start_ns = now_ns + std::min(backoff_max_ns, job_.backoff_ns << std::min(m.losses, 10U));
   ++m.losses;
@@ -154,7 +154,7 @@ void supervision::end(bool is_final, const core::error& why) {
   if (final_) return;
   if (is_final) final_ = why;
   if (term_.is == phase::running) without_term_ns_ = ticked_ns_;
-  if (term_.is == phase::none) {  // nobody has ranks: all are told, and the job is over
+  if (term_.is == phase::none) {  // no process has ranks: all processes are told, and the job is over
     for (uint32_t p = 0; p < members_.size(); ++p)
       if (members_[p].is == standing::idle) send(p, end_term{0, true, why.kind, why.text});
     actions_.push_back(say{"error: " + why.text});
@@ -182,7 +182,7 @@ void supervision::go_on_if_quiet() {
   if (std::ranges::any_of(term_.seats, works)) return;
   if (!final_) return begin_next();
   const member& first = members_[leader()];
-  if (first.is == standing::absent) {  // nobody is left to say why
+  if (first.is == standing::absent) {  // no process is left to report the reason
     actions_.push_back(say{final_->text});
     end_job(1);
   }
@@ -200,7 +200,7 @@ void supervision::begin_next() {
     if (!cause_.empty()) final_ = final_->in(cause_);
     for (uint32_t p = 0; p < members_.size(); ++p)
       if (is_idle(members_[p])) send(p, end_term{term_.number, true, final_->kind, final_->text});
-    if (term_.number > 0 && is_idle(members_[last_leader_])) return;  // it ends the run
+    if (term_.number > 0 && is_idle(members_[last_leader_])) return;  // the last leader ends the run
     actions_.push_back(say{final_->text});
     return end_job(1);
   }
@@ -246,7 +246,7 @@ run_so_far supervision::so_far() const {
   return out;
 }
 
-// A run may be back at a step before its last change of degrees: what was changed from there on has not been.
+// A run may continue from a step before its last change of degrees; changes from that step on are undone.
 void supervision::start_term() {
   before_ = so_far();
   without_term_ns_.reset();
@@ -271,14 +271,14 @@ void supervision::end_job(int32_t code) {
   for (uint32_t p = 0; p < members_.size(); ++p) {
     if (members_[p].is == standing::idle || members_[p].is == standing::working) send(p, dismissal{});
     if (members_[p].is != standing::starting) continue;
-    members_[p].is = standing::absent;  // it has done nothing yet, and may take long before it listens
+    members_[p].is = standing::absent;  // the process has done nothing yet, and may take long before it reads messages
     actions_.push_back(kill_process{p});
   }
   actions_.push_back(finish{code, final_ && code != 0 ? final_->text : std::string()});
 }
 
 void supervision::tick(int64_t now_ns) {
-  // Where this process itself did not run, the others could not be heard.
+  // If this process itself did not run, it could not receive messages of the others.
   const bool was_away = now_ns - ticked_ns_ > job_.lost_after_ns / 2;
   ticked_ns_ = now_ns;
   if (over_) return;
@@ -301,7 +301,7 @@ void supervision::tick(int64_t now_ns) {
     member& m = members_[p];
     if (m.is == standing::idle || m.is == standing::working) {
       if (was_away) m.heard_ns = now_ns;
-      if (is_silent(job_.machine_of(p), now_ns)) continue;  // the machine is, with all that it has
+      if (is_silent(job_.machine_of(p), now_ns)) continue;  // the whole machine is silent, not this process alone
       if (now_ns - m.heard_ns > job_.lost_after_ns)
         lose(p,
              fmt::format("was silent for {:.1f} s (cluster.lost_after){}", double(now_ns - m.heard_ns) / 1e9,

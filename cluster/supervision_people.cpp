@@ -1,4 +1,4 @@
-// What the supervision tells people of its processes: lines for a log, and rows for whoever asks the run.
+// Implements the text of the supervision for people: lines for a log, and rows for users who query the run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +48,8 @@ roster supervision::people() const {
   return out;
 }
 
-// To the process that leads, which people ask. A place has changed or it has not: nobody counts what is lost between.
+// Sends the roster to the leading process, which users query, only if it has changed since it was last sent. Several
+// changes in between are sent as one.
 void supervision::tell_who_is_there() {
   if (term_.is != phase::running || over_) return;
   roster now = people();

@@ -1,6 +1,6 @@
-// A host's built modules while what they were compressed with is made permanent: values on grids and under masks, then
-// smaller layers. Owns how tensors and torch::nn's modules are changed, and back; what becomes of them is
-// job/compression/clean.hpp's choice.
+// Makes permanent, in a host's built modules, what they were compressed with: puts values on grids and under masks,
+// then makes layers smaller. Owns how tensors and torch::nn's modules are changed and how a cut is undone; leaves the
+// choice of changes to job/compression/clean.hpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,15 +15,15 @@ namespace troupe::compression {
 
 class clean_modules {
  public:
-  /// All units are built; `table` is the model's.
+  /// Requires that all units of `model` are built; `table` is the table of `model`.
   clean_modules(const models::module_model& model, const core::model_table& table,
                 std::shared_ptr<const job::cleaning> what);
 
-  /// Grids and masks: values change in place.
+  /// Puts weights on their grids and multiplies masks in; values change in place.
   void make_permanent();
-  /// Rows and columns go; tensors keep their identity and lose their gradients.
+  /// Removes rows and columns; tensors keep their identity and lose their gradients.
   void cut();
-  /// All is as before `cut`.
+  /// Restores all tensors and module sizes that `cut` changed.
   void undo_cut();
 
  private:

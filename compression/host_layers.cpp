@@ -20,7 +20,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// Calls take(the module as its type) where it is of one of these.
+/// Calls take(the module as its type) for the first of these types that the module has; false if it has none.
 template <class... Types, class Take>
 bool as_any(nn::Module& m, Take take) {
   const auto one = [&]<class Type>(std::type_identity<Type>) {
@@ -31,7 +31,7 @@ bool as_any(nn::Module& m, Take take) {
   return (one(std::type_identity<Types>()) || ...);
 }
 
-/// Where a module says how wide it is; null: nowhere.
+/// Where a module stores its widths; null for a width that it does not store.
 struct said_sizes {
   int64_t *outputs = nullptr, *inputs = nullptr;
 };
@@ -51,7 +51,7 @@ said_sizes sizes_of(nn::Module& m) {
   return out;
 }
 
-/// Empty: it may become smaller.
+/// Returns why the module cannot become smaller; empty if it can.
 std::string why_rigid(nn::Module& m) {
   if (sizes_of(m).outputs != nullptr) return "";
   if (as_any<nn::LayerNormImpl, nn::GroupNormImpl>(m, [](auto&) {}))

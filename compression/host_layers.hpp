@@ -1,5 +1,5 @@
-// A host's model as compression sees it: its table, and which of its modules may become smaller. Owns what a type of
-// torch::nn's module allows; which of them should is job/compression/clean.hpp's choice.
+// The properties of a host's model that compression uses: its table, and which of its modules may become smaller. Owns
+// which types of torch::nn's modules allow a cut; leaves the choice of the modules to cut to job/compression/clean.hpp.
 #pragma once
 
 #include <map>
@@ -18,21 +18,22 @@ namespace troupe::compression {
 
 struct host_layers {
   core::model_table table;
-  std::map<std::string, std::string> rigid;  ///< by layer: why it cannot become smaller
+  std::map<std::string, std::string> rigid;  ///< reason why a layer cannot become smaller, by name of the layer
 
-  /// Refused (bad_input): a cut of one of these.
+  /// Returns an error (bad_input) if `what` cuts a layer that is in `rigid`.
   [[nodiscard]] core::result<void> may_cut(const job::cleaning& what) const;
 };
 
-/// Builds units that have factories one after the other, as a run of `seed` does, and drops them again; the model stays
-/// as it is. Refused: what table_builder and factories refuse.
+/// Returns the layers of `model`. Builds units that have factories one after the other, as a run of `seed` does, and
+/// drops them again; the model stays as it is. Errors: those of table_builder and of the factories.
 core::result<host_layers> host_layers_of(const models::module_model& model, uint64_t seed);
 
-/// Of a module's outputs and inputs, 0: as before. It may have no such sizes; what it holds is the caller's to cut.
+/// Numbers of outputs and inputs of a module; 0 leaves a number as it is, or says that the module states none. The
+/// caller cuts the module's tensors.
 struct layer_sizes {
   int64_t outputs = 0, inputs = 0;
 };
-/// What the module said of itself before.
+/// Sets the sizes that the module states to `to`, and returns the sizes that it stated before.
 layer_sizes set_sizes(torch::nn::Module& module, const layer_sizes& to);
 
 }  // namespace troupe::compression

@@ -31,7 +31,8 @@ core::result<void> compresses(const std::shared_ptr<const config::job_config>& c
       "compression_training: wanted a technique that is enabled, as init_compression is asked for one, got none");
 }
 
-/// What a run would refuse, and what would be refused behind it.
+/// Returns the plan for cutting related modules, or the errors of a run that compresses as `config` says and of
+/// redundancy_clean after that run.
 core::result<std::shared_ptr<const job::cleaning>> check(const config::job_config& config, core::model_table table,
                                                          std::optional<uint64_t> rows, job::widths_said said) {
   if (auto ok = job::check_layer_reduction(config, table); !ok) return fail(ok.error());
@@ -42,7 +43,7 @@ core::result<std::shared_ptr<const job::cleaning>> check(const config::job_confi
   return job::plan_related(config, table, said);
 }
 
-/// As a session calls it, with torch's generator left alone.
+/// Calls `factory` as a session does, and leaves torch's generator unchanged.
 core::result<models::module_model> made(const models::module_factory& factory, uint64_t seed, const char* what) {
   if (!factory) return fail(error_kind::bad_input, std::string("init_compression: ") + what + " has no factory");
   const models::random_turn turn({seed, 0, 0, 0, models::drawing_a_model});
@@ -63,7 +64,8 @@ void begin_with(const models::module_unit& unit, const unit_values& values) {
     if (values[i].defined()) own[i].tensor.detach().copy_(values[i]);
 }
 
-/// `make` with these first values, in units that have factories when they are built.
+/// Returns a factory that calls `make` and sets these first values; units that have factories get them when they are
+/// built.
 models::module_factory beginning_with(models::module_factory make, std::vector<unit_values> values) {
   auto shared = std::make_shared<const std::vector<unit_values>>(std::move(values));
   return [make = std::move(make), shared] {
@@ -95,7 +97,7 @@ core::result<void> take_layers(actors::host_model& model, std::shared_ptr<const 
   if (!values) return fail(values.error());
   model.make = beginning_with(std::move(model.make), std::move(*values));
   auto rest = *config;
-  rest.compression.layers.enabled = false;  // done
+  rest.compression.layers.enabled = false;  // the student has its first values already
   config = std::make_shared<const config::job_config>(std::move(rest));
   return {};
 }

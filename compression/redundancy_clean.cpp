@@ -24,7 +24,8 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// How far outputs of a type may be apart, relative to the largest: sums of fewer numbers round otherwise.
+/// Returns the largest allowed difference of outputs of a type, relative to the largest output: sums of fewer numbers
+/// round differently.
 double most_apart(at::ScalarType type) { return type == at::kBFloat16 ? 3e-2 : type == at::kHalf ? 4e-3 : 1e-5; }
 
 core::error nothing_yet(uint64_t updates) {
@@ -38,7 +39,7 @@ uint64_t elements_of(const models::module_model& model, const core::model_table&
   return out;
 }
 
-/// What the last unit puts out, in evaluation mode.
+/// Returns the outputs of the last unit, in evaluation mode.
 core::result<models::named_values> outputs_of(const models::module_model& model, const core::model_table& table,
                                               const models::host_batch& batch) {
   const at::NoGradGuard no_grad;

@@ -1,6 +1,6 @@
-// DeepSpeed's `redundancy_clean` for a host's own modules: what a run compressed with is made permanent, and related
-// modules become smaller, in modules of the host's or in a checkpoint of the run. Checkpoints of our families:
-// `troupe compress --clean`. Owns the order of the work; the choice is job/compression/clean.hpp's.
+// DeepSpeed's `redundancy_clean` for a host's own modules: makes the compression of a run permanent, and makes related
+// modules smaller, in a host's modules or in a checkpoint of the run. For checkpoints of Troupe's own model families:
+// `troupe compress --clean`. Owns the order of the work; leaves the choice to job/compression/clean.hpp.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +15,29 @@
 
 namespace troupe::compression {
 
-struct cleaned_model {  ///< what became of it
+struct cleaned_model {  ///< modules that were cleaned, and the size of the model
   std::vector<job::cleaned_module> modules;
-  uint64_t elements_before = 0, elements = 0;  ///< of weights
+  uint64_t elements_before = 0, elements = 0;  ///< elements of all weights
 };
 
-/// Copies the weights of `trained`'s run into `model`, which the same factory made and whose units are built, puts them
-/// on their grids, multiplies masks in, and where groups name `related_modules` takes rows, filters, heads and columns
-/// out: of parameters, running statistics and the sizes that torch::nn's modules say. Parameters keep their identity.
-/// Other buffers, and what the host's own forwards count on, are the host's. Between steps only.
+/// Copies the weights of the run of `trained` into `model`, which the same factory made and whose units are built, puts
+/// them on their grids and multiplies masks in. If groups name `related_modules`, also removes rows, filters, heads and
+/// columns from parameters, running statistics and the sizes that torch::nn's modules state. Parameters keep their
+/// identity. The host must change other buffers, and sizes that its own forwards rely on. Call it between steps only.
 ///
-/// `sample`: a batch, by which what the model puts out before and behind the cut is compared, in evaluation mode.
-/// Refused (bad_input): what plan_cleaning refuses, a run that has compressed nothing yet, layers that cannot become
-/// smaller; with `sample` outputs that differ by more than 1e-5 of the largest (3e-2 in bf16, 4e-3 in fp16), as behind
-/// an activation that makes something of 0, and modules that do not compute any more; the model then has all its rows,
-/// masks multiplied in.
+/// `sample`: a batch; if given, the outputs of the model in evaluation mode before and after the cut are compared.
+/// Errors (bad_input): those of plan_cleaning; a run that has compressed nothing yet; layers that cannot become
+/// smaller; with `sample`, outputs that differ by more than 1e-5 of the largest (3e-2 in bf16, 4e-3 in fp16), e.g.
+/// after an activation that maps 0 to another value, and modules that no longer compute. After an error with `sample`
+/// the model has all its rows, with masks multiplied in.
 core::result<cleaned_model> redundancy_clean(const models::module_model& model, actors::session& trained,
                                              const std::optional<models::host_batch>& sample = {});
 
-/// The same of a checkpoint `from` (any that checkpoint/convert/open_source.hpp opens and that has masks) of a run with
-/// `config` and the model of `model`, whose units need not be built: weights, moments and what else the run needs
-/// become a checkpoint below the folder `to`, which the smaller model resumes. Refused: likewise, and a folder `to`
-/// that is not empty.
+/// Makes the compression permanent in a checkpoint: reads `from` (any format that checkpoint/convert/open_source.hpp
+/// opens and that has masks), written by a run with `config` and the model of `model`, whose units need not be built.
+/// Writes weights, moments and all else that the run needs as a checkpoint below the folder `to`, which the smaller
+/// model resumes. Errors (bad_input): those of plan_cleaning, a run that has compressed nothing yet, layers that cannot
+/// become smaller, and a folder `to` that is not empty.
 core::result<cleaned_model> redundancy_clean(const models::module_model& model, const config::job_config& config,
                                              const std::filesystem::path& from, const std::filesystem::path& to);
 

@@ -15,7 +15,7 @@ namespace {
 
 using models::named_tensor;
 
-/// Parameters as the rule of layers knows them.
+/// Returns a table with these parameters, in the form that job/layer_reduction.hpp reads.
 core::model_table named_table(const std::vector<named_tensor>& all) {
   core::model_table out;
   for (const auto& p : all) {
@@ -39,7 +39,7 @@ std::vector<named_tensor> parameters_of(const models::module_model& model) {
   return out;
 }
 
-/// [parameter of the student]: undefined where it keeps its own values.
+/// Returns the first values, [parameter of the student]; undefined for a parameter that keeps its own value.
 core::result<std::vector<at::Tensor>> values_for(const core::model_table& student,
                                                  const std::vector<named_tensor>& teacher,
                                                  const config::job_config& config) {

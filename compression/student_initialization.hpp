@@ -1,6 +1,6 @@
-// DeepSpeed's `student_initialization`: modules that begin with some layers of deeper ones, as `layer_reduction` of a
-// configuration says. Owns the copying; which tensor goes where is job/layer_reduction.hpp's rule. A family's model has
-// it by `model.teacher`, without both in memory.
+// DeepSpeed's `student_initialization`: a model whose modules begin with some layers of a deeper model, as
+// `layer_reduction` of a configuration says. Owns the copying; leaves the choice of tensors to job/layer_reduction.hpp.
+// Troupe's own families get their first values by `model.teacher`, without both models in memory.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,20 @@
 
 namespace troupe::compression {
 
-/// Parameters of layer i of `student`, the module `module_name_prefix`.i, become those of layer `teacher_layer[i]` of
-/// `teacher`, those of `other_module_name` the teacher's of the same names; all others stay, and so do buffers. Returns
-/// how many were copied. Refused (bad_input), with file, line and key: what job::check_layer_reduction and
-/// reduced_layers refuse, as layers of another shape; then nothing has changed. Off in `config`: copies nothing.
+/// Copies the parameters of layer `teacher_layer[i]` of `teacher` to layer i of `student`, the module
+/// `module_name_prefix`.i, and those of `other_module_name` to the parameters of the same names; all other parameters
+/// and all buffers stay. Returns the number of copied parameters; 0 if layer reduction is off in `config`. Errors
+/// (bad_input), with file, line and key: those of job::check_layer_reduction and reduced_layers, e.g. layers of another
+/// shape; then nothing has changed.
 core::result<uint64_t> student_initialization(const torch::nn::Module& student, const torch::nn::Module& teacher,
                                               const config::job_config& config);
-/// The same of models in units, all of which are built: a layer's name begins with its unit's.
+/// Copies parameters of layers of `teacher` to `student`, as for torch::nn's modules, for models in units, all of which
+/// are built: a layer's name begins with the name of its unit.
 core::result<uint64_t> student_initialization(const models::module_model& student, const models::module_model& teacher,
                                               const config::job_config& config);
 
-/// What a student's parameters begin with: [unit][parameter as module_parts has them], undefined where they keep their
-/// own. Of a student whose units need not be built; tensors are the teacher's.
+/// Returns the first values of a student's parameters: [unit][parameter in the order of module_parts], undefined for a
+/// parameter that keeps its own value. The units of `student` need not be built; the tensors are those of the teacher.
 core::result<std::vector<std::vector<at::Tensor>>> first_values(const models::module_model& student,
                                                                 const models::module_model& teacher,
                                                                 const config::job_config& config);

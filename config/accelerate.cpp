@@ -17,7 +17,7 @@ namespace troupe::config {
 namespace {
 
 struct spelling {
-  std::string_view accelerate, deepspeed;  ///< the second empty: says nothing that a run here could follow
+  std::string_view accelerate, deepspeed;  ///< an empty `deepspeed` marks a key that no run here could follow
 };
 
 constexpr spelling in_section[] = {
@@ -67,7 +67,7 @@ constexpr std::string_view launcher_keys[] = {
     "commands",
 };
 
-/// Puts a value under a dotted name, into sections that may be there already.
+/// Stores a value under a dotted name, in sections that may exist already.
 void put(node& tree, std::string_view dotted, const entry& from) {
   const size_t dot = dotted.find('.');
   const std::string name(dotted.substr(0, dot));
@@ -96,16 +96,16 @@ node empty_like(const node& from) {
   return made;
 }
 
-/// FSDP's keys that say how modules are wrapped, prefetched and saved: a run's losses do not depend on them.
+/// FSDP's keys that control how modules are wrapped, prefetched and saved; a run's losses do not depend on them.
 constexpr std::string_view fsdp_harmless[] = {
     "auto_wrap_policy",  "transformer_layer_cls_to_wrap", "min_num_params",     "backward_prefetch",
     "forward_prefetch",  "backward_prefetch_policy",      "state_dict_type",    "use_orig_params",
     "limit_all_gathers", "cpu_ram_efficient_loading",     "sync_module_states", "version",
 };
-/// Accelerate numbers them from 1.
+/// FSDP's strategies in the order in which Accelerate numbers them, from 1.
 constexpr std::array<std::string_view, 5> sharding_strategies{"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
                                                               "HYBRID_SHARD_ZERO2"};
-/// Plain data parallelism over devices of one kind.
+/// Values of distributed_type for plain data parallelism over devices of one kind.
 constexpr std::string_view data_parallel_types[] = {"NO",         "MULTI_CPU",   "MULTI_GPU", "MULTI_XPU",
                                                     "MULTI_NPU",  "MULTI_MLU",   "MULTI_HPU", "MULTI_MUSA",
                                                     "MULTI_SDAA", "MULTI_NEURON"};
@@ -114,7 +114,7 @@ bool says_something(const node& value) {
   return value.kind == node_kind::mapping ? !value.entries.empty() : value.kind != node_kind::null;
 }
 
-/// One file of Accelerate while it is put into DeepSpeed's words.
+/// Converts one file of Accelerate to DeepSpeed's keys.
 class accelerate_file {
  public:
   accelerate_file(const node& root, reporter& report) : root_(root), report_(report), made_(empty_like(root)) {
@@ -168,7 +168,7 @@ class accelerate_file {
     }
   }
 
-  /// True if the section is that of the file's type; Accelerate does not look at another one either.
+  /// True if the section belongs to the file's type; Accelerate itself ignores other sections.
   bool belongs(const entry& section, std::string_view type) {
     if (!says_something(*section.value)) return false;
     if (type_ != type) report_.warn(section.at, section.name, fmt::format("no effect: distributed_type is {}", type_));
@@ -233,7 +233,8 @@ class accelerate_file {
     return std::max<uint64_t>(out, 1);
   }
 
-  /// The name of the strategy; version 2 says `reshard_after_forward: true` or `false`. Without a word it is full.
+  /// Returns the name of the strategy; version 2 of FSDP has `reshard_after_forward: true` or `false`. FULL_SHARD if no
+  /// strategy is given.
   [[nodiscard]] std::string strategy() const {
     if (!strategy_) return std::string(sharding_strategies[0]);
     const std::string text = upper(strategy_->value->text);
@@ -267,7 +268,8 @@ class accelerate_file {
     if (offload_) offload(*stage);
   }
 
-  /// HYBRID_SHARD cuts states over the processes of a machine and keeps a copy on each machine, as MiCS does.
+  /// Translates HYBRID_SHARD, which splits states over the processes of a machine and keeps a copy on each machine, to
+  /// the keys of MiCS, which does the same.
   void shard_in_machines(const entry& from, const std::string& key) {
     const uint64_t ranks = number_of("num_processes"), machines = number_of("num_machines");
     if (machines == 1) return;
@@ -292,7 +294,7 @@ class accelerate_file {
   reporter& report_;
   node made_;
   std::string type_;
-  bool is_second_ = false;  ///< FSDP's version 2, which goes by reshard_after_forward where both are given
+  bool is_second_ = false;  ///< FSDP's version 2, which uses reshard_after_forward if both keys are given
   std::optional<entry> strategy_, offload_;
 };
 
@@ -314,7 +316,7 @@ node_ptr accelerate_root(const node& root, reporter& report) { return accelerate
 
 node_ptr accelerate_section(const node& section) {
   node made = empty_like(section);
-  // DeepSpeed's own keys first: the others are put into the sections that these open.
+  // DeepSpeed's own keys come first, because the other keys are stored in the sections that these create.
   for (const entry& e : section.entries)
     if (std::ranges::find(in_section, e.name, &spelling::accelerate) == std::end(in_section)) made.entries.push_back(e);
   for (const entry& e : section.entries)

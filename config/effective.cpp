@@ -11,7 +11,7 @@
 namespace troupe::config {
 namespace {
 
-/// A value of a model key as JSON, by its key's type: `5e8` of an integer key is an integer.
+/// Returns the value of a model key as JSON, by its key's type: `5e8` for an integer key is an integer.
 nlohmann::json to_json(const node& value, value_type type) {
   using nlohmann::json;
   switch (value.kind) {
@@ -50,7 +50,7 @@ std::string origin_of(const setting& s, const std::vector<source>& sources) {
   return fmt::format("{}:{}:{}", from.name, s.at.line, s.at.column);
 }
 
-/// The batch sizes, of which some follow from data ranks.
+/// Names of the batch sizes, some of which follow from the data ranks.
 constexpr std::string_view batch_keys[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
                                            "gradient_accumulation_steps"};
 

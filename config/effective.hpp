@@ -1,4 +1,4 @@
-// The effective configuration: every key's value and where it comes from, and the model's keys as one JSON object.
+// Computes the effective configuration: every key's value with its origin, and the model's keys as one JSON object.
 #pragma once
 
 #include "config/load.hpp"
@@ -7,13 +7,13 @@
 
 namespace troupe::config {
 
-/// Fills in `values` and `given` from what was given, what was derived from it and the finished `config`.
+/// Fills in `values` and `given` of `out` from the given values, the derived values and the finished `config`.
 void describe(const settings& given, const origins& derived, const std::vector<source>& sources, loaded& out);
 
-/// Values that differ between the ways of a job whose degrees are open become `auto`.
+/// Sets the values that differ between the ways of a job with open degrees to `auto`.
 void mark_open(const open_degrees& open, loaded& out);
 
-/// The inline model keys as Hugging Face writes them; empty when there are none.
+/// Returns the inline model keys as JSON with Hugging Face's names; empty if there are none.
 std::string model_as_json(const settings& given);
 
 }  // namespace troupe::config

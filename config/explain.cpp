@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Why nothing comes of a key that acts; empty: something does.
+/// Returns the reason why a key that acts has no effect here; empty if it has one.
 std::string idle_in(const effective_value& v, const job_config& c) {
   return v.row->support.acts == effect::acts ? idle(*v.row, c) : std::string();
 }
@@ -44,14 +44,14 @@ bool is_batch_key(std::string_view key) {
 
 bool is_given(const loaded& what, std::string_view key) { return std::ranges::binary_search(what.given, key); }
 
-/// Whether the run chooses the key's value among the ways of its degrees.
+/// True if the run chooses the key's value together with its open degrees.
 bool is_open(const loaded& what, std::string_view key) {
   if (what.config.open_degrees.empty()) return false;
   const auto at = std::ranges::find(what.values, key, &effective_value::key);
   return at != what.values.end() && at->value == "auto";
 }
 
-/// The effective values that are asked for, in their order.
+/// Returns the requested effective values, in their order.
 std::vector<const effective_value*> values_of(const loaded& what, shown_keys keys) {
   std::vector<const effective_value*> out;
   for (const effective_value& v : what.values)
@@ -106,7 +106,7 @@ std::string as_json(const std::vector<diagnostic>& all) {
 
 namespace {
 
-/// The value as YAML: `null` where nothing was given and no choice is called `none`.
+/// Returns the value as YAML: `null` if no value was given and no choice is named `none`.
 std::string given_text(const effective_value& v) {
   if (v.origin == "auto") return "auto";
   const auto& names = v.row->choices.names;
@@ -114,7 +114,7 @@ std::string given_text(const effective_value& v) {
   return v.value == "none" && v.row->nullable() && !is_choice ? "null" : v.value;
 }
 
-/// A plain DeepSpeed configuration describes no run: its text is what was given.
+/// Returns a plain DeepSpeed configuration as YAML; it describes no run, so the text contains only the given keys.
 std::string given_yaml(const loaded& what) {
   yaml_tree tree;
   for (const effective_value& v : what.values)
@@ -122,14 +122,16 @@ std::string given_yaml(const loaded& what) {
   return "# What a DeepSpeed configuration gives.\n" + tree.text();
 }
 
-/// True if a key has no part in this run: it belongs to another type or section, or was not given where that counts.
+/// True if a key has no part in this run: it belongs to another type or section, or was not given although its presence
+/// matters.
 bool is_left_out(const key_info& row, const job_config& c) {
   if (!row.has_field() || std::holds_alternative<model_key>(row.target.field)) return true;
   if (row.section() == "scheduler.params" && !row.read_by(core::name_of(c.scheduler.type))) return true;
   if (row.section() == "optimizer.params" && !row.read_by(core::name_of(c.optimizer.type))) return true;
   if (row.section() == "zero_optimization.zenflow" && !c.zero_optimization.zenflow.enabled) return true;
   if (row.target.told != nullptr && !was_told(row, c)) return true;
-  return c.elasticity.enabled && is_batch_key(row.key);  // elasticity gives the batch sizes and refuses others
+  // Elasticity determines the batch sizes, and given ones are refused.
+  return c.elasticity.enabled && is_batch_key(row.key);
 }
 
 void put_model(const job_config& c, yaml_tree& tree) {
@@ -146,7 +148,7 @@ void put_row(const loaded& what, const key_info& row, yaml_tree& tree) {
     if (const size_t items = row.target.items(c); items > 0) tree.put_list(row.list_name(), items);
     return;
   }
-  // Groups have names that no field has: the text says what was given.
+  // Names of groups are in no field, so the text contains the given values.
   if (!row.has_field() && row.key.starts_with("compression_training.") && row.any_name())
     for (const effective_value& v : what.values)
       if (v.row == &row && !v.held_back && v.value != "none") tree.put(v.key, v.value);

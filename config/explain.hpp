@@ -1,5 +1,5 @@
-// A loaded configuration for people and for later: every effective value with its origin, meaning and effect; the
-// YAML that gives the same run again; the reference of all keys. All from key_table.hpp.
+// Formats a loaded configuration: every effective value with its origin, meaning and effect; the YAML that repeats the
+// run; the reference of all keys. Everything comes from key_table.hpp.
 #pragma once
 
 #include <string>
@@ -10,26 +10,26 @@ namespace troupe::config {
 
 enum class shown_keys : uint8_t { all, given };  ///< given: by the file or a `--set`
 
-/// Every effective value, for people.
+/// Returns every effective value as text for people.
 std::string explain_text(const loaded& what, shown_keys keys = shown_keys::all);
 
-/// The same as a JSON object: `values` is an array of
-/// `{"key", "value", "origin", "meaning", "effect", "capability", "reason"}`, `waiting` one of
-/// `{"capability", "keys": [{"key", "values"}]}`, which says of every capability that is not there yet what waits for
-/// it.
+/// Returns every effective value as a JSON object: `values` is an array of `{"key", "value", "origin", "meaning",
+/// "effect", "capability", "reason"}`, `waiting` an array of `{"capability", "keys": [{"key", "values"}]}`, which lists
+/// for every missing capability the keys and values that wait for it.
 std::string explain_json(const loaded& what, shown_keys keys = shown_keys::all);
 
-/// Keys that wait for capabilities, as docs/deepspeed.md has it.
+/// Returns the table of docs/deepspeed.md: the keys that wait for capabilities.
 std::string waiting_markdown();
 
-/// Errors and warnings as a JSON array of `{"severity", "file", "line", "column", "key", "text"}`; line 0: the whole
-/// file.
+/// Returns errors and warnings as a JSON array of `{"severity", "file", "line", "column", "key", "text"}`; line 0
+/// stands for the whole file.
 std::string as_json(const std::vector<diagnostic>& all);
 
-/// A YAML file that loads to the same configuration from any folder: all paths absolute, nothing left to defaults.
+/// Returns a YAML file that loads to the same configuration from any folder: all paths are absolute, and no value is
+/// left to defaults.
 std::string effective_yaml(const loaded& what);
 
-/// docs/configuration.md.
+/// Returns the text of docs/configuration.md.
 std::string reference_markdown();
 
 }  // namespace troupe::config

@@ -49,7 +49,7 @@ class loading {
  private:
   load_result give_up() { return tl::unexpected(report_.in_order(diagnostic::error)); }
 
-  /// The document's root, in whatever form the text is; null when there is none to continue with.
+  /// Returns the document's root, for text in any supported form; null if there is no root to continue with.
   node_ptr read_root(std::string_view text, uint32_t number) {
     const std::string& name = report_.sources[number].name;
     const bool is_yaml = name.ends_with(".yaml") || name.ends_with(".yml");
@@ -76,7 +76,7 @@ class loading {
     if (only.name.ends_with(".json") || looks_like_json(text) || json_in_base64(text)) only.kind = source::imported;
   }
 
-  /// A mapping at `deepspeed_config`, which is then taken out of the root; null when there is none.
+  /// Returns the mapping at `deepspeed_config` and removes it from the root; null if there is none.
   static node_ptr take_inside(node_ptr& root) {
     node rest = *root;
     const auto at = std::ranges::find(rest.entries, "deepspeed_config", &entry::name);
@@ -87,15 +87,15 @@ class loading {
     return inside;
   }
 
-  /// Puts what stands in a `deepspeed_config` mapping under what is given beside it, and the file that it names under
-  /// both.
+  /// Adds the keys of a `deepspeed_config` mapping, which yield to the keys next to the mapping, and the keys of the
+  /// file that the mapping names, which yield to both.
   void import_inside(settings& all, const node& inside) {
     put_under(all, collect(*accelerate_section(inside), report_, why_));
     if (const node_ptr file = accelerate_file_named(inside)) import_file(all, *file);
   }
 
-  /// Whether the value of a `--set` is the very text: the key holds one text, and YAML would read something else, as in
-  /// `cluster.listen=[::1]:4472`.
+  /// True if the value of a `--set` is the literal text: the key holds one text, and YAML would read something else,
+  /// such as `cluster.listen=[::1]:4472`.
   static bool takes_as_written(std::string_view key, std::string_view text, const document& read) {
     const key_info* row = nullptr;
     for (std::string_view rest = key; !rest.empty();) {
@@ -149,7 +149,7 @@ class loading {
     return read;
   }
 
-  /// Puts the keys of the file that `deepspeed_config` names under those that are given here.
+  /// Adds the keys of the file that `deepspeed_config` names, which yield to the keys given here.
   void import_named(settings& all, const std::vector<settings>& overrides) {
     const setting* import = all.value_of("deepspeed_config");
     for (const settings& one : overrides)
@@ -195,7 +195,7 @@ class loading {
     all.root = root;
   }
 
-  /// A job with all values, as far as the rules have brought it.
+  /// A job with all its values, after the rules have been applied.
   struct attempt {
     settings given;
     job_config config;
@@ -223,7 +223,7 @@ class loading {
     return accept_open(given, c, open, name);
   }
 
-  /// `open`: the degrees are those of this way, where there are any.
+  /// Applies all rules to a job; `open`: the degrees are those of way `way`, if there are any ways.
   attempt resolved(settings given, job_config config, const open_degrees& open, size_t way, const std::string& name) {
     attempt a{std::move(given), std::move(config), report_, {}};
     for (size_t k = 0; k < open.keys.size() && !open.ways.empty(); ++k)
@@ -247,8 +247,8 @@ class loading {
     return out;
   }
 
-  /// A job whose degrees are open: every way is tried as a file of its own. What all of them get wrong is wrong with
-  /// the file; a way that gets more wrong cannot be chosen.
+  /// Accepts a job with open degrees. Every way is checked like a file of its own: errors common to all ways are errors
+  /// of the file; a way with further errors cannot be chosen.
   load_result accept_open(const settings& given, const job_config& c, const open_degrees& open,
                           const std::string& name) {
     std::vector<degree_choice> choices;
@@ -300,7 +300,7 @@ class loading {
     return out;
   }
 
-  /// Reports what others find wrong, at the keys that they name.
+  /// Reports the errors that `options_.also` finds, at the keys that they name.
   void ask_others(attempt& a) {
     const settings& given = a.given;
     const bool has_model = given.value_of("model.path") != nullptr || given.value_of("model.model_type") != nullptr;
@@ -313,7 +313,7 @@ class loading {
     }
   }
 
-  /// Puts a value into its field.
+  /// Stores a value in its field.
   void keep(const setting& s, job_config& c) {
     if (s.value == nullptr || s.held_back) return;
     if (const auto refused = store(*s.row, *s.value, report_.sources[s.at.source].folder, c, s.item))
@@ -339,7 +339,7 @@ class loading {
   const load_options& options_;
   reporter report_;
   purpose why_ = purpose::job;
-  bool imports_accelerate_ = false;  ///< the file that is read, or imported last, is Accelerate's
+  bool imports_accelerate_ = false;  ///< true: the file that was read or imported last is Accelerate's
 };
 
 }  // namespace

@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::string_view ranks_key = "parallel.ranks", data_key = "parallel.data";
 
-/// Limits of what is shared out: of ranks, as a single degree has it, and of ways, each of which is planned.
+/// Limits: the number of ranks that are divided, equal to the limit of a single degree, and the number of ways, each of
+/// which is planned.
 constexpr uint64_t open_ranks_max = 65536;
 constexpr size_t ways_max = 512;
 
@@ -19,7 +20,7 @@ constexpr degree_key keys[] = {{"parallel.pipeline", &parallel_section::pipeline
                                {"parallel.context", &parallel_section::context},
                                {data_key, &parallel_section::data}};
 
-/// The degrees that the file gives, DeepSpeed's names for them included.
+/// Returns the degree that the file gives, under Troupe's or DeepSpeed's names.
 uint32_t given_degree(const degree_key& k, const job_config& c) {
   const auto& d = c.degrees;
   const uint32_t own = c.parallel.*k.degree;
@@ -29,7 +30,7 @@ uint32_t given_degree(const degree_key& k, const job_config& c) {
   return own;
 }
 
-/// All ways to write `ranks` as a product of so many numbers, the smaller ones first.
+/// Lists all ways to write `ranks` as a product of `keys_left` numbers, in ascending order of the first numbers.
 void share_out(uint64_t ranks, size_t keys_left, std::vector<uint32_t>& way, std::vector<std::vector<uint32_t>>& out) {
   if (keys_left == 1) {
     way.push_back(static_cast<uint32_t>(ranks));
@@ -73,7 +74,7 @@ open_degrees find_open(settings& given, const job_config& c, reporter& report) {
     if (given.was_refused(k.key)) return {};
     if (said == nullptr && is_auto(k)) said = &k;
   }
-  // `data: auto` alone leaves nothing open: it is what the others leave, as where it is not given.
+  // `data: auto` alone leaves no choice: data ranks follow from the other degrees, as if the key were not given.
   if (said == nullptr || said->key == data_key || given.was_refused(ranks_key) || given.was_refused("parallel"))
     return out;
   for (const auto& k : keys) {

@@ -1,4 +1,4 @@
-// docs/configuration.md, from the table.
+// Writes docs/configuration.md from the table of keys.
 #include <fmt/format.h>
 
 #include "config/explain.hpp"
@@ -6,7 +6,7 @@
 namespace troupe::config {
 namespace {
 
-/// Text within a table.
+/// Escapes a text for a cell of a table.
 std::string cell(std::string_view text) {
   std::string out;
   for (const char c : text) {

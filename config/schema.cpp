@@ -27,7 +27,7 @@ ordered_json any_of(ordered_json ways) {
   return {{"anyOf", std::move(ways)}};
 }
 
-/// A bound as JSON writes it best: as an integer where it is one.
+/// Returns a bound as a JSON integer if it is integral, else as a number.
 ordered_json bound(double v) {
   if (v == std::floor(v) && std::fabs(v) < 0x1p63) return static_cast<int64_t>(v);
   return v;
@@ -44,7 +44,7 @@ ordered_json number_of(const key_info& row, const char* type) {
   return out;
 }
 
-/// An integer within its range, and the limits of its field's type.
+/// Returns the schema of an integer within its range and the limits of its field's type.
 ordered_json integer_of(const key_info& row) {
   ordered_json out = number_of(row, "integer");
   const auto& field = row.target.field;
@@ -71,7 +71,7 @@ ordered_json integer_of(const key_info& row) {
   return out;
 }
 
-/// A plain text: YAML's numbers are texts too where a text is wanted.
+/// Returns the schema of a plain text, which may be a number: YAML's numbers count as texts for a text key.
 ordered_json text() { return {{"type", {"string", "number"}}}; }
 ordered_json path_text(const key_info& row) {
   ordered_json out = text();
@@ -93,7 +93,7 @@ std::string any_case(std::string_view name) {
   return out;
 }
 
-/// Names as texts; one that YAML reads as a number as that, too.
+/// Returns names as texts; a name that YAML reads as a number is also listed as a number.
 ordered_json names_of(const std::vector<std::string_view>& names) {
   ordered_json out = ordered_json::array();
   for (const std::string_view name : names) {
@@ -114,7 +114,7 @@ ordered_json choice_of(const key_info& row, const std::vector<std::string_view>&
   return any_of(std::move(ways));
 }
 
-/// Every spelling of the floating types that a key takes.
+/// Returns every spelling of the floating types that a key accepts.
 ordered_json dtypes_of(const std::vector<std::string_view>& names) {
   ordered_json out = ordered_json::array();
   for (const char* spelling :
@@ -124,7 +124,7 @@ ordered_json dtypes_of(const std::vector<std::string_view>& names) {
   return one_of_values(std::move(out));
 }
 
-/// A number, or a text with one of the units behind it.
+/// Returns the schema of a number, or of a text that ends with one of the units.
 ordered_json measured(ordered_json number, const char* units) {
   return any_of(
       {std::move(number), {{"type", "string"}, {"pattern", fmt::format("^{} *({})$", number_pattern, units)}}});
@@ -146,7 +146,7 @@ class schema {
   }
 
  private:
-  /// `properties` and what else a section may hold.
+  /// Returns `properties` and the other schema keys of a section.
   [[nodiscard]] ordered_json keys_of(std::string_view section) const {
     ordered_json named = ordered_json::object(), needed = ordered_json::array();
     ordered_json others = whose_ == schema_of::deepspeed && !strict_in_deepspeed(section);
@@ -168,12 +168,12 @@ class schema {
       named[name] = std::move(one);
     }
     ordered_json out = {{"properties", std::move(named)}, {"additionalProperties", std::move(others)}};
-    // An item with another name of a required key has that key.
+    // Required keys of list items have no other names, so `required` lists their own names.
     if (!needed.empty()) out["required"] = std::move(needed);
     return out;
   }
 
-  /// A key: its meaning, its default, and what may stand there.
+  /// Returns the schema of a key: its meaning, its default, and its accepted values.
   [[nodiscard]] ordered_json described(const key_info& row) const {
     std::string says(row.meaning);
     if (!row.types.family.empty()) says += fmt::format(" ({})", row.types.family);
@@ -208,7 +208,8 @@ class schema {
       ordered_json mapping = {{"type", "object"}};
       mapping.update(keys_of(row.key));
       ways.push_back(std::move(mapping));
-      if (row.key == "zero_optimization") ways.push_back({{"type", "boolean"}});  // as old files have it
+      // Old files set the section to true or false.
+      if (row.key == "zero_optimization") ways.push_back({{"type", "boolean"}});
     } else {
       ways.push_back(plain_of(row));
       put_lenient(row, ways);
@@ -218,7 +219,7 @@ class schema {
     return any_of(std::move(ways));
   }
 
-  /// The value itself, in the spelling that a reader should use.
+  /// Returns the schema of the value itself, in its preferred spelling.
   [[nodiscard]] ordered_json plain_of(const key_info& row) const {
     if (whose_ == schema_of::job && !row.support.only.empty()) return only_of(row);
     std::vector<std::string_view> names = row.choices.names;
@@ -235,7 +236,7 @@ class schema {
         if (row.choices.or_number) return any_of({{{"type", "string"}}, number_of(row, "number")});
         return names.empty() ? text() : choice_of(row, names);
       case value_type::path:
-        // The whole file of the other program may stand in the place of its name.
+        // The other program's whole configuration may replace the name of its file.
         if (row.key == "deepspeed_config") return {{"type", {"string", "number", "object"}}, {"minLength", 1}};
         return path_text(row);
       case value_type::number_list:
@@ -266,7 +267,7 @@ class schema {
     return ordered_json::object();
   }
 
-  /// The values that a job may say so far.
+  /// Returns the schema of the values that a job may use so far.
   static ordered_json only_of(const key_info& row) {
     if (row.choices.any_case) return choice_of(row, row.support.only);
     ordered_json values = ordered_json::array();
@@ -277,7 +278,7 @@ class schema {
     return one_of_values(std::move(values));
   }
 
-  /// What is read as such a value where the key's own type is not there.
+  /// Adds the other types that are converted to the key's own type.
   void put_lenient(const key_info& row, ordered_json& ways) const {
     if (row.per_group) {
       ordered_json each = plain_of(row);
@@ -296,7 +297,7 @@ class schema {
           {{"type", "string"}, {"pattern", fmt::format("^{}$", is_integer ? integer_pattern : number_pattern)}});
   }
 
-  /// True and false count as 1 and 0 where these are in the range.
+  /// Adds true and false, which count as 1 and 0, if these numbers are in the range.
   static void put_booleans(const key_info& row, ordered_json& ways) {
     ordered_json out = ordered_json::array();
     for (const bool one : {false, true})
@@ -315,7 +316,7 @@ bool has_keys(const ordered_json& v) {
   return v.is_structured() && std::any_of(v.begin(), v.end(), [](const ordered_json& one) { return has_keys(one); });
 }
 
-/// Each key on a line of its own, with all that is said of it.
+/// Writes the schema with each key on its own line.
 void write_schema(const ordered_json& v, int depth, std::string& out) {
   const bool is_list = depth > 0 && v.is_object() && !v.contains("type") && !v.contains("anyOf");
   if (!has_keys(v) && !(is_list && v.size() > 1 && v.begin()->is_object())) {

@@ -1,5 +1,5 @@
-// The table of keys as a JSON Schema (2020-12), for editors and validators. It says of single keys what `config check`
-// says of them: names, types, choices, ranges of numbers. Leaves rules between keys to resolve.hpp.
+// Writes the table of keys as a JSON Schema (2020-12), for editors and validators. The schema checks single keys as
+// `config check` does: names, types, choices, ranges of numbers. Leaves rules between keys to resolve.hpp.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace troupe::config {
 
-/// Whose file a schema describes.
+/// The kind of file that a schema describes.
 enum class schema_of : uint8_t {
-  job,        ///< Troupe's own, in YAML
-  deepspeed,  ///< DeepSpeed's JSON, as leniently as an imported one is read
+  job,        ///< Troupe's own file, in YAML
+  deepspeed,  ///< DeepSpeed's JSON, read as leniently as an imported file
 };
 
-/// The schema as JSON, each key on a line of its own, with a line's end behind it.
+/// Returns the schema as JSON, each key on its own line, with a newline at the end.
 std::string schema_json(schema_of whose);
 
 }  // namespace troupe::config

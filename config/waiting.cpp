@@ -9,7 +9,7 @@
 namespace troupe::config {
 namespace {
 
-/// Which values of a key wait; empty: none do.
+/// Returns the values of a key that wait; empty if none do.
 std::string values_that_wait(const key_info& row) {
   if (row.support.capability.empty()) return {};
   if (row.support.acts == effect::when_there) return "all";
@@ -43,7 +43,7 @@ std::string waiting_markdown() {
         add(fmt::format("`{}` ({})", row->key, values));
       else if (row->section().empty() || row->type == value_type::section)
         add(fmt::format("`{}`", row->key));
-      else  // options of a section are many
+      else  // a section has too many options to list
         add(fmt::format("options of `{}`", row->section().substr(0, row->section().find(".different_groups"))));
     out += fmt::format("| {} | {} |\n", capability, fmt::join(names, ", "));
   }

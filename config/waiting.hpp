@@ -1,4 +1,4 @@
-// Keys and values that wait for capabilities that are not there yet. From the key table alone.
+// Lists the keys and values that wait for missing capabilities, from the key table alone.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace troupe::config {
 
 struct waiting_key {
   const key_info* row;
-  std::string values;  ///< `all`, `all but false`, or the names of some
+  std::string values;  ///< `all`, `all but false`, or the names of some values
 };
 
 struct waiting_for {
@@ -19,7 +19,7 @@ struct waiting_for {
   std::vector<waiting_key> keys;
 };
 
-/// By capability, in the order in which the table first names it.
+/// Returns the waiting keys by capability, in the order in which the table first names it.
 std::vector<waiting_for> all_waiting();
 
 }  // namespace troupe::config

@@ -1,8 +1,8 @@
-// Values as bytes and back: fixed widths, little endian, floating-point numbers as their bits, texts and lists behind
-// their length. Owns the widths and the bounds; what the values mean is the caller's.
+// Converts values to bytes and back: fixed widths, little endian, floating-point numbers as their bits, texts and lists
+// after their length. Owns the widths and the bounds; leaves the meaning of the values to the caller.
 //
 // One function names the fields of a structure for both directions:
-//   template <class F> void fields(F& f, point& p) { f(p.x, p.y); }
+// template <class F> void fields(F& f, point& p) { f(p.x, p.y); }
 #pragma once
 
 #include <bit>
@@ -18,13 +18,13 @@
 
 namespace troupe::core {
 
-class byte_writer {  ///< appends to its text
+class byte_writer {  ///< appends values to a string
  public:
   template <class... Ts>
   void operator()(const Ts&... xs) {
     (put(xs), ...);
   }
-  /// What was written.
+  /// Returns the bytes written so far and leaves the writer empty.
   [[nodiscard]] std::string take() { return std::move(out_); }
 
  private:
@@ -40,7 +40,8 @@ class byte_writer {  ///< appends to its text
       static_assert(std::endian::native == std::endian::little);
       out_.append(reinterpret_cast<const char*>(&x), sizeof x);
     } else {
-      fields(*this, const_cast<T&>(x));  // read alone
+      // fields() takes a non-const reference for both directions; a byte_writer only reads.
+      fields(*this, const_cast<T&>(x));
     }
   }
   void put(const std::string& x) {
@@ -68,8 +69,8 @@ class byte_writer {  ///< appends to its text
   std::string out_;
 };
 
-/// Reads what a byte_writer wrote, from bytes that may be anything: after the first value that is not there all
-/// further ones stay as they are, and `is_whole` says so.
+/// Reads the output of a byte_writer from untrusted bytes. After the first value that is missing or invalid, all
+/// further values stay unchanged and `is_whole` returns false.
 class byte_reader {
  public:
   explicit byte_reader(std::string_view bytes) : rest_(bytes) {}
@@ -78,7 +79,7 @@ class byte_reader {
   void operator()(Ts&... xs) {
     (get(xs), ...);
   }
-  /// Everything was there, and nothing is left.
+  /// True if every value was read and no bytes are left.
   [[nodiscard]] bool is_whole() const { return good_ && rest_.empty(); }
   [[nodiscard]] bool is_good() const { return good_; }
 
@@ -106,7 +107,8 @@ class byte_reader {
       fields(*this, x);
     }
   }
-  /// A number of items of at least `item_bytes` each, which so many bytes can hold.
+  /// Returns the item count stored at the current position; fails if the remaining bytes cannot hold that many items of
+  /// at least `item_bytes` each.
   uint64_t count(uint64_t item_bytes) {
     uint64_t n = 0;
     get(n);
@@ -151,14 +153,14 @@ class byte_reader {
   bool good_ = true;
 };
 
-/// A structure as bytes.
+/// Returns the fields of a structure as bytes.
 template <class T>
 std::string as_bytes(const T& x) {
   byte_writer out;
   out(x);
   return out.take();
 }
-/// Back; nothing where the bytes are not exactly such a structure.
+/// Returns the structure that `bytes` holds; nullopt if the bytes are not exactly one such structure.
 template <class T>
 std::optional<T> from_bytes(std::string_view bytes) {
   byte_reader in(bytes);

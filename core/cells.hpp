@@ -1,4 +1,4 @@
-// Cells of a line that separators part: the small tables that a run leaves in its folder.
+// Reads the cells of a line that a separator divides, for the small tables that a run leaves in its folder.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace troupe::core {
 
-/// Everything before the next `separator`, which is taken too.
+/// Returns the text before the next `separator`, and removes that text and the separator from `s`.
 inline std::string_view take_cell(std::string_view& s, char separator) {
   const size_t n = std::min(s.find(separator), s.size());
   const auto out = s.substr(0, n);
@@ -17,14 +17,14 @@ inline std::string_view take_cell(std::string_view& s, char separator) {
   return out;
 }
 
-/// Whether the whole cell is a number of this type.
+/// True if the whole cell is a number of this type.
 template <class T>
 bool read_number(std::string_view cell, T& out) {
   const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), out);
   return problem == std::errc() && end == cell.data() + cell.size();
 }
 
-/// The same, and finite and not below 0.
+/// True if the whole cell is a finite number that is at least 0.
 inline bool read_amount(std::string_view cell, double& out) {
   return read_number(cell, out) && std::isfinite(out) && out >= 0;
 }

@@ -1,4 +1,4 @@
-// The one place that reads the real clock. Everything that simulation replaces asks here.
+// The only file that reads the real clock. Code whose time a simulation replaces calls these functions.
 #pragma once
 
 #include <chrono>
@@ -6,16 +6,17 @@
 
 namespace troupe::core {
 
-/// Nanoseconds of a steady clock; only differences mean anything.
+/// Returns the nanoseconds of a steady clock; only differences are meaningful.
 inline int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
-/// Seconds that have passed since a time of now_ns().
+/// Returns the seconds that have passed since `begin_ns`, a value of now_ns().
 inline double seconds_since(int64_t begin_ns) { return double(now_ns() - begin_ns) / 1e9; }
 
-/// Seconds since 1970, UTC: for people and for files that are read elsewhere, never for durations.
+/// Returns the seconds since 1970, UTC, for messages and for files that other programs read; never use it for
+/// durations.
 inline double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }

@@ -1,4 +1,4 @@
-// How many cores this process may use.
+// Counts the cores that this process may use.
 #pragma once
 
 #include <sched.h>
@@ -7,7 +7,7 @@
 
 namespace troupe::core {
 
-/// Cores that the calling thread may run on, as its affinity says; 0 where the system does not tell.
+/// Returns the number of cores in the affinity mask of the calling thread; 0 if the system does not report the mask.
 inline uint32_t usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);

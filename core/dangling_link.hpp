@@ -1,4 +1,5 @@
-// Finds the link in a path that leads nowhere: what the system calls "no such file" although a name is there.
+// Finds the symbolic link in a path whose target does not exist. The system reports such a path as "no such file"
+// although the name exists.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +8,8 @@
 
 namespace troupe::core {
 
-/// The sentence on the first part of `path` that is a link to something that is not there, such as a disk that is not
-/// mounted; nothing where there is no such part.
+/// Returns a sentence about the first part of `path` that is a link to a missing target, such as a disk that is not
+/// mounted; nullopt if no part is such a link.
 inline std::optional<std::string> dangling_link_in(const std::filesystem::path& path) {
   std::filesystem::path at;
   std::error_code ec;

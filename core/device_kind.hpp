@@ -7,10 +7,10 @@
 
 namespace troupe::core {
 
-/// The CPU is in every program; other kinds are provided by a library that a program links or opens.
+/// Kind of a device. Every program has the CPU; a library that a program links or opens provides each other kind.
 enum class device_kind : uint8_t { cpu, cuda };
 inline constexpr size_t device_kinds = 2;
-/// "cpu" or "cuda", as in configurations.
+/// Returns "cpu" or "cuda", the name in configurations.
 constexpr std::string_view name_of(device_kind kind) { return kind == device_kind::cpu ? "cpu" : "cuda"; }
 
 }  // namespace troupe::core

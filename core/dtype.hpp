@@ -1,4 +1,4 @@
-// The element types that states and messages have. Torch's own types are mapped in models/.
+// The element types of states and messages. models/ maps Torch's own types.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace troupe::core {
 
-enum class dtype : uint8_t { f64, f32, bf16, f16, i64, i32, i16, i8, u8, boolean };  ///< of an element
+enum class dtype : uint8_t { f64, f32, bf16, f16, i64, i32, i16, i8, u8, boolean };  ///< type of an element
 
-/// Bytes of one element.
+/// Returns the bytes of one element.
 constexpr size_t size_of(dtype t) {
   switch (t) {
     case dtype::f64:
@@ -28,7 +28,7 @@ constexpr size_t size_of(dtype t) {
   }
 }
 
-/// "fp32", "bf16", "fp16", "fp64", "int64" ...: as DeepSpeed's configuration spells them.
+/// Returns "fp32", "bf16", "fp16", "fp64", "int64" ..., in the spelling of DeepSpeed's configuration.
 constexpr std::string_view name_of(dtype t) {
   switch (t) {
     case dtype::f64:
@@ -55,7 +55,8 @@ constexpr std::string_view name_of(dtype t) {
   return "?";
 }
 
-/// Accepts the short and the long spelling of floating types ("fp16", "float16", "half", ...).
+/// Returns the floating type with this name, short or long ("fp16", "float16", "half", ...); nullopt for any other
+/// text.
 inline std::optional<dtype> float_dtype_from(std::string_view s) {
   if (s == "fp64" || s == "float64" || s == "double") return dtype::f64;
   if (s == "fp32" || s == "float32" || s == "float") return dtype::f32;

@@ -1,5 +1,5 @@
-// Errors, for whoever has to act on them. Owns the error value and its kinds; every folder
-// returns `core::result<T>` for what the world does to us and asserts what only our own bug can do.
+// Errors as values. Owns the error value and its kinds. Every folder returns `core::result<T>` for failures that come
+// from outside the program, and asserts conditions that only a bug in Troupe can violate.
 #pragma once
 
 #include <cstdint>
@@ -9,38 +9,40 @@
 
 namespace troupe::core {
 
-/// Why an operation failed. Each kind names who can do something about it.
+/// Reason why an operation failed. Each kind implies who can correct the cause.
 enum class error_kind : uint8_t {
-  bad_input = 1,  ///< A file, key or argument the user gave. The user mends it; exit code 2.
-  io,             ///< The file system or a device refused. Retry, another place, or stop.
-  no_space,       ///< No room left where bytes were to go.
-  limit,          ///< A named limit would be exceeded.
-  mismatch,       ///< Two parties that must agree do not: shapes, identities, versions.
-  stalled,        ///< Everybody waited for somebody else, or one instruction never ended.
-  peer_lost,      ///< An actor or process ended while others needed it.
-  numeric,        ///< NaN or infinity where a number was wanted.
-  stopped,        ///< Somebody asked us to stop.
-  bug,            ///< A broken promise inside Troupe.
+  bad_input = 1,  ///< a file, key or argument of the user is wrong; the user corrects it; exit code 2
+  io,             ///< the file system or a device refused; retry, choose another location, or stop
+  no_space,       ///< the target has no room for the bytes
+  limit,          ///< a named limit would be exceeded
+  mismatch,       ///< two parties that must agree do not: shapes, identities, versions
+  stalled,        ///< all parties waited for one another, or one instruction never ended
+  peer_lost,      ///< an actor or process ended while others needed it
+  numeric,        ///< NaN or infinity where a finite number is required
+  stopped,        ///< a user or another program requested a stop
+  bug,            ///< an invariant inside Troupe is violated
 };
 
-/// One failure: a sentence that says what was wanted, what was got, and where.
+/// One failure: a sentence that states the expected value, the actual value and the place.
 struct error {
   error_kind kind = error_kind::bug;
   std::string text;
 
-  /// The same failure with its surroundings in front: `rank 1: <text>`.
+  /// Returns this failure with its context as a prefix: `rank 1: <text>`.
   [[nodiscard]] error in(const std::string& where) const { return {kind, where + ": " + text}; }
 };
 
 template <class T>
 using result = tl::expected<T, error>;
 
-/// `return fail(error_kind::io, "...")` from any function that returns a result.
+/// Converts a kind and a text to an error that any function with a result can return: `return fail(error_kind::io,
+/// "...")`.
 inline tl::unexpected<error> fail(error_kind kind, std::string text) {
   return tl::unexpected<error>(error{kind, std::move(text)});
 }
-inline tl::unexpected<error> fail(error e) { return tl::unexpected<error>(std::move(e)); }  ///< as a result<T> of any T
-/// An input that the user mends, as a result<T> of any T.
+/// Returns an error as a result<T> of any T.
+inline tl::unexpected<error> fail(error e) { return tl::unexpected<error>(std::move(e)); }
+/// Returns a bad_input error, which the user can correct, as a result<T> of any T.
 inline tl::unexpected<error> refused(std::string text) { return fail(error_kind::bad_input, std::move(text)); }
 
 }  // namespace troupe::core

@@ -1,13 +1,13 @@
-// The floating-point environment that results are computed in: no traps, rounding to nearest, subnormal numbers as they
-// are. A host program may run with traps on (feenableexcept) or with subnormals cut off, and a thread begins with the
-// environment of the one that makes it.
+// Owns the floating-point environment in which results are computed: no traps, rounding to nearest, subnormal numbers
+// kept. A host program may run with traps on (feenableexcept) or with subnormals flushed to zero, and a thread inherits
+// the environment of the thread that creates it.
 #pragma once
 
 #include <cfenv>
 
 namespace troupe::core {
 
-/// For a host's thread while it is in a call: puts the host's environment back.
+/// Sets the default environment for a host's thread during a call, and restores the host's environment afterwards.
 class usual_float_environment {
  public:
   usual_float_environment() {
@@ -22,7 +22,7 @@ class usual_float_environment {
   std::fenv_t before_{};
 };
 
-/// For a lane's own thread, once and for all. Free after the first call.
+/// Sets the default environment for the calling thread, which a lane owns, for good. Only the first call has a cost.
 inline void keep_usual_float_environment() {
   thread_local bool kept = false;
   if (!kept) std::fesetenv(FE_DFL_ENV);

@@ -1,4 +1,4 @@
-// HOST:PORT as people write it, also [2001:db8::1]:PORT. Owns the reading; whether anybody is there is another matter.
+// Parses HOST:PORT, also in the form [2001:db8::1]:PORT. Owns the parsing; does not connect to the address.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ struct host_port {
   uint16_t port = 0;
 };
 
-/// Nothing for what is not so; port 0 is none.
+/// Returns nullopt if `text` is not HOST:PORT, or if the port is 0.
 std::optional<host_port> read_host_port(std::string_view text);
 
-/// `*`, 0.0.0.0 or ::, where one listens and nobody can connect to.
+/// True for `*`, 0.0.0.0 and ::, on which a program can listen but to which no program can connect.
 inline bool is_every_address(std::string_view host) { return host == "*" || host == "0.0.0.0" || host == "::"; }
 
 }  // namespace troupe::core

@@ -1,5 +1,5 @@
-// For people: which vector instructions of this processor are used. Owns the words; the choices are those of Highway's
-// dispatch, which Troupe's kernels have, and of LibTorch.
+// Names for messages the vector instructions that are used on this processor. Owns the words; the choices are made by
+// the dispatch of Highway, which Troupe's kernels use, and by LibTorch.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace troupe::core {
 
-/// "AVX-512", "AVX2", "NEON" or "no vectors".
+/// Returns "AVX-512", "AVX2", "NEON" or "no vectors".
 inline std::string kernel_instructions() {
 #if defined(__x86_64__)
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
@@ -23,7 +23,8 @@ inline std::string kernel_instructions() {
 #endif
 }
 
-/// "AVX-512"; where LibTorch uses less, as ATEN_CPU_CAPABILITY may say, "AVX-512, LibTorch AVX2".
+/// Returns the vector instructions of the kernels, such as "AVX-512"; if LibTorch uses narrower ones, for example
+/// because of ATEN_CPU_CAPABILITY, "AVX-512, LibTorch AVX2".
 inline std::string instruction_path() {
   std::string out = kernel_instructions();
 #if defined(__x86_64__)

@@ -1,6 +1,6 @@
-// JSON that came from outside, read so that neither it nor what is done with it later can end the process: the library
-// walks values recursively (copies, comparisons, dumps), and throws where a number is beyond a double.
-// Sites that only listen to events (json_sax) build no values and need none of this.
+// Parses untrusted JSON so that neither the parse nor a later use of the value can end the process: the library walks
+// values recursively (copies, comparisons, dumps), and throws for a number that exceeds a double. Code that only
+// receives events (json_sax) builds no values and does not need this file.
 #pragma once
 
 #include <algorithm>
@@ -15,17 +15,17 @@
 
 namespace troupe::core {
 
-/// Values inside values, where a reader names no depth of its own.
+/// Largest nesting depth of values, for readers that name no depth of their own.
 inline constexpr size_t max_json_depth = 100;
 
-/// Why a text is not read.
+/// Reason why a text is refused.
 struct json_problem {
   error_kind kind = error_kind::bad_input;
-  size_t byte = 0;  ///< where in the text, from 1; 0 where unknown
-  std::string why;  ///< "broken JSON at byte 12 of 40"
+  size_t byte = 0;  ///< position in the text, from 1; 0 if unknown
+  std::string why;  ///< such as "broken JSON at byte 12 of 40"
 };
 
-/// The first value that is nested too deep.
+/// Returns the problem of the first value that is nested deeper than `max_depth`; nullopt if there is none.
 inline std::optional<json_problem> too_deep_json(std::string_view text, size_t max_depth) {
   size_t depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -45,7 +45,7 @@ inline std::optional<json_problem> too_deep_json(std::string_view text, size_t m
   return std::nullopt;
 }
 
-/// The value in `text`. `watch` is the library's own, and may drop what it does not want.
+/// Returns the value in `text`. `watch` is the library's parser callback, and may discard values.
 template <class Json = nlohmann::json>
 tl::expected<Json, json_problem> parse_json(std::string_view text, size_t max_depth = max_json_depth,
                                             const typename Json::parser_callback_t& watch = nullptr) {
@@ -56,7 +56,7 @@ tl::expected<Json, json_problem> parse_json(std::string_view text, size_t max_de
     return tl::unexpected(
         json_problem{error_kind::bad_input, e.byte,
                      "broken JSON at byte " + std::to_string(e.byte) + " of " + std::to_string(text.size())});
-  } catch (const nlohmann::json::out_of_range& e) {  // its words end with the number in quotes
+  } catch (const nlohmann::json::out_of_range& e) {  // the text of the exception ends with the number in quotes
     const std::string_view words = e.what();
     const size_t begin = words.find('\'');
     const std::string_view number =

@@ -1,5 +1,6 @@
-// The modules of a model as a plain table: what each computes, which parameters it holds and how they lie.
-// models/ writes it; what cuts, compresses, adapts or replaces a module reads it here, not in a family. No Torch.
+// The modules of a model as a plain table: what each module computes, which parameters it holds and how they are
+// stored. models/ writes the table. Code that splits, compresses, adapts or replaces modules reads this table and not a
+// model family. No Torch.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace troupe::core {
 
-/// The computation of a layer. `other`: a module whose type says nothing.
+/// Computation of a layer. `other`: a module whose type does not determine its computation.
 enum class layer_kind : uint8_t {
   linear,
   embedding,           ///< rows looked up by token
@@ -22,7 +23,7 @@ enum class layer_kind : uint8_t {
   other
 };
 
-/// "linear", "position embedding" ...
+/// Returns "linear", "position embedding" ...
 constexpr std::string_view name_of(layer_kind kind) {
   switch (kind) {
     case layer_kind::linear:
@@ -45,43 +46,45 @@ constexpr std::string_view name_of(layer_kind kind) {
   return "?";
 }
 
-/// How a weight lies in memory: GPT-2's Conv1D and embeddings, a row for each input, are (in, out); other linear layers
-/// are (out, in).
+/// Order of the dimensions of a weight in memory: GPT-2's Conv1D and embeddings (a row for each input) are (in, out);
+/// other linear layers are (out, in).
 enum class weight_layout : uint8_t { in_out, out_in };
 
-/// "in x out" or "out x in".
+/// Returns "in x out" or "out x in".
 constexpr std::string_view name_of(weight_layout layout) {
   return layout == weight_layout::in_out ? "in x out" : "out x in";
 }
 
-/// Which of attention's inputs a part of a packed weight gives.
+/// Input of attention that a part of a packed weight computes.
 enum class part_role : uint8_t { query, key, value };
 
-/// "query", "key" or "value".
+/// Returns "query", "key" or "value".
 constexpr std::string_view name_of(part_role role) {
   return role == part_role::query ? "query" : role == part_role::key ? "key" : "value";
 }
 
-/// Neighbouring outputs of a weight that holds several side by side.
+/// A range of neighbouring outputs of a packed weight, which holds several such ranges side by side.
 struct weight_part {
   part_role role = part_role::query;
-  uint64_t width = 0;  ///< outputs; those of all parts are the layer's `out`
+  uint64_t width = 0;  ///< number of outputs; the widths of all parts sum to the layer's `out`
 };
 
-/// A module that computes: every one that has parameters of its own, and attention and activations, which may have
-/// none.
+/// A module that computes: every module with parameters of its own, and also attention and activations, which may have
+/// no parameters.
 struct layer_info {
-  std::string name;  ///< the module's: its parameter `weight` is called name.weight, but for one that is shared
+  std::string name;  ///< of the module: its parameter `weight` is called name.weight, unless that parameter is shared
   layer_kind kind = layer_kind::other;
-  std::vector<uint32_t> parameters;      ///< all that it holds, in the order in which it reads them
-  std::optional<uint32_t> weight, bias;  ///< of these; none where it has no such parameter
-  std::optional<weight_layout> layout;   ///< of a weight that takes one width to another; none of norms and `other`
-  uint64_t in = 0, out = 0;  ///< elements of a row that it takes and gives, an embedding's rows and width; 0: unknown
-  /// Heads that lie side by side in what attention takes and gives, and in the outputs of the linear layers before it
-  /// or the inputs of the one behind it; 0: none there.
+  std::vector<uint32_t> parameters;  ///< indices of all parameters of the layer, in the order in which it reads them
+  /// Parameter indices of the weight and the bias, which `parameters` lists, too; nullopt if the layer has none.
+  std::optional<uint32_t> weight, bias;
+  /// Layout of a weight that maps one width to another; nullopt for norms and `other`.
+  std::optional<weight_layout> layout;
+  uint64_t in = 0, out = 0;  ///< elements of an input row and an output row; rows and width of an embedding; 0: unknown
+  /// Heads that are stored side by side in attention's input and output, in the outputs of the linear layers before
+  /// attention, and in the inputs of the linear layer after it; 0: this layer has no heads.
   uint32_t heads = 0, kv_heads = 0;
-  std::vector<weight_part> parts;  ///< of a packed weight, in order of its outputs; empty: it is one
-  uint32_t unit = 0, segment = 0;  ///< where it computes
+  std::vector<weight_part> parts;  ///< parts of a packed weight in output order; empty: the weight is not packed
+  uint32_t unit = 0, segment = 0;  ///< unit and segment that compute the layer
 };
 
 }  // namespace troupe::core

@@ -1,5 +1,5 @@
-// Samples that a run leaves out, as they are recorded: which steps would have taken them, and where they stand in the
-// global order of samples. Plain values that data, checkpoints and messages share; what follows from them is data/'s.
+// The record of samples that a run leaves out: the steps that would have used them, and their positions in the global
+// order of samples. Plain values that data, checkpoints and messages share; data/ owns what follows from them.
 #pragma once
 
 #include <cstdint>
@@ -7,30 +7,31 @@
 
 namespace troupe::core {
 
-/// Positions [begin, end) of the order of samples.
+/// Positions [begin, end) in the global order of samples.
 struct sample_range {
   uint64_t begin = 0, end = 0;
   [[nodiscard]] uint64_t size() const { return end - begin; }
   bool operator==(const sample_range&) const = default;
 };
 
-/// One decision to leave samples out: those that steps `first` to `last` (from 1) would have taken otherwise.
+/// One decision to leave samples out: the samples that steps `first` to `last` (counted from 1) would have used
+/// otherwise.
 struct left_out_steps {
   uint64_t first = 0, last = 0;
-  bool after_spike = false;           ///< the run's own decision (`on_spike`); else the configuration's
-  std::vector<sample_range> samples;  ///< ascending, apart, none empty
+  bool after_spike = false;           ///< true: decided by the run itself (`on_spike`); false: by the configuration
+  std::vector<sample_range> samples;  ///< ascending and disjoint; no range is empty
   bool operator==(const left_out_steps&) const = default;
 };
 
-/// Most decisions of a run, and most ranges of samples of all of them.
+/// Largest number of decisions of a run, and largest number of sample ranges of all decisions together.
 inline constexpr size_t left_out_max = 2000, left_out_ranges_max = 1'000'000;
 
-/// For core/byte_stream.hpp.
+/// Lists the fields for core/byte_stream.hpp.
 template <class F>
 void fields(F& f, sample_range& x) {
   f(x.begin, x.end);
 }
-/// Likewise.
+/// Lists the fields for core/byte_stream.hpp.
 template <class F>
 void fields(F& f, left_out_steps& x) {
   f(x.first, x.last, x.after_spike, x.samples);

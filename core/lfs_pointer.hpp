@@ -1,5 +1,5 @@
-// Recognises the text that git-lfs leaves in the place of a large file that was not fetched. Every reader of files asks
-// here before it calls such a text a damaged file of its own format.
+// Recognises the text that git-lfs stores in place of a large file that was not fetched. Every reader of files calls
+// this check before it reports such a text as a damaged file of its own format.
 #pragma once
 
 #include <algorithm>
@@ -15,16 +15,16 @@
 
 namespace troupe::core {
 
-/// The specification bounds a pointer to fewer bytes than this.
+/// Upper bound (exclusive) of a pointer's bytes, by the specification of git-lfs.
 inline constexpr uint64_t max_lfs_pointer_bytes = 1024;
 
-/// Whether a file that begins so is a pointer of git-lfs.
+/// True if a file that starts with `begin` is a git-lfs pointer.
 inline bool begins_like_lfs_pointer(std::string_view begin) {
   return begin.starts_with("version https://git-lfs.github.com/spec/") ||
          begin.starts_with("version https://hawser.github.com/spec/");
 }
 
-/// The refusal of the pointer `text` that lies at `path`.
+/// Returns the error for the git-lfs pointer at `path` whose contents are `text`.
 inline error lfs_pointer_error(const std::string& path, std::string_view text) {
   constexpr std::string_view key = "\nsize ";
   std::string bytes;
@@ -35,7 +35,7 @@ inline error lfs_pointer_error(const std::string& path, std::string_view text) {
                                      " that it stands for: `git lfs pull` in that folder fetches it"};
 }
 
-/// Errors (bad_input): the file is a pointer of git-lfs.
+/// Fails with bad_input if the file is a git-lfs pointer.
 inline result<void> refuse_lfs_pointer(const source_file& file) {
   if (file.size() >= max_lfs_pointer_bytes) return {};
   std::string text(file.size(), '\0');

@@ -1,5 +1,5 @@
-// Who holds a lock: the number of its process and the name of its machine, written into the file that is locked. Owns
-// that text and its reading, and what it means that a lock is refused; the file and its lock are others'.
+// Identifies the holder of a lock: its process number and the name of its machine, stored in the locked file. Owns this
+// text, its parsing, and the meaning of a failed lock call; leaves the file and its lock to the callers.
 #pragma once
 
 #include <unistd.h>
@@ -12,23 +12,25 @@
 
 namespace troupe::core {
 
-/// The name of this machine; empty where it has none.
+/// Returns the name of this machine; empty if it has none.
 inline std::string host_name() {
   std::array<char, 256> text{};
   return ::gethostname(text.data(), text.size() - 1) == 0 ? std::string(text.data()) : std::string();
 }
 
-/// Whether flock(2) failed with `number` because the file system keeps no locks, as some network file systems do.
+/// True if `number` is an errno by which flock(2) reports that the file system has no locks, as some network file
+/// systems do.
 inline bool is_without_locks(int number) { return number == ENOSYS || number == ENOLCK || number == EOPNOTSUPP; }
 
-/// Makes this process the holder that the file names. For messages only: a disk too full for it ends nothing.
+/// Writes this process into the file as the holder. The text is for messages only, so a failed write (a full disk) is
+/// ignored.
 inline void write_lock_holder(int fd) {
   const std::string text = std::to_string(::getpid()) + " " + host_name() + "\n";
   if (::ftruncate(fd, 0) == 0) (void)!::pwrite(fd, text.data(), text.size(), 0);
 }
 
-/// `process 1234`, `process 1234 on node7` where that is another machine, `this process`; `another process` where the
-/// holder has not written yet.
+/// Returns `process 1234`; `process 1234 on node7` if the holder is on another machine; `this process`; or `another
+/// process` if the holder has not written its number yet.
 inline std::string lock_holder(int fd) {
   std::array<char, 300> text{};
   const ssize_t n = ::pread(fd, text.data(), text.size(), 0);

@@ -1,4 +1,4 @@
-// A log that a run appends to, opened so that nobody who may write to its folder makes the run write elsewhere.
+// Opens a log that a run appends to, so that another user who may write to its folder cannot redirect the output.
 #pragma once
 
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 
 namespace troupe::core {
 
-/// A descriptor at the end of `file`, which is made where it is missing. Refused: a link, a pipe, anything but a
-/// regular file.
+/// Returns a descriptor at the end of `file`, which is created if it is missing. Refuses links, pipes and everything
+/// else that is not a regular file.
 inline result<int> open_log(const std::filesystem::path& file) {
   const int out = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
   struct stat about {};

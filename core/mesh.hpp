@@ -1,8 +1,9 @@
-// Where the ranks of a job stand: axes, coordinates, groups of ranks that share something. Owns the order of ranks;
-// what a group does together is the plan's.
+// The positions of a job's ranks: axes, coordinates, groups of ranks that share something. Owns the order of ranks;
+// leaves what a group does together to plan/.
 //
-// Ranks are numbered row-major, the last axis fastest, so that those who exchange most are neighbours. The data axis is
-// two: ranks of one shard group hold a model's states together, replicas hold the same ones.
+// Ranks are numbered row-major, the last axis fastest, so that ranks that exchange most are neighbours. Data
+// parallelism has two axes: the ranks of one shard group hold a model's states together, and replicas hold equal
+// states.
 #pragma once
 
 #include <array>
@@ -16,26 +17,26 @@
 
 namespace troupe::core {
 
-/// Slow to fast. Experts will stand within `replicate` and `shard`.
+/// Axes from slow to fast. Expert parallelism will divide `replicate` and `shard`.
 enum class axis : uint8_t { pipeline, replicate, shard, sequence, context, tensor };
 inline constexpr uint32_t num_axes = 6;
 
-/// "pipeline", "replicate" ...
+/// Returns "pipeline", "replicate" ...
 constexpr std::string_view name_of(axis a) {
   constexpr std::string_view names[num_axes] = {"pipeline", "replicate", "shard", "sequence", "context", "tensor"};
   return names[static_cast<size_t>(a)];
 }
 
-class axis_set {  ///< some of the axes
+class axis_set {  ///< a set of axes
  public:
   constexpr axis_set() = default;
   constexpr axis_set(std::initializer_list<axis> of) {
     for (const axis a : of) bits_ |= 1U << static_cast<uint32_t>(a);
   }
-  /// `others`, and `a`.
+  /// The set `others` plus `a`.
   constexpr axis_set(axis_set others, axis a) : bits_(others.bits_ | 1U << static_cast<uint32_t>(a)) {}
   [[nodiscard]] constexpr bool has(axis a) const { return (bits_ >> static_cast<uint32_t>(a) & 1U) != 0; }
-  /// The others.
+  /// Returns the axes that are not in this set.
   [[nodiscard]] constexpr axis_set complement() const {
     axis_set out;
     out.bits_ = ~bits_ & ((1U << num_axes) - 1);
@@ -47,12 +48,12 @@ class axis_set {  ///< some of the axes
   uint32_t bits_ = 0;
 };
 inline constexpr axis_set sequence_axes{axis::sequence, axis::context};
-/// Ranks of one sequence group take the same samples, each other tokens of them: parameters are data-parallel over
-/// them.
+/// The axes over which parameters are data-parallel. The ranks of one sequence group read different tokens of the same
+/// samples, so the sequence axes belong to this set.
 inline constexpr axis_set data_axes{axis::replicate, axis::shard, axis::sequence, axis::context};
 inline constexpr axis_set all_axes = axis_set{}.complement();
 
-struct coordinate {  ///< of one rank, a number below the degree for each axis
+struct coordinate {  ///< position of one rank: for each axis a number below its degree
   std::array<uint32_t, num_axes> at = {};
   [[nodiscard]] uint32_t of(axis a) const { return at[static_cast<size_t>(a)]; }
   uint32_t& operator[](axis a) { return at[static_cast<size_t>(a)]; }
@@ -61,40 +62,42 @@ struct coordinate {  ///< of one rank, a number below the degree for each axis
 
 class mesh {  ///< the degrees of a job's axes
  public:
-  mesh() = default;  ///< one rank
-  /// Axes that are not named have degree 1; degrees are at least 1 and their product is below 2^32.
+  mesh() = default;  ///< a mesh of one rank
+  /// Sets the degrees of the named axes; all other axes have degree 1. Degrees are at least 1 and their product is
+  /// below 2^32.
   mesh(std::initializer_list<std::pair<axis, uint32_t>> degrees);
 
   [[nodiscard]] uint32_t ranks() const { return size(all_axes); }
   [[nodiscard]] uint32_t degree(axis a) const { return degrees_[static_cast<size_t>(a)]; }
-  /// The product of their degrees: ranks of a group along `along`.
+  /// Returns the number of ranks in a group along `along`: the product of the degrees of these axes.
   [[nodiscard]] uint32_t size(axis_set along) const;
   [[nodiscard]] uint32_t data() const { return size(data_axes); }
 
   [[nodiscard]] uint32_t rank_at(const coordinate& c) const;
   [[nodiscard]] coordinate coordinate_of(uint32_t rank) const;
-  /// One of them, where the others are not wanted.
+  /// Returns one coordinate of `rank` without computing the others.
   [[nodiscard]] uint32_t coordinate_of(uint32_t rank, axis a) const {
     const auto i = static_cast<size_t>(a);
     return degrees_[i] == 1 ? 0 : rank / strides_[i] % degrees_[i];
   }
-  /// The place of `rank` in its group along `along`, from 0, in rank order.
+  /// Returns the position of `rank` in its group along `along`, from 0, in rank order.
   [[nodiscard]] uint32_t position(uint32_t rank, axis_set along) const;
 
-  /// Ranks that differ from `rank` in axes of `along` alone, itself among them, ascending.
+  /// Returns the ranks that differ from `rank` only in axes of `along`, `rank` included, ascending.
   [[nodiscard]] std::vector<uint32_t> group_of(uint32_t rank, axis_set along) const;
-  /// All groups along `along`, in the order of their first ranks; every rank is in one.
+  /// Returns all groups along `along`, in the order of their first ranks; every rank is in exactly one group.
   [[nodiscard]] std::vector<std::vector<uint32_t>> groups(axis_set along) const;
-  /// Ranks with these coordinates, ascending.
+  /// Returns the ranks with these coordinates, ascending.
   [[nodiscard]] std::vector<uint32_t> matching(std::initializer_list<std::pair<axis, uint32_t>> coordinates) const;
-  /// The rank at the same place of another pipeline stage. `stage` is below the degree.
+  /// Returns the rank with the coordinates of `rank` but in pipeline stage `stage`, which is below the degree.
   [[nodiscard]] uint32_t at_stage(uint32_t rank, uint32_t stage) const;
-  /// Of each rank with the rank at its place in the next pipeline stage, the last with the first.
+  /// Returns for each rank the pair of it and the rank at the same position of the next pipeline stage; the last stage
+  /// is paired with the first.
   [[nodiscard]] std::vector<std::pair<uint32_t, uint32_t>> neighbours() const;
 
-  /// "pipeline 2 x replicate 2 x shard 4": axes of more than one; "1 rank".
+  /// Returns "pipeline 2 x replicate 2 x shard 4", the axes with a degree above 1; "1 rank" if there are none.
   [[nodiscard]] std::string text() const;
-  /// "pipeline 1, shard 0": coordinates of axes of more than one; empty for a mesh of one rank.
+  /// Returns "pipeline 1, shard 0", the coordinates on axes with a degree above 1; empty for a mesh of one rank.
   [[nodiscard]] std::string text_of(uint32_t rank) const;
   bool operator==(const mesh&) const = default;
 
@@ -103,7 +106,7 @@ class mesh {  ///< the degrees of a job's axes
   std::array<uint32_t, num_axes> strides_ = {1, 1, 1, 1, 1, 1};  // ranks from one coordinate of the axis to the next
 };
 
-/// `ranks` of one shard group.
+/// Returns a mesh of one shard group of `ranks` ranks.
 inline mesh data_mesh(uint32_t ranks) { return {{axis::shard, ranks}}; }
 
 }  // namespace troupe::core

@@ -1,5 +1,5 @@
-// A file of names for a checkpoint's tensors, as a person wrote it, line by line and not yet understood:
-// config/ reads such a file, checkpoint/source/name_rules.hpp knows what its lines mean.
+// A user's file of names for the tensors of a checkpoint, as uninterpreted lines. config/ reads the file;
+// checkpoint/source/name_rules.hpp interprets the lines.
 #pragma once
 
 #include <cstddef>
@@ -8,18 +8,19 @@
 
 namespace troupe::core {
 
-/// Of one file, and layers of one range.
+/// Largest number of lines of one file, and of layers of one range.
 inline constexpr size_t max_name_lines = 10'000;
 
-struct name_line {        ///< `left: right`
-  bool is_layer = false;  ///< under `layers`: a number or a range; else under `names`: a pattern
+struct name_line {  ///< one line `left: right`
+  /// True: listed under `layers`, and `left` is a number or a range; false: under `names`, and `left` is a pattern.
+  bool is_layer = false;
   std::string left, right;
-  int line = 0;  ///< in the file, from 1
+  int line = 0;  ///< line number in the file, from 1
 };
 
-/// A file of names, line by line.
+/// A parsed file of names.
 struct name_lines {
-  std::string where;  ///< the file, for messages
+  std::string where;  ///< name of the file, for messages
   std::vector<name_line> lines;
 };
 

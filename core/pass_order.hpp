@@ -1,5 +1,5 @@
-// The order of passes that follows from their contracts, whatever they pass over. A pass has a `name` and a `promise`
-// with `conflicts`; which of two has to wait for the other is its caller's to say.
+// Computes the order of passes that follows from their contracts, for passes of any kind. A pass has a `name` and a
+// `promise` with `conflicts`; the caller decides which of two passes has to follow the other.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace troupe::core {
 
-/// Refuses two passes of one name, and two of which one says that they conflict.
+/// Fails if two passes have the same name, or if one pass lists another among its conflicts.
 template <class Pass>
 result<void> go_together(const std::vector<const Pass*>& passes) {
   for (const Pass* x : passes)
@@ -23,8 +23,8 @@ result<void> go_together(const std::vector<const Pass*>& passes) {
   return {};
 }
 
-/// Each pass behind all of which `behind(*pass, *other)` holds; of several that could be next the first one given.
-/// Fails where some wait for each other.
+/// Returns the passes in an order in which each one follows every pass `other` for which `behind(*pass, *other)` holds;
+/// among several candidates the first given is next. Fails if passes wait for one another.
 template <class Pass, class Behind>
 result<std::vector<const Pass*>> one_behind_another(std::vector<const Pass*> waiting, Behind behind) {
   std::vector<const Pass*> out;

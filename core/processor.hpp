@@ -1,6 +1,5 @@
-// Which element types this processor multiplies matrices of by itself. Owns the question alone: what is done where it
-// does not is the layers' choice (`models/segment/products.hpp`), what that costs the cost model's
-// (`plan/choose/cost.hpp`).
+// Detects the element types for which this processor has matrix instructions. Owns only the detection:
+// `models/segment/products.hpp` chooses the alternative for other types, and `plan/choose/cost.hpp` estimates its cost.
 #pragma once
 
 #if defined(__x86_64__)
@@ -14,8 +13,8 @@
 
 namespace troupe::core {
 
-/// Whether the vectors of an x86 processor are 512 bits wide. ATEN_CPU_CAPABILITY, by which LibTorch is told to be
-/// content with less (`avx2`, `default`), is obeyed, so one machine can be tried as both kinds. Constant in a process.
+/// True if the vectors of an x86 processor are 512 bits wide. ATEN_CPU_CAPABILITY, which limits LibTorch to narrower
+/// vectors (`avx2`, `default`), is obeyed, so one machine can be tested as both kinds. Constant in a process.
 inline bool has_wide_vectors() {
 #if defined(__x86_64__)
   static const bool answer = [] {
@@ -31,13 +30,14 @@ inline bool has_wide_vectors() {
 #endif
 }
 
-/// Whether the processor has instructions for products of this type, so that a library's beat fp32's. On x86 that is
-/// AVX512_BF16 (which processors with AMX have, too) for bf16 and AVX512_FP16 for fp16; what else there is only
-/// converts on the way to fp32 products. On other processors LibTorch knows best: true.
+/// True if the processor has instructions for products of this type, so that a library computes them faster than fp32
+/// products. On x86 these are AVX512_BF16 (which processors with AMX have, too) for bf16 and AVX512_FP16 for fp16;
+/// other x86 instructions only convert elements for fp32 products. On other processors the choice is LibTorch's, and
+/// the result is true.
 inline bool multiplies_natively(dtype type) {
 #if defined(__x86_64__)
   if (type == dtype::bf16) return has_wide_vectors() && __builtin_cpu_supports("avx512bf16");
-  if (type == dtype::f16) {  // not every compiler knows its name
+  if (type == dtype::f16) {  // CPUID bit of AVX512_FP16, whose name not every compiler's __builtin_cpu_supports accepts
     unsigned a = 0, b = 0, c = 0, d = 0;
     return has_wide_vectors() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 23 & 1) != 0;
   }

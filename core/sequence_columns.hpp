@@ -1,4 +1,5 @@
-// Which columns of a sample each rank of a sequence group has. Owns the two ways of dealing them; no Torch, no plan.
+// Computes which columns of a sample each rank of a sequence group holds. Owns the two ways of distributing columns; no
+// Torch, no plan.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +16,16 @@ struct column_run {
   bool operator==(const column_run&) const = default;
 };
 
-/// How columns are dealt.
+/// How columns are distributed over the ranks.
 enum class column_order : uint8_t {
-  neighbours,  ///< each rank has columns that lie side by side
-  two_ended,   ///< a piece from the front and the like one from the back, so that causal attention is shared evenly
+  neighbours,  ///< each rank has neighbouring columns
+  two_ended,   ///< each rank has a piece from the front and the mirrored piece from the back, so that causal attention
+               ///< is balanced
 };
 
-/// Those of a rank, in ascending order.
+/// The columns of one rank, in ascending order.
 struct column_set {
-  std::vector<column_run> runs = {};  ///< at least one, which may be empty
+  std::vector<column_run> runs = {};  ///< at least one run, which may be empty
 
   [[nodiscard]] int64_t count() const {
     int64_t n = 0;
@@ -34,7 +36,8 @@ struct column_set {
   bool operator==(const column_set&) const = default;
 };
 
-/// The columns of rank `coordinate` out of `degree`, of samples of `all`: as equal as they can be.
+/// Returns the columns of rank `coordinate` out of `degree`, for samples of `all` columns; the ranks' shares are as
+/// equal as possible.
 inline column_set columns_of(uint64_t all, uint32_t degree, uint32_t coordinate, column_order order) {
   const uint32_t pieces = order == column_order::neighbours ? degree : 2 * degree;
   const tp_widths dealt_to = dealt(all, pieces);
@@ -54,7 +57,7 @@ inline column_set columns_of(uint64_t all, uint32_t degree, uint32_t coordinate,
   return out;
 }
 
-/// The most columns that a rank has.
+/// Returns the largest number of columns that a rank has.
 inline uint64_t most_columns(uint64_t all, uint32_t degree, column_order order) {
   int64_t most = 0;
   for (uint32_t r = 0; r < degree; ++r) most = std::max(most, columns_of(all, degree, r, order).count());

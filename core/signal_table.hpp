@@ -1,5 +1,5 @@
-// What each signal means to Troupe's programs, in one table. Owns the meanings; apps/base/signals.hpp takes the signals
-// for a program, and cluster/ passes them on by these meanings.
+// The effect of each signal on Troupe's programs, as one table. Owns the effects; apps/base/signals.hpp handles the
+// signals in a program, and cluster/ forwards them according to this table.
 #pragma once
 
 #include <algorithm>
@@ -10,21 +10,22 @@
 namespace troupe::core {
 
 enum class signal_effect : uint8_t {
-  ends,     ///< the step in hand is finished and saved, then the run ends with code 128 + number
-  saves,    ///< a checkpoint follows the step in hand
-  ignored,  ///< else the system would end the program unsaved
+  ends,     ///< finishes and saves the current step, then ends the run with code 128 + number
+  saves,    ///< saves a checkpoint after the current step
+  ignored,  ///< has no effect; without a handler the system would end the program without a save
 };
 
 struct signal_meaning {
   int number;
   signal_effect effect;
-  /// A second one ends the run at once. Others may come again by themselves: a CPU limit tells every second, and both a
-  /// shell and the system tell that a terminal has closed.
+  /// True if a second signal ends the run at once. Other signals may repeat without a user's intent: a CPU limit
+  /// signals every second, and both a shell and the system signal that a terminal has closed.
   bool hurries = false;
 };
 
-/// Signals that are missing here keep the system's meaning: SIGQUIT ends at once, SIGKILL and SIGSTOP cannot be taken,
-/// and a fault such as SIGSEGV is no request. Real-time signals are ignored as well.
+/// The signals that Troupe handles. Signals that are missing here keep the system's effect: SIGQUIT ends the process at
+/// once, SIGKILL and SIGSTOP cannot be handled, and a fault such as SIGSEGV is no request. Real-time signals are
+/// ignored as well.
 inline constexpr std::array signal_table = {
     signal_meaning{SIGINT, signal_effect::ends, true}, signal_meaning{SIGTERM, signal_effect::ends, true},
     signal_meaning{SIGHUP, signal_effect::ends},       signal_meaning{SIGXCPU, signal_effect::ends},

@@ -1,6 +1,6 @@
-// A regular file that others may change while it is read. Owns the descriptor and the promise that reading never ends
-// the process: bytes are copied out of the file, never looked at through a mapping, where a file that somebody cuts
-// short is SIGBUS. What the bytes mean is the reader's business.
+// A regular file that other programs may change while it is read. Owns the descriptor and the promise that reading
+// never ends the process: bytes are copied out of the file and never accessed through a mapping, because a mapped file
+// that another program truncates raises SIGBUS. Leaves the meaning of the bytes to the reader.
 #pragma once
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 namespace troupe::core {
 
-/// As many bytes as there were when it was opened. Movable; any number of threads may read.
+/// An open file with the size that it had when it was opened. Movable; any number of threads may read.
 class source_file {
  public:
   source_file() = default;
@@ -36,7 +36,8 @@ class source_file {
     if (fd_ >= 0) ::close(fd_);
   }
 
-  /// Fails where the path cannot be opened or is no regular file (a pipe is refused, not waited for).
+  /// Opens a file. Fails if the path cannot be opened or is not a regular file (a pipe is refused without waiting for
+  /// it).
   static result<source_file> open(const std::filesystem::path& path, int extra_flags = 0) {
     source_file out;
     out.name_ = path.string();
@@ -46,7 +47,8 @@ class source_file {
     return std::move(out).known();
   }
 
-  /// The contents of an open descriptor from byte `begin` on; `name` is for errors. Takes the descriptor over.
+  /// Returns the contents of an open descriptor from byte `begin` on; `name` is for errors. Takes ownership of the
+  /// descriptor.
   static result<source_file> of(int fd, std::string name, uint64_t begin = 0) {
     source_file out;
     out.name_ = std::move(name);
@@ -58,8 +60,8 @@ class source_file {
   [[nodiscard]] uint64_t size() const { return size_; }
   [[nodiscard]] const std::string& name() const { return name_; }
 
-  /// Bytes [offset, offset + out.size()), which must lie in the file as it was opened. Errors (io): it has become
-  /// shorter since, or is gone.
+  /// Reads bytes [offset, offset + out.size()), which must be within the size at opening. Errors (io): the file has
+  /// become shorter since, or no longer exists.
   [[nodiscard]] result<void> read(uint64_t offset, std::span<std::byte> out) const {
     if (fd_ >= 0) return read_from(fd_, offset, out);
     if (out.empty()) return {};
@@ -73,7 +75,7 @@ class source_file {
     return ok;
   }
 
-  /// All of it, at most `max_bytes` (limit).
+  /// Returns the whole contents. Fails with limit if they exceed `max_bytes`.
   [[nodiscard]] result<std::string> read_all(uint64_t max_bytes) const {
     if (size_ > max_bytes)
       return refused(error_kind::limit,
@@ -83,7 +85,7 @@ class source_file {
     return out;
   }
 
-  /// Gives the descriptor back; every read opens the file again, and refuses another one in its place.
+  /// Closes the descriptor; every later read opens the file again, and fails if another file has replaced it.
   void close_between_reads() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
@@ -135,7 +137,7 @@ class source_file {
   std::string name_;
 };
 
-/// All of a small file; no longer than `max_bytes`.
+/// Returns the whole contents of a small file. Fails with limit if they exceed `max_bytes`.
 inline result<std::string> read_file(const std::filesystem::path& path, uint64_t max_bytes, int extra_flags = 0) {
   const auto file = source_file::open(path, extra_flags);
   if (!file) return fail(file.error());

@@ -5,7 +5,7 @@
 namespace troupe::core {
 namespace {
 
-/// What a host's name or address is made of: nothing else may reach a request's header.
+/// True for the characters of a host's name or address; no other character may reach the header of a request.
 bool is_of_a_host(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view(".-:_").find(c) != std::string_view::npos;

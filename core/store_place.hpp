@@ -1,5 +1,5 @@
-// Where the members of a store are that says who leads a job: etcd://HOST:PORT,HOST:PORT, or etcds:// where it wants
-// TLS. Owns the reading; whether anybody is there is another matter.
+// Parses the addresses of the store that elects a job's leader: etcd://HOST:PORT,HOST:PORT, or etcds:// if the store
+// requires TLS. Owns the parsing; does not connect to the members.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ struct store_place {
   bool is_encrypted = false;
 };
 
-/// Nothing for what is not so.
+/// Returns nullopt if `text` is not such an address.
 std::optional<store_place> read_store(std::string_view text);
 
 }  // namespace troupe::core

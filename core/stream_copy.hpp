@@ -1,4 +1,4 @@
-// Copies that are not read soon: past the cache, so that computations beside them keep their data there.
+// Copies data that is not read soon without filling the cache, so that concurrent computations keep their data there.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace troupe::core {
 
-/// memcpy(to, from) with stores that do not fetch the destination's lines first and do not keep them; `to` best begins
-/// at a multiple of 16. Whoever reads it next, a device included, sees all of it.
+/// Copies like memcpy(to, from), with stores that neither fetch nor keep the destination's cache lines; fastest if `to`
+/// is a multiple of 16. All bytes are visible to the next reader, also to a device.
 inline void stream_copy(std::byte* to, std::span<const std::byte> from) {
   size_t done = 0;
 #if defined(__SSE2__)
   if (reinterpret_cast<uintptr_t>(to) % sizeof(__m128i) == 0) {
-    constexpr size_t stride = 4 * sizeof(__m128i);  // a line
+    constexpr size_t stride = 4 * sizeof(__m128i);  // one cache line
     for (; done + stride <= from.size(); done += stride) {
       const auto* source = reinterpret_cast<const __m128i*>(from.data() + done);
       auto* destination = reinterpret_cast<__m128i*>(to + done);

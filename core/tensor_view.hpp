@@ -1,4 +1,4 @@
-// A tensor as bytes: what folders without Torch pass to one another. Owns nothing.
+// A tensor as a view of bytes, which folders without Torch pass to one another. Owns no memory.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace troupe::core {
 
-/// Product of a shape; 1 for a scalar.
+/// Returns the product of a shape; 1 for a scalar.
 inline uint64_t numel_of(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), uint64_t{1},
                          [](uint64_t n, int64_t d) { return n * static_cast<uint64_t>(d); });
 }
 
-/// Contiguous elements that live elsewhere. `data` outlives the view.
+/// Contiguous elements in memory of another owner. `data` outlives the view.
 struct tensor_view {
   std::byte* data = nullptr;
   dtype type = dtype::f32;

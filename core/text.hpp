@@ -1,6 +1,6 @@
-// Numbers and names as text that others read. Owns the rule that a host's locale changes none of it: neither
-// setlocale() nor std::locale::global() puts a comma, a dot between thousands or a lone byte into our files and
-// messages.
+// Formats numbers and names as text that people and programs read. Owns the rule that a host's locale changes none of
+// it: neither setlocale() nor std::locale::global() puts a decimal comma, a thousands separator or a byte that is not
+// UTF-8 into files and messages.
 #pragma once
 
 #include <locale.h>  // NOLINT: uselocale() is POSIX's
@@ -18,7 +18,7 @@
 
 namespace troupe::core {
 
-/// printf's language in the calling thread is C while this lives, whatever the process has set.
+/// Sets the C locale for printf in the calling thread while it exists, whatever locale the process has set.
 class c_locale_scope {
  public:
   c_locale_scope() : before_(::uselocale(c_locale())) {}
@@ -34,7 +34,7 @@ class c_locale_scope {
   ::locale_t before_;
 };
 
-/// printf into a string, with a point in numbers.
+/// Returns the output of printf as a string, with a point in numbers.
 std::string text_of(const char* pattern, auto... xs) {
   const c_locale_scope c;
   char shortly[512];
@@ -46,32 +46,34 @@ std::string text_of(const char* pattern, auto... xs) {
   return out;
 }
 
-/// A number as short as it reads back to the same bits; "nan" and "inf" for those that are none.
+/// Returns the shortest text of a number that reads back to the same bits; "nan" for a NaN, and "inf" or "-inf" for
+/// infinity.
 inline std::string number_text(double x) {
   if (std::isnan(x)) return "nan";
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, x).ptr};
 }
 
-/// "1.50 GiB", "640 B": three digits, powers of 1024. Of any number, since what is asked for may fit no integer.
+/// Returns a size as "1.50 GiB" or "640 B": three digits, powers of 1024. Accepts any number type, since a requested
+/// size may exceed every integer type.
 std::string human_bytes(auto count) {
   constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
   auto bytes = static_cast<double>(count);
   size_t unit = 0;
-  // 1023.5 would be shown with four.
+  // 1000 and above would need four digits
   for (; unit + 1 < std::size(units) && std::round(bytes) >= 1000; ++unit) bytes /= 1024;
   const int decimals = unit == 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2;
   return text_of("%.*f %s", decimals, bytes, units[unit]);
 }
 
-/// `1:02:03`, `2:03`, and `0:07` below a minute; a part of a second counts as one.
+/// Returns a duration as `1:02:03`, `2:03`, or `0:07` below a minute; a fraction of a second is rounded up.
 inline std::string clock_text(double seconds) {
   const auto s = static_cast<unsigned long long>(std::ceil(std::max(seconds, 0.0)));
   if (s >= 3600) return text_of("%llu:%02llu:%02llu", s / 3600, s / 60 % 60, s % 60);
   return text_of("%llu:%02llu", s / 60, s % 60);
 }
 
-/// A JSON string with its quotes. UTF-8 stays as it is; each byte that is none becomes U+FFFD.
+/// Returns a JSON string with its quotes. UTF-8 stays unchanged; each byte that is not valid UTF-8 becomes U+FFFD.
 inline std::string json_string(std::string_view s) {
   constexpr std::string_view digits = "0123456789abcdef", replacement = "\xEF\xBF\xBD";
   std::string out = "\"";
@@ -91,21 +93,21 @@ inline std::string json_string(std::string_view s) {
   return out += '"';
 }
 
-/// Replacements of std::tolower, std::isalnum, std::isspace and std::iscntrl, which ask the locale.
+/// Replacements of std::tolower, std::isalnum, std::isspace and std::iscntrl, whose results depend on the locale.
 constexpr char ascii_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-constexpr bool is_ascii_word(char c) {  ///< a letter or a digit
+constexpr bool is_ascii_word(char c) {  ///< true for a letter or a digit
   return (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || (c >= '0' && c <= '9');
 }
-/// Space, tab and the characters that end a line.
+/// True for space, tab and the characters that end a line.
 constexpr bool is_ascii_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-/// Below space, or DEL.
+/// True for bytes below space, and for DEL.
 constexpr bool is_ascii_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
-/// A name from a file, fit for one line of a message: cut to 120 bytes, control characters replaced.
+/// Returns a name from a file for one line of a message: cut to 120 bytes, control characters replaced.
 inline std::string shown(std::string_view name) {
   constexpr size_t longest = 120;
   size_t length = std::min(name.size(), longest);
-  // not in the middle of a UTF-8 character
+  // does not cut inside a UTF-8 character
   while (length < name.size() && length > 0 && (static_cast<unsigned char>(name[length]) & 0xC0U) == 0x80U) --length;
   std::string out(name.substr(0, length));
   for (char& c : out)

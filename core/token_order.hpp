@@ -1,5 +1,6 @@
-// The places of a batch's inputs, brought together by what stands there: what the gradient of an embedding is summed
-// by. Made beside the tokens, by whoever cuts the batch, since the device that computes is not asked what it holds.
+// Groups the positions of a batch's inputs by the token at each position: the gradient of an embedding is summed in
+// this order. The thread that cuts the batch computes the order together with the tokens, because the device that
+// computes is never asked for its contents.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +13,14 @@
 
 namespace troupe::core {
 
-/// Places are counted row by row. Those of `ids[i]` are order[begin[i]] to order[begin[i + 1] - 1], ascending; every id
-/// occurs once, in ascending order.
+/// Positions grouped by id; positions are counted row by row. The positions of `ids[i]` are order[begin[i]] to
+/// order[begin[i + 1] - 1], ascending; every id occurs once, in ascending order.
 struct token_order {
   std::vector<int64_t> ids, begin, order;
   bool operator==(const token_order&) const = default;
 };
 
-/// Of any numbers.
+/// Returns the order of any numbers.
 inline token_order order_of(std::span<const int64_t> numbers) {
   token_order out;
   out.order.resize(numbers.size());
@@ -35,7 +36,7 @@ inline token_order order_of(std::span<const int64_t> numbers) {
   return out;
 }
 
-/// Of the first `columns` tokens of rows of `columns` + 1: a batch's inputs.
+/// Returns the order of a batch's inputs: the first `columns` tokens of each row of `columns` + 1.
 inline token_order order_of_inputs(std::span<const int64_t> tokens, uint64_t columns) {
   std::vector<int64_t> inputs;
   inputs.reserve(tokens.size());
@@ -44,7 +45,7 @@ inline token_order order_of_inputs(std::span<const int64_t> tokens, uint64_t col
   return order_of(inputs);
 }
 
-/// The same of some columns of rows of `columns`, as if rows had no others.
+/// Returns the order of the columns `own` of rows of `columns`, with positions counted as if rows had no other columns.
 inline token_order order_within(const token_order& all, uint64_t columns, const column_set& own) {
   const auto own_columns = static_cast<uint64_t>(own.count());
   std::vector<int64_t> place_in_own(columns, -1);
@@ -67,7 +68,8 @@ inline token_order order_within(const token_order& all, uint64_t columns, const 
   return out;
 }
 
-/// Of the inputs' columns in their documents, which begin at the columns `document_start` of their rows.
+/// Returns the order of the inputs' columns within their documents, which start at columns `document_start` of their
+/// rows.
 inline token_order order_of_columns(std::span<const uint32_t> document_start, uint64_t columns) {
   std::vector<int64_t> places(document_start.size());
   for (size_t i = 0; i < places.size(); ++i)

@@ -1,8 +1,8 @@
-// How the parameters of a model are cut over the tensor axis: along which dimension, how wide on each coordinate. Owns
-// the rules of widths; who decides what is cut is models/ and job/, where elements lie is tp_slices.hpp.
+// How the parameters of a model are split over the tensor axis: along which dimension, and how wide on each coordinate.
+// Owns the rules of widths; models/ and job/ decide what is split, and tp_slices.hpp locates the elements.
 //
-// Widths may differ, and may be 0. Memory has the shape of the widest on every coordinate, so that all of them have the
-// same layout: what is behind a coordinate's own width is padding, zeros that stay zeros.
+// Widths may differ, and may be 0. On every coordinate memory has the shape of the widest share, so that all
+// coordinates have the same layout; the elements after a coordinate's own width are padding, zeros that stay zeros.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace troupe::core {
 
-/// What is cut of a parameter.
+/// Which dimension of a parameter is split over tensor ranks.
 enum class tp_style : uint8_t {
-  replicated,  ///< nothing: every coordinate has all of it
-  column,      ///< the outputs of a linear layer
-  row,         ///< its inputs: outputs are sums over coordinates
-  vocabulary,  ///< the rows of an embedding, and of the head's weight, which may be the same
+  replicated,  ///< not split: every coordinate has the whole parameter
+  column,      ///< the outputs of a linear layer are split
+  row,         ///< the inputs of a linear layer are split; its outputs are sums over coordinates
+  vocabulary,  ///< the rows of an embedding are split, and those of the head's weight, which may be the same parameter
 };
 
-/// "replicated", "column" ...
+/// Returns "replicated", "column" ...
 constexpr std::string_view name_of(tp_style style) {
   switch (style) {
     case tp_style::replicated:
@@ -37,48 +37,49 @@ constexpr std::string_view name_of(tp_style style) {
   return "?";
 }
 
-/// The elements along a dimension that each coordinate has.
+/// Elements along a dimension, for each coordinate.
 using tp_widths = std::vector<uint64_t>;
 
-/// The cut of one parameter. A packed weight (queries, keys, values) is several parts side by side along the dimension,
-/// each cut by itself; a coordinate has its share of each, side by side again.
+/// The split of one parameter. A packed weight (queries, keys, values) consists of several parts side by side along the
+/// dimension, each of which is split by itself; a coordinate stores its share of each part, side by side.
 struct parameter_cut {
   tp_style style = tp_style::replicated;
   uint32_t dimension = 0;
-  std::vector<tp_widths> parts = {};  ///< none: it is not cut
+  std::vector<tp_widths> parts = {};  ///< widths of each part; empty: the parameter is not split
   bool operator==(const parameter_cut&) const = default;
 
   [[nodiscard]] bool cuts() const { return !parts.empty(); }
 };
 
-struct tp_plan {        ///< of a model
-  uint32_t degree = 1;  ///< coordinates
+struct tp_plan {        ///< splits of all parameters of a model
+  uint32_t degree = 1;  ///< number of tensor coordinates
   std::vector<parameter_cut> parameters = {};
   bool operator==(const tp_plan&) const = default;
 };
 
-/// Of a part.
+/// Returns the total width of a part over all coordinates.
 uint64_t sum_of(const tp_widths& widths);
 uint64_t widest_of(const tp_widths& widths);
 
-/// `total` over `degree` coordinates in whole grains, of which the first coordinates have one more; the last has what
-/// is no whole grain. Below one grain: element by element. `degree` and `grain` are not 0. Source: DeepSpeed's
-/// tp_shard.get_shard_size.
+/// Distributes `total` over `degree` coordinates in whole grains; the first coordinates have one grain more, and the
+/// last one also has the remainder below one grain. A total below one grain is distributed element by element. `degree`
+/// and `grain` must not be 0. Source: DeepSpeed's tp_shard.get_shard_size.
 tp_widths dealt(uint64_t total, uint32_t degree, uint64_t grain = 1);
 
-/// `total` elements that belong to `heads` heads, which divide it, and go with them. With more coordinates than heads
-/// the last ones have none.
+/// Distributes `total` elements together with the `heads` heads that they belong to; `heads` divides `total`. If there
+/// are more coordinates than heads, the last coordinates have no elements.
 tp_widths dealt_by_heads(uint64_t total, uint32_t heads, uint32_t degree);
 
-/// Whether `cut` is one of a parameter of this shape: the dimension is there, each part has a width for each
-/// coordinate, and all of them together are the dimension. The error names the parameter.
+/// Checks that `cut` fits a parameter of this shape: the dimension exists, each part has a width for each coordinate,
+/// and all widths sum to the dimension. The error names the parameter.
 core::result<void> check_cut(const std::string& name, const std::vector<int64_t>& shape, const parameter_cut& cut,
                              uint32_t degree);
 
-/// The shape of a parameter's share in memory, the same on all coordinates.
+/// Returns the shape of a parameter's share in memory, which is the same on all coordinates.
 std::vector<int64_t> local_shape(std::vector<int64_t> shape, const parameter_cut& cut);
 
-/// "384: 128, 128, 64, 64": widths of all parts together; "-" where nothing is cut. For people.
+/// Returns "384: 128, 128, 64, 64", the total and the widths of all parts together, for messages; "-" if the parameter
+/// is not split.
 std::string widths_text(const parameter_cut& cut);
 
 }  // namespace troupe::core

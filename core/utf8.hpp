@@ -1,4 +1,4 @@
-// Which bytes of a text are sound UTF-8. Owns nothing; used where a reader of text must not meet anything else.
+// Validates UTF-8. Owns no state; used by readers that must not pass on any other text.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace troupe::core {
 
-/// Bytes of the sound UTF-8 character that `text` begins with; 0 where there is none (Unicode 15, table 3-7).
+/// Returns the bytes of the valid UTF-8 character at the start of `text`; 0 if there is none (Unicode 15, table 3-7).
 inline size_t utf8_character(std::string_view text) {
   const auto at = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const unsigned a = at(0);
@@ -26,7 +26,7 @@ inline size_t utf8_character(std::string_view text) {
   return tail(1) && tail(2) && tail(3) ? 4 : 0;
 }
 
-/// Length of the longest prefix that is sound UTF-8.
+/// Returns the length of the longest prefix that is valid UTF-8.
 inline size_t utf8_prefix(std::string_view text) {
   size_t at = 0;
   for (;;) {
@@ -42,10 +42,10 @@ inline size_t utf8_prefix(std::string_view text) {
   }
 }
 
-/// Whether all of it is.
+/// True if the whole text is valid UTF-8.
 inline bool is_utf8(std::string_view text) { return utf8_prefix(text) == text.size(); }
 
-/// The character `code` (below 0x110000) as UTF-8 bytes.
+/// Appends the character `code` (below 0x110000) as UTF-8 bytes.
 inline void append_utf8(uint32_t code, std::string& out) {
   const auto put = [&](uint32_t byte) { out.push_back(static_cast<char>(byte)); };
   if (code < 0x80) {

@@ -14,15 +14,15 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Source: karpathy/llm.c, dev/data/data_common.py: 256 numbers of 32 bits, of which three mean something.
+/// Source: karpathy/llm.c, dev/data/data_common.py: the header has 256 numbers of 32 bits, of which three are used.
 constexpr uint64_t header_bytes = 1024;
 constexpr uint32_t magic_of_gpt2 = 20240520, version_of_gpt2 = 1;
 constexpr uint32_t magic_of_llama3 = 20240801, version_of_llama3 = 7;
 
-/// So much of a file's front, middle and end is looked at; fewer numbers than this say nothing.
+/// Bytes that are read at the file's beginning, middle and end; fewer than least_numbers numbers prove nothing.
 constexpr uint64_t looked_at_bytes = uint64_t{1} << 16;
 constexpr size_t least_numbers = 32;
-/// A larger vocabulary's upper halves may be any number.
+/// Largest vocabulary for which upper halves are checked; those of a larger one may be any number.
 constexpr uint64_t most_vocabulary = uint64_t{1} << 20;
 
 core::result<std::optional<bare_tokens>> header_of(const core::source_file& file) {
@@ -42,11 +42,12 @@ core::result<std::optional<bare_tokens>> header_of(const core::source_file& file
   return out;
 }
 
-/// What the numbers of a file show.
+/// Properties of the numbers in a file that show the width of its tokens.
 struct seen_numbers {
-  bool upper_small = true;  ///< all with an odd index are no upper half of a token beyond the vocabulary
-  bool fourth_zero = true;  ///< of four numbers the last three are 0
-  bool any_lower = false;   ///< one with an even index is not 0
+  /// True: every number with an odd index could be the upper half of a token within the vocabulary.
+  bool upper_small = true;
+  bool fourth_zero = true;  ///< true: of every four numbers the last three are 0
+  bool any_lower = false;   ///< true: some number with an even index is not 0
   size_t count = 0;
 };
 
@@ -70,7 +71,7 @@ core::result<bare_tokens> look_at_tokens(const core::source_file& file, bin_widt
   if (!headed) return fail(headed.error());
   if (*headed) return **headed;
   const bool narrow = wanted == bin_width::u16;
-  // Of 32-bit numbers the upper half of a token is always 0; of 16-bit ones as large as the vocabulary makes it.
+  // the upper half of a 32-bit token is 0, or limited by the vocabulary if it has more than 2^16 tokens
   const uint64_t most_upper = narrow && vocab_size <= most_vocabulary ? (vocab_size - 1) >> 16 : 0;
   seen_numbers seen;
   std::vector<std::byte> block(std::min(looked_at_bytes, file.size() / 8 * 8));

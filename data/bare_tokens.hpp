@@ -1,5 +1,5 @@
-// A `.bin` of tokens that nothing beside it describes. Owns what its own bytes say: the header that llm.c's writers put
-// before them, and whether they are wider than they are read.
+// Examines a `.bin` of tokens that has no description next to it. Owns the evidence in its own bytes: the header that
+// llm.c's writers put before the tokens, and signs that the tokens are wider than the assumed width.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 namespace troupe::data {
 
 struct bare_tokens {
-  uint64_t begin_byte = 0;  ///< of the first token
+  uint64_t begin_byte = 0;  ///< byte of the first token
   bin_width width = bin_width::u16;
 };
 
-/// Of `file`, whose tokens are below `vocab_size`; `wanted` is the width of those without a header. Refused
-/// (bad_input): a header whose number of tokens is not that of the file; tokens that every second number of `wanted`'s
-/// width shows to be wider.
+/// Returns where the tokens of `file` begin and how wide they are. Tokens are below `vocab_size`; `wanted` is the width
+/// of a file without a header. Refused (bad_input): a header whose number of tokens does not fit the file; tokens whose
+/// every second number of `wanted`'s width shows that they are wider.
 core::result<bare_tokens> look_at_tokens(const core::source_file& file, bin_width wanted, uint64_t vocab_size);
 
 }  // namespace troupe::data

@@ -1,4 +1,4 @@
-// Windows of the stream, laid out as rows.
+// Fills batches with windows of the token streams, one window for each row.
 #include "data/batch.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace troupe::data {
 namespace {
 
-/// Row `r` is window(place(r)) and known as sample place(r).
+/// Fills row `r` with window(place(r)) and numbers it as sample place(r).
 template <class Place, class Window>
 batch fill(const data::corpus& corpus, uint64_t rows, Place place, Window window) {
   batch out;

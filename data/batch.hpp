@@ -1,5 +1,5 @@
-// The contents of one rank's micro-batch. Pure functions of corpus and place: any thread may
-// call them for any step, in any order, with the same answer.
+// The contents of one rank's micro-batch. Pure functions of the corpus and the position: any thread may call them for
+// any step, in any order, with equal results.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace troupe::data {
 
-/// How a step's global batch is cut. Step `s` takes samples [s * B, (s + 1) * B) of those that are taken, B =
-/// global_rows(); where a run resumes from one with another B, step first_step begins at first_sample and the others
-/// follow it. Inside a step micro-batch is slowest, then rank, then row:
+/// How a step's global batch is split. Samples that a run leaves out (`skipped`) are not counted: sample n is at
+/// position skipped.position_of(n) of the order. Step `s` takes samples [s * B, (s + 1) * B), B = global_rows(). If a
+/// run resumes from a run with another B, step first_step begins at first_sample and later steps follow. Inside a step
+/// the micro-batch is the slowest index, then the rank, then the row:
 ///   sample = begin of s + (micro * ranks + rank) * rows + row
-/// so the set of samples of a step depends on B alone, never on how it was cut. What is taken is the order without
-/// `skipped`: the n-th sample stands at position skipped.position_of(n).
+/// Therefore the samples of a step depend on B alone, not on how it is split.
 struct batch_shape {
   uint64_t rows = 1;    ///< samples of one micro-batch on one rank
   uint32_t ranks = 1;   ///< data-parallel degree
@@ -26,11 +26,11 @@ struct batch_shape {
   left_out skipped{};
   [[nodiscard]] uint64_t global_rows() const { return rows * ranks * micros; }
 
-  /// Samples that are taken before `step`, which is not before first_step.
+  /// Returns the number of samples that are taken before `step`; `step` must not be before first_step.
   [[nodiscard]] uint64_t samples_before(uint64_t step) const {
     return first_sample + (step - first_step) * global_rows();
   }
-  /// The first of a micro-batch, of those that are taken.
+  /// Returns the first sample of a micro-batch, counting only samples that are not left out.
   [[nodiscard]] uint64_t first_sample_of(uint64_t step, uint32_t micro, uint32_t rank) const {
     return samples_before(step) + (uint64_t{micro} * ranks + rank) * rows;
   }
@@ -43,29 +43,31 @@ struct batch {  ///< the tokens of one micro-batch on one rank
   uint64_t columns = 0;           ///< sequence + 1: inputs are columns [0, sequence), targets [1, sequence]
   std::vector<int64_t> tokens;    ///< rows x columns, row-major
   std::vector<uint64_t> samples;  ///< position of each row in the global order: the key of its dropout masks
-  /// For each input position of a row the column where its document starts, 0 where that lies before the row; rows x
-  /// (columns - 1), row-major. Empty: documents do not matter.
+  /// For each input position of a row the column where its document starts, 0 if it starts before the row; rows x
+  /// (columns - 1), row-major. Empty: attention ignores documents.
   std::vector<uint32_t> document_start{};
-  /// Of batches that are trained on: the inputs by token and, where documents matter, by column of their document.
+  /// Training batches: the inputs grouped by token and, if document_start is not empty, by the column of their
+  /// document.
   core::token_order by_token{}, by_column{};
-  std::optional<core::error> failure{};  ///< it could not be read or made; whoever uses the batch says so
+  /// Set if the batch could not be read or made; the code that uses the batch reports it.
+  std::optional<core::error> failure{};
 };
 
-/// Samples [first, first + rows) of those of the training order that are taken; step and micro are left at 0.
+/// Returns samples [first, first + rows) of the training order without `skipped`; step and micro remain 0.
 batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_out& skipped = {});
 
-/// The micro-batch that `rank` < shape.ranks trains on as its `micro`-th < shape.micros of `step`; another rank, micro
-/// or step is the batch's failure.
+/// Returns the micro-batch number `micro` < shape.micros of `step` for `rank` < shape.ranks; the batch has a failure
+/// for any other rank, micro or step.
 batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, uint32_t micro, uint32_t rank);
 
-/// Micro-batches of `rows` that cover every whole window of the held-out text once.
+/// Returns the number of micro-batches of `rows` windows that cover every whole window of the held-out text once.
 uint64_t validation_batches(const corpus& corpus, uint64_t rows);
 
-/// Windows of the `index`-th of them; 0 behind the last one.
+/// Returns the number of windows in validation batch `index`; 0 after the last batch.
 uint64_t validation_rows(const corpus& corpus, uint64_t rows, uint64_t index);
 
-/// The `index`-th of them, windows in the corpus' order; the last one may have fewer rows. `samples` holds the windows'
-/// numbers. An index beyond them is the batch's failure.
+/// Returns validation batch `index`, with windows in the corpus's order; the last batch may have fewer rows. `samples`
+/// holds the windows' numbers. The batch has a failure if `index` is too large.
 batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index);
 
 }  // namespace troupe::data

@@ -1,4 +1,4 @@
-// Each source's own order under one mixture.
+// Combines the sources' own orders under one mixture.
 #include "data/corpus.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +11,8 @@
 namespace troupe::data {
 namespace {
 
-/// The first source keeps the run's seed, so that adding a second one does not reshuffle it.
+/// Returns the seed of a source. The first source keeps the run's seed, so that adding a second one does not reshuffle
+/// it.
 uint64_t seed_of(uint64_t seed, size_t source) { return source == 0 ? seed : seed ^ core::mix64(source); }
 
 }  // namespace

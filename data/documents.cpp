@@ -1,4 +1,4 @@
-// Where a long text is cut, and the way of its tokens to the sink.
+// Finds where long texts are cut, and passes their tokens to the sink.
 #include "data/documents.hpp"
 
 #include <fmt/format.h>
@@ -14,13 +14,13 @@
 namespace troupe::data {
 namespace {
 
-/// Unicode's White_Space, as the pattern of words has it (data/tokenizers/word_cutter.cpp).
+/// True for Unicode's White_Space, as in the pattern of words (data/tokenizers/word_cutter.cpp).
 bool is_space(uint32_t c) {
   return (c >= 0x9 && c <= 0xD) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
          c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-/// Whether a space begins at `at`: broken bytes and characters beyond three bytes are none.
+/// True if a space begins at `at`; broken bytes and characters of more than three bytes are not spaces.
 bool space_at(std::string_view text, size_t at) {
   const std::string_view rest = text.substr(at);
   const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(rest[i])); };
@@ -36,15 +36,15 @@ bool space_at(std::string_view text, size_t at) {
   }
 }
 
-/// Whether a space ends before `at` > 0.
+/// True if a space ends before `at` > 0.
 bool space_before(std::string_view text, size_t at) {
   size_t start = at - 1;
   while (start > 0 && at - start < 4 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
   return space_at(text, start);
 }
 
-/// The first `sign` in [from, to) that `fits`; npos where there is none. Looks no further than `to`: a document is cut
-/// once for each of its pieces, and one without a sign would be searched to its end every time.
+/// Returns the first `sign` in [from, to) that `fits`, or npos. Stops at `to`: a document is cut once for each of its
+/// pieces, and a document without a `sign` would otherwise be searched to its end every time.
 template <class Fits>
 size_t find_place(std::string_view text, char sign, size_t from, size_t to, Fits fits) {
   const std::string_view searched = text.substr(0, to);
@@ -53,7 +53,7 @@ size_t find_place(std::string_view text, char sign, size_t from, size_t to, Fits
   return std::string_view::npos;
 }
 
-/// What decides where a piece ends: its longest, and the character behind.
+/// Bytes that decide where a piece ends: the longest piece and the character after it.
 constexpr uint64_t seen_by_first_piece_bytes = longest_piece_bytes + 8;
 
 template <class Token>

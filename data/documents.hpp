@@ -1,5 +1,5 @@
-// Documents to rows of tokens: texts of any length in bounded pieces, each document's end marked. Owns the pieces and
-// the width of a token; where the bytes go is the caller's.
+// Converts documents to rows of tokens: texts of any length in bounded pieces, with each document's end marked. Owns
+// the pieces and the width of a token; the caller decides where the bytes are written.
 #pragma once
 
 #include <cstdint>
@@ -17,63 +17,65 @@
 
 namespace troupe::data {
 
-/// A text longer than this is encoded in pieces. From here on a piece ends behind the next line break that stands alone
-/// between two characters which are no white space, or if none comes soon before the next blank with no white space
-/// behind it. No word of GPT-2's pattern crosses such a place, so byte pairs are those of the whole text; SentencePiece
-/// may begin the next piece with a space of its own, as it does with every text.
+/// A longer text is encoded in pieces. A piece of at least this size ends after the next line break between two
+/// characters that are not white space; if none follows soon, before the next blank that no white space follows. No
+/// word of GPT-2's pattern crosses such a place, so the byte pairs are those of the whole text; SentencePiece may begin
+/// the next piece with a space of its own, as it does with every text.
 inline constexpr uint64_t piece_bytes = uint64_t{1} << 16;
-/// A text without such a place is cut here, between two characters; only there a word may be torn.
+/// A text without a suitable place is cut after this many bytes, between two characters; only there a word may be
+/// split.
 inline constexpr uint64_t longest_piece_bytes = uint64_t{1} << 20;
-/// Tokens go to the sink in blocks of about this size, and the watch is called once for as much text.
+/// Approximate size of the blocks of tokens that the sink receives, and of the text between two calls of the watch.
 inline constexpr uint64_t give_bytes = uint64_t{1} << 20;
 
-/// Length of the first piece of `text`.
+/// Returns the length in bytes of the first piece of `text`.
 size_t first_piece(std::string_view text);
 
-/// How far the reading of one file has come.
+/// Progress of reading one file.
 struct reading_progress {
   std::string file;
-  uint64_t bytes_done = 0;  ///< of its text, expanded
+  uint64_t bytes_done = 0;  ///< bytes of the expanded text that were read
   uint64_t bytes = 0;
-  uint64_t tokens = 0;  ///< of all files so far
+  uint64_t tokens = 0;  ///< tokens of all files so far
 };
 
-/// Called about once for each give_bytes of text or file, and while rows without text are passed over; false stops the
+/// Called about once for each give_bytes of text or file, and while rows without text are skipped; false stops the
 /// reading (error_kind::stopped).
 using reading_watch = std::function<bool(const reading_progress&)>;
 using byte_sink = std::function<core::result<void>(std::span<const std::byte>)>;
 
-/// Bytes of one token that hold any below `vocab_size`: 1, 2 or 4.
+/// Returns the bytes of one token that can hold any token below `vocab_size`: 1, 2 or 4.
 uint8_t token_width(uint64_t vocab_size);
 
-class document_encoder {  ///< text in, tokens out, document by document
+class document_encoder {  ///< encodes texts as tokens, document by document
  public:
-  /// Tokens of `width` bytes, little endian, go to `sink`. All of them must be below `vocab_size`, which the width
-  /// holds.
+  /// Tokens of `width` bytes, little endian, are passed to `sink`. Every token must be below `vocab_size`, which must
+  /// fit the width.
   document_encoder(tokenizer& tokenizer, uint8_t width, uint64_t vocab_size, byte_sink sink, reading_watch watch = {});
 
-  /// All documents of one file's `content`: lines of a .jsonl with their text under `text_key`, or one text. Each is
-  /// followed by the tokenizer's end of text where it has one.
+  /// Encodes all documents of one file's `content`: the lines of a .jsonl with their text under `text_key`, or one
+  /// text. Each document is followed by the tokenizer's end-of-text token, if it has one.
   core::result<void> add(const std::filesystem::path& file, text_window&& content, const std::string& text_key);
-  /// The same of any kind of file that holds text (data/formats/files.hpp), named `file`; the text of rows
-  /// (data/formats/rows.hpp) may have `max_row_bytes` together.
+  /// Encodes any kind of file that holds text (data/formats/files.hpp), named `file`; the texts of its rows
+  /// (data/formats/rows.hpp) may have `max_row_bytes` in total.
   core::result<void> add(const std::filesystem::path& file, const core::source_file& content,
                          const std::string& text_key, uint64_t max_row_bytes);
 
-  /// Gives the sink what is left; after the last file.
+  /// Passes the remaining tokens to the sink; to be called after the last file.
   core::result<void> flush();
 
   [[nodiscard]] uint64_t tokens() const { return tokens_; }
   [[nodiscard]] uint64_t documents() const { return documents_; }
-  /// Where each document of the files begins, in tokens of this encoder; kept from now on.
+  /// Starts to record where each document begins, in tokens of this encoder; starts() returns the record.
   void keep_starts() { keep_starts_ = true; }
   [[nodiscard]] const std::vector<uint64_t>& starts() const { return starts_; }
 
  private:
-  /// `lies_there`: its bytes are those of the file from `begin` on; else the file was read up to `begin` for it.
+  /// Encodes one document. `lies_there`: its bytes are those of the file from `begin` on; else the file was read up to
+  /// `begin` to produce it.
   core::result<void> encode(text_window& document, uint64_t begin, bool lies_there);
   core::result<void> give(std::span<const uint32_t> tokens);
-  /// Calls the watch where enough was read or encoded since.
+  /// Calls the watch if enough was read or encoded since the last call.
   core::result<void> tell_at_times(uint64_t bytes_done);
   core::result<void> tell(uint64_t bytes_done);
 
@@ -83,13 +85,13 @@ class document_encoder {  ///< text in, tokens out, document by document
   byte_sink sink_;
   reading_watch watch_;
   reading_progress progress_;
-  uint64_t told_ = 0;    ///< bytes_done when the watch was called last
-  uint64_t untold_ = 0;  ///< bytes of text encoded since
+  uint64_t told_ = 0;    ///< bytes_done at the last call of the watch
+  uint64_t untold_ = 0;  ///< bytes of text encoded since the last call of the watch
   uint64_t tokens_ = 0, documents_ = 0;
   bool keep_starts_ = false;
   std::vector<uint64_t> starts_;
   std::vector<uint32_t> ids_;
-  std::vector<std::byte> bytes_;  ///< not yet given to the sink
+  std::vector<std::byte> bytes_;  ///< tokens that the sink has not received yet
 };
 
 }  // namespace troupe::data

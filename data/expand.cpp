@@ -1,4 +1,4 @@
-// The streams of zlib and of libzstd, member by member, into a scratch file.
+// Decodes the streams of zlib and libzstd, member by member, into a scratch file.
 #include "data/expand.hpp"
 
 #include <fmt/format.h>
@@ -19,14 +19,15 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// One round of a decoder: packed bytes read, bytes written, and whether a member of the file is complete.
+/// Result of one round of a decoder: packed bytes read, bytes written, and whether a member of the file is complete.
 struct decoded {
   size_t taken = 0, produced = 0;
   bool ends_member = false;
-  std::string wrong{};  ///< why the file is damaged; empty: it is sound so far
+  std::string wrong{};  ///< why the file is damaged; empty: no damage so far
 };
 
-/// A packed file is one or more members (zstd: frames), each with its own begin, end and checksum.
+/// Decodes one member after the other. A packed file has one or more members (zstd: frames), each with its own
+/// beginning, end and checksum.
 class member_decoder {
  public:
   member_decoder() = default;
@@ -36,7 +37,7 @@ class member_decoder {
 
   virtual decoded decode(std::span<const std::byte> in, std::span<std::byte> out) = 0;
   [[nodiscard]] virtual const char* name() const = 0;
-  /// Tapes pad what is packed by gzip with zeros.
+  /// True if zeros may follow a member: tapes pad gzip files with zeros.
   [[nodiscard]] virtual bool allows_padding() const = 0;
 };
 
@@ -100,12 +101,13 @@ std::unique_ptr<member_decoder> ready_decoder() {
   return out;
 }
 
-/// A file's bytes in blocks, one after the other.
+/// Reads a file in blocks, one after the other.
 class block_reader {
  public:
   explicit block_reader(const core::source_file& file) : file_(file), block_(expand_block_bytes) {}
 
-  /// The rest of the block in hand; the next block where none is left, empty at the file's end.
+  /// Returns the unused part of the current block; the next block if none is left; an empty span at the end of the
+  /// file.
   core::result<std::span<const std::byte>> rest() {
     if (used_ == filled_) {
       first_ += filled_;
@@ -125,7 +127,7 @@ class block_reader {
   size_t used_ = 0, filled_ = 0;
 };
 
-/// Passes over zeros: tapes pad with them. False where anything else follows.
+/// Skips zeros, with which tapes pad files. False if anything else follows.
 core::result<bool> only_zeros_follow(block_reader& in) {
   for (;;) {
     const auto rest = in.rest();
@@ -152,7 +154,7 @@ core::result<void> expand_packed(const std::filesystem::path& path, uint64_t max
   };
   std::vector<std::byte> block(expand_block_bytes);
   block_reader from(*packed);
-  uint64_t given = 0;  // to the sink
+  uint64_t given = 0;  // bytes passed to the sink
   bool is_between_members = false, may_hold_more = false;
   for (;;) {
     if (watch && !watch(from.at(), packed->size()))

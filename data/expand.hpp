@@ -1,5 +1,5 @@
 // Expands gzip (.gz, and dictzip's .dz, which is gzip with an index in its header) and zstd (.zst) into a nameless
-// scratch file. Owns the two decoders; what the bytes mean is left to token_stream.
+// scratch file. Owns the two decoders; leaves the meaning of the bytes to token_stream.
 #pragma once
 
 #include <cstddef>
@@ -13,21 +13,23 @@
 
 namespace troupe::data {
 
-/// Bytes that one round of the expansion holds on each side of the decoder.
+/// Bytes of a block, one for packed and one for expanded data, in a round of the expansion.
 inline constexpr size_t expand_block_bytes = size_t{1} << 18;
 
-/// Called for each block with the packed bytes read and all there are; false stops it (error_kind::stopped).
+/// Called for each block with the packed bytes read so far and in total; false stops the expansion
+/// (error_kind::stopped).
 using expand_watch = std::function<bool(uint64_t done, uint64_t bytes)>;
 
-/// Appends the whole expansion of `path`, all members or frames of it, checksums verified, to `sink`. Two blocks and
-/// the decoder's window (zstd: at most 128 MiB, and a frame that needs more is refused) are in memory while it runs.
-/// More than `max_bytes` is error_kind::limit and stops at once; a truncated or corrupt file, or anything but zeros
-/// after the last member of gzip, is error_kind::bad_input.
+/// Appends the whole expansion of `path`, all its members or frames, with checksums verified, to `sink`. Memory: two
+/// blocks and the decoder's window (zstd: at most 128 MiB; a frame that needs more is refused). More than `max_bytes`
+/// is error_kind::limit and stops at once; a truncated or corrupt file, or anything but zeros after the last gzip
+/// member, is error_kind::bad_input.
 core::result<void> expand_packed(const std::filesystem::path& path, uint64_t max_bytes, scratch_file& sink,
                                  const expand_watch& watch = {});
 
-/// What `path` holds: the file itself, or where its name says that it is packed its expansion, at the end of `scratch`.
-/// That is made in `folder` where it is not open. Errors: those of both.
+/// Returns the content of `path`: the file itself, or, if it has the name of a packed file, its expansion at the end of
+/// `scratch`, which is created in `folder` if it is not open. Errors: those of opening and expanding the file, and
+/// those of refuse_other_content().
 core::result<core::source_file> open_expanded(const std::filesystem::path& path, uint64_t max_bytes,
                                               scratch_file& scratch, const std::filesystem::path& folder,
                                               const expand_watch& watch = {});

@@ -1,4 +1,4 @@
-// Weights to whole numbers, and the quota method over one pattern.
+// Converts weights to whole numbers, and applies the quota method to one pattern.
 #include "data/interleave.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ std::vector<uint64_t> rounded_shares(std::span<const double> weights) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<uint64_t> shares;
   std::vector<std::pair<double, size_t>> rest;
-  uint64_t left = max_pattern - weights.size();  // one for each, the others by weight
+  uint64_t left = max_pattern - weights.size();  // each source gets one; the others are distributed by weight
   const auto others = static_cast<double>(left);
   for (size_t i = 0; i < weights.size(); ++i) {
     const double wanted = std::max(0.0, weights[i] / sum * static_cast<double>(max_pattern) - 1);
@@ -45,7 +45,7 @@ std::vector<uint64_t> rounded_shares(std::span<const double> weights) {
     left -= given;
     rest.emplace_back(whole - wanted, i);
   }
-  std::sort(rest.begin(), rest.end());  // the largest remainder first, of equals the first
+  std::sort(rest.begin(), rest.end());  // the largest remainder first; ties go to the first source
   for (size_t i = 0; i < rest.size() && left > 0; ++i, --left) ++shares[rest[i].second];
   return shares;
 }
@@ -72,7 +72,7 @@ interleave::interleave(std::span<const uint64_t> shares) : shares_(shares.begin(
   for (uint64_t t = 0; t < sum; ++t) {
     size_t best = shares.size();
     for (size_t i = 0; i < shares.size(); ++i) {
-      if (wide{come[i]} * sum >= wide{shares[i]} * (t + 1)) continue;  // would go beyond its ceiling
+      if (wide{come[i]} * sum >= wide{shares[i]} * (t + 1)) continue;  // the source would exceed its ceiling
       if (best == shares.size() || wide{shares[i]} * (come[best] + 1) > wide{shares[best]} * (come[i] + 1)) best = i;
     }
     assert(best < shares.size());

@@ -1,5 +1,5 @@
-// Which of several sources comes when, in proportion to weights, as a pure function of the position. Owns the pattern;
-// what a source then gives is its own order's business.
+// Decides which of several sources is at a position, in proportion to weights, as a pure function of the position. Owns
+// the pattern; each source has its own order of samples.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,26 @@ namespace troupe::data {
 
 /// Most sources of one mixture.
 inline constexpr uint64_t max_sources = 1024;
-/// Weights are taken as whole numbers with at most this sum; others are rounded to it.
+/// Largest sum of the whole numbers that represent the weights; weights are rounded to fit.
 inline constexpr uint64_t max_pattern = uint64_t{1} << 16;
 
-/// The smallest whole numbers in the proportions of `weights` (each above 0), exact where decimal weights of up to six
-/// places allow it within max_pattern, otherwise rounded to the largest remainders, none to 0. Errors: bad_input.
+/// Returns the smallest whole numbers in the proportions of `weights` (each above 0): exact if decimal weights of up to
+/// six places fit max_pattern, else rounded by largest remainders, none to 0. Errors: bad_input.
 core::result<std::vector<uint64_t>> shares_of(std::span<const double> weights);
 
-/// A pattern of sum(shares) places that repeats for ever; source i has shares[i] of them. Among the first n positions
-/// source i has come floor or ceil of n * shares[i] / sum(shares) times, whatever n: proportions hold within one sample
-/// over any prefix. Source: Balinski, Young 1975, "The quota method of apportionment": of the sources that would not go
-/// beyond that ceiling the one with the largest shares[i] / (times come + 1) is next, the first of equals.
+/// A pattern of sum(shares) positions that repeats for ever; source i has shares[i] of them. Among the first n
+/// positions source i occurs floor or ceil of n * shares[i] / sum(shares) times, for every n: the proportions of any
+/// prefix are exact within one sample. Source: Balinski, Young 1975, "The quota method of apportionment": of the
+/// sources that would not exceed that ceiling, the one with the largest shares[i] / (occurrences + 1) is next; ties go
+/// to the first source.
 class interleave {
  public:
-  /// At least one share, each above 0.
+  /// Requires at least one share, each above 0.
   explicit interleave(std::span<const uint64_t> shares);
 
   struct place {
     uint32_t source = 0;
-    uint64_t index = 0;  ///< how often this source has come before
+    uint64_t index = 0;  ///< number of earlier positions of this source
   };
   [[nodiscard]] place at(uint64_t position) const;
   [[nodiscard]] const std::vector<uint64_t>& shares() const { return shares_; }
@@ -38,10 +39,10 @@ class interleave {
  private:
   struct step {
     uint32_t source;
-    uint32_t before;  ///< times within the pattern
+    uint32_t before;  ///< earlier positions of this source within the pattern
   };
   std::vector<uint64_t> shares_;
-  std::vector<step> pattern_;  ///< empty for one source
+  std::vector<step> pattern_;  ///< empty if there is only one source
 };
 
 }  // namespace troupe::data

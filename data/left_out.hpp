@@ -1,5 +1,5 @@
-// The global order of samples without those that a run leaves out. Owns which position the n-th sample that is taken
-// stands at, a pure function of n and of what is left out; who decides what that is: data/skips.hpp.
+// The global order of samples without the samples that a run leaves out. Owns the position of the n-th sample that is
+// taken, a pure function of n and of the samples left out; leaves the decision what to leave out to data/skips.hpp.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,27 @@
 
 namespace troupe::data {
 
-/// Nothing is left out of one made of no ranges.
+/// The samples that a run leaves out, as ranges of positions; without ranges nothing is left out.
 class left_out {
  public:
   left_out() = default;
-  /// Ranges in any order; they may overlap.
+  /// Leaves out `ranges`, which may be in any order and overlap.
   explicit left_out(std::vector<core::sample_range> ranges);
-  /// Of all these decisions.
+  /// Leaves out the samples of all `decisions`.
   explicit left_out(std::span<const core::left_out_steps> decisions);
 
-  /// Where the sample stands that is taken as the `taken`-th, from 0. Ascends with it, and meets every position that is
-  /// not left out.
+  /// Returns the position of the sample that is taken as number `taken`, counted from 0. Ascends with `taken` and
+  /// covers every position that is not left out.
   [[nodiscard]] uint64_t position_of(uint64_t taken) const;
-  /// The positions of samples [taken, taken + count): ascending, apart, none empty.
+  /// Returns the positions of samples [taken, taken + count) as ranges: ascending, separate, none empty.
   [[nodiscard]] std::vector<core::sample_range> positions(uint64_t taken, uint64_t count) const;
 
-  /// Ascending, apart, none empty.
+  /// Returns the ranges that are left out: ascending, separate, none empty.
   [[nodiscard]] const std::vector<core::sample_range>& ranges() const { return ranges_; }
 
  private:
   std::vector<core::sample_range> ranges_;
-  std::vector<uint64_t> taken_before_;  ///< [range]: samples that are taken before it
+  std::vector<uint64_t> taken_before_;  ///< [range]: samples that are taken before the range
 };
 
 }  // namespace troupe::data

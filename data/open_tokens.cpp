@@ -1,4 +1,4 @@
-// Finding the files, expanding, copying or encoding them, checking the tokens.
+// Finds the files of a source; expands, copies or encodes them; checks the tokens.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// Position of the first token that is not below `vocab_size`. The maximum of a block first: it runs at
-/// memory speed, and nearly every block passes.
+/// Returns the position of the first token that is not below `vocab_size`. Computes the maximum of a block first: that
+/// runs at memory speed, and nearly every block passes.
 template <class Token>
 std::optional<uint64_t> first_outside(std::span<const std::byte> bytes, uint64_t vocab_size) {
   constexpr size_t block = 4096;
@@ -36,7 +36,7 @@ std::optional<uint64_t> first_outside(std::span<const std::byte> bytes, uint64_t
   return std::nullopt;
 }
 
-/// Read at once while tokens are checked; a multiple of every width.
+/// Bytes that are read at once while tokens are checked; a multiple of every width.
 constexpr uint64_t check_block_bytes = uint64_t{1} << 20;
 
 uint64_t value_at(std::span<const std::byte> bytes, uint64_t index, uint8_t width) {
@@ -47,7 +47,7 @@ uint64_t value_at(std::span<const std::byte> bytes, uint64_t index, uint8_t widt
 
 }  // namespace
 
-/// Takes one file after the other into a stream that is not shared yet.
+/// Adds one file after the other to a stream that is not shared yet.
 class stream_builder {
  public:
   explicit stream_builder(const source_options& options) : options_(options), budget_(options.max_bytes) {
@@ -106,7 +106,7 @@ class stream_builder {
   }
 
  private:
-  struct token_place {  ///< of tokens in a file
+  struct token_place {  ///< where the tokens of a file begin, and their width in bytes
     uint64_t begin_byte = 0;
     uint8_t width = 1;
   };
@@ -158,8 +158,9 @@ class stream_builder {
     return add_bytes(path, std::move(file), begin, may_copy, place);
   }
 
-  /// Megatron's pair. Tokens are read where they lie, or copied where the stream's form is another: of signed small,
-  /// 64-bit and floating-point types, of sequences that do not follow each other, of another width in one folder.
+  /// Adds Megatron's pair of files. The tokens are read from the file, or copied if the stream stores them in another
+  /// form: signed small, 64-bit and floating-point types, sequences that do not follow each other, another width in one
+  /// folder.
   core::result<void> add_indexed(const fs::path& path, const fs::path& index, core::source_file file) {
     std::error_code ec;
     if (is_packed(path) || fs::exists(description_path(path), ec))
@@ -239,7 +240,7 @@ class stream_builder {
     stream_->files_.push_back(std::move(file));
     return stream_->files_.size() - 1;
   }
-  /// The place of a scratch file among the stream's; `finish` puts it there.
+  /// Returns the index of a scratch file in the stream's files; finish() stores the file there.
   size_t slot_of(std::optional<size_t>& slot) {
     if (!slot) slot = keep({});
     return *slot;
@@ -278,7 +279,7 @@ class stream_builder {
     return {};
   }
 
-  /// All tokens so far become one segment.
+  /// Ends the encoding; the tokens encoded so far become one segment.
   core::result<void> end_encoding() {
     if (!encoder_) return {};
     if (auto ok = encoder_->flush(); !ok) return ok;
@@ -290,11 +291,11 @@ class stream_builder {
     return {};
   }
 
-  /// That the tokens in `bytes` of the file from `begin` on are below `vocab`.
+  /// Checks that the tokens in `bytes` of the file from `begin` on are below `vocab`.
   core::result<void> check(const fs::path& path, const core::source_file& file, uint64_t begin, uint64_t bytes,
                            uint64_t vocab) const {
     const uint8_t width = stream_->width_;
-    if (vocab >= uint64_t{1} << (8 * width)) return {};  // no such token exists
+    if (vocab >= uint64_t{1} << (8 * width)) return {};  // the width cannot hold a larger token
     std::vector<std::byte> block(std::min(bytes, check_block_bytes));
     for (uint64_t at = 0; at < bytes; at += block.size()) {
       const auto part = std::span(block).first(std::min<uint64_t>(block.size(), bytes - at));
@@ -311,7 +312,8 @@ class stream_builder {
     return {};
   }
 
-  /// Room in the current block, or in a new one; a block never grows beyond what it reserved.
+  /// Returns room in the current block, or in a new one; a block never grows beyond its reserved size, so addresses
+  /// stay valid.
   std::span<std::byte> reserve(size_t bytes) {
     auto& blocks = stream_->copied_;
     if (blocks.empty() || blocks.back().capacity() - blocks.back().size() < bytes)
@@ -323,14 +325,14 @@ class stream_builder {
   }
 
   source_options options_;
-  uint64_t budget_;  ///< what expansions may still take
+  uint64_t budget_;  ///< bytes that further expansions may produce
   bool bytes_are_tokens_ = true;
-  bool has_index_ = false;  ///< whose tokens may have ends of documents of their own
+  bool has_index_ = false;  ///< a Megatron index was read; its tokens may contain their own ends of documents
   std::optional<fs::path> first_file_;
   scratch_file expanded_, encoded_;
-  std::optional<size_t> expanded_slot_, encoded_slot_;  ///< among the stream's files
-  uint64_t encoded_begin_ = 0;                          ///< of what is being encoded
-  std::unique_ptr<document_encoder> encoder_;           ///< while texts are encoded, one after the other
+  std::optional<size_t> expanded_slot_, encoded_slot_;  ///< indices in the stream's files
+  uint64_t encoded_begin_ = 0;                          ///< first byte, in encoded_, of the tokens being encoded
+  std::unique_ptr<document_encoder> encoder_;           ///< set while texts are encoded, one after the other
   std::shared_ptr<token_stream> stream_ = std::make_shared<token_stream>();
 };
 

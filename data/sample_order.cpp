@@ -1,4 +1,4 @@
-// The shuffle and the cut.
+// Implements the shuffle and the split.
 #include "data/sample_order.hpp"
 
 #include <fmt/format.h>

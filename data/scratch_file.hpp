@@ -1,5 +1,5 @@
-// A nameless file: bytes that are too many for memory and of no use after this process. Owns the descriptor
-// while it grows.
+// A nameless file for data that are too large for memory and not needed after the process. Owns the descriptor while
+// the file grows.
 #pragma once
 
 #include <unistd.h>
@@ -17,7 +17,7 @@
 
 namespace troupe::data {
 
-/// Gone when its descriptor closes, whatever ends the process.
+/// A nameless file, removed by the kernel when its last descriptor closes, however the process ends.
 class scratch_file {
  public:
   scratch_file() = default;
@@ -44,7 +44,7 @@ class scratch_file {
     return out;
   }
 
-  /// One that is there already; takes the descriptor over.
+  /// Returns a scratch file of an open descriptor and takes ownership of it.
   static scratch_file of(int descriptor) {
     scratch_file out;
     out.fd_ = descriptor;
@@ -67,7 +67,7 @@ class scratch_file {
   [[nodiscard]] bool is_open() const { return fd_ >= 0; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
 
-  /// Another descriptor of it, closed on exec. Errors: limit.
+  /// Returns another descriptor of the file, closed on exec. Errors: limit.
   [[nodiscard]] core::result<int> duplicate() const {
     const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
     if (fd >= 0) return fd;
@@ -75,7 +75,7 @@ class scratch_file {
                       "wanted another descriptor of text in a scratch file, got: " + core::system_message(errno));
   }
 
-  /// Its contents from `begin` on, with a descriptor of its own; `name` is for errors.
+  /// Returns the contents from `begin` on, with a descriptor of their own; `name` is for errors.
   [[nodiscard]] core::result<core::source_file> content(const std::string& name, uint64_t begin = 0) const {
     const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
     if (fd < 0)

@@ -12,7 +12,7 @@ std::string text_of(uint64_t first, uint64_t last) {
   return first == last ? fmt::format("step {}", first) : fmt::format("steps {}-{}", first, last);
 }
 
-/// Of each recorded decision whether it is asked for; of each that is asked for whether it is recorded.
+/// For each recorded decision whether it is asked for; for each decision asked for whether it is recorded.
 struct matching {
   std::vector<bool> is_asked, is_recorded;
 };
@@ -43,7 +43,7 @@ core::result<std::vector<core::left_out_steps>> decide_left_out(std::span<const 
     return core::fail(core::error_kind::mismatch, fmt::format("data.skip: {}", text));
   };
   const auto matched = match(asked, recorded);
-  // Behind the last sample that was taken.
+  // position after the last sample that was taken
   const left_out before{std::span<const core::left_out_steps>(recorded)};
   const uint64_t next = shape.first_sample == 0 ? 0 : before.position_of(shape.first_sample - 1) + 1;
   std::vector<core::left_out_steps> out;

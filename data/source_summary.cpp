@@ -10,7 +10,7 @@
 namespace troupe::data {
 namespace {
 
-/// Of the files that are left out so many are named.
+/// Number of left-out files that the sentence names.
 constexpr size_t most_named = 6;
 
 std::string name_below(const std::filesystem::path& root, const std::filesystem::path& file) {

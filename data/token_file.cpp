@@ -1,4 +1,4 @@
-// The description's JSON.
+// Reads and writes the description's JSON.
 #include "data/token_file.hpp"
 
 #include <fmt/format.h>
@@ -82,7 +82,7 @@ core::result<std::optional<token_file>> read_token_file(const std::filesystem::p
     if (j.at("format") != format_name || j.at("version") != format_version)
       return wrong(fmt::format("wanted the format \"{}\", version {}", format_name, format_version));
     out = parse(j);
-  } catch (const std::exception& e) {  // the JSON library's, and a dtype that is none
+  } catch (const std::exception& e) {  // thrown by the JSON library, and for an invalid dtype
     return wrong(e.what());
   }
   if (out.tokens > bytes / static_cast<uint64_t>(out.width) || out.tokens * static_cast<uint64_t>(out.width) != bytes)

@@ -1,5 +1,5 @@
-// The description of a `.bin` of tokens, a small JSON file beside it: `NAME.bin.json`. Owns that file's form; `troupe
-// data tokenize` writes it, token_stream believes it. A `.bin` without one is one document of tokens from anywhere.
+// The description of a `.bin` of tokens, a small JSON file next to it: `NAME.bin.json`. Owns that file's form; `troupe
+// data tokenize` writes it, token_stream trusts it. A `.bin` without it is one document of tokens of unknown origin.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +15,28 @@ namespace troupe::data {
 /// Bytes of one token in a `.bin` file (little endian).
 enum class bin_width : uint8_t { u16 = 2, u32 = 4 };
 
-/// "uint16" or "uint32".
+/// Returns the width named "uint16" or "uint32"; nothing for any other name.
 std::optional<bin_width> bin_width_from(std::string_view name);
 const char* name_of(bin_width width);
 
-struct token_file {  ///< what NAME.bin.json says of NAME.bin
+struct token_file {  ///< content of NAME.bin.json, which describes NAME.bin
   tokenizer_description tokenizer;
-  std::string tokenizer_path;  ///< as it was then; empty for bytes
+  std::string tokenizer_path;  ///< path of the tokenizer when the file was written; empty for bytes
   bin_width width = bin_width::u16;
   uint64_t tokens = 0;
-  uint64_t documents = 0;  ///< each ends with the tokenizer's end of text, where it has one
+  uint64_t documents = 0;  ///< each document ends with the tokenizer's end-of-text token, if it has one
 };
 
-/// No description is longer.
+/// Largest description that is read, in bytes.
 inline constexpr uint64_t max_token_file_bytes = uint64_t{64} << 10;
 
-std::filesystem::path description_path(const std::filesystem::path& bin);  ///< NAME.bin.json
+std::filesystem::path description_path(const std::filesystem::path& bin);  ///< returns NAME.bin.json
 
-/// As JSON.
+/// Returns the description as JSON.
 std::string as_text(const token_file& f);
 
-/// The description of `bin`; nothing where there is none. Refused: broken ones, and a `bin` whose size (`bytes`) is not
-/// that of the tokens described, as after a copy that was cut short.
+/// Reads the description of `bin`; nothing if it has none. Refused: a broken description, and a `bin` whose size
+/// (`bytes`) does not fit the number of tokens, for instance after an incomplete copy.
 core::result<std::optional<token_file>> read_token_file(const std::filesystem::path& bin, uint64_t bytes);
 
 }  // namespace troupe::data

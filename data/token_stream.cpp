@@ -1,4 +1,4 @@
-// Reading tokens back; open_tokens.cpp brings them in.
+// Reads tokens of an open stream; open_tokens.cpp builds the stream.
 #include "data/token_stream.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, ".bin files are read as they lie");
 
-/// Of a file at once, on the stack; a window of a few thousand tokens is one read.
+/// Bytes of a file that one read takes, in a buffer on the stack; a window of a few thousand tokens is one read.
 constexpr size_t read_block_bytes = size_t{1} << 14;
 
 template <class Token>

@@ -1,5 +1,5 @@
-// A source of text as one long, immutable row of tokens. Owns where the bytes lie, how wide a token is and where
-// documents begin; which part is read when is sample_order's business.
+// A source of text as one long, immutable row of tokens. Owns where the bytes are stored, how wide a token is and where
+// documents begin; leaves to sample_order which part is read when.
 #pragma once
 
 #include <cstdint>
@@ -21,22 +21,25 @@ namespace troupe::data {
 
 class scratch_file;
 
-/// Files of a folder below this size are read into memory; larger ones are read as their tokens are asked for.
+/// Files of a folder below this size are copied into memory; larger ones are read when their tokens are needed.
 inline constexpr uint64_t copied_below_bytes = uint64_t{1} << 20;
-/// Of these so many of a source stay open; the others are opened for each read, so they must keep name and place.
+/// Files of a source that stay open; any further file is opened for each read, so it must keep its name and place.
 inline constexpr size_t open_files_max = 256;
 
-/// Files to read. Their names say how (data/formats/files.hpp).
+/// The files to read and how. Their names decide the format (data/formats/files.hpp).
 struct source_options {
-  std::filesystem::path path;                 ///< a file, or a folder read whole, sorted by path
-  uint64_t max_bytes = uint64_t{16} << 30;    ///< most that all packed files together may expand to
-  bin_width bin = bin_width::u16;             ///< of a `.bin`'s tokens where no description beside it says otherwise
-  uint64_t vocab_size = 256;                  ///< every token must be below it
-  std::filesystem::path scratch = {};         ///< expanded text and tokens lie here, nameless; empty: the system's
-  std::shared_ptr<tokenizer> tokens_of = {};  ///< of texts; empty: their bytes are the tokens. Used while opening.
-  std::string text_key = "text";              ///< of JSON lines
-  bool keep_documents = false;                ///< remember where each document starts, for document_starts()
-  reading_watch watch = {};                   ///< hears of what is expanded, checked or encoded, and may stop it
+  std::filesystem::path path;               ///< a file, or a folder whose files are all read, sorted by path
+  uint64_t max_bytes = uint64_t{16} << 30;  ///< most bytes to which all packed files together may expand
+  bin_width bin = bin_width::u16;           ///< width of a `.bin`'s tokens if no description next to it states it
+  uint64_t vocab_size = 256;                ///< every token must be below this number
+  /// Folder for nameless files with expanded text and tokens; empty: the system's temporary folder.
+  std::filesystem::path scratch = {};
+  /// Tokenizer for texts, used only while opening; empty: the bytes of a text are its tokens.
+  std::shared_ptr<tokenizer> tokens_of = {};
+  std::string text_key = "text";  ///< key of the text in JSON lines, column of rows
+  bool keep_documents = false;    ///< keep where each document starts, for document_starts()
+  /// Called with the progress of expanding, checking and encoding; may stop it.
+  reading_watch watch = {};
 };
 
 /// Tokens 0 .. size()-1. Nothing changes after opening, so any number of threads may read.
@@ -44,42 +47,43 @@ class token_stream {
  public:
   [[nodiscard]] uint64_t size() const { return size_; }
 
-  /// Every token is below this: what the source was checked against.
+  /// Returns the vocabulary size that the source was checked against; every token is below it.
   [[nodiscard]] uint64_t vocab_size() const { return vocab_size_; }
 
-  /// Writes tokens [first, first + out.size()). Errors: bad_input for tokens beyond the stream; io with the file that
-  /// has become shorter since, or cannot be read.
+  /// Writes tokens [first, first + out.size()) to `out`. Errors: bad_input for tokens beyond the stream; io, with the
+  /// file, if it has become shorter or cannot be read.
   core::result<void> copy(uint64_t first, std::span<int64_t> out) const;
 
-  /// For each of `tokens`, which begin at `first`: the column in which its document starts, 0 where that is before
-  /// them.
+  /// Sets `out` to the column in which each token's document starts, 0 if it starts before `tokens`, whose first token
+  /// is token `first` of the stream.
   void document_starts(uint64_t first, std::span<const int64_t> tokens, std::span<uint32_t> out) const;
 
   [[nodiscard]] uint64_t documents() const { return documents_; }
-  /// What was read, for people.
+  /// Returns a summary of the files that were read, for people.
   [[nodiscard]] const source_summary& summary() const { return summary_; }
-  /// True where each token is a byte of text, false where it is something else or unknown.
+  /// True if each token is a byte of text; false if tokens are something else or unknown.
   [[nodiscard]] bool tokens_are_bytes() const { return tokens_are_bytes_; }
 
  private:
   friend class stream_builder;
   friend class told_streams;
   struct segment {
-    uint64_t first = 0;  ///< index of its first token in the stream
+    uint64_t first = 0;  ///< index of the segment's first token in the stream
     uint64_t tokens = 0;
-    const std::byte* memory = nullptr;  ///< null: in `file`
+    const std::byte* memory = nullptr;  ///< null: the tokens are in `file`
     size_t file = 0;
-    uint64_t begin = 0;  ///< its first byte there
+    uint64_t begin = 0;  ///< first byte of the segment in `file`
   };
   core::result<void> read(const segment& from, uint64_t skip, std::span<int64_t> out) const;
   void widened(const std::byte* bytes, std::span<int64_t> out) const;
 
-  std::shared_ptr<const scratch_file> nameless_;  ///< that all tokens lie in; null: they lie elsewhere, too
+  std::shared_ptr<const scratch_file> nameless_;  ///< the only file, if all tokens are in one nameless file; else null
   std::vector<core::source_file> files_;
   std::vector<std::vector<std::byte>> copied_;  ///< small files, read into memory
-  std::vector<segment> segments_;               ///< ascending, gap-free, none empty
-  std::vector<uint64_t> starts_;                ///< of documents that no token ends; ascending
-  std::optional<uint32_t> end_of_text_;         ///< the token behind it starts a document
+  std::vector<segment> segments_;               ///< ascending, without gaps, none empty
+  /// Starts of documents that may follow another token than the end of text, ascending.
+  std::vector<uint64_t> starts_;
+  std::optional<uint32_t> end_of_text_;  ///< a document starts after each of these tokens
   uint64_t documents_ = 0;
   source_summary summary_;
   uint64_t size_ = 0;
@@ -89,10 +93,10 @@ class token_stream {
 };
 
 /// Opens a file or a folder and checks every token against the vocabulary (the error names position and value). Texts
-/// are encoded here, each document followed by the tokenizer's end of text; their tokens lie in a nameless file.
-/// Refused: what is empty, a `.bin` that is no multiple of its tokens' width, wider than that or not of the tokenizer
-/// asked for, one that nothing describes where documents are to be kept, a folder that mixes `.bin` with text or holds
-/// a link out of itself, content that is not what the name says (data/formats/packed_text.hpp).
+/// are encoded here, each document followed by the tokenizer's end-of-text token, into a nameless file. Refused: an
+/// empty source; a `.bin` whose size is not a multiple of its tokens' width, whose tokens are wider, or which another
+/// tokenizer made; a `.bin` without description if documents are to be kept; a folder that mixes `.bin` with text or
+/// has a link out of itself; content that differs from what the name says (data/formats/packed_text.hpp).
 core::result<std::shared_ptr<const token_stream>> open_tokens(const source_options& options);
 
 }  // namespace troupe::data

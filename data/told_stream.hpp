@@ -1,6 +1,5 @@
-// A source that one process of a machine has expanded or encoded, as others of the machine have it without doing that
-// again: the descriptor of its nameless file, and what is known of the tokens in it. Owns that both are the same
-// source.
+// Lets processes of one machine share a source that one of them has expanded or encoded: they pass the descriptor of
+// its nameless file and the facts about its tokens. Owns that both processes have the same stream.
 #pragma once
 
 #include <memory>
@@ -15,11 +14,12 @@ namespace troupe::data {
 
 class told_streams {
  public:
-  /// What others need to know; nothing where tokens lie in files that they can read for themselves.
+  /// Returns the facts about the stream, for another process; nothing if that process can read the files itself.
   static std::optional<std::string> facts_of(const token_stream& x);
-  /// A descriptor for them. Only of a stream that has facts. Errors: limit.
+  /// Returns a new descriptor of the stream's nameless file. Requires a stream that has facts. Errors: limit.
   static core::result<int> descriptor_of(const token_stream& x);
-  /// The same stream; takes the descriptor over. Errors: mismatch for bytes that are no facts; those of reading files.
+  /// Returns the stream that `facts` and `descriptor` describe; takes ownership of the descriptor. Errors: mismatch for
+  /// bytes that are not facts; errors of reading files.
   static core::result<std::shared_ptr<const token_stream>> stream_of(std::string_view facts, int descriptor);
 };
 

@@ -1,5 +1,5 @@
-// A backend is the table of functions by which this folder uses a kind of device; the library of the kind registers it.
-// Owns the list of backends.
+// A backend is the table of functions by which the folder device/ uses a kind of device; the library of the kind
+// registers it. Owns the list of backends.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace troupe::device {
 
-/// An allocation: freed with its owner.
+/// An allocation; its bytes are freed with `owner`.
 struct block {
   std::shared_ptr<void> owner{};
   std::byte* data = nullptr;
@@ -23,31 +23,31 @@ struct block {
 };
 
 struct backend {
-  /// How many devices of the kind there are. Errors: limit, with what is missing (driver, device).
+  /// Returns the number of devices of the kind. Errors: limit, with the missing part (driver, device).
   core::result<uint32_t> (*count)();
   const properties& (*properties_of)(uint32_t index);
-  core::result<block> (*allocate)(uint32_t index, tier where, uint64_t bytes);  ///< more than 0 bytes
+  core::result<block> (*allocate)(uint32_t index, tier where, uint64_t bytes);  ///< `bytes` > 0
   bool (*discard)(void* owner);
   std::shared_ptr<void> (*make_stream)(uint32_t index);
-  /// Makes `stream` the one that Torch's operations of the calling thread go to, and returns the one before.
+  /// Makes `stream` the one that Torch's operations of the calling thread are queued on, and returns the one before.
   void* (*make_current)(void* stream);
   void (*copy)(void* stream, std::byte* to, const std::byte* from, uint64_t bytes);
   void (*record)(void* stream, std::shared_ptr<void>& event);
   void (*wait)(void* stream, void* event);
-  core::result<void> (*finish)(void* stream);   ///< errors as device::stream::finish
-  bool (*is_over)(void* event);                 ///< of an event that was recorded
-  void (*finish_event)(void* event);            ///< likewise; the host waits
-  int64_t (*elapsed_ns)(void* from, void* to);  ///< between two that are over, of one device
+  core::result<void> (*finish)(void* stream);   ///< errors as for device::stream::finish
+  bool (*is_over)(void* event);                 ///< `event` must have been recorded
+  void (*finish_event)(void* event);            ///< blocks the host until the recorded `event` is over
+  int64_t (*elapsed_ns)(void* from, void* to);  ///< nanoseconds between two events of one device, both over
 };
 
 /// Makes `b` the backend of `kind`, for as long as the process lives. Called once for each kind, before its first
-/// device is used. The CPU has its own from the beginning.
+/// device is used. The CPU's backend is registered from the start.
 void provide(device_kind kind, const backend& b);
 
-/// The backend of a kind; null where nobody has provided it.
+/// Returns the backend of a kind; null if no library has registered one.
 const backend* provided(device_kind kind);
 
-/// The backend of a device that `check` (properties.hpp) has found; throws std::logic_error where there is none.
+/// Returns the backend of a device that `check` (properties.hpp) has found; throws std::logic_error if there is none.
 const backend& backend_of(device_id device);
 
 }  // namespace troupe::device

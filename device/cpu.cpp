@@ -44,7 +44,7 @@ void copy(void* /*stream*/, std::byte* to, const std::byte* from, uint64_t bytes
 
 void* make_current(void* /*stream*/) { return nullptr; }
 
-// An event is the time at which it was recorded.
+// An event of the CPU stores the time at which it was recorded.
 void record(void* /*stream*/, std::shared_ptr<void>& event) { event = std::make_shared<int64_t>(core::now_ns()); }
 int64_t elapsed_ns(void* from, void* to) { return *static_cast<int64_t*>(to) - *static_cast<int64_t*>(from); }
 void wait(void* /*stream*/, void* /*event*/) {}

@@ -1,5 +1,5 @@
-// Names a device, which owns memory and does work. Its abilities are in the other headers and, for arithmetic, in
-// kernels/operations.hpp.
+// Names a device, which owns memory and does work. The other headers have its memory, streams and properties;
+// kernels/operations.hpp has its arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct device_id {  ///< a device of this process; by default, the CPU
   bool operator==(const device_id&) const = default;
 };
 
-/// "cpu", "cuda:0"
+/// Returns a device's name: "cpu", "cuda:0".
 inline std::string name_of(device_id device) {
   std::string out(name_of(device.kind));
   return device.kind == device_kind::cpu ? out : out + ":" + std::to_string(device.index);

@@ -1,5 +1,5 @@
-// Memory of a device and of the host beside it: one allocation with an owner. Owns the bytes; the plan lays them out,
-// the backend allocates them.
+// Memory of a device, or of the host for a device: one allocation with an owner. Owns the bytes; leaves their layout to
+// the plan and their allocation to the backend.
 #pragma once
 
 #include <cstddef>
@@ -14,39 +14,39 @@
 
 namespace troupe::device {
 
-/// Where memory lies. On the CPU all three are host memory on huge pages.
+/// Kind of memory. On the CPU all three are host memory on huge pages.
 enum class tier : uint8_t {
-  device,  ///< where the device computes
-  huge,    ///< the host's, on huge pages: for offloaded states and for reading files
-  pinned   ///< the host's, page-locked: copies to and from it run beside the host, and kernels can reach it
+  device,  ///< memory of the device that computes
+  huge,    ///< host memory on huge pages: for offloaded states and for reading files
+  pinned   ///< page-locked host memory: copies to and from it overlap with the host's work, and kernels can access it
 };
 
-class memory {  ///< any thread; one at a time
+class memory {  ///< usable from any thread, one thread at a time
  public:
   memory() = default;
   memory(memory&&) noexcept = default;
   memory& operator=(memory&&) noexcept = default;
 
-  /// `bytes` of zeros at a multiple of the device's alignment; no memory for 0. Memory that cannot be pinned is given
-  /// all the same and `remark` says why. Errors: limit, with the bytes wanted and the device's total.
+  /// Allocates `bytes` of zeros, aligned for the device; allocates nothing for 0 bytes. If memory cannot be pinned it
+  /// is returned unpinned, and `remark` says why. Errors: limit, with the bytes requested and the device's total.
   static core::result<memory> allocate(device_id device, device::tier tier, uint64_t bytes);
 
-  /// Bytes that somebody else has allocated, of a tier of the host: `owner` keeps them.
+  /// Returns a view of bytes of a host tier that were allocated elsewhere; `owner` keeps them alive.
   static memory of(std::shared_ptr<void> owner, std::span<std::byte> bytes, device_id device, device::tier tier);
 
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }  ///< rounded up by the backend
   [[nodiscard]] device_id device() const { return device_; }
   [[nodiscard]] device::tier tier() const { return tier_; }
-  /// Why it is not what its tier promises; nullopt if it is.
+  /// Why the memory does not have what its tier promises; nullopt if it has.
   [[nodiscard]] const std::optional<std::string>& remark() const { return remark_; }
 
-  /// Gives the bytes back to the system; they are zeros at their next use. False if the backend or another owner keeps
-  /// them.
+  /// Returns the pages to the operating system; the bytes are zeros at their next use. Returns false if the backend, or
+  /// an owner given to `of`, keeps them.
   [[nodiscard]] bool discard() const;
 
  private:
-  std::shared_ptr<void> owner_;  // the backend's
+  std::shared_ptr<void> owner_;  // the backend's allocation
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;
   device_id device_;

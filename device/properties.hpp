@@ -1,4 +1,4 @@
-// Facts about a device that are needed to lay out memory.
+// Properties of a device that the layout of memory depends on.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace troupe::device {
 
-struct properties {              ///< constant facts of one device
+struct properties {              ///< constant properties of one device
   std::string name;              ///< "cpu"
-  uint64_t alignment_bytes = 0;  ///< memory of every tier starts at a multiple of it; at least 64
-  uint64_t total_bytes = 0;      ///< of its own memory; 0 where it is not known
+  uint64_t alignment_bytes = 0;  ///< alignment of memory of every tier; at least 64
+  uint64_t total_bytes = 0;      ///< bytes of the device's own memory; 0 if unknown
 };
 
-/// The facts of a device that `check` has found.
+/// Returns the properties of a device that `check` has found.
 const properties& properties_of(device_id device);
 
-/// Whether this process can use the device. Errors: limit, with what is missing: the library that provides the kind, a
-/// driver, a device of this index.
+/// Returns an error if this process cannot use the device. Errors: limit, with the missing part: the library that
+/// provides the kind, a driver, a device of this index.
 core::result<void> check(device_id device);
 
 }  // namespace troupe::device

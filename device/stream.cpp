@@ -21,14 +21,14 @@ stream::stream(device_id device) : native_(backend_of(device).make_stream(device
 
 namespace {
 
-struct thread_stream {  // of one device
+struct thread_stream {  // a thread's streams of one device
   explicit thread_stream(device_id device) : own(device) {}
   stream own;
   stream* current = &own;
 };
 
 thread_stream& stream_of_thread(device_id device) {
-  thread_local std::list<thread_stream> mine;  // their addresses stay
+  thread_local std::list<thread_stream> mine;  // a list, because addresses of its entries never change
   for (auto& s : mine)
     if (s.own.device() == device) return s;
   thread_stream& made = mine.emplace_back(device);

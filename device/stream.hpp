@@ -1,5 +1,5 @@
-// Order of a device's work: a stream is a queue of copies and kernels, an event a point in one. On the CPU work is done
-// at once, so every queue is empty and every event over.
+// Order of a device's work: a stream is a queue of copies and kernels, an event is a point in that queue. The CPU does
+// work at once, so its streams are always empty and its events always over.
 #pragma once
 
 #include <cstddef>
@@ -11,53 +11,53 @@
 
 namespace troupe::device {
 
-/// A point in the work of a stream. One that was never recorded is over.
+/// A point in the work of a stream. An event that was never recorded is over.
 class event {
  public:
-  /// Whether the work before it is done; does not wait.
+  /// True if the work before the event is done; does not wait.
   [[nodiscard]] bool is_over() const;
-  /// The host waits until it is.
+  /// Blocks the host until the work before the event is done.
   void finish() const;
-  /// How long after `earlier`, of the same device, the work before it was done; both are over. 0 where one was never
-  /// recorded.
+  /// Returns how many nanoseconds after `earlier`, an event of the same device, this one was over; both must be over.
+  /// Returns 0 if one of them was never recorded.
   [[nodiscard]] int64_t ns_since(const event& earlier) const;
 
  private:
   friend class stream;
-  std::shared_ptr<void> native_;  // the backend's
+  std::shared_ptr<void> native_;  // the backend's event
   device_id device_;
 };
 
-/// Used by one thread at a time. Calls return at once and their work is done in order; between streams only events
-/// define an order.
+/// A queue of a device's work, used by one thread at a time. Calls return at once and their work is done in order; only
+/// events order the work of different streams.
 class stream {
  public:
   explicit stream(device_id device);
-  /// The calling thread's stream, which its kernels (kernels/operations.hpp) and Torch's use, too: its own, but within
-  /// a current_stream.
+  /// Returns the calling thread's stream, which its kernels (kernels/operations.hpp) and Torch use, too: the thread's
+  /// own stream, or the one of the innermost current_stream.
   static stream& current(device_id device);
 
-  /// Between memory of the device and host memory, in any direction; `from` and `to` do not overlap and stay until the
-  /// copy is done. Copies from and to pinned memory run beside the host.
+  /// Copies between memory of the device and host memory, in any direction; `from` and `to` must not overlap and must
+  /// stay valid until the copy is done. Copies from and to pinned memory overlap with the host's work.
   void copy(std::byte* to, const std::byte* from, uint64_t bytes);
-  /// `at` becomes the point behind all work asked for so far.
+  /// Moves `at` to the point after all work queued so far.
   void record(event& at);
-  /// Work asked for from now on begins when `at`, of any stream of the device, is over.
+  /// Work queued from now on begins when `at`, an event of any stream of the device, is over.
   void wait(const event& at);
-  /// The host waits until all work asked for is done. Errors: work of the device, of this stream or another, has failed
-  /// since somebody was told last; a device that is lost tells everybody.
+  /// Blocks the host until all queued work is done. Errors: work of the device, on this stream or another, has failed
+  /// and the failure was not reported yet; the loss of a device is reported by every call.
   core::result<void> finish();
 
   [[nodiscard]] device_id device() const { return device_; }
-  [[nodiscard]] void* native() const { return native_.get(); }  ///< the backend's; null on the CPU
+  [[nodiscard]] void* native() const { return native_.get(); }  ///< the backend's handle; null on the CPU
 
  private:
   std::shared_ptr<void> native_;
   device_id device_;
 };
 
-/// While it lives, `stream::current` of the calling thread is `s`, whatever thread's that is: how work that one thread
-/// has begun goes on in its order on a second one. `s` outlives it.
+/// Makes `s` the calling thread's `stream::current` while this object lives, even if `s` belongs to another thread: a
+/// second thread can continue work in the order in which the first began it. `s` must outlive this object.
 class current_stream {
  public:
   explicit current_stream(stream& s);
@@ -66,9 +66,9 @@ class current_stream {
   current_stream& operator=(const current_stream&) = delete;
 
  private:
-  stream*& place_;  // the thread's
+  stream*& place_;  // the thread's current stream
   stream* before_;
-  void* torch_before_;  // the backend's
+  void* torch_before_;  // the backend's handle of Torch's stream before
 };
 
 }  // namespace troupe::device

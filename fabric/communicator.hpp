@@ -1,11 +1,10 @@
-// Collectives as the collective actor sees them: post, be woken, do one's share, learn that all are done.
-// Owns the rendezvous and the movement of bytes. Leaves order, dependencies and memory to the plan.
+// Declares a collective as the collective actor uses it: post, be woken, do this member's share, learn that all
+// members are done. Owns the rendezvous and the movement of bytes. Leaves order, dependencies and memory to the plan.
 //
-// Nothing here blocks a thread. `post` says that this member has arrived; the last one to arrive wakes the other
-// members; each then calls `advance` on its own thread, which does its share of the work. An operation is
-// `done` for any member only when every member has finished its share: from then on no member touches another's
-// memory, so both input and output may be reused. Until then peers may read this member's input and write its
-// output.
+// No call blocks a thread. `post` records that this member has arrived; the last member to arrive wakes the others.
+// Each member then calls `advance` on its own thread, which does its share of the work. An operation is `done` for any
+// member only when every member has finished its share: from then on no member touches another's memory, so both input
+// and output may be reused. Until then peers may read this member's input and write its output.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +21,10 @@
 
 namespace troupe::fabric {
 
-/// Of a collective.
+/// Kind of a collective operation.
 enum class operation : uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, barrier, send_receive, all_to_all };
 
-constexpr std::string_view name_of(operation op) {  ///< for messages and traces
+constexpr std::string_view name_of(operation op) {  ///< Returns the name of the operation for messages and traces.
   switch (op) {
     case operation::all_gather:
       return "all_gather";
@@ -45,7 +44,7 @@ constexpr std::string_view name_of(operation op) {  ///< for messages and traces
   return "?";
 }
 
-/// Which operation this is, equal on all members; `sequence` counts up by one from 0 on each communicator.
+/// Identity of one operation, equal on all members. `sequence` counts up by one from 0 on each communicator.
 struct identity {
   uint64_t step = 0;
   uint32_t communicator = 0;
@@ -53,11 +52,11 @@ struct identity {
   std::string what;  ///< the instruction, spelled for people: "gather block 3, micro 0, backward"
 };
 
-/// A run of elements with one owner. Offsets count elements. A sum that several members own is a piece for each of
-/// them, one behind the other, with the same `from` and `count`: a range of pieces (layout.hpp).
+/// A run of elements with one owner. Offsets count elements. A sum that several members own has one piece for each
+/// owner, consecutive in the list, with equal `from` and `count`: a range of pieces (layout.hpp).
 struct piece {
   uint32_t owner = 0;  ///< rank within the communicator
-  uint64_t from = 0;   ///< offset in an input: the owner's (all_gather), every member's (reduce)
+  uint64_t from = 0;   ///< offset in an input: the owner's (all_gather), every member's (reductions)
   uint64_t to = 0;     ///< offset in an output: every member's (all_gather, all_reduce), the owner's (reduce_scatter)
   uint64_t count = 0;
   friend bool operator==(const piece&, const piece&) = default;
@@ -66,20 +65,19 @@ struct piece {
 /// One member's part of an operation. All fields but `input` and `output` are equal on all members, including the
 /// values of `pieces`, which must outlive the operation.
 ///   all_gather      output[to..] = owner's input[from..]; no piece moves when both are the same address
-///   reduce_scatter  owner's output[to..] = sum over ranks, in rank order, of input[from..]; of a range that several
-///   own,
-///                   each sums a part and writes it to all of them
-///   all_reduce      the same on every member
-///   broadcast       as all_gather; all pieces are one root's
+///   reduce_scatter  owner's output[to..] = sum over ranks, in rank order, of input[from..]; if several members own a
+///                   range, each sums a part and writes it to all of them
+///   all_reduce      every member's output[to..] = that sum
+///   broadcast       as all_gather; one root owns all pieces
 ///   barrier         no pieces
-///   send_receive    two members; output[to..] = the other's input[from..], pieces of both directions; an owner
+///   send_receive    two members; output[to..] = the other's input[from..]; the pieces cover both directions; an owner
 ///                   does not receive its own
-///   all_to_all      a piece of every member, all of one count; output[to..] of member m = owner's input[from + m *
-///   count..]
-/// The first, fourth and last two move bytes and need `input_type` == `output_type`. Reductions follow
-/// docs/numerics.md: fp32 sum in rank order, rounded once to `communication`, then stored as `output_type`, or added to
-/// it when `accumulate`. In place means that a member writes each piece where it reads it, in elements of the same size
-/// and without `accumulate`; any other overlap of input and output is refused by `check_memory` (layout.hpp).
+///   all_to_all      one piece per member, all with one count; output[to..] of member m = owner's
+///                   input[from + m * count..]
+/// all_gather, broadcast, send_receive and all_to_all move bytes and require `input_type` == `output_type`. Reductions
+/// follow docs/numerics.md: fp32 sum in rank order, rounded once to `communication`, then stored as `output_type`, or
+/// added to it when `accumulate`. In place means that a member writes each piece where it reads it, in elements of the
+/// same size and without `accumulate`; `check_memory` (layout.hpp) refuses any other overlap of input and output.
 struct request {
   identity id;
   operation op = operation::barrier;
@@ -91,17 +89,17 @@ struct request {
   bool accumulate = false;
 };
 
-enum class progress : uint8_t { pending, done };  ///< whether a member's part is over
+enum class progress : uint8_t { pending, done };  ///< whether an operation is over for a member
 
-/// Called from any thread, without locks, when `advance(sequence)` of this member has something to do. It may only
-/// send a message, and it owns everything it uses: a call may still run while the communicator ends. A wake may also
-/// come for a sequence that has been seen `done` already: ignore it.
+/// Wakes a member. Called from any thread, without locks, when `advance(sequence)` of this member has something to do.
+/// A waker may only send a message, and it owns everything it uses: a call may still run while the communicator ends. A
+/// wake may also come for a sequence that was already seen `done`: ignore it.
 using waker = std::function<void(uint64_t sequence)>;
 
 /// One member of one communicator. Calls of one member come from one thread at a time.
 ///
 /// After an error, and when a member ends before its peers, memory of unfinished operations may still be touched until
-/// this member's communicator is destroyed: destroy it before the memory. Its destructor ends the communicator for
+/// this member's communicator is destroyed: destroy it before the memory. The destructor ends the communicator for
 /// every member (`peer_lost`) and waits for copies that run at that moment, never for a message.
 class communicator {
  public:
@@ -109,27 +107,26 @@ class communicator {
   [[nodiscard]] virtual uint32_t rank() const = 0;
   [[nodiscard]] virtual uint32_t size() const = 0;
 
-  /// This member has arrived. Sequences are posted in order without gaps, less than `operations_in_flight_max` beyond
-  /// the oldest unfinished one. Call `advance` once right after: a member is not woken for progress that its own post
-  /// makes possible.
-  /// An identity, operation, dtype or layout that differs from another member's fails here and on all other members,
-  /// as does every other refusal.
+  /// Records that this member has arrived. Sequences are posted in order without gaps, less than
+  /// `operations_in_flight_max` beyond the oldest unfinished one. Call `advance` once right after `post`: a member is
+  /// not woken for progress that its own post makes possible. Errors: an identity, operation, dtype or layout that
+  /// differs from another member's, and every other refusal, fails here and on all other members.
   virtual core::result<void> post(const request& r) = 0;
 
-  /// Does this member's share when its turn has come. Idempotent: `pending` when there is nothing to do yet, `done`
-  /// for every finished operation, however old and even after an `abort`.
+  /// Does this member's share if all members have arrived. Idempotent: returns `pending` when there is nothing to do
+  /// yet, and `done` for every finished operation, however old and even after an `abort`.
   virtual core::result<progress> advance(uint64_t sequence) = 0;
 
-  /// The members that `sequence` waits for, for reports of a stall: those that have not arrived or, when all have,
-  /// those that have not done their share. Empty when it is done.
+  /// Returns the members that `sequence` waits for, for reports of a stall: the members that have not arrived or, when
+  /// all have arrived, the members that have not done their share. Empty when the operation is done.
   [[nodiscard]] virtual std::vector<uint32_t> missing(uint64_t sequence) const = 0;
 
-  /// Ends the communicator for every member: all unfinished and future operations fail with `why`, all other members
-  /// are woken for each of their unfinished operations. The first reason stays.
+  /// Ends the communicator for every member: all unfinished and future operations fail with `why`, and all other
+  /// members are woken for each of their unfinished operations. Only the first reason counts.
   virtual void abort(const core::error& why) = 0;
 };
 
-/// How far a member may post ahead of the oldest unfinished operation; the plan's window is far below.
+/// Operations that a member may post beyond the oldest unfinished one; the plan's window is far below.
 inline constexpr uint64_t operations_in_flight_max = 4096;
 
 }  // namespace troupe::fabric

@@ -74,7 +74,8 @@ core::result<progress> in_process_group::move(std::unique_lock<std::mutex>& lock
   const uint64_t sequence = m.shared.id.sequence;
   ++moving_;
   lock.unlock();
-  // Inputs of others were written before they took the lock to post; they stay until all shares are finished.
+  // Other members wrote their inputs before they took the lock to post; the inputs stay unchanged until all shares are
+  // finished.
   std::optional<core::error> broken;
   for (uint32_t r = first; r < last && !broken; ++r)
     if (auto done = do_share(device_, m.shared, m.memory, r, stop_); !done) broken = std::move(done.error());
@@ -157,7 +158,7 @@ void in_process_group::leave(uint32_t rank) {
   lock.unlock();
   call(others);
   lock.lock();
-  // Copies look at `stop_` every chunk, so this waits for a chunk, not for a peer.
+  // Copies check `stop_` after every chunk, so this waits for one chunk, not for a peer.
   moved_.wait(lock, [this] { return moving_ == 0; });
 }
 

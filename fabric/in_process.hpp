@@ -1,5 +1,5 @@
-// Collectives among threads of one process: members read and write each other's memory.
-// Owns the lock around the rendezvous and the end of copies before a member ends. Bytes move outside the lock.
+// Implements collectives among threads of one process: members read and write each other's memory. Owns the lock around
+// the rendezvous and waits for running copies before a member ends. Bytes move outside the lock.
 #pragma once
 
 #include <atomic>
@@ -17,23 +17,23 @@
 
 namespace troupe::fabric {
 
-/// Up to this many bytes (of all pieces) the last to arrive does all members' shares at once, within its `post`: waking
-/// the others costs more than the work, and this way they are woken once instead of twice.
+/// Bytes (of all pieces) up to which the last member to arrive does all members' shares at once, within its `post`:
+/// waking the others costs more than the work, and this way they are woken once instead of twice.
 inline constexpr uint64_t last_arrival_does_all_bytes = uint64_t{64} << 10;
 
-/// One communicator within a process. The work is divided by the owners of pieces: reductions by who owns the piece,
-/// copies by who receives it.
+/// One communicator within a process. The work is divided by pieces: in reductions the owner of a piece sums it, in
+/// copies each receiver copies it.
 class in_process_group : public std::enable_shared_from_this<in_process_group> {
  public:
-  /// A group of `size` >= 1 members, each of which joins once; the memory of all lies on `device`. `ranks`: the numbers
-  /// that errors call them by, where those are others than their numbers here. A group that cannot be has only members
-  /// that say so.
+  /// Creates a group of `size` >= 1 members, each of which joins once; the memory of all members is on `device`.
+  /// `ranks`: the ranks that errors name, where they differ from the members' numbers in the group. If the arguments
+  /// are invalid, every member that joins fails with the reason.
   static std::shared_ptr<in_process_group> make(uint32_t size, device::device_id device = {},
                                                 std::vector<uint32_t> ranks = {});
 
-  /// Makes `rank` < size a member; `wake` may be empty for a member that calls `advance` by itself. Members may post
-  /// before all have joined. Another rank, or one that has joined before, gets a communicator whose calls all fail
-  /// (bad_input). Callable from any thread.
+  /// Makes `rank` < size a member. `wake` may be empty for a member that calls `advance` by itself. Members may post
+  /// before all have joined. A rank outside the group, or one that has joined before, gets a communicator whose calls
+  /// all fail (bad_input). Callable from any thread.
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
 
  private:
@@ -52,23 +52,24 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
   void abort(uint32_t rank, const core::error& why);
   void leave(uint32_t rank);
 
-  /// With the lock held: the wakes of all members but `rank`.
+  /// Returns the wakes of all members but `rank`. Requires the lock.
   wakes all_but(uint32_t rank, uint64_t sequence) const;
   wakes end_with(uint32_t rank, const core::error& why);
 
-  /// Does the shares of ranks [first, last) of `m`, all marked begun, without the lock, and books them with it.
+  /// Does the shares of ranks [first, last) of `m`, all marked begun, without the lock; then takes the lock and records
+  /// them as finished.
   core::result<progress> move(std::unique_lock<std::mutex>& lock, meeting& m, uint32_t rank, uint32_t first,
                               uint32_t last);
 
   device::device_id device_;
-  std::optional<core::error> wrong_;  ///< why there can be no such group
+  std::optional<core::error> wrong_;  ///< error that every joining member gets, if the arguments of `make` were invalid
   mutable std::mutex mutex_;
   std::condition_variable moved_;
   rendezvous rendezvous_;
-  std::vector<std::shared_ptr<const waker>> wakers_;  ///< by rank; null when absent
-  std::vector<bool> joined_;                          ///< by rank
+  std::vector<std::shared_ptr<const waker>> wakers_;  ///< waker of each rank; null when absent
+  std::vector<bool> joined_;                          ///< whether each rank has joined
   uint32_t moving_ = 0;                               ///< calls of `move` that run without the lock
-  std::atomic<bool> stop_ = false;                    ///< there is a failure: copies may end early
+  std::atomic<bool> stop_ = false;                    ///< true after a failure: copies may end early
 };
 
 }  // namespace troupe::fabric

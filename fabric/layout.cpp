@@ -14,7 +14,7 @@ using core::fail;
 
 std::string at(size_t index) { return "piece " + std::to_string(index) + ": "; }
 
-/// A run of bytes or elements, with the piece that it comes from.
+/// A run of bytes or elements, with the index of its piece.
 struct run {
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -78,7 +78,7 @@ uint64_t elements_of(std::span<const piece> pieces) {
 }
 
 uint64_t received_bytes(const request& r, uint32_t size) {
-  std::vector<uint64_t> summed(size), exchanged(size);  // of what a member owns: by itself, by its other owners
+  std::vector<uint64_t> summed(size), exchanged(size);  // by owner: summed itself, by co-owners
   for (size_t first = 0; first < r.pieces.size();) {
     const size_t end = end_of_range(r.op, r.pieces, first);
     for (size_t i = first; i < end; ++i) {
@@ -126,7 +126,7 @@ core::result<void> check_request(const request& r, uint32_t size) {
 }
 
 core::result<void> check_outputs(operation op, std::span<const piece> pieces, uint32_t size) {
-  // If every piece goes to every output, one list stands for all members.
+  // In operations that write every piece to every output, one list of runs covers all members.
   const bool per_owner = op == operation::reduce_scatter || op == operation::send_receive;
   std::vector<run> runs;
   for (uint32_t owner = 0; owner < (per_owner ? size : 1); ++owner) {
@@ -160,7 +160,7 @@ core::result<void> check_memory(const request& r, uint32_t rank) {
   const auto input = reinterpret_cast<uintptr_t>(r.input);
   const auto output = reinterpret_cast<uintptr_t>(r.output);
 
-  std::vector<size_t> range_of(r.pieces.size());  // the first piece of each one's range
+  std::vector<size_t> range_of(r.pieces.size());  // index of the first piece in the range of each piece
   for (size_t first = 0; first < r.pieces.size();) {
     const size_t end = end_of_range(r.op, r.pieces, first);
     std::fill(range_of.begin() + static_cast<ptrdiff_t>(first), range_of.begin() + static_cast<ptrdiff_t>(end), first);
@@ -173,7 +173,7 @@ core::result<void> check_memory(const request& r, uint32_t rank) {
       reads.push_back({input + p.from * in_size, input + (p.from + read_of(r.op, p, r.pieces.size())) * in_size, i});
   }
   sort(reads);
-  // Pieces may share input elements, so a read's end says nothing about earlier ones: keep the furthest so far.
+  // Pieces may share input elements, so a later read may end before an earlier one: store the furthest end so far.
   std::vector<uint64_t> furthest(reads.size());
   for (size_t i = 0; i < reads.size(); ++i) furthest[i] = std::max(reads[i].end, i == 0 ? 0 : furthest[i - 1]);
 

@@ -1,5 +1,5 @@
-// The meaning of a list of pieces for each operation: who reads and writes which elements, and whether that is sound.
-// Pure functions; owns no memory and moves nothing.
+// Defines the meaning of a list of pieces for each operation: which member reads and writes which elements, and whether
+// that is valid. Pure functions; owns no memory and moves nothing.
 #pragma once
 
 #include <cstdint>
@@ -10,39 +10,39 @@
 
 namespace troupe::fabric {
 
-/// Offsets and counts of pieces stay below this, so that sizes in bytes never overflow.
+/// Upper bound (exclusive) of offsets and counts of pieces, in elements, so that sizes in bytes never overflow.
 inline constexpr uint64_t elements_max = uint64_t{1} << 56;
 
 constexpr bool is_reduction(operation op) { return op == operation::reduce_scatter || op == operation::all_reduce; }
 
-/// Whether the operation reads `rank`'s input[p.from..].
+/// True if the operation reads `rank`'s input[p.from..].
 constexpr bool reads_input(operation op, const piece& p, uint32_t rank) { return is_reduction(op) || p.owner == rank; }
 
-/// Whether the operation writes `rank`'s output[p.to..].
+/// True if the operation writes `rank`'s output[p.to..].
 constexpr bool writes_output(operation op, const piece& p, uint32_t rank) {
   if (op == operation::reduce_scatter) return p.owner == rank;
   return op != operation::send_receive || p.owner != rank;
 }
 
-/// Where `rank` finds `p` in an owner's input.
+/// Returns the element of the owner's input at which `rank` reads piece `p`.
 constexpr uint64_t begin_in_input(operation op, const piece& p, uint32_t rank) {
   return p.from + (op == operation::all_to_all ? rank * p.count : 0);
 }
-/// Elements that members read of it together, from `from` on.
+/// Returns the elements of piece `p`, from `p.from` on, that all members together read.
 constexpr uint64_t read_of(operation op, const piece& p, size_t pieces) {
   return p.count * (op == operation::all_to_all ? pieces : 1);
 }
 
-/// The owners of a range share its sum: pieces [first, end) of a list, which differ in owner and `to` alone. A piece of
-/// another operation than reduce_scatter is a range by itself.
+/// Returns the end of the range that begins at piece `first`. A range is the pieces [first, end) whose owners share one
+/// sum; they differ in owner and `to` alone. In operations other than reduce_scatter each piece is a range by itself.
 size_t end_of_range(operation op, std::span<const piece> pieces, size_t first);
 
 /// Elements [first, first + count) of a range.
 struct owned_part {
   uint64_t first = 0, count = 0;
 };
-/// What the owner of the range's piece number `which` of `owners` sums for all of them: parts follow each other and are
-/// multiples of `part_grain`, but for the end.
+/// Returns the part of a range of `count` elements that the owner of its piece number `which` of `owners` sums for all
+/// owners. Parts are consecutive and multiples of `part_grain`, but for the end.
 owned_part part_of(uint64_t count, size_t owners, size_t which);
 inline constexpr uint64_t part_grain = 64;
 
@@ -53,26 +53,27 @@ struct extent {
 };
 extent extent_of(operation op, std::span<const piece> pieces, uint32_t rank);
 
-/// Elements of all pieces together.
+/// Returns the number of elements of all pieces together.
 uint64_t elements_of(std::span<const piece> pieces);
 
-/// Bytes that the member with the most of them receives from others, each element once per peer that contributes: the
-/// least that a link carries, for the linear model. Reductions count in `communication`; a sum of several owners is
-/// made part by part and then exchanged among them, as a reduce_scatter and a gather would.
+/// Returns the bytes that the member with the most of them receives from others, each element once per peer that
+/// contributes: the least that a link carries, for the linear model. Reductions count in `communication`. A sum with
+/// several owners counts as a reduce_scatter and a gather: each owner sums a part, then the owners exchange the parts.
 uint64_t received_bytes(const request& r, uint32_t size);
 
-/// Every owner is one of `size` members, offsets stay below `elements_max`, the number of members and owners suits
-/// the operation, and dtypes suit it. Linear in the number of pieces; done at every first arrival.
+/// Checks that every owner is one of `size` members, that offsets are below `elements_max`, and that the number of
+/// members, the owners and the dtypes suit the operation. Linear in the number of pieces; done at every first arrival.
 core::result<void> check_request(const request& r, uint32_t size);
 
-/// No two pieces are written to the same element of any member's output. Sorts: for tests and debug builds.
+/// Checks that no two pieces are written to the same element of any member's output. Sorts the pieces: for tests and
+/// debug builds.
 core::result<void> check_outputs(operation op, std::span<const piece> pieces, uint32_t size);
 
-/// `rank` has given an input if it is read and an output if it is written.
+/// Checks that `rank` has given an input if it is read and an output if it is written.
 core::result<void> check_presence(const request& r, uint32_t rank);
 
-/// Input and output of `rank` overlap nowhere, or in place as `request` describes, where a range is as one piece.
-/// Sorts: for tests and debug builds.
+/// Checks that input and output of `rank` do not overlap, except in place as `request` describes, where a range counts
+/// as one piece. Sorts the pieces: for tests and debug builds.
 core::result<void> check_memory(const request& r, uint32_t rank);
 
 }  // namespace troupe::fabric

@@ -1,5 +1,5 @@
-// Collectives of a simulated world: the production interface, identities and errors on a virtual clock.
-// Owns how long an operation takes; the simulated world owns the clock and delivers wakes. Single-threaded.
+// Implements collectives of a simulated world: the production interface, identities and errors on a virtual clock. Owns
+// how long an operation takes; leaves the clock and the delivery of wakes to the simulated world. Single-threaded.
 #pragma once
 
 #include <cstdint>
@@ -14,34 +14,37 @@
 
 namespace troupe::fabric {
 
-/// Operations of more bytes (of all pieces) take their time but move nothing.
+/// Bytes (of all pieces) up to which a modelled operation moves data; a larger one takes its time but moves nothing.
 inline constexpr uint64_t modelled_move_bytes_max = uint64_t{1} << 20;
 
-/// The time of one operation once all have arrived: latency + bytes / bandwidth, with layout.hpp's `received_bytes`.
+/// The time of one operation once all members have arrived: latency + bytes / bandwidth, with layout.hpp's
+/// `received_bytes`.
 struct linear_link {
   double latency_us = 10;
   double bytes_per_second = 10e9;
   [[nodiscard]] int64_t duration_ns(uint64_t bytes) const;
 };
 
-/// The simulated world's clock. `schedule` calls `advance(sequence)` of member `rank` once `delay_ns` have passed.
+/// The simulated world's clock. `schedule` calls `advance(sequence)` of member `rank` after `delay_ns`.
 struct virtual_time {
   std::function<int64_t()> now_ns;
   std::function<void(int64_t delay_ns, uint32_t rank, uint64_t sequence)> schedule;
 };
 
-/// One simulated communicator. Its operations share one link: each begins when all have arrived and the one before
-/// has ended; all members are scheduled for that moment and see `done` from then on. Bytes move at that moment, if
-/// they are few enough and no member came without any memory (a simulation needs none). Failures use the wakers.
+/// One simulated communicator. Its operations share one link: each begins when all members have arrived and the
+/// previous operation has ended. All members are scheduled for the end of the operation and see `done` from then on.
+/// Bytes move at that time, if they are few enough and no member came without any memory (a simulation needs none).
+/// Failures use the wakers.
 class modelled_group : public std::enable_shared_from_this<modelled_group> {
  public:
-  /// A group of `size` >= 1 members, each of which joins once. `ranks`: the numbers that errors call them by, where
-  /// those are others than their numbers here. A group that cannot be has only members that say so.
+  /// Creates a group of `size` >= 1 members, each of which joins once. `ranks`: the ranks that errors name, where they
+  /// differ from the members' numbers in the group. If the arguments are invalid, every member that joins fails with
+  /// the reason.
   static std::shared_ptr<modelled_group> make(uint32_t size, linear_link link, virtual_time time,
                                               std::vector<uint32_t> ranks = {});
 
-  /// Makes `rank` < size a member; `wake` is called at once when the communicator fails and may be empty. Another rank,
-  /// or one that has joined before, gets a communicator whose calls all fail (bad_input).
+  /// Makes `rank` < size a member; `wake` is called at once when the communicator fails and may be empty. A rank
+  /// outside the group, or one that has joined before, gets a communicator whose calls all fail (bad_input).
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
 
  private:
@@ -59,13 +62,13 @@ class modelled_group : public std::enable_shared_from_this<modelled_group> {
   core::result<progress> advance(uint32_t rank, uint64_t sequence);
   void end_with(uint32_t rank, const core::error& why);
 
-  std::optional<core::error> wrong_;  ///< why there can be no such group
+  std::optional<core::error> wrong_;  ///< error that every joining member gets, if the arguments of `make` were invalid
   rendezvous rendezvous_;
-  std::vector<waker> wakers_;  ///< by rank; empty when absent
-  std::vector<bool> joined_;   ///< by rank
+  std::vector<waker> wakers_;  ///< waker of each rank; empty when absent
+  std::vector<bool> joined_;   ///< whether each rank has joined
   linear_link link_;
   virtual_time time_;
-  int64_t link_free_ns_ = 0;  ///< when the operation that began last ends
+  int64_t link_free_ns_ = 0;  ///< virtual time at which the operation that began last ends
 };
 
 }  // namespace troupe::fabric

@@ -11,13 +11,15 @@ namespace troupe::fabric {
 namespace {
 
 struct chunk_sizes {
-  /// Copied between two checks of `stop`; glibc copies runs of this size at full speed.
+  /// Bytes copied between two checks of `stop`; glibc copies runs of this size at full speed.
   uint64_t copied_bytes = uint64_t{1} << 20;
-  /// Few enough that a chunk's sum is still in the second-level cache when it is copied to the peers.
+  /// Elements of a chunk of a sum: few enough that the sum is still in the second-level cache when it is copied to the
+  /// peers.
   uint64_t summed_elements = uint64_t{1} << 15;
 };
 
-/// A device that works later is asked for everything at once: each request costs it more than a chunk does.
+/// Returns the chunk sizes of a device. An asynchronous device gets a whole piece per request, because each request
+/// costs it more than a chunk does.
 chunk_sizes chunks_of(device::device_id device) {
   constexpr uint64_t all = ~uint64_t{0};
   return device.kind == device::device_kind::cpu ? chunk_sizes{} : chunk_sizes{all, all};
@@ -52,7 +54,7 @@ struct share {
     }
   }
 
-  /// Where piece `p` is written to.
+  /// Appends the addresses that the sum of piece `p` is written to.
   void add_outputs(const piece& p, std::vector<std::byte*>& to) const {
     const uint64_t at = p.to * core::size_of(r.output_type);
     to.push_back(members[p.owner].output + at);
@@ -61,7 +63,7 @@ struct share {
       if (m != p.owner) to.push_back(members[m].output + at);
   }
 
-  /// Elements [first, first + count) of a range that begins at `from` in the inputs, summed into `to`.
+  /// Sums elements [first, first + count) of a range that begins at `from` in the inputs into `to`.
   void reduce_chunk(uint64_t from, owned_part chunk, std::span<std::byte* const> to,
                     std::vector<const std::byte*>& inputs) const {
     const uint64_t in_size = core::size_of(r.input_type);
@@ -75,7 +77,7 @@ struct share {
                                           .accumulate = r.accumulate};
     device.sum_in_rank_order(inputs, output(0), chunk.count, options);
     for (size_t k = 1; k < to.size(); ++k) {
-      // The sums that are added to may differ between members, so their results may too.
+      // The members' own values that `accumulate` adds the sum to may differ, so the results of members may differ.
       if (r.accumulate)
         device.sum_in_rank_order(inputs, output(k), chunk.count, options);
       else
@@ -115,7 +117,7 @@ core::result<void> do_share(device::device_id device, const request& r, std::spa
   else
     mine.copy_pieces();
   if (device.kind == device::device_kind::cpu) return {};
-  return stream.finish();  // other members rely on it being done
+  return stream.finish();  // other members rely on the finished work
 }
 
 }  // namespace troupe::fabric

@@ -1,5 +1,5 @@
-// Moves the bytes of an operation: one member's share of the work, on the calling thread.
-// Knows nothing of arrival, waking or failure.
+// Moves the bytes of an operation: one member's share of the work, on the calling thread. Leaves arrival, waking and
+// failure to the groups.
 #pragma once
 
 #include <atomic>
@@ -19,14 +19,16 @@ struct member_memory {
 };
 
 /// Does `rank`'s share of `r`, in the calling thread's stream of the members' device, and waits for its end. `input`
-/// and `output` of `r` are not used; `members` holds all members' by rank.
-///   all_gather, broadcast, send_receive   fills `rank`'s output from its peers' inputs
+/// and `output` of `r` are not used; `members` holds the operands of all members, by rank.
+///   all_gather, broadcast, send_receive,  fills `rank`'s output from its peers' inputs
+///   all_to_all
 ///   reduce_scatter                        sums the pieces that `rank` owns into its output; of a range with several
 ///                                         owners its part, into the outputs of all of them
-///   all_reduce                            sums them and writes them to every member's output while they are in cache
+///   all_reduce                            sums the pieces that `rank` owns and writes the sums to every member's
+///                                         output while they are in cache
 /// Shares of different members touch different bytes, so they may run at the same time or one after the other.
-/// On the CPU it gives up between two chunks of at most 1 MiB once `stop` is true, leaving outputs partly written; a
-/// device is asked for each piece as a whole. Errors: what the device's work came to.
+/// On the CPU the function returns between two chunks of at most 1 MiB once `stop` is true, leaving outputs partly
+/// written; on a device each piece is one request. Errors: a failure of the device's work.
 core::result<void> do_share(device::device_id device, const request& r, std::span<const member_memory> members,
                             uint32_t rank, const std::atomic<bool>& stop);
 

@@ -1,6 +1,6 @@
-// Which members have arrived at each operation of one communicator, and whether all mean the same one.
-// Owns the window of unfinished operations and the text of a mismatch. Not thread-safe; knows neither threads nor
-// clocks, moves no bytes and wakes no one: the backends do.
+// Records which members have arrived at each operation of one communicator, and compares their requests. Owns the
+// window of unfinished operations and the text of a mismatch. Not thread-safe. Leaves threads, clocks, the movement of
+// bytes and wakes to the backends.
 #pragma once
 
 #include <cstdint>
@@ -17,55 +17,58 @@
 
 namespace troupe::fabric {
 
-/// One operation from its first arrival to its last finished share. Its address stays while it is unfinished.
+/// One operation from its first arrival to its last finished share. Its address is stable while it is unfinished.
 struct meeting {
   enum class share : uint8_t { waiting, begun, finished };
-  request shared;                      ///< of the first to arrive; its input and output are in `memory`
-  uint32_t first = 0;                  ///< the first to arrive
-  std::vector<member_memory> memory;   ///< by rank
-  std::vector<share> shares;           ///< by rank
-  uint32_t arrived = 0, finished = 0;  ///< members
-  uint64_t bytes = 0;                  ///< of all pieces, as inputs
-  int64_t ready_ns = 0;                ///< for the modelled backend: when it is done
+  request shared;                      ///< request of the first member to arrive; its input and output are in `memory`
+  uint32_t first = 0;                  ///< rank that arrived first
+  std::vector<member_memory> memory;   ///< operands of each rank
+  std::vector<share> shares;           ///< state of each rank's share
+  uint32_t arrived = 0, finished = 0;  ///< numbers of members
+  uint64_t bytes = 0;                  ///< bytes of all pieces, in the input's dtype
+  int64_t ready_ns = 0;                ///< virtual time at which the operation is done, for the modelled backend
 };
 
-class rendezvous {  ///< where the members of a group meet
+class rendezvous {  ///< the arrivals of a group's members at its operations
  public:
-  /// `ranks`: what the members are called in errors, where that is not their number here.
+  /// Creates a rendezvous of `size` members. `ranks`: the ranks that errors name, where they differ from the members'
+  /// numbers.
   explicit rendezvous(uint32_t size, std::vector<uint32_t> ranks = {}) : next_(size), ranks_(std::move(ranks)) {}
   [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(next_.size()); }
-  /// "rank 4": how errors name a member.
+  /// Returns the name of a member in errors: "rank 4".
   [[nodiscard]] std::string name_of(uint32_t rank) const;
 
-  /// Books `rank`'s arrival. An error books nothing; it is up to the caller to `fail` with it.
+  /// Records `rank`'s arrival. After an error nothing is recorded; the caller calls `fail` with the error.
   core::result<meeting*> arrive(uint32_t rank, const request& r);
 
-  /// The unfinished operation `sequence` that `rank` has posted; null when it is done; otherwise the failure.
+  /// Returns the unfinished operation `sequence` that `rank` has posted; null when the operation is done. Errors: the
+  /// communicator's failure, or a sequence that `rank` has not posted.
   core::result<meeting*> find(uint32_t rank, uint64_t sequence);
 
-  /// `rank`'s share of an unfinished operation is finished; true when it was the last, and `sequence` is done.
+  /// Records that `rank` has finished its share of an unfinished operation. True if that share was the last, so that
+  /// `sequence` is done.
   bool finish(uint64_t sequence, uint32_t rank);
 
-  /// See communicator::missing.
+  /// Returns the members that `sequence` waits for, see communicator::missing.
   [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const;
 
-  /// All unfinished and future operations fail. Returns the wakes, (rank, sequence), of every operation that this call
-  /// makes fail; empty if there was a failure before.
+  /// Makes all unfinished and future operations fail. Returns the wakes, (rank, sequence), of every operation that this
+  /// call makes fail; empty if there was a failure before.
   std::vector<std::pair<uint32_t, uint64_t>> fail(core::error why);
   [[nodiscard]] const std::optional<core::error>& failure() const { return failure_; }
 
-  /// The error to fail with when `rank` ends: names the oldest unfinished operation.
+  /// Returns the error to fail with when `rank` ends; it names the oldest unfinished operation.
   [[nodiscard]] core::error lost(uint32_t rank) const;
 
  private:
   core::result<void> check_turn(uint32_t rank, const request& r) const;
   core::result<void> open(uint32_t rank, const request& r);
 
-  std::vector<uint64_t> next_;                   ///< by rank
-  std::vector<uint32_t> ranks_;                  ///< by rank, or empty
+  std::vector<uint64_t> next_;                   ///< sequence that each rank posts next
+  std::vector<uint32_t> ranks_;                  ///< name of each rank in errors, or empty
   uint64_t oldest_ = 0;                          ///< sequence of window_.front()
-  std::deque<std::unique_ptr<meeting>> window_;  ///< null where done
-  std::vector<std::unique_ptr<meeting>> spare_;  ///< finished ones, used again; never more than were in flight
+  std::deque<std::unique_ptr<meeting>> window_;  ///< null for an operation that is done
+  std::vector<std::unique_ptr<meeting>> spare_;  ///< finished meetings for reuse; never more than were in flight
   std::optional<core::error> failure_;
 };
 

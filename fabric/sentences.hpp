@@ -1,5 +1,5 @@
-// What errors of collectives say: names of operations, and the first difference between two members' requests.
-// Pure functions, the same for every backend.
+// Writes the errors of collectives: names of operations, and the first difference between two members' requests. Pure
+// functions, shared by all backends.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace troupe::fabric {
 
-/// "all_gather 'gather block 3' (communicator 0, step 4, sequence 17)": how errors name an operation.
+/// Returns the name of an operation in errors: "all_gather 'gather block 3' (communicator 0, step 4, sequence 17)".
 std::string describe(const identity& id, operation op);
 
-/// The first field in which two members differ, as "<field>: wanted .., got ..". Addresses are no difference.
+/// Returns the first field in which two requests differ, as "<field>: wanted .., got ..". Addresses are not compared.
 std::optional<std::string> difference(const request& wanted, const request& got);
 
-/// `who`, "rank 4", posted something else than its next sequence.
+/// Returns the error for `who` ("rank 4") posting a sequence other than `due`, its next one.
 core::error out_of_turn(const std::string& who, const request& r, uint64_t due);
-/// `who` posted further than `most` operations beyond the oldest unfinished one.
+/// Returns the error for `who` posting `most` or more operations beyond the oldest unfinished one.
 core::error too_far_ahead(const std::string& who, const request& r, uint64_t most, uint64_t oldest);
-/// `who` posted what no member may, because of `why`.
+/// Returns the error for `who` posting a request that is invalid because of `why`.
 core::error unsound(const std::string& who, const request& r, const core::error& why);
-/// Two members mean different operations by one sequence.
+/// Returns the error for two members that post different operations under one sequence.
 core::error mismatch(const std::string& who, const request& got, const std::string& other, const request& wanted,
                      const std::string& differs);
-/// `who` advances an operation that it has not posted.
+/// Returns the error for `who` advancing an operation that it has not posted.
 core::error not_posted(const std::string& who, uint64_t sequence, uint64_t next);
 
 }  // namespace troupe::fabric

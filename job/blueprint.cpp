@@ -22,7 +22,7 @@ void set_scaling(blueprint& b) {
   b.loss_scale = {f.enabled ? f.loss_scale : 1.0, f.initial_scale_power, f.loss_scale_window, f.hysteresis,
                   f.consecutive_hysteresis,       f.min_loss_scale};
   b.rules.clip = c.gradient_clipping;
-  // In fp32, as the fabric applies it; the mean divides by exactly the same number.
+  // In fp32, which the fabric uses; the mean divides by exactly the same number.
   b.rules.input_scale =
       static_cast<float>(c.prescale_gradients ? 1.0 / c.parallel.data : 1.0 / c.gradient_predivide_factor);
   b.rules.skip_overflow = c.skips_overflow();
@@ -42,7 +42,8 @@ plan::plan_options options_of(const blueprint& b, plan::plan_choice which, const
   options.updates.rules = updates_of(*b.optimizer, *b.tensor.whole);
   options.saving = sized.saving;
   take_sizes(sized, options);
-  // One layout of the swap file for all kinds of steps: theirs have one micro-batch, where buckets would not stay.
+  // All kinds of steps share one layout of the swap file. Steps that do not train have one micro-batch, with which
+  // buckets would not stay in place.
   if (plan::mode_of(which) != plan::mode::train && sized.reduces_in_place()) options.tiers.swap_gradients = false;
   // A host may save at any time; the budget has to cover saves only if the configuration has them.
   if (plan::saves(which) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
@@ -51,12 +52,13 @@ plan::plan_options options_of(const blueprint& b, plan::plan_choice which, const
   options.compressed = b.compression->after(0);
   if (options.mode == plan::mode::evaluate && b.pipeline.is_cut()) {
     options.accumulation = options.pipeline.table.micro_batches;
-    options.gradients.sum_micro_first = options.stage <= 1;  // states lie as they do for one micro-batch
+    options.gradients.sum_micro_first = options.stage <= 1;  // states have the same places as with one micro-batch
   }
   return options;
 }
 
-// Windows onto files cannot grow between steps, and passes may let inputs wait there that stay at first.
+// Enlarges the windows onto activation files: they cannot grow between steps, and later passes may move inputs into
+// files that stay in memory at first.
 void make_room_for_inputs(blueprint& b) {
   const auto& l = b.train.layout();
   if (!b.config->compile.enabled || l.options.tiers.activations != plan::tier::nvme) return;
@@ -68,7 +70,7 @@ void make_room_for_inputs(blueprint& b) {
   }
 }
 
-/// Passes over a phase to come, as far as they do not depend on what will be measured.
+/// Plans the passes of a later phase, as far as they do not depend on later measurements.
 core::result<void> size_passes(blueprint& b, uint64_t from) {
   const auto entries = b.config->compile.entries();
   if (entries.empty()) return {};
@@ -82,7 +84,7 @@ core::result<void> size_passes(blueprint& b, uint64_t from) {
   return {};
 }
 
-// Plans of phases to come: what they need is known now, and they are refused now.
+// Writes and proves the plans of later phases, so that their memory is known and refusals happen before the run.
 core::result<void> size_phases(blueprint& b, const blueprint_watch& watch) {
   for (const uint64_t from : b.compression->phases()) {
     if (from == 0) continue;
@@ -98,7 +100,7 @@ core::result<void> size_phases(blueprint& b, const blueprint_watch& watch) {
   return {};
 }
 
-// Writes plans of every kind, so that nothing is refused in the middle of a run; only training's are kept.
+// Writes plans of every kind, so that nothing is refused in the middle of a run; only the training plans are kept.
 core::result<void> write_plans(blueprint& b, const blueprint_watch& watch) {
   for (size_t which = 0; which < plan::num_plan_choices; ++which) {
     auto plans = step_plans::write(b.table, b.options[which], watch.go_on);
@@ -115,10 +117,10 @@ core::result<void> write_plans(blueprint& b, const blueprint_watch& watch) {
 
 plan::plan_options& options_for(blueprint& b, plan::plan_choice which) { return b.options[static_cast<size_t>(which)]; }
 
-// Those of the first step; later ones are chosen when they are there.
+// Applies the passes of the first step; passes of later steps are chosen when these steps begin.
 core::result<void> use_passes(blueprint& b, const job::go_on& go_on) {
   const auto& c = *b.config;
-  // A step that saves needs more, where the configuration has any.
+  // A step that saves needs more memory than one that does not.
   b.plain = options_for(b, c.checkpoint.is_on() ? plan::plan_choice::train_saving : plan::plan_choice::train);
   const auto entries = c.compile.entries();
   if (entries.empty() || entries.front().step > 0) return {};
@@ -127,7 +129,7 @@ core::result<void> use_passes(blueprint& b, const job::go_on& go_on) {
   if (!compiled) return core::fail(compiled.error());
   for (const auto which : {plan::plan_choice::train, plan::plan_choice::train_saving})
     take_passes(compiled->chosen.options, options_for(b, which));
-  // States have one place for the whole run, whatever a step does and whatever passes change later.
+  // States keep their places for the whole run, in every kind of step and with every later choice of passes.
   b.plain.tiers.ratio = compiled->chosen.options.tiers.ratio;
   for (auto& options : b.options) options.tiers.ratio = b.plain.tiers.ratio;
   b.compiled = std::move(*compiled);
@@ -150,7 +152,7 @@ core::result<step_plans> blueprint::write(plan::plan_choice which, const job::go
 
 namespace {
 
-// Without running anything: by the cost model, and steps that the run's folder has.
+// Chooses the degrees without running anything: by the cost model, and by measured steps in the run's folder.
 core::result<config::degree_choice> degrees_by_prediction(const config::job_config& c, const host_tables& own,
                                                           const plan::cost_model* costs, const job::go_on& go_on) {
   if (own.whole != nullptr)
@@ -196,7 +198,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   if (!pipeline) return core::fail(pipeline.error());
   b.pipeline = std::move(*pipeline);
   trains.pipeline = b.pipeline.training;
-  trains.compressed = b.compression->after(UINT64_MAX);  // sizes hold in every phase
+  trains.compressed = b.compression->after(UINT64_MAX);  // sizes must fit every phase
   b.costs = costs != nullptr ? *costs : usual_costs(c);
   auto sized = with_open_sizes(c, b.table, trains, b.costs, watch.go_on);
   if (!sized) return core::fail(sized.error());

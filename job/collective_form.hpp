@@ -1,5 +1,5 @@
-// What a plan's collective instructions ask of the fabric: operation, types and pieces. Owns this reading of a plan;
-// addresses, scales and whether a guard lets anything move are the run's.
+// Derives from a plan's collective instructions the requests to the fabric: operation, types and pieces. Owns this
+// reading of a plan; leaves addresses, scales and the effect of guards to the run.
 #pragma once
 
 #include <vector>
@@ -9,11 +9,11 @@
 
 namespace troupe::job {
 
-/// What each collective of a plan moves. [communicator][sequence]
+/// The pieces that each collective of a plan moves. [communicator][sequence]
 using piece_lists = std::vector<std::vector<std::vector<fabric::piece>>>;
 piece_lists pieces_of(const plan::rank_plan& p);
 
-/// The request of an instruction of the fabric lane, without identity, pieces, addresses and scale.
+/// Returns the request of an instruction of the fabric lane, without identity, pieces, addresses and scale.
 fabric::request collective_form(const plan::rank_plan& p, const plan::instruction& x);
 
 }  // namespace troupe::job

@@ -1,4 +1,4 @@
-// The model that a configuration names, before anything is planned.
+// Reads the model that a configuration names, before anything is planned.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct configured_model {  ///< sizes of a model and of its samples
   uint64_t sequence = 0;  ///< tokens of a sample
 };
 
-/// Reads the model's keys, or those of the folder that the configuration names. Refuses whatever models/ refuses, and
-/// samples longer than the model's positions.
+/// Reads the model from the configuration's keys, or from the folder that it names. Refuses every model that models/
+/// refuses, and samples longer than the model's positions.
 core::result<configured_model> read_model(const config::job_config& config);
 
 }  // namespace troupe::job

@@ -1,5 +1,5 @@
-// Data degrees that a run has one after the other, written as `3@0,2@20,3@34`: three ranks from the first step on, two
-// from step 20 on, three again from step 34. Owns how that is read, and how a global batch is cut for each; the session
+// The sequence of data degrees of a run, written as `3@0,2@20,3@34`: three ranks from the first step on, two from step
+// 20 on, three again from step 34. Owns the parsing, and how a global batch is divided at each degree; the session
 // changes the degrees.
 #pragma once
 
@@ -12,28 +12,28 @@
 
 namespace troupe::job {
 
-struct degree_change {  ///< one of them
-  uint64_t step = 0;    ///< so many steps are done before it
+struct degree_change {  ///< one change of the data degree
+  uint64_t step = 0;    ///< number of steps that are done before the change
   uint32_t data = 1;    ///< data ranks from then on
   friend bool operator==(const degree_change&, const degree_change&) = default;
 };
 
-/// In order. Errors (bad_input): anything but `RANKS@STEP` between commas, a first step that is not 0, steps that do
-/// not ascend, no ranks, as many as before.
+/// Parses changes, which must be in order. Errors (bad_input): anything but `RANKS@STEP` between commas, a first step
+/// that is not 0, steps that do not increase, no ranks, or the same number of ranks as before.
 core::result<std::vector<degree_change>> read_degree_changes(std::string_view text);
 
-/// "3 -> 2 -> 3 ranks at steps 0, 20, 34", of those whose step is at most `steps`; where each data rank is a replica of
-/// several ranks, "2 -> 1 data ranks of 3 ranks at steps 0, 20".
+/// Returns "3 -> 2 -> 3 ranks at steps 0, 20, 34" for the changes whose step is at most `steps`; if each data rank is a
+/// replica of several ranks, "2 -> 1 data ranks of 3 ranks at steps 0, 20".
 std::string as_sentence(const std::vector<degree_change>& changes, uint64_t steps, uint32_t replica_ranks = 1);
 
-/// A global batch over data ranks: rows x data x accumulation.
+/// The division of a global batch over data ranks; the batch is rows x data x accumulation.
 struct cut_batch {
   uint64_t rows = 1, accumulation = 1;
   friend bool operator==(const cut_batch&, const cut_batch&) = default;
 };
 
-/// The cut with the most rows in a micro-batch, at most `rows_most`. Errors (bad_input): `data` does not divide
-/// `batch`.
+/// Returns the division with the most rows in a micro-batch, at most `rows_most`. Errors (bad_input): `data` does not
+/// divide `batch`.
 core::result<cut_batch> cut_batch_for(uint64_t batch, uint64_t rows_most, uint32_t data);
 
 }  // namespace troupe::job

@@ -1,5 +1,5 @@
-// Steps that were measured for a choice of degrees, as the run's folder keeps them. Owns the file's text and the
-// question whether a row is of a plan; actors/session/ measures, degrees.hpp chooses.
+// Steps that were measured for a choice of degrees, as a file in the run's folder. Owns the file's text and the test
+// whether a row belongs to a plan; actors/session/ measures, degrees.hpp chooses.
 #pragma once
 
 #include <cstdint>
@@ -13,39 +13,39 @@
 
 namespace troupe::job {
 
-/// In a run's folder.
+/// Name of the file in a run's folder.
 inline constexpr std::string_view degrees_file_name = "degrees.csv";
 inline constexpr uint64_t max_degrees_bytes = uint64_t{1} << 20;
 
-/// What tells whether another plan is the same: sums over all ranks.
+/// Sums over all ranks, by which two plans are recognised as equal.
 struct plan_size {
   uint64_t instructions = 0, collective_bytes = 0, memory_bytes = 0;
   double flops = 0;
   bool operator==(const plan_size&) const = default;
 };
 
-struct measured_way {  ///< one way to share out ranks
+struct measured_way {  ///< one way to divide the ranks over the axes
   plan_size size;
   double predicted_s = 0;
-  double step_s = 0;   ///< the least of `steps`; 0 where none was run
-  uint64_t steps = 0;  ///< measured
+  double step_s = 0;   ///< seconds of the fastest of `steps`; 0 if no step was run
+  uint64_t steps = 0;  ///< number of measured steps
   std::string degrees;
 };
 
 struct degree_profile {
-  uint32_t cores = 0;  ///< of the machine
+  uint32_t cores = 0;  ///< cores of the machine
   std::vector<measured_way> ways;
 
-  /// The row of these degrees that was measured with a plan of that size; null: none.
+  /// Returns the row of these degrees that was measured with a plan of that size; null if there is none.
   [[nodiscard]] const measured_way* find(std::string_view degrees, const plan_size& size) const;
 };
 
-/// As docs/formats.md has it.
+/// Returns the text of the file, in the format of docs/formats.md.
 std::string write_degree_profile(const degree_profile& profile);
-/// Errors (bad_input) start with `path:line: `.
+/// Parses the text of the file. Errors (bad_input) start with `path:line: `.
 core::result<degree_profile> read_degree_profile(std::string_view text, const std::string& path);
 
-/// That of a run's folder, if it has one.
+/// Reads the profile of a run's folder; nullopt if the folder has none.
 core::result<std::optional<degree_profile>> find_degree_profile(const std::filesystem::path& folder);
 
 }  // namespace troupe::job

@@ -13,7 +13,7 @@
 namespace troupe::job {
 namespace {
 
-/// Of all ranks, each class as often as it has ranks.
+/// Sums over all ranks: each class counts once for each of its ranks.
 plan_size size_of(const step_plans& plans) {
   plan_size out;
   for (size_t c = 0; c < plans.classes().size(); ++c) {
@@ -87,7 +87,7 @@ class lister {
     return make_blueprint(std::move(config), tables, costs_, {.go_on = go_on_});
   }
 
-  // Errors: those that end the list.
+  // Errors: only those that end the whole list.
   core::result<void> plan_way(listed_way& way, uint32_t cores) const {
     config::job_config job = c_.with(way.choice);
     auto b = planned(job);
@@ -122,8 +122,8 @@ class lister {
     return std::max(out, most_states(*saving));
   }
 
-  // A pipeline is cut otherwise where there is a budget, by estimates of what stages need: what the list tells has to
-  // do.
+  // A budget changes the cut of a pipeline, by estimates of the stages' memory. The listed least budget is therefore
+  // raised until the job can be planned with it.
   void raise_until_it_fits(listed_way& way, config::job_config job) const {
     constexpr int tries = 8;
     auto& budget = budget_of(c_).key == passes_budget ? job.compile.memory_budget : job.host_memory_budget;

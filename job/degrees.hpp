@@ -1,6 +1,7 @@
-// Degrees that a configuration leaves open: what every way to share out its ranks would cost, and which is taken. Owns
-// the choice and its order; ways are config/open_degrees.hpp's, plans and refusals those of the very same job with the
-// degrees written out (blueprint.hpp). Runs nothing: steps are measured by actors/session/degree_trials.hpp.
+// Chooses the degrees that a configuration leaves open: lists the cost of every way to divide its ranks over the axes,
+// and takes one. Owns the choice and its order. The ways are from config/open_degrees.hpp; plans and refusals are those
+// of the same job with the degrees written out (blueprint.hpp). Runs nothing: actors/session/degrees.cpp measures
+// steps.
 #pragma once
 
 #include <functional>
@@ -14,64 +15,66 @@
 
 namespace troupe::job {
 
-/// One way, planned.
+/// One way to divide the ranks, planned.
 struct listed_way {
   config::degree_choice choice;
-  std::string degrees;        ///< "pipeline 2 x data 2"
-  std::string refusal;        ///< why no run can have it; empty: one can
-  bool lacks_memory = false;  ///< the budget alone refuses it; sizes and times are there
+  std::string degrees;        ///< degrees as text, such as "pipeline 2 x data 2"
+  std::string refusal;        ///< reason why no run can use it; empty: a run can
+  bool lacks_memory = false;  ///< true: only the budget refuses it; sizes and times are set
   plan_size size;
-  uint64_t rank_bytes = 0;           ///< the most that a rank needs, activations included
-  uint64_t least_budget = 0;         ///< that it needs (budget_of)
-  double predicted_s = 0;            ///< a step, with ranks on the machine's cores
-  std::optional<double> measured_s;  ///< the least of so many steps
+  uint64_t rank_bytes = 0;           ///< peak bytes of the largest rank, activations included
+  uint64_t least_budget = 0;         ///< least value of budget_of()'s key with which it fits
+  double predicted_s = 0;            ///< seconds of a step, with ranks on the machine's cores
+  std::optional<double> measured_s;  ///< seconds of the fastest of `measured_steps` steps
   uint64_t measured_steps = 0;
   [[nodiscard]] bool runs() const { return refusal.empty(); }
-  /// Whether it has sizes and times.
+  /// True if sizes and times are set.
   [[nodiscard]] bool is_planned() const { return runs() || lacks_memory; }
 };
 
 struct degree_list {
-  uint32_t cores = 1;             ///< that predictions assume
-  std::filesystem::path profile;  ///< the file with the measured steps; empty: there is none of this job
-  std::vector<listed_way> ways;   ///< in the order of config/open_degrees.hpp
-  std::optional<size_t> chosen;   ///< the fastest that runs
+  uint32_t cores = 1;             ///< number of cores that predictions assume
+  std::filesystem::path profile;  ///< file with the measured steps; empty: it has none of this job
+  std::vector<listed_way> ways;   ///< all ways, in the order of config/open_degrees.hpp
+  std::optional<size_t> chosen;   ///< index of the fastest way that runs
 
   [[nodiscard]] bool is_measured() const { return chosen && ways[*chosen].measured_s.has_value(); }
 };
 
-/// The budget that ways are held to: `compile.memory_budget` where passes have one, else `cluster.host_memory_budget`.
+/// The budget that ways must keep: `compile.memory_budget` if passes have one, else `cluster.host_memory_budget`.
 struct named_budget {
   std::string_view key;
-  uint64_t bytes = 0;  ///< 0: none
+  uint64_t bytes = 0;  ///< bytes of all ranks; 0: no budget
 };
 named_budget budget_of(const config::job_config& config);
 
-/// What a host's model is with the degrees of a job; empty: the configuration's model.
+/// Returns the tables of a host's own model at the degrees of a job; an empty function stands for the configuration's
+/// model.
 using tables_for = std::function<core::result<host_tables>(const config::job_config&)>;
 
-/// All ways of a configuration whose degrees are open, with the steps that the run's folder has of them. The same for
-/// the same file, folder and profile, on every machine with as many cores. Errors: a profile that is none, `go_on`'s.
+/// Plans all ways of a configuration whose degrees are open, and adds the measured steps in the run's folder. The
+/// result depends only on the file, the folder, the profile and the number of cores. Errors: an invalid profile, errors
+/// of `go_on`.
 core::result<degree_list> list_degrees(const config::job_config& config, const tables_for& own = {},
                                        const plan::cost_model* costs = nullptr, const go_on& go_on = {});
 
-/// Takes the fastest: of measured ways the one whose step was least, if there is any, else by prediction; of equal ones
-/// the first in the list.
+/// Chooses the fastest way: the measured one with the shortest step if any is measured, else the one with the shortest
+/// predicted step; among equal ones the first in the list.
 void choose_fastest(degree_list& list);
 
-/// The way that `choose_fastest` took. Where nothing can run: the refusal, which names the least budget if some budget
-/// would do.
+/// Returns the way that `choose_fastest` chose. If no way can run, returns the refusal, which names the least budget if
+/// some budget would suffice.
 core::result<config::degree_choice> chosen_degrees(const degree_list& list, const config::job_config& config);
 
-/// One line: what was chosen, and why.
+/// Returns one line: the choice and its reason.
 std::string reason_of(const degree_list& list);
 
-/// Every way in a line; `*` is the chosen one.
+/// Returns one line for every way; `*` marks the chosen one.
 std::string degrees_as_table(const degree_list& list);
-/// The same, in bytes and seconds; `chosen` is an index.
+/// Returns every way as JSON, in bytes and seconds; `chosen` is an index.
 std::string degrees_as_json(const degree_list& list);
 
-/// The list as the run's folder keeps it.
+/// Returns the list in the form that the run's folder stores.
 degree_profile profile_of(const degree_list& list);
 
 }  // namespace troupe::job

@@ -1,4 +1,4 @@
-// Lists of degrees as people and programs read them.
+// Formats lists of degrees for people and for programs.
 #include <algorithm>
 
 #include "core/text.hpp"

@@ -1,5 +1,6 @@
-// The teacher that a configuration names, and what the model loses to it. Owns the choice and its refusals; the table
-// of both is models/table/teacher.hpp's, the arithmetic kernels/layers/distillation.hpp's.
+// Chooses the teacher that a configuration names, and the terms of the distillation loss. Owns the choice and its
+// refusals; models/table/teacher.hpp builds the table of both models, kernels/layers/distillation.hpp does the
+// arithmetic.
 #pragma once
 
 #include <optional>
@@ -10,9 +11,9 @@
 
 namespace troupe::job {
 
-/// None without `distillation.enabled`. Reads the config.json of `model.teacher`. Refused (bad_input), with file, line
-/// and key: another family, another vocabulary or fewer positions than `sequence` tokens, a folder without config.json,
-/// and what distillation does not go together with yet.
+/// Returns nullopt unless `distillation.enabled`. Reads the config.json of `model.teacher`. Refused (bad_input), with
+/// file, line and key: another family, another vocabulary or fewer positions than `sequence` tokens, a folder without
+/// config.json, and everything that cannot be combined with distillation yet.
 core::result<std::optional<models::teaching>> choose_teaching(const config::job_config& config,
                                                               const models::model_spec& model, uint64_t sequence);
 

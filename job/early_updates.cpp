@@ -13,15 +13,16 @@
 namespace troupe::job {
 namespace {
 
-/// Ranks whose plans are compared.
+/// Largest number of ranks of which every plan is compared; larger jobs compare one rank of each pipeline stage.
 constexpr uint32_t early_ranks_max = 4;
-/// Of the share that would do: an order does not change to and fro for a step more or less.
+/// Factor of the worthwhile share of undone steps below which late updates become early ones, so that the order does
+/// not change because of a single step.
 constexpr double early_margin = 0.75;
 
-/// Of the step with updates that wait, that early ones must save for states to get a second place.
+/// Share of a step with late updates that early updates must save before states get a second place.
 constexpr double early_gain_min = 0.05;
 
-/// Predicted seconds of a step whose vote takes that branch.
+/// Returns the predicted seconds of a step whose vote has the outcome `taken`.
 core::result<double> early_seconds(const std::shared_ptr<const core::model_table>& table, plan::plan_options options,
                                    bool early, plan::branch taken, const plan::cost_model& costs) {
   options.updates.speculate = early;

@@ -1,6 +1,6 @@
-// Whether a run whose states have two places in its swap files updates before the vote, where the configuration leaves
-// that to the run: by what it gains, and by what a step costs that is undone. Owns the comparison of the two orders;
-// the session counts the steps that were undone (actors/session/compile.cpp).
+// Decides whether a run whose states have two places in its swap files updates before the vote, if the configuration
+// leaves this to the run: compares the gain with the cost of a step that is undone. Owns the comparison of the two
+// orders; the session counts the undone steps (actors/session/compile.cpp).
 #pragma once
 
 #include <memory>
@@ -11,50 +11,50 @@
 
 namespace troupe::job {
 
-/// The run decides while it goes on: `cluster.early_updates` is auto, states are in files, steps may be skipped or
-/// clipped, and nothing else changes its plans.
+/// True if the run chooses the order of updates while it runs: `cluster.early_updates` is auto, states are in files,
+/// steps may be skipped or clipped, and nothing else changes its plans.
 bool leaves_early_updates_open(const config::job_config& c);
 
-/// What a step takes in either order, by predicted times. In seconds.
+/// Predicted seconds of a step with updates after the vote (late) and before it (early).
 struct compared_orders {
   double late_s = 0, early_s = 0;
-  double undone_s = 0;  ///< of one that is early and undone
-  /// The largest share of steps that may be undone for early updates not to be slower; 0: they gain nothing.
+  double undone_s = 0;  ///< seconds of a step with early updates that are undone
+  /// Returns the largest share of undone steps at which early updates are not slower; 0: early updates gain nothing.
   [[nodiscard]] double worth() const;
 };
-/// Of a step of these options, with the updates in either order.
+/// Predicts a step of these options with the updates in either order.
 core::result<compared_orders> compare_orders(const std::shared_ptr<const core::model_table>& table,
                                              const plan::plan_options& trains, const plan::cost_model& costs);
 
-/// `waits`, options with updates that wait and all sizes chosen, become options with two places for states and the
-/// sizes that early updates want, where the run is to decide and early updates gain enough. `trains` has no chosen
-/// sizes.
+/// If the run is to choose the order and early updates gain enough, replaces `waits` (options with late updates and all
+/// sizes chosen) by options with two places for states and the sizes that early updates need. `trains` are the options
+/// without chosen sizes.
 core::result<open_order> leave_updates_open(const config::job_config& c,
                                             const std::shared_ptr<const core::model_table>& table,
                                             plan::plan_options trains, const plan::cost_model& costs, const go_on& more,
                                             plan::plan_options& waits);
 
-/// Proves the early order of a blueprint whose updates wait, and makes its pools large enough for it.
+/// Proves the early order of a blueprint with late updates, and enlarges its pools for it.
 core::result<void> make_room_for_early_updates(blueprint& b);
 
-/// The blueprint's steps with updates before the vote, or behind it.
+/// Returns the blueprint's steps with updates before the vote if `early`, else after it.
 core::result<changed_steps> with_updates(const blueprint& b, bool early);
 
-/// The part of the steps of a run that were undone lately, and whether that calls for the other order.
+/// Counts the undone steps of a run, and decides when to change the order of updates.
 class undone_steps {
  public:
-  /// Steps that are looked at together.
+  /// Number of steps that are judged together.
   static constexpr uint32_t window = 8;
-  /// A step has ended. True: a window is full and the order should change.
+  /// Records the end of a step. True: a window is full and the order should change.
   bool note(bool undone, bool early, double worth);
-  /// The undone steps of the last full window.
+  /// Number of undone steps in the last full window.
   [[nodiscard]] uint32_t of_window() const { return of_window_; }
 
  private:
   uint32_t seen_ = 0, undone_ = 0, of_window_ = 0;
 };
 
-/// The sentence with which a run changes the order of its updates after `steps` steps.
+/// Returns the message of a run that changes the order of its updates after `steps` steps.
 std::string text_of_order(bool early, uint64_t steps, const undone_steps& undone, double worth);
 
 }  // namespace troupe::job

@@ -1,12 +1,12 @@
-// The data degree that a job goes on with when ranks are lost, and the same job with that degree. The other axes stay:
-// only whole replicas train, and ranks that are left over wait. Pure; whether a plan of it can be made says
-// make_blueprint.
+// Computes the data degree at which a job continues when ranks are lost, and the same job with that degree. The other
+// axes stay: only whole replicas train, and surplus ranks wait. Pure; make_blueprint decides whether the degree can be
+// planned.
 //
-// What follows from the data degree of a loaded job and changes with it: parallel.ranks, train_micro_batch_size_per_gpu
-// and gradient_accumulation_steps; at run time the factor of prescale_gradients and each rank's part of
-// cluster.host_memory_budget. What must not change: the other degrees, train_batch_size, and groups within the data
-// ranks (parallel.shard, mics_shard_size, zero_hpz_partition_size), which a degree has to suit. Processes do not change
-// either: a number of them in cluster.processes is that of the file.
+// Settings that follow from the data degree of a loaded job and change with it: parallel.ranks,
+// train_micro_batch_size_per_gpu and gradient_accumulation_steps; at run time the factor of prescale_gradients and each
+// rank's part of cluster.host_memory_budget. Settings that must not change: the other degrees, train_batch_size, and
+// groups within the data ranks (parallel.shard, mics_shard_size, zero_hpz_partition_size), which the degree has to
+// suit. Processes do not change either: a number in cluster.processes stays as in the file.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,21 @@
 
 namespace troupe::job {
 
-/// Ranks that hold one replica of the model.
+/// Returns the number of ranks that hold one replica of the model.
 inline uint32_t ranks_of_replica(const config::parallel_section& p) { return p.ranks() / p.data; }
 
-/// How the job's global batch is cut at a data degree: as `elasticity` has it where it is on, else in micro-batches of
-/// at most the job's own rows. Errors (bad_input), each with its key: a degree for which there is no such cut, or
-/// another global batch; groups that do not divide it; more micro-batches than a pipeline may have.
+/// Returns the division of the job's global batch at a data degree: by `elasticity` if it is on, else into
+/// micro-batches of at most the job's own rows. Errors (bad_input), each with its key: a degree for which no division
+/// exists or that changes the global batch; groups that do not divide it; more micro-batches than a pipeline may have.
 core::result<cut_batch> batch_at_degree(const config::job_config& config, uint32_t data);
 
-/// The greatest data degree, at most the job's own, whose replicas `ranks_left` ranks can hold and for which there is a
-/// batch. `config` is the job as it was loaded, without open degrees, not one that has lost ranks: its degree and rows
-/// are the most. Errors (peer_lost): no whole replica is left, with its axes; no such degree; fewer ranks than
-/// cluster.min_ranks.
+/// Returns the greatest data degree, at most the job's own, whose replicas fit on `ranks_left` ranks and for which a
+/// batch exists. `config` is the job as it was loaded, without open degrees, not one that has lost ranks: its degree
+/// and rows are the maximum. Errors (peer_lost): no whole replica is left, with its axes; no such degree; fewer ranks
+/// than cluster.min_ranks.
 core::result<uint32_t> greatest_feasible(const config::job_config& config, uint32_t ranks_left);
 
-/// The same job with a data degree that batch_at_degree accepts.
+/// Returns the job with another data degree, which batch_at_degree must accept.
 config::job_config at_degree(const config::job_config& config, uint32_t data);
 
 }  // namespace troupe::job

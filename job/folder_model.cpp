@@ -31,14 +31,14 @@ bool is_ignored(std::span<const std::string> ignored, std::string_view key) {
 
 const char* type_of(const model_spec& spec) { return spec.kind == models::family::gpt2 ? "gpt2" : "llama"; }
 
-/// True if a head is among the tensors, and not just another name of the embedding.
+/// True if the tensors include a head that is not just another name of the embedding.
 bool has_own_head(const checkpoint::tensor_source& s) {
   return std::ranges::any_of(s.tensors, [](const auto& t) {
     return t.kind != checkpoint::tensor_kind::moment && checkpoint::bare_name(t.name) == checkpoint::head_name;
   });
 }
 
-/// config.json's text with the head untied.
+/// Returns the text of a config.json with the head untied.
 std::string untied(const std::string& text) {
   auto keys = core::parse_json<json>(text, models::max_model_keys_depth);
   if (!keys || !keys->is_object()) return text;
@@ -46,16 +46,16 @@ std::string untied(const std::string& text) {
   return keys->dump(2, ' ', false, json::error_handler_t::replace);
 }
 
-/// Weights as --resume and model.path read them; nothing where the folder has none.
+/// Opens the weights of a folder in a format that --resume and model.path read; nullopt if the folder has none.
 std::optional<checkpoint::tensor_source> weights_in(const fs::path& folder) {
   const auto format = checkpoint::recognise(folder);
   if (!format || (*format != checkpoint::source_format::hugging_face && *format != checkpoint::source_format::torch))
     return std::nullopt;
   auto opened = checkpoint::open_source(folder);
-  return opened ? std::optional(std::move(*opened)) : std::nullopt;  // whoever loads it says what is wrong
+  return opened ? std::optional(std::move(*opened)) : std::nullopt;  // the code that loads the folder reports the error
 }
 
-/// Keys and description of the model that a source says it is of; empty where it says none.
+/// Returns the keys that describe the model of a source; empty if the source has no description.
 core::result<std::string> described_by(const checkpoint::tensor_source& from) {
   if (from.run.model.starts_with('{')) return from.run.model;
   for (const auto& folder : {fs::path(from.run.model), from.folder}) {
@@ -80,13 +80,13 @@ const char* shown_activation(models::activation a) {
   return "?";
 }
 
-/// Two models key by key, until they differ.
+/// Compares two models key by key, up to the first difference.
 class model_comparison {
  public:
   model_comparison(const model_spec& theirs, const model_spec& ours, std::span<const std::string> ignored)
       : theirs_(theirs), ours_(ours), ignored_(ignored) {}
 
-  /// "n_head: 12 there, 16 here", or nothing.
+  /// Returns "n_head is 12 there and 16 in this run's model", or an empty string if nothing differs.
   std::string run() {
     const bool llama = ours_.kind == models::family::llama;
     number(llama ? "num_attention_heads" : "n_head", theirs_.heads, ours_.heads);
@@ -104,7 +104,7 @@ class model_comparison {
 
  private:
   void number(const char* key, double theirs, double ours) {
-    // files of fp32 metadata hold a rounded number
+    // fp32 metadata in files holds a rounded number
     if (theirs != ours && static_cast<float>(theirs) != static_cast<float>(ours))
       differ(key, core::number_text(theirs), core::number_text(ours));
   }
@@ -147,7 +147,7 @@ core::result<model_spec> read_folder_model(const fs::path& folder, std::span<con
 
 std::optional<std::string> unused_ignored_key(const config::model_section& job, const model_spec& model,
                                               const checkpoint::tensor_source* loaded) {
-  std::vector<std::pair<std::string, std::string>> all;  // place, keys
+  std::vector<std::pair<std::string, std::string>> all;  // where the keys are, and their text
   const auto add = [&](std::string place, std::string keys) { all.emplace_back(std::move(place), std::move(keys)); };
   add(job.path.empty() ? "the job's own model" : "the config.json of '" + job.path.string() + "'",
       model.hugging_face_json);
@@ -195,7 +195,7 @@ core::result<void> check_described_model(checkpoint::tensor_source& from, const 
   if (!text) return core::fail(text.error());
   if (text->empty()) return tied_here();
   const auto problems = models::problems_of(*text, ignored);
-  if (!problems.empty() && problems.front().key.empty()) return tied_here();  // no description of a model
+  if (!problems.empty() && problems.front().key.empty()) return tied_here();  // the text describes no model
   if (!problems.empty()) return other_model(from, problems.front().what.text, problems.front().key);
   auto theirs = models::parse_model_spec(*text, ignored);
   if (!theirs) return core::fail(theirs.error());

@@ -1,5 +1,5 @@
-// The model that a folder of weights describes, and whether a checkpoint's description is a run's model: sizes and
-// choices that change what is computed. No values are read but those of a head that config.json ties.
+// Reads the model that a folder of weights describes, and checks whether a checkpoint's description matches a run's
+// model: sizes and choices that change what is computed. Reads no values except those of a head that config.json ties.
 #pragma once
 
 #include <filesystem>
@@ -17,21 +17,22 @@ struct tensor_source;
 
 namespace troupe::job {
 
-/// The model of `folder`/config.json, as models::read_spec() reads it. A head that it ties and whose weights differ
-/// from the embedding's is untied, which the spec's remark says.
+/// Reads the model of `folder`/config.json by models::read_spec(). A tied head whose weights differ from the
+/// embedding's is untied, and the spec's remark reports it.
 core::result<models::model_spec> read_folder_model(const std::filesystem::path& folder,
                                                    std::span<const std::string> ignored);
 
-/// Says that a job passes over a key (model.ignore_keys) that no table has and that stands in none of the descriptions
-/// that it reads: `model`, its own; its teacher's; that of `loaded`, null where it begins with no checkpoint that a
-/// person names. Nothing where one of them has it, or the teacher's cannot be read as a model.
+/// Returns a warning that an ignored key (model.ignore_keys) has no effect: no table lists it, and none of the
+/// descriptions that the job reads contains it. The descriptions are the job's own `model`, the teacher's, and that of
+/// `loaded`; `loaded` is null if the user names no checkpoint to start from. Returns nullopt if one of them contains
+/// the key, or if the teacher's cannot be read as a model.
 std::optional<std::string> unused_ignored_key(const config::model_section& job, const models::model_spec& model,
                                               const checkpoint::tensor_source* loaded);
 
-/// Refuses a checkpoint whose own description (config.json, a GGUF file's metadata, the keys of a run of ours) computes
-/// otherwise than `model`, with the key; keys in `ignored` are not compared. Sizes that shapes follow from are compared
-/// with the tensors when these are loaded. A head that is the embedding becomes its tied name in `from`; one with values
-/// of its own is refused where `model` has none.
+/// Refuses a checkpoint whose own description (config.json, a GGUF file's metadata, the keys of a Troupe run) computes
+/// differently than `model`, and names the key; keys in `ignored` are not compared. Sizes that determine shapes are
+/// compared with the tensors when these are loaded. A head that equals the embedding gets its tied name in `from`; a
+/// head with values of its own is refused if `model` has none.
 core::result<void> check_described_model(checkpoint::tensor_source& from, const models::model_spec& model,
                                          std::span<const std::string> ignored);
 

@@ -20,7 +20,7 @@ tl::unexpected<core::error> refused(const std::string& where, std::string_view k
 
 struct layer_name {
   uint64_t layer = 0;
-  std::string in_front, rest;  ///< of the layer's number, without its dots
+  std::string in_front, rest;  ///< parts of the name before and after the layer's number, without the dots
 };
 
 std::optional<layer_name> layer_at(std::string_view name, std::string_view prefix) {
@@ -34,7 +34,7 @@ std::optional<layer_name> layer_at(std::string_view name, std::string_view prefi
   return out;
 }
 
-/// `prefix.7.rest` as 7 and `rest`, for both names as they are, or else for their bare names.
+/// Splits `prefix.7.rest` into 7 and `rest`, for both names unchanged, or else for their bare names.
 std::optional<layer_name> in_layer(std::string_view name, std::string_view prefix) {
   if (auto out = layer_at(name, prefix)) return out;
   return layer_at(checkpoint::bare_name(name), checkpoint::bare_name(prefix));
@@ -47,7 +47,7 @@ bool is_in_module(std::string_view name, std::string_view module) {
   return is_below(name, module) || is_below(checkpoint::bare_name(name), checkpoint::bare_name(module));
 }
 
-/// Finds the teacher's tensors: by the name as it is, or else by the bare name, where one tensor alone has it.
+/// Finds the teacher's tensors by the unchanged name, or else by the bare name if only one tensor has it.
 class teacher_names {
  public:
   explicit teacher_names(const std::vector<source_tensor>& source) {
@@ -80,7 +80,7 @@ std::string text_of(const std::vector<int64_t>& shape) {
   return out + ")";
 }
 
-/// So many layers are called like that.
+/// Returns the number of layers whose names start with `prefix`: the highest layer number plus 1.
 uint64_t layers_in(const std::vector<std::string_view>& names, std::string_view prefix) {
   uint64_t out = 0;
   for (const std::string_view name : names)

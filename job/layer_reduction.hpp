@@ -1,5 +1,5 @@
-// Layers that a model begins with out of a deeper one's (DeepSpeed's student_initialization). Owns which of the
-// source's tensors each parameter is read from, and the refusals; who reads them is the session's business.
+// Initialises the layers of a model from those of a deeper one (DeepSpeed's student_initialization). Owns which tensor
+// of the source each parameter is read from, and the refusals; the session reads the tensors.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace troupe::job {
 
-/// What can be said before the source is open. Refused (bad_input), with file, line and key: a number of layers that is
-/// not the model's, module names that find nothing in it.
+/// Checks everything that does not need the source. Refused (bad_input), with file, line and key: a number of layers
+/// that differs from the model's, module names that match nothing in it.
 core::result<void> check_layer_reduction(const config::job_config& config, const core::model_table& model);
 
 /// A tensor of the source.
@@ -24,10 +24,11 @@ struct source_tensor {
   std::vector<int64_t> shape;
 };
 
-/// [parameter of `model`]: the tensor of the source that it begins with: layer i's of layer `teacher_layer[i]`, of
-/// other modules of the same name; none: its first values. Names that differ are compared as bare names
-/// (checkpoint/source/name_map.hpp). Refused (bad_input), with file, line and key: layers and tensors that the source
-/// does not have, or has several times, and tensors of another shape.
+/// Returns for each parameter of `model` the tensor of the source with its first values: for layer i the tensor of
+/// layer `teacher_layer[i]`, for other modules the tensor of the same name; nullopt: the parameter keeps its usual
+/// first values. Names that differ are compared as bare names (checkpoint/source/name_map.hpp). Refused (bad_input),
+/// with file, line and key: layers and tensors that the source does not have, or has several times, and tensors of
+/// another shape.
 core::result<std::vector<std::optional<std::string>>> reduced_layers(const config::job_config& config,
                                                                      const core::model_table& model,
                                                                      const std::vector<source_tensor>& source);

@@ -1,5 +1,5 @@
-// When a step's loss has risen too far (`on_spike`). Pure functions of the losses before it; what a run then does is
-// the session's business.
+// Detects a step whose loss has risen too far (`on_spike`). Pure functions of the losses before it; the session decides
+// the reaction.
 #pragma once
 
 #include <span>
@@ -9,24 +9,25 @@
 
 namespace troupe::job {
 
-/// How a step ended.
+/// Result of a step.
 struct ended_step {
   double loss = 0;
-  bool skipped = false;           ///< its gradient was not finite, so nothing was updated
-  bool expects_overflow = false;  ///< job_config::expects_overflow
+  bool skipped = false;           ///< true: its gradient was not finite, so nothing was updated
+  bool expects_overflow = false;  ///< value of job_config::expects_overflow()
 };
 
 struct judged_loss {
   bool is_spike = false;
-  double usual = 0;  ///< the median of the last losses; 0: too few to compare with
+  double usual = 0;  ///< median of the last losses; 0: too few to compare with
 };
 
-/// A loss that is not finite is a spike at any step. A skipped step with a finite loss is one only where overflows are
-/// not expected. Any other loss is one where it is above `factor` times the median of `recent`, which has at least
-/// `min_steps`.
+/// Judges the loss of a step. A loss that is not finite is always a spike. A skipped step with a finite loss is a spike
+/// only if overflows are not expected. Any other loss is a spike if it exceeds `factor` times the median of `recent`,
+/// which must hold at least `min_steps` losses.
 judged_loss judge_loss(const config::on_spike_section& how, std::span<const double> recent, const ended_step& step);
 
-/// Adds the loss of a step that is no spike, unless it was skipped, and keeps the last `window`.
+/// Appends the loss of a step that is no spike to `recent`, unless the step was skipped, and keeps the last `window`
+/// losses.
 void remember_loss(const config::on_spike_section& how, std::vector<double>& recent, const ended_step& step);
 
 }  // namespace troupe::job

@@ -9,7 +9,7 @@
 namespace troupe::job {
 namespace {
 
-/// Machines of a communicator are counted from 0; these are their numbers in the job.
+/// Returns the job's machine numbers of a communicator's machines, which the communicator itself counts from 0.
 std::vector<uint32_t> machines_in(const plan::communicator& c, const std::vector<uint32_t>& machine_of) {
   std::vector<uint32_t> out;
   for (const uint32_t r : c.members)
@@ -17,7 +17,7 @@ std::vector<uint32_t> machines_in(const plan::communicator& c, const std::vector
   return out;
 }
 
-/// [rank]: its machine before any loss; all are 0 where there are no hosts.
+/// Returns for each rank its machine before any loss; all are 0 if the job has no hosts.
 std::vector<uint32_t> machines_of_ranks(const config::job_config& config) {
   const auto job = supervised(config);
   std::vector<uint32_t> out;
@@ -33,7 +33,8 @@ core::result<machine_traffic> traffic_of(const config::job_config& config, const
   const auto machines = static_cast<uint32_t>(std::max<size_t>(config.cluster.hosts.size(), 1));
   machine_traffic out{std::vector<uint64_t>(machines), std::vector<uint64_t>(machines)};
   const auto& layout = plans.layout();
-  std::map<uint32_t, std::vector<uint32_t>> led;  // by rank: communicators that cross, of which it is the first member
+  // [rank]: communicators across machines whose first member is this rank.
+  std::map<uint32_t, std::vector<uint32_t>> led;
   for (uint32_t c = 0; c < layout.communicators.size(); ++c)
     if (machines_in(layout.communicators[c], machine_of).size() > 1)
       led[layout.communicators[c].members.front()].push_back(c);

@@ -1,5 +1,5 @@
-// Bytes that cross the network in a step of a job on several hosts, as its plan and the rules of fabric/wire say them
-// before anything runs.
+// Computes the bytes that cross the network in a step of a job on several hosts, from its plan and the rules of
+// fabric/wire, before anything runs.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,14 @@
 
 namespace troupe::job {
 
-struct machine_traffic {                ///< of one step
-  std::vector<uint64_t> entered_bytes;  ///< [machine] of collectives, sends and exchanges
-  std::vector<uint64_t> kept_bytes;     ///< [machine] of a copy of the save in memory of the machine before
+struct machine_traffic {                ///< bytes of one step
+  std::vector<uint64_t> entered_bytes;  ///< [machine] bytes received by collectives, sends and exchanges
+  std::vector<uint64_t> kept_bytes;     ///< [machine] bytes of the copy of the previous machine's save in memory
 };
 
-/// Headers, certificates and heartbeats do not count. `saving`: the plans of a step with a save; none: no copies.
-/// Errors: step_plans::of's; mismatch, where a communicator's members are not neighbours on their machines.
+/// Computes the traffic of a step, without headers, certificates and heartbeats. `saving`: the plans of a step with a
+/// save; null: no copies. Errors: those of step_plans::of; mismatch if the members of a communicator are not neighbours
+/// on their machines.
 core::result<machine_traffic> traffic_of(const config::job_config& config, const step_plans& plans,
                                          const step_plans* saving);
 

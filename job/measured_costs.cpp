@@ -30,7 +30,7 @@ plan::cost_model measured_costs(const config::job_config& c, const product_meter
   else
     warn("products were not measured, usual ones are assumed");
   std::filesystem::path folder = c.swap_folder();
-  if (folder.empty()) return out;  // no disk takes part
+  if (folder.empty()) return out;  // the run uses no disk
   std::error_code ec;
   if (!std::filesystem::is_directory(folder, ec)) folder = folder.parent_path();
   const auto give_up = [&](const core::error& why) {

@@ -1,4 +1,4 @@
-// Which budget of memory a chosen step does not keep to, for the sentence that refuses it.
+// Finds the memory budget that a chosen step exceeds, for the error that refuses the step.
 #pragma once
 
 #include <string_view>
@@ -8,16 +8,16 @@
 
 namespace troupe::job {
 
-/// The budget that passes have of all memory.
+/// Key of the budget that passes have for all memory.
 inline constexpr std::string_view passes_budget = "compile.memory_budget";
 
 struct missed_budget {
   std::string_view key;
-  uint64_t needed = 0, given = 0;  ///< bytes of all ranks
+  uint64_t needed = 0, given = 0;  ///< required and permitted bytes of all ranks
 };
 
-/// The budget that `x` goes beyond, of the limits it was held against: all memory before the device's, and that before
-/// the states' on the host, which it is if neither is missed.
+/// Returns the first budget that `x` exceeds: first that of all memory, then that of the device; if it exceeds neither,
+/// that of the states on the host.
 missed_budget missed_budget_of(const config::job_config& c, const plan::memory_limits& limits, const plan::fitted& x);
 
 }  // namespace troupe::job

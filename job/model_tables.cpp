@@ -17,8 +17,8 @@
 namespace troupe::job {
 namespace {
 
-/// Whether integers can hold the sizes of batches, and this machine the plans. Whether a run fits is not checked here:
-/// a job of thousands of ranks is planned on one machine and runs on others.
+/// Checks that integers can hold the sizes of batches, and that this machine has memory for the plans. Does not check
+/// whether a run fits: a job of thousands of ranks is planned on one machine and runs on others.
 core::result<void> plannable(const config::job_config& c, const core::model_table& one_row, uint64_t columns) {
   constexpr uint64_t most = uint64_t{1} << 62;
   const auto memory = storage::all_memory().value_or(storage::memory_room{most, "the machine"});
@@ -36,7 +36,7 @@ core::result<void> plannable(const config::job_config& c, const core::model_tabl
   return core::fail(core::error_kind::bad_input, refusal.key + ": " + refusal.text);
 }
 
-// Of the widest of a rank's MLPs: bits do not depend on how many rows a tile has.
+// Sets the tile sizes by the widest MLP of any rank: the bits of results do not depend on the rows of a tile.
 void set_tiles(const config::job_config& c, uint64_t rows, const models::tensor_split& split, models::model_spec& to) {
   const uint64_t element_bytes = core::size_of(c.parameter_dtype());
   to.head_tile_rows = models::tile_rows_for(to, rows, element_bytes, c.row_tile_bytes);
@@ -44,7 +44,7 @@ void set_tiles(const config::job_config& c, uint64_t rows, const models::tensor_
       models::mlp_tile_rows_for(to, models::widest_inner(to, split), rows, element_bytes, c.mlp_tile_bytes);
 }
 
-/// A GPU's attention drops no weights yet.
+/// Refuses attention dropout on a GPU, which does not support it yet.
 core::result<void> drops_where_it_can(const config::job_config& c, const models::model_spec& spec) {
   if (c.device == core::device_kind::cpu || spec.attention_dropout == 0) return {};
   const std::string key = spec.kind == models::family::llama ? "model.attention_dropout" : "model.attn_pdrop";
@@ -71,7 +71,8 @@ core::result<core::model_table> read_table(blueprint& b) {
   if (!sequence) return core::fail(sequence.error());
   b.tensor.sequence = *sequence;
   set_tiles(c, c.train_micro_batch_size_per_gpu * sequence->most_columns(b.sequence), b.tensor.split, b.spec);
-  // What a teacher says of a row is wanted beside the model's own logits of it, panel by panel.
+  // Distillation compares the teacher's logits of a row with the model's own, panel by panel, so the head must be
+  // tiled.
   if (c.distillation.enabled && b.spec.head_tile_rows == 0) b.spec.head_tile_rows = models::panel_rows;
   auto teaching = choose_teaching(c, b.spec, b.sequence);
   if (!teaching) return core::fail(teaching.error());
@@ -91,7 +92,7 @@ core::model_table trained_as(const core::model_table& whole, core::model_table o
   return out;
 }
 
-// What a rank computes with, of the model that `whole` is.
+// Returns the table of one rank, out of the model that `whole` describes.
 core::model_table own_table(const blueprint& b, const core::model_table& whole) {
   const auto& c = *b.config;
   const uint64_t rows = c.train_micro_batch_size_per_gpu, element_bytes = core::size_of(c.parameter_dtype());
@@ -102,14 +103,15 @@ core::model_table own_table(const blueprint& b, const core::model_table& whole) 
   return trained_as(whole, std::move(own));
 }
 
-// Copies are cut as what they repeat.
+// Returns the cuts with those of the copies, which equal the cuts of their originals.
 core::tp_plan with_copies(const core::model_table& whole, core::tp_plan cut) {
   for (auto q = static_cast<uint32_t>(cut.parameters.size()); q < whole.parameters.size(); ++q)
     cut.parameters.push_back(whole.parameters[q].is_copy() ? cut.parameters[whole.original(q)] : core::parameter_cut());
   return cut;
 }
 
-// The parameters of `whole` have their groups, so that those of a rank's table have them, too.
+// Sets the rank's table and the cuts. The parameters of `whole` already have their trainable flags, which the rank's
+// table takes over.
 void cut_table(blueprint& b, const host_tables& host, core::model_table whole, bool copies) {
   const bool cuts = b.tensor.split.degree > 1 || b.tensor.sequence.degree > 1;
   auto own = !cuts ? core::model_table() : host.local != nullptr ? trained_as(whole, *host.local) : own_table(b, whole);

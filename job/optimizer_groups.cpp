@@ -19,11 +19,12 @@ core::result<std::vector<size_t>> named_groups(const config::job_config& c, cons
 
 using rule = core::optimizer_type;
 
-/// The highest beta1 that OneCycle's decay_mom_rate leads to, unless cycle_max_mom is higher: from 1 on an update has
-/// no bound. config/rules/training_rules.cpp refuses a job that would pass it; a host's program may go on.
+/// Largest beta1 that OneCycle's decay_mom_rate may reach, unless cycle_max_mom is higher: with 1 and above an update
+/// has no bound. config/rules/training_rules.cpp refuses a job that would exceed it; a host's program may continue.
 constexpr double most_beta1 = 0.999;
 
-/// What Muon does with a parameter: matrices are its own, the rest is left to Adam. Other rules have one group.
+/// Muon's two groups of parameters: matrices, which Muon updates, and the rest, which Adam updates. Other rules have
+/// one group.
 enum class part : uint8_t { rest, matrices };
 
 kernels::optimizer_options options_from(const config::optimizer_section& o, double weight_decay, part of) {
@@ -46,7 +47,7 @@ kernels::optimizer_options options_from(const config::optimizer_section& o, doub
   return kernels::adamw_options{o.beta1, o.beta2, o.eps, weight_decay, o.adam_w_mode, o.bias_correction};
 }
 
-/// The rate that the schedule's own numbers are meant for: of Muon that of matrices.
+/// Returns the learning rate to which the schedule's numbers refer; for Muon the rate of matrices.
 double rate_of_schedule(const config::optimizer_section& o) {
   return o.type == rule::muon ? o.muon_lr.value_or(o.lr) : o.lr;
 }
@@ -76,7 +77,7 @@ kernels::schedule_options schedule_from(const config::scheduler_section& s, doub
   out.cycle_first_stair_count = s.cycle_first_stair_count;
   out.cycle_second_stair_count = s.cycle_second_stair_count;
   out.decay_step_size = s.decay_step_size;
-  // With Muon, Adam's betas stay as well, as DeepSpeed leaves them.
+  // Adam's betas stay constant with Muon, too, as in DeepSpeed.
   out.cycle_momentum = s.cycle_momentum && optimizer != rule::muon;
   out.cycle_min_mom = s.cycle_min_mom;
   out.cycle_max_mom = s.cycle_max_mom;
@@ -125,7 +126,7 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
   if (!named) return core::fail(named.error());
   const auto& o = c.optimizer;
   optimizer_groups out;
-  // [named group, or none][part]: its place among the groups that have members; the first group is always there.
+  // [named group, or none][part]: index among the groups that have members; the first group always exists.
   constexpr uint32_t absent = 0xFFFFFFFF;
   std::vector<std::array<uint32_t, 2>> places(c.parameter_groups.size() + 1, {absent, absent});
   const bool splits = o.type == rule::muon;
@@ -144,7 +145,7 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
   for (uint32_t q = 0; q < table.parameters.size(); ++q)
     out.group_of.push_back(
         table.parameters[q].is_copy() ? out.group_of[table.original(q)]
-        : table.parameters[q].of_teacher  // never updated
+        : table.parameters[q].of_teacher  // a teacher is never updated
             ? 0
             : add((*named)[q], splits && is_muon_matrix(table.parameters[q]) ? part::matrices : part::rest));
   return out;

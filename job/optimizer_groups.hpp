@@ -1,4 +1,4 @@
-// From the configuration's optimizer, scheduler and parameter groups to the update rule of each parameter. Pure.
+// Derives the update rule of each parameter from the configuration's optimizer, scheduler and parameter groups. Pure.
 #pragma once
 
 #include <vector>
@@ -16,36 +16,39 @@ namespace troupe::job {
 /// Parameters with the same optimizer, options and schedule.
 struct optimizer_group {
   kernels::optimizer_options options;
-  kernels::schedule_options schedule;  ///< `base_lr` is the group's own
+  kernels::schedule_options schedule;  ///< `base_lr` is the group's own learning rate
   double first_moment = 0;             ///< initial value of moments
 };
 
-struct optimizer_groups {               ///< which parameters are updated by which rule
-  std::vector<optimizer_group> groups;  ///< the first is for parameters that no group of the configuration names
-  std::vector<uint32_t> group_of;       ///< [parameter]
+struct optimizer_groups {               ///< the update rule of each parameter
+  std::vector<optimizer_group> groups;  ///< the first group is for parameters that no group of the configuration names
+  std::vector<uint32_t> group_of;       ///< [parameter]: index of its group
 };
 
-/// Marks the parameters that `parameter_groups` freeze, in a table without copies. Errors (bad_input): a
-/// pattern that matches no parameter.
+/// Marks the parameters that `parameter_groups` freeze, in a table without copies. Errors (bad_input): a pattern that
+/// matches no parameter.
 core::result<void> freeze(const config::job_config& config, core::model_table& table);
 
-/// A copy is in its original's group. Errors (bad_input): a pattern that matches no parameter.
+/// Assigns each parameter to a group; a copy is in its original's group. Errors (bad_input): a pattern that matches no
+/// parameter.
 core::result<optimizer_groups> make_optimizer_groups(const config::job_config& config, const core::model_table& table);
 
-/// Whether Muon makes the update of a parameter orthogonal: two dimensions at least, and neither an embedding nor the
-/// head, which Adam updates. Source: Jordan et al. 2024; zero.md 4.1 adds the names, here GPT-2's too.
+/// True if Muon orthogonalises the update of a parameter: at least two dimensions, and neither an embedding, nor the
+/// head, nor mask scores, all of which Adam updates. Embeddings and the head are recognised by names, GPT-2's included.
+/// Source: Jordan et al. 2024.
 bool is_muon_matrix(const core::parameter_info& parameter);
 
-/// The plan's view of updates of the model `whole`: moments, needs and whole matrices. [parameter]
+/// Returns for each parameter of the model `whole` the plan's view of its update: moments, need, and size of a whole
+/// matrix.
 std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups, const core::model_table& whole);
 
-/// The name of moment `k` of a parameter in a checkpoint: `exp_avg` and the like.
+/// Returns the name of moment `k` of a parameter in a checkpoint, such as `exp_avg`.
 std::string moment_name(const optimizer_groups& groups, uint32_t parameter, uint32_t k);
 
-/// Settings after `applied` updates. [group]
+/// Returns the settings of each group after `applied` updates.
 std::vector<group_setting> settings_of(const optimizer_groups& groups, uint64_t applied);
 
-/// The group's options with a setting's momentum; those without betas keep their own.
+/// Returns the group's options with a setting's momentum; options without betas stay unchanged.
 kernels::optimizer_options with_setting(const kernels::optimizer_options& options, const group_setting& setting);
 
 }  // namespace troupe::job

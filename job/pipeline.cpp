@@ -95,7 +95,8 @@ class chooser {
     return {};
   }
 
-  // A teacher's units are computed in the stages of the model's units beside them: what is cut are the model's.
+  // Adds the costs of a teacher's units to the model's units in whose stages they are computed: only the model's units
+  // are cut.
   void count_teacher() {
     for (uint32_t t = 0; t < table_.teacher_units; ++t) plan::add_costs(units_[t], units_[table_.beside[t]]);
     units_.erase(units_.begin(), units_.begin() + table_.teacher_units);
@@ -128,7 +129,8 @@ class chooser {
     if (!named) return refuse(schedule_key, named.error().text + ", search, or a file ending in .csv");
     return take(**named, p_.chunks > 0 ? p_.chunks : std::max(1U, (*named)->chunks));
   }
-  // What a search starts from: it says where stages lie and how many micro-batches are in flight while the cut is made.
+  // Sets the schedule with which a search starts: it assigns stages to ranks and gives the number of micro-batches in
+  // flight for the cut.
   checked<void> stand_in() { return take(**plan::find_schedule("1f1b"), std::max(1U, p_.chunks)); }
 
   checked<void> read_file() {
@@ -154,14 +156,15 @@ class chooser {
                                     "schedules: wanted pipeline.any_order: true beside it");
   }
 
-  // With the line of a file, which is the rank's.
+  // Returns the fault with its rank or, if the schedule is a file, with the line of that rank.
   [[nodiscard]] std::string text_of(const plan::table_fault& f) const {
     const bool named = p_.schedule_file.empty();
     return out_.schedule + (named ? ", rank " + std::to_string(f.rank) : ":" + std::to_string(f.rank + 1)) + ": " +
            f.text;
   }
 
-  // A weight in one bucket whose units lie in several stages of a rank is summed as these take turns.
+  // Checks weights in one bucket whose units are in several stages of a rank: their gradients are added in the order in
+  // which these stages run.
   checked<void> check_shared_sums(const plan::stage_offsets& cut) const {
     if (p_.any_order || trains_.gradients.tied != plan::tied_gradients::in_bucket) return {};
     std::vector<std::vector<uint32_t>> stages_of(table_.parameters.size());
@@ -242,8 +245,8 @@ class chooser {
     return plan::cut_by_weight(weights, stages());
   }
 
-  // The budget is of all stages of a rank; a cut that keeps to equal parts of it is preferred, and whether a rank
-  // really fits is for its plan to say.
+  // Cuts by cost. The budget is for all stages of a rank; a cut whose stages keep equal parts of it is preferred. Only
+  // the rank's plan shows whether the rank really fits.
   checked<plan::stage_offsets> cut_best() const {
     const auto units = plan::costs_for_cut(units_, micros_);
     const uint64_t chunks = std::max(1U, stages() / c_.parallel.pipeline);
@@ -278,7 +281,8 @@ class chooser {
     out_.bound = static_cast<uint32_t>(std::ranges::max_element(out_.step_s) - out_.step_s.begin());
   }
 
-  /// What counts against a limit of micro-batches: each stage of a rank keeps one of equal parts of them.
+  /// Returns the costs for a limit of micro-batches: a micro-batch in flight counts 1 for each stage that keeps its
+  /// activations.
   [[nodiscard]] plan::pipeline_costs counted_costs() const {
     auto out = out_.costs;
     for (auto& stage : out.stages) stage.activation_bytes = stage.weight_part_bytes = 1;

@@ -1,6 +1,6 @@
-// The pipeline of a job: which units make which stage, and what every rank does in which order. Owns the choice between
-// what a configuration says and refuses what does not go together, with the key; the rules of cuts and schedules are
-// plan/schedule's. Pure but for reading the file of a schedule, and what earlier runs left in the run's folder.
+// Chooses the pipeline of a job: which units form which stage, and the order of each rank's work. Owns the choice by
+// the configuration, and refuses keys that cannot be combined; plan/schedule owns the rules of cuts and schedules. Pure
+// except for reading the file of a schedule, and files that earlier runs left in the run's folder.
 #pragma once
 
 #include <filesystem>
@@ -16,45 +16,46 @@
 
 namespace troupe::job {
 
-/// Micro-batches of an evaluation that go through these stages together: idle is then a third at most.
+/// Returns the number of micro-batches of an evaluation that pass through these stages together; at most a third of the
+/// time is then idle.
 uint32_t evaluated_together(uint32_t stages);
 
-/// What was chosen, once for all kinds of steps of a run. Nothing is cut where one rank has one stage.
+/// The chosen pipeline, the same for all kinds of steps of a run. Nothing is cut if one rank has one stage.
 struct chosen_pipeline {
   plan::pipeline_options training;
-  /// Of steps that do not train: the same stages on the same ranks. An evaluation has several micro-batches in flight,
-  /// everything else has one.
+  /// Pipelines of steps that do not train: the same stages on the same ranks. An evaluation has several micro-batches
+  /// in flight, every other step has one.
   plan::pipeline_options evaluation, forward;
-  std::string schedule;           ///< its name, its file, or what a search started from
-  std::string partition;          ///< as the configuration has it
-  plan::pipeline_costs costs;     ///< of the stages, measured or modelled
-  std::filesystem::path profile;  ///< the file that they were measured in; empty: they are modelled
-  std::vector<double> step_s;     ///< [stage] time of a micro-batch, with its share of the update
-  uint32_t bound = 0;             ///< the stage that bounds the step
-  std::optional<double> least_s;  ///< after a search: no schedule of this cut is faster
-  bool is_kept = false;           ///< the run's folder had this search
-  std::string search;             ///< plan::write_search of it; empty where nothing was searched
+  std::string schedule;           ///< name or file of the schedule, or the schedule with which a search started
+  std::string partition;          ///< name of the partition, as in the configuration
+  plan::pipeline_costs costs;     ///< costs of the stages, measured or modelled
+  std::filesystem::path profile;  ///< file of the measured costs; empty: they are modelled
+  std::vector<double> step_s;     ///< [stage] seconds of a micro-batch, with its share of the update
+  uint32_t bound = 0;             ///< index of the slowest stage, which bounds the step
+  std::optional<double> least_s;  ///< seconds, after a search: no schedule of this cut is faster
+  bool is_kept = false;           ///< true: the result of the search was in the run's folder
+  std::string search;             ///< text of the search (plan::write_search); empty if nothing was searched
 
   [[nodiscard]] bool is_cut() const { return !training.first_unit.empty(); }
-  /// For a kind of step.
+  /// Returns the pipeline for a kind of step.
   [[nodiscard]] const plan::pipeline_options& of(plan::mode mode) const {
     return mode == plan::mode::train ? training : mode == plan::mode::evaluate ? evaluation : forward;
   }
 };
 
-/// The options of the step that trains, without its pipeline, tell dtypes, ZeRO stage and tiers. Times are those of the
-/// profile in the run's folder, if it has one of this model, micro-batch and type, else those of `usual_costs`: the
-/// same file and folder make the same choice. Errors begin with the key.
+/// Chooses the pipeline. `trains` are the options of the training step without its pipeline; they determine dtypes,
+/// ZeRO stage and tiers. Times are those of the profile in the run's folder, if it is of this model, micro-batch and
+/// type, else those of `usual_costs`: the same file and folder make the same choice. Errors begin with the key.
 core::result<chosen_pipeline> choose_pipeline(const config::job_config& config, const core::model_table& table,
                                               const plan::plan_options& trains);
 
-/// A key, and what is wrong with it.
+/// A key, and the error about its value.
 struct pipeline_problem {
   std::string key;
   core::error what;
 };
 
-/// For which choose_pipeline refuses the configuration, as far as that is known without a search.
+/// Returns the reason for which choose_pipeline refuses the configuration, as far as it is known without a search.
 std::optional<pipeline_problem> find_pipeline_problem(const config::job_config& config, const core::model_table& table,
                                                       const plan::plan_options& trains);
 

@@ -1,5 +1,5 @@
-// What earlier runs left in a run's folder for the choice of its pipeline: measured times of units, and the search for
-// a schedule. Owns whether they are still of this job; what is made of them is pipeline.hpp's.
+// Reads from a run's folder the results of earlier runs for the choice of its pipeline: measured times of units, and
+// the search for a schedule. Owns the test whether they belong to this job; pipeline.hpp uses them.
 #pragma once
 
 #include <filesystem>
@@ -11,12 +11,13 @@
 
 namespace troupe::job {
 
-/// The folder's profile, if there is one of this model, micro-batch and type. Errors: a file that is no profile, or
-/// cannot be read.
+/// Returns the folder's profile; nullopt if there is none of this model, micro-batch and type. Errors: a file that is
+/// no profile, or cannot be read.
 core::result<std::optional<plan::model_profile>> find_profile(const std::filesystem::path& folder,
                                                               const core::model_table& table, core::dtype parameter);
 
-/// What was found for the same request before; nothing where it was another one, or the files are not whole.
+/// Returns the schedule found earlier for the same request; nullopt if the request differs, or the files are
+/// incomplete.
 std::optional<plan::found_schedule> find_search(const std::filesystem::path& folder,
                                                 const plan::search_request& wanted);
 

@@ -1,4 +1,4 @@
-// The plan generator's options from a configuration.
+// Converts a configuration to the options of the plan generator.
 #pragma once
 
 #include "config/sections/job_config.hpp"
@@ -6,8 +6,8 @@
 
 namespace troupe::job {
 
-/// Pure; without `optimizer` and `pipeline`, which depend on the model. Numbers that the configuration leaves to the
-/// plan have their defaults here.
+/// Returns the options of a mode without `optimizer` and `pipeline`, which depend on the model. Pure. Numbers that the
+/// configuration leaves to the plan have their defaults here.
 plan::plan_options options_from(const config::job_config& config, plan::mode mode);
 
 }  // namespace troupe::job

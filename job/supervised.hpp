@@ -1,6 +1,6 @@
-// What a configuration says of the processes of its job, as their supervisor takes it: how many, with which ranks,
-// which degrees are left after a loss. Owns the reading of `cluster` for cluster/launch.hpp; how they are started is
-// the program's.
+// Converts the `cluster` section of a configuration for the supervisor of the job's processes (cluster/launch.hpp):
+// their number, their ranks, and the degrees that remain after a loss. Owns this conversion; the program starts the
+// processes.
 #pragma once
 
 #include "cluster/supervision.hpp"
@@ -8,7 +8,8 @@
 
 namespace troupe::job {
 
-/// `config` as it was loaded, without open degrees: its data degree is the most that a term may have.
+/// Returns the supervised job of `config`, which must be as loaded, without open degrees: its data degree is the
+/// maximum of a term.
 cluster::supervised_job supervised(const config::job_config& config);
 
 }  // namespace troupe::job

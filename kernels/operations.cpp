@@ -1,4 +1,4 @@
-// The CPU's table. Where a kernel is computed in fp32 alone, fp64 takes its scalar twin.
+// The CPU's table. For fp64 it uses the scalar twin of each kernel that computes in fp32 only.
 #include "kernels/operations.hpp"
 
 #include <array>
@@ -57,7 +57,7 @@ void rms_norm_backward_any(const norm_input& in, const norm_gradient& gradient, 
     rms_norm_backward(in, gradient, as<float>(kept.rstd), dx, as<float>(dweight));
 }
 
-/// As the CPU kernel wants them; `masks` outlives the result.
+/// Returns the masks in the form that the CPU kernel requires; `masks` must outlive the result.
 attention_dropout dropout_of(const attention_masks& masks) {
   attention_dropout out;
   out.factor = static_cast<float>(masks.key.factor());

@@ -1,10 +1,10 @@
-// The operations of a device as layers and lanes call them: one table for each, found by the device's name. Owns the
-// list; what an operation computes is said where its CPU kernel is declared, whose bits docs/numerics.md compares.
+// The operations of a device as layers and lanes call them: one table for each device, found by the device's name. Owns
+// the list; the declaration of the CPU kernel says what an operation computes, and docs/numerics.md compares the bits.
 //
-// Pointers are to memory of that device but for those inside options, which are plain values. Types are those that a
-// model computes in: f64, f32, bf16 or f16; "wide" memory holds the type that sums are formed in, f64 for f64 and f32
-// for all others. Work begins in the order of calls. Nothing is handed back by value: whoever wants to know a number
-// says where it is to be written.
+// Pointers refer to memory of the device, except those inside options, which are plain values. Element types are those
+// that a model computes in: f64, f32, bf16 or f16; "wide" memory holds the type that sums are formed in, f64 for f64
+// and f32 for all others. Work begins in the order of calls. No operation returns a number by value: the caller passes
+// the address where it is to be written.
 #pragma once
 
 #include <cstddef>
@@ -26,26 +26,26 @@
 
 namespace troupe::kernels {
 
-/// Updates of pieces whose states are of type `State`: float, or double in runs that check others.
+/// Updates of pieces whose states are of type `State`: float, or double in runs that verify others.
 template <class State>
 struct optimizer_operations {
   using piece = optimizer_piece<State>;
 
-  /// optimizer.hpp; the pieces share no memory and are updated in any order.
+  /// Updates by optimizer.hpp; the pieces share no memory and are updated in any order.
   void (*update)(std::span<const piece_update<State>> all);
-  /// undo.hpp
+  /// Updates of undo.hpp.
   void (*update_keeping)(const optimizer_options& o, const optimizer_step& s, const piece& x, std::byte* undo);
   void (*take_back)(const piece& x, const std::byte* undo);
-  /// lamb.hpp
+  /// Updates of lamb.hpp.
   void (*prepare_lamb)(const lamb_options& o, const optimizer_step& s, const piece& x, std::span<double> weight_sums,
                        std::span<double> update_sums);
   void (*apply_lamb)(const lamb_options& o, const optimizer_step& s, const piece& x, double trust_ratio);
-  /// muon.hpp, orthogonalise.hpp
+  /// Updates of muon.hpp and orthogonalise.hpp.
   void (*prepare_muon)(const muon_options& o, const optimizer_step& s, const piece& x, State* direction);
   void (*apply_muon)(const muon_options& o, const optimizer_step& s, const piece& x, const State* orthogonal);
   void (*orthogonalise)(std::span<State> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
                         std::span<State> scratch);
-  /// late_update.hpp
+  /// Updates of late_update.hpp.
   void (*add_column_sums)(const piece& x, const matrix_slice& slice, std::span<double> sums);
   void (*update_selected)(const optimizer_options& o, const optimizer_step& s, const piece& x,
                           const matrix_slice& slice, std::span<const uint8_t> selected, State* deferred);
@@ -54,8 +54,8 @@ struct optimizer_operations {
                           uint64_t gradients);
 };
 
-struct operations {  ///< of one device
-  /// cast.hpp, norm.hpp, reduce.hpp, column_sums.hpp, grouped_sums.hpp
+struct operations {  ///< functions of one device
+  /// Operations of cast.hpp, norm.hpp, reduce.hpp, column_sums.hpp and grouped_sums.hpp.
   void (*cast)(const std::byte* in, core::dtype from, std::byte* out, core::dtype to, uint64_t count);
   void (*block_square_sums)(std::span<const squared_elements> all, core::dtype type);
   void (*sum_in_rank_order)(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
@@ -65,7 +65,7 @@ struct operations {  ///< of one device
   void (*grouped_sums)(const std::byte* rows, core::dtype type, uint64_t width, const row_groups& groups,
                        std::byte* sums);
 
-  /// row_norm.hpp; `mean`, `rstd`, `dweight` and `dbias` are wide.
+  /// Operations of row_norm.hpp; `mean`, `rstd`, `dweight` and `dbias` are wide.
   void (*layer_norm)(const norm_input& in, const std::byte* bias, double epsilon, std::byte* y, const norm_rows& kept);
   void (*layer_norm_backward)(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept, std::byte* dx,
                               std::byte* dweight, std::byte* dbias);
@@ -73,7 +73,7 @@ struct operations {  ///< of one device
   void (*rms_norm_backward)(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept, std::byte* dx,
                             std::byte* dweight);
 
-  /// elementwise.hpp, dropout.hpp, rotary.hpp
+  /// Operations of elementwise.hpp, dropout.hpp and rotary.hpp.
   void (*gelu_tanh)(const std::byte* x, std::byte* y, core::dtype type, uint64_t count);
   void (*gelu_tanh_backward)(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type, uint64_t count,
                              std::byte* y);
@@ -85,7 +85,7 @@ struct operations {  ///< of one device
   void (*scale_kept)(std::byte* x, core::dtype type, const uint8_t* keep, double factor, uint64_t count);
   void (*turn_tokens)(const token_heads& x, const rotary_table& table);
 
-  /// causal_attention.hpp, by attention_call.hpp; not for f64, which has no kernel.
+  /// Operations of causal_attention.hpp, with the masks of attention_call.hpp; not for f64, which has no kernel.
 
   void (*partial_attention)(const attention_sizes& sizes, const attention_masks& masks, const attention_input& in,
                             std::span<const query_run> runs, std::byte* y, std::span<float> scratch);
@@ -93,20 +93,22 @@ struct operations {  ///< of one device
                                      const attention_input& in, std::span<const query_run> runs, const std::byte* dy,
                                      const attention_gradient& out, std::span<float> scratch);
 
-  /// cross_entropy.hpp: `loss`, one wide number, becomes the mean over the rows.
+  /// The loss of cross_entropy.hpp: `loss`, one wide number, becomes the mean over the rows.
   void (*cross_entropy)(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
                         const int64_t* targets, std::byte* log_sums, std::byte* loss);
-  /// `gradient`, one wide number, is that of the mean over `mean_rows`, of which these may be some.
+  /// The gradient of cross_entropy.hpp: `gradient`, one wide number, is that of the mean over `mean_rows`, which
+  /// include these rows.
   void (*cross_entropy_backward)(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
                                  const int64_t* targets, const std::byte* log_sums, const std::byte* gradient,
                                  uint64_t mean_rows);
-  /// Of a cut vocabulary: `statistics` are wide, and `type` is that of the logits.
+  /// The loss over a vocabulary that is split over ranks: `statistics` are wide, and `type` is that of the logits.
   void (*cross_entropy_part)(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
                              const int64_t* targets, std::byte* statistics);
   void (*joined_cross_entropy)(const std::byte* statistics, core::dtype type, uint64_t ranks, uint64_t rank_stride,
                                uint64_t rows, std::byte* log_sums, std::byte* loss);
 
-  /// distillation.hpp; `gradient`, one wide number, is that of the mean over `mean_rows`, `losses` are fp64.
+  /// The loss of distillation.hpp; `gradient`, one wide number, is that of the mean over `mean_rows`; `losses` are
+  /// fp64.
   void (*distil)(std::byte* logits, const std::byte* teacher, core::dtype type, uint64_t rows, uint64_t width,
                  const int64_t* targets, const distillation_terms& terms, const std::byte* gradient, uint64_t mean_rows,
                  std::byte* losses);
@@ -114,7 +116,7 @@ struct operations {  ///< of one device
   optimizer_operations<float> in_fp32;
   optimizer_operations<double> in_fp64;
 
-  /// Those for states of type `State`.
+  /// Returns the updates for states of type `State`.
   template <class State>
   [[nodiscard]] const optimizer_operations<State>& updates() const {
     if constexpr (sizeof(State) == sizeof(double))
@@ -124,10 +126,10 @@ struct operations {  ///< of one device
   }
 };
 
-/// The table of a device that device::check has found, alive as long as the process.
+/// Returns the table of a device that device::check has found; it lives as long as the process.
 const operations& operations_of(device::device_id device);
 
-/// Makes `table` that of every device of `kind`; see device::provide.
+/// Makes `table` the table of every device of `kind`; see device::provide.
 void provide(device::device_kind kind, const operations& table);
 
 }  // namespace troupe::kernels

@@ -15,7 +15,7 @@
 namespace troupe::net {
 namespace {
 
-/// Connections that wait until they are accepted.
+/// Number of connections that may wait to be accepted.
 constexpr int backlog = 1024;
 
 core::error no_socket(const std::string& what, int number) {
@@ -95,7 +95,7 @@ core::result<int> listen_at(const address& at) {
   address where = at;
   if (s < 0 && errno == EAFNOSUPPORT && at.storage.ss_family == AF_INET6 &&
       IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(&at.storage)->sin6_addr)) {
-    where = *numeric_address("0.0.0.0", at.port());  // a machine without IPv6
+    where = *numeric_address("0.0.0.0", at.port());  // used on a machine without IPv6
     s = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   }
   if (s < 0) return failed(errno);
@@ -150,14 +150,15 @@ int accept_from(int listening) {
     if (s >= 0) return s;
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) return -2;
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EBADF || errno == EINVAL) return -1;
-    // else this connection has failed already: the next one
+    // other errors: this connection has failed already, so try the next
   }
 }
 
 void prepare(int socket, int queue_bytes) {
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  // Of a link that says little: what was lost while it was cut is sent again five times a second, not ever more rarely.
+  // A control link sends few bytes: bytes lost while it was cut are sent again five times a second, without exponential
+  // backoff.
   ::setsockopt(socket, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
   if (queue_bytes > 0) ::setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &queue_bytes, sizeof queue_bytes);
 }

@@ -1,5 +1,5 @@
-// Addresses of machines and ports on them, and sockets that listen, connect and accept there. Owns their text and the
-// system's calls; nothing here waits.
+// Owns addresses of machines, with ports, and their text; and the system calls of sockets that listen, connect and
+// accept there. No function blocks.
 #pragma once
 
 #include <sys/socket.h>
@@ -16,36 +16,41 @@ struct address {  ///< an IP address and a port
   static address of(const void* sockaddr, size_t bytes);
   [[nodiscard]] const ::sockaddr* get() const { return reinterpret_cast<const ::sockaddr*>(&storage); }
   [[nodiscard]] uint16_t port() const;
-  /// "10.0.0.3", "::1"
+  /// Returns the address without the port: "10.0.0.3", "::1".
   [[nodiscard]] std::string host() const;
-  /// "10.0.0.3:4242", "[::1]:4242"
+  /// Returns the address with the port: "10.0.0.3:4242", "[::1]:4242".
   [[nodiscard]] std::string text() const;
 
   sockaddr_storage storage{};
   socklen_t bytes = 0;
 };
 
-/// Of "10.0.0.3", "::1", or "*" for every address of this machine. Errors: bad_input, for what is no address.
+/// Returns the address in the text "10.0.0.3" or "::1"; "*" is every address of this machine. Errors: bad_input, for a
+/// text that is not an address.
 core::result<address> numeric_address(const std::string& text, uint16_t port);
-/// Whether a text is an address, not a name.
+/// True if `host` is an address, not a name.
 bool is_numeric(const std::string& host);
-/// Of the 4 or 16 bytes of an address; empty for others.
+/// Returns the text of an address of 4 or 16 bytes; empty for other lengths.
 std::string address_text(std::string_view bytes);
-/// `HOST:PORT`, with brackets around what has colons.
+/// Returns `HOST:PORT`, with brackets around a host that contains colons.
 std::string place_text(const std::string& host, uint16_t port);
 
-/// A listening socket that does not block. Errors: bad_input, where the address is no own one or taken; limit.
+/// Returns a non-blocking listening socket. Errors: bad_input, if the address is taken or does not belong to this
+/// machine; limit.
 core::result<int> listen_at(const address& at);
-/// Errors: limit.
+/// Returns the address of this end of a socket. Errors: limit.
 core::result<address> address_of(int socket);
-/// Of the other end; empty text where there is none any more.
+/// Returns the address of the other end; its text is empty if the connection has ended.
 address peer_of(int socket);
-/// A socket on its way to `to`: writable once it is there or has failed (`connected`). Errors: peer_lost, limit.
+/// Returns a socket that is connecting to `to`: writable when it is connected or has failed; `connected` returns which.
+/// Errors: peer_lost, limit.
 core::result<int> begin_connect(const address& to);
 core::result<void> connected(int socket);
-/// One connection that waits: a socket that does not block. -1 where none does, -2 where the system has no room now.
+/// Accepts one waiting connection and returns its non-blocking socket. Returns -1 if no connection is waiting, -2 if
+/// the system has no free descriptors or memory now.
 int accept_from(int listening);
-/// What is sent goes at once; closing does not wait. `queue_bytes`: how much the system keeps that it has not sent yet.
+/// Sets the options of a connected socket: data is sent without delay, and closing does not block. `queue_bytes`:
+/// unsent bytes that the system stores; 0: the system's default.
 void prepare(int socket, int queue_bytes);
 
 }  // namespace troupe::net

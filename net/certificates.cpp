@@ -25,7 +25,7 @@ constexpr size_t name_bytes_max = 64;
 constexpr int64_t hour_s = 3600, day_s = 24 * hour_s;
 
 struct signed_by {
-  X509* issuer = nullptr;  ///< null: by itself
+  X509* issuer = nullptr;  ///< null: the certificate signs itself
   EVP_PKEY* key = nullptr;
 };
 
@@ -64,7 +64,7 @@ struct extension {
   std::string value;
 };
 
-/// Of 127 random bits, so that no two of an authority are equal.
+/// Sets a serial number of 127 random bits, so that no two certificates of an authority have the same.
 bool set_serial(X509* of) {
   std::array<unsigned char, 16> bytes{};
   if (RAND_bytes(bytes.data(), bytes.size()) != 1) return false;
@@ -125,7 +125,7 @@ core::result<void> make_folder(const fs::path& folder) {
   return {};
 }
 
-/// Before anything is written: nothing of these is there.
+/// Refuses files that exist already; called before any file is written.
 core::result<void> refuse_existing(std::initializer_list<fs::path> files) {
   for (const auto& f : files) {
     std::error_code e;
@@ -141,7 +141,7 @@ core::result<key_pointer> read_key(const fs::path& path) {
   const secret_text pem(std::move(*text));
   ERR_clear_error();
   auto out = key_in(pem.get());
-  ERR_clear_error();  // it may show parts of the key
+  ERR_clear_error();  // OpenSSL's errors may show parts of the key
   if (out == nullptr)
     return core::fail(core::error_kind::bad_input, "'" + path.string() + "': wanted a key in PEM without a password");
   return out;

@@ -1,8 +1,8 @@
-// Makes the certificates of a job: one authority, and for each host a key and a certificate that it has signed. Owns
-// what stands in them and where they lie; who checks them is identity.hpp.
+// Makes the certificates of a job: one authority, and for each host a key and a certificate that the authority has
+// signed. Owns their content and their paths; leaves their verification to identity.hpp.
 //
-//   FOLDER/ca.crt, ca.key                  the authority; the key stays with whoever issues
-//   FOLDER/HOST/ca.crt, host.crt, host.key what a host needs, and nothing else
+//   FOLDER/ca.crt, ca.key                  the authority; the key stays with the issuer
+//   FOLDER/HOST/ca.crt, host.crt, host.key all files that a host needs, and no others
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,22 @@ inline constexpr uint32_t authority_days = 3650, certificate_days = 365, certifi
 
 struct issue_options {
   uint32_t days = certificate_days;
-  int64_t begins_unix_s = 0;  ///< 0: an hour ago, for clocks that differ
-  bool replaces = false;      ///< what is there
+  int64_t begins_unix_s = 0;  ///< 0: an hour ago, because clocks may differ
+  bool replaces = false;      ///< true if existing files are replaced
 };
 
-/// What files of a host are called; also a check that a name is one: letters, digits and `.-:_`, not beginning with
-/// `-` or `.`. Errors: bad_input.
+/// Returns the folder of a host's files. Also checks the name: letters, digits and `.-:_`, not beginning with `-` or
+/// `.`. Errors: bad_input.
 core::result<std::filesystem::path> host_folder(const std::filesystem::path& folder, const std::string& host);
 
-/// Errors of all: bad_input, for names, days and files that are there or are none; io, no_space.
+/// Creates a job's authority. Errors of all three functions: bad_input, for invalid names or days, and files that exist
+/// already or are missing; io, no_space.
 core::result<void> make_authority(const std::filesystem::path& folder, const std::string& name,
                                   const issue_options& options = {.days = authority_days});
-/// With a new key; `host` is a name or an IP address.
+/// Issues a certificate with a new key; `host` is a name or an IP address.
 core::result<void> issue_certificate(const std::filesystem::path& folder, const std::string& host,
                                      const issue_options& options = {});
-/// For the key that the host has.
+/// Issues a new certificate for the key that the host has.
 core::result<void> renew_certificate(const std::filesystem::path& folder, const std::string& host,
                                      const issue_options& options = {});
 

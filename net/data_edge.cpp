@@ -13,9 +13,10 @@ namespace {
 
 using fabric::transfer_name;
 
-/// Read or written before others of the loop have their turn.
+/// Bytes read or written before other connections of the loop have their turn.
 constexpr size_t turn_bytes = size_t{1} << 20;
-/// What one that does not read, or says ready without end, may cost.
+/// Limits of the memory for an end that does not read, or sends `ready` without end: queued bytes, stored `ready`
+/// frames.
 constexpr size_t urgent_bytes_max = size_t{64} << 20, readies_max = size_t{1} << 20;
 
 std::string text_of(const transfer_name& n) {
@@ -75,7 +76,7 @@ void data_edge::note(std::string text) {
   if (!over_) say_urgently({data_kind::note, static_cast<uint32_t>(text.size()), {}, 0}, text);
 }
 
-void data_edge::say_urgently(const data_frame& f, std::string_view payload) {  // mutex_ is held
+void data_edge::say_urgently(const data_frame& f, std::string_view payload) {  // requires mutex_
   std::string out(sizeof f + payload.size(), '\0');
   std::memcpy(out.data(), &f, sizeof f);
   if (!payload.empty()) std::memcpy(&out[sizeof f], payload.data(), payload.size());
@@ -84,11 +85,12 @@ void data_edge::say_urgently(const data_frame& f, std::string_view payload) {  /
   wake();
 }
 
-void data_edge::wake() {  // mutex_ is held
+void data_edge::wake() {  // requires mutex_
   if (!std::exchange(is_woken_, true)) loop_.post([self = shared_from_this()] { self->turn(); });
 }
 
-/// Both ends are there: `wanted` are the other end's bytes. mutex_ is held.
+/// Starts transfer `name`, for which both ends are ready, if the other end expects as many bytes (`wanted`); else ends
+/// it. Requires mutex_.
 void data_edge::compare(const transfer_name& name, outgoing& x, uint64_t wanted) {
   if (wanted == x.bytes.size()) {
     x.is_ready = true;
@@ -132,7 +134,7 @@ void data_edge::turn() {
   }
   if (more && has_too_much()) more = core::fail(core::error_kind::limit, "it does not read what is said to it");
   tell_ended();
-  if (with_.socket == nullptr || is_over()) return;  // somebody who was told has stopped it
+  if (with_.socket == nullptr || is_over()) return;  // a function called by tell_ended has stopped the edge
   if (!more) return lose(more.error());
   if (*more) {
     const std::lock_guard lock(mutex_);
@@ -142,10 +144,10 @@ void data_edge::turn() {
   if (with_.tls->has_unsent()) with_.socket->when_writable([self = shared_from_this()] { self->turn(); });
 }
 
-/// True where there is more to write at once.
+/// Writes frames. True if there is more to write at once.
 core::result<bool> data_edge::write() {
   if (auto done = with_.tls->flush(); !done) return core::fail(done.error());
-  if (with_.tls->has_unsent()) return false;  // into an empty buffer: nothing is moved to make room
+  if (with_.tls->has_unsent()) return false;  // the buffer must be empty, so that no bytes are moved
   for (size_t written = 0;;) {
     if (head_sent_ == head_out_.size() && chunk_.empty() && !next_frame()) {
       if (auto done = with_.tls->flush(); !done) return core::fail(done.error());
@@ -190,7 +192,7 @@ bool data_edge::next_frame() {
   return true;
 }
 
-/// The frame at hand is in the stream: its memory is free.
+/// Handles the end of a frame's writing: all of it is in the stream, so its memory is free.
 void data_edge::end_chunk() {
   data_frame f;
   std::memcpy(&f, head_out_.data(), sizeof f);
@@ -205,7 +207,7 @@ void data_edge::end_chunk() {
   sends_.erase(at);
 }
 
-/// True where there is more to read at once.
+/// Reads frames. True if there is more to read at once.
 core::result<bool> data_edge::read() {
   for (size_t read = 0; read < turn_bytes;) {
     const bool in_head = head_got_ < head_in_.size();
@@ -222,7 +224,7 @@ core::result<bool> data_edge::read() {
     }
     if (!payload_.empty()) continue;
     end_payload();
-    if (is_over()) return false;  // who heard a note has stopped it
+    if (is_over()) return false;  // the receiver of a note has stopped the edge
   }
   return true;
 }
@@ -281,7 +283,7 @@ core::result<void> data_edge::hear_data() {
   return {};
 }
 
-/// All of a frame is there.
+/// Handles the end of a frame, all of whose bytes have arrived.
 void data_edge::end_payload() {
   head_got_ = 0;
   if (frame_.kind == data_kind::note) {

@@ -1,8 +1,9 @@
-// The connection to one other process that moves bytes: transfers and notes both ways. Owns the protocol on it, the
-// transfers under way and their turns; which processes there are is tls_mover.hpp's.
+// Moves bytes over the connection to one other process: transfers and notes in both directions. Owns the protocol on
+// the connection, the transfers in progress and their turns; leaves the set of processes to tls_mover.hpp.
 //
-// A receiver says `ready` once it has memory; a sender that has the bytes, too, sends them in chunks out of the user's
-// memory, and they are read into the user's memory. Notes and `ready` go before chunks; transfers take turns by chunk.
+// A receiver sends `ready` when it has memory. The sender, when it has the bytes as well, sends them in chunks out of
+// the user's memory, and the receiver reads them into the user's memory. Notes and `ready` are sent before chunks;
+// transfers take turns by chunk.
 #pragma once
 
 #include <array>
@@ -31,17 +32,17 @@ class data_edge : public std::enable_shared_from_this<data_edge> {
   };
   data_edge(io_loop& loop, uint32_t place, connection c, const listeners& tell);
 
-  /// On the loop's thread, once.
+  /// Starts reading and writing. Called once, on the loop's thread.
   void begin() { turn(); }
 
-  // Any thread.
+  // The following functions are callable from any thread.
   void send(const fabric::transfer_name& name, std::span<const std::byte> bytes, fabric::transfer_end tell);
   void receive(const fabric::transfer_name& name, std::span<std::byte> bytes, fabric::transfer_end tell);
   void note(std::string text);
   [[nodiscard]] fabric::moved_bytes moved() const { return {sent_bytes_, received_bytes_}; }
   [[nodiscard]] int64_t receiving_ns() const { return receiving_ns_; }
 
-  /// Ends all transfers with `why`, and tells. On the loop's thread, or when it is stopped.
+  /// Ends all transfers with `why`, and reports their ends. Called on the loop's thread, or when the loop is stopped.
   void end(const core::error& why);
 
  private:
@@ -49,7 +50,7 @@ class data_edge : public std::enable_shared_from_this<data_edge> {
     std::span<const std::byte> bytes;
     fabric::transfer_end tell;
     size_t sent = 0;
-    bool is_ready = false;  ///< the other end is
+    bool is_ready = false;  ///< true if the other end is ready to receive
   };
   struct incoming {
     std::span<std::byte> bytes;
@@ -84,19 +85,19 @@ class data_edge : public std::enable_shared_from_this<data_edge> {
   const uint32_t place_;
   const listeners& tell_;
 
-  // The loop's thread.
+  // Members used by the loop's thread only:
   connection with_;
-  std::string head_out_;  ///< a frame's head, or all of a short frame
+  std::string head_out_;  ///< head of a frame, or all of a short frame
   size_t head_sent_ = 0;
-  std::span<const std::byte> chunk_;  ///< behind it, of `chunk_name_`
+  std::span<const std::byte> chunk_;  ///< bytes of `chunk_name_` that follow the head
   size_t chunk_bytes_ = 0;
   fabric::transfer_name chunk_name_;
   std::array<std::byte, sizeof(data_frame)> head_in_{};
   size_t head_got_ = 0;
   data_frame frame_{};
-  std::span<std::byte> payload_;  ///< what of the frame's is still to come
+  std::span<std::byte> payload_;  ///< memory for the rest of the current frame's bytes
   std::string note_;
-  uint32_t coming_in_ = 0;  ///< transfers of which a part is there
+  uint32_t coming_in_ = 0;  ///< number of transfers that have arrived in part
   int64_t coming_since_ns_ = 0;
 
   std::atomic<uint64_t> sent_bytes_{0}, received_bytes_{0};
@@ -105,7 +106,7 @@ class data_edge : public std::enable_shared_from_this<data_edge> {
   mutable std::mutex mutex_;
   std::map<fabric::transfer_name, outgoing> sends_;
   std::map<fabric::transfer_name, incoming> receives_;
-  std::map<fabric::transfer_name, uint64_t> readies_;  ///< of the other end, for what is not sent yet
+  std::map<fabric::transfer_name, uint64_t> readies_;  ///< bytes that the other end awaits, of transfers not sent yet
   std::deque<std::string> urgent_;
   size_t urgent_bytes_ = 0;
   std::deque<fabric::transfer_name> turns_;

@@ -1,4 +1,4 @@
-// What goes over a connection that moves bytes: a head of fixed size, and its bytes behind it.
+// Defines the bytes on a connection that moves transfers: a head of fixed size, followed by its bytes.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +9,21 @@
 namespace troupe::net {
 
 enum class data_kind : uint32_t {
-  ready = 1,  ///< this transfer's memory is there; `number`: its bytes
+  ready = 1,  ///< this transfer's memory is ready; `number`: its bytes
   chunk,      ///< `bytes` of a transfer from byte `number` on
   note,
-  unequal,  ///< the sender has `number` bytes for what was said to be ready: it does not send
+  unequal,  ///< the sender has `number` bytes, not as many as the receiver is ready for: it does not send
 };
 
 struct data_frame {
   data_kind kind = data_kind::note;
-  uint32_t bytes = 0;  ///< behind this head
+  uint32_t bytes = 0;  ///< number of bytes that follow this head
   fabric::transfer_name name{};
   uint64_t number = 0;
 };
 static_assert(sizeof(data_frame) == 40);
 
-/// The longest part of a transfer that is sent before another has its turn.
+/// Bytes of the longest part of a transfer that is sent before another transfer has its turn.
 inline constexpr size_t chunk_bytes_max = size_t{256} << 10;
 
 }  // namespace troupe::net

@@ -10,7 +10,7 @@
 namespace troupe::net {
 namespace {
 
-/// How long last words may take; how long accepting rests where the system has no descriptors.
+/// Nanoseconds that last words may take; nanoseconds that accepting pauses if the system has no descriptors.
 constexpr int64_t farewell_ns = 1'000'000'000, pause_ns = 100'000'000;
 constexpr int accepted_at_once = 64;
 
@@ -21,7 +21,7 @@ std::string seconds_of(int64_t ns) { return std::to_string(ns / 1'000'000'000) +
 
 }  // namespace
 
-/// One connection until it is handed on, or its last words are said.
+/// One connection being opened, until it is passed on or its last words are sent.
 class door::beginning : public std::enable_shared_from_this<beginning> {
  public:
   beginning(door& of, tls_side side, tls_options options, std::unique_ptr<first_words> words, hand_on tell)
@@ -54,7 +54,7 @@ class door::beginning : public std::enable_shared_from_this<beginning> {
     });
   }
 
-  /// The door goes.
+  /// Closes the connection without a callback, because the door is being closed.
   void forget() {
     tell_ = nullptr;
     over_ = is_forgotten_ = true;
@@ -63,7 +63,7 @@ class door::beginning : public std::enable_shared_from_this<beginning> {
   }
 
   void give_way() {
-    if (is_leaving_) return leave();  // which has a deadline of its own
+    if (is_leaving_) return leave();  // the farewell has a deadline of its own
     fail({core::error_kind::limit, "more than " + std::to_string(of_.options_.at_once) + " handshakes at once"},
          last_words::none);
   }

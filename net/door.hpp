@@ -1,5 +1,6 @@
-// How connections begin, on both ends: addresses are tried, TLS shakes hands, both ends say what they have to say, and
-// what is good is handed on. Owns the limits of all this: the deadline, how many at once, what strangers cost.
+// Opens connections, on both ends: tries addresses, does the TLS handshake, lets both ends exchange their first words,
+// and passes good connections on. Owns the limits of all this: the deadline, the number of connections at once, and the
+// cost of strangers.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +15,30 @@
 
 namespace troupe::net {
 
-/// What two ends say to each other behind the handshake, before the connection is anybody's.
+/// The exchange of two ends after the handshake, before the connection is passed on.
 class first_words {
  public:
   virtual ~first_words() = default;
-  /// Goes as far as the stream lets it, and reads nothing beyond; true: all is said. What it wrote before an error is
-  /// still sent.
+  /// Continues as far as the stream allows, and reads nothing beyond the exchange. Returns true when the exchange is
+  /// complete. Bytes written before an error are still sent.
   virtual core::result<bool> advance(tls_stream& with) = 0;
 };
 
 struct connection {
   std::shared_ptr<watched> socket;
-  std::unique_ptr<tls_stream> tls;  ///< may hold bytes that have come: read before waiting
-  std::string address;              ///< the other end's
+  std::unique_ptr<tls_stream> tls;  ///< may hold received bytes: read before waiting
+  std::string address;              ///< address of the other end
 };
 
 struct door_options {
-  size_t buffer_bytes = size_t{64} << 10;  ///< of a stream, each way
-  int queue_bytes = 0;                     ///< bytes that the system keeps unsent; 0: as it likes
-  int64_t deadline_ns = 5'000'000'000;     ///< for all of a beginning
-  size_t at_once = 256;                    ///< beginnings of others; then the oldest gives way
+  size_t buffer_bytes = size_t{64} << 10;  ///< buffer of a stream, in each direction
+  int queue_bytes = 0;                     ///< unsent bytes that the system stores; 0: the system's default
+  int64_t deadline_ns = 5'000'000'000;     ///< limit for opening one connection
+  size_t at_once = 256;                    ///< limit of incoming connections being opened; beyond, the oldest is closed
 };
 
-/// All but the constructor and `listen` on the loop's thread; `close`, or stop the loop, before a door goes.
+/// Listens and connects. All functions but the constructor and `listen` are called on the loop's thread. Before a door
+/// is destroyed, call `close` or stop the loop.
 class door {
  public:
   using first_words_maker = std::function<std::unique_ptr<first_words>()>;
@@ -47,14 +49,15 @@ class door {
   door(const door&) = delete;
   door& operator=(const door&) = delete;
 
-  /// Once. Each connection is handed on, or why it was refused. Gives the port. Any thread. Errors: bad_input, limit.
+  /// Listens, at most once, and returns the port. `tell` receives each connection, or the reason why it was refused.
+  /// Callable from any thread. Errors: bad_input, limit.
   core::result<uint16_t> listen(const std::string& at, uint16_t port, tls_options options, first_words_maker make,
                                 hand_on tell);
-  /// `within_ns`: 0: the door's deadline. The text of errors says where.
+  /// Connects to a host. `within_ns`: limit; 0: the door's deadline. The text of errors names the host and port.
   void connect(const std::string& host, uint16_t port, tls_options options, std::unique_ptr<first_words> words,
                int64_t within_ns, hand_on tell);
 
-  /// Beginnings end without a word, and nothing is handed on any more.
+  /// Closes all connections being opened, without a callback; `tell` is not called any more.
   void close();
 
  private:
@@ -71,7 +74,7 @@ class door {
   tls_options accepts_;
   first_words_maker make_;
   hand_on tell_;
-  std::list<std::shared_ptr<beginning>> others_, own_;  ///< others in the order in which they came
+  std::list<std::shared_ptr<beginning>> others_, own_;  ///< being opened: incoming in order of arrival; outgoing
 };
 
 }  // namespace troupe::net

@@ -10,7 +10,7 @@
 namespace troupe::net {
 namespace {
 
-/// Links that wait to be taken; those beyond are closed.
+/// Number of accepted links that may wait to be taken; further ones are closed.
 constexpr size_t accepted_max = 4096;
 
 }  // namespace
@@ -28,7 +28,7 @@ endpoint::endpoint(endpoint_setup setup, std::shared_ptr<links_room> room)
       door_(std::make_unique<door>(room_->loop(), door_options{})) {}
 
 endpoint::~endpoint() {
-  // The door's work ends on its thread; links go on without it.
+  // The door's work ends on the loop's thread; links continue without the door.
   const auto closed = std::make_shared<std::promise<void>>();
   room_->loop().post([this, closed] {
     door_->close();

@@ -1,5 +1,5 @@
-// Where links to other machines begin: listens for them and connects to others, as one identity. Owns the thread that
-// all its links share, the door, and the links that nobody has taken yet.
+// Opens links to other machines: listens and connects, with one identity. Owns the thread that all its links share, the
+// door, and the links that were not taken yet.
 #pragma once
 
 #include <functional>
@@ -15,32 +15,32 @@ namespace troupe::net {
 
 struct endpoint_setup {
   identity me;
-  /// Of an end that listens: who is let in, and what it is told. Called on the endpoint's thread; none: all hosts of
-  /// the job.
+  /// Decides, on an end that listens, whether a host is let in, and returns the introduction for it. Called on the
+  /// endpoint's thread; empty: all hosts of the job are let in.
   admission admit{};
-  /// Each connection that was not let in, as a sentence for people. Called on the endpoint's thread.
+  /// Called with each connection that was not let in, as a sentence for people. Called on the endpoint's thread.
   std::function<void(const core::error&)> on_refused{};
 };
 
 class endpoint {
  public:
-  /// Errors: limit.
+  /// Starts the endpoint's thread. Errors: limit.
   static core::result<std::unique_ptr<endpoint>> open(endpoint_setup setup);
   ~endpoint();
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;
 
-  /// Once; port 0: one that the system gives. `address`: of this machine, or * for all. Gives the port. Errors:
-  /// bad_input, limit.
+  /// Listens, at most once, and returns the port. `address`: one of this machine, or * for all; port 0: the system
+  /// chooses one. Errors: bad_input, limit.
   core::result<uint16_t> listen(const std::string& address, uint16_t port);
-  /// Readable when `accepted` has something.
+  /// Returns a descriptor that is readable when `accepted` has a link.
   [[nodiscard]] int number() const { return event_->number(); }
-  /// Links that have come since. Any thread.
+  /// Returns the links accepted since the last call. Callable from any thread.
   std::vector<std::unique_ptr<tls_link>> accepted();
 
-  /// Waits, at most so long, for a link to a host whose certificate is for `wanted`. Any thread but the endpoint's.
-  /// Errors: peer_lost, where nobody is there; mismatch, where one end refuses the other; bad_input, for an
-  /// introduction that is too long.
+  /// Waits, at most `within_ns`, for a link to a host whose certificate is for `wanted`. Callable from any thread but
+  /// the endpoint's. Errors: peer_lost, if no endpoint answers; mismatch, if one end refuses the other; bad_input, for
+  /// an introduction that is too long.
   core::result<std::unique_ptr<tls_link>> connect(const std::string& host, uint16_t port, const std::string& wanted,
                                                   const std::string& introduction,
                                                   int64_t within_ns = door_options{}.deadline_ns);

@@ -36,14 +36,14 @@ std::string from_base64(const std::string& text) {
   return out;
 }
 
-/// Of an object; null for what has none.
+/// Returns a field of an object; null if the object does not have it.
 const json& field(const json& of, const char* key) {
   static const json none;
   if (!of.is_object()) return none;
   const auto at = of.find(key);
   return at == of.end() ? none : *at;
 }
-/// etcd writes its 64-bit numbers as text.
+/// Returns the text of a field; etcd writes its 64-bit numbers as text.
 std::string text_of(const json& x) { return x.is_string() ? x.get<std::string>() : std::string(); }
 
 class etcd_store final : public leader_store {
@@ -56,7 +56,7 @@ class etcd_store final : public leader_store {
         lease_s_(lease_s),
         shown_(std::move(shown)) {
     for (auto& m : members) members_.push_back({std::move(m), {}});
-    for (auto& m : members_) (void)look_up(m);  // whoever has no address now is looked up once nobody else answers
+    for (auto& m : members_) (void)look_up(m);  // a member without an address is looked up again if no other answers
   }
 
   core::result<standing> take(const lead& me, part of) override {
@@ -74,7 +74,7 @@ class etcd_store final : public leader_store {
       me_ = me;
       return standing{me, std::nullopt, true};
     }
-    (void)ask("/v3/lease/revoke", {{"ID", lease}});  // else it runs out by itself
+    (void)ask("/v3/lease/revoke", {{"ID", lease}});  // if this fails, the lease expires by itself
     if (!done) return core::fail(done.error());
     return standing_in(*done);
   }
@@ -112,7 +112,7 @@ class etcd_store final : public leader_store {
  private:
   struct member {
     core::host_port at;
-    std::vector<address> addresses;  ///< that are known
+    std::vector<address> addresses;  ///< known addresses of the member
   };
 
   [[nodiscard]] core::error strange(const char* wanted, const json& got) const {
@@ -128,7 +128,7 @@ class etcd_store final : public leader_store {
     return out;
   }
 
-  /// Of what `reads` was answered.
+  /// Returns the standing in the answer to the request of `reads`.
   [[nodiscard]] core::result<standing> standing_in(const json& said) const {
     const json& answers = field(said, "responses");
     if (!answers.is_array() || answers.size() != 2) return core::fail(strange("who leads", said));
@@ -152,8 +152,9 @@ class etcd_store final : public leader_store {
     return from_base64(text_of(field(all.front(), "value")));
   }
 
-  /// The member that answered last is asked first. Names are looked up once no known address answers: that takes as
-  /// long as a name server likes. A 404 is an answer: what was asked for is not there.
+  /// Sends a request to the members in turn, starting with the one that answered last. Names are looked up only if no
+  /// known address answers, because that takes as long as the name server takes. A 404 counts as an answer: the
+  /// requested key is absent.
   core::result<json> ask(const char* path, const json& what) {
     const std::string text = what.dump();
     std::vector<std::string> why(members_.size(), "it has no address");
@@ -181,7 +182,7 @@ class etcd_store final : public leader_store {
     return core::fail(error_kind::peer_lost, "no member of " + name_ + " answers: " + all);
   }
 
-  /// Whether its name means another address now.
+  /// Looks the member's name up. True if it resolves to other addresses than before.
   static core::result<bool> look_up(member& of) {
     auto found = addresses_of(of.at);
     if (!found) return core::fail(found.error());
@@ -211,11 +212,11 @@ class etcd_store final : public leader_store {
 
   std::string name_, key_, end_key_;
   uint32_t lease_s_;
-  std::optional<identity> shown_;  ///< over TLS
+  std::optional<identity> shown_;  ///< identity of this host, over TLS
   std::vector<member> members_;
   size_t last_ = 0;
-  std::string lease_;  ///< its number; empty: none
-  lead me_;            ///< who has it
+  std::string lease_;  ///< number of the lease; empty: none
+  lead me_;            ///< this host as leader, while it has the lease
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// A job's leader in an etcd (3.4 or later), by the HTTP gateway that each of its members has: over a plain connection,
-// as etcd:// says, or over TLS with certificates of the job's authority on both sides, as etcds:// does. Owns the
-// questions, the lease's number, and which member is asked; there is no consensus of our own. Whoever reads the key
-// still checks the leader's certificate, so an etcd that lies keeps a job from going on, and no more.
+// Stores a job's leader in an etcd (3.4 or later), through the HTTP gateway that each of its members has: over a plain
+// connection for etcd://, or for etcds:// over TLS with certificates of the job's authority on both sides. Owns the
+// requests, the lease's number, and the choice of the member to ask; consensus is left to etcd. Readers of the key
+// still check the leader's certificate, so a false etcd can only keep a job from continuing.
 #pragma once
 
 #include "net/identity.hpp"
@@ -9,11 +9,12 @@
 
 namespace troupe::net {
 
-/// Longest wait for one member of the store.
+/// Nanoseconds that one member of the store may take to answer.
 inline constexpr int64_t store_answer_ns_max = 1'000'000'000;
 
-/// `store` as core::read_store has it; `me`: this host, read where it wants TLS. Nobody is asked yet. Errors:
-/// bad_input, for another text; as identity::load.
+/// Creates a store: resolves its members' names, but sends no request yet. `store`: a text that core::read_store
+/// accepts; `me`: this host's files, read only if `store` requires TLS. Errors: bad_input, for another text; the errors
+/// of identity::load.
 core::result<std::unique_ptr<leader_store>> open_etcd(const std::string& store, const std::string& job,
                                                       uint32_t lease_s, const identity_files& me);
 

@@ -1,5 +1,5 @@
-// The last words of a connection: what waits is sent, the end is said, and what still comes is dropped, since a
-// connection that is closed with bytes unread takes with it what was sent. Owns the connection from then on.
+// Ends a connection without losing data: sends the unsent bytes, announces the end, and drops bytes that still arrive,
+// because closing a socket with unread bytes discards bytes that were sent. Owns the connection from then on.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,8 @@
 
 namespace troupe::net {
 
-/// On the loop's thread. `then` is called once the connection is closed, at the latest after `within_ns`.
+/// Ends connection `c`. Called on the loop's thread. `then` is called when the connection is closed, at the latest
+/// after `within_ns`.
 void say_farewell(io_loop& loop, connection c, int64_t within_ns, std::function<void()> then);
 
 }  // namespace troupe::net

@@ -21,7 +21,7 @@ std::string block_of(bool good, std::string_view text) {
   return std::string(1, good ? '\1' : '\0') + number_bytes(text.size()) + std::string(text);
 }
 
-/// Fit for one line, from somebody who may be anybody.
+/// Returns `text` as one line without control characters; the sender may be anybody.
 std::string printable(std::string text) {
   for (char& c : text)
     if (core::is_ascii_control(c)) c = '?';
@@ -132,7 +132,7 @@ core::result<bool> greeting::advance(tls_stream& with) {
       case part::done:
         return true;
     }
-    if (!there && !objection_.empty())  // the other end goes without a word: this end's is still why
+    if (!there && !objection_.empty())  // the other end closed without a message: report this end's objection
       return core::fail(core::error_kind::mismatch, objection_);
     if (!there || !*there) return there;
     if (!good) return core::fail(good.error());

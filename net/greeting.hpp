@@ -1,9 +1,9 @@
-// What two ends of a control link say first: whether each believes the other's certificate, then who they are. Owns
-// the bytes of it and both ends' sentences where one refuses.
+// Exchanges the first messages of a control link: whether each end accepts the other's certificate, then who they
+// are. Owns their encoding and the sentences with which either end refuses.
 //
 // connects -> accepts   greeting: version of the protocol, verdict on the other's certificate, a sentence if it is bad
 // accepts -> connects   greeting
-// connects -> accepts   its introduction           only where both verdicts are good
+// connects -> accepts   its introduction           only if both verdicts are good
 // accepts -> connects   its introduction, or a sentence that refuses
 #pragma once
 
@@ -19,19 +19,20 @@ namespace troupe::net {
 inline constexpr uint16_t link_protocol = 1;
 inline constexpr size_t introduction_bytes_max = 4096;
 
-/// The acceptor's answer to another's introduction: its own, or why the other may not come in.
+/// Returns the acceptor's answer to the other end's introduction: its own introduction, or the reason why it refuses.
 using admission = std::function<core::result<std::string>(const std::string& name, const std::string& introduction)>;
 
 class greeting final : public first_words {
  public:
-  /// Of the end that connects, to one that has to be `wanted`.
+  /// Creates the greeting of an end that connects. Requires the other end's certificate to be for `wanted`.
   greeting(const identity& me, std::string wanted, std::string introduction);
-  /// Of the end that accepts.
+  /// Creates the greeting of an end that accepts.
   greeting(const identity& me, admission admit);
 
   core::result<bool> advance(tls_stream& with) override;
 
-  /// Once all is said.
+  /// Returns the name in the other end's certificate, once the exchange is complete; `introduction` returns its
+  /// introduction.
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& introduction() const { return introduction_; }
 
@@ -39,9 +40,9 @@ class greeting final : public first_words {
   enum class part : uint8_t { say_greeting, hear_greeting, say_introduction, hear_introduction, hear_answer, done };
 
   core::result<void> say(tls_stream& with, const std::string& bytes) const;
-  /// True once so many bytes are there.
+  /// Reads until `bytes` bytes are stored in `heard_`; true once they are.
   core::result<bool> hear(tls_stream& with, size_t bytes);
-  /// A verdict and a text, behind `before` bytes; true once they are there.
+  /// Reads a verdict and a text that follow `before` bytes; true once they are there.
   core::result<bool> hear_block(tls_stream& with, size_t before, size_t text_bytes_max);
   core::result<void> weigh_greeting();
   core::result<void> answer(tls_stream& with);
@@ -52,7 +53,7 @@ class greeting final : public first_words {
   admission admit_;
   part next_ = part::say_greeting;
   std::string objection_, heard_;
-  bool is_good_ = false;  ///< the verdict heard last, and its text
+  bool is_good_ = false;  ///< the last verdict received, whose text is `text_`
   std::string text_;
   std::string name_, introduction_;
 };

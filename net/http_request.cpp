@@ -34,7 +34,7 @@ core::error too_long() {
           "wanted an answer of at most " + std::to_string(http_answer_bytes_max) + " bytes, got more"};
 }
 
-/// A question over a connection, and what is said until the other end closes, as HTTP/1.0 has it.
+/// Sends a request over a plain connection, and returns the bytes received until the other end closes, as in HTTP/1.0.
 core::result<std::string> ask_plainly(int socket, std::string_view what, int64_t deadline_ns) {
   while (!what.empty()) {
     if (auto ok = wait_for(socket, POLLOUT, deadline_ns); !ok) return core::fail(ok.error());
@@ -67,7 +67,8 @@ core::result<void> shake_hands(tls_stream& with, int socket, int64_t deadline_ns
   }
 }
 
-/// The same over TLS. The other end's close ends the answer, whatever it is: who reads it looks whether it is whole.
+/// Sends a request over TLS, and returns the bytes received until the other end closes. Any kind of close ends the
+/// answer; the caller checks that it is complete.
 core::result<std::string> ask_over_tls(const http_server& to, int socket, std::string_view what, int64_t deadline_ns) {
   auto stream = tls_stream::make(to.as->options(tls_side::connects), tls_side::connects, socket, 64 << 10U);
   if (!stream) return core::fail(stream.error());

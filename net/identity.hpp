@@ -1,6 +1,6 @@
-// Who this process is to other machines, and whether another is who it should be: a key, its certificate and the
-// authority that both ends trust. Owns what is checked of the other end's certificate and the sentence for each
-// refusal; the handshake ends in any case, so that both ends hear it (greeting.hpp).
+// Authenticates this process to other machines, and other machines to this process, with a key, its certificate and the
+// authority that both ends trust. Owns the checks of the other end's certificate and the sentence for each refusal. The
+// handshake completes in any case, so that both ends receive the sentence (greeting.hpp).
 #pragma once
 
 #include <filesystem>
@@ -14,24 +14,24 @@ namespace troupe::net {
 struct identity_files {
   std::filesystem::path authority, certificate, key;
 };
-/// As `troupe cert issue` lays them.
+/// Returns the paths of a host's files in `folder`, as `troupe cert issue` writes them.
 inline identity_files identity_files_in(const std::filesystem::path& folder) {
   return {folder / "ca.crt", folder / "host.crt", folder / "host.key"};
 }
 
 class identity {
  public:
-  /// Errors: bad_input, for files that are missing, none or a key that others may read; mismatch, for a key of another
-  /// certificate.
+  /// Loads the files of an identity. Errors: bad_input, for files that are missing or invalid, or a key that others may
+  /// read; mismatch, for a key of another certificate.
   static core::result<identity> load(const identity_files& files);
 
-  /// What this process's certificate is for.
+  /// Returns the host that this process's certificate is for.
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const tls_options& options(tls_side side) const {
     return side == tls_side::connects ? connects_ : accepts_;
   }
-  /// Why the other end of a handshake that is done is not to be believed; empty: it is who it says. `wanted` empty: any
-  /// host of the job.
+  /// Returns why the other end of a completed handshake is refused; empty if it is accepted. `wanted` empty: any host
+  /// of the job is accepted.
   [[nodiscard]] std::string objection(const tls_stream& with, const std::string& wanted) const;
 
  private:
@@ -41,7 +41,7 @@ class identity {
   tls_options connects_, accepts_;
 };
 
-/// What the other end's certificate is for.
+/// Returns the host that the other end's certificate is for.
 std::string peer_name(const tls_stream& with);
 
 }  // namespace troupe::net

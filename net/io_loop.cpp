@@ -43,7 +43,7 @@ class watched_descriptor final : public watched, public std::enable_shared_from_
   };
 
   static int number_of(const asio::posix::stream_descriptor& of) {
-    return const_cast<asio::posix::stream_descriptor&>(of).native_handle();  // which changes nothing
+    return const_cast<asio::posix::stream_descriptor&>(of).native_handle();  // native_handle() changes nothing
   }
 
   void wait(asio::posix::stream_descriptor::wait_type what, waiting& w, deed then) {
@@ -88,8 +88,8 @@ class asio_loop final : public io_loop {
   asio_loop() : context_(1), work_(asio::make_work_guard(context_)), names_(context_) {}
   ~asio_loop() override {
     asio_loop::stop();
-    if (thread_.joinable()) thread_.join();  // where the loop stopped itself
-    // Whoever waits for a connection to say its last words has it, and it has whoever waits.
+    if (thread_.joinable()) thread_.join();  // if the loop has stopped itself
+    // A connection in its farewell and the deeds that wait for it own each other: close it to break the cycle.
     for (const auto& one : std::exchange(watched_, {}))
       if (const auto left = one.lock()) left->close();
   }
@@ -138,7 +138,7 @@ class asio_loop final : public io_loop {
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   asio::ip::tcp::resolver names_;
   std::mutex mutex_;
-  std::vector<std::weak_ptr<watched>> watched_;  // some of them have gone
+  std::vector<std::weak_ptr<watched>> watched_;  // some of them have expired
   size_t looked_through_at_ = 64;
   std::thread thread_;
 };

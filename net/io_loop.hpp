@@ -1,5 +1,5 @@
-// One thread that waits for sockets, times and names of hosts, and does what follows. Owns Boost.Asio, which no other
-// file of the tree sees; what is done is its callers'.
+// Runs one thread that waits for sockets, timers and host names, and calls functions when they are ready. Owns
+// Boost.Asio, which no other file of the tree includes; leaves the work to its callers.
 #pragma once
 
 #include <cstdint>
@@ -14,48 +14,48 @@
 
 namespace troupe::net {
 
-using deed = std::function<void()>;  ///< done once, on the loop's thread
+using deed = std::function<void()>;  ///< function that the loop's thread calls once
 
-/// A descriptor that is waited for. On the loop's thread alone.
+/// A descriptor that the loop waits for. Used on the loop's thread only.
 class watched {
  public:
   virtual ~watched() = default;
   [[nodiscard]] virtual int number() const = 0;
-  /// When there is something to read or its end is there; where called again before, the later deed counts.
+  /// Calls `then` when there is something to read or the end was reached. A second call before that replaces `then`.
   virtual void when_readable(deed then) = 0;
   virtual void when_writable(deed then) = 0;
-  /// No deed is done from now on.
+  /// Closes the descriptor; no deed is called from now on.
   virtual void close() = 0;
 };
 
-/// On the loop's thread alone.
+/// A timer of the loop. Used on the loop's thread only.
 class timer {
  public:
   virtual ~timer() = default;
-  /// Instead of what it waited for before.
+  /// Calls `then` after `ns` nanoseconds; replaces an earlier call.
   virtual void after(int64_t ns, deed then) = 0;
   virtual void cancel() = 0;
 };
 
 class io_loop {
  public:
-  /// Errors: limit, where the system refuses its thread or descriptors.
+  /// Starts a loop with its thread. Errors: limit, if the system refuses a thread or descriptors.
   static core::result<std::unique_ptr<io_loop>> start();
   virtual ~io_loop() = default;
   io_loop(const io_loop&) = delete;
   io_loop& operator=(const io_loop&) = delete;
 
-  /// Any thread.
+  /// Calls `what` on the loop's thread. Callable from any thread.
   virtual void post(deed what) = 0;
   [[nodiscard]] virtual bool is_own_thread() const = 0;
-  /// Nothing is done any more when it returns; on the loop's own thread: once the deed at work has returned. What waits
-  /// is dropped with the loop.
+  /// Stops the loop. After it returns the loop calls no deed any more; if called on the loop's own thread, once the
+  /// current deed has returned. Waiting deeds are destroyed with the loop.
   virtual void stop() = 0;
 
-  /// Takes the descriptor, which does not block, as its own.
+  /// Takes ownership of the non-blocking descriptor `number`.
   virtual std::shared_ptr<watched> watch(int number) = 0;
   virtual std::unique_ptr<timer> make_timer() = 0;
-  /// All addresses of a host, in the order in which they should be tried. `tell` is called on the loop's thread.
+  /// Finds all addresses of a host, in the order in which they should be tried. `tell` is called on the loop's thread.
   virtual void resolve(const std::string& host, uint16_t port,
                        std::function<void(core::result<std::vector<address>>)> tell) = 0;
 

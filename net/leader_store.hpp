@@ -1,5 +1,5 @@
-// Where the hosts of a job say who leads it: one key, held by a lease that runs out where nobody refreshes it. Owns the
-// interface and the key's text; etcd_store.hpp has it with a real etcd, tests with a made-up one.
+// Stores which host leads a job: one key, held by a lease that expires unless it is refreshed. Owns the interface and
+// the key's text; etcd_store.hpp implements it with an etcd, tests with a fake.
 #pragma once
 
 #include <cstdint>
@@ -11,45 +11,47 @@
 
 namespace troupe::net {
 
-struct lead {             ///< who leads a job
-  std::string host;       ///< as its certificate has it
-  std::string address;    ///< HOST:PORT where it awaits the agents of the others
-  std::string authority;  ///< digest of the certificate that both ends trust: another one means another job
+struct lead {             ///< the leader of a job
+  std::string host;       ///< name of the host, as in its certificate
+  std::string address;    ///< HOST:PORT where it accepts the agents of the others
+  std::string authority;  ///< digest of the certificate that both ends trust; another one means another job
   bool operator==(const lead&) const = default;
 };
 
-/// The key's value. Reading: nothing for what is not so.
+/// Returns the value of the key; read_lead reads it, and returns nothing for a text that is not such a value.
 std::string as_text(const lead& x);
 std::optional<lead> read_lead(const std::string& text);
 
-/// "/troupe/JOB/leader", and "/troupe/JOB/over", which holds the exit code of a job that has ended.
+/// Returns "/troupe/JOB/leader"; key_of_end returns "/troupe/JOB/over", the key of the exit code of a job that has
+/// ended.
 std::string key_of_leader(const std::string& job);
 std::string key_of_end(const std::string& job);
 
-class leader_store {  ///< of one job and one host; one thread
+class leader_store {  ///< store of one job and one host; used by one thread
  public:
   virtual ~leader_store() = default;
 
   struct standing {
-    std::optional<lead> who;  ///< leads now; none: nobody does
-    std::optional<int> over;  ///< the job has ended with this code, and none of its name has begun since
-    bool is_mine = false;     ///< taken by this call
+    std::optional<lead> who;  ///< the current leader; none: there is no leader
+    std::optional<int> over;  ///< exit code, if the job has ended and no job of its name has begun since
+    bool is_mine = false;     ///< true if this call has made this host the leader
   };
   enum class part : uint8_t { begins, continues };
-  /// `me` leads from now on, for as long as a lease lasts, where nobody did: a job that begins, whatever has ended
-  /// before, or one that continues, unless it is over. Errors: peer_lost, where no member of the store answers;
-  /// mismatch, where the key holds something else than a leader.
+  /// Makes `me` the leader for the duration of a lease, if there is no leader. A job that begins may follow an ended
+  /// one; a job that continues must not have ended. Errors: peer_lost, if no member of the store answers; mismatch, if
+  /// the key holds something other than a leader.
   virtual core::result<standing> take(const lead& me, part of) = 0;
-  /// The lease begins anew. False: it has run out, and another may lead. Errors: peer_lost.
+  /// Starts the lease anew. Returns false if the lease has expired, so that another host may lead. Errors: peer_lost.
   virtual core::result<bool> refresh() = 0;
-  /// Errors: as `take`.
+  /// Returns the current leader. Errors: see `take`.
   virtual core::result<standing> read() = 0;
-  /// Nobody leads any more, where this host did. `over`: the job's end, which hosts that are cut off hear later; nobody
-  /// hears it where another one leads by now. Errors: peer_lost; then the lease runs out.
+  /// Gives up the lead, if this host has it. `over`: the job's exit code, stored for hosts that are cut off; not stored
+  /// if another host leads by now. Errors: peer_lost; then the lease expires.
   virtual core::result<void> give_up(std::optional<int> over) = 0;
 };
 
-/// A lease's length: `lost_after` in whole seconds, which is what etcd counts in, and not below its shortest, 2 s.
+/// Returns the duration of a lease: `lost_after` rounded up to whole seconds, etcd's unit, and at least 2 s, its
+/// shortest.
 uint32_t lease_s_for(double lost_after_s);
 
 }  // namespace troupe::net

@@ -1,4 +1,4 @@
-// OpenSSL's objects with owners. For the sources of this folder.
+// Owns OpenSSL's objects by smart pointers. Used by the sources of this folder.
 #pragma once
 
 #include <openssl/bio.h>
@@ -22,7 +22,7 @@ using key_pointer = std::unique_ptr<EVP_PKEY, freed_by<EVP_PKEY_free>>;
 using certificate_pointer = std::unique_ptr<X509, freed_by<X509_free>>;
 using bio_pointer = std::unique_ptr<BIO, freed_by<BIO_free_all>>;
 
-/// Overwritten when it goes.
+/// A text that is overwritten when it is destroyed.
 class secret_text {
  public:
   explicit secret_text(std::string text) : text_(std::move(text)) {}
@@ -45,7 +45,8 @@ inline bio_pointer memory_of(std::string_view text) {
   return bio_pointer(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-/// A key without a password; null for what is none, and no question on the terminal.
+/// Returns the key in `pem`, which has no password; null for an invalid text. Never asks for a password on the
+/// terminal.
 inline key_pointer key_in(std::string_view pem) {
   const auto nobody = [](char*, int, int, void*) { return -1; };
   return key_pointer(PEM_read_bio_PrivateKey(memory_of(pem).get(), nullptr, nobody, nullptr));
@@ -54,11 +55,11 @@ inline certificate_pointer certificate_in(std::string_view pem) {
   return certificate_pointer(PEM_read_bio_X509(memory_of(pem).get(), nullptr, nullptr, nullptr));
 }
 
-/// The common name of a subject, empty where there is none; control characters replaced.
+/// Returns the common name of a certificate's subject, with control characters replaced; empty if there is none.
 std::string common_name_of(X509* certificate);
-/// The first name or address that a certificate is for; empty where there is none.
+/// Returns the first name or address that a certificate is for; empty if there is none.
 std::string host_name_of(X509* certificate);
-/// "2027-11-26 04:00:00 UTC"
+/// Returns a time as "2027-11-26 04:00:00 UTC".
 std::string text_of_time(const ASN1_TIME* t);
 
 }  // namespace troupe::net

@@ -30,7 +30,7 @@ bool is_link_local(const ::sockaddr* a) {
   return a->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr);
 }
 
-/// What a name means; where nobody knows it, what the system says of that.
+/// The addresses of a name; if there are none, the system's reason.
 struct meaning {
   std::vector<std::string> addresses;
   std::string why_none;
@@ -49,12 +49,12 @@ meaning meaning_of(const std::string& host) {
   return out;
 }
 
-/// `node7` and `node7.cluster` are one machine's.
+/// True for names such as `node7` and `node7.cluster`, which belong to one machine.
 bool is_same_machine(const std::string& a, const std::string& b) {
   return a == b || a.starts_with(b + ".") || b.starts_with(a + ".");
 }
 
-/// Its own name stands for this machine whatever other machines' names are known for: a pod's may not be known yet.
+/// True if `host` is this machine's own name, even if it does not resolve: a pod's name may not be known yet.
 bool is_name_of_this_machine(const std::string& host) {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 && name.front() != '\0' && is_same_machine(host, name.data());
@@ -112,7 +112,7 @@ core::result<std::string> own_address_as(const std::string& host) {
     if (loopback.empty() && (at != all.end() || is_loopback(one))) loopback = one;
   }
   if (host == "localhost" && !loopback.empty()) return loopback;
-  // Debian's /etc/hosts gives a machine's own name to 127.0.1.1, which is not what others reach it by.
+  // Debian's /etc/hosts maps a machine's own name to 127.0.1.1, by which other machines cannot reach it.
   std::erase_if(all, [](const auto& a) { return a.is_loopback; });
   if (loopback.empty() && host != "*" && !is_name_of_this_machine(host))
     return means.addresses.empty() ? refused("means no address (" + means.why_none + ")")

@@ -1,5 +1,5 @@
-// Which addresses this machine has, and which of them is meant: by an interface's name, or by a name of this machine
-// that others know. Owns the choice; sockets are address.hpp's.
+// Finds the addresses of this machine, and selects one by the name of an interface, or by a name by which other
+// machines reach this one. Owns the choice; leaves sockets to address.hpp.
 #pragma once
 
 #include <string>
@@ -13,21 +13,22 @@ struct interface_address {
   std::string interface, address;
   bool is_loopback = false;
 };
-/// Of interfaces that are up, IPv4 first; without addresses that hold on one link only (fe80::).
+/// Returns the addresses of interfaces that are up, IPv4 first, without link-local ones (fe80::).
 std::vector<interface_address> own_addresses();
 
-/// The first address of an interface. Errors: bad_input, which names those that have one.
+/// Returns the first address of an interface. Errors: bad_input, whose text names the interfaces that have one.
 core::result<std::string> address_of_interface(const std::string& name);
 
-/// What a host takes of what is said for it: `bind` where it is given, else the interface's first address, else
-/// `otherwise`. Errors: address_of_interface's.
+/// Returns the address that a host uses: `bind` if it is given, else the interface's first address, else `otherwise`.
+/// Errors: see address_of_interface.
 core::result<std::string> chosen_address(const std::string& bind, const std::string& interface,
                                          const std::string& otherwise);
 
-/// As which of its addresses others reach this machine under `host`, a name or an address: itself where it is an
-/// address, what the name means where this machine has that; of `*`, of this machine's own name and of one that means
-/// loopback, its only address beyond loopback. Errors: bad_input, where that is not clear, and for a name that means
-/// nothing, or another machine.
+/// Returns the address by which other machines reach this one under `host`, a name or an address. An address is
+/// returned unchanged. A name returns the address that it resolves to, if this machine has it. For `*`, this machine's
+/// own name and a name that resolves to loopback, returns the first address of the only interface beyond loopback;
+/// loopback itself for `localhost`, or if a name resolves to it and there is no other interface. Errors: bad_input, if
+/// several interfaces are possible or none, and for a name that does not resolve, or resolves to another machine.
 core::result<std::string> own_address_as(const std::string& host);
 
 }  // namespace troupe::net

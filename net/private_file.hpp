@@ -1,4 +1,4 @@
-// Small files that are whole or absent, and keys, which nobody but their owner may read.
+// Reads and writes small files: a file is complete or absent, and a key is readable by its owner only.
 #pragma once
 
 #include <filesystem>
@@ -9,13 +9,14 @@
 
 namespace troupe::net {
 
-enum class readers : uint8_t { all, owner };  ///< 0644, 0600
+enum class readers : uint8_t { all, owner };  ///< file modes 0644 and 0600
 enum class existing : uint8_t { stays, is_replaced };
 
-/// Writes a file beside `path` and gives it the name. Errors: bad_input, where one is there that stays; io, no_space.
+/// Writes a temporary file in the folder of `path` and then gives it the name. Errors: bad_input, if a file exists that
+/// is to stay; io, no_space.
 core::result<void> write_whole_file(const std::filesystem::path& path, std::string_view text, readers who,
                                     existing other);
-/// A file of at most 1 MiB. Errors: bad_input; of a key (`readers::owner`) also where others may read it.
+/// Reads a file of at most 1 MiB. Errors: bad_input; for a key (`readers::owner`) also if others may read it.
 core::result<std::string> read_whole_file(const std::filesystem::path& path, readers who);
 
 }  // namespace troupe::net

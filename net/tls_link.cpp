@@ -20,11 +20,11 @@ namespace {
 using cluster::frame_bytes_max;
 using cluster::waiting_bytes_max;
 
-/// How long what was sent is still sent once its link is gone.
+/// Nanoseconds that queued bytes are still sent after their link was destroyed.
 constexpr int64_t farewell_ns = 2'000'000'000;
-/// What has come and nobody takes: beyond, nothing more is read.
+/// Received bytes that the holder has not taken; beyond this limit nothing more is read.
 constexpr size_t untaken_bytes_max = size_t{64} << 20;
-/// Read before others of the loop have their turn.
+/// Bytes read before other links of the loop have their turn.
 constexpr size_t turn_bytes = size_t{1} << 20;
 
 }  // namespace
@@ -45,7 +45,7 @@ void links_room::leave() {
   left_.notify_all();
 }
 
-/// The loop's side of a link; both threads hold it.
+/// The loop's side of a link; the holder's and the loop's thread share it.
 class tls_link::traffic : public std::enable_shared_from_this<traffic> {
  public:
   traffic(links_room& room, connection c)
@@ -69,12 +69,12 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     return {};
   }
 
-  /// What has come; with it, or alone, how it ended.
+  /// Returns the bytes received and, if the link has ended, the reason.
   std::pair<std::string, std::optional<core::error>> take() {
     const std::lock_guard lock(mutex_);
     uint64_t count = 0;
     (void)!::read(event_->number(), &count, sizeof count);
-    if (error_) tell();  // it stays readable, as a closed socket does
+    if (error_) tell();  // the event stays readable, as a closed socket does
     if (came_.size() >= untaken_bytes_max) wake();
     return {std::exchange(came_, {}), error_};
   }
@@ -85,7 +85,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
   }
   [[nodiscard]] int number() const { return event_->number(); }
 
-  /// For what the holder found.
+  /// Ends the link because of an error that the holder has found.
   void fail(const core::error& why) {
     const std::lock_guard lock(mutex_);
     if (!error_) error_ = why;
@@ -154,7 +154,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     return true;
   }
 
-  /// True where there may be more at once.
+  /// Reads received bytes. True if there may be more at once.
   core::result<bool> read() {
     thread_local std::array<std::byte, size_t{16} << 10> buffer;
     if (has_untaken()) return false;
@@ -202,11 +202,11 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     const std::lock_guard lock(mutex_);
     return waiting_bytes_;
   }
-  void tell() const {  // mutex_ is held, or it does not matter
+  void tell() const {  // called with mutex_ held
     const uint64_t one = 1;
     (void)!::write(event_->number(), &one, sizeof one);
   }
-  void wake() {  // mutex_ is held
+  void wake() {  // requires mutex_
     if (std::exchange(is_woken_, true)) return;
     room_.loop().post([self = shared_from_this()] { self->turn(); });
   }
@@ -215,7 +215,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
   connection with_;
   cluster::shared_descriptor event_;
   std::unique_ptr<timer> farewell_;
-  std::string current_;  ///< on its way into the stream
+  std::string current_;  ///< the frame being written into the stream
   size_t sent_ = 0;
   bool is_full_ = false, is_finishing_ = false;
 

@@ -1,5 +1,5 @@
-// A link of control to a process of another machine: parcels without descriptors, over TLS. Owns the queue each way
-// between its holder's thread and the loop's; how the connection came to be is endpoint.hpp's.
+// Implements a control link to a process of another machine: parcels without descriptors, over TLS. Owns the queue in
+// each direction between its holder's thread and the loop's; leaves opening the connection to endpoint.hpp.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@
 
 namespace troupe::net {
 
-/// The loop of an endpoint and of its links; whoever is last waits a little for what is still being sent.
+/// The loop of an endpoint and of its links. The last owner waits at most 2 s for bytes that are still being sent.
 class links_room {
  public:
   explicit links_room(std::unique_ptr<io_loop> loop) : loop_(std::move(loop)) {}
@@ -31,25 +31,25 @@ class links_room {
 
 class tls_link final : public cluster::polled_link {
  public:
-  /// `name`: of the other end's certificate; `introduction`: what it said of itself.
+  /// Creates a link. `name`: the name in the other end's certificate; `introduction`: the one that the other end sent.
   tls_link(std::shared_ptr<links_room> room, connection c, std::string name, std::string introduction);
-  /// What waits is still sent, for at most 2 s; waits for nothing.
+  /// Destroys the link without blocking. Queued bytes are still sent in the background, for at most 2 s.
   ~tls_link() override;
   tls_link(const tls_link&) = delete;
   tls_link& operator=(const tls_link&) = delete;
 
-  /// As links do. Errors: also bad_input, for a parcel with descriptors.
+  /// Sends a parcel, like any link. Errors: also bad_input, for a parcel with descriptors.
   core::result<void> send(cluster::parcel p) override;
   core::result<std::vector<cluster::parcel>> receive() override;
-  /// Readable when `receive` has something to give, or an error.
+  /// Returns a descriptor that is readable when `receive` has a parcel or an error.
   [[nodiscard]] int number() const override;
-  /// Something that was sent waits for the other end.
+  /// True if sent bytes are still queued for the other end.
   [[nodiscard]] bool is_sending() const;
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& introduction() const { return introduction_; }
   [[nodiscard]] const std::string& address() const { return address_; }
-  /// This end's IP address.
+  /// Returns this end's IP address.
   [[nodiscard]] const std::string& own_address() const { return own_address_; }
 
  private:

@@ -7,8 +7,8 @@ namespace troupe::net {
 namespace {
 
 constexpr size_t job_bytes_max = 128;
-/// Eight records go with one call of the system, and stay in the cache until then; behind what it keeps unsent, a note
-/// waits.
+/// Options of data connections. One system call sends eight records, which stay in the cache until then. A note waits
+/// behind the bytes that the system keeps unsent.
 constexpr door_options of_data{.buffer_bytes = size_t{128} << 10, .queue_bytes = 512 << 10};
 
 core::error refused(core::error why) {
@@ -46,7 +46,7 @@ core::result<std::unique_ptr<tls_mover>> tls_mover::open(mover_setup setup) {
   const auto port = out->door_->listen(
       at, 0, std::move(*options), [] { return std::make_unique<secret_check>(); },
       [self](core::result<connection> c, std::unique_ptr<first_words>) {
-        if (!c) return;  // a stranger
+        if (!c) return;  // a connection that was refused
         if (const auto place = place_of(*c->tls)) return self->join(*place, std::move(*c));
         c->socket->close();
       });
@@ -146,7 +146,7 @@ void tls_mover::note(uint32_t place, std::string text) {
 void tls_mover::stop(const core::error& why) {
   const bool here = loop_->is_own_thread();
   std::unique_lock alone(stopping_, std::defer_lock);
-  if (!here) alone.lock();  // another thread's call has ended all when this one returns
+  if (!here) alone.lock();  // a call on another thread has ended all transfers when this one returns
   std::map<uint32_t, std::shared_ptr<data_edge>> edges;
   core::error reason;
   {

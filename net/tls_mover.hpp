@@ -1,6 +1,6 @@
-// Moves bytes of transfers between processes of several machines: a connection to each other place of the term, over
-// TLS with the term's secret. Owns the thread that moves, the port, and who is connected; transfers on one connection
-// are data_edge.hpp's.
+// Moves bytes of transfers between processes of several machines: one connection to each other place of the term, over
+// TLS with the term's secret. Owns the thread that moves, the port, and the set of connections; leaves the transfers on
+// one connection to data_edge.hpp.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +19,7 @@ namespace troupe::net {
 
 struct mover_setup {
   term_key key;
-  std::string listen_at = "*";  ///< an address of this machine; the system gives the port
+  std::string listen_at = "*";  ///< an address of this machine; the system chooses the port
 };
 struct mover_peer {
   std::string host;
@@ -30,18 +30,20 @@ class tls_mover final : public fabric::byte_mover {
  public:
   using lost = std::function<void(uint32_t place, const core::error&)>;
 
-  /// Listens. Errors: bad_input, limit.
+  /// Creates a mover that listens. Errors: bad_input, limit.
   static core::result<std::unique_ptr<tls_mover>> open(mover_setup setup);
-  /// Stops.
+  /// Stops the mover.
   ~tls_mover() override;
   tls_mover(const tls_mover&) = delete;
   tls_mover& operator=(const tls_mover&) = delete;
 
   [[nodiscard]] uint16_t port() const { return port_; }
-  /// Waits until all these places are connected: this one connects to lower ones, higher ones to this. Errors:
-  /// peer_lost, where one is not there within `within_ns` or was lost; what `stop` was told.
+  /// Waits until all these places are connected: this process connects to lower places, and higher places connect to
+  /// it. Errors: peer_lost, if a place is not connected within `within_ns` or was lost; the error that `stop` was
+  /// called with.
   core::result<void> connect(const std::map<uint32_t, mover_peer>& peers, int64_t within_ns = 30'000'000'000);
-  /// Set before use; called on the mover's thread, after the transfers with that place have ended.
+  /// Sets the function for a lost place. Set before use; called on the mover's thread, after the transfers with that
+  /// place have ended.
   void on_lost(lost tell) { listeners_.lost = std::move(tell); }
 
   void send(uint32_t place, const fabric::transfer_name& name, std::span<const std::byte> bytes,
@@ -58,19 +60,19 @@ class tls_mover final : public fabric::byte_mover {
 
  private:
   tls_mover(mover_setup setup, std::unique_ptr<io_loop> loop);
-  /// Null with the reason.
+  /// Returns the edge to `place`, or null and the reason in `why`.
   std::shared_ptr<data_edge> edge_to(uint32_t place, core::error& why) const;
   void join(uint32_t place, connection c);
   void fail(uint32_t place, core::error why);
 
   std::shared_ptr<const term_key> key_;
-  data_edge::listeners listeners_, heard_;  ///< the user's; what edges tell
+  data_edge::listeners listeners_, heard_;  ///< the user's; those that the edges call
   uint16_t port_ = 0;
 
   mutable std::mutex mutex_;
   std::condition_variable joined_;
   std::map<uint32_t, std::shared_ptr<data_edge>> edges_;
-  std::map<uint32_t, core::error> failures_;  ///< places that are not there, or no more
+  std::map<uint32_t, core::error> failures_;  ///< places that could not connect, or were lost
   std::optional<core::error> stopped_;
   std::mutex stopping_;
 

@@ -1,6 +1,6 @@
-// TLS 1.3 over a connected socket that does not block. Owns the bytes between the socket and OpenSSL: large buffers of
-// its own, so that many records go with one call of the system; and what OpenSSL's errors mean. Who the other end is,
-// the handshake's options say (identity.hpp, term_secret.hpp); when to go on, the caller.
+// Implements TLS 1.3 over a connected non-blocking socket. Owns the bytes between the socket and OpenSSL, in large
+// buffers, so that one system call sends many records; and the meaning of OpenSSL's errors. Leaves authentication to
+// the options (identity.hpp, term_secret.hpp), and waiting to the caller.
 #pragma once
 
 #include <openssl/ossl_typ.h>
@@ -16,44 +16,47 @@
 
 namespace troupe::net {
 
-/// Options of handshakes, which many connections share.
+/// Options of handshakes; many connections share them.
 using tls_options = std::shared_ptr<SSL_CTX>;
 enum class tls_side : uint8_t { connects, accepts };
 
-/// What both kinds of links want: TLS 1.3 alone, no tickets, AES-128-GCM first. Errors: limit.
+/// Returns the options common to all links: TLS 1.3 only, no tickets, AES-128-GCM first. Errors: limit.
 core::result<tls_options> make_tls_options(tls_side side);
-/// What OpenSSL says of its last failure in this thread, which is forgotten.
+/// Returns the text of OpenSSL's last failure in this thread, and clears it.
 std::string openssl_failure();
 
-/// One thread at a time.
+/// A TLS connection. Used by one thread at a time.
 class tls_stream {
  public:
-  /// `socket` is the caller's and stays open as long. Errors: limit.
+  /// Creates a stream. `socket` belongs to the caller and must stay open during the stream's life. Errors: limit.
   static core::result<std::unique_ptr<tls_stream>> make(const tls_options& options, tls_side side, int socket,
                                                         size_t buffer_bytes);
   ~tls_stream();
   tls_stream(const tls_stream&) = delete;
   tls_stream& operator=(const tls_stream&) = delete;
 
-  /// Goes as far as the other end lets it; true: it is done. Errors: peer_lost, mismatch: in words for people.
+  /// Continues the handshake as far as the other end allows; true when it is complete. Errors: peer_lost, mismatch,
+  /// with a text for people.
   core::result<bool> handshake();
-  /// What has come; 0: nothing now. Errors: peer_lost, where it was closed; mismatch, for bytes that are none of TLS.
+  /// Reads received bytes and returns their number; 0 if there are none now. Errors: peer_lost, if the connection was
+  /// closed; mismatch, for bytes that are not TLS.
   core::result<size_t> read(std::span<std::byte> to);
-  /// Takes as much as there is room for and sends nothing yet. Errors: peer_lost, mismatch.
+  /// Buffers as many bytes as there is room for, without sending them, and returns their number. Errors: peer_lost,
+  /// mismatch.
   core::result<size_t> write(std::span<const std::byte> from);
-  /// Sends as much as the system takes. Errors: peer_lost.
+  /// Sends as many buffered bytes as the system takes. Errors: peer_lost.
   core::result<void> flush();
-  /// Something waits to be sent: `flush` when the socket is writable.
+  /// True if bytes are buffered: call `flush` when the socket is writable.
   [[nodiscard]] bool has_unsent() const { return begin_ < end_; }
-  /// Says that nothing more will be written; `flush` sends it.
+  /// Announces that nothing more will be written; `flush` sends the announcement.
   void say_end();
-  /// To one that speaks no TLS: these bytes as they are, and nothing more.
+  /// Sends `text` without TLS, and nothing more, to an end that does not speak TLS.
   void answer_plainly(std::string_view text);
-  /// Whether the first byte that came begins no TLS.
+  /// True if the first received byte does not start a TLS record.
   [[nodiscard]] bool is_plain() const;
 
   [[nodiscard]] SSL* get() const { return ssl_.get(); }
-  /// A new key for what is written after so many bytes, long before AES-GCM's limit of 2^24.5 records.
+  /// Sets the number of written bytes after which a new key is used, long before AES-GCM's limit of 2^24.5 records.
   void renew_key_every(uint64_t bytes) { key_bytes_ = bytes; }
 
  private:
@@ -63,13 +66,13 @@ class tls_stream {
   friend struct stream_bio;
 
   tls_stream(tls_options options, int socket, size_t buffer_bytes);
-  int take(char* to, int bytes);          ///< of the socket, for OpenSSL: as a BIO's read
-  int give(const char* from, int bytes);  ///< as a BIO's write
+  int take(char* to, int bytes);          ///< reads from the socket, for OpenSSL (the BIO's read)
+  int give(const char* from, int bytes);  ///< buffers bytes to send, for OpenSSL (the BIO's write)
   [[nodiscard]] size_t room() const { return capacity_ - end_; }
   void compact();
   core::error failure(int returned);
 
-  tls_options options_;  // with what its callbacks read
+  tls_options options_;  // keeps the data that its callbacks read
   int socket_;
   size_t capacity_;
   std::unique_ptr<char[]> out_;

@@ -168,7 +168,7 @@ const std::string& tied_name(const job_layout& l, uint32_t tie) {
   return l.table->parameters[l.ties[tie].parameters.front()].name;
 }
 
-/// ", piece 2 of 4", counted from 1, where the output of a segment is exchanged in pieces.
+/// Returns ", piece 2 of 4", counted from 1, if the output of a segment is exchanged in pieces.
 std::string piece_name(const job_layout& l, const instruction& x) {
   if (x.kind != kind::forward && x.kind != kind::multiply && (x.kind != kind::exchange || x.again)) return {};
   const uint32_t pieces = l.pieces_of(l.exchange_of(x.subject, x.segment, x.use));

@@ -1,4 +1,5 @@
-// The vocabulary of a step: kinds of instructions, their lanes, their dependencies. See docs/architecture.md.
+// Owns the vocabulary of a step: the kinds of instructions, their lanes and their dependencies. See
+// docs/architecture.md.
 #pragma once
 
 #include <cstdint>
@@ -12,69 +13,76 @@ namespace troupe::plan {
 enum class lane : uint8_t { control, compute, fabric, shard, writer, io };
 inline constexpr uint32_t num_lanes = 6;
 
-enum class kind : uint8_t {  ///< of an instruction
-  load,                      ///< control: the tokens of micro-batch `micro` from the loader
-  gather,                    ///< fabric: full parameters of gather set `subject` into `buffer`
-  release,                   ///< compute: give the buffer of gather set `subject` back
-  survey,         ///< compute: of unit `subject`, the ranges of what this rank has of groups that compression cuts over
-                  ///< tensor ranks, into the slot `output`
-  agree,          ///< fabric: the ranges of all ranks of the tensor group to each of them, in `staged`
-  compress,       ///< compute: what unit `subject` multiplies with instead of its compressed parameters, into
-                  ///< the slot `compressed`
-  send,           ///< fabric: the output (or the input's gradient) of unit `subject`, in `staged`, to its
-                  ///< neighbour in the pipeline
-  receive,        ///< fabric: the input (or the output's gradient) of unit `subject` from it, into `staged`
-  exchange,       ///< fabric: the output of segment `segment` of unit `subject`, or the gradient of its
-                  ///< input, over the ranks of a tensor group, in `staged`;
-                  ///< of the former perhaps piece `piece` alone
-  forward,        ///< compute: segment `segment` of unit `subject`; of the product that ends it, where that
-                  ///< is worked in pieces of rows, the first piece
-  multiply,       ///< compute: piece `piece` of that product
-  recompute,      ///< compute: the forward of unit `subject` again, from its saved input; of its segment
-                  ///< `segment` alone where exchanges between segments are repeated
-  backward,       ///< compute: the backward of segment `segment` of unit `subject`; with use::input its
-                  ///< input part
-  weigh,          ///< compute: the weight part of that backward, which writes the parameters' gradients
-  reduce,         ///< fabric: gradient bucket `subject` over the ranks
-  tie,            ///< fabric: reduced gradients of exchange `subject` of a tied parameter, both ways, into
-                  ///< `buffer`
-  tied_sum,       ///< shard: the gradients of all uses of tie `subject`, received ones in `buffer`, become
-                  ///< their sum
-  norm,           ///< shard: square sums, per block, of this rank's part of bucket `subject`
-  vote,           ///< fabric: every rank's square sums and losses to all
-  prepare,        ///< shard: moments of sub-group `subject`, and whole-parameter values that its update needs
-  measure,        ///< fabric: every rank's square sums of weights and update directions to all
-  collect,        ///< fabric: the update directions of matrix set `subject`, whole, to all
-  orthogonalise,  ///< shard: this rank's matrices of matrix set `subject`
-  spread,         ///< fabric: the orthogonal matrices of matrix set `subject` to all
-  update,         ///< shard: optimizer step of sub-group `subject`
+/// The kind of an instruction. Each comment names the lane first, then the effect.
+enum class kind : uint8_t {
+  load,     ///< control: waits for the tokens of micro-batch `micro` from the loader
+  gather,   ///< fabric: gathers the full parameters of gather set `subject` into `buffer`
+  release,  ///< compute: releases the buffer of gather set `subject`
+  /// compute: computes the value ranges of this rank's part of the compressed groups of unit `subject` that are cut
+  /// over tensor ranks, into the slot `output`
+  survey,
+  agree,     ///< fabric: sends the ranges of every rank of the tensor group to all ranks of the group, in `staged`
+  compress,  ///< compute: writes the compressed weights that unit `subject` multiplies with into the slot `compressed`
+  /// fabric: sends the output (or the gradient of the input) of unit `subject` from `staged` to its neighbour in the
+  /// pipeline
+  send,
+  /// fabric: receives the input (or the gradient of the output) of unit `subject` from its neighbour in the pipeline
+  /// into `staged`
+  receive,
+  /// fabric: combines the output of segment `segment` of unit `subject`, or the gradient of its input, over the ranks
+  /// of a tensor or sequence group, in `staged`. An output may be exchanged in pieces; the instruction then moves piece
+  /// `piece` alone.
+  exchange,
+  /// compute: runs segment `segment` of unit `subject`. If the product that ends the segment is computed in pieces of
+  /// rows, forward computes the first piece.
+  forward,
+  multiply,  ///< compute: computes piece `piece` of the product that ends segment `segment` of unit `subject`
+  /// compute: repeats the forward of unit `subject` from its saved input; only of segment `segment` if the exchanges
+  /// between segments are repeated
+  recompute,
+  backward,  ///< compute: runs the backward of segment `segment` of unit `subject`; with use::input only its input part
+  weigh,     ///< compute: runs the weight part of a split backward, which writes the gradients of the parameters
+  reduce,    ///< fabric: reduces gradient bucket `subject` over the ranks
+  /// fabric: swaps the reduced gradients of tie exchange `subject` between two ranks, in both directions, into `buffer`
+  tie,
+  tied_sum,  ///< shard: adds the gradients of all uses of tie `subject`; the received ones are in `buffer`
+  norm,      ///< shard: computes the square sums, per block, of this rank's part of bucket `subject`
+  vote,      ///< fabric: sends the square sums and losses of every rank to all ranks
+  /// shard: updates the moments of sub-group `subject`, and computes the whole-parameter values that its update needs
+  prepare,
+  measure,        ///< fabric: sends every rank's square sums of weights and update directions to all ranks
+  collect,        ///< fabric: sends the whole update directions of matrix set `subject` to all ranks of the set
+  orthogonalise,  ///< shard: orthogonalises this rank's matrices of matrix set `subject`
+  spread,         ///< fabric: sends the orthogonal matrices of matrix set `subject` to all ranks of the set
+  update,         ///< shard: runs the optimizer step of sub-group `subject`
   undo,           ///< shard: undoes a speculative update of sub-group `subject`
-  redo,           ///< shard: updates it again, with gradients that the vote has clipped
-  publish,        ///< fabric: updated parameters of publish set `subject` to all
+  redo,           ///< shard: updates sub-group `subject` again, with the gradients that the vote has clipped
+  publish,        ///< fabric: sends the updated parameters of publish set `subject` to all ranks that hold the set
   snapshot,       ///< writer: copies block `subject` of the checkpoint into its staging slot `buffer`
-  write,          ///< writer: hands that block to the disk; it may arrive there after the step's end
-  swap_in,        ///< io: `what` of `subject` from the rank's swap file into the window slot `staged`
-  swap_out,       ///< io: `what` of `subject` from that slot into the file
+  /// writer: hands block `subject` of the checkpoint to the disk; the bytes may reach the disk after the step's end
+  write,
+  swap_in,   ///< io: reads `what` of `subject` from the rank's swap file into the window slot `staged`
+  swap_out,  ///< io: writes `what` of `subject` from the window slot `staged` to the rank's swap file
 };
 
-/// The data that a swap moves; it also tells the kind of its subject.
+/// The data that a swap moves. This value also determines the kind of the swap's subject.
 enum class swapped : uint8_t {
-  nothing,      ///< of every other instruction
-  states,       ///< of a sub-group: masters, moments, copies
-  gradients,    ///< reduced, of a bucket
-  shards,       ///< own slices of a gather set's parameters
+  nothing,      ///< the value of every instruction that is no swap
+  states,       ///< masters, moments and copies of a sub-group
+  gradients,    ///< reduced gradients of a bucket
+  shards,       ///< this rank's own slices of a gather set's parameters
   activations,  ///< the input of a unit
 };
 
-/// How the step's vote turns out, for all ranks alike: it finds an overflow and the step is skipped; or it finds none,
-/// and a norm above its limit, so that gradients are clipped; or neither.
+/// The outcome of the step's vote, equal on all ranks. `skipped`: the vote found an overflow. `clipped`: no overflow,
+/// but a norm above its limit, so that gradients are clipped. `not_skipped`: neither.
 enum class branch : uint8_t { not_skipped, clipped, skipped };
 
-/// The branches in which an instruction acts. `not_skipped`: whether clipped or not; `undone`: clipped or skipped, so
-/// that what was updated before the vote is undone.
+/// The branches in which an instruction acts. `not_skipped`: acts whether gradients are clipped or not. `undone`: acts
+/// if the step is clipped or skipped, so that an update before the vote is undone.
 enum class guard : uint8_t { always, not_skipped, clipped, skipped, undone };
 
-/// Whether an instruction with this guard acts in a step whose vote took that branch.
+/// True if an instruction with this guard acts in a step whose vote took branch `taken`.
 constexpr bool acts(guard g, branch taken) {
   switch (g) {
     case guard::always:
@@ -91,70 +99,77 @@ constexpr bool acts(guard g, branch taken) {
   return false;
 }
 
-/// A use of a unit: forward, backward, or one of the two parts of backward.
+/// A use of a unit: forward, backward, or one of the two parts of a split backward.
 enum class use : uint8_t {
   forward,
   backward,
-  input,    ///< the gradient of the input
-  weights,  ///< those of the parameters, which needs none of these
+  input,    ///< the part of backward that computes the gradient of the input
+  weights,  ///< the part of backward that computes the gradients of the parameters; it reads no parameters
 };
 
-/// The way that data take: backward for a part of it, too.
+/// Direction of the data flow of a use: forward, or backward for the whole and both parts of backward.
 constexpr use way_of(use u) { return u == use::forward ? use::forward : use::backward; }
 constexpr bool reads_parameters(use u) { return u != use::weights; }
 constexpr bool writes_gradients(use u) { return u == use::backward || u == use::weights; }
 
 inline constexpr uint32_t none = 0xFFFFFFFF;
 
-/// One use of a unit, or of some of its segments where a forward and a backward take turns.
+/// One use of a unit, or of some of its segments if a forward and a backward alternate segment by segment.
 struct unit_use {
   uint32_t unit = 0, micro = 0;
   plan::use kind = use::forward;
-  uint32_t first = 0, end = none;  ///< segments [first, end), as far as there are any
+  uint32_t first = 0, end = none;  ///< segments [first, end); `end` is clamped to the number of segments of the unit
   [[nodiscard]] bool has(uint32_t segment) const { return segment >= first && segment < end; }
 };
 
-/// The computation of a rank in a step, in order (plan/schedule/).
+/// The computation of one rank in a step, in order (plan/schedule/).
 using schedule = std::vector<unit_use>;
 
-/// What an instruction does, without its place in the order. `buffer` and `staged` are slots of its plan.
+/// The effect of an instruction, without its place in the order. `buffer` and `staged` are slots of the instruction's
+/// plan.
 struct operation {
   plan::kind kind = kind::load;
   plan::guard guard = guard::always;
   plan::use use = use::forward;
   plan::swapped what = plan::swapped::nothing;
   uint32_t subject = none, segment = none, micro = 0;
-  uint32_t buffer = none;  ///< gather, survey, compress, forward, recompute, backward: the slot of the parameters
-  /// compress, forward, recompute, backward: the slot of what stands for the unit's compressed parameters.
+  /// gather, release, and compute instructions that read parameters: the slot of the parameters. reduce: the slot of
+  /// the bucket. tie, tied_sum: the slot of received gradients. prepare, collect, orthogonalise, spread, update of a
+  /// matrix set: the slot of the whole matrices. snapshot, write: the staging slot.
+  uint32_t buffer = none;
+  /// compress, and compute instructions that read parameters: the slot of the unit's compressed parameters.
   uint32_t compressed = none;
-  /// Slots that computation reads and fills. The first and the last compute instruction of a stage's micro-batch: what
-  /// a transfer filled, and what another one will empty; where backward is split, its first weight part reads the first
-  /// slot again. Around an exchange: what is exchanged in place, which its reader copies; the ranges that a survey
-  /// finds and `compress` reads.
+  /// Slots that computation reads (`input`) and fills (`output`). For the first and the last compute instruction of a
+  /// stage's micro-batch: the slot that a transfer filled, and the slot that another transfer empties. If backward is
+  /// split, its first weight part reads the first of these slots again. Around an exchange: the slot that is exchanged
+  /// in place, and whose reader copies it. `survey` writes the ranges to `output`, and `compress` reads them.
   uint32_t input = none, output = none;
-  uint32_t staged =
-      none;  ///< the window slot that a swap fills or empties, or that another kind uses instead of resident memory
-  uint32_t piece = 0;  ///< multiply, exchange: of the rows of a segment's output (job_layout::pieces_of)
-  bool near = false;   ///< gather: from the second copy; release: makes this rank's part of it first
-  bool again = false;  ///< exchange: in a recompute; swap of states: around a redo
-  uint64_t bytes = 0;  ///< moved (fabric, shard) or touched
+  /// Swaps: the window slot that the swap fills or empties. send, receive, exchange, agree: the slot of the moved data.
+  /// Other kinds: the window slot that the instruction uses instead of resident memory.
+  uint32_t staged = none;
+  /// multiply, exchange: number of the piece of rows of a segment's output (job_layout::pieces_of)
+  uint32_t piece = 0;
+  bool near = false;   ///< gather: reads the second copy. release: first stores this rank's part of the second copy.
+  bool again = false;  ///< exchange: belongs to a recompute. Swap of states: belongs to a redo.
+  uint64_t bytes = 0;  ///< bytes that the instruction moves (fabric, shard) or touches
   double flops = 0;
 };
 
-struct instruction : operation {  ///< the unit of a plan
-  uint32_t id = 0;                ///< index in rank_plan::instructions
+/// One instruction of a plan.
+struct instruction : operation {
+  uint32_t id = 0;  ///< index in rank_plan::instructions
   plan::lane lane = lane::control;
-  uint32_t communicator = none;  ///< of fabric instructions: in job_layout::communicators
-  uint32_t sequence = none;      ///< position among this step's collectives of that communicator
+  uint32_t communicator = none;  ///< index in job_layout::communicators; fabric instructions only
+  uint32_t sequence = none;      ///< position among this step's collectives of the instruction's communicator
   std::vector<uint32_t> after;   ///< instructions of this rank that must have ended before this one starts, ascending
 };
 
-/// Between the stages of a pipeline.
+/// True if the instruction moves data between the stages of a pipeline.
 constexpr bool is_transfer(kind k) { return k == kind::send || k == kind::receive; }
 
-std::string_view name_of(kind k);     ///< as tools and errors print it
-std::string_view name_of(lane l);     ///< likewise
-std::string_view name_of(swapped x);  ///< likewise
-lane lane_of(kind k);                 ///< the lane that runs it
+std::string_view name_of(kind k);     ///< Returns the name of a kind as tools and errors print it.
+std::string_view name_of(lane l);     ///< Returns the name of a lane as tools and errors print it.
+std::string_view name_of(swapped x);  ///< Returns the name of swapped data as tools and errors print it.
+lane lane_of(kind k);                 ///< Returns the lane that runs instructions of kind `k`.
 
 }  // namespace troupe::plan

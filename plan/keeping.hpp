@@ -1,5 +1,5 @@
-// What segments keep for backward, as the options of a step say. Owns the choice between all of it and the lesser part;
-// which units are computed again as a whole is plan_options'.
+// Owns the choice of the bytes that each segment keeps for backward: all of them, or the lesser part. Which whole units
+// are recomputed is chosen by plan_options.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace troupe::plan {
 
-/// Whether a segment's training forward keeps the lesser part of what its backward needs. Of a unit that is computed
-/// again that is its last one, if it has such a part: its output would be read by nobody.
+/// True if a segment's training forward keeps only the lesser part of the bytes that its backward needs. In a
+/// recomputed unit only the last segment does, if it has such a part, because no other segment reads its output.
 inline bool keeps_light(const core::model_table& table, const plan_options& o, uint32_t unit, uint32_t segment) {
   const auto& segments = table.units[unit].segments;
   if (o.mode != mode::train || segments[segment].light.flops == 0) return false;
@@ -20,16 +20,18 @@ inline bool keeps_light(const core::model_table& table, const plan_options& o, u
 
 /// Bytes and work of one segment in one micro-batch of a training step.
 struct segment_keeping {
-  uint64_t bytes = 0;   ///< kept between forward and backward, or recompute and backward
-  uint64_t beside = 0;  ///< that backward takes beside these
+  uint64_t bytes = 0;   ///< bytes kept between forward and backward, or between recompute and backward
+  uint64_t beside = 0;  ///< further bytes that backward needs while it runs
   double backward_flops = 0, recompute_flops = 0;
 };
 
+/// Returns the bytes and work of one segment under the options `o`.
 inline segment_keeping keeping_of(const core::model_table& table, const plan_options& o, uint32_t unit,
                                   uint32_t segment) {
   const core::segment_info& s = table.units[unit].segments[segment];
-  if (unit < table.teacher_units) return {.beside = s.saved_bytes};  // while it computes; it has no backward
-  // In tiles there is nothing more to keep: products are made again either way.
+  // bytes while it computes; a teacher's unit has no backward
+  if (unit < table.teacher_units) return {.beside = s.saved_bytes};
+  // A tiled segment keeps nothing more: its products are recomputed in either case.
   if (!keeps_light(table, o, unit, segment))
     return {s.saved_bytes, s.tile_bytes, s.backward_flops() + (s.is_tiled() ? s.light.flops : 0), s.training_flops()};
   return {s.light.bytes, s.light.beside, s.backward_flops() + s.light.flops, 0};

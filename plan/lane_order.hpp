@@ -1,12 +1,12 @@
-// The order in which a lane starts its instructions.
+// Owns the rule that decides in which lanes instructions may overlap.
 #pragma once
 
 #include "plan/instruction.hpp"
 
 namespace troupe::plan {
 
-/// Whether a lane starts instructions before their predecessors have ended; all others do one at a time, which the
-/// checker relies on.
+/// True if lane `l` starts instructions before their predecessors have ended. All other lanes run one instruction at a
+/// time, and the checker relies on this.
 constexpr bool starts_ahead(lane l) { return l == lane::fabric || l == lane::io; }
 
 }  // namespace troupe::plan

@@ -1,5 +1,5 @@
-// Which memory a rank's bytes lie in: the device's or the host's. Owns that rule for owners of a memory_table;
-// actors/memory/pools.hpp allocates by the same rule.
+// Owns the rule that decides which memory holds a rank's bytes, the device's or the host's, for each owner in a
+// memory_table. actors/memory/pools.hpp allocates by the same rule.
 #pragma once
 
 #include <array>
@@ -13,29 +13,30 @@
 
 namespace troupe::plan {
 
-/// One owner of resident bytes, named for people.
+/// One owner of resident bytes, with its name for people.
 struct owner_bytes {
   std::string_view owner;
   uint64_t bytes = 0;
-  tier lies = tier::device;  ///< device, or cpu for memory of the host
-  /// Of activations a plan predicts the most that a step has at a time; all else is allocated as planned.
+  tier lies = tier::device;  ///< device, or cpu for host memory
+  /// predicted: the peak of a step, as for activations. planned: bytes that are allocated as planned, as for all other
+  /// owners.
   enum class amount : uint8_t { planned, predicted } is = amount::planned;
-  /// "activations (predicted)"
+  /// Returns the owner's name, followed by " (predicted)" if the bytes are predicted.
   [[nodiscard]] std::string label() const;
 };
 
-/// Every field of the table, in its order, but for bytes in files.
+/// Returns every field of the table, in its order, except for bytes in files.
 std::vector<owner_bytes> owners_of(const memory_table& m, const tier_options& tiers);
 
-/// Bytes of a rank by where they are. Files count what lies in them, not the windows onto them.
+/// Bytes of a rank by tier. The nvme entry counts the bytes in files; the windows onto files are host memory.
 using tier_bytes = std::array<uint64_t, num_tiers>;
 tier_bytes bytes_by_tier(const memory_table& m, const tier_options& tiers);
 
-/// Bytes that a budget of host memory covers: `memory_table::states()`, and where the device has memory of its own
-/// those of them that lie on the host.
+/// Bytes that a budget of host memory covers: `memory_table::states()`, or only the part of them in host memory if the
+/// device has memory of its own.
 uint64_t budgeted_bytes(const memory_table& m, const tier_options& tiers);
 
-/// Bytes of a device's own memory, predicted activations included; 0 where the device has none of its own.
+/// Bytes of a device's own memory, predicted activations included; 0 if the device has no memory of its own.
 uint64_t device_bytes(const memory_table& m, const tier_options& tiers);
 
 }  // namespace troupe::plan

@@ -1,4 +1,4 @@
-// Input of the generator beside the model: degrees, stage, sizes, dtypes. Plain numbers.
+// Owns the generator's input apart from the model: degrees, stage, sizes, dtypes. All values are plain numbers.
 #pragma once
 
 #include <algorithm>
@@ -18,39 +18,43 @@ namespace troupe::plan {
 
 struct pass;  // plan/passes/pass.hpp
 
-enum class mode : uint8_t { train, evaluate, generate, save };  ///< of a plan; `save` does nothing else
+/// The purpose of a plan; a `save` plan only writes a checkpoint.
+enum class mode : uint8_t { train, evaluate, generate, save };
 
-/// What an optimizer reads of a parameter beyond the elements that it updates.
+/// The values that an optimizer reads for a parameter, beyond the elements that it updates.
 enum class update_need : uint8_t {
-  elements,         ///< nothing
-  parameter_norms,  ///< the norms of the whole parameter and of its update (LAMB)
-  whole_matrix,     ///< the whole update, as one matrix (Muon)
+  elements,         ///< no further value
+  parameter_norms,  ///< the norms of the whole parameter and of its whole update (LAMB)
+  whole_matrix,     ///< the whole update as one matrix (Muon)
 };
 
-/// How a parameter is updated, as far as the plan depends on it.
+/// The properties of a parameter's update that the plan depends on.
 struct parameter_update {
-  uint32_t moments = 2;  ///< kept for each element
+  uint32_t moments = 2;  ///< moments that the optimizer keeps for each element
   update_need need = update_need::elements;
-  uint64_t rows = 0, columns = 0;  ///< of the whole matrix where ranks of a tensor group have shares; 0: the table's
+  /// Shape of the whole matrix if ranks of a tensor group hold shares of it; 0: the shape in the model table is the
+  /// whole.
+  uint64_t rows = 0, columns = 0;
   bool operator==(const parameter_update&) const = default;
 };
 inline constexpr uint32_t max_moments = 2;
 
-/// The types that elements have.
+/// The dtypes of a run's elements.
 struct element_types {
-  core::dtype parameter = core::dtype::f32;  ///< of parameters, activations and their gradients
+  core::dtype parameter = core::dtype::f32;  ///< dtype of parameters, activations and their gradients
   core::dtype communication = core::dtype::f32;
-  core::dtype accumulation = core::dtype::f32;  ///< of reduced gradients
+  core::dtype accumulation = core::dtype::f32;  ///< dtype of reduced gradients
   bool operator==(const element_types&) const = default;
 };
 
-/// How the gradients of a parameter that several units read become one.
+/// How the gradients of a parameter that several units read are combined.
 enum class tied_gradients : uint8_t {
-  in_bucket,  ///< added in its one bucket, micro-batch by micro-batch
-  per_use,    ///< each unit but the first reads a copy (core/tied_copies.hpp); reduced sums are added once a step
+  in_bucket,  ///< added in the parameter's one bucket, micro-batch by micro-batch
+  /// each unit but the first reads a copy (core/tied_copies.hpp); the reduced gradients are added once a step
+  per_use,
 };
 
-/// A segment of the model; in the order of forward.
+/// A segment of the model. Places compare in the order of forward.
 struct segment_place {
   uint32_t unit = 0, segment = 0;
   auto operator<=>(const segment_place&) const = default;
@@ -58,122 +62,135 @@ struct segment_place {
 
 /// How gradients are collected and reduced.
 struct gradient_options {
-  bool sum_micro_first = true;           ///< gradient_order: per_step; only matters when accumulation > 1
-  bool reduce_scatter = true;            ///< stage 1: false reduces to all
-  uint64_t reduce_bucket = 500'000'000;  ///< elements
-  bool buckets_follow_units = false;     ///< a bucket ends with its unit, unless it is small
+  bool sum_micro_first = true;           ///< gradient_order: per_step; has an effect only if accumulation > 1
+  bool reduce_scatter = true;            ///< stage 1: reduce-scatter if true, all-reduce if false
+  uint64_t reduce_bucket = 500'000'000;  ///< elements of a bucket
+  bool buckets_follow_units = false;     ///< true: a bucket ends with its unit, unless the bucket is small
   tied_gradients tied = tied_gradients::in_bucket;
   bool operator==(const gradient_options&) const = default;
 };
 
-/// How much computation a gather is hidden behind: so much, and so much for each of its bytes.
+/// The amount of computation that hides a gather: a constant number of flops, plus flops for each byte of the gather.
 struct hidden_gathers {
   double flops = 0, flops_per_byte = 0;
   [[nodiscard]] bool on() const { return flops > 0 || flops_per_byte > 0; }
   bool operator==(const hidden_gathers&) const = default;
 };
 
-/// Stage 3: when a unit's parameters are whole. In elements.
+/// When parameters are gathered and released at stage 3. Sizes in elements.
 struct gather_options {
   uint64_t prefetch_bucket = 50'000'000;
-  uint64_t persistence_threshold = 100'000;  ///< inclusive
+  uint64_t persistence_threshold = 100'000;  ///< parameters of at most this many elements persist
   uint64_t model_persistence_threshold = 9223372036854775807ULL;
   uint64_t max_live = 1'000'000'000;  ///< limits prefetch only
   uint64_t max_reuse_distance = 1'000'000'000;
-  /// Ascending: their parameters persist whatever the thresholds say, and count in neither.
+  /// Units, ascending, whose parameters persist whatever the thresholds are, and are not counted against the
+  /// thresholds.
   std::vector<uint32_t> resident_units = {};
-  /// On, in place of prefetch_bucket: each unit is gathered so late that this much computation hides it.
+  /// If on, used instead of prefetch_bucket: each unit is gathered as late as this much computation can still hide it.
   hidden_gathers hidden = {};
-  /// Neighbours that keep a second copy of the parameters among them in a step: its first gather is from all shards,
-  /// the later ones are from these (hpZ). Divides the shards; 0, 1, all: none.
+  /// Number of neighbouring ranks that keep a second copy of the parameters among them during a step (hpZ): the first
+  /// gather of a unit reads all shards, later gathers read the second copy. Divides the number of shards; 0, 1 or all
+  /// shards: no second copy.
   uint32_t near = 0;
   bool operator==(const gather_options&) const = default;
 };
 
-/// How and when the optimizer updates, and how what it made reaches the other ranks.
+/// How and when the optimizer updates, and how the updated parameters reach the other ranks.
 struct update_options {
-  uint64_t sub_group = 1'000'000'000;       ///< elements of this rank's partition
-  uint64_t allgather_bucket = 500'000'000;  ///< elements
-  bool speculate = false;  ///< sub-groups are updated before the vote where only elements are needed (SuperOffload)
-  bool may_skip = true;    ///< a gradient that is not finite skips the step; otherwise it ends the run
-  bool may_clip = false;   ///< a norm above a limit scales the gradients
+  uint64_t sub_group = 1'000'000'000;       ///< elements of this rank's partition in one sub-group
+  uint64_t allgather_bucket = 500'000'000;  ///< elements of a publish set
+  /// True: sub-groups whose optimizer needs nothing but elements are updated before the vote (SuperOffload).
+  bool speculate = false;
+  bool may_skip = true;   ///< true: a gradient that is not finite skips the step; false: it ends the run
+  bool may_clip = false;  ///< true: a norm above a limit scales the gradients
   late_updates late = {};
-  std::vector<parameter_update> rules = {};  ///< [parameter]; empty: each as parameter_update's default
-  /// The vote may find that what was updated before it has to be undone.
+  /// [parameter]; empty: every parameter has the defaults of parameter_update
+  std::vector<parameter_update> rules = {};
+  /// True if the vote may require that an update before it is undone.
   [[nodiscard]] bool may_undo() const { return may_skip || may_clip; }
   bool operator==(const update_options&) const = default;
 };
 
-/// Of the ranks that hold the same elements, those that share the writing of them: every one, one on each socket or
-/// machine, or one in all (`single`).
+/// The ranks, out of all that hold the same elements, that share the work of writing them: one rank in all (`single`),
+/// every rank (`replica`), or one on each socket or machine.
 enum class writer_unit : uint8_t { single, replica, socket, machine };
 
 /// The checkpoint that a step takes.
 struct save_options {
-  bool on = false;                              ///< the states before the step are saved in it
-  uint64_t staging_bytes = uint64_t{64} << 20;  ///< that snapshots may wait in until they are written
+  bool on = false;  ///< true: the step saves the states as they are before the step
+  /// bytes of the staging memory, which holds snapshots until they are written
+  uint64_t staging_bytes = uint64_t{64} << 20;
   writer_unit writers = writer_unit::replica;
-  uint32_t machines = 1;  ///< that hold equal runs of consecutive ranks
+  uint32_t machines = 1;  ///< number of machines; each holds an equal run of consecutive ranks
   bool operator==(const save_options&) const = default;
 };
 
-/// A parameter as a unit reads it: as what compression makes of it.
+/// A parameter that a unit reads in compressed form.
 struct compressed_use {
   uint32_t unit = 0, parameter = 0;
-  uint64_t room_elements = 0;  ///< that it takes beside what it makes, in the same slot
-  uint64_t mask_bytes = 0;     ///< of its masks, which are there for the whole run
-  uint64_t ranges = 0;         ///< of groups, which the ranks of a tensor group tell each other; 0: none of them is cut
-  bool told_twice = false;     ///< what a rank tells the second time depends on what all told the first time
-  /// Gradients of its mask's scores are made of the parameter and of its own gradient, so that the unit's backward,
-  /// which has both, is not split.
+  /// elements of scratch space that compression needs in the slot, in addition to its result
+  uint64_t room_elements = 0;
+  uint64_t mask_bytes = 0;  ///< bytes of the parameter's masks, which are allocated for the whole run
+  /// number of ranges that the ranks of a tensor group exchange for groups cut over them; 0: no group is cut
+  uint64_t ranges = 0;
+  bool told_twice = false;  ///< true: the ranges are exchanged twice; the second ones depend on the first
+  /// True if the mask has learned scores. Their gradients are computed from the parameter and from its gradient. The
+  /// unit's backward, which has both, is therefore not split.
   bool learns = false;
   auto operator<=>(const compressed_use&) const = default;
 };
 
-/// A layer that multiplies with what compression makes of its input; that takes so many bytes of a micro-batch.
+/// A layer that multiplies with a compressed form of its input, which takes `room_bytes` bytes of a micro-batch.
 struct compressed_input {
-  uint32_t layer = 0;  ///< in model_table::layers
+  uint32_t layer = 0;  ///< index in model_table::layers
   uint64_t room_bytes = 0;
   auto operator<=>(const compressed_input&) const = default;
 };
 
-/// What units read compressed in a step.
+/// The parameters and inputs that units read compressed in a step.
 struct compression_options {
-  std::vector<compressed_use> weights = {};   ///< ascending; a unit multiplies with a copy of these in a slot
+  std::vector<compressed_use> weights = {};   ///< ascending; a unit multiplies with compressed copies in a slot
   std::vector<compressed_input> inputs = {};  ///< ascending
-  /// Layers, ascending, of whose inputs ranks tell each other the range in the vote of a step that trains; the same in
-  /// every phase, so that votes have one size.
+  /// Layers, ascending, whose input ranges the ranks exchange in the vote of a training step. Equal in every phase, so
+  /// that all votes have one size.
   std::vector<uint32_t> calibrated = {};
   bool operator==(const compression_options&) const = default;
 
-  /// Whether the unit's backward is done at once wherever it could be split.
+  /// True if this unit's backward must not be split into input and weight parts.
   [[nodiscard]] bool is_unsplit(uint32_t unit) const {
     return std::ranges::any_of(weights, [&](const compressed_use& x) { return x.unit == unit && x.learns; });
   }
 };
 
-/// The stages of a pipeline, and the order in which each rank computes its own.
+/// The stages of a pipeline, and the order in which each rank computes its stages.
 struct pipeline_options {
-  std::vector<uint32_t> first_unit = {};  ///< [stage] in the order of the model; empty: the model is one stage
-  pipeline_table table = {};              ///< of as many stages and micro-batches; without sends and receives
+  /// [stage]: its first unit, in the order of the model; empty: the model is one stage
+  std::vector<uint32_t> first_unit = {};
+  /// actions of all ranks, for as many stages and micro-batches as the plan has; without sends and receives
+  pipeline_table table = {};
   bool operator==(const pipeline_options&) const = default;
 };
 
-struct plan_options {  ///< input of the generator
+/// The input of the generator.
+struct plan_options {
   plan::mode mode = mode::train;
   core::mesh mesh = {};
   uint32_t stage = 0;
   uint32_t accumulation = 1;  ///< micro-batches of one optimizer step
   uneven_blocks uneven = uneven_blocks::to_least;
-  bool overlap = true;                    ///< overlap_comm
-  bool overlap_exchanges = false;         ///< tp_overlap_comm: weight parts of backward run beside gradients' exchanges
-  uint32_t exchange_pieces = 1;           ///< exchange_pieces: of rows, where a product's sum over ranks has them
-  bool recompute = false;                 ///< activation checkpointing of every unit but those of `kept_units`
-  std::vector<uint32_t> kept_units = {};  ///< ascending: they keep their activations although others recompute
-  segment_place light_before = {};        ///< segments in front of it keep less of theirs (plan/keeping.hpp)
-  bool repeat_exchanges = false;          ///< recomputes exchange again what is kept otherwise (partition_activations)
-  uint64_t memory_budget_bytes = 0;       ///< of one rank, for budgeted_bytes (plan/memory_places.hpp); 0: none
-  uint64_t device_budget_bytes = 0;       ///< of one rank, for device_bytes; 0: none
+  bool overlap = true;  ///< the configuration key overlap_comm
+  /// The configuration key tp_overlap_comm: weight parts of backward overlap with the exchanges of gradients.
+  bool overlap_exchanges = false;
+  /// The configuration key exchange_pieces: pieces of rows of a product whose sum over ranks is exchanged in pieces.
+  uint32_t exchange_pieces = 1;
+  bool recompute = false;                 ///< activation checkpointing of every unit except `kept_units`
+  std::vector<uint32_t> kept_units = {};  ///< ascending; units that keep their activations although others recompute
+  segment_place light_before = {};        ///< segments before this one keep fewer bytes for backward (plan/keeping.hpp)
+  /// True: a recompute repeats exchanges instead of keeping their results (partition_activations).
+  bool repeat_exchanges = false;
+  uint64_t memory_budget_bytes = 0;  ///< limit of one rank's budgeted_bytes (plan/memory_places.hpp); 0: no limit
+  uint64_t device_budget_bytes = 0;  ///< limit of one rank's device_bytes (plan/memory_places.hpp); 0: no limit
   element_types types = {};
   gradient_options gradients = {};
   gather_options gathering = {};
@@ -182,54 +199,57 @@ struct plan_options {  ///< input of the generator
   tier_options tiers = {};
   pipeline_options pipeline = {};
   compression_options compressed = {};
-  /// That a program adds to ours (plan/passes/pass.hpp).
+  /// Passes that the embedding program adds to Troupe's own (plan/passes/pass.hpp).
   std::vector<std::shared_ptr<const pass>> passes = {};
 
   bool operator==(const plan_options&) const = default;
 
   [[nodiscard]] uint32_t ranks() const { return mesh.ranks(); }
-  /// Whether backward makes the activations of `unit` again; the model's first one is never computed again.
+  /// True if `unit` is recomputed in backward. The first unit of the model itself is never recomputed, whatever this
+  /// returns.
   [[nodiscard]] bool recomputes(uint32_t unit) const {
     return recompute && !std::binary_search(kept_units.begin(), kept_units.end(), unit);
   }
-  /// Ranks of which each takes other tokens: a gradient is the mean of what they contribute.
+  /// Number of ranks that take different tokens. A gradient is the mean of their contributions.
   [[nodiscard]] uint32_t data() const { return mesh.data(); }
-  /// Ranks that the states of a parameter are cut over. At stage 0 all ranks hold them whole and share the sums.
+  /// Number of ranks that the states of a parameter are cut over. At stage 0 every rank holds whole states, and the
+  /// ranks share the work of the sums.
   [[nodiscard]] uint32_t shards() const {
     return stage == 0 ? data() : mesh.degree(core::axis::shard) * sequence_ranks();
   }
-  /// Of data(), so many neighbours have other tokens of the same samples.
+  /// Number of neighbours, out of data(), that take different tokens of the same samples.
   [[nodiscard]] uint32_t sequence_ranks() const { return mesh.size(core::sequence_axes); }
-  /// Parameters have a second copy, cut over fewer ranks.
+  /// True if parameters have a second copy, cut over fewer ranks.
   [[nodiscard]] bool has_near_copies() const {
     return stage == 3 && gathering.near > 1 && gathering.near < shards() && shards() % gathering.near == 0;
   }
-  /// Groups of so many ranks that hold the same states.
+  /// Number of groups of ranks that hold the same states.
   [[nodiscard]] uint32_t replicas() const { return data() / shards(); }
 
   [[nodiscard]] core::dtype master() const {
     return types.parameter == core::dtype::f64 ? core::dtype::f64 : core::dtype::f32;
   }
-  /// The parameter is its own master weight.
+  /// True if a parameter is its own master weight.
   [[nodiscard]] bool master_is_parameter() const { return types.parameter == master() && !tiers.weights_go_up(); }
-  /// Buckets stay for the whole step, which is reduced once; otherwise slots are reused and each micro-batch is
-  /// reduced. See docs/numerics.md.
+  /// True if every bucket has a buffer of its own for the whole step, and is reduced once a step. False: buckets share
+  /// slots, and every micro-batch is reduced. See docs/numerics.md.
   [[nodiscard]] bool buckets_stay() const { return accumulation == 1 ? stage <= 1 : gradients.sum_micro_first; }
-  /// Reduced gradients lie in their buckets; otherwise in memory of their own, beside the states.
+  /// True if reduced gradients are stored in their buckets. False: they are stored in memory of their own, next to the
+  /// states.
   [[nodiscard]] bool reduces_in_place() const { return buckets_stay() && !tiers.updates_on_host(); }
-  /// dtype of the local gradient in its bucket. The same at every stage: a tied weight's two contributions are added
-  /// there, and where they are rounded shows in the bits.
+  /// Returns the dtype of the local gradient in its bucket. The dtype is the same at every stage: the two contributions
+  /// of a tied weight are added in the bucket, and the bits of the result depend on where they are rounded.
   [[nodiscard]] core::dtype bucket_type() const {
     return accumulation == 1 || buckets_stay() ? types.accumulation : types.parameter;
   }
-  /// All ranks receive every reduced gradient. Where slots are reused only the owner has room for it.
+  /// True if all ranks receive every reduced gradient. If bucket slots are reused, only the owner has memory for it.
   [[nodiscard]] bool reduce_to_all() const {
     return stage == 0 || (stage == 1 && !gradients.reduce_scatter && reduces_in_place());
   }
   [[nodiscard]] parameter_update update_of(uint32_t parameter) const {
     return updates.rules.empty() ? parameter_update{} : updates.rules[parameter];
   }
-  /// Every rank updates everything.
+  /// True if every rank updates all elements.
   [[nodiscard]] bool updates_all() const { return stage == 0; }
 };
 

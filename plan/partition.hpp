@@ -1,7 +1,7 @@
-// Which rank owns which elements of each parameter. Owns the cut; leaves memory to layout.hpp.
+// Owns the cut of each parameter: which rank owns which elements. Leaves memory to layout.hpp.
 //
-// A parameter is cut into blocks of core::partition_grain elements; each rank owns one contiguous run of
-// blocks, in rank order. So a block of the norm, a page of a file and a SIMD loop never have two owners.
+// A parameter is cut into blocks of core::partition_grain elements; each rank owns one contiguous run of blocks, in
+// rank order. A block of the norm, a page of a file and a SIMD loop therefore never have two owners.
 #pragma once
 
 #include <algorithm>
@@ -20,14 +20,15 @@ struct slice {
   bool operator==(const slice&) const = default;
 };
 
-/// Who gets the blocks that do not divide evenly.
+/// The rule for blocks that do not divide evenly over the ranks.
 enum class uneven_blocks : uint8_t {
-  to_least,  ///< the ranks that own least so far
-  in_turn,   ///< consecutive ranks from one parameter to the next: DeepSpeed's round_robin_gradients
+  to_least,  ///< the ranks that own the fewest elements so far get one more block
+  in_turn,   ///< consecutive ranks from one parameter to the next get one more block: DeepSpeed's round_robin_gradients
 };
 
-/// Who owns which elements of a parameter: of each, how many blocks every rank has, and which ranks have one more. So a
-/// cut over thousands of ranks is small, and a slice is found in constant time.
+/// The owner of every element of every parameter. For each parameter the class stores how many blocks every rank has,
+/// and which ranks have one more. A cut over thousands of ranks is therefore small, and a slice is found in constant
+/// time.
 class partition {
  public:
   [[nodiscard]] slice of(uint32_t parameter, uint32_t rank) const {
@@ -45,7 +46,8 @@ class partition {
 
   struct cut {
     uint64_t elements = 0, blocks_each = 0;
-    std::vector<uint32_t> more_before{};  // [rank], and the end: ranks with one more block; empty where none has
+    // [rank], and the end: number of lower ranks with one more block; empty if no rank has one more
+    std::vector<uint32_t> more_before{};
     bool operator==(const cut&) const = default;
     [[nodiscard]] uint64_t begin_of(uint32_t rank) const {
       const uint64_t blocks = blocks_each * rank + (more_before.empty() ? 0 : more_before[rank]);
@@ -53,10 +55,11 @@ class partition {
     }
   };
   uint32_t ranks_ = 1;
-  std::vector<cut> cuts_;  // [parameter]
+  std::vector<cut> cuts_;  // [parameter]: its cut
 };
 
-/// Cuts every parameter over `ranks`; a copy as its original, and all others as if there were no copies.
+/// Cuts every parameter over `ranks`. A copy is cut as its original, and all other parameters as if there were no
+/// copies.
 partition make_partition(const core::model_table& table, uint32_t ranks, uneven_blocks uneven);
 
 }  // namespace troupe::plan

@@ -24,7 +24,7 @@ std::vector<uint32_t> stages_of(const job_layout& l, uint32_t pipeline) {
 uint32_t stage_served(const job_layout& l, const operation& x) {
   const auto of_unit = [&] { return x.subject < l.stage_of_unit.size() ? l.stage_of_unit[x.subject] : none; };
   switch (x.kind) {
-    case kind::gather:  // of a unit, or of what stays gathered
+    case kind::gather:  // of a unit, or of persistent parameters
     case kind::release:
     case kind::send:
     case kind::receive:

@@ -66,8 +66,8 @@ core::result<void> append_file::flush() {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       const int why = n < 0 ? errno : ENOSPC;
-      // Back to the last whole flush, so that readers meet no half of a record. Where even that is refused, what is
-      // there is there: the rest follows it.
+      // Cuts the file back to the last complete flush, so that readers see no half record. If the cut is refused, the
+      // written bytes stay, and the rest follows them.
       if (done > 0 && ::ftruncate(fd_, static_cast<off_t>(written_)) != 0) {
         written_ += done;
         waiting_.erase(0, done);

@@ -1,5 +1,5 @@
-// A file that grows by whole records. A disk that is full for a while costs nothing: what could not be written waits in
-// memory, up to a limit, and no torn record is left at the end of the file.
+// Owns a file that grows by whole records. Records that a full disk does not accept wait in memory, up to a limit, so
+// that a disk that is full for a while loses nothing. The file never ends with a torn record.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,15 @@
 
 namespace troupe::telemetry {
 
-/// Bytes that wait for a disk; records beyond it are dropped and counted.
+/// Limit of the bytes that wait in memory for a disk. A record that would exceed it is dropped and counted.
 inline constexpr uint64_t waiting_bytes_limit = uint64_t{4} << 20;
 
-class append_file {  ///< a file that only grows
+class append_file {  ///< a file to which whole records are appended
  public:
-  /// A new file. One of that name becomes NAME.previous, over an earlier one. The folder must exist.
+  /// Creates a new file in an existing folder. An existing regular file `file` is renamed to NAME.previous, which
+  /// replaces an earlier one.
   static core::result<append_file> create(const std::filesystem::path& file);
-  /// Goes on behind what a file of that name holds; a new one where there is none.
+  /// Opens `file` to append to it; creates the file if it is missing.
   static core::result<append_file> go_on(const std::filesystem::path& file);
 
   append_file(append_file&& other) noexcept;
@@ -27,14 +28,15 @@ class append_file {  ///< a file that only grows
   append_file& operator=(const append_file&) = delete;
   ~append_file();
 
-  /// Takes a record; nothing is written before `flush`.
+  /// Appends a record to the bytes in memory; `flush` writes them.
   void add(std::string_view record);
 
-  /// Hands what waits to the system. After an error it still waits, and the file ends with the last whole flush.
+  /// Writes all waiting records to the file. After an error they still wait, and the file ends with the last complete
+  /// flush.
   core::result<void> flush();
 
   [[nodiscard]] bool is_empty() const { return written_ == 0 && waiting_.empty(); }
-  [[nodiscard]] uint64_t num_dropped() const { return num_dropped_; }  ///< records
+  [[nodiscard]] uint64_t num_dropped() const { return num_dropped_; }  ///< records that were dropped
   [[nodiscard]] uint64_t waiting_bytes() const { return waiting_.size(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 

@@ -28,12 +28,12 @@ communication_row row_of(const plan::rank_plan& p, const plan::instruction& x) {
     if (op == core::exchange_op::swap) row.op = all_to_all;
     if (op == core::exchange_op::scatter) row.op = reduce_scatter;
   }
-  // The plan counts the whole message.
+  // The plan counts the bytes of the whole message.
   row.message_bytes = moves_all(row.op) ? x.bytes / std::max<uint32_t>(1, row.ranks) : x.bytes;
   return row;
 }
 
-// One member of each meeting speaks for it.
+// True if rank `p` counts collective `x`; one member of each collective does.
 bool speaks(const plan::rank_plan& p, const plan::instruction& x) {
   if (plan::is_transfer(x.kind)) return x.kind == plan::kind::send;
   return p.layout->communicators[x.communicator].members.front() == p.rank;

@@ -8,7 +8,7 @@
 namespace troupe::telemetry {
 namespace {
 
-// When at least `cores` lanes of all ranks had their hands full.
+// Returns the times in which at least `cores` lanes of all ranks were working.
 std::vector<interval> all_cores_taken(std::span<const rank_spans> ranks, uint32_t cores) {
   struct edge {
     int64_t at_ns;
@@ -50,12 +50,12 @@ std::vector<readiness> readiness_of(const rank_spans& rank) {
   const auto& p = *rank.plan;
   std::vector<readiness> out(p.instructions.size());
   for (const auto& order : p.lanes) {
-    uint32_t before = plan::none;  // in the lane
+    uint32_t before = plan::none;  // predecessor in the lane
     for (uint32_t id : order) {
       const auto& x = p.instructions[id];
       readiness& r = out[id];
       uint32_t last = plan::none;
-      if (before != plan::none && !plan::starts_ahead(x.lane)) {  // else the predecessor need not have ended
+      if (before != plan::none && !plan::starts_ahead(x.lane)) {  // otherwise the predecessor need not have ended
         last = before;
         r.at_ns = rank.spans[last].end_ns;
       }

@@ -22,7 +22,7 @@ core::result<void> make_folder(const fs::path& folder) {
   return {};
 }
 
-// That a file can be made in the folder, known before there is anything to put in it.
+// Checks that a file can be created in the folder, before there is anything to write.
 core::result<void> try_folder(const fs::path& folder) {
   const fs::path probe = folder / (".troupe-" + std::to_string(::getpid()));
   auto made = append_file::create(probe);
@@ -42,7 +42,7 @@ std::string csv_number(double x) {
   return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
 }
 
-// Before anything is made or cut: what has a curve's name and is none.
+// Checks, before anything is created or cut, that files with the names of curves are curves.
 core::result<void> check_files(const curve_options& o) {
   if (!o.csv_folder.empty())
     for (const auto label : all_labels)
@@ -54,7 +54,7 @@ core::result<void> check_files(const curve_options& o) {
   return {};
 }
 
-// All of them, also those that this run may write nothing to for long.
+// Cuts the CSV files of all labels, even those that this run may not write for a long time.
 core::result<void> cut_csv_files(const fs::path& folder, uint64_t last) {
   for (const auto label : all_labels)
     if (auto ok = cut_curve(folder / csv_file_name(label), last, csv_place); !ok) return ok;
@@ -116,7 +116,7 @@ core::result<void> curve_files::go_back(double unix_s, uint64_t global_samples) 
   const auto note = [&first](core::result<void> did) {
     if (!did && first) first = std::move(did);
   };
-  // Rows that a full disk kept waiting are lost with their file.
+  // Rows that wait for a full disk are lost with their file.
   if (!complete()) ++num_lost_;
   goes_on_ = global_samples > 0;
   if (events_) {

@@ -1,5 +1,5 @@
-// The curves of a run on disk: CSV as DeepSpeed's csv_monitor, TensorBoard event files, JSON lines.
-// Owns the files; what is in them is decided by step_values.hpp and recorder.hpp.
+// Owns the curve files of a run: CSV as DeepSpeed's csv_monitor, TensorBoard event files, JSON lines. Leaves their
+// content to step_values.hpp and recorder.hpp.
 #pragma once
 
 #include <cstdint>
@@ -15,43 +15,44 @@
 
 namespace troupe::telemetry {
 
-/// An empty path: that kind is not written.
+/// Places of the curve files of a run. A kind whose path is empty is not written.
 struct curve_options {
   std::filesystem::path csv_folder, events_folder, json_lines_file;
-  /// Global samples after which a run resumes. Rows up to there stay, those of steps that were lost are dropped, and
-  /// new ones follow: one curve. None: a new run.
+  /// Global samples after which a resumed run continues its curves. Rows up to there are kept, rows of lost steps are
+  /// dropped, and new rows follow. Empty: a new run.
   std::optional<uint64_t> goes_on_after{};
 };
 
-/// `Train/Samples/lr` is in `Train_Samples_lr.csv`, as DeepSpeed names it: '/' and ' ' become '_'.
+/// Returns the name of a label's CSV file as DeepSpeed names it: `Train/Samples/lr` is in `Train_Samples_lr.csv`; '/'
+/// and ' ' become '_'.
 std::string csv_file_name(std::string_view label);
-/// `step,lr`: the first row of that file.
+/// Returns the first row of a label's CSV file, as in `step,lr`.
 std::string csv_header(std::string_view label);
 
 class curve_files {  ///< the files that curves are written to
  public:
-  /// Makes folders and files; JSON lines and CSV of an earlier run become NAME.previous, where this one does not
-  /// resume it. An event file is always a new one; where a run resumes it begins with the mark that makes tensorboard
-  /// leave out what older ones have from there on. Every folder has been written to when this returns well. Errors: io,
-  /// no_space; bad_input where a file that is no curve has a curve's name, then nothing is made or changed; with the
-  /// key that asked for the file in front. Files of other names are left alone.
+  /// Creates folders and files. A new run renames JSON lines and CSV of an earlier run to NAME.previous. An event file
+  /// is always new; in a resumed run it begins with the mark that makes tensorboard ignore older values from the
+  /// resumed step on. On success every folder has been written to. Errors: io, no_space; bad_input if a file with a
+  /// curve's name is not a curve, and then nothing is created or changed. An error begins with the key that asked for
+  /// the file. Files with other names are not touched.
   static core::result<curve_files> open(const curve_options& options, double unix_s);
 
-  /// The run is where it was after so many global samples; 0: it begins anew. What was written beyond is dropped from
-  /// CSV and JSON lines, which become NAME.previous where the run begins anew; the event file gets the mark. Errors:
-  /// io, no_space; what is written next tries once more.
+  /// Sets the curves back to the state after `global_samples`; 0: the run begins anew. Later rows are cut off CSV and
+  /// JSON lines; if the run begins anew, these files become NAME.previous. The event file gets the restart mark.
+  /// Errors: io, no_space; the next write retries.
   core::result<void> go_back(double unix_s, uint64_t global_samples);
 
-  /// Values at one x. Values that are not finite are kept as they are (`nan`, `inf`).
+  /// Writes values at one x. Values that are not finite are stored as `nan` or `inf`.
   core::result<void> write(double unix_s, uint64_t global_samples, std::span<const curve_value> values);
 
-  /// One object, without its line end.
+  /// Writes one JSON object, given without its line end.
   core::result<void> write_line(const std::string& json);
 
-  /// Tries once more what waits; the error is the first file's that cannot be written.
+  /// Retries all waiting writes. Returns the error of the first file that cannot be written.
   core::result<void> flush();
 
-  /// Every record is in its file: none was dropped, none waits for a disk that is full.
+  /// True if every record is in its file: none was dropped, and none waits for a full disk.
   [[nodiscard]] bool complete() const;
 
  private:
@@ -61,7 +62,7 @@ class curve_files {  ///< the files that curves are written to
   bool goes_on_ = false;
   std::map<std::string, append_file, std::less<>> csv_;  ///< by label
   std::optional<append_file> events_, lines_;
-  uint64_t num_lost_ = 0;  ///< records whose file could not even be made, or went while a disk was full
+  uint64_t num_lost_ = 0;  ///< records whose file could not be created, or that were lost while a disk was full
 };
 
 }  // namespace troupe::telemetry

@@ -15,10 +15,10 @@ std::optional<uint64_t> number_at(std::string_view text) {
   return error == std::errc() && end != text.data() ? std::optional(out) : std::nullopt;
 }
 
-/// Bytes of a foreign first row that a refusal shows.
+/// Bytes of a foreign first row that an error shows.
 constexpr size_t shown_bytes = 40;
 
-/// The next row, without its line end; false where that is missing.
+/// Reads the next row, without its line end; returns false if the line end is missing.
 bool next_row(std::istream& in, std::string& row) {
   row.clear();
   int c = 0;
@@ -61,7 +61,7 @@ bool json_begins(std::string_view row, bool whole, std::string_view) {
 core::result<void> check_is_curve(const std::filesystem::path& file, first_row begins, std::string_view header) {
   std::error_code e;
   const auto status = std::filesystem::status(file, e);
-  if (!std::filesystem::exists(status)) return {};  // errors of its folder are told by whoever makes it
+  if (!std::filesystem::exists(status)) return {};  // the code that creates its folder reports the folder's errors
   const std::string wanted = ", wanted a curve of an earlier run or nothing: move it, or choose another folder";
   if (!std::filesystem::is_regular_file(status))
     return core::fail(core::error_kind::bad_input, file.string() + " is no file" + wanted);

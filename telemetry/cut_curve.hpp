@@ -1,6 +1,6 @@
-// Where a run resumes, its curves on disk end at the step that it resumes from: rows of steps that a crash lost are
-// taken off the end of a file, together with a torn last row. Owns the place of a row on a curve, and which files
-// are curves: nothing else is a run's to cut or to set aside.
+// Cuts the curve files of a resumed run: removes rows of steps that a crash lost, and a torn last row, from the end of
+// a file. Owns how the global samples of a row are read, and which files are curves; a run never cuts or renames other
+// files.
 #pragma once
 
 #include <cstdint>
@@ -12,31 +12,34 @@
 
 namespace troupe::telemetry {
 
-/// A row beyond this ends what is kept of a file.
+/// Longest row in bytes. A longer row and all that follows it are cut off.
 inline constexpr uint64_t row_bytes_limit = uint64_t{1} << 20;
 
-/// Global samples of a row, without its line end; nothing for one that has none, as a header, which stays.
+/// Returns the global samples of a row, given without its line end. Empty for a row without them, such as a header,
+/// which is kept.
 using row_place = std::optional<uint64_t> (*)(std::string_view row);
 
-/// Of `8,0.1`.
+/// Returns the global samples of a CSV row such as `8,0.1`.
 std::optional<uint64_t> csv_place(std::string_view row);
-/// Of an object with `"global_samples":8`.
+/// Returns the global samples of a JSON object that has a member such as `"global_samples":8`.
 std::optional<uint64_t> json_place(std::string_view row);
 
-/// Whether a file may begin so; `whole`: its line end is there. A torn one may be the beginning of ours.
+/// True if a curve file may begin with `row`. `whole` is true if the row has its line end; a row without one may be the
+/// start of a valid first row.
 using first_row = bool (*)(std::string_view row, bool whole, std::string_view header);
 
-/// `step,lr`: the header and nothing else.
+/// True if `row` is the header `step,lr` and nothing else; without its line end, the start of the header.
 bool csv_begins(std::string_view row, bool whole, std::string_view header);
-/// An object that begins with `"step"` and has a place; `header` is not looked at.
+/// True if `row` is a JSON object that begins with `"step"` and has global samples; without its line end, its start
+/// suffices. Ignores `header`.
 bool json_begins(std::string_view row, bool whole, std::string_view header);
 
-/// That `file` is a curve, an empty file, or not there. Errors: bad_input for one that begins otherwise or is no file,
-/// io for one that cannot be read.
+/// Checks that `file` is a curve, an empty file, or missing. Errors: bad_input if it begins otherwise or is not a
+/// regular file, io if it cannot be read.
 core::result<void> check_is_curve(const std::filesystem::path& file, first_row begins, std::string_view header);
 
-/// Cuts `file` off before its first row beyond `last` samples, or behind its last whole row. No such file is no error.
-/// One that need not be cut is not touched.
+/// Cuts `file` before its first row beyond `last` samples, or after its last complete row. A missing file is not an
+/// error. A file that needs no cut is not touched.
 core::result<void> cut_curve(const std::filesystem::path& file, uint64_t last, row_place place_of);
 
 }  // namespace troupe::telemetry

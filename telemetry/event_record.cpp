@@ -23,8 +23,8 @@ void put_little_endian(std::string& out, T x) {
   for (size_t i = 0; i < sizeof x; ++i) out += static_cast<char>((x >> (8 * i)) & 0xFF);
 }
 
-// Protocol buffers: a field is its number and wire type, then a varint (0), 8 bytes (1), length and bytes (2) or
-// 4 bytes (5).
+// Encoding of protocol buffers: a field is its number and wire type, then a varint (0), 8 bytes (1), length and bytes
+// (2) or 4 bytes (5).
 void put_varint(std::string& out, uint64_t x) {
   for (; x >= 0x80; x >>= 7) out += static_cast<char>((x & 0x7F) | 0x80);
   out += static_cast<char>(x);
@@ -83,7 +83,7 @@ std::string summary_event(double unix_s, uint64_t step, std::span<const curve_va
 }
 
 std::string restart_event(double unix_s, uint64_t step) {
-  std::string session;  // SessionLog: its status, which is START
+  std::string session;  // a SessionLog message with status START
   put_varint(session, 1 << 3 | 0);
   put_varint(session, 1);
   std::string event;

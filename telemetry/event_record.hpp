@@ -1,5 +1,5 @@
-// TensorBoard's event files, byte for byte: TFRecord frames around Event messages. Pure functions to bytes.
-// Source: tensorflow/core/lib/io/record_writer.h (frames), tensorflow/core/util/event.proto and
+// Encodes TensorBoard's event files byte for byte: TFRecord frames around Event messages. Pure functions that return
+// bytes. Source: tensorflow/core/lib/io/record_writer.h (frames), tensorflow/core/util/event.proto and
 // framework/summary.proto (fields), as read by the tensorboard package.
 #pragma once
 
@@ -10,32 +10,34 @@
 
 namespace troupe::telemetry {
 
-/// One value of one curve. Labels are DeepSpeed's, `/` between their parts.
+/// One value of one curve. Labels are DeepSpeed's; `/` separates their parts.
 struct curve_value {
   std::string_view label;
   double value = 0;
 };
 
-/// CRC-32C (Castagnoli, reflected), as RFC 3720 B.4 has it: crc32c("123456789") = 0xE3069283.
+/// Returns the CRC-32C (Castagnoli, reflected) of RFC 3720 B.4: crc32c("123456789") = 0xE3069283.
 uint32_t crc32c(std::string_view bytes);
 
-/// The rotated and offset checksum that TFRecord stores.
+/// Returns the rotated and offset checksum that TFRecord stores.
 uint32_t masked_crc32c(std::string_view bytes);
 
-/// `payload` as one record: length, its checksum, payload, its checksum.
+/// Returns `payload` as one record: length, its checksum, payload, its checksum.
 std::string tf_record(std::string_view payload);
 
-/// The event every file begins with.
+/// Returns the event that begins every file.
 std::string version_event(double unix_s);
 
-/// The first event of a resumed run's file: tensorboard leaves out what older files have at `step` and beyond.
+/// Returns the first event of a resumed run's file, which makes tensorboard ignore values of older files at `step` and
+/// beyond.
 std::string restart_event(double unix_s, uint64_t step);
 
-/// One event with a value for each label, at x = `step`. Values are stored in fp32, as torch's SummaryWriter does.
+/// Returns one event with a value for each label, at x = `step`. Values are stored in fp32, as torch's SummaryWriter
+/// does.
 std::string summary_event(double unix_s, uint64_t step, std::span<const curve_value> values);
 
-/// events.out.tfevents.SECONDS.HOST.PROCESS.0: the part up to SECONDS is how tensorboard finds a file, its order in
-/// time is how it orders several. Slashes and control characters in `host` become '_'.
+/// Returns events.out.tfevents.SECONDS.HOST.PROCESS.0. Tensorboard finds a file by the part up to SECONDS, and orders
+/// several files by their names. Slashes and control characters in `host` become '_'.
 std::string event_file_name(double unix_s, std::string_view host, int64_t process);
 
 }  // namespace troupe::telemetry

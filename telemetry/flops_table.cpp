@@ -1,4 +1,4 @@
-// The flops profiler's page. Multiply-accumulates are half of the flops that the model's table counts.
+// Formats the flops profiler's page. Multiply-accumulates are half of the flops in the model's table.
 #include <algorithm>
 
 #include "telemetry/text.hpp"
@@ -11,7 +11,7 @@ struct totals {
   double flops = 0, forward_ms = 0, backward_ms = 0;
 };
 
-// "31.5 MMACs": the prefix belongs to the unit.
+// Returns a text such as "31.5 MMACs", with the prefix directly before the unit.
 std::string with_unit(double x, const char* unit) {
   const std::string out = short_number(x);
   const size_t end = out.find_last_of("0123456789-") + 1;
@@ -28,7 +28,7 @@ struct ranked {
   double parameters, macs, forward_ms;
 };
 
-// "block 3 1.2M, head 0.9M": the first `n` of `all` by `figure`.
+// Returns a text such as "block 3 1.2M, head 0.9M": the `n` largest of `all` by `figure`.
 template <class F>
 std::string top(std::vector<ranked> all, uint64_t n, F figure, const char* unit) {
   std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return figure(a) > figure(b); });

@@ -8,10 +8,10 @@
 namespace troupe::telemetry {
 namespace {
 
-// A collective of a run, with those who met.
+// A collective of a run, with its members.
 struct meeting {
   int64_t posted_ns = 0, end_ns = 0;
-  std::vector<std::pair<uint32_t, uint32_t>> members;  // index of the rank, instruction
+  std::vector<std::pair<uint32_t, uint32_t>> members;  // index of the rank, id of the instruction
 };
 
 std::vector<meeting> meetings_of(std::span<const rank_spans> ranks) {

@@ -1,5 +1,5 @@
-// How long a run's instructions take by themselves, in the mean and at the least, and how long compute lanes stand
-// idle: what it needs to play a run's own plan with its own times, and what its profile is made of.
+// Measures the own time of a run's instructions, as mean and minimum, and the idle time of compute lanes. With these
+// times a run's own plan is played again, and its profile is made.
 #pragma once
 
 #include <cstdint>
@@ -11,32 +11,34 @@
 
 namespace troupe::telemetry {
 
-/// Seconds of every instruction by itself [rank][id]: of a lane from when its predecessor there had ended, of a
-/// collective from when all members had posted it and none of them moved another.
+/// Returns the own seconds of every instruction [rank][id]. In a lane, an instruction's own time begins when its
+/// predecessor has ended; that of a collective when all members have posted it and none of them moves another one.
 std::vector<std::vector<double>> own_seconds(std::span<const rank_spans> ranks);
 
-/// The first steps pay for what later ones find in place; they count only in a run without later ones.
+/// Number of first steps that count only in a run without later ones, because they do set-up work that later steps
+/// reuse.
 inline constexpr uint64_t warm_up_steps = 2;
 
-/// Times over the steps of a run. Instructions of a rank that do the same with the same (kind, use, subject, segment)
-/// share a mean over all micro-batches. Skipped steps do not count, and steps that save only where all do.
+/// Times over the steps of a run. Instructions of a rank with equal (kind, use, what, subject, segment, piece) share a
+/// mean over all micro-batches. Skipped steps do not count; steps that save count only if all steps save.
 class instruction_times {
  public:
   void add(std::span<const rank_spans> step);
 
-  [[nodiscard]] uint64_t steps() const { return steps_; }               ///< in the times
-  [[nodiscard]] bool is_warm() const { return seen_ > warm_up_steps; }  ///< the first steps are not among them
-  /// Those of the steps in the times [rank]; empty before the first.
+  [[nodiscard]] uint64_t steps() const { return steps_; }               ///< steps that the times contain
+  [[nodiscard]] bool is_warm() const { return seen_ > warm_up_steps; }  ///< true if the warm-up steps are excluded
+  /// Returns the plans of the measured steps [rank]; empty before the first step.
   [[nodiscard]] const std::vector<std::shared_ptr<const plan::rank_plan>>& plans() const { return plans_; }
-  /// Of an instruction of one of these plans: the mean.
+  /// Returns the mean seconds of instruction `x` of plan `p`, which is one of plans().
   [[nodiscard]] double seconds(const plan::rank_plan& p, const plan::instruction& x) const;
-  /// Of this instruction alone, in the step in which it took least: what others do on the machine only adds.
+  /// Returns the seconds of instruction `x` in the step in which it was fastest, since other work on the machine only
+  /// adds time.
   [[nodiscard]] double least_seconds(const plan::rank_plan& p, const plan::instruction& x) const;
-  /// From the first start to the last end, over all ranks.
+  /// Returns the mean seconds of a step, from the first start to the last end over all ranks.
   [[nodiscard]] double step_s() const;
-  /// Of the step that took least; 0 before the first.
+  /// Returns the seconds of the fastest step; 0 before the first.
   [[nodiscard]] double least_step_s() const { return least_step_s_; }
-  /// Of that, the time in which the compute lane of `rank` did nothing.
+  /// Returns the mean seconds per step in which the compute lane of `rank` was idle.
   [[nodiscard]] double compute_idle_s(uint32_t rank) const;
 
  private:
@@ -45,9 +47,9 @@ class instruction_times {
     uint64_t count = 0;
   };
   struct rank_times {
-    std::vector<uint32_t> group_of;  // [id]
+    std::vector<uint32_t> group_of;  // group of each instruction [id]
     std::vector<total> groups;
-    std::vector<double> least_s;  // [id]
+    std::vector<double> least_s;  // shortest time of each instruction [id]
     double compute_idle_s = 0;
   };
 

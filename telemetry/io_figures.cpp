@@ -10,8 +10,8 @@ namespace {
 
 bool works(const plan::instruction& x) { return x.lane == plan::lane::compute || x.lane == plan::lane::shard; }
 
-// What an instruction that works waited for alone: the swap that ended last of all it depended on. `before`: the one
-// before it in its lane, or none.
+// Notes the time for which a working instruction waited only for a swap: its last dependency to end. `before` is its
+// predecessor in the lane, or plan::none.
 void note_wait(io_figures& out, const rank_spans& rank, const plan::instruction& x, uint32_t before) {
   const auto& p = *rank.plan;
   int64_t others = before == plan::none ? 0 : rank.spans[before].end_ns, swap = 0;

@@ -1,5 +1,5 @@
-// The cost of swap files in a step, from the lanes' spans: bytes, time, how much of it was hidden behind work, and
-// who waited for what. Pure.
+// Computes the cost of swap files in a step from the spans of its lanes: bytes, time, the time hidden by other work,
+// and the longest wait. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,24 @@
 
 namespace troupe::telemetry {
 
-/// Figures of one step. Bytes of all ranks together; times are means over the ranks, in seconds.
+/// Swap figures of one step. Bytes are sums over all ranks; times are means over the ranks, in seconds.
 struct io_figures {
-  uint64_t planned_bytes = 0;                  ///< read and written, as the plan has it
-  uint64_t read_bytes = 0, written_bytes = 0;  ///< moved; less where a skipped step writes nothing
-  double read_s = 0, write_s = 0;              ///< some read, some write under way
-  double read_hidden_s = 0;                    ///< of read_s, while the compute or the shard lane worked
-  double stalled_s = 0;                        ///< some swap under way while neither of them worked
-  double longest_wait_s = 0;                   ///< of one instruction that waited for nothing but a swap
-  std::string waiter, waited_for;              ///< these two, as the plan names them
+  uint64_t planned_bytes = 0;                  ///< read and written according to the plan
+  uint64_t read_bytes = 0, written_bytes = 0;  ///< moved; less than planned if a skipped step writes nothing
+  double read_s = 0, write_s = 0;              ///< at least one read (write) in progress
+  double read_hidden_s = 0;                    ///< part of read_s in which the compute or the shard lane worked
+  /// A swap in progress while neither the compute nor the shard lane worked
+  double stalled_s = 0;
+  double longest_wait_s = 0;  ///< longest time that one instruction waited only for a swap
+  /// The instruction of longest_wait_s and its swap, as the plan names them
+  std::string waiter, waited_for;
 
   [[nodiscard]] uint64_t bytes() const { return read_bytes + written_bytes; }
 };
-/// Figures of one run, which has ended well.
+/// Computes the figures of one run that has ended well.
 io_figures io_of(std::span<const rank_spans> ranks);
 
-/// Means over `steps` steps of which `x` is the latest; the longest wait is the longest of all.
+/// Updates `mean` to the means over `steps` steps, of which `x` is the latest; keeps the longest wait of all steps.
 void take_mean(io_figures& mean, const io_figures& x, uint64_t steps);
 
 }  // namespace troupe::telemetry

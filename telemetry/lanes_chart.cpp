@@ -14,7 +14,7 @@ namespace {
 constexpr double width = 960, left = 122, right = 952, row = 19, bar = 14, least_width = 0.6;
 
 struct drawn {
-  double from = 0, to = 0;  // pixels
+  double from = 0, to = 0;  // in pixels
   plan::kind kind = plan::kind::load;
   std::string what;
   uint64_t count = 1;
@@ -35,7 +35,7 @@ std::string title_of(const plan::rank_plan& p, const plan::instruction& x, const
   return out;
 }
 
-// Neighbours closer than `narrow` become one bar of the first one's kind.
+// Returns the bars of a lane; neighbours closer than `narrow` become one bar of the first one's kind.
 std::vector<drawn> bars_of(const rank_spans& rank, const posted_times& posted, plan::lane lane, const scale& s,
                            double narrow) {
   const auto& p = *rank.plan;
@@ -82,7 +82,8 @@ std::string time_axis(const scale& s, double bottom) {
   return out;
 }
 
-// Positions in `step`, ascending. Of too many the first, in a pipeline those of whole copies of the model.
+// Returns the positions in `step` of the ranks to draw, ascending. If there are too many, the first ones; in a
+// pipeline, those of whole copies of the model.
 std::vector<size_t> drawn_ranks(std::span<const rank_spans> step) {
   std::vector<size_t> out(step.size());
   std::iota(out.begin(), out.end(), size_t{0});
@@ -97,9 +98,9 @@ std::vector<size_t> drawn_ranks(std::span<const rank_spans> step) {
   return out;
 }
 
-constexpr size_t label_room = 14;  // characters of small print left of the name of a lane
+constexpr size_t label_room = 14;  // characters of small text that fit left of a lane's name
 
-// Beside its lanes: the rank, and below it its stages, or their number.
+// Returns the label next to a rank's lanes: the rank, and below it its stages, or their number.
 std::string label_of(const plan::rank_plan& p, double y) {
   std::string out = text_of("<text class=\"who\" x=\"0\" y=\"%.1f\">rank %u</text>", y + 11, p.rank);
   auto stages = plan::stages_text(*p.layout, p.rank);
@@ -132,8 +133,8 @@ std::string lanes_svg(std::span<const rank_spans> step) {
       const auto drawn_bars = bars_of(step[r], posted, lane, s, narrow);
       double busy = 0;
       for (const auto& d : drawn_bars) busy += d.to - d.from;
-      if (lane == plan::lane::control && busy < 0.01 * (right - left)) continue;  // the data were there at once
-      if (lane > plan::lane::shard && drawn_bars.empty()) continue;  // no checkpoint in this step, no files
+      if (lane == plan::lane::control && busy < 0.01 * (right - left)) continue;  // the data were available at once
+      if (lane > plan::lane::shard && drawn_bars.empty()) continue;  // a step without checkpoint or without swap files
       if (lane == plan::lane::compute) bars += label_of(*step[r].plan, y);
       bars += text_of("<text class=\"tick end\" x=\"%.0f\" y=\"%.1f\">", left - 8, y + 11) +
               std::string(plan::name_of(lane)) + "</text>" +

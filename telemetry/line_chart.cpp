@@ -7,10 +7,10 @@
 namespace troupe::telemetry {
 namespace {
 
-// About as wide as a phone, so that text keeps its size there.
+// Size of a chart in pixels: about as wide as a phone, so that text keeps its size there.
 constexpr double chart_width = 360, chart_height = 190, plot_left = 46, plot_right = 352, plot_top = 10, plot_bottom = 166;
 
-// 1, 2 or 5 times a power of ten, so that about `wanted` steps of it fill `range`.
+// Returns 1, 2 or 5 times a power of ten, so that about `wanted` such steps fill `range`.
 double nice_step(double range, double wanted) {
   const double raw = range / wanted;
   const double power = std::pow(10.0, std::floor(std::log10(raw)));
@@ -81,7 +81,8 @@ std::string raw_path(const frame& f, const thinned_series& s) {
   return path;
 }
 
-// A mean over a thirtieth of the curve around each point, narrower at its ends: it does not lag.
+// Returns the path of a mean over a thirtieth of the curve around each point, narrower at the ends; the mean does not
+// lag.
 std::string smooth_path(const frame& f, const thinned_series& s) {
   std::string path;
   const auto& bins = s.bins();

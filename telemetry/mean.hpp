@@ -1,4 +1,4 @@
-// The mean of a figure over the steps of a run, brought up to date step by step.
+// Computes the mean of a figure over the steps of a run, one step at a time.
 #pragma once
 
 #include <concepts>
@@ -6,7 +6,8 @@
 
 namespace troupe::telemetry {
 
-/// `mean` is that of `steps - 1` values before and of `steps` after; `x` is the newest. Integers lose their fraction.
+/// Updates `mean`, the mean of `steps - 1` values, to the mean of `steps` values with the newest value `x`. Integer
+/// means lose their fraction.
 template <class T>
 requires std::integral<T> || std::floating_point<T>
 void take_mean(T& mean, T x, uint64_t steps) {

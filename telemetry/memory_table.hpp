@@ -1,4 +1,4 @@
-// Bytes by owner, rank and tier, as text; and what the operating system says of the process.
+// Prints bytes by owner, rank and tier as text; reads the resident bytes of the process from the operating system.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@ namespace troupe::telemetry {
 struct memory_row {
   uint32_t rank = 0;
   std::string tier = "host";
-  std::vector<std::pair<std::string, uint64_t>> owners;  ///< the same owners in the same order in every row
-  std::string stages = {};                               ///< of a pipeline, that the rank computes; else empty
+  std::vector<std::pair<std::string, uint64_t>> owners;  ///< every row has the same owners in the same order
+  /// Pipeline stages that the rank computes; empty without a pipeline
+  std::string stages = {};
   [[nodiscard]] uint64_t total() const {
     uint64_t n = 0;
     for (const auto& [owner, bytes] : owners) n += bytes;
@@ -21,12 +22,13 @@ struct memory_row {
   }
 };
 
-/// What `memory_breakdown` logs: a line of headings, a line per rank, the process; `when` says at which moment.
+/// Returns the text that `memory_breakdown` logs: a line of headings, a line per rank, the process. `when` names the
+/// moment.
 std::string memory_breakdown(const std::string& when, const std::vector<memory_row>& rows, uint64_t process_bytes);
 
-/// Resident bytes of this process, from /proc; 0 where that is not known.
+/// Returns the resident bytes of this process, from /proc; 0 if unknown.
 uint64_t process_resident_bytes();
-/// The most there ever were.
+/// Returns the peak of the resident bytes of this process, from getrusage().
 uint64_t process_peak_bytes();
 
 }  // namespace troupe::telemetry

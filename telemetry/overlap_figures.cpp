@@ -18,7 +18,7 @@ constexpr named_overlap named_overlaps[] = {{"gathers", &overlap_figures::gather
                                             {"swaps", &overlap_figures::swaps},
                                             {"updates", &overlap_figures::updates}};
 
-/// Null: of another kind.
+/// Returns the figure that an instruction of this kind belongs to; null if none.
 hidden_time overlap_figures::*overlap_part(plan::kind k) {
   switch (k) {
     case plan::kind::gather:
@@ -66,8 +66,8 @@ overlap_figures overlap_of(std::span<const rank_spans> ranks) {
   return out;
 }
 
-// A step that is neither skipped nor clipped: what only acts in others takes no time. As measured, work counts from when
-// it was asked for.
+// Computes the figures for a step that is neither skipped nor clipped: instructions that act only in other steps take
+// no time. As in measured steps, work counts from when it was requested.
 overlap_figures overlap_of(const plan::timeline& predicted) {
   const auto ns = [](double s) { return static_cast<int64_t>(std::llround(1e9 * s)); };
   std::vector<rank_spans> ranks;

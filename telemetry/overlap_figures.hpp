@@ -1,5 +1,5 @@
-// The parts of a step that computation hides: gathers, reductions, swaps and updates, from the times of instructions,
-// measured or predicted alike. Pure.
+// Computes the parts of a step that computation hides: gathers, reductions, swaps and updates. Works on measured and
+// predicted times of instructions. Pure.
 #pragma once
 
 #include <span>
@@ -10,31 +10,32 @@
 
 namespace troupe::telemetry {
 
-/// Work of one kind in a step: mean over the ranks, in seconds.
+/// Time of one kind of work in a step: mean over the ranks, in seconds.
 struct hidden_time {
-  double busy_s = 0;    ///< some of it under way
-  double hidden_s = 0;  ///< of that, while the compute lane of the same rank worked
-  /// The hidden part, 0 to 1; 1 where there is none of this work.
+  double busy_s = 0;    ///< at least one instruction of the kind in progress
+  double hidden_s = 0;  ///< part of busy_s in which the compute lane of the same rank worked
+  /// Returns the hidden share, 0 to 1; 1 if the step has no work of this kind.
   [[nodiscard]] double share() const { return busy_s > 0 ? hidden_s / busy_s : 1; }
 };
 
-/// Times of a step by kind of work, and which parts of them computation hides.
+/// Times of a step by kind of work, and the parts of them that computation hides.
 struct overlap_figures {
   hidden_time gathers, reductions, swaps, updates;
 };
 
-/// Figures of one step. A collective counts from when its last member had posted it, a swap from when it was asked for.
+/// Computes the figures of one step. A collective's time begins when its last member has posted it, a swap's when it
+/// was requested.
 overlap_figures overlap_of(std::span<const rank_spans> ranks);
-/// Figures of the predicted step: of all plans of the timeline, each counted as one rank.
+/// Computes the figures of a predicted step over all plans of the timeline, each counted as one rank.
 overlap_figures overlap_of(const plan::timeline& predicted);
 
-/// Means over `steps` steps of which `x` is the latest.
+/// Updates `mean` to the means over `steps` steps, of which `x` is the latest.
 void take_mean(overlap_figures& mean, const overlap_figures& x, uint64_t steps);
 
-/// `hidden behind compute: gathers 83% of 12.1 ms, ...`, without an end of line; kinds that a step does not have are
-/// left out, and the whole line where it has none.
+/// Returns `hidden behind compute: gathers 83% of 12.1 ms, ...` without a line end. Kinds that a step does not have are
+/// omitted; empty if it has none.
 std::string overlap_line(const overlap_figures& x);
-/// An object with a member for each kind.
+/// Returns a JSON object with a member for each kind.
 std::string overlap_json(const overlap_figures& x);
 
 }  // namespace troupe::telemetry

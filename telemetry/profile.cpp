@@ -21,7 +21,7 @@ struct segment_times {
 
   void add(const plan::instruction& x, double s) {
     if (x.kind == plan::kind::multiply)
-      forward.seconds += s;  // a part of what is counted already
+      forward.seconds += s;  // part of a forward that is counted already
     else
       of(x).add(s);
   }

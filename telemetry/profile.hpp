@@ -1,4 +1,4 @@
-// The profile of a run: what the units of its model took, for cuts and schedules of later runs.
+// Makes the profile of a run: the times of its model's units, for cuts and schedules of later runs.
 #pragma once
 
 #include "plan/choose/profile.hpp"
@@ -6,9 +6,9 @@
 
 namespace troupe::telemetry {
 
-/// Of a run whose steps are recorded; without steps it has no units. Of each instruction it takes the least time over the
-/// steps, since other work on the machine only adds, and of a unit the mean over its micro-batches and ranks. Where backward was computed whole, its time is
-/// shared out between the two parts as their products are.
+/// Returns the profile of a run whose steps are recorded; it has no units without steps. An instruction counts with its
+/// shortest time over the steps, since other work on the machine only adds; a unit with the mean over its micro-batches
+/// and ranks. The time of a whole backward is divided between its two parts in the ratio of their matrix products.
 plan::model_profile profile_of(const instruction_times& times);
 
 }  // namespace troupe::telemetry

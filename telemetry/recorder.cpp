@@ -18,7 +18,7 @@ core::result<void> recorder::open(double unix_s, std::optional<uint64_t> goes_on
   return {};
 }
 
-// Once: a full disk would repeat itself at every step.
+// Warns about a failed write, once, because a full disk would repeat the failure at every step.
 void recorder::note(const core::result<void>& did) {
   if (did || warned_ || !options_.warn) return;
   warned_ = true;
@@ -39,7 +39,7 @@ void recorder::go_back(double unix_s, uint64_t step, uint64_t global_samples) {
   data_.steps_done = step;
 }
 
-// What is summed by unit and stage begins anew where the model is cut anew.
+// Restarts the sums by unit and stage when the model is split differently.
 void recorder::follow_cut(std::span<const rank_spans> spans) {
   if (spans.empty() || cut_ == spans.front().plan->layout->table) return;
   const bool is_first = cut_ == nullptr;
@@ -93,7 +93,7 @@ void recorder::profile(const step_values& v, const std::vector<rank_spans>& span
         flops_table(one, {f.ranks, f.micro_batch, f.accumulation, f.parameters_per_rank, f.parameters, f.pipeline},
                     *options_.flops);
   }
-  // The first step pays for what later ones find in place.
+  // The first step is omitted, since it does set-up work that later steps reuse.
   if (options_.report && v.step > 1) profile_.add(spans);
 }
 

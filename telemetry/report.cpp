@@ -10,9 +10,9 @@
 namespace troupe::telemetry {
 namespace {
 
-constexpr size_t owner_colours = 9;  // .m0 to .m8
+constexpr size_t owner_colours = 9;  // .m0 to .m8 in report_colours
 
-using cells = std::vector<std::string>;  // already HTML
+using cells = std::vector<std::string>;  // texts that are HTML already
 
 std::string row_of(const cells& c, const char* tag, const char* kind = "") {
   std::string out = *kind == '\0' ? "<tr>" : std::string("<tr class=\"") + kind + "\">";
@@ -125,7 +125,8 @@ std::string stages(const report_data& d) {
              rows);
 }
 
-// Of too many the first, in a pipeline those of whole copies of the model.
+// Returns the rows of memory to show. If there are too many, the first ones; in a pipeline, those of whole copies of
+// the model.
 std::vector<memory_row> rows_to_show(const report_data& d) {
   auto out = d.end.memory;
   if (out.size() <= drawn_ranks_limit) return out;

@@ -1,5 +1,5 @@
-// The page at the end of a run: one HTML file that needs nothing else. Owns what stands where; curves and lanes are
-// drawn by chart.hpp, colours lie in report_style.hpp.
+// Owns the layout of the page at the end of a run: one HTML file without dependencies. Leaves curves and lanes to
+// chart.hpp, colours to report_style.hpp.
 #pragma once
 
 #include <cstddef>
@@ -19,76 +19,76 @@ namespace troupe::telemetry {
 
 /// Facts of a run that are known before it begins.
 struct run_facts {
-  std::string name;       ///< of the job
+  std::string name;       ///< name of the job
   std::string loss_unit;  ///< nats/byte, nats/token
   std::string parameter_dtype;
   uint32_t zero_stage = 0, ranks = 1;
-  uint32_t pipeline = 1;             ///< parts of the model, each on ranks of its own
-  std::string mesh;                  ///< axes and degrees, for people
-  uint64_t parameters = 0;           ///< numel, shared ones once
-  uint64_t parameters_per_rank = 0;  ///< that lie on a rank between steps, at most
-  uint64_t steps = 0;                ///< wanted
+  uint32_t pipeline = 1;             ///< pipeline degree: parts of the model, each on its own ranks
+  std::string mesh;                  ///< axes and degrees as text for people
+  uint64_t parameters = 0;           ///< elements; a shared parameter counts once
+  uint64_t parameters_per_rank = 0;  ///< largest number of elements that a rank stores between steps
+  uint64_t steps = 0;                ///< steps that the job asks for
   uint64_t micro_batch = 1, accumulation = 1, sequence = 0;
-  std::string host_layers;  ///< a line for each layer of a host's modules: how it is cut, and why; empty: left out
+  std::string host_layers;  ///< one line per layer of a host's modules: how it is cut, and why; empty: not shown
 };
 
 enum class verdict : uint8_t { done, stopped, failed };  ///< how the run ended
 
-/// Facts that are known when it ends.
+/// Facts of a run that are known when it ends.
 struct run_end {
   telemetry::verdict verdict = telemetry::verdict::done;
-  std::string failure;  ///< the error, where it failed
+  std::string failure;  ///< the error of a failed run
   double seconds = 0;
-  std::optional<double> validation_loss;  ///< over the whole validation part
+  std::optional<double> validation_loss;  ///< loss over the whole validation part
   std::vector<memory_row> memory;
   uint64_t process_peak_bytes = 0;
-  std::string configuration;          ///< effective YAML; empty: the section is left out
-  std::string sample;                 ///< text that the model wrote; empty: left out
-  std::vector<std::string> left_out;  ///< samples that the run left out, a line for each decision
+  std::string configuration;          ///< effective YAML; empty: the section is omitted
+  std::string sample;                 ///< text that the model generated; empty: not shown
+  std::vector<std::string> left_out;  ///< samples that the run left out, one line per decision
 };
 
 /// The records of a run that has ended.
 struct run_records {
-  std::string communication_table;  ///< empty where comms_logger is off
+  std::string communication_table;  ///< empty if comms_logger is off
   std::string communication_json;
-  bool curves_complete = true;  ///< every value is in its file
-  bool report_written = false;  ///< set by whoever writes the page
+  bool curves_complete = true;  ///< true if every value is in its file
+  bool report_written = false;  ///< set by the caller that writes the page
   pipeline_figures pipeline;
-  std::string profile;  ///< text of a profile; empty where none was wanted, or too few steps were recorded
+  std::string profile;  ///< text of the profile; empty if not requested, or if too few steps were recorded
 };
 
-/// A step whose update was left out.
+/// A step whose update was skipped.
 struct skipped_step {
   uint64_t step = 0;
   double loss_scale = 1;
 };
-/// Skipped steps that a report lists; all are counted.
+/// Limit of the skipped steps that a report lists; the count includes all.
 inline constexpr size_t listed_skips_limit = 50;
 
-/// Curves over steps.
+/// Curves of a run over its steps.
 struct run_curves {
   thinned_series loss, validation, lr, grad_norm, tokens_per_s;
 };
 
-/// Everything a page shows.
+/// All data that a report page shows.
 struct report_data {
   run_facts facts;
   run_end end;
   const run_curves* curves = nullptr;
   uint64_t steps_done = 0, tokens = 0, num_skipped = 0, num_not_recorded = 0;
-  double step_seconds = 0;                                               ///< of all steps together
-  double step_s = 0, compute_s = 0, communication_s = 0, exposed_s = 0;  ///< means of a step
-  double control_idle_s = 0;                                             ///< as in step_values
+  double step_seconds = 0;                                               ///< sum over all steps
+  double step_s = 0, compute_s = 0, communication_s = 0, exposed_s = 0;  ///< means per step
+  double control_idle_s = 0;                                             ///< as step_values::control_idle_s
   std::vector<skipped_step> skipped;
-  uint64_t drawn_step = 0;  ///< from 1
+  uint64_t drawn_step = 0;  ///< counted from 1
   std::span<const rank_spans> lanes;
   pipeline_figures pipeline;
   std::vector<unit_profile> units;
   std::vector<communication_row> communication;
-  std::vector<std::string> files;  ///< names beside the page
+  std::vector<std::string> files;  ///< names of files in the page's folder
 };
 
-/// The whole page. Whatever stands in names, errors, samples and configurations is text in it, never markup.
+/// Returns the whole page. Names, errors, samples and configurations are escaped: they are text, never markup.
 std::string report_page(const report_data& d);
 
 }  // namespace troupe::telemetry

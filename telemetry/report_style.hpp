@@ -1,5 +1,5 @@
-// How a report looks, light and dark, wide and narrow. Colours of kinds of instructions keep apart for colour-blind
-// eyes.
+// Owns the look of a report: light and dark, wide and narrow. The colours of instruction kinds are distinguishable for
+// colour-blind readers.
 #pragma once
 
 namespace troupe::telemetry {
@@ -61,7 +61,7 @@ dd{font-size:18px}h2{margin-top:30px}}
 @media print{.card,details{break-inside:avoid}}
 )css";
 
-/// `.x-KIND` of a kind of instruction, as a fill and as a background; `.m0` to `.m9` of owners of memory.
+/// CSS classes: `.x-KIND` for a kind of instruction, as fill and background; `.m0` to `.m9` for owners of memory.
 inline constexpr const char* report_colours = R"css(
 .x-forward{fill:var(--forward);background:var(--forward)}.x-multiply{fill:var(--multiply);background:var(--multiply)}.x-compress{fill:var(--compress);background:var(--compress)}
 .x-survey{fill:var(--survey);background:var(--survey)}.x-agree{fill:var(--agree);background:var(--agree)}

@@ -8,7 +8,7 @@ namespace troupe::telemetry {
 
 void shift(rank_spans& r, const clock_shift& by) {
   const auto move = [&](interval& i) {
-    if (i.start_ns != 0) i.start_ns += by.offset_ns;  // 0: it has not been
+    if (i.start_ns != 0) i.start_ns += by.offset_ns;  // 0: the instruction has not run
     if (i.end_ns != 0) i.end_ns += by.offset_ns;
   };
   for (auto& i : r.spans) move(i);
@@ -44,13 +44,14 @@ int64_t common_length_ns(const std::vector<interval>& a, const std::vector<inter
   return n;
 }
 
-// Ranks move and save different things, so the same collective has other numbers on each.
+// Collectives are matched by communicator and sequence, because ranks move and save different things, so a collective
+// has another instruction id on each rank.
 posted_times::posted_times(std::span<const rank_spans> ranks) {
   if (ranks.empty()) return;
   size_t n = 0;
   for (size_t c = 0; c < ranks.front().plan->num_collectives.size(); ++c) {
     base_.push_back(n);
-    uint32_t collectives = 0;  // of any member; none of the ranks that meet elsewhere
+    uint32_t collectives = 0;  // count of any member; 0 on ranks outside the communicator
     for (const auto& r : ranks) collectives = std::max(collectives, r.plan->num_collectives[c]);
     n += collectives;
   }
@@ -106,7 +107,7 @@ step_breakdown step_breakdown::operator/(double n) const {
 
 step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
   std::vector<interval> forward, backward, reduction, either, step, loads;
-  std::vector<interval> sends[2], receives[2];  // forward, backward
+  std::vector<interval> sends[2], receives[2];  // [0] forward, [1] backward
   const posted_times posted(ranks);
   for (const auto& x : ranks[r].plan->instructions) {
     const interval whole = ranks[r].spans[x.id];
@@ -140,7 +141,7 @@ step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
       case plan::kind::write:
       case plan::kind::swap_in:
       case plan::kind::swap_out:
-        break;  // no timer of DeepSpeed's
+        break;  // DeepSpeed has no timer for these
       default:
         step.push_back(x.lane == plan::lane::fabric ? moving(ranks[r], x.id, posted) : whole);
         break;

@@ -1,4 +1,4 @@
-// When the instructions of one step ran, apart from who measured it; and sums over such times.
+// Owns the times of the instructions of one step, whatever measured them, and sums over such times.
 #pragma once
 
 #include <cstdint>
@@ -17,70 +17,72 @@ struct interval {
   [[nodiscard]] int64_t length_ns() const { return end_ns - start_ns; }
 };
 
-/// What was added to times of another machine to bring them onto the clock of the process that leads.
+/// The shift that was added to times of another machine to express them on the leading process's clock.
 struct clock_shift {
   int64_t offset_ns = 0;
-  int64_t error_ns = 0;  ///< by which that may be wrong
+  int64_t error_ns = 0;  ///< largest error of offset_ns
 };
 
-/// One rank's step; `spans` has one entry per instruction of the plan.
+/// Times of one rank's step; `spans` has one entry per instruction of the plan.
 struct rank_spans {
   std::shared_ptr<const plan::rank_plan> plan;
-  std::vector<interval> spans;  ///< [id]: fabric from its posting on
-  bool skipped = false;         ///< the vote found an overflow
-  /// [lane]: when the hands of a lane that starts ahead moved bytes; the others' work is their spans.
+  std::vector<interval> spans;  ///< [id]; a fabric instruction starts when it is posted
+  bool skipped = false;         ///< true if the vote found an overflow
+  /// [lane]: times in which the executor of a lane that starts instructions ahead moved bytes; the other lanes' work is
+  /// their spans.
   std::vector<interval> moved[plan::num_lanes] = {};
-  std::vector<bool> told_others = {};  ///< [id]: another lane was told of its end
-  bool clipped = false;                ///< the vote found none, and clipped the gradients
-  std::optional<clock_shift> clock{};  ///< of a rank on another machine whose clock is known
+  std::vector<bool> told_others = {};  ///< [id]: true if another lane was notified of the instruction's end
+  bool clipped = false;                ///< true if the vote found no overflow and clipped the gradients
+  std::optional<clock_shift> clock{};  ///< set for a rank on another machine whose clock is known
 
-  /// Whether an instruction with this guard did something.
+  /// True if an instruction with guard `g` acted in this step.
   [[nodiscard]] bool acted(plan::guard g) const {
     return plan::acts(g, skipped ? plan::branch::skipped : clipped ? plan::branch::clipped : plan::branch::not_skipped);
   }
 };
 
-/// Moves all times of a rank onto another clock, and remembers by how much.
+/// Moves all times of a rank to another clock, and stores the shift in `r.clock`.
 void shift(rank_spans& r, const clock_shift& by);
 
-/// Sorted, those that touch or overlap joined.
+/// Returns the intervals sorted, with touching and overlapping ones joined.
 std::vector<interval> joined(std::vector<interval> v);
 int64_t length_ns(const std::vector<interval>& joined);
-/// Time that lies in both; each sorted and joined.
+/// Returns the nanoseconds that lie in both `a` and `b`, each sorted and joined.
 int64_t common_length_ns(const std::vector<interval>& a, const std::vector<interval>& b);
 
-class posted_times {  ///< when the last member had posted each collective of a step
+class posted_times {  ///< the time when the last member had posted each collective of a step
  public:
-  /// `ranks` hold all members whose times count.
+  /// Reads the posting times of `ranks`, which contain all members whose times count.
   explicit posted_times(std::span<const rank_spans> ranks);
-  /// Of a collective instruction of any of the ranks. Nanoseconds.
+  /// Returns the nanoseconds at which the last member had posted collective instruction `x` of any of the ranks.
   [[nodiscard]] int64_t of(const plan::instruction& x) const { return at_ns_[base_[x.communicator] + x.sequence]; }
 
  private:
-  std::vector<size_t> base_;    // [communicator]
-  std::vector<int64_t> at_ns_;  // [base + sequence]
+  std::vector<size_t> base_;    // position of its first collective in at_ns_ [communicator]
+  std::vector<int64_t> at_ns_;  // posting times [base_ + sequence]
 };
-/// A collective's time proper on a rank: from when the last member had posted it to its end.
+/// Returns the time in which a collective moves data on a rank: from when the last member has posted it to its end.
 interval moving(const rank_spans& rank, uint32_t id, const posted_times& posted);
 
-/// One rank for each part of the model, in the order of the parts: the first where every rank has all of it, else the
-/// first at each pipeline coordinate. Positions in `ranks`, which are those of a job.
+/// Returns positions in `ranks` (the ranks of a job) of one rank for each part of the model, in the order of the parts:
+/// the first rank if every rank has the whole model, else the first at each pipeline coordinate.
 std::vector<size_t> stage_leaders(std::span<const rank_spans> ranks);
 
-/// Milliseconds of one rank's step as DeepSpeed's timers name them; each the length of the union of its spans, of sends
-/// and receives once both ends have come.
+/// Milliseconds of one rank's step by DeepSpeed's timers. Each is the length of the union of its spans; sends and
+/// receives count from when both ends have posted them.
 struct step_breakdown {
   double forward_ms = 0;
   double backward_inner_ms = 0;      ///< backward and recomputation
-  double backward_allreduce_ms = 0;  ///< gradient reductions under way
-  double backward_ms = 0;            ///< either of the two
-  double step_ms = 0;                ///< norms, vote, all of the update, publishing
+  double backward_allreduce_ms = 0;  ///< gradient reductions in progress
+  double backward_ms = 0;            ///< backward, recomputation or a gradient reduction in progress
+  double step_ms = 0;                ///< norms, vote, all parts of the update, publishing
   double batch_input_ms = 0;         ///< waiting for tokens
   double pipe_send_output_ms = 0, pipe_send_grad_ms = 0, pipe_recv_input_ms = 0, pipe_recv_grad_ms = 0;
 
   step_breakdown& operator+=(const step_breakdown& x);
   step_breakdown operator/(double n) const;
 };
-step_breakdown break_down(std::span<const rank_spans> ranks, size_t r);  ///< of rank r's part of the step
+/// Computes the times of rank r's part of the step.
+step_breakdown break_down(std::span<const rank_spans> ranks, size_t r);
 
 }  // namespace troupe::telemetry

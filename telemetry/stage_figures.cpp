@@ -13,13 +13,13 @@ namespace {
 
 double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-// What stays gathered all the time is of the first stage of its rank.
+// Returns the stage of a gather. Parameters that stay gathered count for the first stage of their rank.
 uint32_t stage_of_gather(const plan::rank_plan& p, const plan::instruction& x) {
   const uint32_t stage = plan::stage_served(*p.layout, x);
   return stage != plan::none ? stage : plan::stages_of(*p.layout, p.layout->pipeline_at(p.rank)).front();
 }
 
-// The stage of whose use of a tied weight `p` tells the gradient in `x`; none: it only takes.
+// Returns the stage whose use of a tied weight `p` sends the gradient of in `x`; plan::none if it only receives.
 uint32_t stage_of_tie(const plan::rank_plan& p, const plan::instruction& x) {
   const auto& l = *p.layout;
   const auto& e = l.exchanges[x.subject];
@@ -47,7 +47,7 @@ std::string list_of(const std::vector<uint32_t>& numbers) {
   return out;
 }
 
-// "0,1,2": the first two and the last of many.
+// Returns "0,1,2"; for more than four numbers, the first two and the last.
 std::string short_list(const std::vector<uint32_t>& numbers) {
   if (numbers.size() <= 4) return list_of(numbers);
   return list_of({numbers[0], numbers[1]}) + ".." + std::to_string(numbers.back());

@@ -1,4 +1,4 @@
-// What the stages of a pipeline cost in a step: idle time of their ranks as planned and as measured, activations in
+// Computes the costs of a pipeline's stages in a step: planned and measured idle time of their ranks, activations in
 // flight, gathers, bytes sent. Pure.
 #pragma once
 
@@ -10,35 +10,36 @@
 
 namespace troupe::telemetry {
 
-/// Figures of one stage. Idle times are those of its ranks' compute lanes, which their other stages share: means over
-/// these ranks. Counts and bytes are of one of them.
+/// Figures of one stage. Idle times are those of the compute lanes of the stage's ranks, which other stages of the rank
+/// share: means over these ranks. Counts and bytes are of one of these ranks.
 struct stage_figures {
   uint32_t stage = 0;
   std::vector<uint32_t> ranks;
   uint32_t units = 0;
-  uint32_t micros_in_flight = 0;  ///< micro-batches whose activations it holds, at most
+  uint32_t micros_in_flight = 0;  ///< largest number of micro-batches whose activations the stage holds
   uint64_t gathers = 0;
-  uint64_t sent_bytes = 0;  ///< activations, their gradients, those of tied weights, to ranks of other stages
+  /// activations, their gradients and gradients of tied weights, sent to ranks of other stages
+  uint64_t sent_bytes = 0;
   double planned_idle_s = 0, measured_idle_s = 0;
 };
 
-/// A step of a pipeline. Planned: the plan played with the mean times that the run's own instructions took, and nothing
-/// between them.
+/// Figures of a pipeline's step. "Planned" means the plan played with the run's own mean instruction times and no time
+/// between instructions.
 struct pipeline_figures {
-  uint64_t steps = 0;  ///< in the means; 0 where the model is not cut, or no step was recorded
+  uint64_t steps = 0;  ///< number of steps in the means; 0 without a pipeline, or if no step was recorded
   double planned_step_s = 0, measured_step_s = 0;
   std::vector<stage_figures> stages;
-  [[nodiscard]] double planned_idle(const stage_figures& s) const;   ///< as a share of the step
-  [[nodiscard]] double measured_idle(const stage_figures& s) const;  ///< likewise
-  /// Idle time beyond the planned, as a share of the measured step: the same on every rank, whose work is as long in
-  /// both.
+  [[nodiscard]] double planned_idle(const stage_figures& s) const;   ///< planned idle share of the planned step
+  [[nodiscard]] double measured_idle(const stage_figures& s) const;  ///< measured idle share of the measured step
+  /// Returns the idle time beyond the planned one, as a share of the measured step. Every rank has the same value,
+  /// because its work takes equally long in both.
   [[nodiscard]] double idle_beyond_plan() const;
 };
 
-/// Of a run.
+/// Computes the figures of a run from the times of its instructions.
 pipeline_figures pipeline_of(const instruction_times& times);
 
-/// A line of headings and one for each stage, with line ends; and as a JSON object.
+/// Returns the stages as text: a line of headings and a line for each stage, with line ends.
 std::string stage_table(const pipeline_figures& p);
 std::string stage_json(const pipeline_figures& p);
 

@@ -1,5 +1,5 @@
-// Values as text that others read: HTML, short figures for people; JSON by core/text.hpp. Names come from files:
-// anything may be in them.
+// Converts values to text: HTML, and short figures for people. Leaves JSON to core/text.hpp. Names come from files and
+// may contain any bytes.
 #pragma once
 
 #include <string>
@@ -12,17 +12,17 @@ namespace troupe::telemetry {
 using core::json_string;
 using core::text_of;
 
-/// A number that reads back to the same bits; "null" when it is not finite.
+/// Returns a number that reads back to the same bits; "null" if it is not finite.
 std::string json_number(double x);
 
-/// Text for an HTML page, inside elements and quoted attributes alike: markup escaped, control characters and what is
-/// not UTF-8 replaced by U+FFFD; line ends and tabs stay.
+/// Returns text for an HTML page, inside elements and quoted attributes alike: markup is escaped, control characters
+/// and invalid UTF-8 become U+FFFD; line ends and tabs are kept.
 std::string html_escaped(std::string_view s);
 
-/// 12, 1,234, 12.3k, 4.56M, 7.8G: short, for axes and figures.
+/// Returns a short number for axes and figures: 12, 1,234, 12.3k, 4.56M, 7.8G.
 std::string short_number(double x);
 
-/// 1:02:03, 2:03, or 4.2 s below a minute.
+/// Returns a duration as 1:02:03 or 2:03; below a minute as 4.2 s.
 std::string duration_text(double seconds);
 
 }  // namespace troupe::telemetry

@@ -1,4 +1,4 @@
-// A curve of any length in bounded memory: neighbours are joined, their least, greatest and mean values kept.
+// Stores a curve of any length in bounded memory: joins neighbours and keeps their minimum, maximum and mean.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace troupe::telemetry {
 
-/// Bins that a series keeps; a picture has at most twice as many points.
+/// Limit of the bins of a series; a picture has at most twice as many points.
 inline constexpr size_t series_bins_limit = 512;
 
-struct series_bin {  ///< neighbouring values as one
+struct series_bin {  ///< neighbouring values joined into one bin
   double first_x = 0, last_x = 0;
   double least = 0, least_x = 0, greatest = 0, greatest_x = 0;
   double sum = 0;
@@ -19,12 +19,12 @@ struct series_bin {  ///< neighbouring values as one
   [[nodiscard]] double middle() const { return (first_x + last_x) / 2; }
 };
 
-class thinned_series {  ///< a series of bounded length
+class thinned_series {  ///< a curve with at most series_bins_limit bins
  public:
-  /// `x` never falls, but behind a cut. A value that is not finite is counted and left out.
+  /// Adds a value. `x` never decreases, except after a cut. A value that is not finite is counted and omitted.
   void add(double x, double y);
-  /// Leaves out what lies beyond `x`; values that were joined across it stay, and so do the counts. The last value
-  /// is then that of the last bin.
+  /// Removes the bins beyond `x`. Values that were joined across `x` stay, and the counts do not change. last() becomes
+  /// the mean of the last bin.
   void cut(double x);
 
   [[nodiscard]] const std::vector<series_bin>& bins() const { return bins_; }
@@ -32,7 +32,7 @@ class thinned_series {  ///< a series of bounded length
   [[nodiscard]] double last() const { return last_; }
   [[nodiscard]] uint64_t num_values() const { return num_values_; }
   [[nodiscard]] uint64_t num_not_finite() const { return num_not_finite_; }
-  /// Values in a full bin; 1: nothing has been joined.
+  /// Returns the number of values in a full bin; 1: nothing has been joined.
   [[nodiscard]] uint64_t values_per_bin() const { return values_per_bin_; }
 
  private:

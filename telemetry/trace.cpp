@@ -72,7 +72,7 @@ std::string named(const char* what, uint32_t process, const std::string& thread,
          ",\"args\":{\"name\":" + json_string(name) + "}},\n";
 }
 
-// The thread of the stage that is the rank's `chunk`-th: the first has the lane's own.
+// Returns the thread number of a rank's `chunk`-th stage; the first stage has the lane's own number.
 uint32_t thread_of(plan::lane lane, size_t chunk) {
   return static_cast<uint32_t>(static_cast<size_t>(lane) + chunk * plan::num_lanes);
 }

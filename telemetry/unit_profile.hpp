@@ -1,4 +1,4 @@
-// Time and work of each unit of the model: what DeepSpeed's flops profiler prints, from the spans of a step.
+// Sums time and work of each unit of the model, which DeepSpeed's flops profiler prints, from the spans of a step.
 #pragma once
 
 #include <cstdint>
@@ -11,35 +11,35 @@
 
 namespace troupe::telemetry {
 
-/// A segment of a unit, per micro-batch of one rank.
+/// Figures of a segment of a unit, per micro-batch of one rank.
 struct segment_profile {
   std::string name;
-  uint64_t parameters = 0;  ///< numel; of those that its backward writes
+  uint64_t parameters = 0;  ///< elements of the parameters whose gradients its backward computes
   double forward_flops = 0;
-  double forward_ms = 0, backward_ms = 0;  ///< backward with recomputation
+  double forward_ms = 0, backward_ms = 0;  ///< without recomputation, which unit_profile::recompute_ms has
 };
 
-/// A unit, per micro-batch of one rank. Its figures are its segments' sums, but for a shared parameter: it is counted
-/// in every unit that reads it and once in the model.
+/// Figures of a unit, per micro-batch of one rank: sums over its segments, except for shared parameters, which count in
+/// every unit that reads them and once in the model.
 struct unit_profile {
   std::string name;
   uint64_t parameters = 0;
   std::vector<segment_profile> segments;
-  double recompute_ms = 0;  ///< part of its backward that is not any segment's own
+  double recompute_ms = 0;  ///< part of the unit's backward that belongs to no segment
 
   [[nodiscard]] double forward_flops() const;
   [[nodiscard]] double forward_ms() const;
   [[nodiscard]] double backward_ms() const;
 };
 
-/// Sums over steps of one rank for each part of the model (stage_leaders), read as means per micro-batch.
+/// Sums over steps of one rank for each part of the model (stage_leaders); the getters return means per micro-batch.
 class profile_sums {
  public:
   void add(std::span<const rank_spans> step);
   [[nodiscard]] bool empty() const { return units_.empty(); }
   [[nodiscard]] std::vector<unit_profile> units() const;
-  [[nodiscard]] double step_ms() const;       ///< norms, vote, updates, publishing: per step, mean over these ranks
-  [[nodiscard]] double iteration_ms() const;  ///< first start to last end: per step
+  [[nodiscard]] double step_ms() const;       ///< norms, vote, updates, publishing per step; mean over these ranks
+  [[nodiscard]] double iteration_ms() const;  ///< first start to last end of a step, mean over the steps
 
  private:
   std::vector<unit_profile> units_;
@@ -49,9 +49,9 @@ class profile_sums {
   void begin(const core::model_table& table);
 };
 
-/// DeepSpeed's keys.
+/// Options of DeepSpeed's flops profiler, named as its keys.
 struct flops_table_options {
-  uint64_t step = 0;  ///< global step, from 0
+  uint64_t step = 0;  ///< global step, counted from 0
   double recompute_fwd_factor = 0;
   int64_t module_depth = -1;  ///< 0 the model, 1 its units, 2 their segments; -1 the deepest
   uint64_t top_modules = 1;
@@ -62,12 +62,12 @@ struct flops_table_options {
 struct profiled_run {
   uint32_t world_size = 1;
   uint64_t micro_batch = 1, accumulation = 1;
-  uint64_t parameters_per_rank = 0;  ///< numel that lies on a rank between steps, at most
-  uint64_t parameters = 0;           ///< numel of the model, shared ones once
-  uint32_t pipeline = 1;             ///< ranks that a copy of the model is cut over
+  uint64_t parameters_per_rank = 0;  ///< largest number of elements that a rank stores between steps
+  uint64_t parameters = 0;           ///< elements of the model; a shared parameter counts once
+  uint32_t pipeline = 1;             ///< pipeline degree: ranks that one copy of the model is split over
 };
 
-/// The profile as text: totals, the top modules of each depth, and the tree where `detailed`.
+/// Returns the profile as text: totals, the top modules of each depth, and the tree if `detailed`.
 std::string flops_table(const profile_sums& sums, const profiled_run& run, const flops_table_options& options);
 
 }  // namespace troupe::telemetry

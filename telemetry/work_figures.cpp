@@ -29,7 +29,7 @@ work_figures work_of(std::span<const rank_spans> ranks, const posted_times& post
   out.units.resize(table.units.size());
   const double n = double(ranks.size()) * 1e9;
   const auto leaders = stage_leaders(ranks);
-  const double parts = plan::pipeline_ranks(*ranks.front().plan->layout);  // a unit is computed by a rank in so many
+  const double parts = plan::pipeline_ranks(*ranks.front().plan->layout);  // one in so many ranks computes a unit
   for (size_t r = 0; r < ranks.size(); ++r) {
     const auto& c = ranks[r];
     const bool leads = std::ranges::find(leaders, r) != leaders.end();

@@ -1,4 +1,5 @@
-// Where a step's time goes: by kind of instruction and by unit of the model, from the spans the lanes left. Pure.
+// Computes the division of a step's time by kind of instruction and by unit of the model, from the spans of its lanes.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,26 +10,28 @@
 
 namespace troupe::telemetry {
 
-/// Figures of one step on one rank, times as means over the ranks, of a unit over those that compute it. In a pipeline
-/// counts are of one rank for each part of the model together (stage_leaders).
+/// Work figures of one step on one rank. Times are means over the ranks; times of a unit over the ranks that compute
+/// it. In a pipeline, counts are sums over one rank for each part of the model (stage_leaders).
 struct work_figures {
   struct of_kind {
     plan::kind kind = plan::kind::load;
     uint64_t count = 0;
-    double busy_s = 0;  ///< sum; of collectives from when their last member had come
+    double busy_s = 0;  ///< sum of the times; a collective's time begins when its last member has posted it
   };
   struct of_unit {
-    double forward_s = 0, backward_s = 0;          ///< backward with recomputation
-    double forward_flops = 0, backward_flops = 0;  ///< as the model's table has them; backward is two products for one
+    double forward_s = 0, backward_s = 0;  ///< backward includes recomputation
+    /// Flops of the model's table; backward counts two products for one of forward
+    double forward_flops = 0, backward_flops = 0;
   };
-  std::vector<of_kind> kinds;  ///< those that the plan has
-  std::vector<of_unit> units;  ///< [unit]
+  std::vector<of_kind> kinds;  ///< kinds that the plan contains
+  std::vector<of_unit> units;  ///< figures of each unit [unit]
 };
 
-/// Of one run that has ended well; `posted` is of the same ranks.
+/// Computes the figures of one run that has ended well; `posted` belongs to the same ranks.
 work_figures work_of(std::span<const rank_spans> ranks, const posted_times& posted);
 
-/// Means over `steps` steps of one plan, or of plans that differ in saving, of which `x` is the latest.
+/// Updates `mean` to the means over `steps` steps, of which `x` is the latest. The steps have one plan, or plans that
+/// differ only in saving.
 void take_mean(work_figures& mean, const work_figures& x, uint64_t steps);
 
 }  // namespace troupe::telemetry

@@ -1,5 +1,5 @@
-// Inputs of units as tensors over windows of the rank's memory, where backward finds them whether they stayed there or
-// went through a file. Owns their shapes; the bytes are rank_memory's, the plan decides when they move.
+// Stores inputs of units as tensors over windows of the rank's memory; backward finds them there, also after they went
+// through a file. Owns the shapes; rank_memory owns the bytes, and the plan decides when they move.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,11 +17,11 @@ class activation_windows {
  public:
   explicit activation_windows(size_t units) : layouts_(units) {}
 
-  /// Copies `input` into `window` and gives it back as tensors that lie there, with the same strides where they have no
-  /// gaps. Refuses an input larger than the window: `name` is the unit's.
+  /// Copies `input` into `window` and returns tensors over the copy, with the same strides if these leave no gaps.
+  /// Returns an error for an input larger than the window; `name` is the unit's name.
   core::result<models::values> put(uint32_t unit, const std::string& name, const models::values& input,
                                    std::span<std::byte> window);
-  /// The unit's last input, from a window that holds its bytes again.
+  /// Returns the unit's last input, from a window that holds its bytes again.
   [[nodiscard]] models::values get(uint32_t unit, std::byte* window) const;
 
  private:

@@ -21,7 +21,7 @@ void bound_parameters::begin(const step_context& context) {
 
 void bound_parameters::bind_for(const plan::instruction& x) {
   const bool gathers = p().layout->gathers();
-  if (!gathers)  // an earlier use may have been bound to what was made of them
+  if (!gathers)  // an earlier use may have been bound to compressed weights
     for (const uint32_t q : p().table().units[x.subject].parameters) bind(q, memory_->parameter(q, 0));
   if (gathers) bind_gathered(x);
   const bool reads_as_they_are = x.kind == plan::kind::survey || x.kind == plan::kind::compress;
@@ -73,7 +73,7 @@ void bound_parameters::bind_set(uint32_t set, uint32_t buffer) {
     bind(x.parameter, base + x.offset * core::size_of(p().options().types.parameter));
 }
 
-// Tables that every instruction of a plan needs, looked up once.
+// Computes the tables that every instruction of a plan needs, once per plan.
 void bound_parameters::look_up() {
   bucket_offset_.assign(p().table().parameters.size(), 0);
   for (const auto& b : p().layout->buckets)

@@ -1,6 +1,6 @@
-// The parameters of a rank as its stages compute with them: where each is bound now, and where its gradient goes.
-// Stages of a rank share them, since a parameter may be used by several of these: a host's tied module, or a bucket
-// that adds up both uses. The bytes are rank_memory's.
+// The parameters of a rank as its stages compute with them: the memory that each is bound to now, and the target of its
+// gradient. The stages of a rank share this object, because several of them may use one parameter: a host's tied
+// module, or a bucket that sums both uses. rank_memory owns the bytes.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,24 @@ namespace troupe::actors {
 /// Not thread-safe: the stages of a rank run on one thread (stage_thread.hpp).
 class bound_parameters {
  public:
-  /// Where nothing is gathered, all that the rank holds are bound once and for all. `own`: as in parameter_binding.
+  /// Binds all parameters that the rank holds, once, if nothing is gathered. `own`: as in parameter_binding.
   bound_parameters(std::shared_ptr<rank_memory> memory, std::vector<at::Tensor> own);
 
-  /// A run begins; every stage says so.
+  /// Begins a run; every stage calls this.
   void begin(const step_context& context);
-  /// Before a segment of unit `x.subject`. A gather carries a slot and is bound at use: a unit may be prefetched again
-  /// while an earlier use is resident.
+  /// Binds the parameters for a segment of unit `x.subject`. The parameters of a gather are bound at their use, because
+  /// a unit may be prefetched again while an earlier use is resident.
   void bind_for(const plan::instruction& x);
   void release(const plan::instruction& x);
-  /// Where a contribution of micro-batch `micro` to the gradient of parameter `q` goes; the run remembers that it did.
+  /// Returns the target of the contribution of micro-batch `micro` to the gradient of parameter `q`; records in `run`
+  /// that it was written.
   models::gradient_target target(uint32_t q, uint32_t micro, step_context& run);
 
-  /// Where `parameter` is bound.
+  /// Returns the memory that `parameter` is bound to.
   [[nodiscard]] const std::byte* bytes(uint32_t parameter) const {
     return static_cast<const std::byte*>(bound_at_[parameter]);
   }
-  /// The parameter itself, where it is bound to what compression made of it.
+  /// Returns the memory of the uncompressed parameter, if the parameter is bound to a compressed copy.
   [[nodiscard]] const std::byte* uncompressed_bytes(uint32_t parameter) const {
     return static_cast<const std::byte*>(uncompressed_at_[parameter]);
   }
@@ -48,10 +49,10 @@ class bound_parameters {
 
   std::shared_ptr<rank_memory> memory_;
   models::parameter_binding binding_;
-  std::vector<void*> bound_at_;              // [parameter]
-  std::vector<void*> uncompressed_at_;       // [parameter]: of the last use that was bound to a copy
-  std::shared_ptr<const program> program_;   // of the run; the next two belong to its plan
-  std::vector<uint64_t> bucket_offset_;      // [parameter]: in its bucket, in elements
+  std::vector<void*> bound_at_;         // [parameter]: address
+  std::vector<void*> uncompressed_at_;  // [parameter]: uncompressed address of the last use that was bound to a copy
+  std::shared_ptr<const program> program_;   // program of the run; the next two members belong to its plan
+  std::vector<uint64_t> bucket_offset_;      // [parameter]: offset in its bucket, in elements
   uint32_t persistent_buffer_ = plan::none;  // slot of the parameters that stay gathered
 };
 

@@ -41,7 +41,7 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   void begin(std::shared_ptr<step_context> context) override {
     keep_to_one_aten_thread();
-    attribute_allocations(ledger_owner_);  // the lane's thread: everything ATen allocates here is this rank's
+    attribute_allocations(ledger_owner_);  // on the lane's thread: all allocations of ATen on it belong to this rank
     context_ = std::move(context);
     losses_.begin(context_);
     parameters_->begin(*context_);
@@ -101,7 +101,8 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   [[nodiscard]] core::result<models::micro_batch> micro_batch(uint32_t micro) {
     const auto& b = *context_->batches[micro];
-    const bool evaluates = p().options().mode == plan::mode::evaluate;  // micro-batches are counted as steps are
+    // Micro-batches of evaluations are numbered as steps.
+    const bool evaluates = p().options().mode == plan::mode::evaluate;
     const uint64_t step = context_->order.step + (evaluates ? micro : 0);
     models::micro_batch out{b.tokens, b.rows, b.columns - 1, b.samples, seed_, step, training()};
     out.document_start = b.document_start;
@@ -124,7 +125,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       if (const auto& failed = context_->batches[x.micro]->failure) return core::fail(*failed);
     }
     flight& f = flights_[x.micro];
-    const bool is_own = x.subject >= first_of_model();  // the others are a teacher's, which keeps nothing
+    const bool is_own = x.subject >= first_of_model();  // the other units are a teacher's, which keeps nothing
     const bool kept = training() && is_own && p().options().recomputes(x.subject) && !p().options().repeat_exchanges;
     const bool copied = !kept && model_->copies_last_input(x.subject, x.segment);
     if (auto taken = take_input(x, hidden_, copied ? exchanged_slot::read : exchanged_slot::copied); !taken)
@@ -141,7 +142,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     models::micro_batch& batch = *made;
     const bool generates = p().options().mode == plan::mode::generate && is_head(p(), x.subject);
     if (generates && x.segment >= p().table().logits_segment()) {
-      if (x.segment > p().table().logits_segment()) return {};  // the loss, which nobody asks for
+      if (x.segment > p().table().logits_segment()) return {};  // the loss, which generation does not need
       const auto logits = model_->next_token_logits(batch, hidden_, parameters_->tensors());
       context_->logits = {{{static_cast<int64_t>(logits.size())}, logits}};
       return {};
@@ -162,7 +163,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     const bool in_pieces = p().layout->pieces_of(what) > 1;
     if (in_pieces) {
       batch.first_rows = p().layout->rows_of_piece(what, 0).count;
-      hidden_ = out_of(slot(x.staged), hidden_);  // the window may be gone before the last piece is there
+      hidden_ = out_of(slot(x.staged), hidden_);  // the window may be reused before the last piece is computed
     }
     models::map_lesson lesson = map_lesson_of(f, x.subject, x.segment, lessons::counting::loss);
     if (lesson.map.defined()) batch.learned_map = &lesson;
@@ -177,11 +178,11 @@ class compute_executor final : public executor, private models::gradient_sink {
       return put_piece(x);
     }
     hidden_ = out_of(slot(x.staged), run->outputs());
-    if (!training() || !is_own) hidden_ = out_of(slot(x.input), hidden_);  // else it stays until backward
+    if (!training() || !is_own) hidden_ = out_of(slot(x.input), hidden_);  // otherwise the slot stays until backward
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
     if (ends_unit(p(), x) && !ends_in_exchange(p(), x.subject)) learn(f, x.subject, hidden_.first());
     if (auto put = leave_stage(x, f); !put) return put;
-    const bool exchanged = p().layout->exchanging_ranks(what) > 1;  // what it put out nobody reads
+    const bool exchanged = p().layout->exchanging_ranks(what) > 1;  // the outputs are not read after the exchange
     if (keep && exchanged) f.runs[x.subject][x.segment]->release_outputs();
     if (logits.defined()) keep_logits(x.micro, logits);
     if (!gives_loss(p(), x)) return {};
@@ -189,7 +190,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     return loss_comes_late() ? core::result<void>() : losses_.write(x.micro, mean, memory_->device());
   }
 
-  /// Each block from what its teacher takes; then the model's ends are not computed.
+  /// True if each block learns alone, from the input of its teacher's block; the model's first unit and head are not
+  /// computed then.
   [[nodiscard]] bool learns_by_block() const { return teaching_ && training() && !teaching_->blocks.empty(); }
   [[nodiscard]] bool is_left_out(uint32_t unit) const {
     return learns_by_block() && (unit == first_of_model() || is_head(p(), unit));
@@ -201,7 +203,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     const double share = ranks == 1 ? 1 : static_cast<double>(hidden.size(1)) * ranks / columns;
     f.learned.ended(*teaching_, first_of_model(), unit, hidden, context_->order.loss_scale, share);
   }
-  // What crosses stands behind the model's own tensors.
+  // Ends a stage: appends the teacher's hidden state and the losses of lessons to the model's own tensors, and writes
+  // all to the slot.
   core::result<void> leave_stage(const plan::instruction& x, flight& f) {
     if (passes_teacher_on(p(), x)) {
       std::vector<at::Tensor> all(hidden_.begin(), hidden_.end());
@@ -212,19 +215,21 @@ class compute_executor final : public executor, private models::gradient_sink {
     }
     return put_output(x, hidden_);
   }
-  /// Of what has crossed, what a unit computes with; the rest waits with the lessons.
+  /// Returns the tensors that the unit computes with, from those that another stage has sent; passes the teacher's to
+  /// the lessons.
   models::values own_part(const plan::instruction& x, const models::values& all) {
     if (!p().layout->carries_teacher() || x.kind == plan::kind::backward) return all;
     const at::Tensor lost = all.last(), taught = all.without_last().last();
     const bool is_first = x.subject == p().layout->first_forward(p().layout->stage_of_unit[x.subject]);
     if (is_first && x.kind == plan::kind::forward) {
-      double so_far = 0;  // which the host worked out and the fabric moved
+      double so_far = 0;  // the host computed the number and the fabric moved it
       std::memcpy(&so_far, models::bytes_of(lost), sizeof so_far);
       flights_[x.micro].learned.go_on(so_far, taught);
     }
     return x.subject < first_of_model() ? models::values(taught) : all.without_last().without_last();
   }
-  // Attention is a block's first segment: what exchanges in between does not go together with a teacher.
+  // True if the segment must provide its attention map. Attention is a block's first segment; exchanges within a unit
+  // cannot be combined with a teacher.
   [[nodiscard]] bool gives_map(const plan::instruction& x) const {
     return teaching_ && x.segment == 0 && x.subject < first_of_model() &&
            std::ranges::any_of(teaching_->maps, [&](const auto& pair) { return pair.of_teacher == x.subject; });
@@ -234,12 +239,12 @@ class compute_executor final : public executor, private models::gradient_sink {
     return f.learned.map_of(*teaching_, unit, context_->order.loss_scale, what);
   }
 
-  /// From forward to backward.
+  /// True if the runs of the unit's segments are kept from forward to backward.
   [[nodiscard]] bool keeps_runs(uint32_t unit) const {
     return training() && unit >= first_of_model() && (!p().options().recomputes(unit) || unit == first_of_model());
   }
 
-  // Rows of the product that ends the segment of the latest forward, and of what is added to it.
+  // Computes rows of the product that ends the segment of the latest forward, and of its additions.
   core::result<void> multiply(const plan::instruction& x) {
     const auto& what = p().layout->exchange_of(x.subject, x.segment, plan::use::forward);
     const plan::slice rows = p().layout->rows_of_piece(what, x.piece);
@@ -266,19 +271,20 @@ class compute_executor final : public executor, private models::gradient_sink {
     context_->logits[micro] = {wide.sizes().vec(), {values, values + wide.numel()}};
   }
 
-  // The unit computes with the copy in the window, so the tensors that ATen allocated can be freed.
+  // Copies the input to the window. The unit computes with the copy, so the tensors that ATen allocated can be freed.
   core::result<void> put_input(const plan::instruction& x) {
     auto there = flights_[x.micro].windows.put(x.subject, p().table().units[x.subject].name, hidden_, slot(x.staged));
     if (!there) return core::fail(there.error());
-    // The first unit's run, which is kept, holds these as its outputs, which are not read again.
+    // The first unit's run, which is kept, holds these tensors as its outputs, which are not read again.
     for (const at::Tensor& t : hidden_) t.set_data(t.new_empty({0}));
     hidden_ = std::move(*there);
     return {};
   }
 
-  // A stage's first instruction of a micro-batch finds in a slot what another stage computed, its last leaves its own
-  // result in one; so do segments whose results the ranks of a tensor group exchange, of which the last tensor alone
-  // crosses. Else the tensors are ATen's. An exchange's slot is its reader's alone until that has ended.
+  // Reads the input of `x` from its slot, if it has one. A stage's first instruction of a micro-batch reads the result
+  // of another stage from a slot, and its last one writes its own result to one; so do segments whose results the ranks
+  // of a tensor group exchange, of which only the last tensor is transferred. Other tensors are ATen's. The slot of an
+  // exchange belongs to its reader until that instruction has ended.
   enum class exchanged_slot : uint8_t { copied, read };
   core::result<void> take_input(const plan::instruction& x, models::values& into, exchanged_slot how) {
     if (x.input == plan::none) return {};
@@ -288,7 +294,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       into = own_part(x, *got);
       return {};
     }
-    std::vector<at::Tensor> all(into.begin(), into.end());  // what stayed here
+    std::vector<at::Tensor> all(into.begin(), into.end());  // tensors that were not transferred
     all.push_back(how == exchanged_slot::read ? got->first() : out_of(slot(x.input), *got).first());
     into = models::values(std::move(all));
     return {};
@@ -308,7 +314,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     return {memory_->window(p(), buffer), p().buffers[buffer].bytes};
   }
 
-  // The unit at once, with what was exchanged between its segments, or one segment, whose exchange is repeated.
+  // Recomputes a whole unit, with the stored results of exchanges between its segments, or one segment, whose exchange
+  // is repeated.
   core::result<void> recompute(const plan::instruction& x) {
     if (is_left_out(x.subject)) return {};
     auto made = micro_batch(x.micro);
@@ -351,7 +358,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       gradient_ = at::scalar_tensor(context_->order.loss_scale, run->output().options());
       if (loss_comes_late()) late_loss = run->output();
     }
-    // The weight part reads what its input part has got, when the slot is another's.
+    // The weight part reads the gradient that the input part has received, so a slot of another owner must be copied.
     const auto how = x.use == plan::use::input ? exchanged_slot::copied : exchanged_slot::read;
     if (auto taken = take_input(x, gradient_, how); !taken) return taken;
     if (ends_unit(p(), x))
@@ -374,7 +381,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     return put_output(x, gradient_);
   }
 
-  // Of what was not computed there is no gradient.
+  // Passes an empty gradient on, because a unit that was not computed has none.
   core::result<void> go_back_past(const plan::instruction& x) {
     lessons& learned = flights_[x.micro].learned;
     gradient_ = {};
@@ -403,7 +410,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     compressor_.learned().formed(instruction_->subject, q, contribution, *this);
   }
 
-  // Of the rank: its stages have them in common, and run on one thread.
+  // Members that all stages of the rank share; the stages run on one thread.
   std::shared_ptr<models::language_model> model_;
   std::shared_ptr<bound_parameters> parameters_;
   std::shared_ptr<rank_memory> memory_;
@@ -411,14 +418,15 @@ class compute_executor final : public executor, private models::gradient_sink {
   uint32_t ledger_owner_;
   unit_compressor compressor_;
   std::optional<models::teaching> teaching_;
-  bool host_batches_;  // batches are tensor_batch
+  bool host_batches_;  // true: batches are tensor_batch
   number_uploads numbers_;
-  // This stage's own.
-  std::vector<flight> flights_;                      // [micro]
-  models::values hidden_;                            // output of the latest forward, until a stage ends
-  std::unique_ptr<models::segment_run> unfinished_;  // of the latest forward, until all pieces of its output are there
-  models::values again_;                             // output of the latest recompute, within its unit
-  models::values gradient_;                          // of the latest backward's input
+  // Members of this stage alone.
+  std::vector<flight> flights_;  // [micro]
+  models::values hidden_;        // output of the latest forward, until a stage ends
+  // Run of the latest forward, until all pieces of its output are computed.
+  std::unique_ptr<models::segment_run> unfinished_;
+  models::values again_;     // output of the latest recompute, within its unit
+  models::values gradient_;  // gradient of the latest backward's input
   std::shared_ptr<step_context> context_;
   const plan::instruction* instruction_ = nullptr;
   micro_losses losses_;
@@ -445,7 +453,7 @@ core::result<std::vector<std::unique_ptr<executor>>> make_compute_executors(
   if (!made) return core::fail(made.error());
   const std::shared_ptr<models::language_model> model = std::move(*made);
   auto own = model->own_parameters();
-  if (!own.empty())  // scores of masks are no host's
+  if (!own.empty())  // scores of masks are not parameters of the host
     own.resize(
         static_cast<size_t>(std::ranges::count_if(p.table().parameters, [](const auto& q) { return !q.is_copy(); })));
   const auto copy = std::ranges::find_if(p.table().parameters, &core::parameter_info::is_copy);

@@ -14,7 +14,7 @@ namespace {
 
 std::atomic<bool (*)(const placed_wait&)> wait_watcher{nullptr};
 
-/// Whether instructions of the lane may leave work on the device when they end.
+/// True if instructions of the lane may leave work on the device when they end.
 constexpr bool leaves_work(plan::lane l) { return l == plan::lane::compute || l == plan::lane::shard; }
 
 }  // namespace
@@ -42,8 +42,8 @@ void device_lane::begin(std::shared_ptr<step_context> context) {
   hands_->begin(context_);
 }
 
-// In a lane that leaves work one instruction follows the other on one stream, so the end of one implies the ends of all
-// before it.
+// Skips waits that an earlier wait covers: in a lane that leaves work, one instruction follows the other on one stream,
+// so the end of one implies the ends of all before it.
 bool device_lane::wait(const plan::instruction& x, const plan::instruction& on) {
   if (!leaves_work(on.lane) || (on.lane == x.lane && use_ == device_use::asks)) return false;
   auto& heard = heard_[static_cast<size_t>(on.lane)];
@@ -66,7 +66,7 @@ core::result<progress> device_lane::start_hands(const plan::instruction& x) {
 
 core::result<progress> device_lane::start(const plan::instruction& x) {
   bool waited = false;
-  for (const uint32_t on : std::views::reverse(x.after))  // of each lane the last first: the others are over then
+  for (const uint32_t on : std::views::reverse(x.after))  // the last of a lane first: its wait covers the others
     waited |= wait(x, context_->plan().instructions[on]);
   if (waited) context_->spans[x.id].start_ns.store(core::now_ns(), std::memory_order_relaxed);
   auto did = start_hands(x);
@@ -85,8 +85,8 @@ core::result<void> device_lane::settle() {
   return hands_->settle();
 }
 
-// An instruction's work begins when it has been asked for, that before it on the stream is over, and what it comes
-// after is.
+// Sets the times of instructions to those of their work on the device: work begins when it has been enqueued and both
+// the work before it on the stream and the instruction's dependencies have ended.
 void device_lane::tell_times() const {
   const auto end_of = [&](const device::event& at) { return begun_ns_ + at.ns_since(begun_); };
   int64_t before = begun_ns_;

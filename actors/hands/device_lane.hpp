@@ -1,10 +1,11 @@
-// Makes a lane a stream of a device whose work goes on after `start` returns: a decorator of executors. Owns the order
-// between lanes there, the end of a run's work, and the times of instructions; the plan says what comes after what.
+// Decorates the executor of a lane so that it uses a stream of a device, whose work continues after `start` returns.
+// Owns the order between lanes on the device, the end of a run's work, and the times of instructions; the plan defines
+// the dependencies.
 //
-// Behind the work of each instruction of the compute and shard lanes lies an event (step_context::work). A lane that
-// asks the device for work lets its stream wait for the events of what an instruction comes after; a lane of the host
-// (fabric, io, writer, and the shard lane where the host updates) waits itself, before it touches anything. What the
-// latter do is over when they end, and has no event. On the CPU no executor is decorated.
+// An event follows the work of each instruction of the compute and shard lanes (step_context::work). A lane that starts
+// work on the device lets its stream wait for the events of the instructions that it depends on; a lane of the host
+// (fabric, io, writer, and the shard lane if the host updates) waits itself, before it accesses any data. The work of
+// host lanes is complete when their instruction ends, and has no event. On the CPU no executor is decorated.
 #pragma once
 
 #include <array>
@@ -18,31 +19,31 @@
 
 namespace troupe::actors {
 
-/// How the hands of a lane use the device.
+/// How the executor of a lane uses the device.
 enum class device_use : uint8_t {
-  asks,    ///< `start` asks for work and returns: compute; shard, where states lie on the device
-  copies,  ///< works on the host and asks for copies behind that: shard, where states lie on the host
-  none     ///< works on the host: fabric, io, writer; what it asks for is over when it ends
+  asks,    ///< `start` enqueues work and returns: compute; shard, if states are on the device
+  copies,  ///< works on the host and enqueues copies after that: shard, if states are on the host
+  none     ///< works on the host: fabric, io, writer; the work is complete when the instruction ends
 };
 device_use use_of(plan::lane lane, const plan::tier_options& tiers);
 
-/// A wait that device_lane places, for tests: `x` comes after `on`, and the host waits, or the stream.
+/// A wait that device_lane makes, for tests: `x` depends on `on`, and either the host or the stream waits.
 struct placed_wait {
   const plan::instruction& x;
   const plan::instruction& on;
   bool on_host;
 };
-/// For tests: asked at every wait of the process, from the threads of lanes; true leaves the wait out. Null: none is
-/// left out. Set while no session is open.
+/// For tests: sets a function that every wait of the process calls, on the threads of lanes; if it returns true the
+/// wait is left out. Null: all waits are made. Call while no session is open.
 void watch_waits(bool (*leaves_out)(const placed_wait& x));
 
 class device_lane final : public executor {
  public:
-  /// `use` is that of the lane whose hands these are.
+  /// Makes a lane of `hands`; `use` is that lane's use of the device.
   device_lane(std::unique_ptr<executor> hands, device::device_id device, device_use use,
               std::shared_ptr<const device_room> room)
       : hands_(std::move(hands)), device_(device), use_(use), room_(std::move(room)) {}
-  /// Waits for what a run that was given up has left in the stream.
+  /// Waits for the work that a run which was given up has left in the stream.
   ~device_lane() override;
   device_lane(const device_lane&) = delete;
   device_lane& operator=(const device_lane&) = delete;
@@ -55,9 +56,9 @@ class device_lane final : public executor {
   void abort(const core::error& why) override { hands_->abort(why); }
 
  private:
-  /// Torch's report that the device's memory is spent becomes an error.
+  /// Calls `start` of the executor, and turns Torch's exception for exhausted device memory into an error.
   core::result<progress> start_hands(const plan::instruction& x);
-  /// Whether the host has waited.
+  /// Waits for instruction `on`, which `x` depends on. Returns true if the host waited.
   bool wait(const plan::instruction& x, const plan::instruction& on);
   void tell_times() const;
 
@@ -65,13 +66,13 @@ class device_lane final : public executor {
   device::device_id device_;
   device_use use_;
   std::shared_ptr<const device_room> room_;
-  std::optional<device::stream> stream_;  // the lane's thread's
+  std::optional<device::stream> stream_;  // stream of the lane's thread
   std::shared_ptr<step_context> context_;
-  std::array<uint32_t, plan::num_lanes> heard_{};  // [lane]: the first instruction that was not waited for, by position
-  std::vector<device::event> events_;              // [instruction of a run]: used again in the next one
-  std::vector<uint32_t> done_;                     // ids of this run, whose events these are
-  device::event begun_;                            // when the stream was empty
-  int64_t begun_ns_ = 0;                           // of the host
+  std::array<uint32_t, plan::num_lanes> heard_{};  // [lane]: position of the first instruction that no wait covers yet
+  std::vector<device::event> events_;              // [instruction of a run]: reused in the next run
+  std::vector<uint32_t> done_;                     // ids of this run's instructions, in the order of `events_`
+  device::event begun_;                            // records when the stream was empty
+  int64_t begun_ns_ = 0;                           // host time of `begun_`
 };
 
 }  // namespace troupe::actors

@@ -10,7 +10,8 @@
 namespace troupe::actors {
 namespace {
 
-/// "2.00 GiB" out of "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has ..."; "more" where it is not said.
+/// Returns "2.00 GiB more" for "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has ..."; "more" if the text has
+/// no amount.
 std::string wanted_by_torch(std::string_view said) {
   constexpr std::string_view before = "Tried to allocate ";
   const size_t begin = said.find(before);

@@ -1,5 +1,5 @@
-// How a run divides a device's own memory: pools as the plan says, the rest for Torch, which takes activations and what
-// operations need in between from it. Owns the sum, and the sentence where that rest is spent.
+// Divides a device's own memory in a run: pools as the plan requires, the rest for Torch, which takes activations and
+// temporary tensors from it. Owns the sum, and the error text if that rest is exhausted.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace troupe::actors {
 
-class device_room {  ///< of one device, all ranks on it together
+class device_room {  ///< memory of one device, for all ranks on it together
  public:
   device_room() = default;
-  /// `allowed_bytes`: what the run may use, 0 where nobody knows. `file`: the job's, for commands to try.
+  /// `allowed_bytes`: bytes that the run may use; 0: not known. `file`: the job's file, for commands in the error text.
   device_room(uint64_t allowed_bytes, std::string file) : allowed_bytes_(allowed_bytes), file_(std::move(file)) {}
 
-  /// Adds a rank's pools.
+  /// Adds the pools of a rank.
   void add(const plan::memory_table& m, const plan::tier_options& tiers);
 
   [[nodiscard]] uint64_t pool_bytes() const;
-  /// Torch's share: what the pools leave.
+  /// Returns Torch's share: the bytes that the pools leave.
   [[nodiscard]] uint64_t left_bytes() const;
-  /// Torch has found no memory and said so in its words.
+  /// Returns the error for Torch's report `said` that memory is exhausted.
   [[nodiscard]] core::error spent(std::string_view said) const;
 
  private:

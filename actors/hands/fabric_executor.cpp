@@ -14,7 +14,8 @@ void fabric_executor::begin(std::shared_ptr<step_context> context) {
 
 namespace {
 
-/// Equal on all members; a send and its receive are two instructions, so they are named by what crosses.
+/// Returns a name that is equal on all members; a send and its receive are two instructions, so they are named by the
+/// transferred data.
 std::string name_of(const plan::rank_plan& p, const plan::instruction& x) {
   if (!plan::is_transfer(x.kind)) return p.describe(x.id);
   return p.layout->communicators[x.communicator].name + ", micro " + std::to_string(x.micro);
@@ -90,7 +91,7 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
       if (x.staged != plan::none) r.output = memory_->window(p, x.staged);
       break;
     default:
-      break;  // without memory: the communicator refuses it
+      break;  // has no memory: the communicator refuses the request
   }
   return r;
 }

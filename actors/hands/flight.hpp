@@ -1,5 +1,5 @@
-// State of a micro-batch between forward and backward: its activations. Owns no order; the compute lane's hands fill
-// and empty it.
+// State of a micro-batch between forward and backward: its activations. Owns no order; the compute lane's executor
+// fills and empties it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@
 
 namespace troupe::actors {
 
-/// Forward keeps here what backward needs; one for each micro-batch of a step, since a pipeline has several in flight.
+/// Stores what backward needs from forward, for one micro-batch of a step; a pipeline has several in flight.
 struct flight {
   explicit flight(const core::model_table& table)
       : unit_inputs(table.units.size()),
@@ -30,15 +30,16 @@ struct flight {
       exchanged[u].resize(table.units[u].segments.size());
     }
   }
-  std::vector<models::values> unit_inputs;                              // [unit], when recomputing
-  std::vector<std::vector<at::Tensor>> exchanged;                       // [unit][segment], likewise: what it took
+  std::vector<models::values> unit_inputs;  // [unit]: inputs, if the unit is recomputed
+  // [unit][segment]: inputs that came from an exchange, if the unit is recomputed
+  std::vector<std::vector<at::Tensor>> exchanged;
   std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;  // [unit][segment]
   activation_windows windows;
-  lessons learned;  ///< of a teacher, if there is one
+  lessons learned;  ///< state of the comparison with a teacher, if there is one
 };
 
-/// Where a number that is not finite appeared first, among tensors still in memory. Reads tensors, which waits for the
-/// device: only for a step that has failed.
+/// Returns the place where a number that is not finite appeared first, among tensors still in memory. Reads tensors,
+/// which waits for the device: call only for a step that has failed.
 std::string first_nonfinite(const core::model_table& table, const models::parameter_binding& parameters,
                             std::span<const flight> left);
 

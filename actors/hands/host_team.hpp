@@ -1,5 +1,5 @@
-// Threads that share the host's updates of a job whose model computes on a device: its lanes leave the host's cores
-// idle otherwise. Owns the threads; what a part of the work is, the caller says.
+// A team of threads that share the host's updates of a job whose model computes on a device, because the lanes then
+// leave the host's cores idle. Owns the threads; the caller divides the work into parts.
 #pragma once
 
 #include <condition_variable>
@@ -13,14 +13,14 @@ namespace troupe::actors {
 
 class host_team {
  public:
-  /// `threads` includes the caller of `run`. The others start at the first `run` that has work for them.
+  /// `threads` includes the caller of `run`. The other threads start at the first `run` that has work for them.
   explicit host_team(uint32_t threads) : threads_(threads) {}
   ~host_team();
   host_team(const host_team&) = delete;
   host_team& operator=(const host_team&) = delete;
 
   /// Calls `f(part)` once for each part below `parts`, on any of the threads and in any order; returns when all calls
-  /// have returned. `f` throws nothing.
+  /// have returned. `f` must not throw.
   void run(uint64_t parts, const std::function<void(uint64_t)>& f);
 
  private:
@@ -31,7 +31,7 @@ class host_team {
   std::mutex mutex_;
   std::condition_variable work_came_, work_ended_;
   const std::function<void(uint64_t)>* f_ = nullptr;
-  uint64_t parts_ = 0, next_ = 0, ended_ = 0;  // of the run under way
+  uint64_t parts_ = 0, next_ = 0, ended_ = 0;  // counters of the current run
   bool is_over_ = false;
   std::vector<std::jthread> others_;
 };

@@ -7,7 +7,7 @@
 namespace troupe::actors {
 namespace {
 
-// Runs of the linear layout, cut at the blocks whose extents hold them.
+// Appends moves of a range of the linear layout, cut at the blocks whose extents hold it.
 void add_runs(const plan::rank_plan& p, plan::state_part part, uint64_t first, uint64_t count, uint64_t window,
               uint32_t place, std::vector<swap_move>& out) {
   const uint64_t element_bytes = core::size_of(plan::type_of(*p.layout, part));
@@ -62,7 +62,7 @@ std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instructio
 
 io_executor::~io_executor() {
   if (port_ == nullptr) return;
-  port_.reset();  // waits for what is in flight
+  port_.reset();  // waits for requests in flight
   for (size_t i = 0; i < late_.size(); ++i) memory_->write_ends();
 }
 
@@ -80,8 +80,8 @@ void io_executor::begin(std::shared_ptr<step_context> context) {
   current_ = &moves;
 }
 
-// A write from a window that the update itself fills may not: no read of the next step would wait for it. Swaps around
-// an update that is done again are held back like those of the next step.
+// True if the write may outlive its step. A write from a window that the update itself fills may not, because no read
+// of the next step would wait for it. Swaps around a repeated update are held back like those of the next step.
 bool io_executor::outlives(const plan::instruction& x) const {
   if (x.kind != plan::kind::swap_out || x.what != plan::swapped::states) return false;
   const auto& p = context_->plan();
@@ -117,7 +117,7 @@ core::result<progress> io_executor::start(const plan::instruction& x) {
   if (x.kind != plan::kind::swap_in && x.kind != plan::kind::swap_out)
     return core::fail(core::error_kind::bug, "not for the io lane");
   if (!context_->acts(x.guard)) return progress::done;
-  // The thread that submits to the kernel has to outlive its requests: it is the lane's.
+  // The thread that submits to the kernel must outlive its requests, so the lane's thread opens the port.
   if (port_ == nullptr) {
     auto opened = open_(memory_->windows());
     if (!opened) return core::fail(opened.error());
@@ -168,7 +168,7 @@ core::result<void> io_executor::submit_held() {
   return {};
 }
 
-// One instruction per call: for further ones that have ended, the lane sends itself a message.
+// Reports one ended instruction per call; for further ones the lane sends itself a message.
 core::result<std::optional<uint32_t>> io_executor::advance(uint64_t) {
   if (port_ == nullptr) return std::nullopt;
   if (auto ok = look(); !ok) return core::fail(ok.error());

@@ -1,9 +1,10 @@
-// The I/O worker's hands: moves states, slices, gradients and activations between windows and the rank's swap file,
-// many at a time. Owns the port to it; places are the plan's, digests and retries are storage/'s.
+// Executes the instructions of the I/O lane: moves states, slices, gradients and activations between windows and the
+// rank's swap file, many at a time. Owns the port to that file; the plan defines offsets, storage/ does digests and
+// retries.
 //
-// A write that nothing in its step waits for may outlive the step: the instruction ends when the port has it. A swap
-// that reads its bytes of the file, or fills its window again, waits here until the write is over; anything else that
-// needs the file calls rank_memory::settle_writes.
+// A write that no instruction of its step waits for may outlive the step: the instruction ends when the port has
+// accepted the write. A swap that reads the same bytes of the file, or fills the same window again, waits here until
+// the write is finished; other users of the file call rank_memory::settle_writes.
 #pragma once
 
 #include <array>
@@ -18,19 +19,20 @@
 
 namespace troupe::actors {
 
-/// Bytes [window, window + range.bytes) of a swap's window and where they lie in the file.
+/// Bytes [window, window + range.bytes) of a swap's window and their range in the file.
 struct swap_move {
   plan::file_range range;
   uint64_t window = 0;
   bool operator==(const swap_move&) const = default;
 };
 
-/// Pure: the moves of a swap in a step that begins with the states in place number `place`, where they have two.
+/// Returns the moves of a swap in a step that begins with the states in place number `place`, if they have two places.
+/// Pure.
 std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instruction& x, uint32_t place = 0);
 
 class io_executor final : public executor {
  public:
-  /// The port is opened by the lane's thread, at its first use.
+  /// `open` opens the port, on the lane's thread at its first use.
   io_executor(std::shared_ptr<rank_memory> memory, swap_opener open)
       : memory_(std::move(memory)), open_(std::move(open)) {}
   ~io_executor() override;
@@ -42,12 +44,12 @@ class io_executor final : public executor {
   void abort(const core::error& why) override;
 
  private:
-  struct transfer {  ///< one swap under way, or held back until others are over
+  struct transfer {  ///< one swap that is running, or held back until others are finished
     uint64_t token = 0;
     bool writes = false, outlives = false;
     const std::vector<swap_move>* moves = nullptr;
     std::byte* window = nullptr;
-    uint64_t bytes = 0;  ///< of the window
+    uint64_t bytes = 0;  ///< bytes of the window
   };
   core::result<void> look();
   core::result<void> submit(const transfer& t);
@@ -60,15 +62,15 @@ class io_executor final : public executor {
   timer timer_;
   std::shared_ptr<step_context> context_;
   using plan_moves = std::vector<std::vector<swap_move>>;  // [instruction]
-  /// Moves by the place of the states, for each live plan of the rank and for the plan of the last run.
+  /// [place of the states]: moves, for each live plan of the rank and for the plan of the last run.
   std::map<std::shared_ptr<const program>, std::array<plan_moves, 2>> moves_;
-  const std::array<plan_moves, 2>* last_ = nullptr;  // the last run's
+  const std::array<plan_moves, 2>* last_ = nullptr;  // moves of the last run's plan
   const plan_moves* current_ = nullptr;
   std::unique_ptr<swap_port> port_;
   std::vector<storage::swap_completion> completed_;
-  std::deque<storage::swap_completion> ended_;  // not told yet
-  std::vector<transfer> late_;                  // writes that are under way though their instructions have ended
-  std::vector<transfer> held_;                  // until some of these are over
+  std::deque<storage::swap_completion> ended_;  // completions that have not been reported yet
+  std::vector<transfer> late_;                  // writes that are still running although their instructions have ended
+  std::vector<transfer> held_;                  // transfers that wait until some of `late_` are finished
   std::optional<core::error> late_failure_;
 };
 

@@ -1,6 +1,6 @@
-// A rank's deferred gradients of columns that are not updated in every step, and the choice of these columns.
-// Owns that memory and the order of choosing, updating and landing; the schedule is the plan's, the arithmetic
-// the device's.
+// Updates the columns that are not updated in every step: owns their deferred gradients, the choice of columns, and the
+// order of choosing, updating, and applying deferred gradients. The plan defines the schedule; the device's operations
+// do the arithmetic.
 #pragma once
 
 #include <vector>
@@ -13,25 +13,27 @@ namespace troupe::actors {
 
 class late_updater {
  public:
-  /// Updates by the operations of `device`.
+  /// Updates with the operations of `device`.
   explicit late_updater(device::device_id device) : device_(device), operations_(kernels::operations_of(device)) {}
 
-  /// Room for the gradients that `p` defers; later calls with plans of the same run do nothing.
+  /// Allocates memory for the gradients that `p` defers; later calls with plans of the same run do nothing. Errors: no
+  /// memory.
   core::result<void> prepare(const plan::rank_plan& p);
 
-  /// Other states have been loaded: the next update begins with a choice and without deferred gradients.
+  /// Resets the state after other states have been loaded: the next update begins with a choice and without deferred
+  /// gradients.
   void begin_afresh();
 
-  /// The part of update `step.step` that is done in this step, for parameters that defer (plan::defers). A run that
-  /// resumes from a checkpoint begins with a choice and without deferred gradients.
+  /// Does the part of update `step.step` that belongs to this step, for parameters that defer (plan::defers). A run
+  /// that resumes from a checkpoint begins with a choice and without deferred gradients.
   template <class State>
   void update(const plan::rank_plan& p, const plan::owned_piece& piece, const kernels::optimizer_options& options,
               const kernels::optimizer_step& step, const kernels::optimizer_piece<State>& states);
 
  private:
   struct matrix {
-    uint64_t offset = 0;              ///< of its deferred gradients, in elements
-    uint64_t summed = 0;              ///< gradients in its sums
+    uint64_t offset = 0;              ///< offset of its deferred gradients, in elements
+    uint64_t summed = 0;              ///< number of gradients in `sums`
     std::vector<uint8_t> selected{};  ///< [column]; empty before the first choice
     std::vector<double> sums{};       ///< [column]
   };

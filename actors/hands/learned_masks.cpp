@@ -20,7 +20,7 @@ constexpr core::dtype type_of = std::is_same_v<Real, double> ? core::dtype::f64 
 
 bool is_learned(const job::pruned_module& m) { return m.method == config::pruning_method::topk; }
 
-/// In its unit: its bias, and norms that lose what its rows lose.
+/// Returns the vectors of the module's unit that lose elements with its rows: its bias, and norms.
 std::vector<uint32_t> vectors_of(const job::pruned_module& m) {
   std::vector<uint32_t> out;
   if (m.bias) out.push_back(*m.bias);
@@ -34,7 +34,7 @@ bool is_vector_of(const job::pruned_module& m, uint32_t q) {
   return std::ranges::find(all, q) != all.end();
 }
 
-/// As fp32, or fp64 where it is that.
+/// Returns the elements as fp32, or as fp64 if they are fp64.
 template <class Real>
 std::vector<Real> widened(const std::byte* from, core::dtype type, uint64_t count) {
   std::vector<Real> out(count);
@@ -43,7 +43,7 @@ std::vector<Real> widened(const std::byte* from, core::dtype type, uint64_t coun
 }
 
 /// Calls take(row, column, place in memory) for every element, columns ascending within each row: a few rows at a time,
-/// so that a line of memory is used as a whole either way.
+/// so that a cache line is used as a whole in both memory orders.
 template <class Take>
 void each_element(const kernels::masked_matrix& m, Take take) {
   constexpr uint64_t rows_at_once = 16;
@@ -57,7 +57,7 @@ void each_element(const kernels::masked_matrix& m, Take take) {
       for (uint64_t r = first; r < std::min(first + rows_at_once, m.rows); ++r) take(r, c, c * m.rows + r);
 }
 
-/// The same for the elements of a share, in the order of memory, whose place is that in the share.
+/// Calls take(row, column, place in the share) for the elements of a share, in memory order.
 template <class Take>
 void each_element(const kernels::masked_matrix& m, std::span<const core::tp_run> runs, Take take) {
   const uint64_t line = m.transposed ? m.rows : m.columns;
@@ -105,7 +105,7 @@ void learned_masks::begin(uint64_t updates, uint32_t coordinate) {
 }
 
 void learned_masks::make(uint32_t unit, core::dtype type, std::span<const std::byte> agreed) {
-  if (!made_.insert(unit).second) return;  // scores change behind the last use of a run
+  if (!made_.insert(unit).second) return;  // scores do not change before the last use in a run
   agreed_[unit].assign(agreed.begin(), agreed.end());
   masks_together whole;
   const auto& of_unit = learning_.at(unit);
@@ -128,7 +128,7 @@ void learned_masks::make(uint32_t unit, core::dtype type, std::span<const std::b
     parts.push_back(m.weight);
     for (const uint32_t q : parts) {
       const auto at = whole.find(q);
-      if (at == whole.end()) continue;  // it has not begun, or was taken with another module
+      if (at == whole.end()) continue;  // the parameter's masks have not begun, or it was handled with another module
       together_[{unit, q}] =
           m.shares.empty() ? std::move(at->second) : kernels::share_of_mask(at->second, m.runs_of(q, coordinate_));
       whole.erase(at);
@@ -141,7 +141,7 @@ const kernels::mask_bits* learned_masks::kept(uint32_t unit, uint32_t parameter)
   return at == together_.end() ? nullptr : &at->second;
 }
 
-// As it was multiplied with, but for masks; `gridded` holds it where it lies nowhere else.
+// Returns the weight as it was multiplied with, but without masks; `gridded` stores it if it is on a grid.
 const std::byte* learned_masks::multiplied(const job::pruned_module& m, core::dtype type, uint64_t elements,
                                            std::vector<std::byte>& gridded) const {
   const std::byte* const weight = parameters_->uncompressed_bytes(m.weight);
@@ -152,8 +152,9 @@ const std::byte* learned_masks::multiplied(const job::pruned_module& m, core::dt
   return gridded.data();
 }
 
-// d mask = d (weight as multiplied with) x weight on its grid x the other masks, by scores. Of a share of the weight
-// these are summands of the whole's: other ranks have the others.
+// Computes the gradient of the scores: d mask = d (weight as multiplied with) x weight on its grid x the other masks.
+// For a share of the weight the result is a summand of the gradient of the whole: other ranks compute the other
+// summands.
 template <class Real>
 std::vector<Real> learned_masks::of_weight(const job::pruned_module& m, const at::Tensor& gradient) const {
   const auto elements = static_cast<uint64_t>(gradient.numel());

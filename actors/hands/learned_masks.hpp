@@ -1,6 +1,6 @@
-// Masks that are learned, as one stage computes with them: made of the scores as they are bound, once for each use of a
-// unit, and the scores' gradients, straight from those of the masks. Owns what lies between a unit's `compress` and its
-// backward; masks that do not change in a step are pruning_masks'.
+// Computes learned masks for one stage: makes the masks from the currently bound scores, and writes the scores'
+// gradients directly from those of the masks. Owns the state between a unit's `compress` and its backward;
+// pruning_masks owns masks that do not change within a step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,26 +22,27 @@
 
 namespace troupe::actors {
 
-/// Not thread-safe: one stage's own.
+/// Not thread-safe: belongs to one stage.
 class learned_masks {
  public:
   learned_masks(std::shared_ptr<const job::chosen_compression> chosen, std::shared_ptr<const pruning_masks> others,
                 std::shared_ptr<bound_parameters> parameters, std::shared_ptr<weight_grids> grids);
 
-  /// Whether some mask of the unit is learned.
+  /// True if some mask of the unit is learned.
   [[nodiscard]] bool learns(uint32_t unit) const { return learning_.contains(unit); }
-  /// A run begins, with what has begun after `updates`, on tensor rank `coordinate`.
+  /// Begins a run on tensor rank `coordinate`, with the masks that are in effect after `updates` updates.
   void begin(uint64_t updates, uint32_t coordinate);
-  /// A unit is bound: its masks in this run, whose scores are the same at every use. `agreed`: as of weight_grids; kept
-  /// for backward.
+  /// Makes the unit's masks; call when the unit is bound. Does so once per run, because scores do not change within
+  /// one. `agreed`: ranges of all ranks, as in weight_grids; a copy is stored for backward.
   void make(uint32_t unit, core::dtype type, std::span<const std::byte> agreed);
-  /// As pruning_masks::kept(), of such a unit.
+  /// Returns the elements of the parameter that stay, for a unit that learns; null: all do.
   [[nodiscard]] const kernels::mask_bits* kept(uint32_t unit, uint32_t parameter) const;
 
-  /// The gradient of parameter `q` was formed, before its mask: gives those of the scores that it says something of to
-  /// `sink`.
+  /// Writes to `sink` the gradients of the scores that `gradient`, the gradient of parameter `q` before its mask,
+  /// contributes to.
   void formed(uint32_t unit, uint32_t q, const at::Tensor& gradient, models::gradient_sink& sink) const;
-  /// Segment `segment` of the unit has gone backward: scores whose masks have not begun get zeros.
+  /// Writes zero gradients for scores whose masks have not begun; call when segment `segment` of the unit has run
+  /// backward.
   void ended(uint32_t unit, uint32_t segment, const core::model_table& table, models::gradient_sink& sink) const;
 
  private:
@@ -61,10 +62,10 @@ class learned_masks {
   std::shared_ptr<const pruning_masks> others_;
   std::shared_ptr<bound_parameters> parameters_;
   std::shared_ptr<weight_grids> grids_;
-  std::map<uint32_t, std::vector<size_t>> learning_;  // [unit]: its modules, if one of them learns
-  std::map<size_t, kernels::mask_bits> bits_;         // [module]: of those that learn
+  std::map<uint32_t, std::vector<size_t>> learning_;  // [unit]: its modules, if one of them is learned
+  std::map<size_t, kernels::mask_bits> bits_;         // [module]: masks of learned modules
   std::map<use, kernels::mask_bits> together_;
-  std::set<uint32_t> made_;                            // units, in this run
+  std::set<uint32_t> made_;                            // units whose masks were made in this run
   std::map<uint32_t, std::vector<std::byte>> agreed_;  // [unit]
   uint64_t updates_ = 0;
   uint32_t coordinate_ = 0;

@@ -1,5 +1,5 @@
-// What a micro-batch has of its teacher between that one's forward and the model's own backward. Owns which units are
-// compared and for how long what is kept; the arithmetic is models/layers/'.
+// Stores the teacher's tensors of a micro-batch between the teacher's forward and the model's own backward. Owns which
+// units are compared and how long tensors are kept; models/layers/ does the arithmetic.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,42 +17,47 @@ class lessons {
  public:
   explicit lessons(size_t units) : hidden_(units), maps_(units), asked_(units) {}
 
-  /// A stage of a pipeline begins, which has got this of the one before: what was lost, and the teacher's hidden state.
+  /// Takes over from the previous stage of a pipeline: the losses of lessons so far, and the teacher's hidden state.
   void go_on(double lost, at::Tensor hidden) {
     lost_ = lost;
     last_ = std::move(hidden);
   }
-  /// Unit `unit` of the table, which is the teacher's, begins with `hidden`.
+  /// Stores `hidden`, the input of the teacher's unit `unit`, for a block of the model that learns alone from it.
   void begins(const models::teaching& by, uint32_t teacher_units, uint32_t unit, const at::Tensor& hidden);
-  /// What the teacher took, of which a block that learns alone makes the same; undefined: none. Once.
+  /// Moves out the input that the teacher's unit had, for a block that learns alone; undefined: none. The second call
+  /// returns none.
   [[nodiscard]] at::Tensor take_asked(uint32_t unit) { return std::exchange(asked_[unit], {}); }
 
-  /// Unit `unit` of the table, of which the first `teacher_units` are the teacher's, has put out `hidden` in a step
-  /// that trains. `scale` is what the loss is multiplied with; `share`, that of the mean over what is here in what all
-  /// ranks of a sequence group make the mean of.
+  /// Compares the output `hidden` of unit `unit` of the table, whose first `teacher_units` units are the teacher's, in
+  /// a step that trains; stores it if the teacher computed it. `scale` is the factor of the loss; `share` is the weight
+  /// of the mean over this rank's part in the mean over all ranks of a sequence group.
   void ended(const models::teaching& by, uint32_t teacher_units, uint32_t unit, const at::Tensor& hidden, double scale,
              double share = 1);
-  /// The gradient that the lesson of a unit's output adds to that output's; undefined: none. Once.
+  /// Moves out the gradient that a unit's lesson adds to its output's gradient; undefined: none. The second call
+  /// returns none.
   [[nodiscard]] at::Tensor take_gradient(uint32_t unit) { return std::exchange(hidden_[unit], {}); }
 
-  /// A unit of the teacher has left its attention map.
+  /// Stores the attention map of a unit of the teacher.
   void keep_map(const models::teaching& by, uint32_t teacher_units, uint32_t unit, const at::Tensor& map);
-  /// What the attention of a unit learns; without a map: nothing. A recompute does not count its loss again.
+  /// Selects whether map_of counts the loss: a recompute must not count it again.
   enum class counting : uint8_t { loss, no_loss };
+  /// Returns the lesson of the unit's attention map; empty without a map of the teacher.
   [[nodiscard]] models::map_lesson map_of(const models::teaching& by, uint32_t unit, double scale, counting what);
   void leave_map(uint32_t unit) { maps_[unit].reset(); }
 
-  /// The teacher's latest hidden state, which the model's head takes, or the next stage; null: there is none.
+  /// Returns the teacher's latest hidden state, which the model's head or the next stage reads; null: there is none.
   [[nodiscard]] const at::Tensor* last() const { return last_.defined() ? &last_ : nullptr; }
-  /// To all lessons but the head's, so far.
+  /// Returns the sum of the losses of all lessons so far, except the head's.
   [[nodiscard]] double lost() const { return lost_; }
-  /// The head has gone back, or the state has crossed.
+  /// Releases the teacher's latest hidden state, once the head has run backward or the state was passed to the next
+  /// stage.
   void leave_last() { last_.reset(); }
 
  private:
-  std::vector<at::Tensor> hidden_;  // [unit]: the teacher's hidden state to compare with, then the gradient of that
-  std::vector<at::Tensor> maps_;    // [unit]: the teacher's attention map to compare with
-  std::vector<at::Tensor> asked_;   // [unit]: what the teacher took where the unit learns alone
+  // [unit]: the teacher's hidden state to compare with, then the gradient of the comparison
+  std::vector<at::Tensor> hidden_;
+  std::vector<at::Tensor> maps_;   // [unit]: the teacher's attention map to compare with
+  std::vector<at::Tensor> asked_;  // [unit]: input of the teacher's unit, if the unit learns alone
   at::Tensor last_;
   double lost_ = 0;
 };

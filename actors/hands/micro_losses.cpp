@@ -10,7 +10,7 @@
 namespace troupe::actors {
 namespace {
 
-// The sign of a NaN means nothing, so it is left out.
+// Returns the loss as text. The sign of a NaN has no meaning and is omitted.
 std::string text_of_nonfinite(double loss) { return std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf"; }
 
 }  // namespace

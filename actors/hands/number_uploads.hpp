@@ -1,5 +1,5 @@
-// Takes the numbers of a step's micro-batches up to a device that does not read the host's memory: one copy for each
-// micro-batch, before its first instruction, out of a ring of pinned windows. Owns the numbers on the device until the
+// Copies the numbers of a step's micro-batches to a device that does not read the host's memory: one copy per
+// micro-batch, before its first instruction, from a ring of pinned windows. Owns the numbers on the device until the
 // next step.
 #pragma once
 
@@ -17,19 +17,19 @@ namespace troupe::actors {
 
 class number_uploads {
  public:
-  /// The most windows: where a step has more micro-batches, the host waits for the copy of one that is so far back.
+  /// Most windows: if a step has more micro-batches, the host waits for the copy that is this many micro-batches back.
   static constexpr size_t windows_max = 8;
 
   explicit number_uploads(device::device_id device) : device_(device), windows_(device, 1) {}
 
-  /// A step of so many micro-batches begins.
+  /// Begins a step of `micros` micro-batches.
   void begin(size_t micros) {
     windows_.widen(std::min(micros, windows_max));
     there_.clear();
     there_.resize(micros);
   }
 
-  /// The numbers of micro-batch `micro`, good until the next step; null on the CPU. Errors: no memory.
+  /// Returns the numbers of micro-batch `micro`, valid until the next step; null on the CPU. Errors: no memory.
   core::result<const models::batch_numbers*> of(size_t micro, const models::micro_batch& batch) {
     if (device_.kind == device::device_kind::cpu) return none_;
     models::batch_numbers& out = there_[micro];

@@ -1,5 +1,5 @@
-// Windows of pinned memory, of which the host fills one while a stream copies others. Owns the windows and the order of
-// their use.
+// A ring of windows of pinned memory: the host fills one while a stream copies others. Owns the windows and the order
+// of their use.
 #pragma once
 
 #include <utility>
@@ -15,12 +15,12 @@ class pinned_ring {
  public:
   pinned_ring(device::device_id device, size_t windows) : device_(device), windows_(windows) {}
 
-  /// At least so many windows from now on.
+  /// Grows the ring to at least `windows` windows.
   void widen(size_t windows) {
     if (windows > windows_.size()) windows_.resize(windows);
   }
 
-  /// The window that was used longest ago, with at least so many bytes, once its copy is done. Errors: no memory.
+  /// Returns the least recently used window, with at least `bytes` bytes, once its copy is done. Errors: no memory.
   core::result<std::byte*> next(uint64_t bytes) {
     filled_ = (filled_ + 1) % windows_.size();
     window& w = windows_[filled_];
@@ -33,8 +33,7 @@ class pinned_ring {
     return w.memory.data();
   }
 
-  /// Copies the first bytes of the latest window to `to`, memory of the device, behind the work of this thread's
-  /// stream.
+  /// Copies the first bytes of the latest window to `to`, memory of the device, after the work in this thread's stream.
   void copy(std::byte* to, uint64_t bytes) {
     auto& stream = device::stream::current(device_);
     stream.copy(to, windows_[filled_].memory.data(), bytes);

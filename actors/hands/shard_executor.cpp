@@ -60,7 +60,7 @@ void shard_executor::add_uses(const plan::instruction& sum) {
   const uint64_t element_bytes = core::size_of(type);
   std::vector<const std::byte*> all;
   std::vector<std::byte*> own;
-  uint64_t count = 0;  // of each: all are cut alike
+  uint64_t count = 0;  // elements of each use: all are cut alike
   for (const uint32_t q : uses) {
     if (p.layout->holds(p.rank, q)) {
       count = p.own_states(q).count;
@@ -145,7 +145,7 @@ void shard_executor::prepare(const plan::instruction& x) {
 
 namespace {
 
-/// Calls f(coordinate, run) for the elements of a parameter that each share has, without padding.
+/// Calls f(coordinate, run) for each share's elements of a parameter, without padding.
 template <class F>
 void for_each_share(const job::chosen_tensor& cut, uint32_t q, F f) {
   for (uint32_t t = 0; t < cut.cut.degree; ++t) {
@@ -186,7 +186,7 @@ core::result<void> shard_executor::orthogonalise(const plan::instruction& x) {
     if (const uint64_t bytes = (elements + apart) * sizeof(State); scratch_.bytes() < bytes) {
       auto got = device::memory::allocate(device_of_states(), device::tier::device, bytes);
       if (!got) return core::fail(got.error().in("room to orthogonalise " + p.table().parameters[q].name));
-      // A smaller matrix may be under way in the old one.
+      // The old scratch may still be in use for a smaller matrix.
       if (auto ok = device::stream::current(device_of_states()).finish(); !ok) return ok;
       scratch_ = std::move(*got);
     }
@@ -198,7 +198,7 @@ core::result<void> shard_executor::orthogonalise(const plan::instruction& x) {
   return {};
 }
 
-// In the type in which the forward pass uses them.
+// Returns the new weights in the type in which the forward pass uses them.
 const std::byte* shard_executor::new_weights(const plan::owned_piece& piece, std::byte* window) const {
   const std::byte* copy = memory_->copy(piece, window);
   return copy != nullptr ? copy : memory_->master(piece, window);
@@ -298,7 +298,7 @@ std::byte* shard_executor::undo_in_memory(undo_copy what, uint32_t group, const 
   keep(memory_->master(piece), plan::state_part::master);
   for (uint32_t k = 0; k < plan::max_moments; ++k) keep(memory_->moment(piece, k), plan::moment_part(k));
   keep(memory_->copy(piece), plan::state_part::copy);
-  // A window of 16-bit weights is filled by the update alone: what they were lies in the slices that stay.
+  // A window of 16-bit weights is filled by the update alone: the old weights are in the slices that stay.
   const auto weights = plan::weights_part(*p.layout);
   std::byte* const beside = b.holds(weights) ? memory_->cached_weights(piece) : nullptr;
   if (beside == nullptr) return kept;
@@ -321,7 +321,8 @@ void shard_executor::take_back(uint32_t group) {
   }
 }
 
-// If steps are not skipped, a gradient that is not finite ends the run here, before anything is published.
+// Undoes an update. If steps are not skipped, a gradient that is not finite ends the run here, before anything is
+// published.
 core::result<void> shard_executor::undo(const plan::instruction& x) {
   if (!context_->decide().skipped)
     if (auto ok = sound(); !ok) return ok;

@@ -1,5 +1,5 @@
-// The shard owner's hands: square sums of this rank's part, and the optimizer. The arithmetic is that of the place
-// where the states lie: the device's, or the host's.
+// Executes the instructions of the shard lane: square sums of this rank's part, and the optimizer. The arithmetic runs
+// where the states are: on the device or on the host.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ namespace troupe::actors {
 
 class shard_executor final : public executor {
  public:
-  /// `tensor`: how parameters are cut, where ranks of a tensor group have shares of them. `host_threads` work on what
-  /// the host updates for a device; on the CPU the lane does it alone.
+  /// `tensor`: how parameters are cut, if ranks of a tensor group have shares of them. `host_threads`: threads for
+  /// updates on the host for a device; on the CPU the lane updates alone.
   shard_executor(std::shared_ptr<rank_memory> memory, std::shared_ptr<const job::optimizer_groups> groups,
                  job::chosen_tensor tensor = {}, uint32_t host_threads = 1)
       : memory_(std::move(memory)),
@@ -46,29 +46,29 @@ class shard_executor final : public executor {
   void square_sums(const plan::instruction& x);
   /// Adds the gradients of the uses of a tied parameter.
   void add_uses(const plan::instruction& sum);
-  /// Refuses a gradient that is not finite: nothing has been changed yet.
+  /// Returns an error for a gradient that is not finite; nothing has been changed at this time.
   [[nodiscard]] core::result<void> sound() const;
   template <class State>
   void prepare(const plan::instruction& x);
   template <class State>
   [[nodiscard]] core::result<void> orthogonalise(const plan::instruction& x);
-  /// All elements of a matrix in their order: in place, or joined in scratch from the shares of a tensor group.
+  /// Returns all elements of a matrix in their order: in place, or joined in scratch from the shares of a tensor group.
   template <class State>
   [[nodiscard]] std::span<State> joined(const plan::instruction& x, uint32_t parameter, std::span<State> scratch);
-  /// The shares become those of a matrix that `joined` has given.
+  /// Copies a matrix that `joined` has returned back to the shares.
   template <class State>
   void deal(const plan::instruction& x, uint32_t parameter, std::span<const State> matrix);
   template <class State>
   void update(const plan::instruction& x);
-  /// Updates by optimizers that need nothing of whole parameters.
+  /// Updates with optimizers that need no values of whole parameters.
   template <class State>
   void update_elements(std::span<const kernels::piece_update<State>> all);
-  /// Where pieces were updated in `window`, copies their new weights to the slices that stay in memory.
+  /// Copies new weights of pieces that were updated in `window` to the slices that stay in memory.
   void refresh_cached(const std::vector<plan::owned_piece>& pieces, std::byte* window);
-  /// An update before the vote, as if it clipped nothing: it keeps a copy of the data that it overwrites.
+  /// Updates before the vote, as if the vote clipped nothing, and keeps a copy of the data that it overwrites.
   template <class State>
   void speculate(const plan::instruction& x);
-  /// Leaves sub-group `group` as it was before `speculate`.
+  /// Restores sub-group `group` to its state before `speculate`.
   template <class State>
   void take_back(uint32_t group);
   /// Copies the memory that an update overwrites, for a piece whose states are in files, to its undo copy at `kept`, or
@@ -80,14 +80,14 @@ class shard_executor final : public executor {
   [[nodiscard]] kernels::optimizer_step step_of(uint32_t parameter) const;
   [[nodiscard]] double trust_ratio(const kernels::lamb_options& options, uint32_t parameter) const;
   [[nodiscard]] const std::byte* new_weights(const plan::owned_piece& piece, std::byte* window) const;
-  /// The share of tensor coordinate `tensor` of a matrix in the slot of an instruction.
+  /// Returns the share of tensor coordinate `tensor` of a matrix in the slot of an instruction.
   template <class State>
   [[nodiscard]] State* direction(const plan::instruction& x, uint32_t set, uint32_t parameter, uint32_t tensor) const;
   /// Calls f(first, count) for runs of `count` elements, each but the last of whole blocks of sums: one run, or one for
   /// each part of the host's team.
   template <class F>
   void shared_out(uint64_t count, F f);
-  /// Calls update(run, first) for `piece`: once, or, where the host updates for the device, run by run.
+  /// Calls update(run, first) for `piece`: once, or run by run if the host updates for the device.
   template <class State, class F>
   void in_runs(const kernels::optimizer_piece<State>& piece, F update);
   template <class State>
@@ -97,16 +97,16 @@ class shard_executor final : public executor {
   std::shared_ptr<const job::optimizer_groups> groups_;
   job::chosen_tensor tensor_;
   const kernels::operations& states_;
-  device::memory scratch_;  // of orthogonalise; as large as the largest matrix needs, and a joined one is
+  device::memory scratch_;  // scratch of orthogonalise; sized for the largest matrix and for a joined one
   late_updater late_;
-  device::event norms_written_;  // by kernels of `prepare`; the host reads them
+  device::event norms_written_;  // recorded after kernels of `prepare` have written norms, which the host reads
   weight_uploads uploads_;
   host_team team_;
   uint64_t loads_ = 0;
   std::shared_ptr<step_context> context_;
 };
 
-/// Pure: the first parameter, in the table's order, with a square sum that is not finite.
+/// Returns the first parameter, in the table's order, with a square sum that is not finite. Pure.
 std::string first_nonfinite_parameter(const plan::rank_plan& p, std::span<const double> votes);
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// A micro-batch of a host's own tensors on its way from the loader to the compute lane.
+// A micro-batch of a host's own tensors, as the loader sends it to the compute lane.
 #pragma once
 
 #include "data/batch.hpp"
@@ -6,7 +6,7 @@
 
 namespace troupe::actors {
 
-/// A host's micro-batch as the loader hands it on; the fields for tokens stay empty.
+/// A host's micro-batch; the fields for tokens stay empty.
 struct tensor_batch : data::batch {
   models::host_batch tensors;
 };

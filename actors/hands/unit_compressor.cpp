@@ -31,12 +31,13 @@ void unit_compressor::look_up_inputs() {
   }
 }
 
-// Static ranges are those that the updates so far have left, for all uses of a step; what it sees goes into the vote.
+// Sets the ranges of inputs. Static ranges are those after the updates so far, for all uses in a step; the ranges seen
+// in the step are written to the vote.
 void unit_compressor::take_ranges() {
   const auto& l = *p().layout;
   const auto& calibrated = p().options().compressed.calibrated;
   for (uint64_t k = 0; k < calibrated.size(); ++k) {
-    if (input_grids_.empty() || !input_grids_[calibrated[k]]) continue;  // it has not begun
+    if (input_grids_.empty() || !input_grids_[calibrated[k]]) continue;  // its rounding has not begun
     auto& input = *input_grids_[calibrated[k]];
     input.range.reset();
     const size_t at = static_cast<size_t>(&chosen_->layer_of(calibrated[k]) - chosen_->layers.data());
@@ -63,7 +64,8 @@ void unit_compressor::compress(const plan::instruction& x, std::span<std::byte> 
 
 const kernels::mask_bits* unit_compressor::mask_of(uint32_t unit, uint32_t parameter) const {
   if (learned_.learns(unit))
-    if (const auto* mask = learned_.kept(unit, parameter)) return mask;  // else of a norm behind another unit
+    // Otherwise the mask may be of a norm of another unit's module.
+    if (const auto* mask = learned_.kept(unit, parameter)) return mask;
   return masks_ == nullptr ? nullptr : masks_->kept(unit, parameter, p().layout->tensor_at(p().rank));
 }
 

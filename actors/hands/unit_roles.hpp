@@ -1,5 +1,5 @@
-// What an instruction of the compute lane is at its place in the plan: whether it ends a unit, begins or leaves a
-// stage, gives the loss. Pure questions about a plan; tensors are the business of the hands that ask.
+// Answers questions about an instruction of the compute lane from the plan: whether it ends a unit, begins or leaves a
+// stage, computes the loss. Pure functions of a plan, without tensors.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,25 @@
 
 namespace troupe::actors {
 
-/// Whether the unit is the model's last, which gives the loss.
+/// True if the unit is the model's last, which computes the loss.
 bool is_head(const plan::rank_plan& p, uint32_t unit);
 
-/// Whether `x` is of its unit's last segment.
+/// True if `x` belongs to the last segment of its unit.
 bool ends_unit(const plan::rank_plan& p, const plan::instruction& x);
 
-/// Whether `x` is of the model's last segment.
+/// True if `x` belongs to the model's last segment.
 bool gives_loss(const plan::rank_plan& p, const plan::instruction& x);
 
-/// Whether nobody has what the unit puts out until its ranks have exchanged it.
+/// True if the unit's output is complete only after its ranks have exchanged it.
 bool ends_in_exchange(const plan::rank_plan& p, uint32_t unit);
 
-/// Whether `x` is a forward after which a teacher's hidden state crosses into the next stage.
+/// True if `x` is a forward after which a teacher's hidden state is sent to the next stage.
 bool passes_teacher_on(const plan::rank_plan& p, const plan::instruction& x);
 
-/// Whether what `x` takes was computed by another stage.
+/// True if another stage computed the input of `x`.
 bool is_from_stage(const plan::rank_plan& p, const plan::instruction& x);
 
-/// The parts of what `x` puts out, where ranks exchange parts; nothing where they add or nobody exchanges.
+/// Returns the layout of the output parts of `x` if ranks exchange parts; none if they sum or do not exchange.
 std::optional<slot_parts> parts_of(const plan::rank_plan& p, const plan::instruction& x);
 
 }  // namespace troupe::actors

@@ -44,7 +44,7 @@ void weight_grids::put(uint32_t unit, uint32_t parameter, std::span<const std::b
   kernels::compress_share(module->shares[p().layout->tensor_at(p().rank)], type, from, ranges_, to, room, now);
 }
 
-// Those of every rank; the unit's parameters have theirs one behind the other.
+// Copies the ranges of every rank to `ranges_`; those of the unit's parameters are stored one after the other.
 void weight_grids::take_agreed(uint32_t unit, uint32_t parameter, std::span<const std::byte> agreed) {
   ranges_.clear();
   const uint64_t count = chosen_->module_of(unit, parameter)->use.ranges, bytes = p().layout->range_bytes(unit);

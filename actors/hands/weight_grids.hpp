@@ -1,5 +1,5 @@
-// Weights of a stage's units on their grids, as `compress` writes them and as the gradients of learned masks need them
-// once more. Owns which grid acts now and a tensor rank's way to the ranges of its groups; masks are not decided here.
+// Rounds weights of a stage's units to their grids, for `compress` and again for the gradients of learned masks. Owns
+// which grid is in effect, and the lookup of a tensor rank's ranges; does not decide masks.
 #pragma once
 
 #include <cstddef>
@@ -14,42 +14,43 @@
 
 namespace troupe::actors {
 
-/// Not thread-safe: one stage's own.
+/// Not thread-safe: belongs to one stage.
 class weight_grids {
  public:
-  /// `seed`: of the noise that weights are rounded with.
+  /// `seed`: seed of the noise that weights are rounded with.
   weight_grids(std::shared_ptr<const job::chosen_compression> chosen, uint64_t seed)
       : chosen_(std::move(chosen)), seed_(seed) {}
 
-  /// A run begins.
+  /// Begins a run.
   void begin(std::shared_ptr<step_context> context) { context_ = std::move(context); }
 
-  /// Whether unit `unit` multiplies with the parameter on a grid.
+  /// True if unit `unit` multiplies with the parameter on a grid.
   [[nodiscard]] bool changes(uint32_t unit, uint32_t parameter) const { return begun(unit, parameter) != nullptr; }
-  /// Elements of room that put() then takes, beside those that it writes.
+  /// Returns the scratch elements that put() needs, in addition to those that it writes.
   [[nodiscard]] uint64_t room_elements(uint32_t unit, uint32_t parameter) const {
     return begun(unit, parameter)->use.room_elements;
   }
-  /// What this rank tells of the parameter at `from`, whose groups tensor ranks share, from `to` on; how much that is.
-  /// `agreed`: what all have told, where it is the second time.
+  /// Writes this rank's ranges of the parameter at `from`, whose groups tensor ranks share, to `to`, and returns their
+  /// number; 0 if no grid is in effect or no group is shared. `agreed`: all ranks' ranges, if this is the second
+  /// exchange; else empty.
   uint64_t tell(uint32_t unit, uint32_t parameter, std::span<const std::byte> agreed, const std::byte* from,
                 kernels::value_range<double>* to);
-  /// `to` = the parameter at `from` as unit `unit` multiplies with it but for masks: on its grid, or as it is where
-  /// none has begun. `agreed`: the ranges of the unit's groups that tensor ranks share, of all of them.
+  /// Writes to `to` the parameter at `from` as unit `unit` multiplies with it before masks: rounded to its grid, or
+  /// unchanged if no grid is in effect. `agreed`: the ranges of the unit's shared groups, of all tensor ranks.
   void put(uint32_t unit, uint32_t parameter, std::span<const std::byte> agreed, const std::byte* from, std::byte* to,
            std::span<std::byte> room);
 
  private:
   using range = kernels::value_range<double>;
   [[nodiscard]] const plan::rank_plan& p() const { return context_->plan(); }
-  /// Null: it has none, or none that has begun.
+  /// Returns the module of the parameter if its grid is in effect; null otherwise.
   [[nodiscard]] const job::compressed_module* begun(uint32_t unit, uint32_t parameter) const;
   void take_agreed(uint32_t unit, uint32_t parameter, std::span<const std::byte> agreed);
 
   std::shared_ptr<const job::chosen_compression> chosen_;
   uint64_t seed_;
   std::shared_ptr<step_context> context_;
-  std::vector<range> ranges_;  // of a parameter's groups, of every tensor rank
+  std::vector<range> ranges_;  // ranges of a parameter's groups, of every tensor rank
 };
 
 }  // namespace troupe::actors

@@ -1,5 +1,5 @@
-// Updates on the host of weights that the device computes with: run by run, each into a pinned window from which a copy
-// takes it up while the next is made. Owns how a piece is cut into runs.
+// Updates, on the host, weights that the device computes with: run by run, each into a pinned window that is copied to
+// the device while the next run is computed. Owns how a piece is cut into runs.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class weight_uploads {
 
   explicit weight_uploads(device::device_id device) : windows_(device, 2) {}
 
-  /// Before the first update. Errors: no memory.
+  /// Allocates the windows; call before the first update. Errors: no memory.
   core::result<void> begin() {
     if (std::exchange(begun_, true)) return {};
     for (int k = 0; k < 2; ++k)
@@ -25,16 +25,16 @@ class weight_uploads {
     return {};
   }
 
-  /// Calls update(run, first) for runs of `piece`, in order, each with a window in the place of its copy, which is on
-  /// its way to the device's memory at `piece.copy` when the call returns. Element `first` of the piece is a run's
-  /// first.
+  /// Calls update(run, first) for runs of `piece`, in order; each run writes its copy into a window, whose copy to
+  /// `piece.copy` in the device's memory is enqueued when the call returns. `first` is the index of the run's first
+  /// element in the piece.
   template <class State, class F>
   void update(const kernels::optimizer_piece<State>& piece, F update) {
     const uint64_t copy_bytes = core::size_of(piece.copy_dtype);
     const uint64_t most = window_bytes / copy_bytes;
     for (uint64_t first = 0; first < piece.count; first += most) {
       auto run = kernels::part_of(piece, first, std::min(piece.count - first, most));
-      run.copy = *windows_.next(window_bytes);  // `begin` has made it
+      run.copy = *windows_.next(window_bytes);  // `begin` has allocated it
       update(run, first);
       windows_.copy(piece.copy + first * copy_bytes, run.count * copy_bytes);
     }

@@ -33,7 +33,7 @@ void writer_executor::copy_piece(uint32_t block, const plan::saved_piece& piece,
   const uint64_t bytes = piece.range.count * core::size_of(states_->type_of(part));
   if (const auto* from = states_->in_memory(piece.parameter, part, piece.range); from != nullptr)
     part_->copy(block, {from, bytes}, to);
-  else  // straight from the file to the slot
+  else  // reads directly from the file into the slot
     part_->fetch(block, {to, bytes}, [&](std::span<std::byte> into) {
       return states_->read(piece.parameter, part, piece.range.first, into);
     });
@@ -55,7 +55,7 @@ core::result<progress> writer_executor::start(const plan::instruction& x) {
   return progress::done;
 }
 
-// The rest is done after the lane has reported its last instruction.
+// Schedules the end of the part for after the lane has reported its last instruction.
 void writer_executor::all_handed_over() {
   all_handed_over_ = true;
   timer_(std::chrono::nanoseconds(0), 0);
@@ -72,7 +72,7 @@ core::result<std::optional<uint32_t>> writer_executor::advance(uint64_t) {
   return std::nullopt;
 }
 
-// A copy that was complete before the step failed is whole and good.
+// A copy that was complete before the step failed is valid, so its part ends well.
 void writer_executor::abort(const core::error&) { end_part(); }
 writer_executor::~writer_executor() { end_part(); }
 

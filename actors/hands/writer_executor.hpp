@@ -1,5 +1,5 @@
-// The checkpoint writer's hands: copies states into staging slots and hands these to the disk, for as long as a save is
-// under way. A save that fails is no failure of the step: training continues.
+// Executes the instructions of the writer lane during a save: copies states into staging slots and passes them to the
+// disk. A failed save does not fail the step: training continues.
 #pragma once
 
 #include <map>
@@ -14,14 +14,14 @@ namespace troupe::actors {
 
 class writer_executor final : public executor {
  public:
-  /// `states` are those of `memory`.
+  /// `states` must read the states of `memory`.
   writer_executor(std::shared_ptr<rank_memory> memory, std::unique_ptr<const state_source> states)
       : memory_(std::move(memory)), states_(std::move(states)) {}
 
   void attach(timer t) override { timer_ = std::move(t); }
   void begin(std::shared_ptr<step_context> context) override;
   core::result<progress> start(const plan::instruction& x) override;
-  /// All blocks are handed over: what remains is to wait for the disk, after the step's own end.
+  /// Waits for the disk after all blocks were handed over, also after the step's end.
   core::result<std::optional<uint32_t>> advance(uint64_t sequence) override;
   void abort(const core::error& why) override;
   ~writer_executor() override;
@@ -36,12 +36,12 @@ class writer_executor final : public executor {
   std::unique_ptr<const state_source> states_;
   std::shared_ptr<step_context> context_;
   timer timer_;
-  std::unique_ptr<save_part> part_;        // of the save under way
-  bool all_handed_over_ = false;           // of part_: nothing more is copied for it
-  std::map<uint64_t, uint32_t> occupied_;  // offset of a slot -> block that was written from it last
+  std::unique_ptr<save_part> part_;        // part of the save under way
+  bool all_handed_over_ = false;           // true: nothing more is copied for `part_`
+  std::map<uint64_t, uint32_t> occupied_;  // offset of a slot -> block that was last written from it
 };
 
-/// The part of its parameter that a saved piece is.
+/// Returns which part of its parameter a saved piece is.
 plan::state_part part_of(const plan::saved_piece& x);
 
 }  // namespace troupe::actors

@@ -8,7 +8,7 @@
 namespace troupe::actors {
 
 struct alignas(block_heap::alignment_bytes) block_heap::tag {
-  uint64_t bytes;   // with the tag
+  uint64_t bytes;   // bytes of the block, with the tag
   uint64_t before;  // bytes of the left neighbour; 0: none
   segment* in;
   bool free;
@@ -51,7 +51,7 @@ void* block_heap::allocate(uint64_t bytes) {
   const auto found = free_.lower_bound({whole, nullptr});
   tag* t = found != free_.end() ? found->second : nullptr;
   if (t == nullptr) {
-    drop_empty();  // too small, all of it
+    drop_empty();  // the mapping is too small even when all of it is free
     t = grow(whole);
     if (t == nullptr) return nullptr;
   }

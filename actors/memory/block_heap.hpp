@@ -1,6 +1,6 @@
-// Large blocks of memory for one rank's activations, cut from huge pages that stay mapped while the rank lives: a step
-// reuses the blocks that the previous step freed, so it neither faults pages in nor returns them. Owns the memory; the
-// ledger counts it, by owner.
+// Allocates large blocks of memory for one rank's activations from huge pages that stay mapped while the rank exists: a
+// step reuses the blocks that the previous step freed, so it neither faults pages in nor returns them. Owns the memory;
+// the ledger counts it, by owner.
 #pragma once
 
 #include <cstddef>
@@ -15,26 +15,26 @@
 
 namespace troupe::actors {
 
-/// Best fit with neighbours joined (Knuth, The Art of Computer Programming 1, 2.5), so memory grows with the most bytes
-/// alive at a time, not with the number of sizes. From any thread.
+/// Allocates by best fit and joins free neighbours (Knuth, The Art of Computer Programming 1, 2.5), so memory grows
+/// with the most bytes in use at a time, not with the number of sizes. Thread-safe.
 class block_heap {
  public:
   static constexpr uint64_t alignment_bytes = 64;
-  /// A mapping is as large as its first block needs, but at least this, and at least a quarter of the bytes mapped
-  /// already (so that there are few), where the quarter counts up to `segment_bytes_max`.
+  /// A mapping has the size that its first block needs, but at least segment_bytes_min and at least a quarter of the
+  /// bytes mapped already (to keep mappings few); the quarter is limited to `segment_bytes_max`.
   static constexpr uint64_t segment_bytes_min = uint64_t{8} << 20;
   static constexpr uint64_t segment_bytes_max = uint64_t{256} << 20;
 
   block_heap();
-  ~block_heap();  ///< ends every block, too
+  ~block_heap();  ///< frees every block, including those in use
   block_heap(const block_heap&) = delete;
   block_heap& operator=(const block_heap&) = delete;
 
-  /// `bytes` of undefined contents, aligned; null if the system has no more.
+  /// Returns `bytes` of undefined contents, aligned; null if the system has no more memory.
   void* allocate(uint64_t bytes);
   void free(void* block);
 
-  /// From now on memory without blocks is kept for the next ones.
+  /// Keeps mappings without blocks for later blocks, from now on.
   void keep();
   /// Returns mappings without blocks to the system, now and whenever the last block of one is freed.
   void give_up();
@@ -42,7 +42,7 @@ class block_heap {
   [[nodiscard]] uint64_t mapped_bytes() const;
 
  private:
-  struct tag;  // in front of every block, free or taken
+  struct tag;  // header of every block, free or in use
   struct segment;
 
   tag* grow(uint64_t bytes);
@@ -50,7 +50,7 @@ class block_heap {
 
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<segment>> segments_;
-  std::set<std::pair<uint64_t, tag*>> free_;  // bytes with the tag; equal ones by address
+  std::set<std::pair<uint64_t, tag*>> free_;  // size with the tag; blocks of equal size by address
   uint64_t mapped_bytes_ = 0;
   bool keeps_ = false;
 };

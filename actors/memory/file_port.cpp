@@ -34,7 +34,7 @@ class file_port final : public swap_port {
  private:
   std::shared_ptr<storage::swap_file> file_;
   std::shared_ptr<storage::event_watch> watch_;
-  std::unique_ptr<storage::swap_queue> queue_;  // ends first: it waits for what is in flight
+  std::unique_ptr<storage::swap_queue> queue_;  // last member, so destroyed first: it waits for requests in flight
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The io lane's way to a swap file on a disk: a queue of requests, and a watch that reports completions. Owns both from
-// the port's opening to its end.
+// Opens the io lane's port to a swap file on a disk: a queue of requests, and a watch that reports completions. Owns
+// both from the port's opening to its end.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@
 namespace troupe::actors {
 
 struct file_port_setup {
-  storage::swap_queue_options queue;            ///< without pools: the windows take their place
-  std::shared_ptr<storage::event_watch> watch;  ///< one for all ranks of a process
-  std::function<void()> wake;                   ///< from any thread: the lane should look at its port
+  storage::swap_queue_options queue;            ///< must have no pools: the windows are used instead
+  std::shared_ptr<storage::event_watch> watch;  ///< one watch for all ranks of a process
+  std::function<void()> wake;                   ///< tells the lane to look at its port; called on any thread
   std::function<void(const std::string&)>
-      warn;  ///< from the lane's thread: wanted features that could not be had; may be empty
+      warn;  ///< called on the lane's thread for requested features that are not available; may be empty
 };
 
-/// Opens ports onto `file`. Errors of opening: those of storage::swap_queue and event_watch.
+/// Returns a function that opens ports to `file`. Errors of opening: those of storage::swap_queue and event_watch.
 swap_opener through_file(std::shared_ptr<storage::swap_file> file, file_port_setup setup);
 
 }  // namespace troupe::actors

@@ -16,7 +16,7 @@
 namespace troupe::actors {
 namespace {
 
-// Elements filled at a time: bounds the scratch memory whatever the parameter's size.
+// Elements filled at a time: limits the scratch memory for parameters of any size.
 constexpr uint64_t window_elements = uint64_t{1} << 20;
 
 using filler = std::function<core::result<void>(uint32_t parameter, uint64_t first, std::span<float> out)>;
@@ -39,7 +39,7 @@ filler drawn(const job::blueprint& b) {
   };
 }
 
-/// `model` with the parameters of a teacher from that one's own folder.
+/// Returns a filler that reads a teacher's parameters from the teacher's own folder, and all others from `model`.
 core::result<filler> with_teacher(const job::blueprint& b, filler model,
                                   std::unique_ptr<models::weights_source>& file) {
   if (!b.teaching) return model;
@@ -57,7 +57,7 @@ core::result<filler> with_teacher(const job::blueprint& b, filler model,
   };
 }
 
-/// Elements of a rank's share, of those that `whole` makes.
+/// Returns a filler of a rank's share of the elements that `whole` fills.
 filler share_of(const job::blueprint& b, uint32_t coordinate, const filler& whole) {
   return [&b, coordinate, &whole](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
     const auto& cut = b.tensor.cut.parameters[q];
@@ -79,14 +79,14 @@ core::result<void> ask(const fill_watch& watch) {
   return core::fail(core::error_kind::stopped, "stopped while first values were made");
 }
 
-/// Elements to fill on all ranks, copies of tied parameters among them.
+/// Returns the number of elements to fill on all ranks, including copies of tied parameters.
 double elements_of(const core::model_table& table) {
   double n = 0;
   for (const auto& p : table.parameters) n += static_cast<double>(p.numel());
   return n;
 }
 
-/// Window by window, in place where the host reaches the elements.
+/// Fills a part of a parameter window by window, in place if the host can access the elements.
 core::result<void> fill_part(const filler& fill, const state_store& store, uint32_t q, plan::state_part part,
                              std::vector<float>& scratch, std::vector<std::byte>& stored, const fill_watch& watch) {
   const core::dtype type = store.type_of(part);

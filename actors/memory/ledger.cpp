@@ -19,11 +19,11 @@ namespace {
 
 struct account {
   std::atomic<uint64_t> current{0}, peak{0};
-  std::atomic<uint64_t> taken{0};  // the highest peak of those that were asked for
+  std::atomic<uint64_t> taken{0};  // the highest of the peaks that take_peak() has returned
 };
 account accounts[ledger_owners_max];
 
-// Under a sanitizer every block is allocated by itself, so that it is checked.
+// A sanitizer build allocates every block by itself, so that each is checked.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t heap_bytes_from = UINT64_MAX;
 #else
@@ -31,21 +31,22 @@ constexpr uint64_t heap_bytes_from = large_block_bytes;
 #endif
 
 block_heap& heap_of(uint32_t owner) {
-  static auto* const all = new std::array<block_heap, ledger_owners_max>;  // blocks may outlive everything else
+  // Never destroyed, because blocks may outlive all other objects.
+  static auto* const all = new std::array<block_heap, ledger_owners_max>;
   return (*all)[owner];
 }
 
-thread_local uint32_t owner_of_thread = ledger_owners_max;  // not owned
+thread_local uint32_t owner_of_thread = ledger_owners_max;  // no owner
 
-// A header with the owner in front of every block. 64 bytes keep the block aligned as ATen's own allocator aligns.
+// A header in front of every block, with the owner. 64 bytes keep the block aligned as ATen's own allocator aligns.
 constexpr size_t header_bytes = 64;
 struct header {
   uint64_t bytes;
   uint32_t owner;
-  bool in_heap;  // from the owner's heap
+  bool in_heap;  // the block is from the owner's heap
 };
 
-// ATen also frees by data pointer alone, so deleters get only that.
+// Frees a block by its data pointer alone, because ATen's deleters receive only that.
 void give_back(void* data) {
   if (data == nullptr) return;
   void* block = static_cast<std::byte*>(data) - header_bytes;
@@ -87,11 +88,12 @@ std::mutex mutex;
 int scopes = 0;
 bool taken[ledger_owners_max - 1] = {};
 c10::Allocator* before = nullptr;
-// Torch's registry only replaces an allocator by one of at least its priority; ours goes in and out at this one.
+// Priority at which the ledger's allocator is installed and removed: Torch's registry replaces an allocator only by one
+// of at least its priority.
 constexpr uint8_t priority = 100;
 
 counting_allocator& ours() {
-  static counting_allocator a;  // never destroyed before the blocks that name its deleter
+  static counting_allocator a;  // not destroyed before the blocks that refer to its deleter
   return a;
 }
 

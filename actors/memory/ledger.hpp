@@ -1,5 +1,5 @@
-// Counts ATen's allocations, by the rank whose lane asked, and gives large blocks from that rank's own heap of huge
-// pages. Installed by a session at its start and removed at its end; threads that never called
+// Counts ATen's allocations by the rank whose lane made them, and provides large blocks from that rank's own heap of
+// huge pages. A session installs the ledger at its start and removes it at its end; threads that never called
 // `attribute_allocations` are not counted.
 #pragma once
 
@@ -8,31 +8,31 @@
 
 namespace troupe::actors {
 
-/// Owners that are counted separately in a process, over all sessions; ranks beyond that share the last one.
+/// Most owners that a process counts separately, over all sessions; further ranks share the last owner.
 inline constexpr uint32_t ledger_owners_max = 256;
 
-/// Blocks from this size on come from the owner's heap (`actors/memory/block_heap.hpp`), smaller ones from `malloc`.
+/// Smallest block that comes from the owner's heap (`actors/memory/block_heap.hpp`); smaller ones come from `malloc`.
 inline constexpr uint64_t large_block_bytes = uint64_t{32} << 10;
 
-/// From now on this thread's allocations through ATen belong to `owner`.
+/// Counts this thread's allocations through ATen for `owner` from now on.
 void attribute_allocations(uint32_t owner);
 
-/// Counts while it lives; several may live at the same time.
+/// Counts allocations while it exists; several ledgers may exist at the same time.
 class allocation_ledger {
  public:
-  /// Takes owners of its own for `ranks` ranks, as many as are free, and resets their peaks.
+  /// Reserves an owner for each of `ranks` ranks, as far as owners are free, and resets their peaks.
   explicit allocation_ledger(uint32_t ranks);
   ~allocation_ledger();
   allocation_ledger(const allocation_ledger&) = delete;
   allocation_ledger& operator=(const allocation_ledger&) = delete;
 
-  /// The owner that stands for a rank, for `attribute_allocations` and the questions below.
+  /// Returns the owner of a rank, for `attribute_allocations` and the functions below.
   [[nodiscard]] uint32_t owner(uint32_t rank) const {
     return rank < owners_.size() ? owners_[rank] : ledger_owners_max - 1;
   }
   [[nodiscard]] uint64_t current_bytes(uint32_t owner) const;
   [[nodiscard]] uint64_t peak_bytes(uint32_t owner) const;
-  /// The peak since this was last asked, or since the ledger is there.
+  /// Returns the peak since the previous call, or since the ledger was made, and resets it.
   uint64_t take_peak(uint32_t owner);
 
  private:

@@ -1,4 +1,4 @@
-// A host's request to take states out of memory while nothing runs, and its report: DeepSpeed's `offload_states`.
+// A host's request to move states out of memory while nothing runs, and its report: DeepSpeed's `offload_states`.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,21 @@
 
 namespace troupe::actors {
 
-struct offload_request {  ///< which states leave memory, and to where
-  /// `optim_states` (moments), `hp_params` (fp32 masters), `lp_params` (parameters as gathers use them), `lp_grads`
-  /// (reduced gradients kept apart) and `contiguous_grad_buffer` (buckets); empty: all. Where a parameter is its own
-  /// master weight, both names of weights mean it.
+struct offload_request {  ///< states that leave memory, and their destination
+  /// The states to move: `optim_states` (moments), `hp_params` (fp32 masters), `lp_params` (parameters as gathers use
+  /// them), `lp_grads` (reduced gradients stored apart) and `contiguous_grad_buffer` (buckets); empty: all. If a
+  /// parameter is its own master weight, both names of weights select it.
   std::vector<std::string> include{};
-  /// cpu: without an accelerator that is the memory they are in; the bytes are counted there and nothing is freed.
-  /// nvme: to files, and the pages go back to the system.
+  /// cpu: moves the states to host memory; without an accelerator they are there already, so the bytes are counted and
+  /// nothing is freed. nvme: moves them to files, and returns the pages to the system.
   plan::tier device = plan::tier::cpu;
-  /// For files: an existing folder. Empty: the configuration's `nvme_path`.
+  /// An existing folder for the files. Empty: the configuration's `nvme_path`.
   std::filesystem::path nvme_path{};
 };
 
-struct offload_report {  ///< of all ranks
+struct offload_report {  ///< report on all ranks
   uint64_t moved_bytes = 0;
-  uint64_t freed_bytes = 0;  ///< of these, those no longer in memory
+  uint64_t freed_bytes = 0;  ///< part of `moved_bytes` that is no longer in memory
 };
 
 }  // namespace troupe::actors

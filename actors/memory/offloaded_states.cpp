@@ -13,7 +13,7 @@ using core::error_kind;
 using core::fail;
 using owner = plan::pool;
 
-/// Below a run's own swap folder, which may be in use.
+/// Folder within a run's own swap folder, which may be in use.
 constexpr const char* folder_name = "offloaded";
 
 struct category {
@@ -26,7 +26,7 @@ constexpr category categories[] = {{"optim_states", owner::moments},
                                    {"lp_grads", owner::accumulated},
                                    {"contiguous_grad_buffer", owner::buckets}};
 
-/// The entry of the table of resident bytes that counts a pool.
+/// Returns the entry of the table of resident bytes that counts a pool.
 uint64_t& counted(plan::memory_table& t, owner pool) {
   switch (pool) {
     case owner::moments:
@@ -55,7 +55,7 @@ core::result<std::vector<owner>> owners_of(const std::vector<std::string>& inclu
                   fmt::format("offload_states: include: wanted optim_states, hp_params, lp_params, lp_grads or "
                               "contiguous_grad_buffer, got '{}'",
                               name));
-  // The same pool comes twice if both names of weights mean it.
+  // Both names of weights may select the same pool, which must be moved once.
   std::vector<owner> once;
   for (const auto x : out)
     if (std::find(once.begin(), once.end(), x) == once.end()) once.push_back(x);
@@ -68,7 +68,7 @@ uint64_t file_bytes(const rank_memory& m, const std::vector<owner>& owners) {
   return bytes;
 }
 
-/// Calls `step` with every pool and its place in the rank's file.
+/// Calls `step` with every pool and its offset in the rank's file.
 template <class F>
 core::result<void> for_pools(const rank_memory& m, const std::vector<owner>& owners, F step) {
   uint64_t offset = 0;
@@ -123,7 +123,7 @@ core::result<std::unique_ptr<offloaded_states>> offloaded_states::offload(rank_m
     });
     if (!ok) return fail(ok.error());
   }
-  // Memory is given back only now that everything is in files.
+  // Memory is released only now, when all states are in files.
   for (const auto& m : ranks)
     (void)for_pools(*m, out->owners_, [&](uint64_t, const device::memory& pool) -> core::result<void> {
       if (pool.discard()) out->report_.freed_bytes += pool.bytes();

@@ -1,5 +1,5 @@
-// States of all ranks that are out of memory between steps because the host asked for it. Owns their files and the
-// places that they came from; the session ensures that nothing runs meanwhile.
+// States of all ranks that the host has moved out of memory between steps. Owns their files and their original places;
+// the session ensures that nothing runs meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace troupe::actors {
 
-/// Whether files keep a digest of each page, against which it is checked when it comes back.
+/// Selects whether files keep a digest of each page, which is checked when the page is read back.
 enum class page_digests : uint8_t { none, kept };
 
 class offloaded_states {
  public:
-  /// Errors: bad_input for a category that is none, a device that is none; those of storage::swap_space; then all is
-  /// where it was.
+  /// Moves the requested states. Errors: bad_input for an unknown category or device; those of storage::swap_space;
+  /// after an error all states are where they were.
   static core::result<std::unique_ptr<offloaded_states>> offload(rank_memories ranks, const offload_request& request,
                                                                  page_digests digests);
-  /// Puts everything back, bit by bit. Errors (io): nothing is lost, the call may be repeated.
+  /// Moves all states back, bit by bit. Errors (io): nothing is lost, and the call may be repeated.
   core::result<void> reload(rank_memories ranks);
 
   [[nodiscard]] const offload_report& report() const { return report_; }
-  /// Takes states in files out of `resident` of a rank; returns the bytes of states on the cpu.
+  /// Subtracts the states in files from `resident` of a rank; returns the bytes of states on the cpu.
   uint64_t adjust(plan::memory_table& resident) const;
 
  private:

@@ -41,7 +41,8 @@ uint64_t pool_bytes(const plan::rank_plan& trains, const plan::pool_sizes& sizes
 }
 
 device::tier pool_tier(const plan::plan_options& o, owner which, device::tier windows) {
-  const auto on_host = o.tiers.apart ? device::tier::pinned : device::tier::huge;  // collectives of the device reach it
+  // Collectives of the device access it.
+  const auto on_host = o.tiers.apart ? device::tier::pinned : device::tier::huge;
   const auto where = [&](plan::tier t) { return t == plan::tier::device ? device::tier::device : on_host; };
   switch (which) {
     case owner::gathered:

@@ -35,7 +35,7 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(std::shared_ptr
   const auto layout = shared_layout_of(*m->plan_, sizes);
   for (uint32_t k = 0; k < plan::num_owners; ++k) {
     const auto which = static_cast<owner>(k);
-    if (which == owner::staging) continue;  // allocated at its first use
+    if (which == owner::staging) continue;  // allocated at the first save
     const auto tier = pool_tier(m->plan_->options(), which, place.windows);
     const uint64_t bytes = pool_bytes(*m->plan_, sizes, which);
     if (shares && is_shared(which) && bytes > 0) {
@@ -62,7 +62,7 @@ core::result<void> rank_memory::train_by(std::shared_ptr<const plan::rank_plan> 
     const uint64_t bytes = pool_bytes(*trains, sizes, which);
     if (which == owner::staging || bytes <= pools_[k].bytes()) continue;
     const std::string rank = "rank " + std::to_string(trains->rank);
-    if (!place_.is_here && place_.shared.bytes.empty()) continue;  // on another machine
+    if (!place_.is_here && place_.shared.bytes.empty()) continue;  // the rank is on another machine
     if (is_shared(which) && !place_.shared.bytes.empty())
       return core::fail(core::error_kind::limit,
                         rank + ": between two steps: wanted at most " + std::to_string(pools_[k].bytes()) +

@@ -6,7 +6,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Pools begin at pages, as their own mappings would.
+/// Pools begin at page boundaries, as separate mappings would.
 constexpr uint64_t alignment_bytes = 4096;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The pools of a rank that ranks of other processes read and write: which they are, and where each lies in the one
-// segment that holds them. Every process computes the same for every rank; the segment is made and mapped by others.
+// Defines the pools of a rank that ranks of other processes read and write: which pools, and their offsets in the one
+// segment that holds them. Every process computes the same for every rank; other code makes and maps the segment.
 #pragma once
 
 #include <array>
@@ -12,17 +12,17 @@
 
 namespace troupe::actors {
 
-/// Whether fabric instructions name this pool.
+/// True if fabric instructions access this pool.
 bool is_shared(plan::pool which);
 
-struct shared_layout {                              ///< of one rank's segment
-  std::array<uint64_t, plan::num_owners> offset{};  ///< in bytes, of shared pools
+struct shared_layout {                              ///< layout of one rank's segment
+  std::array<uint64_t, plan::num_owners> offset{};  ///< byte offsets of shared pools
   uint64_t bytes = 0;
 };
-/// For a rank that trains by `trains` and whose other plans need no more than `sizes`.
+/// Returns the layout for a rank that trains by `trains` and whose other plans need no more than `sizes`.
 shared_layout shared_layout_of(const plan::rank_plan& trains, const plan::pool_sizes& sizes);
 
-/// A rank's segment as this process maps it, and what keeps it mapped.
+/// A rank's segment as this process maps it, and the owner of the mapping.
 struct shared_segment {
   std::span<std::byte> bytes;
   std::shared_ptr<void> owner;

@@ -15,7 +15,7 @@ bool state_store::are_weights(state_part part) const {
 
 bool state_store::may_be_swapped(state_part part) const {
   const auto& p = plan();
-  // Below stage 3 parameters are whole and in no file; a rank's file has no place for elements that others own.
+  // Below stage 3 parameters are whole and in no file; a rank's file has no place for elements that other ranks own.
   return are_weights(part) ? p.options().tiers.parameters == plan::tier::nvme : !p.blocks.empty();
 }
 
@@ -101,7 +101,7 @@ core::result<void> state_store::copy_and_wait(std::byte* to, const std::byte* fr
   return stream.finish();
 }
 
-// The last writes of a step may still be under way when it has ended.
+// Reads from the swap file, after waiting for the last writes of a step, which may still be running after its end.
 core::result<void> state_store::read_file(uint64_t offset, std::span<std::byte> out) const {
   if (auto ok = memory_.settle_writes(); !ok) return ok;
   return memory_.swap_file()->read(offset, out);
@@ -138,10 +138,10 @@ core::result<void> state_store::write(uint32_t q, state_part part, uint64_t firs
   return {};
 }
 
-// Several windows may hold a parameter, one for each gather set that it is in.
+// Copies new weights to all windows that hold the parameter: one for each gather set that contains it.
 core::result<void> state_store::refresh_caches(uint32_t q, plan::slice range, const std::byte* weights) const {
   memory_.refresh_cached(piece_of(q, range), weights);
-  return device::stream::current(memory_.device()).finish();  // the host's bytes may be gone when the caller goes on
+  return device::stream::current(memory_.device()).finish();  // the caller may free `weights` afterwards
 }
 
 namespace {
@@ -205,7 +205,7 @@ core::result<void> read_states(rank_memories ranks, uint32_t q, state_part part,
                                std::byte* out) {
   for (const auto& m : ranks) {
     const state_store store(*m);
-    // Replicas hold the same.
+    // Replicas hold equal elements, so one of them is read.
     const plan::slice mine =
         m->plan().layout->replica_at(m->plan().rank) == 0 ? common(store.held(q, part), range) : plan::slice{};
     if (mine.count == 0) continue;

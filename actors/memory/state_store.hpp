@@ -1,6 +1,6 @@
-// The places of one rank's states between steps, in memory or in the rank's swap file, and access to any of their
-// elements. Everything that uses states outside of a step goes through it. The caller knows what the elements mean, the
-// session when they may be used.
+// Finds one rank's states between steps, in memory or in the rank's swap file, and reads and writes any of their
+// elements. All uses of states outside of a step go through this class. The caller owns the meaning of the elements,
+// the session the times at which they may be used.
 #pragma once
 
 #include <cstddef>
@@ -15,41 +15,46 @@
 
 namespace troupe::actors {
 
-/// Elements that are converted at a time: bounds the scratch memory whatever a parameter's size.
+/// Elements that are converted at a time: limits the scratch memory for parameters of any size.
 inline constexpr uint64_t state_window_elements = uint64_t{1} << 18;
 
-/// Consecutive elements of one part of one parameter: at `at` in memory, or, if that is null, from `file_offset` on in
-/// the swap file.
+/// Consecutive elements of one part of one parameter: at `at` in memory; if that is null, from `file_offset` on in the
+/// swap file.
 struct state_run {
   plan::slice range;
   std::byte* at = nullptr;
   uint64_t file_offset = 0;
-  bool on_device = false;  ///< `at` is memory of a device that the host does not reach
+  bool on_device = false;  ///< true: `at` is memory of a device that the host cannot access
 };
 
-/// Parts are a plan's: `copy` are the weights as gathers use them, in the parameters' type and whole below stage 3;
-/// `master` those that are updated, which are the same bytes where a parameter is its own master weight. Between steps
-/// only, from one thread at a time; reading is free to any number of them. The memory outlives it.
+/// Access to the states of one rank. Parts are a plan's: `copy` are the weights that gathers use, in the parameters'
+/// type and whole below stage 3; `master` the weights that are updated, which are the same bytes if a parameter is its
+/// own master weight. Between steps only; one thread may write, or any number of threads may read. `memory` must
+/// outlive this object.
 class state_store final : public state_source {
  public:
   explicit state_store(const rank_memory& memory) : memory_(memory) {}
 
-  /// The elements of `part` of `parameter` that this rank has: none if the parameter, frozen or not, has no such part.
+  /// Returns the elements of `part` of `parameter` that this rank has: none if the parameter, frozen or not, has no
+  /// such part.
   [[nodiscard]] plan::slice held(uint32_t parameter, plan::state_part part) const;
   [[nodiscard]] core::dtype type_of(plan::state_part part) const override;
-  /// The places of `range`, which the rank holds, in order, each run as long as possible: one run if all is in memory.
+  /// Returns the places of `range`, which the rank holds, in order, each run as long as possible: one run if all is in
+  /// memory.
   [[nodiscard]] std::vector<state_run> runs(uint32_t parameter, plan::state_part part, plan::slice range) const;
-  /// Null where the elements are in a file or on a device that the host does not reach: then `read` and `write` serve.
+  /// Returns null if the elements are in a file or on a device that the host cannot access: `read` and `write` reach
+  /// them.
   [[nodiscard]] std::byte* in_memory(uint32_t parameter, plan::state_part part, plan::slice range) const override;
-  /// Whether some states of this rank lie in a file.
+  /// True if some states of this rank are in a file.
   [[nodiscard]] bool swaps() const { return memory_.swap_file() != nullptr; }
 
   core::result<void> read(uint32_t parameter, plan::state_part part, uint64_t first,
                           std::span<std::byte> out) const override;
-  /// Writes, as `read` reads. Copies of weights that stay in memory beside the file are written too.
+  /// Writes elements in their stored form, from `first` on. Also writes copies of weights that stay in memory in
+  /// addition to the file.
   core::result<void> write(uint32_t parameter, plan::state_part part, uint64_t first,
                            std::span<const std::byte> in) const;
-  /// The same as elements of `type`, rounded once; `range.count` of them.
+  /// read_as and write_as convert between the stored elements and `range.count` elements of `type`, rounding once.
   core::result<void> read_as(uint32_t parameter, plan::state_part part, plan::slice range, core::dtype type,
                              std::byte* out) const;
   core::result<void> write_as(uint32_t parameter, plan::state_part part, plan::slice range, core::dtype type,
@@ -71,14 +76,15 @@ class state_store final : public state_source {
   const rank_memory& memory_;
 };
 
-/// The ranks of a model as one, in rank order.
+/// All ranks of a model, in rank order.
 using rank_memories = std::span<const std::shared_ptr<rank_memory>>;
 
 /// Reads `range` of a part of a parameter as elements of `type`, rounded once, from the ranks that hold it; elements
-/// that no rank holds stay as they are in `out`. Errors: as state_store.
+/// that no rank holds are left unchanged in `out`. Errors: as state_store.
 core::result<void> read_states(rank_memories ranks, uint32_t parameter, plan::state_part part, plan::slice range,
                                core::dtype type, std::byte* out);
-/// Writes them: on every rank that holds some of `range`, so that ranks that hold the same elements stay equal.
+/// Writes `range` of a part of a parameter on every rank that holds some of it, so that ranks with the same elements
+/// stay equal.
 core::result<void> write_states(rank_memories ranks, uint32_t parameter, plan::state_part part, plan::slice range,
                                 core::dtype type, const std::byte* in);
 

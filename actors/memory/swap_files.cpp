@@ -27,7 +27,7 @@ std::vector<storage::swap_category> swap_categories(plan::rank_plans plans) {
 core::result<swap_files> open_swap_files(const config::job_config& config, const std::filesystem::path& folder,
                                          plan::rank_plans plans) {
   swap_files out;
-  // Passes may want more of it between two steps.
+  // Passes may need a larger file from one step to the next.
   const auto bytes_of = [&](const plan::rank_plan& p) {
     return config.compile.enabled ? plan::most_swap_file_bytes(p) : p.swap_file_bytes;
   };
@@ -56,7 +56,8 @@ storage::swap_queue_options queue_options(const config::job_config& config) {
   out.block_bytes = aio.block_size;
   out.single_submit = aio.single_submit;
   out.overlap_events = aio.overlap_events;
-  // A thread of this pool has one request in flight; each of DeepSpeed's threads has a whole queue.
+  // A thread of this pool has one request in flight; each of DeepSpeed's threads has a whole queue, so only a given
+  // number is taken over.
   if (aio.intra_op_parallelism_given) out.threads = aio.intra_op_parallelism;
   return out;
 }

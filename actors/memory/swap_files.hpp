@@ -1,4 +1,5 @@
-// The swap files of a session: one folder, one file per rank, the thread that watches their queues. Owns their life.
+// The swap files of a session: one folder, one file per rank, and the thread that watches their queues. Owns their
+// lifetime.
 #pragma once
 
 #include <filesystem>
@@ -15,20 +16,20 @@
 namespace troupe::actors {
 
 struct swap_files {
-  std::shared_ptr<storage::swap_space> space;  ///< null where nothing is swapped
+  std::shared_ptr<storage::swap_space> space;  ///< null if nothing is swapped
   std::shared_ptr<storage::event_watch> watch;
   std::vector<std::shared_ptr<storage::swap_file>> ranks;  ///< [plan]
 };
 
-/// Makes them in `folder`, after checking that there is room. `plans` are of this process's ranks. Errors: those of
-/// storage::swap_space.
+/// Creates the swap files in `folder`, after checking the free space. `plans` are those of this process's ranks.
+/// Errors: those of storage::swap_space.
 core::result<swap_files> open_swap_files(const config::job_config& config, const std::filesystem::path& folder,
                                          plan::rank_plans plans);
 
-/// The contents of the files, all ranks together, by kind of state.
+/// Returns the contents of the files, summed over all ranks, by kind of state.
 std::vector<storage::swap_category> swap_categories(plan::rank_plans plans);
 
-/// The options of a rank's queue.
+/// Returns the options of a rank's queue.
 storage::swap_queue_options queue_options(const config::job_config& config);
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// The rank's way to its swap file as the io lane sees it. An interface only; file_port.hpp has the real one.
+// Interface between the io lane and the rank's swap file; file_port.hpp implements it.
 #pragma once
 
 #include <cstddef>
@@ -16,28 +16,28 @@ namespace troupe::actors {
 /// Bytes of a window and their places in the file; all parts complete together.
 struct swap_order {
   struct part {
-    uint64_t offset = 0;  ///< in the file
+    uint64_t offset = 0;  ///< offset in the file
     std::span<std::byte> window;
   };
   storage::io_kind kind = storage::io_kind::read;
-  uint64_t token = 0;  ///< comes back with the completion
+  uint64_t token = 0;  ///< returned with the completion
   std::vector<part> parts;
 };
 
 /// Used by one thread, which must outlive the port.
 class swap_port {
  public:
-  /// Cancels requests in flight and waits for them: no window is touched afterwards.
+  /// Cancels requests in flight and waits for them: no window is accessed afterwards.
   virtual ~swap_port() = default;
   /// Begins an order; after an error nothing was begun.
   virtual core::result<void> submit(const swap_order& order) = 0;
-  /// Appends all orders that are over; after that the port's opener is notified of the next one. Never blocks.
+  /// Appends all finished orders to `over`; after that the port's opener is notified of the next one. Never blocks.
   virtual void look(std::vector<storage::swap_completion>& over) = 0;
-  /// Ends every order, as stopped if it was not over yet, and appends them all.
+  /// Ends every order and appends it to `over`; orders that were not finished end as stopped.
   virtual void stop(std::vector<storage::swap_completion>& over) = 0;
 };
 
-/// Opens the port onto these windows, on the thread that will use it.
+/// Opens the port with these windows, on the thread that will use it.
 using swap_opener =
     std::function<core::result<std::unique_ptr<swap_port>>(const std::vector<std::span<std::byte>>& windows)>;
 

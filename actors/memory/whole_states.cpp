@@ -14,12 +14,14 @@ std::vector<std::shared_ptr<rank_memory>> whole_states::like(uint32_t rank, uint
   return out;
 }
 
-// `use` is given the ranks of a tensor coordinate, elements of their share, and where the first lies in `range`.
+// Calls `use` with the ranks of a tensor coordinate, elements of their share, and the index of the first one in
+// `range`.
 template <class F>
 core::result<void> whole_states::each_run(uint32_t q, plan::slice range, F use) const {
   const auto& cut = tensor_.cut.parameters[q];
   if (!cut.cuts()) return use(ranks_, range, uint64_t{0});
-  for (uint32_t t = 0; t < tensor_.split.degree; ++t) {  // the fastest axis: coordinates are those of the first ranks
+  // The tensor axis varies fastest, so the first ranks have all coordinates.
+  for (uint32_t t = 0; t < tensor_.split.degree; ++t) {
     const auto group = like(t, q);
     const core::tp_slices share(tensor_.whole->parameters[q].shape, cut, t);
     for (const auto& run : share.runs(0, share.elements())) {

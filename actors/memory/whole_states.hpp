@@ -1,5 +1,5 @@
-// The states of a model as one, by elements of its whole parameters, from and to the ranks that have them. Owns who is
-// asked for what; state_store.hpp has one rank's.
+// The states of a model by elements of its whole parameters, read from and written to the ranks that have them. Owns
+// the choice of ranks; state_store.hpp accesses one rank's states.
 #pragma once
 
 #include <memory>
@@ -10,21 +10,21 @@
 
 namespace troupe::actors {
 
-/// Between steps only, from one thread at a time; both outlive it.
+/// Between steps only, from one thread at a time; `ranks` and `tensor` must outlive this object.
 class whole_states {
  public:
   whole_states(rank_memories ranks, const job::chosen_tensor& tensor) : ranks_(ranks), tensor_(tensor) {}
 
-  /// As read_states(), of elements of the whole parameter.
+  /// Reads elements of a whole parameter, as read_states() does.
   core::result<void> read(uint32_t parameter, plan::state_part part, plan::slice range, core::dtype type,
                           std::byte* out) const;
-  /// As write_states(): on every rank that has some of them.
+  /// Writes elements of a whole parameter, as write_states() does, on every rank that has some of them.
   core::result<void> write(uint32_t parameter, plan::state_part part, plan::slice range, core::dtype type,
                            const std::byte* in) const;
 
   [[nodiscard]] rank_memories ranks() const { return ranks_; }
-  /// The ranks to whom element numbers of `parameter` mean what they mean to `rank`: those of its tensor coordinate
-  /// where it is cut, else all.
+  /// Returns the ranks that number the elements of `parameter` as `rank` does: those of its tensor coordinate if the
+  /// parameter is cut, else all.
   [[nodiscard]] std::vector<std::shared_ptr<rank_memory>> like(uint32_t rank, uint32_t parameter) const;
 
  private:

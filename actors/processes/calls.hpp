@@ -1,6 +1,6 @@
-// What the process that leads a term asks of the others, what they answer, and both as bytes. Every process has the
-// whole session and works out by itself what a call does not say: plans, learning rates, loss scales. Owns the form
-// alone; who calls, and what a call does, is the session's.
+// Messages from the process that leads a term to the others, and their answers, both encoded as bytes. Every process
+// has the whole session and computes values that a call does not contain: plans, learning rates, loss scales. Owns the
+// encoding alone; the session sends and executes calls.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@
 
 namespace troupe::actors {
 
-/// The checkpoint's name of a parameter; none: it keeps its values.
+/// The checkpoint's name of a parameter; none: the parameter keeps its values.
 struct tensor_name {
   std::string parameter;
   std::optional<std::string> name;
 };
 
-/// A checkpoint to take over. What is named as in load_options is that.
+/// A checkpoint to take over. Fields with the names of load_options have their meaning.
 struct wanted_load {
-  std::string path;  ///< empty: none
+  std::string path;  ///< empty: no checkpoint
   std::optional<std::string> tag;
   std::string map;
   bool load_module_strict = true, load_optimizer_states = true, load_lr_scheduler_states = true;
@@ -39,12 +39,12 @@ struct wanted_load {
   uint64_t swap_batch_bytes = 0;
   bool fallback_to_previous = false, dequantise = false, changed_batch = false, changed_seed = false;
   bool changed_data = false;
-  bool has_names = false;          ///< custom_load_fn was given: who leads has asked it for all parameters
-  std::vector<tensor_name> names;  ///< its answers
+  bool has_names = false;          ///< custom_load_fn was given: the leading process has called it for all parameters
+  std::vector<tensor_name> names;  ///< results of custom_load_fn
   std::optional<std::vector<core::left_out_steps>> left_out;
 };
 
-/// What passes have changed of the options of a step that trains; all else the configuration says.
+/// Options of a training step that passes have changed; the configuration defines all others.
 struct chosen_passes {
   bool recompute = false;
   std::vector<uint32_t> kept_units;
@@ -57,7 +57,7 @@ struct chosen_passes {
   uint32_t activation_units = 0;
 };
 
-/// An entry of a schedule of passes that a host has given, as scheduled_passes.
+/// An entry of a schedule of passes from a host, with the fields of scheduled_passes.
 struct told_schedule {
   uint64_t step = 0;
   std::vector<std::string> passes;
@@ -65,114 +65,117 @@ struct told_schedule {
   uint64_t tried_steps = 0;
 };
 
-/// Before the opening of a term that spans machines, where all write into one folder of outputs: a file that the
-/// process which leads has just written there; an empty path: it could not. Those of other machines look for it.
+/// Names a file that the leading process has just written into the folder of outputs; an empty path: it could not write
+/// there. Sent before the opening of a term that spans machines, if all write into one folder; processes of other
+/// machines look for the file.
 struct output_call {
   std::string path, content;
 };
 
-/// First of all in a term but for that: what the plans are made with, and where the states come from.
+/// Describes how to make the plans and where the states come from. The first call of a term, except for output_call.
 struct opening_call {
-  std::optional<plan::cost_model> costs;  ///< measured by the process that leads; none: the usual ones
+  std::optional<plan::cost_model> costs;  ///< costs that the leading process measured; none: the usual ones
   wanted_load load;
-  std::optional<chosen_passes> passes;  ///< none: those that the configuration begins with
+  std::optional<chosen_passes> passes;  ///< none: the passes that the configuration begins with
   std::optional<std::vector<told_schedule>> schedule;
 };
 
-/// A name that a save in memory has got, or lost where `to` is empty.
+/// A new name of a save in memory; an empty `to` removes the name.
 struct kept_name {
   std::string from, to;
 };
 
-/// Run a plan once.
+/// Runs a plan once.
 struct run_call {
   uint64_t run = 0, step = 0;
   plan::plan_choice which = plan::plan_choice::train;
-  // As run_wish.
+  // The fields `micros` to `output` have the meaning of run_wish.
   uint32_t micros = 0;
   bool keeps_logits = false, computes_loss = true;
   std::string output;
-  uint64_t rows = 0, columns = 0;  ///< of a batch that is given; 0: none is
+  uint64_t rows = 0, columns = 0;  ///< size of a batch that is given; 0: none is given
   std::vector<int64_t> tokens;
-  // Of plans that save.
+  // The fields below are for plans that save.
   bool saves_in_memory = false;
-  std::string invitation, request;  ///< as part_result.hpp has them
-  bool early_updates = false;       ///< updates of training come before the vote, where the run decides
+  std::string invitation, request;  ///< encoded as in part_result.hpp
+  bool early_updates = false;       ///< true: training updates before the vote, if the run decides that order
 };
 
-/// Read states of a rank, by elements of its own table.
+/// Reads states of a rank, by elements of the rank's own table.
 struct read_call {
   uint32_t rank = 0, parameter = 0;
   plan::state_part part = plan::state_part::master;
   uint64_t first = 0, count = 0;
   core::dtype type = core::dtype::f32;
 };
-/// Write them.
+/// Writes states of a rank.
 struct write_call {
   read_call where;
   std::string bytes;
 };
-/// Names of saves in memory have changed; no answer.
+/// Changes names of saves in memory; has no answer.
 struct names_call {
   std::vector<kept_name> names;
 };
 
-/// The masks of all pruned modules from now on; no answer.
+/// Sets the masks of all pruned modules from now on; has no answer.
 struct masks_call {
-  std::vector<std::vector<uint8_t>> masks;  ///< [pruned module] as pruning_masks has them
+  std::vector<std::vector<uint8_t>> masks;  ///< [pruned module], as in pruning_masks
 };
-/// The schedule of passes from now on; no answer.
+/// Sets the schedule of passes from now on; has no answer.
 struct schedule_call {
   std::vector<told_schedule> entries;
 };
-/// Take a checkpoint over between two steps: look at it and answer; `go_call` says whether states change, and is
-/// answered as well.
+/// Takes a checkpoint over between two steps. The receiver checks it and answers; `go_call` then says whether states
+/// change, and is answered as well.
 struct load_call {
   wanted_load load;
 };
 struct go_call {
   bool goes_on = false;
 };
-/// Take states out of memory, as offload_request says; the answer says how many.
+/// Moves states out of memory, as offload_request describes; the answer has the bytes.
 struct offload_call {
   std::vector<std::string> include;
   plan::tier device = plan::tier::cpu;
   std::string nvme_path;
 };
-/// Bring them back.
+/// Moves offloaded states back.
 struct reload_call {
   bool now = true;
 };
-/// How does this process name the checkpoint that is saved now?
+/// Asks for the process's name of the checkpoint that is being saved.
 struct tag_call {
   uint64_t step = 0;
 };
-/// A checkpoint on disks of machines is committed: what those that do not lead keep of it. No answer.
+/// Reports that a checkpoint on disks of machines is committed, with the data that processes which do not lead keep of
+/// it. Has no answer.
 struct committed_call {
   std::string folder, manifest, latest;
-  std::vector<std::string> save_ids;  ///< of all checkpoints that there are, as hexadecimal digits
+  std::vector<std::string> save_ids;  ///< ids of all existing checkpoints, in hexadecimal digits
   std::string writers;                ///< lines: a file's name and the host that wrote it
 };
 
 using peer_call = std::variant<opening_call, run_call, read_call, write_call, names_call, masks_call, schedule_call,
                                load_call, go_call, offload_call, reload_call, tag_call, committed_call, output_call>;
 
-/// Of what all processes do between two steps.
+/// Answer to a call between two steps.
 struct deed_answer {
   bool failed = false;
   core::error_kind kind = core::error_kind::bug;
-  std::string text;                           ///< why it failed; else what was asked for
-  uint64_t moved_bytes = 0, freed_bytes = 0;  ///< of offload_call
+  std::string text;                           ///< reason of the failure; else the requested text
+  uint64_t moved_bytes = 0, freed_bytes = 0;  ///< bytes moved and freed by offload_call
 };
 
-/// Of a run: the reports of a process's ranks, and the most bytes of activations that each has had.
+/// Answer to a run: the reports of a process's ranks, and the peak bytes of activations of each.
 struct run_answer {
-  rank_reports reports;  ///< without their plans
+  rank_reports reports;  ///< reports without their plans
   std::vector<uint64_t> peak_bytes;
   uint32_t machine = 0;
-  uint64_t entered_bytes = 0;                     ///< from other machines, since its term began
-  std::optional<telemetry::clock_shift> clock{};  ///< from this process's clock to the supervisor's
-  std::vector<link_traffic> links{};  ///< from processes of other machines to this one, since its term began
+  uint64_t entered_bytes = 0;                     ///< bytes from other machines, since the process's term began
+  std::optional<telemetry::clock_shift> clock{};  ///< shift from this process's clock to the supervisor's
+  /// Links from processes of other machines to this one, since the process's term began.
+  std::vector<link_traffic> links{};
 };
 
 std::string encode(const peer_call& call);

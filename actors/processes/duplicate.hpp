@@ -1,4 +1,4 @@
-// Another descriptor of what one is open on, for a second owner.
+// Duplicates a file descriptor for a second owner.
 #pragma once
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 namespace troupe::actors {
 
-/// Closed on exec; the caller's. Errors: limit.
+/// Returns a duplicate of `descriptor` that is closed on exec; the caller owns it. Errors: limit.
 inline core::result<int> duplicate(int descriptor) {
   const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
   if (copy < 0)

@@ -12,7 +12,7 @@ core::result<void> keep_for_others(cluster::process& link, const cluster::term_o
   saves.use((*wire)->files(), link.place(), {});
   if (auto ok = saves.keep(order.order.folder, order.files); !ok) return ok;
   link.ready({});
-  // Calls are for those with ranks.
+  // Calls are for processes with ranks, so they are ignored here.
   auto next = link.next_call();
   while (next) next = link.next_call();
   (*wire)->stop(next.error());

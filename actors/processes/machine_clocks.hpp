@@ -1,5 +1,6 @@
-// The clocks of a term's machines against that of the process that leads, from what each process knows of the
-// supervisor's. Owns the choice of the surest; how a process knows is cluster/clock_offset.hpp's.
+// Computes the shifts between the clocks of a term's machines and the leading process's clock, from the shifts that
+// each process has measured to the supervisor's clock. Owns the choice of the most accurate; cluster/clock_offset.hpp
+// measures.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +12,14 @@
 
 namespace troupe::actors {
 
-struct told_clock {  ///< of a process
+struct told_clock {  ///< clock shift that a process reports
   uint32_t machine = 0;
   telemetry::clock_shift to_supervisor;
 };
 
-/// By machine, but for the leading process's own: what brings its times onto that process's clock. Processes of a
-/// machine have one clock, the supervisor has machine 0's. Machines of which nothing is known are left out.
+/// Returns for each machine, except for the leading process's own, the shift from its times to the leading process's
+/// clock. Processes of a machine share one clock; the supervisor has machine 0's. Machines without any report are left
+/// out.
 std::map<uint32_t, telemetry::clock_shift> shifts_onto(uint32_t own_machine, std::optional<telemetry::clock_shift> own,
                                                        std::span<const told_clock> told);
 

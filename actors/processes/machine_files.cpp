@@ -13,11 +13,11 @@ namespace {
 
 using core::error_kind;
 
-/// Bytes of a file that travel at once.
+/// Bytes of a file that are sent at a time.
 constexpr uint64_t chunk_bytes = uint64_t{4} << 20;
 
 struct file_request {
-  bool reads = false;  ///< else: a copy for the receiver
+  bool reads = false;  ///< false: the request is a copy for the receiver
   uint64_t number = 0;
   std::string path;
   uint64_t first = 0, bytes = 0;
@@ -32,7 +32,7 @@ struct file_reply {
   bool good = true;
   error_kind kind = error_kind::bug;
   std::string text;
-  uint64_t bytes = 0;  // of the file
+  uint64_t bytes = 0;  // bytes of the file
 };
 template <class F>
 void fields(F& f, file_reply& x) {
@@ -47,7 +47,7 @@ std::string note(note_kind kind, T x) {
   return out.take();
 }
 
-/// The end of one transfer, to wait for.
+/// Waits for the end of one transfer.
 class transfer {
  public:
   [[nodiscard]] fabric::transfer_end tell() const {
@@ -59,7 +59,7 @@ class transfer {
   std::shared_ptr<std::promise<core::result<void>>> end_ = std::make_shared<std::promise<core::result<void>>>();
 };
 
-/// Of the part of a file that begins at `done`: `asker` has asked for it.
+/// Returns the name of the transfer of the part of a file that begins at `done`, requested by the process `asker`.
 fabric::transfer_name name_of(uint32_t asker, uint64_t number, uint64_t done) {
   return {machine_files::notes | asker, number, done / chunk_bytes};
 }
@@ -181,7 +181,7 @@ core::result<uint64_t> machine_files::size(uint32_t from, const std::string& pat
 core::result<void> machine_files::read(uint32_t from, const std::string& path, uint64_t offset_bytes,
                                        std::span<std::byte> out) {
   const uint64_t number = ask(from, true, path, offset_bytes, out.size());
-  if (const auto ok = wait_for(number); !ok) return core::fail(ok.error());  // it has the range
+  if (const auto ok = wait_for(number); !ok) return core::fail(ok.error());  // the other process has the range
   for (uint64_t done = 0; done < out.size(); done += chunk_bytes) {
     const auto part = out.subspan(done, std::min<uint64_t>(chunk_bytes, out.size() - done));
     if (auto ok = moved(*mover_, false, from, name_of(place_, number, done), part); !ok) return ok;
@@ -189,7 +189,7 @@ core::result<void> machine_files::read(uint32_t from, const std::string& path, u
   return {};
 }
 
-// All of it is received, whatever becomes of the file: the sender waits for that.
+// Receives a copy of a file. Receives all bytes even if the file cannot be written, because the sender waits for that.
 core::result<void> machine_files::take_copy(uint32_t from, uint64_t number, const std::string& path, uint64_t bytes) {
   const std::filesystem::path at = path;
   auto good = checkpoint::make_folders(*files_, at.parent_path());
@@ -236,7 +236,8 @@ void machine_files::work() {
     lock.unlock();
     if (const auto r = core::from_bytes<file_request>(text)) {
       if (r->reads)
-        (void)give(from, r->number, r->path, r->first, r->bytes);  // where it fails the asker's transfer does
+        // If it fails, the transfer of the requesting process fails, too.
+        (void)give(from, r->number, r->path, r->first, r->bytes);
       else
         answer(from, r->number, take_copy(from, r->number, r->path, r->bytes));
     }

@@ -1,6 +1,6 @@
-// Files of saves in memory among the machines of a term: a file that was written here gets a copy on another machine,
-// and what lies elsewhere is read from there by range. Owns the thread that serves others, and the names of its
-// transfers; files and their names are memory_saves.hpp's.
+// Transfers files of saves in memory between the machines of a term: a file that was written here is copied to another
+// machine, and files of other machines are read by range. Owns the thread that serves other machines, and the names of
+// its transfers; memory_saves.hpp owns files and their names.
 #pragma once
 
 #include <condition_variable>
@@ -24,7 +24,8 @@ namespace troupe::actors {
 
 class machine_files {
  public:
-  /// Notes that begin with this are for `hear`, as fabric::note_switch passes them.
+  /// Number of the notes that `hear` receives, by which fabric::note_switch distributes notes; also the first bits of
+  /// the names of transfers.
   static constexpr uint64_t notes = uint64_t{1} << 62;
 
   /// `mover` moves the bytes of the process in `place`.
@@ -33,37 +34,38 @@ class machine_files {
   machine_files(const machine_files&) = delete;
   machine_files& operator=(const machine_files&) = delete;
 
-  /// Opens what others read under names that begin with this.
+  /// Prefix of names that other processes read through the `opener`.
   static constexpr std::string_view disk_mark = "disk:";
   using opener = std::function<core::result<std::unique_ptr<checkpoint::input_file>>(const std::string& path)>;
 
-  /// From now on copies for others go to `files`, and what others read is read there, or by `open_on_disk` where they
-  /// ask for that. Requests have waited for it.
+  /// Starts to serve other processes: their copies are written to `files`, and their reads are served from `files`, or
+  /// through `open_on_disk` for names with disk_mark. Earlier requests have waited for this call.
   void serve(checkpoint::file_system& files, opener open_on_disk = {});
-  /// Whether the calling thread is the one that serves others.
+  /// True on the thread that serves other processes.
   [[nodiscard]] bool is_serving() const { return std::this_thread::get_id() == thread_.get_id(); }
-  /// A note of another process. Any thread; waits for nothing.
+  /// Receives a note of another process. Thread-safe; does not wait.
   void hear(uint32_t from, std::string_view text);
 
-  /// Everything that waits for the process at `place` ends, and whatever is asked of it later.
+  /// Fails all waits for the process at `place`, and all later requests to it.
   void lose(uint32_t place, const core::error& why);
-  /// Everything that waits ends; the mover was stopped, or is. Waits for nothing.
+  /// Fails all waits; the mover has been stopped, or is being stopped. Does not wait.
   void stop(const core::error& why);
-  /// Stopped, and its thread touches no files any more.
+  /// Waits until the thread is stopped and accesses no files any more.
   void end();
 
-  /// The file `path` of `files` gets a copy in the process at `to`. Waits for it. Errors: peer_lost; the other's.
+  /// Copies the file `path` of `files` to the process at `to`, and waits for the copy. Errors: peer_lost; the other
+  /// process's.
   core::result<void> copy(uint32_t to, checkpoint::file_system& files, const std::filesystem::path& path);
-  /// How long a file in the process at `from` is. Waits for it. Errors: as above.
+  /// Returns the size of a file in the process at `from`; waits for the reply. Errors: as copy().
   core::result<uint64_t> size(uint32_t from, const std::string& path);
-  /// Fills `out` from a file in the process at `from`. Waits for it. Errors: as above.
+  /// Fills `out` from a file in the process at `from`, and waits. Errors: as copy().
   core::result<void> read(uint32_t from, const std::string& path, uint64_t offset_bytes, std::span<std::byte> out);
 
  private:
-  struct awaited {  ///< a reply
+  struct awaited {  ///< a reply that a caller waits for
     uint32_t from = 0;
     std::optional<core::result<void>> end;
-    uint64_t bytes = 0;  ///< of the file
+    uint64_t bytes = 0;  ///< bytes of the file
   };
 
   void work();
@@ -71,7 +73,7 @@ class machine_files {
   core::result<void> give(uint32_t to, uint64_t number, const std::string& path, uint64_t first, uint64_t bytes);
   uint64_t ask(uint32_t whom, bool reads, const std::string& path, uint64_t first, uint64_t bytes);
   void answer(uint32_t whom, uint64_t number, const core::result<void>& how, uint64_t bytes = 0);
-  /// Gives the file's size where it was asked for.
+  /// Waits for a reply; returns the file's size if the request was for the size.
   core::result<uint64_t> wait_for(uint64_t number);
 
   std::shared_ptr<fabric::byte_mover> mover_;
@@ -81,11 +83,11 @@ class machine_files {
   checkpoint::file_system* files_ = nullptr;
   opener open_on_disk_;
   std::deque<std::pair<uint32_t, std::string>> requests_;
-  std::map<uint64_t, awaited> awaited_;   ///< by number
+  std::map<uint64_t, awaited> awaited_;   ///< by number of the request
   std::map<uint32_t, core::error> lost_;  ///< by place
   uint64_t number_ = 0;
   std::optional<core::error> stopped_;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last member: the thread uses the others
 };
 
 }  // namespace troupe::actors

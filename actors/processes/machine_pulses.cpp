@@ -10,10 +10,10 @@
 namespace troupe::actors {
 namespace {
 
-/// Bytes of what a rank says of its lanes, for people; longer sentences are cut.
+/// Most bytes of the sentence on a rank's lanes, for people; longer sentences are cut.
 constexpr size_t sentence_bytes = 960;
 
-struct told_pulse {  ///< in a note
+struct told_pulse {  ///< a pulse in a note
   uint32_t rank = 0, doing = 0;
   uint64_t run = 0, num_ended = 0;
   int64_t longest_work_ns = 0;
@@ -32,12 +32,13 @@ told_pulse told(const pulse_board& board, const std::vector<pulse>& all, uint32_
 
 }  // namespace
 
-// Fields may be of two writes, which a look at a rank's silence does not mind, nor a person at a sentence.
+// The pulse of a rank in shared memory. The fields may come from two writes, which neither the detection of silence nor
+// a reader of the sentence needs to exclude.
 struct alignas(64) machine_pulses::shown {
   std::atomic<uint64_t> run, num_ended;
   std::atomic<int64_t> longest_work_ns;
   std::atomic<uint32_t> doing;
-  std::array<std::atomic<char>, sentence_bytes> sentence;  ///< ends with 0 where it is shorter
+  std::array<std::atomic<char>, sentence_bytes> sentence;  ///< ends with 0 if it is shorter
 
   [[nodiscard]] std::string text() const {
     std::string out;

@@ -1,5 +1,5 @@
-// The signs of life of a term's ranks, where all processes of a machine see them: in memory that they share. Owns their
-// form there and in notes to other machines; what a pulse means is silence.hpp's.
+// Shares the pulses of a term's ranks among all processes of a machine, in shared memory. Owns their layout there and
+// in notes to other machines; silence.hpp owns the meaning of a pulse.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,19 @@ namespace troupe::actors {
 
 class machine_pulses {
  public:
-  /// Bytes for so many ranks; zeros are pulses that nobody has shown.
+  /// Returns the bytes for `ranks` ranks; zeros are pulses that were not shown yet.
   static uint64_t bytes_of(uint32_t ranks);
-  /// `memory`: as many, at a multiple of 64, kept mapped by `owner`.
+  /// `memory` has bytes_of(ranks) bytes at a multiple of 64; `owner` keeps it mapped.
   machine_pulses(std::byte* memory, uint32_t ranks, std::shared_ptr<void> owner);
 
-  /// `board` sees those of ranks that are not `here`.
+  /// Makes `board` show the pulses of ranks that are not `here`.
   void show_on(pulse_board& board, const std::vector<bool>& here) const;
-  /// Writes those of ranks that are `here`.
+  /// Writes the pulses of ranks that are `here`.
   void write(const pulse_board& board, const std::vector<bool>& here);
-  /// Those of ranks that are `here`, for another machine, in parts of at most `bytes_max`; and what it does with them.
+  /// Returns the pulses of ranks that are `here` as notes to another machine, of at most `bytes_max` each.
   [[nodiscard]] static std::vector<std::string> notes_of(const pulse_board& board, const std::vector<bool>& here,
                                                          size_t bytes_max);
+  /// Stores the pulses of a note from another machine.
   void hear(std::string_view note);
 
  private:

@@ -13,10 +13,11 @@
 namespace troupe::actors {
 namespace {
 
-/// Of notes with pulses; beside the numbers of communicators and machine_files::notes.
+/// Number of notes with pulses; differs from the numbers of communicators and from machine_files::notes.
 constexpr uint64_t pulse_notes = machine_files::notes + 1;
 
-/// The others plan as this one did, and take their memory; that they are lost ends the wait, no clock.
+/// Limit for connecting of one day, so in effect none: the other processes first plan and allocate memory, as this one
+/// did, and the loss of a process ends the wait.
 constexpr int64_t connect_ns_max = 86'400'000'000'000;
 
 std::string own_address() {

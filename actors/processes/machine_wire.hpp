@@ -1,5 +1,6 @@
-// The bytes between a process of a term and those of other machines: one mover for all of it. Owns the mover and which
-// note is for whom: collectives, signs of life, files of saves in memory. Bytes within a machine are shared_term.hpp's.
+// Moves bytes between a process of a term and those of other machines, with one mover for all uses. Owns the mover and
+// the distribution of notes: collectives, pulses, files of saves in memory. shared_term.hpp shares bytes within a
+// machine.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ namespace troupe::actors {
 
 class machine_wire {
  public:
-  /// Tells the others where it is, and is connected to all of other machines when it returns. Errors: the term has
-  /// ended; limit or peer_lost, where the network refuses.
+  /// Publishes this process's address, and returns when it is connected to all processes of other machines. Errors: the
+  /// term has ended; limit or peer_lost, if the network refuses.
   static core::result<std::shared_ptr<machine_wire>> open(cluster::process& link, const term_members& who,
                                                           const std::string& secret);
   ~machine_wire();
@@ -32,22 +33,23 @@ class machine_wire {
 
   [[nodiscard]] const std::shared_ptr<fabric::byte_mover>& mover() const { return mover_; }
   [[nodiscard]] const std::shared_ptr<machine_files>& files() const { return files_; }
-  /// Of collectives: notes of each communicator, by its number.
+  /// Returns the distributor of the notes of collectives, by the number of the communicator.
   [[nodiscard]] const std::shared_ptr<fabric::note_switch>& notes() const { return notes_; }
-  /// Called on a thread of the mover, or at once with what has come already; it only tells.
+  /// Sets the function that receives notes with pulses. Called on a thread of the mover, or at once with notes that
+  /// have come already; it must not block.
   void on_pulses(std::function<void(std::string_view text)> hear);
   void send_pulses(uint32_t place, const std::string& text);
-  /// Bytes that have come from other machines in this term.
+  /// Returns the bytes that have come from other machines in this term.
   [[nodiscard]] uint64_t entered_bytes() const;
-  /// Links from processes of other machines to this one, in this term.
+  /// Returns the links from processes of other machines to this one, in this term.
   [[nodiscard]] std::vector<link_traffic> links() const;
-  /// Called once for a process that is not there any more. Any thread.
+  /// Sets the function that is called once when a process is lost, on any thread.
   void on_lost(std::function<void(const core::error&)> tell);
 
-  /// The process that was lost first, or the link to it; cluster::no_place: none was.
+  /// Returns the place of the process that was lost first, or whose link was; cluster::no_place: none was.
   [[nodiscard]] uint32_t lost_place() const;
 
-  /// The term has ended: whoever waits is told, and no memory is touched any more when it returns.
+  /// Ends the wire's work in the term: fails all waits, and returns when no memory is accessed any more.
   void stop(const core::error& why);
 
  private:
@@ -55,7 +57,7 @@ class machine_wire {
   void lose(uint32_t place, const core::error& why);
 
   uint32_t place_ = 0;
-  std::vector<uint32_t> others_;  // processes of other machines
+  std::vector<uint32_t> others_;  // places of processes of other machines
   mutable std::mutex mutex_;
   uint32_t lost_place_ = cluster::no_place;
   std::function<void(const core::error&)> tell_;

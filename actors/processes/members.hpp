@@ -1,4 +1,4 @@
-// Which ranks of a term live in which process, on which machine. Plain values.
+// Assigns the ranks of a term to processes and machines. Plain values.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,13 @@
 namespace troupe::actors {
 
 struct term_members {
-  uint32_t place = 0;                  ///< this process
-  std::vector<cluster::seat> seats;    ///< in the order of ranks; the first leads
-  std::vector<cluster::seat> keepers;  ///< without ranks: files of the save that the term continues from lie there
+  uint32_t place = 0;                ///< number of this process
+  std::vector<cluster::seat> seats;  ///< in the order of ranks; the first leads
+  /// Processes without ranks that hold files of the save that the term continues from.
+  std::vector<cluster::seat> keepers;
 
   term_members() = default;
-  /// `all` of a term.
+  /// `all` seats of a term.
   term_members(uint32_t own_place, const std::vector<cluster::seat>& all) : place(own_place) {
     for (const auto& s : all) (s.count > 0 ? seats : keepers).push_back(s);
   }
@@ -26,35 +27,35 @@ struct term_members {
   [[nodiscard]] uint32_t place_of(uint32_t rank) const { return seat_of(rank).place; }
   [[nodiscard]] bool is_here(uint32_t rank) const { return place_of(rank) == place; }
   [[nodiscard]] uint32_t machine_of(uint32_t rank) const { return seat_of(rank).machine; }
-  /// This process's.
+  /// Returns the machine of this process.
   [[nodiscard]] uint32_t machine() const {
     const auto& all = keeps() ? keepers : seats;
     return std::ranges::find(all, place, &cluster::seat::place)->machine;
   }
-  /// This process is a keeper.
+  /// True if this process is a keeper: it has files and no ranks.
   [[nodiscard]] bool keeps() const { return std::ranges::find(keepers, place, &cluster::seat::place) != keepers.end(); }
-  /// Whether files or sums cross machines in it.
+  /// True if files or sums of the term cross machines.
   [[nodiscard]] bool needs_wire() const { return machines().size() > 1 || !keepers.empty(); }
-  /// Whether a rank's process runs on this machine, so that both can have memory in common.
+  /// True if a rank's process runs on this machine, so that both can share memory.
   [[nodiscard]] bool is_near(uint32_t rank) const { return machine_of(rank) == machine(); }
-  /// The process of the first ranks of a machine; it speaks for the machine.
+  /// Returns the process with the first ranks of a machine; it represents the machine.
   [[nodiscard]] uint32_t first_place_of(uint32_t machine) const {
     return std::ranges::find(seats, machine, &cluster::seat::machine)->place;
   }
-  /// The process of the next machine which has copies of what this one writes.
+  /// Returns the process of the next machine, which receives copies of the files that this process writes.
   [[nodiscard]] uint32_t copies_to() const {
     const auto all = machines();
     const auto at = std::ranges::find(all, machine()) - all.begin();
     return first_place_of(all[(static_cast<size_t>(at) + 1) % all.size()]);
   }
-  /// In the order of ranks.
+  /// Returns the machines in the order of ranks.
   [[nodiscard]] std::vector<uint32_t> machines() const {
     std::vector<uint32_t> out;
     for (const auto& s : seats)
       if (std::ranges::find(out, s.machine) == out.end()) out.push_back(s.machine);
     return out;
   }
-  /// [rank]
+  /// Returns [rank]: true if the rank is in this process.
   [[nodiscard]] std::vector<bool> here() const {
     std::vector<bool> out;
     for (const auto& s : seats) out.insert(out.end(), s.count, s.place == place);

@@ -28,8 +28,8 @@ void memory_saves::serve() {
 }
 
 void memory_saves::finished(const checkpoint::shared_file& f) {
-  // A term continues from a save's own folder. What names the newest one lies beside the folders, and is of this
-  // process alone: kept elsewhere it would be a file more in each step, which nobody ever removes.
+  // A term continues from a save in its own folder. The file that names the newest save is next to the folders and
+  // belongs to this process alone: copied elsewhere it would add a file in each step that is never removed.
   if (f.path.parent_path() == root()) return;
   cluster::shared_descriptor with;
   if (f.descriptor >= 0)
@@ -123,7 +123,7 @@ core::result<void> memory_saves::follow(const std::vector<kept_name>& names) {
     const auto there = files_.exists(n.from);
     if (!there) return core::fail(there.error());
     if (!*there) continue;
-    if (auto ok = remove_folder(n.to); !ok) return ok;  // the same step once more
+    if (auto ok = remove_folder(n.to); !ok) return ok;  // the same step may have been saved before
     if (auto ok = files_.rename(n.from, n.to); !ok) return ok;
   }
   return {};

@@ -1,5 +1,5 @@
-// Saves that lie in memory and outlive the process that wrote them: one process's view of those of a term. Owns their
-// files and names; the supervisor keeps the memory (cluster/supervision.hpp), save_job writes it.
+// Saves in memory that outlive the process that wrote them: one process's view of those of a term. Owns their files and
+// names; the supervisor keeps the memory (cluster/supervision.hpp), save_job writes it.
 #pragma once
 
 #include <filesystem>
@@ -17,42 +17,46 @@
 
 namespace troupe::actors {
 
-/// Whole saves that stay, as the supervisor keeps them.
+/// Number of whole saves that the supervisor keeps.
 inline constexpr uint32_t saves_in_memory_kept = 2;
 
 class memory_saves {
  public:
-  /// Files that are written here are offered through `link`, which outlives this.
+  /// Offers files that are written here through `link`, which must outlive this object.
   explicit memory_saves(cluster::process& link);
 
-  /// Of a term on several machines: files that are written here get a copy in the process `copies_to`, and those that
-  /// lie elsewhere are read from there; none are copied where that is this process. `warn` is told of copies that fail.
+  /// Connects the saves of a term on several machines: files that are written here are copied to the process
+  /// `copies_to`, and files of other machines are read from there. No copies are made if `copies_to` is this process.
+  /// `warn` receives failures of copies.
   void use(std::shared_ptr<machine_files> elsewhere, uint32_t copies_to, std::function<void(const std::string&)> warn);
 
   ~memory_saves();
   memory_saves(const memory_saves&) = delete;
   memory_saves& operator=(const memory_saves&) = delete;
-  /// Opens files of checkpoints on this machine's disk that others ask for. Before `serve` and `open`.
+  /// Sets the function that opens files of checkpoints on this machine's disk for other processes. Call before `serve`
+  /// and `open`.
   void use_disk(machine_files::opener open_on_disk) { open_on_disk_ = std::move(open_on_disk); }
-  /// From now on others may read and write here; `open` does the same.
+  /// Starts to serve reads and writes of other processes; `open` does the same.
   void serve();
 
-  /// Where save_job writes.
+  /// Returns the file system that save_job writes to.
   [[nodiscard]] checkpoint::file_system& files() { return files_; }
-  /// The folder of all of them.
+  /// Returns the folder of all saves in memory.
   static std::filesystem::path root() { return "/saves"; }
 
-  /// The save that a term continues from, whose files the supervisor has sent. Its tensors are read from here.
+  /// Opens the save that a term continues from, whose files the supervisor has sent. The tensors are read from this
+  /// process.
   core::result<checkpoint::tensor_source> open(const std::string& folder,
                                                const std::map<std::string, cluster::file_in_memory>& sent);
-  /// Of a process without ranks: others may read those files of the save that lie on this machine.
+  /// Serves the files of the save that are on this machine to other processes. For a process without ranks.
   core::result<void> keep(const std::string& folder, const std::map<std::string, cluster::file_in_memory>& sent);
 
-  /// Of the process that leads: `written` is whole and committed as `folder`. Tells the supervisor; gives what the
-  /// others have to do with their names.
+  /// Commits `written`, which is whole, as `folder`, and notifies the supervisor. Returns the changes of names that the
+  /// other processes must make. For the leading process.
   core::result<std::vector<kept_name>> committed(const std::filesystem::path& folder,
                                                  const std::filesystem::path& written, uint64_t step);
-  /// Of the others: their files have a folder to go to, and the same names as at the process that leads.
+  /// prepare() makes the folder of a save, and follow() changes names as the leading process did. For the other
+  /// processes.
   core::result<void> prepare(const std::filesystem::path& working);
   core::result<void> follow(const std::vector<kept_name>& names);
 
@@ -63,12 +67,12 @@ class memory_saves {
   void finished(const checkpoint::shared_file& f);
 
   cluster::process& link_;
-  std::shared_ptr<machine_files> elsewhere_;  ///< null: one machine
+  std::shared_ptr<machine_files> elsewhere_;  ///< null if the term has one machine
   uint32_t copies_to_ = 0;
   machine_files::opener open_on_disk_;
   std::function<void(const std::string&)> warn_;
   checkpoint::memory_files files_;
-  std::vector<std::string> folders_;  ///< of committed saves, the oldest first
+  std::vector<std::string> folders_;  ///< folders of committed saves, the oldest first
 };
 
 }  // namespace troupe::actors

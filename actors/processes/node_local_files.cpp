@@ -28,12 +28,12 @@ bool is_of_checkpoints(const std::string& name) {
          (name.starts_with("shard-") && name.ends_with(".bin"));
 }
 
-/// What only the machine that leads is asked for: copies of it may be old.
+/// True for files that are read from the machine that leads only, because copies of them may be old.
 bool is_of_leader(const fs::path& path) {
   return path.filename() == checkpoint::manifest_file_name || path.filename() == checkpoint::latest_file_name;
 }
 
-class far_file final : public input_file {  ///< on another machine
+class far_file final : public input_file {  ///< a file on another machine
  public:
   far_file(std::shared_ptr<machine_files> from, uint32_t place, std::string path, uint64_t bytes)
       : from_(std::move(from)), place_(place), path_(std::move(path)), bytes_(bytes) {}
@@ -63,7 +63,7 @@ core::result<std::set<std::string>> ids_in(const fs::path& root) {
   return out;
 }
 
-/// Files of checkpoints that there are no more.
+/// Removes files of checkpoints that no longer exist.
 core::result<void> remove_parts_but(const fs::path& root, const std::set<std::string>& stay) {
   const fs::path parts = root / parts_name;
   const auto there = real_files().exists(parts);
@@ -169,7 +169,7 @@ core::result<bool> node_local_files::exists(const fs::path& path) {
 }
 
 core::result<std::unique_ptr<input_file>> node_local_files::find_at(const machine& m, const fs::path& path) {
-  // The size first: a range that begins behind the end is refused with it.
+  // The size is requested first, because a range that begins after the end of the file would be refused.
   const std::string name = std::string(disk_mark) + path.string();
   const auto bytes = elsewhere_->size(m.place, name);
   if (!bytes) return core::fail(bytes.error());
@@ -224,7 +224,7 @@ core::error node_local_files::missing(const fs::path& path) {
   }
   std::vector<std::string> there{host_};
   for (const auto& m : others_) there.push_back(m.host);
-  std::ranges::sort(there);  // whichever process says it
+  std::ranges::sort(there);  // the text is the same from every process
   return {
       error_kind::bad_input,
       fmt::format("'{}': wanted it on the disk of one of {} (checkpoint.use_node_local_storage), got it on none: {} "

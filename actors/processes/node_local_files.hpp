@@ -1,11 +1,12 @@
-// Checkpoints of a job whose machines each write to a disk of their own (`checkpoint.use_node_local_storage`): where a
-// machine's files lie, and a file system that reads those of other machines by range. Owns these names; what crosses is
-// machine_files.hpp's, when a checkpoint is one is checkpoint/commit's, on the machine that leads.
+// Checkpoints of a job whose machines each write to a disk of their own (`checkpoint.use_node_local_storage`): the
+// paths of a machine's files, and a file system that reads those of other machines by range. Owns these names;
+// machine_files.hpp transfers files, and checkpoint/commit decides, on the machine that leads, when a checkpoint is
+// committed.
 //
-// The machine that leads has a folder of checkpoints like any other, but for the files that ranks of other machines
-// wrote: those lie under `.parts/<save id>` beside the folders, on the machines that wrote them, from their first byte
-// on. So a manifest, which is written once all parts are synced, is what makes a checkpoint here, too. The others get
-// copies of it and of `latest`, for the day when one of them leads.
+// The machine that leads has an ordinary folder of checkpoints, without the files that ranks of other machines wrote:
+// those are under `.parts/<save id>` in the parent of the checkpoints' folders, on the machines that wrote them, from
+// the first byte on. A manifest is written once all parts are synced, and therefore commits a checkpoint here, too. The
+// other machines get copies of the manifest and of `latest`, in case one of them leads later.
 #pragma once
 
 #include <cstdint>
@@ -26,34 +27,36 @@
 
 namespace troupe::actors {
 
-/// Where ranks of machines that do not lead write the files of a save.
+/// Returns the folder in which ranks of machines that do not lead write the files of a save.
 std::filesystem::path parts_folder(const std::filesystem::path& root, checkpoint::digest128 save_id);
 
-/// The checkpoint that `path` and `tag` mean: itself, or what its `latest` names. Empty: it is none of ours.
+/// Returns the checkpoint that `path` and `tag` select: `path` itself, or the one that its `latest` names. Empty: it is
+/// not a checkpoint of Troupe.
 std::filesystem::path native_folder(const std::filesystem::path& path, const std::optional<std::string>& tag);
 
-/// Of a checkpoint that was committed on the machine that leads: what the others keep of it.
+/// Returns the data that the other machines keep of a checkpoint that was committed on the machine that leads.
 core::result<committed_call> copy_of(const std::filesystem::path& folder, std::string writers);
-/// Of the others: keeps it, and removes files of checkpoints that there are no more. On the machine that leads only the
-/// last.
+/// Stores the data of a committed checkpoint, and removes files of checkpoints that no longer exist. On the machine
+/// that leads it only removes files.
 core::result<void> keep_copy(const committed_call& c, bool leads);
 
-/// A file of another machine, asked for by these names; only files of checkpoints are given.
+/// Opens a file for another machine by the names of this file system; opens only files of checkpoints.
 core::result<std::unique_ptr<checkpoint::input_file>> open_for_others(const std::string& path);
 
 class node_local_files final : public checkpoint::file_system {
  public:
-  struct machine {  ///< another one of the term
+  struct machine {  ///< another machine of the term
     uint32_t place = 0;
     std::string host;
     bool leads = false;
   };
-  /// `elsewhere`: null where the term has one machine, and no others.
+  /// `elsewhere`: null if the term has one machine, and `others` is empty.
   node_local_files(std::string host, std::vector<machine> others, std::shared_ptr<machine_files> elsewhere)
       : host_(std::move(host)), others_(std::move(others)), elsewhere_(std::move(elsewhere)) {}
 
   core::result<std::unique_ptr<checkpoint::output_file>> create(const std::filesystem::path& path) override;
-  /// Here, or on the first other machine that has it. Errors: bad_input, with the file and the host that wrote it.
+  /// Opens a file here, or on the first other machine that has it. Errors: bad_input, with the file and the host that
+  /// wrote it.
   core::result<std::unique_ptr<checkpoint::input_file>> open(const std::filesystem::path& path) override;
   core::result<void> rename(const std::filesystem::path& from, const std::filesystem::path& to) override;
   core::result<void> remove(const std::filesystem::path& path) override;

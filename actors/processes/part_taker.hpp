@@ -1,5 +1,6 @@
-// Takes the parts of saves that other processes write, on a thread of its own: the last part commits, which waits for a
-// disk, and whoever hears of parts must not. Owns the thread and which save a part belongs to.
+// Takes the results of parts of saves that other processes write, on a thread of its own: the last part commits, which
+// blocks on the disk, and the thread that receives the notifications must not block. Owns the thread and the assignment
+// of parts to saves.
 #pragma once
 
 #include <condition_variable>
@@ -18,20 +19,20 @@ namespace troupe::actors {
 class part_taker {
  public:
   part_taker();
-  /// What was not taken never comes: saves that wait for it are abandoned.
+  /// Abandons the saves whose parts were not taken.
   ~part_taker();
   part_taker(const part_taker&) = delete;
   part_taker& operator=(const part_taker&) = delete;
 
-  /// From now on parts of run `run` are of this save.
+  /// Assigns the parts of run `run` to `save`.
   void expect(uint64_t run, const std::shared_ptr<save_job>& save);
-  /// A note that a process sent, as note() made it. Any thread; waits for nothing. What is of no save that is known is
-  /// passed over, what is no note as well: the save then ends when its term does.
+  /// Receives a note of another process, as note() made it. Thread-safe; does not wait. A note for an unknown save, or
+  /// with invalid contents, is ignored: the save then ends when its term does.
   void hear(std::string note);
-  /// The term has ended: parts that have not come never will. Any thread; waits for nothing.
+  /// Gives up the parts that have not come, because the term has ended. Thread-safe; does not wait.
   void give_up(const core::error& why);
 
-  /// A part's end as another process tells it.
+  /// Returns the note with which a process reports the end of a part.
   static std::string note(uint64_t run, const part_result& part);
 
  private:
@@ -45,7 +46,7 @@ class part_taker {
   std::map<uint64_t, std::weak_ptr<save_job>> saves_;  ///< by run
   std::optional<core::error> ended_;
   bool stops_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last member: the thread uses the others
 };
 
 }  // namespace troupe::actors

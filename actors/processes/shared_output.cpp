@@ -23,7 +23,7 @@ namespace {
 constexpr const char* prefix = ".troupe-output-";
 constexpr auto pause = std::chrono::milliseconds(50);
 
-/// A new file with this content; 0, or the system's number of why there is none.
+/// Writes a new file with this content. Returns 0, or the system's error number if the file could not be written.
 int write_new(const fs::path& path, const std::string& content) {
   const int file = ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
   if (file < 0) return errno;
@@ -81,7 +81,7 @@ core::result<void> look_for_sign(const output_call& sign, uint32_t place) {
   const std::string own = fmt::format("{}.{}", sign.path, place);
   const int number = write_new(own, sign.content);
   if (number == 0) ::unlink(own.c_str());
-  // A full disk is one all the same: the checkpoint that meets it says so.
+  // A full disk does not refute a shared folder: the checkpoint that cannot be written reports it.
   if (number == 0 || core::kind_of_write_error(number) == core::error_kind::no_space) return {};
   return core::fail(core::error_kind::bad_input,
                     fmt::format("output: wanted a folder into which all hosts may write, '{}', got: {}; let the job's "

@@ -1,6 +1,6 @@
-// Whether the machines of a term write into one folder of outputs: who leads puts a small file there, and processes of
-// other machines look for it and try to write beside it. Owns these files, none of which stays; whom they are told is
-// the session's.
+// Checks that the machines of a term write into one folder of outputs: the leading process puts a small file there, and
+// processes of other machines look for it and try to write into the same folder. Owns these files, which are all
+// removed; the session sends the calls.
 #pragma once
 
 #include <filesystem>
@@ -12,10 +12,11 @@
 
 namespace troupe::actors {
 
-class output_sign {  ///< a file of the process that leads, while this lives
+class output_sign {  ///< a file of the leading process, removed when this object is destroyed
  public:
-  /// In `folder`, or in the one above it that is there; removes what killed processes have left there. Nothing where it
-  /// cannot be written: whoever opens the run's files there says why.
+  /// Writes the file into `folder`, or into its closest parent that exists; removes files that killed processes have
+  /// left there. Returns nothing if the folder cannot be written; opening the run's files there reports the reason
+  /// later.
   static std::optional<output_sign> put(const std::filesystem::path& folder);
   output_sign(output_sign&& other) noexcept;
   output_sign& operator=(output_sign&& other) noexcept;
@@ -23,7 +24,7 @@ class output_sign {  ///< a file of the process that leads, while this lives
   output_sign& operator=(const output_sign&) = delete;
   ~output_sign();
 
-  /// What the others are told.
+  /// Returns the call that tells the other processes about the file.
   [[nodiscard]] const output_call& call() const { return call_; }
 
  private:
@@ -32,10 +33,10 @@ class output_sign {  ///< a file of the process that leads, while this lives
   output_call call_;
 };
 
-/// How long a file of another machine may take to be seen: some file systems ask their server only now and then.
+/// How long a file of another machine may take to appear: some file systems ask their server only at intervals.
 inline constexpr int64_t sign_ns_max = 1'000'000'000;
 
-/// Looks for it from another machine, as the process in `place`. Errors: bad_input, where this machine has another
+/// Looks for the file from another machine, as the process in `place`. Errors: bad_input, if this machine has another
 /// folder there, or may not write into it.
 core::result<void> look_for_sign(const output_call& sign, uint32_t place);
 

@@ -14,7 +14,7 @@
 namespace troupe::actors {
 namespace {
 
-/// What is offered under which number.
+/// Numbers of offers: the boards, the first segment, the first bell.
 constexpr uint32_t boards_offer = 0, first_segment_offer = 1, first_bell_offer = 1U << 24;
 
 constexpr uint64_t alignment_bytes = 64;
@@ -23,12 +23,12 @@ fabric::board_shape shape_of(const plan::communicator& c) {
   return {static_cast<uint32_t>(c.members.size()), static_cast<uint32_t>(fabric::operations_in_flight_max)};
 }
 
-/// Whether they live on several machines.
+/// True if the members of the communicator are on several machines.
 bool spans_machines(const plan::communicator& c, const term_members& who) {
   return std::ranges::any_of(c.members,
                              [&](uint32_t r) { return who.machine_of(r) != who.machine_of(c.members.front()); });
 }
-/// Whether its members live in several processes.
+/// True if the members of the communicator are in several processes.
 bool crosses(const plan::communicator& c, const term_members& who) {
   return std::ranges::any_of(c.members, [&](uint32_t r) { return who.place_of(r) != who.place_of(c.members.front()); });
 }
@@ -38,7 +38,8 @@ uint64_t record_bytes(const plan::communicator& c, const term_members& who) {
   return spans_machines(c, who) ? fabric::machine_record::bytes_of(shape) : fabric::board::bytes_of(shape);
 }
 
-/// Where each communicator's board begins, those that cross alone; the pulses behind the last.
+/// Offsets of the boards of communicators, with bytes only for those of several processes; the pulses follow the last
+/// board.
 struct boards_layout {
   std::vector<uint64_t> offset;
   uint64_t bytes = 0;
@@ -218,8 +219,9 @@ shared_segment shared_term::segment_of(uint32_t rank) const {
 std::shared_ptr<fabric::communicator> shared_term::join(uint32_t communicator, uint32_t member, fabric::waker wake) {
   const auto& m = meetings_[communicator];
   if (m.within) return m.within->join(member, std::move(wake));
-  // Until the member has ended, its board stays mapped and its bells can be rung. The member owns the term, not what
-  // counts its owners: weak references to it, as the pulses have that the term owns, would keep that alive.
+  // Until the member has ended, its board stays mapped and its bells can be rung. The member owns the term itself, not
+  // its reference counter: weak references to the member, as those of the pulses that the term owns, would keep the
+  // counter alive.
   struct seated {
     std::shared_ptr<shared_term> term;
     std::unique_ptr<fabric::communicator> member;
@@ -267,7 +269,7 @@ bool shared_term::speaks_for_machine() const { return who_.first_place_of(who_.m
 void shared_term::stop(const core::error& why) {
   if (wire_ != nullptr) wire_->stop(why);
   if (watch_ == nullptr) return;
-  // A callback that looks at pulses owns members for a moment, and with them the term, whose end waits for the thread
+  // A callback that looks at pulses briefly owns members, and with them the term, whose destructor waits for the thread
   // of callbacks: none may run by then.
   if (bell_) watch_->remove(bell_->number());
   if (timer_) watch_->remove(timer_->number());

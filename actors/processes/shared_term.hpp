@@ -1,7 +1,7 @@
-// What the ranks of a term share when they live in several processes. On one machine: the pools that fabric
-// instructions name, a segment for each rank; the boards on which they meet; the bells by which they wake each other;
-// and their signs of life. Between machines: a wire. Owns one process's mappings of them, for one term. Who has which
-// rank, and what a rank's pools hold, is the caller's business.
+// Resources that the ranks of a term share across processes. On one machine: the pools that fabric instructions access
+// (a segment for each rank), the boards of communicators, the bells with which processes wake each other, and the
+// pulses. Between machines: a wire. Owns one process's mappings of them, for one term. The caller owns the assignment
+// of ranks and the contents of pools.
 #pragma once
 
 #include <memory>
@@ -26,9 +26,9 @@ namespace troupe::actors {
 
 class shared_term : public std::enable_shared_from_this<shared_term> {
  public:
-  /// Makes what is this process's, offers it to the others of the term that `link` is in, and maps what they offer.
-  /// Equal on all processes: `layout`, and `segment_bytes` [rank], which shared_layout_of() gives. Waits for the
-  /// others. `secret`: the term's. Errors: limit; those of `link`, where the term ends meanwhile.
+  /// Creates this process's resources, offers them to the others of the term that `link` is in, and maps the resources
+  /// of the others; waits for them. `layout` and `segment_bytes` [rank], from shared_layout_of(), must be equal on all
+  /// processes. `secret`: the term's. Errors: limit; those of `link`, if the term ends meanwhile.
   static core::result<std::shared_ptr<shared_term>> make(cluster::process& link, const term_members& who,
                                                          const plan::job_layout& layout,
                                                          const std::vector<uint64_t>& segment_bytes,
@@ -37,26 +37,28 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
   shared_term(const shared_term&) = delete;
   shared_term& operator=(const shared_term&) = delete;
 
-  /// Of a rank of this machine; of others nothing. Keeps its mapping alone.
+  /// Returns the segment of a rank of this machine, empty for other ranks. The segment keeps its own mapping alive.
   [[nodiscard]] shared_segment segment_of(uint32_t rank) const;
 
-  /// A rank of this process joins a communicator of the layout as its `member`-th: on a board where others live
-  /// elsewhere, else within the process.
+  /// Joins a rank of this process to a communicator of the layout as its `member`-th: on a board if other members are
+  /// in other processes, else within the process.
   std::shared_ptr<fabric::communicator> join(uint32_t communicator, uint32_t member, fabric::waker wake);
 
-  /// From now on the others see the pulses of this process's ranks, as old as `every` at most, and `board` has theirs.
+  /// Starts to show the pulses of this process's ranks to the other processes, at most `every` old, and theirs on
+  /// `board`.
   core::result<void> show_pulses(const std::shared_ptr<pulse_board>& board, std::chrono::nanoseconds every);
 
-  /// Null where all processes are on one machine, keepers included.
+  /// Returns the wire to other machines; null if all processes, keepers included, are on one machine.
   [[nodiscard]] machine_wire* wire() const { return wire_.get(); }
-  /// The term has ended: what other machines read and write here is touched no more when it returns.
+  /// Ends sharing with other machines, because the term has ended: when this returns, they access no memory here any
+  /// more.
   void stop(const core::error& why);
 
  private:
-  struct meeting_place {  ///< of one communicator; one of the three, or none where nobody of it lives here
+  struct meeting_place {  ///< groups of one communicator: one of the three, or none if it has no member here
     std::shared_ptr<fabric::in_process_group> within;
     std::shared_ptr<fabric::shared_group> across;
-    std::shared_ptr<fabric::wire_group> between;  ///< machines
+    std::shared_ptr<fabric::wire_group> between;  ///< group over several machines
   };
   shared_term(const term_members& who, uint64_t boards_bytes);
   core::result<void> map(cluster::process& link, const plan::job_layout& layout,
@@ -79,7 +81,7 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
   std::shared_ptr<pulse_board> pulses_;
   std::optional<machine_pulses> shown_;
   std::shared_ptr<machine_wire> wire_;
-  std::unique_ptr<storage::event_watch> watch_;  // last: its callbacks use the others
+  std::unique_ptr<storage::event_watch> watch_;  // last member: its callbacks use the others
 };
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// Links between processes of several machines that hold up steps although nothing is lost: bytes come in far more
+// Finds links between processes of several machines that delay steps although nothing is lost: bytes arrive much more
 // slowly than on the job's faster links. Owns the choice of these links and the sentences about them; net/data_edge.hpp
 // measures.
 #pragma once
@@ -22,29 +22,30 @@ namespace troupe::actors {
 struct slow_link {
   uint32_t from = 0, to = 0;
   double bytes_per_s = 0, usual_bytes_per_s = 0;
-  double share = 0;  ///< of the steps' time: beyond what the same bytes take at the usual rate
+  double share = 0;  ///< share of the steps' time that the link costs, compared with the usual rate
 };
 
-/// The links of a term. A usual rate is that of the job's faster links: a quarter of them is at least as fast.
+/// The links of a term. The usual rate is that of the job's faster links: a quarter of all links is at least as fast.
 class slow_links {
  public:
-  /// Steps that are looked at together. A link is slow after two such windows, one behind the other.
+  /// Steps that are evaluated together. A link is slow after two such windows in a row.
   static constexpr uint32_t window = 8;
   static constexpr uint32_t windows_until_named = 2;
-  /// Shares of the usual rate below which a link becomes slow, and from which on it is slow no longer.
+  /// Shares of the usual rate: below the first a link becomes slow, from the second on it is no longer slow.
   static constexpr double slow_below = 0.25, well_from = 0.5;
-  /// The share of the steps' time that a slow link costs at the least.
+  /// Least share of the steps' time that a slow link costs.
   static constexpr double cost_min = 0.2;
-  /// Fewer bytes in a window tell no rate.
+  /// Least bytes in a window from which a rate is computed.
   static constexpr uint64_t bytes_min = uint64_t{64} << 10;
 
-  /// A training step has ended. Those that have become slow by it, the slowest first, each once until it is well again.
+  /// Evaluates the links after a training step. Returns those that have become slow, the slowest first, each once until
+  /// it has recovered.
   std::vector<slow_link> note(int64_t now_ns, std::span<const link_traffic> since_begin);
 
  private:
   using ends = std::pair<uint32_t, uint32_t>;  // from, to
   struct known {
-    uint64_t bytes = 0;  // at the window's begin
+    uint64_t bytes = 0;  // bytes at the window's begin
     int64_t receiving_ns = 0;
     uint32_t slow_windows = 0;
     bool is_named = false;
@@ -55,14 +56,14 @@ class slow_links {
   uint32_t steps_ = 0;
 };
 
-/// Its ends as "host b (rank 1)", and its figures.
+/// Returns the report of a slow link, with its ends as "host b (rank 1)", and its figures.
 slow_link_report report_of(const slow_link& x, uint64_t step, const term_members& members,
                            const std::vector<config::cluster_host>& hosts);
-/// "from host b (rank 1) to host a (rank 0)".
+/// Returns the ends of a link as "from host b (rank 1) to host a (rank 0)".
 std::string ends_of(const slow_link_report& x);
-/// The sentence that names the link when it has become slow.
+/// Returns the sentence that names a link when it has become slow.
 std::string text_of(const slow_link_report& x);
-/// Said at the end of a run; empty where none was slow.
+/// Returns the sentence on slow links for the end of a run; empty if no link was slow.
 std::string slow_links_of_run(const std::vector<std::string>& ends);
 
 }  // namespace troupe::actors

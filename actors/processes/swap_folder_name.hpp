@@ -1,4 +1,4 @@
-// Where a process of a job has its swap files, for it and for who starts it and clears up behind it.
+// The folder of swap files of a process, for that process and for the one that starts it and removes its files.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace troupe::actors {
 
-/// Within the job's swap folder.
+/// Returns the name of the folder within the job's swap folder.
 inline std::string swap_folder_name(uint32_t place) { return "process" + std::to_string(place); }
 
 }  // namespace troupe::actors

@@ -1,5 +1,5 @@
-// The bytes: a letter for what they are, the fields in order as core/byte_stream.hpp has them, then the digest of all
-// before it.
+// Encodes messages of a save: a letter for the type, the fields in order as core/byte_stream.hpp encodes them, then the
+// digest of all bytes before it.
 #include "actors/saving/part_result.hpp"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ namespace {
 
 using core::error_kind;
 
-/// What a letter at the front says that the bytes are.
+/// The first letter of encoded bytes, which marks their type.
 enum class mark : char { part = 'p', invitation = 'i', request = 'r' };
 
 std::string sealed(mark what, const std::string& content) {
@@ -46,7 +46,7 @@ std::string sealed(mark what, const std::string& content) {
   return out + core::as_bytes(checkpoint::digest_of(out));
 }
 
-/// What was sealed; nothing where it was something else, or has changed.
+/// Returns the content of sealed bytes; none if they have another type or were changed.
 std::optional<std::string_view> opened(mark what, std::string_view bytes) {
   constexpr size_t digest_bytes = sizeof(checkpoint::digest128);
   if (bytes.size() <= digest_bytes || bytes.front() != static_cast<char>(what)) return std::nullopt;
@@ -61,7 +61,7 @@ tl::unexpected<core::error> refused(const char* what, std::string_view got) {
                                                std::to_string(got.size()) + " bytes that are cut short or changed");
 }
 
-/// The fields behind a mark, and whether they are what was sealed and nothing more.
+/// Reads the fields after the mark. Returns true if the bytes are unchanged and contain nothing more.
 template <class... Ts>
 bool read(mark what, std::string_view bytes, Ts&... xs) {
   const auto content = opened(what, bytes);

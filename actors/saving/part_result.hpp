@@ -1,6 +1,5 @@
-// What processes tell each other about a save that they write together: the invitation to join, what is saved, and how
-// a rank's part ended. Plain data, and as bytes that are checked when they are read; who sends them is the caller's
-// business.
+// Messages between processes that write a save together: the invitation to join, the request, and the result of a
+// rank's part. Plain data, with an encoding as bytes that is checked when it is read. The caller sends them.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +15,19 @@
 
 namespace troupe::actors {
 
-/// One rank's part of a save, when it has ended.
+/// The result of one rank's part of a save.
 struct part_result {
   uint32_t rank = 0;
-  uint64_t file_bytes = 0;  ///< of its file; 0 where the part failed
-  double waited_s = 0;      ///< for staging memory
+  uint64_t file_bytes = 0;  ///< bytes of the rank's file; 0 if the part failed
+  double waited_s = 0;      ///< seconds that the lane waited for staging memory
   std::vector<std::vector<checkpoint::digest128>>
-      digests{};                         ///< [block][piece]; none of blocks not taken, or where the part failed
-  std::optional<core::error> failure{};  ///< none: its file is whole and synced
+      digests{};                         ///< [block][piece]; empty for blocks that are not taken, or if the part failed
+  std::optional<core::error> failure{};  ///< none: the file is whole and synced
 };
 
-/// Where the process that leads a save has begun it.
+/// The place of a save that the leading process has begun.
 struct save_invitation {
-  std::filesystem::path working;  ///< the folder that all write to
+  std::filesystem::path working;  ///< folder that all processes write to
   checkpoint::digest128 save_id;
   bool operator==(const save_invitation&) const = default;
 };
@@ -36,7 +35,8 @@ struct save_invitation {
 /// Longest text in bytes: a configuration, a host's state.
 inline constexpr uint64_t max_encoded_text_bytes = uint64_t{64} << 20;
 
-/// As bytes that end with their digest. Back: bad_input where one is missing, changed, or of something else.
+/// encode() returns bytes that end with their digest; the decode functions read them. Errors of decoding: bad_input for
+/// bytes without a digest, changed bytes, or bytes of another type.
 std::string encode(const part_result& part);
 std::string encode(const save_invitation& invitation);
 std::string encode(const save_request& request);

@@ -1,5 +1,6 @@
-// What a save's parts hold: which elements of which tensor lie at which byte of which rank's file, and the manifest
-// that says so. Owns the way from plans to a manifest; save_job.hpp owns the files and how the save ends.
+// The content of a save's parts: which elements of which tensor are at which byte of which rank's file, and the
+// manifest that lists them. Owns the computation of a manifest from plans; save_job.hpp owns the files and how the save
+// ends.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ namespace troupe::actors {
 
 class save_content {
  public:
-  /// `plans` are all ranks' plans that save, `tensor` is how their table is cut out of the whole model; empty: it is
-  /// the whole model. `groups` are needed for the manifest alone.
+  /// `plans` are all ranks' plans that save; `tensor` describes how their table is cut out of the whole model; empty:
+  /// it is the whole model. `groups` are needed for the manifest only.
   save_content(plan::rank_plans plans, std::shared_ptr<const job::optimizer_groups> groups, job::chosen_tensor tensor,
                bool exclude_frozen)
       : plans_(plans.begin(), plans.end()),
@@ -33,21 +34,21 @@ class save_content {
   [[nodiscard]] bool takes(uint32_t rank, uint32_t block) const {
     return !plans_[rank]->snapshots[block].frozen || !exclude_frozen_;
   }
-  /// Of a rank's whole file.
+  /// Returns the bytes of a rank's whole file.
   [[nodiscard]] uint64_t file_bytes(uint32_t rank) const;
 
-  /// What a piece of a rank's memory has of the parameter: all but its padding.
+  /// Elements of the parameter in a piece of a rank's memory, without padding.
   struct own_elements {
-    uint64_t first = 0, count = 0;   ///< among all of the rank's share
-    std::vector<core::tp_run> runs;  ///< of the piece's memory
+    uint64_t first = 0, count = 0;   ///< position among all elements of the rank's share
+    std::vector<core::tp_run> runs;  ///< runs of the piece's memory
   };
   [[nodiscard]] own_elements own_of(uint32_t rank, const plan::saved_piece& x) const;
 
-  /// Whether a part that ended well is all of its rank's part: its file's length, a digest for every piece. Errors:
+  /// Checks that a part that ended well is complete: the length of its file, a digest for every piece. Errors:
   /// mismatch.
   [[nodiscard]] core::result<void> check(const part_result& part) const;
 
-  /// `parts` [rank], all of which ended well.
+  /// Returns the manifest of a save; `parts` [rank], all of which must have ended well.
   [[nodiscard]] checkpoint::manifest manifest_of(const checkpoint::run_state& run,
                                                  std::span<const part_result> parts) const;
 

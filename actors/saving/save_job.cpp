@@ -57,7 +57,7 @@ save_job::save_job(checkpoint::save_place place, std::optional<checkpoint::check
     if (leads_ || here_[r])
       ++parts_left_;
     else
-      begun_[r] = true;  // the leading process's business
+      begun_[r] = true;  // the leading process marks it
   }
   assert(parts_left_ > 0);
   report_.step = run_.step;
@@ -133,8 +133,8 @@ void save_job::commit_or_remove(bool good) {
             checkpoint::apply_retention(*place_.files, request_.root, {request_.keep_last, request_.keep_every});
         !kept)
       failure = kept.error();
-  leads_.reset();  // removes what was not committed
-  // Not locked before: asking whether the save is over must not wait for the disk.
+  leads_.reset();  // removes files that were not committed
+  // Locks only now: callers of is_over() must not wait for the disk.
   const std::lock_guard lock(mutex_);
   if (folder) report_.folder = *folder;
   if (failure) report_.failure = std::move(failure);
@@ -160,12 +160,13 @@ class save_job::part final : public save_part {
 
  private:
   void open();
-  /// The piece of block `b` that comes next.
+  /// Returns the next piece of block `b`.
   [[nodiscard]] const plan::saved_piece& next_piece(uint32_t b) const;
-  /// Elements of a piece that lie at `from`, which may be `to`, without padding, to `to`, where the piece has room with
-  /// it; notes the digest.
+  /// Copies the elements of a piece at `from`, without padding, to `to`, which may be `from` and has room for the piece
+  /// with padding; stores the digest.
   void stage_own(uint32_t b, const std::byte* from, std::span<std::byte> to);
-  /// The save has failed. A failure of the training itself is not reported a second time by the save.
+  /// Ends the part because the save has failed. The save does not report a failure of the training itself a second
+  /// time.
   void fail(core::error why);
   [[nodiscard]] bool sound() const { return file_.has_value(); }
 
@@ -224,7 +225,7 @@ void save_job::part::stage_own(uint32_t b, const std::byte* from, std::span<std:
     reached += run.count * element_bytes;
   }
   std::ranges::fill(to.subspan(reached), std::byte{0});
-  (void)checkpoint::stage_piece_in_place(to);  // zeros up to the next piece
+  (void)checkpoint::stage_piece_in_place(to);  // writes zeros up to the next piece
   result_.digests[b].push_back(checkpoint::digest_of(to.first(reached)));
 }
 
@@ -261,7 +262,7 @@ void save_job::part::settle(uint32_t b) {
 void save_job::part::end() {
   if (ended_) return;
   if (!opened_) open();
-  if (!sound()) return;  // opening failed, and the job knows
+  if (!sound()) return;  // opening failed, and was reported to the job
   const auto file = file_->finish();
   if (!file) return fail(file.error());
   ended_ = true;

@@ -1,8 +1,8 @@
-// One checkpoint from the first snapshot to its commit, shared by the writer lanes of all ranks, of one process or of
-// several. The process that leads begins, commits, retains and removes; the others join it, write the files of their
-// own ranks into the leading one's working folder and tell how each ended. Owns the files, the digests and the commit
-// or failure; the plan and the lane decide when a block is copied and handed over, and who carries invitations and
-// results between processes is the caller's business.
+// Writes one checkpoint, from the first snapshot to its commit, shared by the writer lanes of all ranks, of one process
+// or of several. The process that leads begins, commits, retains and removes; the other processes join it, write the
+// files of their own ranks into the leading process's working folder, and report how each file ended. Owns the files,
+// the digests and the commit or failure; the plan and the lane decide when a block is copied and handed over, and the
+// caller transports invitations and results between processes.
 #pragma once
 
 #include <condition_variable>
@@ -25,76 +25,76 @@
 
 namespace troupe::actors {
 
-/// [rank]: whether this process writes its part; empty: of all. The leading process may have none.
+/// [rank]: true if this process writes the rank's part; empty: it writes all parts. The leading process may write none.
 using ranks_here = std::vector<bool>;
 
 class save_job final : public save_target, public std::enable_shared_from_this<save_job> {
  public:
-  /// Called once for each rank here when its part ends, well or not, in the thread that ends it.
+  /// Called once for each rank here when its part ends, well or not, on the thread that ends it.
   using tell_part = std::function<void(const part_result&)>;
 
-  /// Leads: makes the working folder. `plans` are all ranks' plans that save, `tensor` is how their table is cut out of
-  /// the whole model; empty: it is the whole model. Parts of ranks that are not `here` come by take_part(). Errors: io,
-  /// no_space (needed and free bytes, of all ranks); nothing is left behind then.
+  /// Leads a save: creates the working folder. `plans` are all ranks' plans that save; `tensor` describes how their
+  /// table is cut out of the whole model; empty: it is the whole model. take_part() receives the parts of ranks that
+  /// are not `here`. Errors: io, no_space (needed and free bytes, of all ranks); nothing is left on the disk then.
   static core::result<std::shared_ptr<save_job>> begin(checkpoint::file_system& files, save_request request,
                                                        checkpoint::run_state run, plan::rank_plans plans,
                                                        std::shared_ptr<const job::optimizer_groups> groups,
                                                        job::chosen_tensor tensor = {}, ranks_here here = {});
 
   /// Joins a save that another process leads, with its request, step and plans. Writes the files of the ranks `here`,
-  /// at least one, and is over when the last of them has been told; its report has no folder.
+  /// at least one, and is over when the last of them has been reported; its report has no folder.
   static std::shared_ptr<save_job> join(checkpoint::file_system& files, const save_invitation& invitation,
                                         const save_request& request, uint64_t step, plan::rank_plans plans,
                                         job::chosen_tensor tensor, ranks_here here, tell_part tell);
 
-  /// What other processes need in order to join; good until the save is over.
+  /// Returns the data that other processes need in order to join; valid until the save is over.
   [[nodiscard]] save_invitation invitation() const { return {place_.working, place_.save_id}; }
 
   [[nodiscard]] const save_request& request() const { return request_; }
 
   std::unique_ptr<save_part> begin_part(uint32_t rank) override;
 
-  /// How the part of a rank ended that another process writes; any thread. The last part of all commits, and blocks for
-  /// the disk then. A part that does not fit the plan fails the save; one that comes after abandon(), or again, is
-  /// passed over. Errors: bad_input for a rank that no other process writes.
+  /// Takes the result of a rank's part that another process writes; thread-safe. The last part of all commits, and this
+  /// call then blocks on the disk. A part that does not match the plan fails the save; a part that comes after
+  /// abandon(), or twice, is ignored. Errors: bad_input for a rank that no other process writes.
   core::result<void> take_part(part_result part);
 
-  /// Committed or failed.
+  /// True if the save is committed or failed.
   [[nodiscard]] bool is_over() const;
-  /// Blocks until it is over. The caller must first abandon parts that will never be begun, or never come.
+  /// Waits until the save is over. The caller must first abandon parts that will never be begun, or never come.
   save_report wait();
-  /// The run has failed: parts here that were not begun never will be, and those of other processes that have not been
-  /// taken never come. A process that still writes finds no folder then; a file that it makes in the instant of the
-  /// folder's removal stays, for remove_leftovers().
+  /// Gives up the save after the run has failed: parts here that were not begun never will be, and parts of other
+  /// processes that were not taken never come. A process that still writes then finds no folder; a file that it creates
+  /// in the instant of the folder's removal stays, for remove_leftovers().
   void abandon(const core::error& why);
   [[nodiscard]] uint64_t step() const { return run_.step; }
 
  private:
-  /// One rank's file.
+  /// The file of one rank.
   class part;
 
   save_job(checkpoint::save_place place, std::optional<checkpoint::checkpoint_save> leads, save_request request,
            checkpoint::run_state run, save_content content, ranks_here here, tell_part tell);
 
-  /// False where it was before, or the save was abandoned.
+  /// Marks a rank's part as begun. Returns false if it was before, or the save was abandoned.
   bool part_begun(uint32_t rank);
-  /// parts_[rank] is complete.
+  /// Handles the end of a part; parts_[rank] must be complete.
   void part_ended(uint32_t rank);
   void commit_or_remove(bool good);
 
   checkpoint::save_place place_;
-  std::optional<checkpoint::checkpoint_save> leads_;  ///< none: joined, or over
+  std::optional<checkpoint::checkpoint_save> leads_;  ///< none: this process joined, or the save is over
   save_request request_;
   checkpoint::run_state run_;
   save_content content_;
   ranks_here here_;
-  tell_part tell_;                  ///< joined
-  std::vector<part_result> parts_;  ///< [rank], by the rank's lane, or by take_part()
+  tell_part tell_;                  ///< empty unless this process joined
+  std::vector<part_result> parts_;  ///< [rank], written by the rank's lane, or by take_part()
   int64_t began_ns_;
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;
-  std::vector<bool> begun_;  ///< [rank]; of another process: taken
+  std::vector<bool> begun_;  ///< [rank]: begun; for a rank of another process: taken
   uint32_t parts_left_ = 0;
   bool over_ = false;
   save_report report_;

@@ -1,4 +1,4 @@
-// Saving a session. Owns which of the run's numbers a checkpoint holds and when a save begins and ends; save_job.hpp
+// Saves a session. Owns which of the run's numbers a checkpoint holds and when a save begins and ends; save_job.hpp
 // writes the tensors.
 #include "actors/hands/writer_executor.hpp"
 #include "actors/session/parts.hpp"
@@ -65,14 +65,16 @@ core::result<std::shared_ptr<save_job>> session::parts::join_save(checkpoint::fi
   if (!saves) return core::fail(saves.error());
   return save_job::join(files, invitation, request, progress.steps, *saves, plan.tensor, ranks_of_process(),
                         [link = processes.link, run, folder = invitation.working, &files](part_result part) {
-                          // Whoever leads syncs its own folder; this one may be on another machine's disk.
+                          // The leading process syncs its own folder; this process's folder may be on another machine's
+                          // disk.
                           if (!part.failure)
                             if (const auto synced = files.sync_folder(folder); !synced) part.failure = synced.error();
                           link->reply(0, part_taker::note(run, part));
                         });
 }
 
-// The run is over and its lanes have stopped, so their part of the save is done here, rank after rank.
+// Saves without the lanes, after the run is over and the lanes have stopped: this thread does their parts of the save,
+// rank after rank.
 core::result<void> session::parts::save_without_lanes(const save_request& request) {
   (void)collect_save(unfinished_save::wait);
   saving.waiting.reset();
@@ -145,7 +147,7 @@ core::result<void> session::save_async(const save_request& request) {
 }
 
 bool session::may_save() const {
-  if (parts_->processes.is_on()) return !parts_->over.why;  // what others have of the states went with them
+  if (parts_->processes.is_on()) return !parts_->over.why;  // other processes' parts of the states were lost with them
   return parts_->memory.offloaded == nullptr && (!parts_->over.why || parts_->over.states_whole);
 }
 

@@ -23,17 +23,17 @@ using checkpoint::tensor_kind;
 using core::error_kind;
 using core::fail;
 
-/// Unknown parameters that one message names.
+/// Most unknown parameters that one error message names.
 constexpr size_t max_names_shown = 5;
 
-/// A target in a swap file, and where its bytes lie in memory until they are written there.
+/// A target in a swap file, and the place of its bytes in memory until they are written to that file.
 struct swapped_target {
   const rank_memory* memory = nullptr;
   uint32_t parameter = 0;
   plan::state_part part = plan::state_part::copy;
   plan::slice range;
-  size_t tensor = 0, target = 0;  // in the wishes
-  uint64_t offset = 0;            // in the batch's memory
+  size_t tensor = 0, target = 0;  // indices into `wishes`: the tensor, and the target within it
+  uint64_t offset = 0;            // byte offset in the batch's memory
 };
 
 bool holds_any_moment(const checkpoint::tensor_source& s) {
@@ -41,7 +41,7 @@ bool holds_any_moment(const checkpoint::tensor_source& s) {
                      [](const tensor_entry& t) { return t.kind == tensor_kind::moment; });
 }
 
-/// Everything that the ranks want, tensor by tensor.
+/// The parts of tensors that all ranks need, tensor by tensor.
 class wishes {
  public:
   wishes(const checkpoint::tensor_source& from, const job::optimizer_groups& groups, const job::chosen_tensor& tensor,
@@ -56,7 +56,7 @@ class wishes {
                        options.load_from_fp32_weights.value_or(true)),
         wants_end_(std::move(wants_end)) {}
 
-  /// Which tensors are wanted, once for all ranks, which share the model.
+  /// Chooses the needed tensors, once for all ranks, which share the model.
   core::result<void> choose(load_report& report) {
     const auto& table = *tensor_.whole;
     if (options_.load_module_strict)
@@ -64,11 +64,11 @@ class wishes {
     std::vector<std::string> all;
     for (uint32_t q = 0; q < table.parameters.size(); ++q) {
       const auto& p = table.parameters[q];
-      if (p.is_copy()) {  // its original comes first
+      if (p.is_copy()) {  // its original comes first in the table
         chosen_.push_back(chosen_[table.original(q)]);
         continue;
       }
-      if (p.of_teacher) {  // it comes from its own folder
+      if (p.of_teacher) {  // a teacher's parameters come from the teacher's own folder
         chosen_.emplace_back();
         continue;
       }
@@ -86,7 +86,8 @@ class wishes {
       const auto* weights = c.weights(saved_masters_);
       if (weights == nullptr) return missing(p, *name);
       if (auto ok = same_shape(p, *weights); !ok) return ok;
-      // Parameters that were frozen in that run have no moments; theirs begin afresh.
+      // Parameters that were frozen in that run have no moments in the checkpoint; their moments restart at their
+      // initial values.
       if (p.trainable && states_ && c.master == nullptr && c.frozen != nullptr && report.unfrozen++ == 0)
         report.first_unfrozen = p.name;
       if (!p.trainable || !states_ || c.master == nullptr) continue;
@@ -115,7 +116,7 @@ class wishes {
                             checkpoint::shown_place(from_), unknown.size(), fmt::join(shown, ", ")));
   }
 
-  /// Moments that nothing is read into, of parameters that are taken over.
+  /// Resets the moments that are not read, of parameters that are taken over.
   core::result<void> begin_afresh(rank_memory& memory) const {
     for (uint32_t q = 0; q < chosen_.size(); ++q)
       if (chosen_[q].weights(saved_masters_) != nullptr && chosen_[q].moments.empty())
@@ -135,7 +136,7 @@ class wishes {
     }
   }
 
-  /// In one load where all targets are in memory, else in batches of tensors.
+  /// Reads all targets: in one load if all are in memory, else in batches of tensors.
   core::result<void> read(checkpoint::read_report& total) {
     // Targets of one tensor must be neighbours.
     std::stable_sort(swapped_.begin(), swapped_.end(),
@@ -152,7 +153,7 @@ class wishes {
     return ok;
   }
 
-  /// Takes master weights from the weights as the forward pass uses them, where saved masters are not wanted.
+  /// Computes master weights from the weights that the forward pass uses, if saved masters are not wanted.
   core::result<void> refresh(const rank_memory& memory) const {
     const auto& o = memory.plan().options();
     if (saved_masters_ || o.master_is_parameter()) return {};
@@ -172,11 +173,11 @@ class wishes {
   }
 
  private:
-  struct choice {  ///< null where there is none
+  struct choice {  ///< tensors chosen for a parameter; null if there is none
     const tensor_entry *master = nullptr, *frozen = nullptr, *weight = nullptr;
     std::vector<const tensor_entry*> moments;
 
-    /// fp32 where it was saved and is wanted, else as they were used.
+    /// Returns the fp32 master if it was saved and is wanted, else the weight as it was used.
     [[nodiscard]] const tensor_entry* weights(bool saved_masters) const {
       const auto* used = frozen != nullptr ? frozen : weight;
       if (master != nullptr && (saved_masters || used == nullptr)) return master;
@@ -199,7 +200,8 @@ class wishes {
                                                   checkpoint::shown_place(from_), p.name, p.shape, as));
   }
 
-  /// A model with an adapter has other names than this run's, unless this run's model is a host's with such names.
+  /// Refuses a checkpoint of a model with an adapter, whose names differ from this run's, unless this run's model is a
+  /// host's with such names.
   [[nodiscard]] core::result<void> refuse_peft() const {
     const auto is_of_peft = [](const core::parameter_info& p) { return checkpoint::is_peft_name(p.name); };
     if (options_.custom_load_fn || std::ranges::any_of(tensor_.whole->parameters, is_of_peft)) return {};
@@ -208,7 +210,8 @@ class wishes {
     return fail(error_kind::mismatch, fmt::format("'{}' {}", checkpoint::shown_place(from_), *found));
   }
 
-  /// Some parameters may keep their first values, but a checkpoint of a wholly different model is refused.
+  /// Returns the error for a checkpoint without any parameter of the model: some parameters may keep their first
+  /// values, but not all.
   [[nodiscard]] core::result<void> nothing_fits(const std::vector<std::string>& wanted) const {
     if (auto ok = refuse_peft(); !ok) return ok;
     std::vector<std::string> held;
@@ -226,7 +229,7 @@ class wishes {
                             p.name, p.shape, t.shape, checkpoint::shown(t)));
   }
 
-  /// Adds the part that `memory` holds as a target: in memory, or in its swap file by way of a batch.
+  /// Adds the part that `memory` holds as a target: in memory, or in its swap file through a batch.
   void want(const tensor_entry* t, const rank_memory& memory, uint32_t q, plan::state_part part) {
     const state_store store(memory);
     const plan::slice range = store.held(q, part);
@@ -240,7 +243,8 @@ class wishes {
     targets.push_back({range.first, range.count, store.type_of(part), to, share});
   }
 
-  /// Whose elements a rank counts: its tensor coordinate's; null: the parameter's.
+  /// Returns the share whose elements the rank numbers, that of its tensor coordinate; null if the parameter is not
+  /// cut.
   const core::tp_slices* share_of(uint32_t q, const plan::rank_plan& of) {
     const auto& cut = tensor_.cut.parameters[q];
     if (!cut.cuts()) return nullptr;
@@ -248,7 +252,7 @@ class wishes {
     return &shares_.try_emplace({q, coordinate}, tensor_.whole->parameters[q].shape, cut, coordinate).first->second;
   }
 
-  /// What no file has and what trained states may have damaged.
+  /// Sets the padding to zero, which no file contains and which trained states may have changed.
   static void clear_padding(const core::tp_slices& share, plan::slice range, uint64_t element_bytes, std::byte* at) {
     for (const auto& run : share.runs(range.first, range.count))
       if (run.is_padding())
@@ -256,12 +260,13 @@ class wishes {
   }
 
   struct batch {
-    size_t first_tensor, end_tensor;  // of wanted_
-    size_t begin, end;                // of swapped_, which these tensors have
-    uint64_t bytes;                   // that wait in memory
+    size_t first_tensor, end_tensor;  // indices of wanted_
+    size_t begin, end;                // indices of the targets of these tensors in swapped_
+    uint64_t bytes;                   // bytes of these targets in memory
   };
 
-  /// As many tensors as there is room for, at least one; gives their bytes places.
+  /// Returns the next batch: as many tensors as fit, at least one. Sets the offsets of their targets in the batch's
+  /// memory.
   batch batch_from(size_t tensor, size_t swapped) {
     batch b{tensor, tensor, swapped, swapped, 0};
     for (; b.end_tensor < wanted_.size(); ++b.end_tensor) {
@@ -305,7 +310,7 @@ class wishes {
     return x.range.count * core::size_of(state_store(*x.memory).type_of(x.part));
   }
 
-  /// By the tensor's number, since each rank adds its own targets.
+  /// Returns the targets of a tensor, which all ranks add to.
   std::vector<checkpoint::read_target>& targets_of(const tensor_entry* t) {
     if (wanted_.empty()) wanted_.resize(from_.tensors.size());
     auto& w = wanted_[static_cast<size_t>(t - from_.tensors.data())];
@@ -320,10 +325,10 @@ class wishes {
   checkpoint::name_map names_;
   bool states_, saved_masters_;
   std::function<bool()> wants_end_;
-  std::map<std::pair<uint32_t, uint32_t>, core::tp_slices> shares_;  // [parameter, coordinate], of targets
+  std::map<std::pair<uint32_t, uint32_t>, core::tp_slices> shares_;  // [parameter, coordinate]: shares of the targets
   std::vector<choice> chosen_;                                       // [parameter]
   std::vector<checkpoint::scattered_tensor> wanted_;                 // [tensor]; null tensors have no targets
-  std::vector<swapped_target> swapped_;                              // of these, those without a place in memory
+  std::vector<swapped_target> swapped_;                              // the targets of wanted_ that are not in memory
 };
 
 }  // namespace

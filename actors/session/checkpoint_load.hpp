@@ -21,34 +21,35 @@ namespace troupe::actors {
 struct load_report {
   checkpoint::read_report read;
   uint64_t missing = 0;  ///< parameters that keep their first values
-  bool states = false;   ///< moments were loaded; false also where the checkpoint has none at all
+  bool states = false;   ///< true: moments were loaded; false also if the checkpoint has no moments
   std::string first_missing;
-  uint64_t unfrozen = 0;  ///< trained parameters that were frozen in the checkpoint's run: their moments begin at 0
+  /// Trained parameters that were frozen in the checkpoint's run: their moments restart at their initial values.
+  uint64_t unfrozen = 0;
   std::string first_unfrozen;
 };
 
-/// Loading into memory that a run has trained with: where a parameter is loaded without moments, because the checkpoint
-/// or the options leave them out, its moments begin afresh.
+/// State of a load into memory that a run has trained with. A parameter that is loaded without moments, because the
+/// checkpoint or the options leave them out, gets the initial values of its moments.
 struct live_load {
-  bool changing = false;  ///< out: states have been changed, so an error leaves a mixture
-  /// Once nothing refuses the checkpoint, before the first state changes; an error of it leaves all as it is. May be
-  /// empty.
+  bool changing = false;  ///< out: states have been changed, so an error now leaves a mixture of old and new states
+  /// Called once no check refuses the checkpoint any more, before the first state changes; an error that it returns
+  /// leaves all states unchanged. May be empty.
   std::function<core::result<void>()> before_changes{};
 };
 
-/// Fills parameters, master weights and moments of all ranks, which share one model, each with its part of `tensor`;
-/// between steps. Every byte that is
-/// needed is read once, however many ranks want it, unless `pipeline_loading_checkpoint` is set. Where the checkpoint
-/// holds weights alone, moments stay as they are, but for `live`. Errors: mismatch for a parameter that is missing or
-/// of another shape (wanted and found), a moment that is missing, a tensor that the model has no place for; bad_input
-/// for a piece that does not have its digest; io; stopped where `wants_end`, asked on several threads, becomes true.
+/// Fills parameters, master weights and moments of all ranks from the checkpoint `from`; all ranks share one model and
+/// hold its parts by `tensor`. Call between steps only. Reads every needed byte once for all ranks, unless
+/// `pipeline_loading_checkpoint` is set. If the checkpoint holds only weights, moments stay unchanged unless `live` is
+/// given. Errors: mismatch for a parameter that is missing or of another shape (wanted and found), a missing moment, or
+/// a tensor that the model has no parameter for; bad_input for a piece that does not match its digest; io; stopped once
+/// `wants_end`, which several threads call, returns true.
 core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
                                        std::span<const std::shared_ptr<rank_memory>> memory,
                                        const job::optimizer_groups& groups, const job::chosen_tensor& tensor,
                                        const load_options& options = {}, live_load* live = nullptr,
                                        std::function<bool()> wants_end = {});
 
-/// Whether `options` make every parameter's first value unneeded: then nobody has to draw them.
+/// True if `options` replace the first value of every parameter, so that the first values need not be drawn.
 bool replaces_everything(const load_options& options);
 
 }  // namespace troupe::actors

@@ -1,5 +1,5 @@
-// Plans between steps: when those of training change, by passes or because a technique of compression begins, and to
-// what. Owns the switch; job/compile.hpp chooses, the checker proves.
+// Changes plans between steps: when training's plans change, through passes or because a technique of compression
+// begins, and to which plans. Owns the switch; job/compile.hpp chooses, the checker proves.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -13,7 +13,7 @@
 namespace troupe::actors {
 namespace {
 
-/// A rank's own part of what was measured.
+/// Returns a rank's own vote on the measured steps.
 plan::rank_vote vote_of(const telemetry::instruction_times& times, const plan::rank_plan& p,
                         const plan::cost_model& costs) {
   plan::measured_prices mine(costs);
@@ -21,12 +21,12 @@ plan::rank_vote vote_of(const telemetry::instruction_times& times, const plan::r
   return {.rank = p.rank, .step_s = times.least_step_s(), .prices = mine.sums()};
 }
 
-/// What does not change states is left out: where they lie has to stay.
+/// Returns an error if the places of states differ between two plans; data that do not change states are ignored.
 core::result<void> same_states(const rank_memory& memory, const plan::rank_plan& after) {
   const plan::rank_plan& before = memory.plan();
   const auto& a = *before.layout;
   const auto& b = *after.layout;
-  // Another process has the files of its ranks.
+  // The files of other processes' ranks are not open here.
   const uint64_t file_bytes = memory.swap_file() == nullptr ? before.swap_file_bytes : memory.swap_file()->bytes();
   if (a.full_offset == b.full_offset && a.pipeline_of == b.pipeline_of &&
       before.resident_elements[0] == after.resident_elements[0] && after.swap_file_bytes <= file_bytes &&
@@ -35,7 +35,7 @@ core::result<void> same_states(const rank_memory& memory, const plan::rank_plan&
   return core::fail(core::error_kind::bad_input, "passes between two steps: wanted states where they are, got others");
 }
 
-/// Windows onto files cannot grow between steps.
+/// True if the windows onto files are large enough: they cannot grow between steps.
 bool fit_windows(std::span<const plan::pool_sizes> wanted, std::span<const plan::pool_sizes> there,
                  plan::tier activations) {
   const auto grows = [&](size_t r, plan::pool k) { return wanted[r].of(k) > there[r].of(k); };
@@ -47,7 +47,7 @@ bool fit_windows(std::span<const plan::pool_sizes> wanted, std::span<const plan:
   return true;
 }
 
-/// The limits that a choice by measured times keeps to: the least memory of all ranks, the highest peak.
+/// Sets the limits of a choice by measured times: the least memory of all ranks, and the highest peak.
 job::measured_run within(const plan::joined_votes& votes, plan::rank_plans ran, job::measured_run out) {
   uint64_t planned = 0;
   for (const auto& p : ran) planned = std::max(planned, p->memory.total());
@@ -58,8 +58,8 @@ job::measured_run within(const plan::joined_votes& votes, plan::rank_plans ran, 
 
 }  // namespace
 
-// One that stays ends all before it. One that is tried has its turn once there is something to compare it with: steps
-// that were skipped are not measured.
+// An entry that stays replaces all entries before it. An entry on trial begins once there are measured steps to compare
+// it with; skipped steps are not measured.
 size_t pass_schedule::due(uint64_t steps) const {
   size_t end = next;
   for (size_t i = next; i < entries.size() && entries[i].step <= steps; ++i)
@@ -82,14 +82,15 @@ void session::parts::schedule_passes_again() {
 void session::parts::schedule_passes() {
   const auto& compile = plan.config->compile;
   for (const auto& x : compile.entries()) {
-    // Without a schedule of its own a run measures its first steps, wherever it begins.
+    // Without a schedule of its own a run measures its first steps, from the step that it begins with.
     const bool is_measured = compile.schedule.empty() && x.step > 0;
     const uint64_t from = is_measured ? progress.steps : 0;
     passes.entries.push_back({from + x.step, job::wish_of(*plan.config, x), is_measured ? compile.profile_steps : 0});
   }
   if (!plan.compiled) return;
   passes.next = 1;
-  // The plan without passes is tried as well: prices do not say how much instructions slow each other down.
+  // The plan without passes is tried as well, because the cost model does not know how much instructions slow each
+  // other down.
   const bool is_plain = plan.compiled->chosen.options == plan.compiled->base.options;
   if (compile.schedule.empty() && plan.compiled->base.fits && !is_plain)
     passes.entries.push_back({passes.entries.back().step + compile.profile_steps, {}, compile.profile_steps});
@@ -151,14 +152,15 @@ core::result<void> session::parts::change_passes() {
   return {};
 }
 
-// With passes they are chosen anew for what a step is now: one that is being tried has nothing to compare it with.
+// Enters the phase of compression after the updates so far. Chooses passes anew for the changed step; a trial ends
+// without a result, because its comparison is no longer valid.
 core::result<void> session::parts::enter_phase() {
   turn_masks();
   if (job::is_phase_of(plan, progress.applied)) return {};
   if (auto ok = job::enter_phase(plan, progress.applied); !ok) return ok;
-  for (const auto& rank : programs) *rank = {};  // the other kinds of steps are written when they are wanted
+  for (const auto& rank : programs) *rank = {};  // the plans of other kinds are written at their next use
   passes.before.reset();
-  // Processes stay with the passes that the term began with: each knows them.
+  // Processes keep the passes that the term began with, because all of them know those.
   if (passes.next > 0 && !processes.is_on()) {
     auto changed = job::change_steps(plan, passes.entries[passes.next - 1].wish);
     if (!changed) return core::fail(changed.error());
@@ -180,7 +182,7 @@ core::result<void> session::parts::end_trial() {
   if (!passes.before || progress.steps < passes.before->until || !passes.is_measured()) return {};
   const auto votes = vote();
   auto before = *std::exchange(passes.before, std::nullopt);
-  // Without the profile of every rank nobody knows whether it is faster: what was known comes back.
+  // Without the profile of every rank the trial's speed is not known, and the earlier plan returns.
   const double step_s = votes.failure.empty() ? votes.step_s : std::numeric_limits<double>::infinity();
   if (step_s <= before.step_s) return {};
   before.steps.pools = plan.pools;
@@ -191,7 +193,7 @@ core::result<void> session::parts::end_trial() {
 
 core::result<void> session::parts::take_steps(job::changed_steps changed, passes_report report) {
   if (processes.is_on()) {
-    // Other memory is shared then: a term with it.
+    // The changed plan needs other shared memory, so a new term begins with it.
     const auto& o = changed.train;
     processes.passes = {o.recompute,
                         o.kept_units,
@@ -306,7 +308,7 @@ core::result<void> session::compile(std::vector<scheduled_passes> schedule) {
                                                          std::to_string(x.step) + " behind " +
                                                          std::to_string(next.entries.back().step));
     job::pass_wish wish{std::move(x.passes), std::move(x.own), x.is_automatic, {}};
-    // Refused now and not when its step comes, as far as that does not depend on what is measured.
+    // Refuses an entry now instead of at its step, as far as that does not depend on measurements.
     if (auto ok = job::change_steps(p.plan, wish); !ok) return core::fail(ok.error());
     for (const uint64_t from : p.plan.compression->phases()) {
       job::blueprint later = p.plan;
@@ -316,7 +318,7 @@ core::result<void> session::compile(std::vector<scheduled_passes> schedule) {
     }
     next.entries.push_back({x.step, std::move(wish), x.tried_steps});
   }
-  next.times = std::move(p.passes.times);  // of the plans that steps still run by
+  next.times = std::move(p.passes.times);  // times of the plans that steps still run by
   next.step_s = p.passes.step_s;
   p.passes = std::move(next);
   if (p.processes.is_on()) {

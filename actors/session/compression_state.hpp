@@ -1,4 +1,4 @@
-// What a run is compressed with at a time, for whoever makes it permanent or shows it.
+// Owns the compression state of a run at one time, for callers that make the compression permanent or show it.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace troupe::actors {
 
-struct compression_state {  ///< of a session, between two steps
+struct compression_state {  ///< compression state of a session between two steps
   std::shared_ptr<const config::job_config> config;
-  uint64_t updates = 0;  ///< applied so far: by them techniques begin
-  /// As checkpoints hold them: of all modules that are pruned now or later, but for masks that are learned, which the
-  /// scores among the parameters say.
+  uint64_t updates = 0;  ///< updates applied so far; the start of each technique is counted in them
+  /// Masks of all modules that are pruned now or later, in the form of a checkpoint; learned masks are left out,
+  /// because the scores among the parameters determine them.
   std::vector<checkpoint::mask_record> masks;
 };
 

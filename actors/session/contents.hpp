@@ -44,51 +44,56 @@ enum class first_weights : uint8_t { drawn, from_checkpoint };
 /// The time at which a checkpoint is loaded: before the actors exist, or while they live.
 enum class resume_time : uint8_t { while_opening, while_running };
 
-/// Agreements of the processes that load between two steps. Empty functions: no other process loads.
+/// Agreements between the processes that load together, made between two steps. Empty functions: no other process
+/// loads.
 struct load_agreement {
-  std::function<core::result<void>()> before_changes{};  ///< nothing refuses the checkpoint here
-  std::function<core::result<void>()> after_changes{};   ///< the states of this process are those of the checkpoint
+  std::function<core::result<void>()> before_changes{};  ///< called once no check refuses the checkpoint
+  /// Called once this process's states are those of the checkpoint.
+  std::function<core::result<void>()> after_changes{};
 };
 
 /// The treatment of a save that is still being written: left alone, or waited for.
 enum class unfinished_save : uint8_t { leave, wait };
 
-/// The host's own model, where it has one. Written when the session is opened.
+/// The host's own model, if it has one. Written when the session is opened.
 struct host_modules {
   std::shared_ptr<const host_model> model;              ///< null: the configuration's model is trained
-  std::shared_ptr<models::prepared_modules> instances;  ///< of `model`, until the actors take them over
-  std::vector<std::string> outputs{};                   ///< names of what the last unit puts out
-  std::string layers{};                                 ///< what of them is cut or replaced, what not and why
-  std::string changes{};                                ///< what passes over units did, a line for each
+  std::shared_ptr<models::prepared_modules> instances;  ///< instances of `model`, until the actors take them over
+  std::vector<std::string> outputs{};                   ///< names of the last unit's outputs
+  std::string layers{};   ///< report: which layers are cut or replaced, which are not, and why
+  std::string changes{};  ///< report of the changes that passes over units made, a line for each
 };
 
 /// Messages of the session to its host.
 struct host_messages {
   session_hooks hooks;
   std::shared_ptr<line_box> warnings = std::make_shared<line_box>(warnings_max, "warnings");
-  /// Thrown by a hook while a plan was being run: rethrown once the result of that run is booked.
+  /// Exception that a hook threw while a plan was being run; rethrown once the result of that run is booked.
   std::exception_ptr thrown;
 };
 
-/// Where the states are. Written when the session is opened, and by offload_states and reload_states.
+/// The memory that holds the states. Written when the session is opened, and by offload_states and reload_states.
 struct session_memory {
   swap_files swaps;
-  std::vector<std::shared_ptr<rank_memory>> ranks;  ///< [rank]: of others as much as processes share
-  std::vector<std::shared_ptr<rank_memory>> here;   ///< those of this process
-  std::shared_ptr<const device_room> room;          ///< of the device
-  std::unique_ptr<allocation_ledger> ledger;        ///< of activations; there once the number of ranks is known
-  std::unique_ptr<offloaded_states> offloaded;      ///< null: everything is where the plan has it
-  std::shared_ptr<pruning_masks> masks;             ///< null: nothing is pruned. Steps change which of them act
+  /// [rank]: memory of each rank; for ranks of other processes only the shared pools
+  std::vector<std::shared_ptr<rank_memory>> ranks;
+  std::vector<std::shared_ptr<rank_memory>> here;  ///< the elements of `ranks` that belong to this process
+  std::shared_ptr<const device_room> room;         ///< memory of the device that the run may use
+  std::unique_ptr<allocation_ledger> ledger;  ///< counts bytes of activations; null until the number of ranks is known
+  std::unique_ptr<offloaded_states> offloaded;  ///< null: all states are where the plan has them
+  std::shared_ptr<pruning_masks> masks;         ///< null: nothing is pruned. Steps change which masks are in effect
 };
 
 /// The state of snip_momentum between steps. Each step and each load writes it.
 struct snip_scores {
-  std::vector<std::vector<float>> sums;    ///< [pruned module]: by element as (out, in); empty: another method
-  std::vector<std::vector<float>> before;  ///< likewise: the weights that the step under way began with
-  std::optional<uint64_t> turned;          ///< updates at which masks were made last
+  /// [pruned module]: scores by element as (out, in); empty with another pruning method
+  std::vector<std::vector<float>> sums;
+  /// [pruned module]: weights by element as (out, in) at the begin of the current step
+  std::vector<std::vector<float>> before;
+  std::optional<uint64_t> turned;  ///< number of updates at which masks were last made
 };
 
-/// Texts as tokens, and what made them: the same for all degrees of a job.
+/// Texts as tokens, and the tokenizer that made them. The degrees of a job do not change them.
 struct read_texts {
   std::shared_ptr<data::tokenizer> tokenizer;
   std::shared_ptr<const data::corpus> corpus;
@@ -97,15 +102,16 @@ struct read_texts {
 /// The training data.
 struct session_data {
   std::shared_ptr<data::tokenizer> tokenizer;  ///< null for a host's own model
-  /// The record of the data for checkpoints; none: not asked for yet, or the data could not be read.
+  /// The record of the data for checkpoints; none: not requested yet, or the data could not be read.
   std::optional<checkpoint::data_record> record;
   loader_setup loader;
 };
 
-/// Whom a call to stop asks, from any thread, while terms come and go.
+/// Forwards a request to stop to the current supervisor, across terms. Thread-safe.
 class stop_line {
  public:
-  /// The supervisor of now; it hears of what was asked before it was there. Null: there is none any more.
+  /// Sets the current supervisor, and sends it the last request if there was one. Null: the job has no supervisor any
+  /// more.
   void connect(supervisor_actor to) {
     const std::lock_guard lock(mutex_);
     to_ = std::move(to);
@@ -123,7 +129,7 @@ class stop_line {
   std::optional<give_up> asked_;
 };
 
-/// Where people see what ranks are in, from any thread, while terms come and go.
+/// Holds the board that shows the current instructions of ranks, across terms. Thread-safe.
 class shown_pulses {
  public:
   void show(std::shared_ptr<pulse_board> board) {
@@ -147,21 +153,24 @@ struct session_company {
   std::shared_ptr<company> members;
   stop_line stops;
   shown_pulses pulses;
-  telemetry_actor telemetry;  ///< among them, from the first term to the end of the session
+  telemetry_actor telemetry;  ///< one of the system's actors, from the first term to the end of the session
 };
 
-/// How far training is: each step moves it, a checkpoint keeps it, a load replaces it.
+/// Progress of training: each step advances it, a checkpoint stores it, a load replaces it.
 struct training_progress {
   uint64_t steps = 0;
-  uint64_t applied = 0;    ///< updates as the optimizer counts them: skipped steps are none
-  uint64_t scheduled = 0;  ///< updates as the schedule counts them; a load may take over only one of the two
+  uint64_t applied = 0;  ///< updates as the optimizer counts them; skipped steps do not count
+  /// Updates as the schedule counts them; a load may take over this number without `applied`, or the reverse.
+  uint64_t scheduled = 0;
   kernels::loss_scale_state scale;
-  std::vector<kernels::activation_range> input_ranges;  ///< [job::chosen_compression::layers]; empty: none yet
-  std::optional<double> gradient_factor;  ///< makes the last step's reduced gradients means; none before the first
+  /// [job::chosen_compression::layers]: ranges of the layers' inputs; empty: none measured yet
+  std::vector<kernels::activation_range> input_ranges;
+  /// Factor that turns the last step's reduced gradients into means; none before the first step.
+  std::optional<double> gradient_factor;
   std::string client_state = "null";
-  std::vector<core::left_out_steps> left_out;  ///< data.loader.shape follows it
-  std::vector<double> recent_losses;           ///< that on_spike compares with
-  job::judged_loss judged;                     ///< of the last step
+  std::vector<core::left_out_steps> left_out;  ///< samples that the run leaves out; data.loader.shape follows this list
+  std::vector<double> recent_losses;           ///< losses that on_spike compares a step's loss with
+  job::judged_loss judged;                     ///< judgement of the last step's loss
 
   /// The loss scale in the form of a checkpoint.
   [[nodiscard]] checkpoint::loss_scale_record scale_record() const {
@@ -169,20 +178,21 @@ struct training_progress {
   }
 };
 
-/// Counters that number what the actors are told to do; they never go back.
+/// Counters that number the orders to the actors; they never decrease.
 struct order_counts {
-  uint64_t runs = 0;                  ///< of any plan
-  std::vector<uint64_t> collectives;  ///< of all runs of this term [communicator]
-  uint64_t loads = 0;                 ///< of states while the actors live
+  uint64_t runs = 0;                  ///< runs of any plan
+  std::vector<uint64_t> collectives;  ///< [communicator]: collectives in all runs of this term
+  uint64_t loads = 0;                 ///< loads of states while the actors live
 };
 
 /// Saves that have not ended: at most one that waits for the next step, and one that is being written.
 struct unfinished_saves {
   std::shared_ptr<save_job> waiting;  ///< the next run that saves takes the copies
-  std::shared_ptr<save_job> writing;  ///< being copied, or copied already
+  std::shared_ptr<save_job> writing;  ///< save that is being copied, or is copied and being written
 };
 
-/// Checkpoints of this run that it can go back to, by their steps: each save adds one, a load leaves its own alone.
+/// Checkpoints that this run can return to, by their steps. Each save adds one; a load removes all others than the
+/// checkpoint that the run continues from.
 struct saved_places {
   struct place {
     uint64_t step = 0;
@@ -191,14 +201,14 @@ struct saved_places {
   };
   std::vector<place> all;  ///< steps ascend
 
-  /// Later ones are of what the run has left behind.
+  /// Adds a checkpoint, and removes those of the same or a later step: they belong to steps that the run has undone.
   void add(place made) {
     std::erase_if(all, [&](const place& x) { return x.step >= made.step || x.path == made.path; });
     all.push_back(std::move(made));
   }
 };
 
-/// Why the run is over, if it is. Written once.
+/// The reason why the run is over, if it is. Written once.
 struct run_over {
   std::optional<core::error> why;
   bool states_whole = false;  ///< the error came before any state had changed: saving still works
@@ -216,26 +226,29 @@ struct run_wish {
   bool computes_loss = true;                   ///< step_order::computes_loss
 };
 
-/// Which passes change the step plan, from which step on.
+/// The passes that change the step plan, each from a given step on.
 struct pass_schedule {
   struct entry {
     uint64_t step = 0;
     job::pass_wish wish;
-    uint64_t tried_steps = 0;  ///< if measured times chose it: after so many steps the faster of it and the last stays
+    /// If greater than 0, the entry is on trial: after so many steps the faster plan of this entry and the previous one
+    /// stays.
+    uint64_t tried_steps = 0;
   };
-  struct earlier {       ///< what steps ran by before an entry that is tried
+  struct earlier {       ///< the steps that ran before an entry that is on trial
     uint64_t until = 0;  ///< steps done when the trial ends
-    double step_s = 0;   ///< measured
+    double step_s = 0;   ///< measured seconds of a step
     job::changed_steps steps;
   };
-  std::vector<entry> entries;          ///< steps ascend
-  size_t next = 0;                     ///< of them: those before have been used, or a later one has
-  std::optional<earlier> before;       ///< while an entry is tried
-  telemetry::instruction_times times;  ///< of the steps since the plan last changed
-  std::vector<uint64_t> peak_bytes;    ///< of activations in these steps [rank]
-  double step_s = 0;                   ///< that a trial has measured of the plan that it went back to; 0: none has
+  std::vector<entry> entries;  ///< steps ascend
+  size_t next = 0;  ///< index of the next entry; earlier ones have been used or were overtaken by a later one
+  std::optional<earlier> before;       ///< the plan before the current trial; none: no entry is on trial
+  telemetry::instruction_times times;  ///< times of the steps since the plan last changed
+  std::vector<uint64_t> peak_bytes;    ///< [rank]: peak bytes of activations in these steps
+  /// Seconds of a step of the plan that the last trial went back to, as measured; 0: no trial went back.
+  double step_s = 0;
 
-  /// The entries before this one have had their turn when so many steps are done: `next` if none has.
+  /// Returns the end of the entries that take effect after `steps` steps; `next` if no entry does.
   [[nodiscard]] size_t due(uint64_t steps) const;
   [[nodiscard]] bool is_measuring() const { return next < entries.size() || before.has_value(); }
   [[nodiscard]] bool is_measured() const { return times.steps() > 0 && times.is_warm(); }

@@ -1,4 +1,4 @@
-// A session's data: sources and tokenizer as the configuration names them.
+// Opens a session's data: the sources and the tokenizer that the configuration names.
 #include <fmt/format.h>
 
 #include "actors/session/data_record.hpp"
@@ -95,7 +95,7 @@ core::result<void> session::parts::make_corpus(std::vector<std::shared_ptr<const
                                                          .document_mask = c.data.document_mask});
   if (!corpus) return core::fail(corpus.error());
   data.loader.corpus = std::make_shared<const data::corpus>(std::move(*corpus));
-  if (c.checkpoint.is_on()) (void)data_record();  // while the files are there
+  if (c.checkpoint.is_on()) (void)data_record();  // computed now, while the files exist
   return {};
 }
 
@@ -128,7 +128,7 @@ core::result<uint64_t> session::parts::num_evaluations(uint64_t wanted) const {
 
 data::tokenizer* session::tokenizer() const {
   if (parts_->modules.model != nullptr) return nullptr;
-  // tokens of a .bin that nobody described, or of bytes that are none: their text is not known
+  // The text of these tokens is not known: they come from a .bin without a description, or are not bytes.
   const bool bytes = parts_->data.tokenizer->description().kind == "bytes";
   return bytes && !parts_->data.loader.corpus->tokens_are_bytes() ? nullptr : parts_->data.tokenizer.get();
 }

@@ -1,6 +1,6 @@
-// Compares the data of a run with the data that a checkpoint's position refers to. Owns the properties: the tokens,
-// how they are cut into windows, what is held out, how sources are mixed; not where files lie, when they were written
-// or how they are packed.
+// Compares the data of a run with the data that a checkpoint's position refers to. Owns the compared properties: the
+// tokens, how they are cut into windows, which are held out, and how sources are mixed. The paths, times and packing of
+// files are not compared.
 #pragma once
 
 #include <string>
@@ -12,23 +12,24 @@
 
 namespace troupe::actors {
 
-/// The most tokens that the digests read of all sources together: all of a shorter source, else blocks that are spread
-/// evenly over it, including its first and last tokens.
+/// The most tokens that the digests read, summed over all sources: a shorter source is read whole; else blocks are read
+/// that are spread evenly over it and include its first and last tokens.
 inline constexpr uint64_t digested_tokens = uint64_t{1} << 22;
 inline constexpr uint64_t digested_block_tokens = 4096;
 
-/// `names`: of the sources. Errors: those of reading them.
+/// Returns the record of `corpus`, whose sources are called `names`. Errors: those of reading the sources.
 core::result<checkpoint::data_record> record_of(const data::corpus& corpus, const std::vector<std::string>& names,
                                                 double validation_fraction, const std::string& tokenizer);
 
 struct data_change {
   std::vector<std::string> differences;  ///< a few words each; empty: the same data
-  uint64_t validates_trained = 0;        ///< tokens that validate now and were trained on, where the text only grew
+  /// Tokens of the validation part now that the run was trained on, if the text only grew.
+  uint64_t validates_trained = 0;
 };
 
 data_change compare(const checkpoint::data_record& was, const checkpoint::data_record& now);
 
-/// A sentence for people: the effects of the change on a run that continues at `sample`.
+/// Returns a sentence for people: the effects of the change on a run that continues at `sample`.
 std::string sentence_of(const data_change& change, uint64_t sample);
 
 }  // namespace troupe::actors

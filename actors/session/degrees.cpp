@@ -1,5 +1,6 @@
-// Choosing the degrees that a configuration leaves open: the ways that look fastest run a few steps each. Owns which
-// ways are tried, for how long and what counts; the list and the choice are job/degrees.hpp's.
+// Chooses the degrees that a configuration leaves open: the ways (combinations of degrees) that look fastest run a few
+// steps each. Owns which ways are tried, for how long and which steps count; job/degrees.hpp owns the list and the
+// choice.
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -14,22 +15,24 @@
 namespace troupe::actors {
 namespace {
 
-/// A way is tried where its predicted step is at most so many times that of the fastest, and at most so many are.
+/// A way is tried if its predicted step takes at most tried_spread times that of the fastest; at most tried_max ways
+/// are tried.
 constexpr double tried_spread = 2;
 constexpr size_t tried_max = 8;
-/// Of a way: steps that pay for what later ones find in place, and those that count; more of them where they are short.
+/// Steps of a trial: warm_steps that set up state for later steps, then least_steps to most_steps that count, until
+/// they take long_enough_s.
 constexpr uint64_t warm_steps = 2, least_steps = 3, most_steps = 40;
 constexpr double long_enough_s = 0.3;
-/// A way that is this much slower than the best so far is not looked at any longer.
+/// The trial of a way that is this much slower than the best so far ends early.
 constexpr double hopeless = 1.3;
-/// All ways run once, those within this of the best again, and once more, so that a moment's other work on the machine
-/// decides little.
+/// All ways run once, those within 1.5 times the best again, and those within 1.1 a third time, so that other work on
+/// the machine at one moment has little influence.
 constexpr double rounds[] = {std::numeric_limits<double>::infinity(), 1.5, 1.1};
-/// What opening and closing sessions may take in all, beside reading the text, which the run needs anyway. Another one
-/// is expected to take as long as the longest so far.
+/// Most seconds for opening and closing sessions in total, not counting the reading of the text, which the run needs
+/// anyway. The next session is expected to take as long as the longest so far.
 constexpr double opening_seconds_max = 5;
 
-/// The way's job without what it would leave behind.
+/// Returns the job of a way, without the settings that would write files.
 std::shared_ptr<const config::job_config> trial_of(const config::job_config& job, const config::degree_choice& taken) {
   config::job_config c = job.with(taken);
   c.telemetry.trace = c.telemetry.report = c.telemetry.json_lines = false;
@@ -38,7 +41,7 @@ std::shared_ptr<const config::job_config> trial_of(const config::job_config& job
   return std::make_shared<const config::job_config>(std::move(c));
 }
 
-/// Host models, made for each way's degrees; they live as long as the tables that are read from them.
+/// Host models, made for each way's degrees. They exist as long as the tables that are read from them.
 class prepared_models {
  public:
   explicit prepared_models(std::shared_ptr<const host_model> model) : model_(std::move(model)) {}
@@ -57,7 +60,7 @@ class prepared_models {
   std::shared_ptr<models::prepared_modules> last_;
 };
 
-/// The steps of one trial.
+/// The measured steps of one trial.
 struct measured_steps {
   uint64_t count = 0;
   double least_s = std::numeric_limits<double>::infinity();
@@ -69,7 +72,7 @@ core::result<measured_steps> run_steps(session& s, double best_s) {
   for (uint64_t i = 0; i < warm_steps; ++i) {
     auto did = s.step();
     if (!did) return core::fail(did.error());
-    if (did->seconds > 10 * long_enough_s) break;  // what is set up once is little beside it
+    if (did->seconds > 10 * long_enough_s) break;  // the time to set up is small compared with such a step
   }
   while (out.count < most_steps && (out.count < least_steps || all_s < long_enough_s)) {
     auto did = s.step();
@@ -84,17 +87,17 @@ core::result<measured_steps> run_steps(session& s, double best_s) {
 
 }  // namespace
 
-/// Runs ways of one job, one after the other.
+/// Runs the ways of one job, one after the other.
 struct session::trials {
   const session_options& options;
   opening_watch& watch;
-  std::shared_ptr<const read_texts> texts;                   ///< read by the first
-  double opening_s = 0, longest_opening_s = 0, steps_s = 0;  ///< reading the text does not count
+  std::shared_ptr<const read_texts> texts;                   ///< read by the first trial
+  double opening_s = 0, longest_opening_s = 0, steps_s = 0;  ///< seconds, without the reading of the text
   double best_s = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] bool may_open() const { return opening_s + longest_opening_s <= opening_seconds_max; }
 
-  /// The ways that look fastest, and those near the best several times, in turn.
+  /// Runs the ways that look fastest, and those near the best several times, in turn.
   core::result<void> run(job::degree_list& list) {
     std::vector<job::listed_way*> tried;
     const double fastest_s = list.ways[*list.chosen].predicted_s;
@@ -112,7 +115,7 @@ struct session::trials {
   }
 
  private:
-  /// A way that cannot be opened is no choice.
+  /// Tries one way. A way that cannot be opened is marked as refused.
   core::result<void> attempt(job::listed_way& way) {
     const int64_t begin = core::now_ns();
     double reading_s = 0;
@@ -123,7 +126,7 @@ struct session::trials {
       return {};
     }
     auto& of = *(*opened)->parts_;
-    of.recording.is_open = of.recording.is_closed = true;  // it leaves nothing behind
+    of.recording.is_open = of.recording.is_closed = true;  // the trial must leave nothing behind
     if (texts == nullptr && options.model == nullptr)
       texts = std::make_shared<const read_texts>(read_texts{of.data.tokenizer, of.data.loader.corpus});
     const int64_t opened_ns = core::now_ns();

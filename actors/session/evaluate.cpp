@@ -1,5 +1,5 @@
-// Evaluation: runs of as many micro-batches as the plan takes together. Owns that each window of the validation text
-// counts once, whatever the micro-batch, the number of ranks and how many micro-batches are computed together.
+// Evaluates: each run computes as many micro-batches as the plan takes together. Owns that each window of the
+// validation text counts once, for any micro-batch, number of ranks and number of micro-batches per run.
 #include <algorithm>
 
 #include "actors/outputs.hpp"
@@ -15,8 +15,8 @@ uint64_t output_bytes(const rank_report& rank) {
   return bytes;
 }
 
-/// The share of a whole micro-batch's windows that a rank has: [global micro-batch, position among the ranks that take
-/// different samples].
+/// Returns the share of a whole micro-batch's windows that a rank has: [global micro-batch, position among the ranks
+/// that take different samples].
 using window_share = std::function<double(uint64_t micro, uint32_t position)>;
 
 window_share shares_of(const loader_setup& loader) {
@@ -28,7 +28,8 @@ window_share shares_of(const loader_setup& loader) {
   };
 }
 
-/// Sum of the losses of a global micro-batch's windows and how many these are, in whole micro-batches of one rank.
+/// Sum of the losses of a global micro-batch's windows, and the number of these windows in whole micro-batches of one
+/// rank.
 struct weighted_loss {
   double sum = 0, weight = 0;
 };
@@ -47,7 +48,7 @@ weighted_loss loss_of(const rank_report& ran, uint32_t m, uint64_t micro, const 
   return out;
 }
 
-/// Outputs of one run, whose first batch is `first`, handed over batch by batch and gone afterwards.
+/// Passes the outputs of one run, whose first batch is `first`, to the host batch by batch, and releases them.
 void hand_over(rank_reports& ranks, uint64_t first, uint32_t micros, const evaluation_request& request,
                const window_share& share) {
   const auto of = take_outputs(ranks);
@@ -56,7 +57,8 @@ void hand_over(rank_reports& ranks, uint64_t first, uint32_t micros, const evalu
       if (share(first + m, data) > 0) request.on_output({first + m, data, all[m].shape, all[m].values});
 }
 
-/// Refuses what the last unit does not put out; `names` are those of a host's, empty for a family of ours.
+/// Returns an error for outputs that the last unit does not have; `names` are those of a host's model, empty for a
+/// family of Troupe.
 core::result<void> check(const evaluation_request& request, const std::vector<std::string>& names) {
   const auto refuse = [](const std::string& why) {
     return core::fail(core::error_kind::bad_input, "evaluation: " + why);
@@ -81,7 +83,8 @@ core::result<evaluation_report> session::evaluate(const evaluation_request& requ
   auto& p = *parts_;
   if (auto ok = check(request, p.modules.outputs); !ok) return core::fail(ok.error());
   return p.outlasting([&]() -> core::result<evaluation_report> {
-    const auto n = p.num_evaluations(request.batches);  // of the degrees of now: a loss changes them
+    // Computed for the current degrees, which a loss of processes changes.
+    const auto n = p.num_evaluations(request.batches);
     if (!n) return core::fail(n.error());
     return p.evaluate(request, *n);
   });
@@ -90,7 +93,7 @@ core::result<evaluation_report> session::evaluate(const evaluation_request& requ
 core::result<evaluation_report> session::parts::evaluate(const evaluation_request& request, uint64_t n) {
   const uint64_t together = plan.options[static_cast<size_t>(plan::plan_choice::evaluate)].accumulation;
   const bool keeps = static_cast<bool>(request.on_output);
-  uint64_t at_once = keeps ? 1 : together;  // until it is known what an output takes
+  uint64_t at_once = keeps ? 1 : together;  // until the size of an output is known
   const auto share = shares_of(data.loader);
   evaluation_report out;
   double ranks_with_windows = 0;

@@ -1,4 +1,4 @@
-// What a session gives its host: warnings, handles, and the end of its actors.
+// Delivers a session's warnings and handles to its host, and ends its actors.
 #include <algorithm>
 
 #include "actors/session/parts.hpp"
@@ -6,15 +6,15 @@
 namespace troupe::actors {
 namespace {
 
-// "rank 1 (process 1)".
+// Returns "rank 1 (process 1)".
 std::string ranks_text(const cluster::place_row& p) {
   const std::string last = p.count > 1 ? " to " + std::to_string(p.first + p.count - 1) : "";
   return (p.count > 1 ? "ranks " : "rank ") + std::to_string(p.first) + last + " (process " + std::to_string(p.place) +
          ")";
 }
 
-// What ranks that are in nothing are in, where the process that leads waits for others to say that they are done: rank
-// 0 waits for theirs.
+// Sets the diagnosis of ranks between runs while the leading process waits for other processes to report that they are
+// done: their ranks are marked, and rank 0 waits for them.
 void tell_unanswered(std::vector<rank_diagnosis>& all, const cluster::process& link) {
   const auto people = link.people();
   std::string whom;
@@ -33,7 +33,8 @@ void tell_unanswered(std::vector<rank_diagnosis>& all, const cluster::process& l
 
 }  // namespace
 
-// A line is taken before its hook is called: where the hook throws, the next call continues with the next line.
+// Delivers warnings. A line is removed before its hook is called: if the hook throws, the next call continues with the
+// next line.
 void session::parts::deliver_warnings() {
   if (auto x = std::exchange(host.thrown, nullptr)) std::rethrow_exception(x);
   while (const auto line = host.warnings->take())
@@ -46,7 +47,8 @@ void session::parts::end_actors() {
   if (!actors.members) return;
   actors.stops.connect({});
   actors.telemetry = telemetry_actor();
-  dismiss_and_wait(*actors.system, *actors.members);  // a host's system lives on and would not wait for them
+  // A host's actor system continues to run and would not wait for these actors.
+  dismiss_and_wait(*actors.system, *actors.members);
   actors.members.reset();
 }
 
@@ -62,7 +64,7 @@ std::vector<rank_diagnosis> session::diagnose() const {
     out.push_back({r, std::move(doing), std::move(lanes)});
   }
   if (parts_->processes.is_on()) tell_unanswered(out, *parts_->processes.link);
-  // Who waits is held up by who does not.
+  // Ranks that do not wait hold up those that wait, so they come first.
   std::ranges::stable_sort(out, {}, [](const rank_diagnosis& d) {
     return d.doing == "waiting" ? 1 : d.lanes.empty() ? 2 : 0;
   });

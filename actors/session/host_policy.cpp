@@ -41,7 +41,7 @@ core::result<models::injection_rule> rule_from(const layer_spec& spec) {
   return out;
 }
 
-/// The rules and names that say what is cut; nullopt: none do.
+/// Returns the policy from the section's rules and names; nullopt if it has none.
 core::result<std::optional<models::injection_policy>> said_policy(const config::tensor_parallel_section& t) {
   if (!t.preset_model.empty())
     return core::fail(
@@ -52,7 +52,7 @@ core::result<std::optional<models::injection_policy>> said_policy(const config::
   if (!t.partition.given && t.rows.empty()) return std::optional<models::injection_policy>();
   models::injection_policy out;
   for (const layer_spec& spec : t.partition.specs) {
-    if (!spec.model_types.empty()) continue;  // of published models
+    if (!spec.model_types.empty()) continue;  // a rule for published models
     auto rule = rule_from(spec);
     if (!rule) return core::fail(rule.error());
     out.rules.push_back(std::move(*rule));

@@ -1,5 +1,5 @@
-// Which layers of a host's own model a configuration says to cut: DeepSpeed's keys of a user's model, as a policy of
-// models/inject/. Owns the translation; what matches is injection's.
+// Decides which layers of a host's own model a configuration cuts: translates DeepSpeed's keys for a user's model into
+// a policy of models/inject/. Owns the translation; models/inject/ owns the matching of names.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,14 @@
 
 namespace troupe::actors {
 
-/// Gives a model the policy that the section says; empty: it says nothing, and the model's own counts. Each spec of
-/// `partition_config` is a rule, where `gather_output` means that the output is whole behind the unit, and
-/// injection_policy_tuple are names of row layers; tp_grain_size elements stay together. Without both a model's own
-/// policy counts, and where it has none and the degree is said as autotp_size the heuristic. vocab_parallel_lm_head is
-/// a rule of the last unit in front of all, replace_with_kernel_inject goes with any policy. Refused (bad_input), with
-/// key and line: a preset, which names modules of published models, shapes that need the size of a layer, and a
-/// dimension or a gathered output that the style does not have.
+/// Returns a function that sets the policy of the section on a model; empty if the section sets none, in which case the
+/// model's own policy applies. Each spec of `partition_config` becomes a rule; its `gather_output` means that the
+/// output is whole after the unit. injection_policy_tuple contains names of row layers; tp_grain_size elements stay
+/// together. Without both keys a model's own policy applies; if it has none and the degree is set as autotp_size or
+/// tp_size, the heuristic applies. vocab_parallel_lm_head adds a rule for the last unit before all others;
+/// replace_with_kernel_inject combines with any policy. Errors (bad_input), with key and line: a preset, which names
+/// modules of published models; shapes that need the size of a layer; a dimension or a gathered output that the style
+/// does not have.
 core::result<std::function<models::module_model(models::module_model)>> policy_of(const config::job_config& config);
 
 }  // namespace troupe::actors

@@ -56,13 +56,13 @@ core::result<models::host_batch> first_batch(const std::shared_ptr<const host_mo
   }
 }
 
-/// What passes over units did to the first instance; to the others they do the same.
+/// Changes that passes over units made to the first instance; other instances are changed alike.
 struct changed_units {
   std::vector<models::unit_account> accounts;
   std::optional<core::error> failure;
 };
 
-/// Of the configuration, and of the program.
+/// Returns the passes over units of the configuration and of the embedding program, in order.
 core::result<models::unit_pass_order> unit_passes_of(const host_model& model, const config::job_config& config) {
   std::vector<std::string> automatic;
   for (const auto& x : models::all_unit_passes())
@@ -76,7 +76,7 @@ core::result<models::unit_pass_order> unit_passes_of(const host_model& model, co
   return order ? std::move(order) : core::fail(order.error().in("passes over units"));
 }
 
-/// `make` with the passes behind it, where there are any.
+/// Returns `make` followed by the passes over units; `make` alone if there are none.
 core::result<models::module_factory> with_passes(const models::module_factory& make, const host_model& model,
                                                  const config::job_config& config, const models::host_batch& first,
                                                  const std::shared_ptr<changed_units>& out) {
@@ -154,7 +154,8 @@ core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::share
                                              config.seed, *batch, {}, config.parallel.tensor);
   if (changed->failure) return core::fail(*changed->failure);
   if (changes != nullptr) *changes = models::text_of(changed->accounts);
-  // As DeepSpeed looks: at the micro-batch that ends a step, at the stages that have flat gradients.
+  // DeepSpeed checks for unused parameters in the micro-batch that ends a step, at the stages with flat gradients; so
+  // does this.
   const auto& z = config.zero_optimization;
   if (made && !z.ignore_unused_parameters && (z.stage == 1 || z.stage == 2))
     (*made)->need_all_gradients_in(static_cast<uint32_t>(config.gradient_accumulation_steps - 1));

@@ -1,4 +1,4 @@
-// How a session prepares and feeds a host's own model. Not for hosts.
+// Prepares a host's own model and cuts its micro-batches for a session. Not for hosts.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 
 namespace troupe::actors {
 
-/// Cuts a host's micro-batches: calls its function with torch's generator seeded, and turns what it throws into a
-/// value.
+/// Returns a function that cuts a host's micro-batches: it calls the host's function with torch's generator seeded, and
+/// turns exceptions of that function into errors.
 std::function<std::shared_ptr<const data::batch>(const next_batch&)> host_cut(std::shared_ptr<const host_model> model,
                                                                               uint64_t seed);
 
-/// Takes the first micro-batch and makes the instances of all ranks. Refuses what prepared_modules refuses, functions
-/// that are missing, a first batch that cannot be had, and what unit_pass.hpp refuses. `changes`, where it is given,
-/// is told what passes over units did, a line for each.
+/// Requests the first micro-batch and makes the instances of all ranks. Errors: those of prepared_modules and of
+/// unit_pass.hpp, missing functions, a first batch that cannot be made. Writes to `changes`, if it is not null, a line
+/// for each change that passes over units made.
 core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::shared_ptr<const host_model>& model,
                                                                 const config::job_config& config,
                                                                 std::string* changes = nullptr);

@@ -1,5 +1,5 @@
-// Saves in memory (`checkpoint.memory`): after a loss a run continues from the newest, which costs one step at most.
-// Owns when one is taken, and what the others are told of its name; actors/processes/memory_saves.hpp has the files.
+// Makes saves in memory (`checkpoint.memory`): after a loss a run continues from the newest, which costs one step at
+// most. Owns when a save is made, and the messages on its name; actors/processes/memory_saves.hpp owns the files.
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -11,8 +11,8 @@
 namespace troupe::actors {
 namespace {
 
-/// How long a save in memory waits for a writer that writes nothing: the record of the step before it is under way for
-/// a step already, behind those that a busy machine has not written yet.
+/// Longest wait of a save in memory for a writer that writes nothing. The record of the previous step has been queued
+/// for a step already, after those that a busy machine has not written yet.
 constexpr std::chrono::seconds record_wait_max{1};
 constexpr std::chrono::microseconds record_look{100};
 
@@ -36,7 +36,7 @@ core::result<void> session::parts::keep_states() {
   auto& x = processes;
   if (!x.is_on()) return {};
   const uint64_t every = plan.config->checkpoint.memory.every_steps;
-  // A save that somebody asked for takes the writers of this step.
+  // A requested save uses the writers of this step.
   if (every == 0 || progress.steps % every != 0 || progress.steps == 0 || saving.waiting != nullptr) return {};
   return begin_keeping();
 }
@@ -47,18 +47,18 @@ core::result<void> session::parts::end_keeping() {
   const auto report = x.kept->wait();
   x.kept.reset();
   if (report.folder.empty()) {
-    // Not whole: the one before stays.
+    // The save is not whole, so the previous one stays.
     if (const auto end = x.link->ending()) {
       over.why = core::error{end->kind, end->text};
       return core::fail(*over.why);
     }
     x.link->tell(encode(peer_call(names_call{{{x.working.string(), {}}}})));
-    if (report.failure && !std::exchange(x.keeping_fails, true))  // once, until one is kept again
+    if (report.failure && !std::exchange(x.keeping_fails, true))  // warns once, until a save succeeds again
       host.warnings->put("checkpoint.memory: the states of step " + std::to_string(report.step) +
                          " are not kept: " + report.failure->text);
     return {};
   }
-  // Who continues from it where this process is lost does not do these steps again: what is recorded of them stays.
+  // A process that continues from this save after a loss does not repeat these steps, so their records must be written.
   const auto now = [] { return std::chrono::nanoseconds(core::now_ns()); };
   if (!wait_for_record(x.recorded, recording.queue, record_wait_max, now,
                        [] { std::this_thread::sleep_for(record_look); }))

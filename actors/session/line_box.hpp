@@ -1,4 +1,4 @@
-// Lines on their way from any thread to the host's, which takes them while it is in a call of the session.
+// Passes lines from any thread to the host's thread, which takes them during a call of the session.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@ namespace troupe::actors {
 
 class line_box {  ///< holds a limited number of lines; thread-safe
  public:
-  /// Keeps at most `limit` lines; those beyond are counted and named `what`, as "warnings".
+  /// Keeps at most `limit` lines; further lines are counted and reported as `what`, e.g. "warnings".
   line_box(size_t limit, std::string_view what) : limit_(limit), what_(what) {}
 
   void put(const std::string& line);
-  /// Each line of `text` for itself.
+  /// Puts each line of `text` as a line of its own.
   void put_lines(const std::string& text);
-  /// The oldest line that nobody has taken; after the last, one line that says how many were not kept.
+  /// Removes and returns the oldest line; after the last, returns one line that says how many lines were dropped.
   std::optional<std::string> take();
 
  private:

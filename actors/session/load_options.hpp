@@ -1,4 +1,4 @@
-// Options of loading a checkpoint: what is taken over, and how strictly.
+// Options of loading a checkpoint: which parts are taken over, and how strictly.
 #pragma once
 
 #include <cstdint>
@@ -13,49 +13,56 @@
 
 namespace troupe::actors {
 
-/// What DeepSpeed's load_checkpoint is told, with the same effects; docs/embedding.md has the table.
+/// Options of DeepSpeed's load_checkpoint, with the same effects; docs/embedding.md has the table.
 struct load_options {
-  std::optional<std::string> tag{};  ///< which checkpoint of a folder; none: the one that `latest` names
-  /// A file that gives the checkpoint's tensors other names, as docs/checkpoints.md describes it; empty: none.
+  std::optional<std::string> tag{};  ///< name of the checkpoint within a folder; none: the one that `latest` names
+  /// A file that maps the names of the checkpoint's tensors to other names (docs/checkpoints.md); empty: none.
   std::filesystem::path map{};
-  /// Every parameter must be there, and every tensor of the checkpoint wanted. False: parameters that are missing keep
-  /// their first values. Another shape is an error in both cases, and so is a checkpoint that has none of them.
+  /// True: every parameter must be in the checkpoint, and every tensor of the checkpoint must have a parameter. False:
+  /// missing parameters keep their first values. In both cases a parameter of another shape is an error, and so is a
+  /// checkpoint that has no parameter of the model.
   bool load_module_strict = true;
-  /// False: moments begin afresh, and master weights are the weights as the forward pass uses them.
+  /// False: moments restart at their initial values, and master weights are copied from the weights that the forward
+  /// pass uses.
   bool load_optimizer_states = true;
-  bool load_lr_scheduler_states = true;  ///< false: the schedule begins afresh
-  /// Weights alone, as without optimizer states; steps, schedule, loss scale, position in the data and client state
-  /// begin afresh.
+  bool load_lr_scheduler_states = true;  ///< false: the schedule restarts
+  /// True: only weights are loaded, as without optimizer states; steps, schedule, loss scale, position in the data and
+  /// client state restart.
   bool load_module_only = false;
-  /// Instead of names and strictness: the checkpoint's name of a parameter, or nothing for one that keeps its first
-  /// values.
+  /// Returns the checkpoint's name of a parameter, or nothing if that parameter keeps its first values. Replaces the
+  /// matching by names and `load_module_strict`.
   std::function<std::optional<std::string>(const core::parameter_info&)> custom_load_fn{};
-  /// False: master weights are the 16-bit weights although fp32 was saved. None: zero_optimization's key of this name.
+  /// False: master weights are the 16-bit weights even if fp32 weights were saved. None: zero_optimization's key of
+  /// this name decides.
   std::optional<bool> load_from_fp32_weights{};
-  /// Ranks load one after another, each only what it holds; by default all read at once what any of them wants.
+  /// True: ranks load one after another, each only its own parts. False: all ranks read at once, and shared parts are
+  /// read once.
   bool pipeline_loading_checkpoint = false;
-  /// What a load into swap files holds in memory at a time, or one tensor's elements where these are more: those of all
-  /// ranks, of one rank with `pipeline_loading_checkpoint`, since a tensor's digests are those of whole pieces.
+  /// Most bytes that a load into swap files holds in memory at a time, or the elements of one tensor if these are more.
+  /// Because digests are those of whole pieces, that tensor's elements are those of all ranks; with
+  /// `pipeline_loading_checkpoint`, of one rank.
   uint64_t swap_batch_bytes = uint64_t{64} << 20;
-  /// In a folder of our checkpoints: the newest whole one where the one that `latest` names is damaged.
+  /// True: if the checkpoint that `latest` names is damaged, loads the newest whole one of the folder instead. Applies
+  /// to folders of Troupe's checkpoints.
   bool fallback_to_previous = false;
-  /// True: compressed weights (compressed-tensors, blocks of a GGUF file) are read as the values that their codes mean;
-  /// `model.dequantise` says the same. False: they are refused.
+  /// True: compressed weights (compressed-tensors, blocks of a GGUF file) are read as the values that their codes
+  /// represent; `model.dequantise` has the same effect. False: they are refused.
   bool dequantise = false;
-  /// True: a run of another global batch or seed is resumed too, at the checkpoint's sample, with a warning. Another
-  /// seed means another order of samples and other dropout masks. False: it is refused.
+  /// True: a run with another global batch or seed is resumed too, at the checkpoint's sample, with a warning. Another
+  /// seed means another order of samples and other dropout masks. False: such a run is refused.
   bool changed_batch = false, changed_seed = false;
-  /// True: a run of other data is resumed too, at the checkpoint's sample of the data as they are now, with a warning
-  /// that says how much of what validates may have been trained on. False: it is refused.
+  /// True: a run with other data is resumed too, at the checkpoint's sample of the current data, with a warning that
+  /// says how much of the validation part may have been trained on. False: such a run is refused.
   bool changed_data = false;
-  /// What the run leaves out from here on, instead of what the checkpoint and `data.skip` say: see session::left_out.
+  /// Samples that the run leaves out from here on, in place of those of the checkpoint and of `data.skip`
+  /// (session::left_out).
   std::optional<std::vector<core::left_out_steps>> left_out{};
 };
 
-/// What session::load took over.
+/// The result of session::load.
 struct loaded_checkpoint {
-  std::filesystem::path folder{};     ///< the checkpoint's own, or its file
-  std::string client_state = "null";  ///< JSON, as `save` was given it; null's text with load_module_only
+  std::filesystem::path folder{};     ///< folder of the checkpoint, or its file
+  std::string client_state = "null";  ///< JSON, as it was passed to `save`; the text of null with load_module_only
 };
 
 }  // namespace troupe::actors

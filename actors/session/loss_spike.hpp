@@ -1,5 +1,4 @@
-// What a session tells of a step whose loss has risen too far (`on_spike`), and where the run went back to. Plain
-// values.
+// Report of a step whose loss has risen too far (`on_spike`), and of the step that the run went back to. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +6,16 @@
 
 namespace troupe::actors {
 
-struct loss_spike {   ///< and where the run went back to, if it did
-  uint64_t step = 0;  ///< from 1
+struct loss_spike {   ///< a step whose loss rose too far, and the step that the run went back to, if it did
+  uint64_t step = 0;  ///< number of the step, from 1
   double loss = 0;
-  double usual = 0;                ///< the median of the losses before it; 0: too few to compare with
-  uint64_t back_to = 0;            ///< steps done from which the run continues
-  bool from_memory = false;        ///< of a save in memory; else of a checkpoint
-  std::filesystem::path folder{};  ///< of that checkpoint
-  uint64_t first = 0, last = 0;    ///< steps whose samples are left out from now on
-  uint64_t samples = 0;            ///< so many
-  uint64_t times = 0;              ///< that this run has gone back, with this one
+  double usual = 0;                ///< the median of the losses before this step; 0: too few to compare with
+  uint64_t back_to = 0;            ///< number of steps done from which the run continues
+  bool from_memory = false;        ///< true: the run went back to a save in memory; false: to a checkpoint
+  std::filesystem::path folder{};  ///< folder of that checkpoint
+  uint64_t first = 0, last = 0;    ///< first and last step whose samples are left out from now on
+  uint64_t samples = 0;            ///< number of samples that are left out
+  uint64_t times = 0;              ///< number of times that this run has gone back, this one included
 };
 
 }  // namespace troupe::actors

@@ -1,5 +1,5 @@
-// Checks, before any memory is touched, that there is enough for a run's plans: the kernel hands out more addresses
-// than it has memory and kills the process later. storage/memory/memory_room.hpp knows how much there is.
+// Checks that the memory is enough for a run's plans before any of it is used, because the kernel hands out more
+// addresses than it has memory and kills the process later. storage/memory/memory_room.hpp measures the free memory.
 #pragma once
 
 #include "actors/device_of.hpp"
@@ -9,15 +9,16 @@
 
 namespace troupe::actors {
 
-/// How a job divides the memory of its device, which is there: what it may use, and the pools of its plan.
+/// Returns how a job divides the memory of its device, which must exist: the bytes that it may use, and the pools of
+/// its plan.
 device_room room_of(const job::blueprint& b);
 
-/// Bytes of the host's memory that all ranks of a session map and touch: states, buckets, windows. Not activations,
-/// which are predicted, nor staging for checkpoints.
+/// Returns the bytes of host memory that all ranks of a session map and touch: states, buckets, windows. Does not count
+/// activations, which are predicted, and staging for checkpoints.
 uint64_t needed_bytes(const job::blueprint& b);
 
-/// Errors: limit, with what is needed, what the host or the device has and which command looks for tiers that need
-/// less.
+/// Checks that the host and the device have the memory that the job needs. Errors: limit, with the bytes needed, the
+/// bytes that the host or the device has, and the command that searches for tiers that need less.
 core::result<void> check_memory(const job::blueprint& b,
                                 const std::optional<storage::memory_room>& room = storage::free_memory());
 

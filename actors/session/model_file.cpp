@@ -1,5 +1,5 @@
-// Writes a session's weights, as the forward pass uses them, into one file. Below stage 3 the first rank has all of
-// them, at stage 3 each rank has a slice.
+// Writes a session's weights, in the form that the forward pass uses, into one file. Below stage 3 the first rank has
+// all of them; at stage 3 each rank has a slice.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view default_file_name = "pytorch_model.bin";
 
-/// Some rank that holds the whole of a parameter: those of its pipeline stage do.
+/// Returns a rank that holds the whole parameter: the ranks of its pipeline stage do.
 rank_memory& holder_of(rank_memories ranks, uint32_t q) {
   return **std::ranges::find_if(ranks, [&](const auto& m) { return m->plan().layout->holds(m->plan().rank, q); });
 }
@@ -46,7 +46,7 @@ core::result<bool> session::parts::write_16bit_model(const std::filesystem::path
     if (info.is_copy() || info.of_teacher || (exclude_frozen_parameters && !info.trainable)) continue;
     checkpoint::tensor_to_write t{info.name, plan.options().types.parameter, info.shape};
     if (plan.layout->gathers() || p.plan.tensor.cut.parameters[q].cuts())
-      // Asked for in blocks of whole elements.
+      // The source is read in blocks of whole elements.
       t.source = [whole = p.whole(), q, type = plan.options().types.parameter](uint64_t begin,
                                                                                std::span<std::byte> out) {
         const uint64_t element_bytes = core::size_of(type);
@@ -64,7 +64,7 @@ core::result<bool> session::parts::write_16bit_model(const std::filesystem::path
   if (extension == ".safetensors") {
     written = checkpoint::write_safetensors(path, tensors);
   } else {
-    // as in a module's own state dict, a tied head is one more name of the embedding
+    // A tied head is a second name of the embedding, as in a module's own state dict.
     std::map<std::string, std::string> shared;
     const char* const type = p.plan.spec.kind == models::family::gpt2 ? "gpt2" : "llama";
     if (p.modules.model == nullptr)

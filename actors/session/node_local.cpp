@@ -1,7 +1,7 @@
-// Checkpoints of a job on several machines: whether `output` is one folder of all, or with
-// `checkpoint.use_node_local_storage` a disk of each; then where a process writes its part of one, what the other
-// machines are told of it, who has which file. Owns these; actors/processes/node_local_files.hpp has the names and
-// reads.
+// Handles checkpoints of a job on several machines: checks whether `output` is one folder of all, or with
+// `checkpoint.use_node_local_storage` a disk of each machine. Owns where a process writes its part of a checkpoint,
+// which data the other machines receive, and which host has which file; actors/processes/node_local_files.hpp owns the
+// names and the reads.
 #include <fmt/format.h>
 
 #include "actors/session/parts.hpp"
@@ -31,7 +31,7 @@ core::result<void> session::parts::look_at_output(std::optional<output_sign>& si
   if (!decoded) return core::fail(decoded.error());
   const auto* const c = std::get_if<output_call>(&*decoded);
   if (c == nullptr) return core::fail(error_kind::bug, "processes: wanted a sign in the output, got another call");
-  // A disk that fails later is a warning of the save that meets it, and ends no run.
+  // A disk that fails later causes a warning of the save that fails, and does not end the run.
   const bool is_elsewhere = x.members->machine() != x.members->seats.front().machine;
   if (!is_elsewhere || x.has_seen_output || c->path.empty()) return {};
   if (auto ok = look_for_sign(*c, x.link->place()); !ok) return ok;
@@ -75,7 +75,8 @@ void session::parts::tell_machines(const save_job& save, const save_report& repo
   processes.link->tell(encode(peer_call(std::move(*copy))));
 }
 
-// That it fails here makes no checkpoint less whole: its manifest is on the machine that leads.
+// Stores a committed checkpoint's data here. A failure leaves the checkpoint whole, because its manifest is on the
+// machine that leads.
 core::result<void> session::parts::obey(const committed_call& c) {
   const auto& who = *processes.members;
   const bool is_first = who.first_place_of(who.machine()) == who.place;

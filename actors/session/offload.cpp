@@ -19,7 +19,7 @@ core::result<void> session::parts::sound() const {
 core::result<void> session::parts::let_go_of_states() {
   if (auto ok = sound(); !ok) return ok;
   if (saving.waiting == nullptr) return {};
-  // A save that was asked for is of the states as they are: it takes its copies now.
+  // A requested save must contain the current states, so it takes its copies now.
   if (auto did = run_and_tell(plan::plan_choice::save, progress.steps); !did) return core::fail(did.error());
   return {};
 }
@@ -48,12 +48,12 @@ core::result<offload_report> session::offload_states(offload_request request) {
   return report;
 }
 
-// Processes take a folder of their own within the one that is named.
+// Offloads states of this process. Each process uses its own folder within the requested one.
 core::result<offload_report> session::parts::offload_here(offload_request request) {
   if (request.nvme_path.empty()) request.nvme_path = plan.config->swap_folder();
   if (processes.is_on() && request.device == plan::tier::nvme && !request.nvme_path.empty()) {
     request.nvme_path /= swap_folder_name(processes.link->place());
-    std::error_code told_below;  // by whoever opens the folder
+    std::error_code told_below;  // ignored: opening the folder reports the error
     std::filesystem::create_directory(request.nvme_path, told_below);
   }
   auto done = offloaded_states::offload(memory.here, request,

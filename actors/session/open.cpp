@@ -1,5 +1,5 @@
-// Opening a session: from a configuration to actors that wait for their first step. Owns the order of these phases and
-// what each rank's lanes are given; what a phase does is the business of whom it calls.
+// Opens a session: from a configuration to actors that wait for their first step. Owns the order of these phases and
+// the contents of each rank's lanes; the called functions do the work of a phase.
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,11 +37,12 @@
 namespace troupe::actors {
 namespace {
 
-/// How often processes show the others that their ranks live.
+/// Limits of the interval at which processes show the pulses of their ranks to the others.
 constexpr std::chrono::milliseconds shortest_pulse{10}, longest_pulse{500};
 
-/// Each rank on a thread of its own: drawing the weights and touching their pages for the first time is most of what
-/// opening a session takes. A host's own values are tensors of its thread, so it reads them, one rank after the other.
+/// Fills the memory of each rank on a thread of its own, because drawing the weights and touching their pages for the
+/// first time takes most of the opening. A host's own values are tensors of the host's thread, so that thread reads
+/// them, one rank after the other.
 core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, models::prepared_modules* own,
                                first_weights weights, opening_watch& watch) {
   const fill_watch told{[&] { return watch.wants_end(); }, [&](double share) { watch.share(share); }};
@@ -70,7 +71,8 @@ core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, 
   return out;
 }
 
-/// Lanes of a rank whose device has memory of its own leave work there when an instruction ends.
+/// Decorates the lanes of a rank whose device has memory of its own: these lanes may leave work on the device when an
+/// instruction ends.
 void order_on_device(std::vector<std::function<std::unique_ptr<executor>()>>& lanes, const rank_memory& memory,
                      const std::shared_ptr<const device_room>& room) {
   const auto& tiers = memory.plan().options().tiers;
@@ -132,7 +134,8 @@ core::result<void> session::parts::take_memory(first_weights weights, opening_wa
     if (!place.is_here) continue;
     const auto& own = memory.here.emplace_back(memory.ranks.back());
     if (memory.swaps.space != nullptr) own->use_swap_file(memory.swaps.ranks[memory.here.size() - 1]);
-    // Windows that a device or a disk writes to, as far as the limit goes; said once where it does not.
+    // Windows that a device or a disk writes to are pinned as far as the limit permits; one warning is given if it does
+    // not.
     if (const auto remark = own->unpinned(); remark && !std::exchange(told_of_locks, true)) host.warnings->put(*remark);
   }
   const bool reads_model = !plan.config->model.path.empty();
@@ -149,7 +152,8 @@ std::filesystem::path session::parts::swap_folder() const {
   return processes.is_on() ? folder / swap_folder_name(processes.link->place()) : folder;
 }
 
-// With the threads of the actors that follow, too: neither can be refused half-way.
+// Makes the session's actor system, after checking that its threads and those of the actors that follow are available:
+// neither can then be refused half-way.
 core::result<void> session::parts::make_own_system() {
   const uint32_t ranks = plan.train.ranks();
   const size_t lanes = threads_of(processes.is_on() ? ranks / plan.config->cluster.processes_for(ranks) : ranks);
@@ -237,7 +241,7 @@ core::result<void> session::parts::start_actors() {
         !ok)
       return ok;
   }
-  modules.instances.reset();  // with the values that the run began with
+  modules.instances.reset();  // the instances hold the values that the run began with
   telemetry_source records{.existing = actors.telemetry};
   if (!actors.telemetry) records.setup = make_telemetry();
   auto members = assemble(*actors.system, std::move(all), data.loader, std::move(records), lane_threads::own);
@@ -250,7 +254,7 @@ core::result<void> session::parts::start_actors() {
 
 namespace {
 
-// What does not go together with a host's own modules.
+// Returns an error for settings that cannot be combined with a host's own modules.
 core::result<void> check_sequence(const session_options& options) {
   const auto& parallel = options.config->parallel;
   const uint32_t degree = std::max(parallel.sequence, parallel.context);
@@ -282,7 +286,7 @@ core::result<void> check_sequence(const session_options& options) {
                         std::to_string(degree));
 }
 
-/// "device: cuda:0, NVIDIA H100; cuda.tf32; cuda.deterministic"
+/// Returns e.g. "device: cuda:0, NVIDIA H100; cuda.tf32; cuda.deterministic".
 std::string gpu_line(device::device_id device, const config::cuda_section& asked) {
   return "device: " + name_of(device) + ", " + device::properties_of(device).name + (asked.tf32 ? "; cuda.tf32" : "") +
          (asked.deterministic ? "; cuda.deterministic" : "");
@@ -317,7 +321,7 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (options.system != nullptr)
     if (auto ok = check_system(*options.system); !ok) return core::fail(ok.error());
   const core::usual_float_environment numbers;
-  const one_aten_thread alone;  // a dry run's sums, and rates that are measured for lanes of one thread
+  const one_aten_thread alone;  // for the sums of a dry run, and for rates that are measured for lanes of one thread
   auto p = std::make_unique<parts>();
   if (device.kind == core::device_kind::cuda) {
     const auto& asked = options.config->cuda;

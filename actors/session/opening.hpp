@@ -1,5 +1,5 @@
-// Tells the host how far the opening of a session is and asks whether to continue. Owns when the host is asked;
-// open.cpp does the work.
+// Reports the progress of opening a session to the host, and asks the host whether to continue. Owns when the host is
+// asked; open.cpp does the work.
 #pragma once
 
 #include <atomic>
@@ -13,38 +13,39 @@
 
 namespace troupe::actors {
 
-/// The host is asked no more often than this.
+/// Shortest time between two questions to the host.
 inline constexpr std::chrono::milliseconds opening_interval{100};
 
-/// The phase that takes as long as the text is.
+/// Name of the phase whose duration depends on the length of the text.
 inline constexpr const char* reading_phase = "reading the data";
 
-class opening_watch {  ///< of one session that is being opened
+class opening_watch {  ///< progress of one session that is being opened
  public:
-  /// On the thread that opens.
+  /// Must be constructed on the thread that opens the session.
   explicit opening_watch(opening_hook hook) : hook_(std::move(hook)), opener_(std::this_thread::get_id()) {}
   opening_watch(const opening_watch&) = delete;
   opening_watch& operator=(const opening_watch&) = delete;
 
-  /// The next phase begins. By the thread that opens; here and in `go_on` it asks the host.
+  /// Begins the next phase, and asks the host whether to continue, as `go_on` does. Call on the opening thread only.
+  /// Errors: stopped.
   core::result<void> begin(std::string phase);
-  /// Cheap: asks when it is time. Errors: stopped.
+  /// Asks the host whether to continue if opening_interval has passed; cheap otherwise. Errors: stopped.
   core::result<void> go_on(double share = -1);
   [[nodiscard]] bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
-  /// From any thread: whether the host wants the opening to end. Threads that work for the opening look here; on the
-  /// opening thread it asks the host.
+  /// True if the host wants the opening to end. Thread-safe: threads that work for the opening poll it; on the opening
+  /// thread it also asks the host.
   [[nodiscard]] bool wants_end() {
     if (std::this_thread::get_id() == opener_) (void)go_on(share_.load());
     return stopped();
   }
   [[nodiscard]] core::error why() const;
 
-  /// Waits for a task of the opening, asking the host meanwhile; the task must look at `wants_end`.
+  /// Waits for a task of the opening and meanwhile asks the host; the task must poll `wants_end`.
   template <class T>
   void wait(const std::future<T>& of) {
     while (of.wait_for(opening_interval) == std::future_status::timeout) (void)go_on(share_.load());
   }
-  /// From any thread: how much of the phase is done.
+  /// Sets the share of the phase that is done. Thread-safe.
   void share(double of_phase) { share_.store(of_phase, std::memory_order_relaxed); }
 
  private:

@@ -1,4 +1,4 @@
-// What a host hears of a session that is being opened.
+// Progress of opening a session, as the host's hook receives it.
 #pragma once
 
 #include <functional>
@@ -6,13 +6,13 @@
 
 namespace troupe::actors {
 
-/// What an opening session does.
+/// The current phase of an opening session.
 struct opening_progress {
   std::string phase;  ///< "writing and proving the plans"
-  double share = -1;  ///< of it that is done, from 0 to 1; negative: not known
+  double share = -1;  ///< share of the phase that is done, from 0 to 1; negative: not known
 };
 
-/// False ends the opening.
+/// Returns false to end the opening.
 using opening_hook = std::function<bool(const opening_progress&)>;
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// The actor system of a session whose host brings none.
+// The actor system of a session whose host provides none.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace troupe::actors {
 
-/// Threads of its scheduler: rank, supervisor and loader run here, which decide and never compute.
+/// Threads of the scheduler: rank, supervisor and loader run here; they decide and never compute.
 inline constexpr size_t own_workers = 2;
 
-/// CAF's settings for a process of Troupe's own.
+/// CAF's settings for a process that Troupe owns.
 struct system_config : caf::actor_system_config {
   system_config() {
     actors::add_message_types(*this);
@@ -21,7 +21,7 @@ struct system_config : caf::actor_system_config {
   }
 };
 
-struct own_system {  ///< for one session
+struct own_system {  ///< actor system for one session
   system_config settings;
   caf::actor_system system{settings};
 };

@@ -1,7 +1,6 @@
-// The terms of a session whose ranks live in several processes: how a term begins with the ranks that this process has
-// in it, and how it ends. Every process has the whole session and plans all ranks; memory and actors it has for its own
-// alone. Owns the order of these phases; what processes say to each other while a term runs is served.cpp's, saves in
-// memory are kept.cpp's.
+// Runs the terms of a session whose ranks are in several processes: begins a term with the ranks of this process, and
+// ends it. Every process has the whole session and plans all ranks; it has memory and actors for its own ranks only.
+// Owns the order of these phases; served.cpp owns the messages during a term, kept.cpp the saves in memory.
 #include <fmt/format.h>
 
 #include <utility>
@@ -23,7 +22,7 @@ namespace {
 
 using core::error_kind;
 
-/// `what: digest` in a line each, equal on processes that plan the same step and train on the same tokens.
+/// Returns `what: digest`, one per line, equal on processes that plan the same step and train on the same tokens.
 std::string digests_of(const job::blueprint& plan, const std::vector<std::shared_ptr<rank_memory>>& ranks,
                        const loader_setup& loader, const std::string& host_values) {
   std::string all = fmt::format("{} {} {}", plan.config->seed, plan.config->train_batch_size, plan.table->numel());
@@ -50,7 +49,7 @@ std::string digests_of(const job::blueprint& plan, const std::vector<std::shared
   return out + "\n" + line("tokens of " + (texts.empty() ? std::string("the data") : texts), tokens);
 }
 
-/// The options of a step that trains, with these passes.
+/// Returns the options of a training step with these passes.
 plan::plan_options options_with(const chosen_passes& x, const job::blueprint& plan) {
   plan::plan_options out = plan.options[static_cast<size_t>(plan::plan_choice::train)];
   out.recompute = x.recompute;
@@ -65,7 +64,8 @@ plan::plan_options options_with(const chosen_passes& x, const job::blueprint& pl
   return out;
 }
 
-/// A run may be back at a step before its last change of degrees: what was changed from there on has not been.
+/// Records a change of degrees. A run may have gone back to a step before its last change; later changes are then
+/// removed.
 void note_degree(std::vector<job::degree_change>& all, const job::degree_change& now) {
   std::erase_if(all, [&](const auto& x) { return x.step >= now.step; });
   if (all.empty() || all.back().data != now.data) all.push_back(now);
@@ -126,7 +126,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   x.members = term_members{link.place(), order.order.seats};
   x.secret = order.order.secret;
   x.counts.terms = order.order.number - 1;
-  if (x.counts.cause.empty()) x.counts.cause = order.order.cause;  // of a process that comes to a run
+  if (x.counts.cause.empty()) x.counts.cause = order.order.cause;  // set in a process that joins a run
   x.counts.network = {};
   x.links = {};
   x.saves = std::make_unique<memory_saves>(link);
@@ -136,7 +136,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   if (order.order.data != config->parallel.data)
     config = std::make_shared<const config::job_config>(job::at_degree(*config, order.order.data));
 
-  std::optional<output_sign> sign;  // there until all have begun
+  std::optional<output_sign> sign;  // exists until all processes have begun
   if (auto ok = look_at_output(sign); !ok) return ok;
   if (auto ok = take_texts(watch); !ok) return ok;
   opening_call opening;
@@ -153,7 +153,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
     }
     if (has_disks_of_machines() && !from.path.empty())
       if (const auto folder = native_folder(from.path, from.load.tag); !folder.empty()) {
-        from.path = folder;  // `latest` of another machine may be an older one
+        from.path = folder;  // `latest` of another machine may name an older one
         from.load.tag.reset();
       }
     from.load.left_out = x.left_out;
@@ -176,7 +176,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
     x.passes_data = config->parallel.data;
     x.schedule = opening.schedule;
   }
-  // A host's own modules: those of the term before have gone to its ranks.
+  // A host's own modules of the previous term were moved to its ranks, so new ones are made.
   if (modules.model != nullptr && modules.instances == nullptr) {
     auto prepared = prepare(modules.model, *config);
     if (!prepared) return core::fail(prepared.error());
@@ -188,7 +188,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
     own = {&m->table(), &m->own_table(), &m->cut()};
     for (const size_t digest : m->digests()) host_values += fmt::format(" {:x}", digest);
   }
-  // Who leads looks whether there is memory; the others take theirs when it has.
+  // The leading process checks that there is enough memory; the others allocate theirs after that.
   const bool looks = x.leads();
   auto planned = job::make_blueprint(
       config, own, opening.costs ? &*opening.costs : nullptr,
@@ -234,7 +234,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   return {};
 }
 
-// The process that led before, and counted, is lost.
+// Takes over the counts of the process that led before, which is lost.
 void session::parts::count_terms_before(const cluster::run_so_far& before, int64_t begin_ns) {
   auto& to = processes.counts;
   if (before.degrees.empty()) return;
@@ -271,7 +271,8 @@ core::result<void> session::parts::take_states(const cluster::term_order& order,
   return make_masks({});
 }
 
-// Who leads makes them of weights that lie in all processes, which it reads meanwhile.
+// Executes calls until the masks have arrived. The leading process makes masks from weights in all processes, which it
+// reads meanwhile.
 core::result<void> session::parts::serve_until_masks() {
   for (;;) {
     const auto next = processes.link->next_call();
@@ -288,7 +289,7 @@ core::result<void> session::parts::leave_term(const core::error& why) {
   auto end = x.link->ending();
   if (!end) {
     const auto* const wire = x.shared != nullptr ? x.shared->wire() : nullptr;
-    // Where nobody was lost the run ends for all.
+    // If no process was lost, the run ends for all.
     x.link->fail(why, wire != nullptr ? wire->lost_place() : cluster::no_place);
     end = x.link->wait_for_end();
   }
@@ -334,7 +335,7 @@ core::result<void> session::parts::recover(const core::error& why) {
   opening_watch unwatched({});
   const bool has_failed = over.why.has_value();
   if (auto ok = leave_term(why); !ok) return ok;
-  // Here a connection has ended, as may be; the supervisor knows what has become of the process.
+  // Here a connection has ended, possibly without a cause; the supervisor knows what happened to the process.
   const auto end = processes.link->ending();
   processes.counts.cause = has_failed && end ? end->text : why.text;
   if (auto ok = enter_term(unwatched); !ok) {

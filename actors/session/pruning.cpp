@@ -1,5 +1,5 @@
-// Masks of a session's pruned weights: made of the weights that the run starts with, or taken from the checkpoint that
-// it resumes. Owns which of the two; the arithmetic is kernels/compress/weight_mask.hpp's.
+// Makes the masks of a session's pruned weights from the weights that the run starts with, or takes them from the
+// checkpoint that it resumes. Owns which of the two; kernels/compress/weight_mask.hpp owns the arithmetic.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 
 bool is_snip(const job::pruned_module& m) { return m.method == config::pruning_method::snip_momentum; }
 
-/// A weight, or its gradient, as (out, in).
+/// Returns a weight, or its gradient, in the order (out, in).
 std::vector<float> in_order(const kernels::masked_matrix& m, std::vector<float> lies) {
   if (!m.transposed) return lies;
   std::vector<float> out(lies.size());
@@ -42,10 +42,10 @@ core::result<void> session::parts::make_masks(const std::vector<checkpoint::mask
   snip.sums.assign(masks.modules().size(), {});
   snip.before = snip.sums;
   snip.turned.reset();
-  if (!processes.leads()) return {};  // it is told of them
+  if (!processes.leads()) return {};  // the leading process sends the masks
   for (size_t i = 0; i < masks.modules().size(); ++i) {
     const auto& m = masks.modules()[i];
-    if (m.method == config::pruning_method::topk) continue;  // of scores, which are parameters
+    if (m.method == config::pruning_method::topk) continue;  // its mask is computed from scores, which are parameters
     if (is_snip(m)) snip.sums[i].assign(m.matrix.elements(), 0);
     const auto is_this = [&](const checkpoint::mask_record& x) {
       return x.module == m.module && x.technique == job::name_of(m.part);
@@ -130,10 +130,10 @@ void session::parts::turn_masks() {
       const auto& m = masks.modules()[i];
       const auto& section = plan.config->compression.sparse;
       const auto group = std::ranges::find(section.groups, m.group, &config::pruned_group::name);
-      const auto rule = *job::snip_rule_of(section, group->dense_ratio, m.matrix);  // proved when it was chosen
+      const auto rule = *job::snip_rule_of(section, group->dense_ratio, m.matrix);  // proved when the rule was chosen
       if (!rule.schedule.is_turn(progress.applied)) continue;
       std::vector<uint8_t> keep(m.matrix.elements());
-      // The rule, the sums and the mask are of one matrix: nothing is refused.
+      // The rule, the sums and the mask belong to one matrix, so no error is possible.
       (void)kernels::snip_mask(rule.matrix, snip.sums[i], rule.schedule.sparsity_at(progress.applied), keep);
       masks.set(i, kernels::packed_mask(keep));
       turned = true;

@@ -1,5 +1,5 @@
-// A session's recording: the recorder that the telemetry actor feeds, the limit on records that are under way, and log
-// lines for the host. Part of parts.hpp.
+// State of a session's recording: the recorder that the telemetry actor feeds, the queue that limits unfinished
+// records, and log lines for the host. Part of parts.hpp.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,10 @@
 
 namespace troupe::actors {
 
-/// How long the end of a run waits for its files to be written.
+/// Longest wait at the end of a run for its files to be written.
 inline constexpr std::chrono::seconds closing_patience{60};
 
-/// Log lines kept until the next call of the session; more are counted, not kept.
+/// Log lines kept until the next call of the session; further lines are counted, not kept.
 inline constexpr size_t log_lines_max = 4096;
 
 struct session_recording {
@@ -25,9 +25,9 @@ struct session_recording {
   record_queue queue;
   std::shared_ptr<line_box> lines = std::make_shared<line_box>(log_lines_max, "lines");
   std::shared_ptr<const telemetry::validation_values> last_validation;
-  std::weak_ptr<const void> last_step;  ///< gone once that step's record is written, or was dropped
+  std::weak_ptr<const void> last_step;  ///< expires once the last step's record is written, or was dropped
   double step_seconds = 0;
-  std::filesystem::path resumed_from;  ///< curves of this folder are continued; empty: the run began afresh
+  std::filesystem::path resumed_from;  ///< folder whose curves are continued; empty: the run began afresh
   bool is_open = false, is_closed = false;
 };
 

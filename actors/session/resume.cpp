@@ -1,5 +1,5 @@
-// Continuing from a checkpoint of any format, when a session is opened and while it lives. Owns what the steps, samples
-// and seed of another run mean in this one; tensors are checkpoint_load.hpp's.
+// Continues from a checkpoint of any format, when a session is opened and while it runs. Owns the meaning of another
+// run's steps, samples and seed in this run; checkpoint_load.hpp owns tensors.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -31,13 +31,13 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// What is said of a checkpoint, once each.
+/// Remarks on a checkpoint, each made once.
 struct remarks {
   std::vector<std::string> unknown, changed;
 };
 
-/// A remark on parameters that were frozen in the checkpoint's run: bias correction counts the whole run's updates, but
-/// their moments begin at 0. Empty where the optimizer corrects nothing, or the first update hardly differs.
+/// Returns a remark on parameters that were frozen in the checkpoint's run: bias correction counts the whole run's
+/// updates, but their moments begin at 0. Empty if the optimizer corrects no bias, or the first update hardly differs.
 std::string unfrozen_sentence(const load_report& loaded, const config::optimizer_section& o, uint64_t applied) {
   using rule = core::optimizer_type;
   if ((o.type != rule::adam && o.type != rule::adamw && o.type != rule::lamb) || !o.bias_correction) return {};
@@ -54,8 +54,8 @@ std::string unfrozen_sentence(const load_report& loaded, const config::optimizer
       applied, factor);
 }
 
-/// A remark on the states of another optimizer, which fit this run's by their names; empty where the checkpoint does
-/// not say which one wrote them, or where both are Adam, whose states do not depend on how weights decay.
+/// Returns a remark on states of another optimizer, which match this run's by name; empty if the checkpoint does not
+/// say which optimizer wrote them, or if both are Adam, whose states do not depend on the kind of weight decay.
 std::string other_optimizer_sentence(const checkpoint::source_run& run, core::optimizer_type ours) {
   const auto keys = run.config.starts_with('{') ? config::read_json(run.config, 0) : config::read_yaml(run.config, 0);
   const auto* const section = keys.root == nullptr ? nullptr : keys.root->find("optimizer");
@@ -74,14 +74,15 @@ std::string other_optimizer_sentence(const checkpoint::source_run& run, core::op
       core::name_of(*theirs), core::name_of(ours));
 }
 
-/// The global batch of the run that wrote it.
+/// Returns the global batch of the run that wrote the checkpoint.
 std::optional<uint64_t> batch_of(const checkpoint::source_run& run) {
   if (run.samples_per_step) return run.samples_per_step;
   if (*run.steps == 0 || *run.samples % *run.steps != 0) return std::nullopt;
   return *run.samples / *run.steps;
 }
 
-/// Whether the data are those that the checkpoint's position is a place in; else the options must ask for it.
+/// Checks that the data are those that the checkpoint's position refers to. Otherwise returns an error, or adds a
+/// remark if the options permit changed data.
 core::result<void> same_data(const checkpoint::tensor_source& from, const load_options& options,
                              const std::optional<checkpoint::data_record>& now, remarks& said) {
   if (!now) return {};
@@ -103,9 +104,9 @@ core::result<void> same_data(const checkpoint::tensor_source& from, const load_o
   return {};
 }
 
-/// The sample at which step `run.steps` begins in this run. The seed determines the order of samples and the dropout
-/// masks, the batch which samples a step takes. With another seed or batch the run is a different one, so the options
-/// must ask for it.
+/// Returns the sample at which step `run.steps` begins in this run. The seed determines the order of samples and the
+/// dropout masks; the batch determines which samples a step takes. With another seed or batch the run is a different
+/// one, so the options must permit it.
 core::result<uint64_t> place_in_data(const checkpoint::tensor_source& from, const load_options& options, uint64_t seed,
                                      uint64_t batch, remarks& said) {
   const auto& run = from.run;
@@ -136,7 +137,8 @@ core::result<uint64_t> place_in_data(const checkpoint::tensor_source& from, cons
   return place;
 }
 
-/// A pipeline's folder under the names of this run's model, where the layers leave one choice.
+/// Renames the tensors of a pipeline's folder to the names of this run's model, if the layers leave only one
+/// possibility.
 core::result<checkpoint::tensor_source> named_for(const core::model_table& table, checkpoint::tensor_source from,
                                                   bool strict) {
   std::vector<checkpoint::wanted_tensor> wanted;
@@ -150,14 +152,14 @@ core::result<checkpoint::tensor_source> named_for(const core::model_table& table
   return tl::unexpected(checkpoint::unnamed_layers(*named, wanted));
 }
 
-/// The states of an optimizer that knows its parameters by number, under the names of this run's model.
+/// Renames the states of an optimizer that numbers its parameters to the names of this run's model.
 core::result<void> name_states_for(const core::model_table& table, checkpoint::tensor_source& from,
                                    const load_options& options) {
   if (options.load_module_only || !options.load_optimizer_states) {
     checkpoint::leave_out_states(from, "the options ask for none");
     return {};
   }
-  // torch.optim numbers what it is given: all parameters, or, as the Trainer does, those that are trained
+  // torch.optim numbers the parameters that it receives: all, or, as the Trainer does, those that are trained
   std::vector<checkpoint::wanted_tensor> all, trained;
   for (const auto& p : table.parameters) {
     if (p.is_copy() || p.of_teacher) continue;
@@ -172,8 +174,8 @@ core::result<void> name_states_for(const core::model_table& table, checkpoint::t
                           ok.error().text));
 }
 
-/// The checkpoint with the names of `table`'s parameters; where the options name each parameter themselves, with its
-/// own.
+/// Opens the checkpoint with the names of `table`'s parameters; with its own names if the options name each parameter
+/// themselves.
 core::result<checkpoint::tensor_source> open_for(const core::model_table& table, const std::filesystem::path& path,
                                                  const load_options& options,
                                                  const std::function<void(const std::string&)>& say) {
@@ -192,7 +194,7 @@ core::result<checkpoint::tensor_source> open_for(const core::model_table& table,
   return named_for(table, std::move(*from), options.load_module_strict);
 }
 
-/// What a run that continues takes over of another's numbers, but for the loss scale.
+/// Returns the numbers that a continuing run takes over from another run, without the loss scale.
 training_progress progress_of(const checkpoint::source_run& run, const load_options& options, bool has_states) {
   training_progress out;
   const uint64_t updates = run.applied_updates.value_or(*run.steps);
@@ -207,7 +209,7 @@ training_progress progress_of(const checkpoint::source_run& run, const load_opti
 
 bool is_moment(const checkpoint::tensor_entry& t) { return t.kind == checkpoint::tensor_kind::moment; }
 
-/// Moments, and nothing that says after how many updates.
+/// True if the checkpoint has moments but no number of updates.
 bool has_uncounted_states(const checkpoint::tensor_source& from) {
   return !from.run.steps && std::ranges::any_of(from.tensors, is_moment);
 }
@@ -217,7 +219,7 @@ checkpoint::tensor_source without_moments(checkpoint::tensor_source from) {
   return from;
 }
 
-/// What is said of a checkpoint with which a run begins at step 0.
+/// Returns the remark on a checkpoint with which a run begins at step 0.
 std::string_view beginning_of(const checkpoint::tensor_source& from, bool is_useless, bool has_states) {
   if (is_useless)
     return "does not say how many updates its optimizer did, on which those of this run's depend: its states are left "
@@ -229,7 +231,7 @@ std::string_view beginning_of(const checkpoint::tensor_source& from, bool is_use
   return "does not say its steps, or its optimizer's states are left out: the run begins at step 0 with its weights";
 }
 
-/// [layer]: those that the run knows by the layers' names.
+/// Returns [layer]: the ranges in the checkpoint's run, matched by the layers' names.
 std::vector<kernels::activation_range> ranges_of(const checkpoint::source_run& run,
                                                  const job::chosen_compression& compression) {
   std::vector<kernels::activation_range> out(compression.layers.size());
@@ -265,7 +267,7 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
                     path.string()));
   auto from = is_on_disks ? checkpoint::open_native(*disks, path) : open_for(*plan.tensor.whole, path, options, say);
   if (!from) return fail(from.error());
-  // A host's own model has no keys, and whoever names tensors by hand knows what they are.
+  // A host's own model has no keys, and a caller that names tensors itself knows them.
   if (modules.model == nullptr && !options.custom_load_fn && from->format != "troupe")
     if (const auto unused = job::unused_ignored_key(plan.config->model, plan.spec, &*from))
       return fail(error_kind::bad_input, "model.ignore_keys: " + *unused);
@@ -337,7 +339,7 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
   if (loaded->states)
     if (const auto line = other_optimizer_sentence(run, plan.config->optimizer.type); !line.empty())
       say(fmt::format("'{}' {}", folder, line));
-  if (is_uncounted && loaded->states) progress.applied = 1;  // the first update would begin the moments
+  if (is_uncounted && loaded->states) progress.applied = 1;  // a first update with count 0 would restart the moments
   if (continues && loaded->states) progress.input_ranges = ranges_of(run, *plan.compression);
   const bool fp16 = plan.config->fp16.enabled, wants_states = options.load_optimizer_states;
   const auto& s = run.loss_scale;
@@ -379,7 +381,7 @@ core::result<void> session::parts::look_at_teacher() {
   return {};
 }
 
-// Weights alone, of those tensors that its layers' numbers choose: nothing else of the source is read.
+// Loads weights only, of the tensors that its layers' numbers select; reads nothing else of the source.
 core::result<void> session::parts::take_layers(opening_watch& watch) {
   const auto& c = *plan.config;
   if (!c.compression.layers.enabled) return {};
@@ -421,7 +423,7 @@ core::result<void> session::parts::take_layers(opening_watch& watch) {
 
 core::result<void> session::parts::tell_loader() {
   core::result<void> out;
-  over.lost_step->store(std::numeric_limits<uint64_t>::max());  // of another place in the data
+  over.lost_step->store(std::numeric_limits<uint64_t>::max());  // the stored step belongs to another place in the data
   const host_caller self(*actors.system);
   self->request(
           actors.members->loader, caf::infinite,
@@ -438,7 +440,7 @@ core::result<loaded_checkpoint> session::load(const std::filesystem::path& path,
 }
 
 core::result<loaded_checkpoint> session::parts::load(const std::filesystem::path& path, const load_options& options) {
-  // The save's own failure is told to its host; here only a run that is over counts.
+  // The save reports its own failure to its host; here only the end of the run is an error.
   if (auto ok = end_saves(); !ok && over.why) return fail(ok.error());
   opening_watch unwatched({});
   const auto folder =
@@ -451,7 +453,7 @@ core::result<loaded_checkpoint> session::parts::load(const std::filesystem::path
     over.why = ok.error();
     return fail(ok.error());
   }
-  // What was kept in memory is of before: a loss would go back behind the load.
+  // The save in memory is from before the load: a loss would return to a state before it.
   if (processes.is_on())
     if (auto ok = keep_states_now(); !ok) return fail(ok.error());
   return loaded_checkpoint{*folder, progress.client_state};

@@ -1,5 +1,5 @@
-// Calls between the process that leads a term and those that serve it: runs of plans, states of ranks that live
-// elsewhere. Owns who does what; their form is actors/processes/calls.hpp's.
+// Executes calls between the process that leads a term and those that serve it: runs of plans, access to states of
+// ranks in other processes. Owns which process does what; actors/processes/calls.hpp owns the form of calls.
 #include <algorithm>
 #include <utility>
 
@@ -13,10 +13,10 @@ namespace {
 
 using core::error_kind;
 
-/// States that one message carries at most.
+/// Most bytes of states in one message.
 constexpr uint64_t read_bytes_max = uint64_t{64} << 20;
 
-/// After a training step. `entered`: since the term began, by machine.
+/// Adds the network traffic of a training step. `entered`: bytes since the term began, by machine.
 void count_network(network_count& to, const std::map<uint32_t, uint64_t>& entered) {
   if (to.before_bytes.empty()) {
     to.before_bytes = entered;
@@ -26,7 +26,7 @@ void count_network(network_count& to, const std::map<uint32_t, uint64_t>& entere
   ++to.steps;
 }
 
-/// From this process's clock to the supervisor's, where that is known.
+/// Returns the shift from this process's clock to the supervisor's, if it is known.
 std::optional<telemetry::clock_shift> to_supervisor(const cluster::process& link) {
   const auto known = link.clock();
   if (!known) return std::nullopt;

@@ -16,7 +16,7 @@
 namespace troupe::actors {
 namespace {
 
-/// How long a warning of a run may wait before the host hears of it.
+/// Longest time that a warning during a run waits before the host receives it.
 constexpr std::chrono::seconds warnings_wait_max{1};
 }  // namespace
 
@@ -27,8 +27,8 @@ void session::parts::use_programs(plan::plan_choice which, plan::rank_plans plan
   }
 }
 
-// Plans other than training's are written when the first is wanted, since most runs never save or sample. Their sizes
-// were proved when the session was opened, so nothing is refused here.
+// Writes plans other than training's at their first use, because most runs never save or sample. Their sizes were
+// proved when the session was opened, so nothing is refused here.
 core::result<void> session::parts::want(plan::plan_choice which) {
   if (program_of(which, 0) != nullptr) return {};
   const auto written = plan.write(which);
@@ -46,7 +46,7 @@ uint64_t session::parts::peak_bytes(uint32_t rank) const {
 session::session(std::unique_ptr<parts> p) : parts_(std::move(p)) {}
 
 session::~session() {
-  parts_->host.hooks = {};  // the host's thread may be in the middle of anything
+  parts_->host.hooks = {};  // the destructor must not call the host, whose thread may be in any state
   (void)parts_->end_saves();
   parts_->finish({});
   if (const auto& link = parts_->processes.link) {
@@ -94,7 +94,8 @@ core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t 
 core::result<run_outcome> session::parts::run_here(plan::plan_choice which, const std::shared_ptr<step_order>& order) {
   core::result<run_outcome> out = core::fail(core::error_kind::bug, "the supervisor did not answer");
   const host_caller self(*actors.system);
-  // No time limit here: silence is the ranks' business, and they report it. Meanwhile the host hears of what waits.
+  // The wait has no time limit, because the ranks detect and report silence. The host receives waiting warnings
+  // meanwhile.
   self->monitor(actors.members->supervisor);
   self->send(actors.members->supervisor, run_plan{which, order});
   bool answered = false;
@@ -119,11 +120,12 @@ core::result<run_outcome> session::parts::run_here(plan::plan_choice which, cons
               host.thrown = std::current_exception();
             }
           });
-  // A monitor that is not taken back stays with the supervisor, and keeps the memory of the actor that is gone.
+  // A monitor that is not removed stays with the supervisor, and keeps the memory of the ended actor.
   self->demonitor(actors.members->supervisor.address());
   if (!out) {
     over.why = out.error();
-    // No rank updates before the last micro-batch of all ranks has gone through, unless updates are deferred (zenflow).
+    // No rank updates before the last micro-batch of all ranks has been computed, unless updates are deferred
+    // (zenflow).
     over.states_whole = plan::mode_of(which) != plan::mode::train ||
                         (over.lost_step->load() <= order->step && !plan.config->zero_optimization.zenflow.enabled);
   }
@@ -143,7 +145,7 @@ core::result<step_report> session::parts::train_once() {
   report.lr = job::settings_of(*plan.optimizer, progress.scheduled).front().lr;
   report.loss_scale = progress.scale.cur_scale;
   if (auto ok = begin_saliency(); !ok) {
-    if (processes.is_on()) over.why = ok.error();  // whoever had them is lost, or the run is over
+    if (processes.is_on()) over.why = ok.error();  // the process that had the data is lost, or the run is over
     return core::fail(ok.error());
   }
   const int64_t before = core::now_ns();
@@ -173,7 +175,8 @@ core::result<step_report> session::parts::train_once() {
   return report;
 }
 
-// All is booked before the host hears of it: what a hook throws must not make the next call apply the batch again.
+// Books a step before the host is notified of it: an exception of a hook must not make the next call apply the batch
+// again.
 void session::parts::book(const run_outcome& did) {
   ++progress.steps;
   if (!did.result.skipped) {
@@ -214,7 +217,7 @@ core::result<step_report> session::step() {
     return core::fail(did.error());
   }
   step_report& report = *did;
-  const auto unscaled = p.over.why;  // the loss scale cannot go further down
+  const auto unscaled = p.over.why;  // the loss scale cannot be reduced further
   p.deliver_warnings();
   for (const auto& link : std::exchange(p.processes.slow_links_untold, {}))
     if (p.host.hooks.on_slow_link) p.host.hooks.on_slow_link(link);

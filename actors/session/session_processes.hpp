@@ -1,4 +1,4 @@
-// What a session knows of the other processes of its job. Part of parts.hpp.
+// State of a session that concerns the other processes of its job. Part of parts.hpp.
 #pragma once
 
 #include <filesystem>
@@ -21,34 +21,37 @@
 
 namespace troupe::actors {
 
-/// The other processes of the job. Each new term writes it, a save in memory its counters.
+/// The other processes of the job. Each new term writes this struct; a save in memory writes its counters.
 struct session_processes {
-  std::shared_ptr<cluster::process> link;         ///< null: all ranks live here
-  std::shared_ptr<const config::job_config> job;  ///< as it was loaded: its degrees are the most
-  std::optional<term_members> members;            ///< none: no term
-  std::string secret;                             ///< of the term, where it spans machines
+  std::shared_ptr<cluster::process> link;         ///< null: all ranks are in this process
+  std::shared_ptr<const config::job_config> job;  ///< the job as it was loaded, with the largest degrees
+  std::optional<term_members> members;            ///< none: there is no term
+  std::string secret;                             ///< secret of the term, if it spans machines
   std::shared_ptr<shared_term> shared;
   std::unique_ptr<memory_saves> saves;
-  std::shared_ptr<part_taker> parts;   ///< also of who listens
-  std::vector<uint64_t> peak_bytes;    ///< [rank]: of activations, as the other processes have told
-  std::shared_ptr<save_job> kept;      ///< a save in memory that is being written
-  std::filesystem::path working;       ///< of `kept`, until it is committed
-  std::weak_ptr<const void> recorded;  ///< session_recording::last_step as `kept` was begun
-  std::optional<uint64_t> kept_step;   ///< steps done of the newest save in memory; none: there is none
-  bool keeping_fails = false;          ///< the last save in memory has failed
-  /// Of the next term, instead of what the states that it begins with say; none: that.
+  std::shared_ptr<part_taker> parts;   ///< takes parts of saves; the link's callbacks share it
+  std::vector<uint64_t> peak_bytes;    ///< [rank]: peak bytes of activations, as the other processes have reported
+  std::shared_ptr<save_job> kept;      ///< save in memory that is being written
+  std::filesystem::path working;       ///< folder of `kept`, until it is committed
+  std::weak_ptr<const void> recorded;  ///< session_recording::last_step when `kept` began
+  std::optional<uint64_t> kept_step;   ///< number of steps done at the newest save in memory; none: no such save
+  bool keeping_fails = false;          ///< true: the last save in memory failed
+  /// Left-out samples of the next term, in place of those in the states that it begins with; none: those in the states.
   std::optional<std::vector<core::left_out_steps>> left_out;
   std::function<core::result<resume_choice>(bool again)> choose_resume;
-  /// That changed the steps of this term and of later ones at the same degrees; none: the configuration's first.
+  /// Passes that changed the steps of this term and of later terms at the same degrees; none: the configuration's first
+  /// passes.
   std::optional<chosen_passes> passes;
-  uint32_t passes_data = 0;                            ///< data ranks that `passes` were chosen for
-  std::optional<std::vector<told_schedule>> schedule;  ///< in place of the configuration's; none: no host gave one
-  bool has_seen_output = false;  ///< the folder of outputs that the process which leads writes into
-  bool has_led = false;          ///< the term before
+  uint32_t passes_data = 0;  ///< number of data ranks that `passes` were chosen for
+  /// Schedule of passes in place of the configuration's; none: no host gave one.
+  std::optional<std::vector<told_schedule>> schedule;
+  /// True: this process has found the folder of outputs that the leading process writes into.
+  bool has_seen_output = false;
+  bool has_led = false;  ///< true: this process led the previous term
   recovery_counts counts;
-  slow_links links;                                 ///< of this term
-  std::vector<std::string> slow_link_ends;          ///< that were named, for the end of the run: each once
-  std::vector<slow_link_report> slow_links_untold;  ///< of steps whose hooks are still to be called
+  slow_links links;                                 ///< slow links of this term
+  std::vector<std::string> slow_link_ends;          ///< ends of each reported slow link, once, for the end of the run
+  std::vector<slow_link_report> slow_links_untold;  ///< reports of slow links whose hooks have not been called yet
 
   [[nodiscard]] bool is_on() const { return link != nullptr; }
   [[nodiscard]] bool is_here(uint32_t rank) const { return !members || members->is_here(rank); }

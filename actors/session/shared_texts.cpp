@@ -1,5 +1,6 @@
-// Texts of a job of several processes: one of each machine expands and encodes them, the others have the descriptors of
-// what it has made. Owns who reads and what is offered; any process that has them offers them in a later term.
+// Shares the texts of a job of several processes: one process of each machine expands and encodes them, the others
+// receive descriptors of the result. Owns which process reads and what is offered; any process that has the texts
+// offers them in a later term.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -15,10 +16,10 @@ namespace {
 
 using core::error_kind;
 
-/// Behind the numbers of what shared_term offers.
+/// Numbers of offers; they follow those of shared_term.
 constexpr uint32_t facts_offer = 1U << 30, first_text_offer = facts_offer + 1;
 
-/// [source]: what is known of it; none: each process reads it for itself.
+/// [source]: facts on the source's text; none: each process reads the source itself.
 using facts_of_sources = std::vector<std::optional<std::string>>;
 
 std::string with_length(const facts_of_sources& facts) {

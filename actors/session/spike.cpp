@@ -1,6 +1,6 @@
-// A loss that has risen too far (`on_spike`), and samples that are left out: the run goes back to a saved state from
-// before, and continues with what follows the samples of the steps since. Owns which state that is; when a loss is a
-// spike is job/loss_watch.hpp's, which samples steps take data/skips.hpp's.
+// Handles a loss that has risen too far (`on_spike`), and samples that are left out: the run goes back to an earlier
+// saved state, and continues with the samples that follow those of the steps since. Owns the choice of that state;
+// job/loss_watch.hpp owns when a loss is a spike, data/skips.hpp which samples steps take.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,8 +33,8 @@ std::vector<data::step_span> asked_of(const config::job_config& c) {
   return out;
 }
 
-/// Whether the states of that checkpoint lie on this run's way: what was left out since is behind the samples that they
-/// have taken. A run that went back leaves others in its folder.
+/// True if the states of that checkpoint belong to this run's history: all samples that were left out since come after
+/// the samples that the states were trained on. A run that went back leaves other checkpoints in its folder.
 bool is_before(const checkpoint::run_state& run, const std::vector<core::left_out_steps>& left_out) {
   const data::left_out then{std::span<const core::left_out_steps>(run.left_out)};
   const uint64_t next = run.data_position == 0 ? 0 : then.position_of(run.data_position - 1) + 1;
@@ -74,7 +74,7 @@ void session::parts::leave_out(std::vector<core::left_out_steps> decided) {
 core::result<loss_spike> session::parts::answer_spike(const step_report& report) {
   const auto& how = plan.config->on_spike;
   const std::string what = sentence_of(report, progress.judged);
-  (void)collect_save(unfinished_save::wait);  // one of the state before this step, perhaps
+  (void)collect_save(unfinished_save::wait);  // the save may contain the state before this step
   const auto end_with = [&](const std::string& why) {
     const auto& all = places.all;
     const std::string newest = all.empty() ? "; there is no checkpoint of this run"
@@ -130,7 +130,7 @@ core::result<loss_spike> session::parts::answer_spike(const step_report& report)
   return out;
 }
 
-// Those that an earlier process of the run has left beside the oldest one that this session knows.
+// Adds checkpoints of an earlier process of the run, which are in the folder of the oldest one that this session knows.
 void session::parts::add_older_places(saved_places& to, uint64_t newest) const {
   if (to.all.empty() || has_disks_of_machines()) return;
   const auto oldest = to.all.front();
@@ -158,8 +158,8 @@ core::result<bool> session::parts::go_back_on_disk(const saved_places::place& to
   return false;
 }
 
-// What is kept in memory lies with the supervisor, which gives it to whoever begins a term. The states that the next
-// term begins with are kept once more, with what is left out from then on.
+// Goes back to the newest save in memory. The supervisor keeps these saves and sends one to the processes that begin a
+// term. The states with which the next term begins are saved once more, with the new list of left-out samples.
 core::result<void> session::parts::go_back_in_memory(std::vector<core::left_out_steps> left_out,
                                                      const std::string& why) {
   auto& x = processes;

@@ -1,4 +1,4 @@
-// Reading a session's state between steps: weights, moments, gradients; generating text; exporting.
+// Reads a session's state between steps (weights, moments, gradients), generates text, and exports.
 #include <algorithm>
 #include <cmath>
 
@@ -28,7 +28,7 @@ int64_t draw(const std::vector<float>& logits, double temperature, double unifor
   return static_cast<int64_t>(weight.size()) - 1;
 }
 
-/// Refuses a parameter that is none, and elements that it does not have.
+/// Returns an error for a parameter that does not exist, and for elements that it does not have.
 core::result<void> check_elements(const core::model_table& t, uint32_t parameter, uint64_t first, uint64_t count) {
   if (parameter >= t.parameters.size())
     return core::fail(core::error_kind::bad_input, "parameter " + std::to_string(parameter) + ": wanted one of 0 to " +
@@ -67,7 +67,7 @@ core::result<std::vector<int64_t>> session::parts::generate(std::vector<int64_t>
     b->rows = 1;
     b->columns = seen + 1;
     b->tokens.assign(text.end() - static_cast<long>(seen), text.end());
-    b->tokens.push_back(0);  // the target's place; generation computes no loss
+    b->tokens.push_back(0);  // placeholder for the target; generation computes no loss
     b->samples = {0};
     auto did = run_and_tell(plan::plan_choice::generate, progress.steps, {.given = b});
     if (!did) return core::fail(did.error());
@@ -82,7 +82,7 @@ core::result<std::vector<int64_t>> session::parts::generate(std::vector<int64_t>
 core::result<void> session::read_parameter(uint32_t parameter, uint64_t first, std::span<float> out) const {
   if (auto ok = check_elements(table(), parameter, first, out.size()); !ok) return ok;
   if (parts_->memory.offloaded != nullptr) return parts_->sound();
-  // A frozen parameter has no master weight: its own bytes, whole or in slices, are all there is.
+  // A frozen parameter has no master weight, only its own bytes, whole or in slices.
   const bool trains = table().parameters[parameter].trainable;
   return parts_->whole().read(parameter, trains ? plan::state_part::master : plan::state_part::copy,
                               {first, out.size()}, core::dtype::f32, reinterpret_cast<std::byte*>(out.data()));
@@ -94,7 +94,7 @@ core::result<void> session::read_moment(uint32_t parameter, int which, std::span
     return core::fail(core::error_kind::bad_input, "parameter '" + table().parameters[parameter].name +
                                                        "': wanted its moment 0 or 1, got " + std::to_string(which));
   if (parts_->memory.offloaded != nullptr) return parts_->sound();
-  std::fill(out.begin(), out.end(), 0.0F);  // what the optimizer does not keep
+  std::fill(out.begin(), out.end(), 0.0F);  // the optimizer does not keep this moment
   return parts_->whole().read(parameter, plan::moment_part(static_cast<uint32_t>(which)), {0, out.size()},
                               core::dtype::f32, reinterpret_cast<std::byte*>(out.data()));
 }

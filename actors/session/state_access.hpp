@@ -1,6 +1,6 @@
 // Reads and changes weights, optimizer states and gradients by parameters' names between steps, at every stage and
-// tier: DeepSpeed's `safe_get_*` and `safe_set_*`. Owns names, sizes and what has to change together; state_store.hpp
-// knows where elements lie.
+// tier: DeepSpeed's `safe_get_*` and `safe_set_*`. Owns names, sizes and the copies that must change together;
+// state_store.hpp owns the places of elements.
 #pragma once
 
 #include <cstdint>
@@ -24,31 +24,33 @@ struct named_values {
   std::vector<float> values;
 };
 
-/// Made by `session::states`, good until the session's next call. Values are fp32 (in reference mode rounded, or
-/// widened); the mean gradient is that of the last step, before clipping. What is set is what the next step computes
-/// with and updates, on all ranks and in every copy that the run keeps. A gradient is only read: a step makes its own.
-/// Errors: bad_input for an unknown name (with the nearest), a wrong number of values, a state that the parameter does
-/// not have, a gradient before the first step, a rank that is none; io where states lie in files.
+/// Access to states by name. `session::states` returns one, valid until the session's next call. Values are fp32 (in
+/// reference mode rounded, or widened); gradients are the means of the last step, before clipping. The next step
+/// computes with the values that were set and updates them, on all ranks and in every copy that the run keeps.
+/// Gradients can only be read, because each step makes its own. Errors: bad_input for an unknown name (with the
+/// nearest), a wrong number of values, a state that the parameter does not have, a gradient before the first step, a
+/// rank that does not exist; io if states are in files.
 class state_access {
  public:
   using values = core::result<std::vector<float>>;
 
-  /// Hosts are given one by their session.
+  /// For sessions only; hosts call session::states.
   explicit state_access(std::shared_ptr<const state_access_parts> parts) : parts_(std::move(parts)) {}
 
-  /// Master weights of the whole parameter; of a frozen one, its weights.
+  /// Returns the master weights of the whole parameter; for a frozen one its weights.
   [[nodiscard]] values get_full_fp32_param(const std::string& name) const;
-  /// `key` as in checkpoints: `exp_avg`, `exp_avg_sq`, `momentum_buffer`, `sum` ...
+  /// Returns an optimizer state of the whole parameter; `key` is its name in checkpoints: `exp_avg`, `exp_avg_sq`,
+  /// `momentum_buffer`, `sum` ...
   [[nodiscard]] values get_full_optimizer_state(const std::string& name, const std::string& key) const;
   [[nodiscard]] values get_full_grad(const std::string& name) const;
   core::result<void> set_full_fp32_param(const std::string& name, std::span<const float> in) const;
   core::result<void> set_full_optimizer_state(const std::string& name, const std::string& key,
                                               std::span<const float> in) const;
 
-  /// The elements of a parameter that `rank` updates, maybe none; all of them at stage 0. Of a frozen one, those that
-  /// it holds.
+  /// Returns the elements of a parameter that `rank` updates, possibly none; all of them at stage 0. For a frozen
+  /// parameter, the elements that the rank holds.
   [[nodiscard]] core::result<plan::slice> local_slice(uint32_t rank, const std::string& name) const;
-  /// The same of these elements alone.
+  /// The local functions read or set only the elements of local_slice().
   [[nodiscard]] values get_local_fp32_param(uint32_t rank, const std::string& name) const;
   [[nodiscard]] values get_local_optimizer_state(uint32_t rank, const std::string& name, const std::string& key) const;
   [[nodiscard]] values get_local_grad(uint32_t rank, const std::string& name) const;
@@ -56,10 +58,11 @@ class state_access {
   core::result<void> set_local_optimizer_state(uint32_t rank, const std::string& name, const std::string& key,
                                                std::span<const float> in) const;
 
-  /// What the run is compressed with now (actors/session/compression_state.hpp).
+  /// Returns the current compression of the run (actors/session/compression_state.hpp).
   [[nodiscard]] core::result<compression_state> compression() const;
 
-  /// Several parameters at once. Everything is checked before the first is changed.
+  /// The functions with plural names access several parameters at once. Setters check everything before the first
+  /// change.
   [[nodiscard]] core::result<std::vector<named_values>> get_full_fp32_params(std::span<const std::string> names) const;
   [[nodiscard]] core::result<std::vector<named_values>> get_full_optimizer_states(std::span<const std::string> names,
                                                                                   const std::string& key) const;

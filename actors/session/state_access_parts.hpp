@@ -11,24 +11,26 @@
 
 namespace troupe::actors {
 
-/// Lives as long as the session's next call.
+/// The parts are valid until the session's next call.
 struct state_access_parts {
   const core::model_table& table;
   const job::optimizer_groups& groups;
   whole_states states;
-  /// Makes reduced gradients those of the mean over the global batch; none before the first step.
+  /// Factor that turns reduced gradients into those of the mean over the global batch; none before the first step.
   std::optional<double> gradient_factor;
   std::function<compression_state()> compression;
-  std::function<core::result<void>()> before_reading;   ///< refuses while states are elsewhere or the run is over
-  std::function<core::result<void>()> before_changing;  ///< the same, and lets a save take its copies first
+  /// Returns an error while states are offloaded or the run is over.
+  std::function<core::result<void>()> before_reading;
+  /// Checks as before_reading does, and lets a save take its copies first.
+  std::function<core::result<void>()> before_changing;
 };
 
-/// Elements of one part of one parameter: of the whole one, or of what a rank has in memory of it.
+/// Elements of one part of one parameter: of the whole parameter, or of the part that a rank has in memory.
 struct state_place {
   uint32_t parameter = 0;
   plan::state_part part = plan::state_part::master;
   plan::slice range;
-  std::optional<uint32_t> rank{};  ///< whose memory; none: all of them
+  std::optional<uint32_t> rank{};  ///< rank whose memory is accessed; none: all ranks
 };
 
 }  // namespace troupe::actors

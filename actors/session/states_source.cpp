@@ -10,7 +10,7 @@
 namespace troupe::actors {
 namespace {
 
-/// One tensor's bytes in the file that there would be.
+/// The bytes of one tensor in the file that a checkpoint would have.
 struct stored_state {
   uint64_t offset = 0, elements = 0;
   uint32_t parameter = 0;
@@ -19,7 +19,7 @@ struct stored_state {
   [[nodiscard]] uint64_t bytes() const { return elements * core::size_of(type); }
 };
 
-/// Reads states as a file's bytes. Gaps between tensors are zeros.
+/// Reads states as the bytes of a file. Gaps between tensors are zeros.
 class states_file final : public checkpoint::input_file {
  public:
   states_file(const whole_states& states, const std::vector<stored_state>& list, std::mutex& one)
@@ -42,13 +42,13 @@ class states_file final : public checkpoint::input_file {
   }
 
  private:
-  /// The part of `out`, whose first byte is the file's `offset`, that `x` has.
+  /// Reads the bytes of `x` that overlap `out`, whose first byte has the file's `offset`.
   core::result<void> read(const stored_state& x, uint64_t offset, std::span<std::byte> out) const {
     const uint64_t first = std::max(offset, x.offset), end = std::min(offset + out.size(), x.offset + x.bytes());
     if (first >= end) return {};
     const uint64_t size = core::size_of(x.type);
     const plan::slice range{(first - x.offset) / size, core::div_up(end - x.offset, size) - (first - x.offset) / size};
-    // Whole elements, of which the bytes asked for are a part.
+    // Whole elements are read, which contain the requested bytes.
     std::vector<std::byte> elements(range.count * size);
     if (auto ok = states_.read(x.parameter, x.part, range, x.type, elements.data()); !ok) return ok;
     const uint64_t skipped = first - x.offset - range.first * size;
@@ -74,7 +74,7 @@ class states_view final : public checkpoint::source_view {
 
  private:
   whole_states states_;
-  std::vector<stored_state> list_;  // by offset
+  std::vector<stored_state> list_;  // ordered by offset
   mutable std::mutex one_;
 };
 

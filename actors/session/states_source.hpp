@@ -1,6 +1,6 @@
-// The states of a session's ranks as a checkpoint that lies nowhere but in their memory: a run that changes its degrees
-// takes them over as it would take over a file's. Owns the list of tensors and where each stands in the file that there
-// would be; checkpoint_load.hpp loads it.
+// A checkpoint source over the ranks' in-memory states: a run that changes its degrees takes its own states over as it
+// would take over a file's. Owns the list of tensors and their offsets in the file that such a checkpoint would have;
+// checkpoint_load.hpp loads the source.
 #pragma once
 
 #include "actors/memory/whole_states.hpp"
@@ -9,8 +9,9 @@
 
 namespace troupe::actors {
 
-/// Master weights, moments and frozen parameters of `table`, the whole model's, without copies and a teacher's. Of the
-/// run only its tensors: `run` is empty. The states may not change while the source is read, and outlive it.
+/// Returns a source of the master weights, moments and frozen parameters of `table`, the whole model's, without copies
+/// and a teacher's parameters. The source has tensors only: its `run` is empty. The states must not change while the
+/// source is read, and must outlive it.
 checkpoint::tensor_source source_of_states(const whole_states& states, const core::model_table& table,
                                            const job::optimizer_groups& groups);
 

@@ -1,4 +1,4 @@
-// The folder of a model that a run learns from, as its checkpoints record it: the teacher itself is not saved.
+// The record of a teacher's folder in checkpoints: a teacher, the model that a run learns from, is not saved itself.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +8,10 @@
 
 namespace troupe::actors {
 
-/// Reads all of the folder's config.json and safetensors files. Errors: io.
+/// Reads the folder's config.json and safetensors files completely, and returns their record. Errors: io.
 core::result<checkpoint::teacher_record> teacher_record_of(const std::filesystem::path& folder);
 
-/// A checkpoint's teacher is the run's, wherever its folder is now. Errors: mismatch.
+/// Checks that the checkpoint's teacher is the run's, regardless of the path of its folder. Errors: mismatch.
 core::result<void> check_teacher(const std::filesystem::path& checkpoint, const checkpoint::teacher_record& saved,
                                  const checkpoint::teacher_record& now);
 

@@ -1,4 +1,4 @@
-// What a session records about itself. It feeds the telemetry actor and waits for it once, at the end.
+// Records a session's run: feeds the telemetry actor and waits for it once, at the end.
 #include <algorithm>
 
 #include "actors/host_thread.hpp"
@@ -15,14 +15,15 @@ std::filesystem::path monitor_folder(const config::monitor_section& m, const std
   return (m.output_path.empty() ? output : m.output_path) / m.job_name;
 }
 
-// A run that resumes from a checkpoint in its own output folder is the same run; from elsewhere it is a new one.
+// True if `path` is below `folder`. A run that resumes from a checkpoint in its own output folder is the same run; from
+// elsewhere it is a new one.
 bool lies_below(const std::filesystem::path& path, const std::filesystem::path& folder) {
   std::error_code e;
   const auto inner = std::filesystem::weakly_canonical(path, e), outer = std::filesystem::weakly_canonical(folder, e);
   return !e && std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-/// Parameters that lie on a rank between steps, on the one that has most.
+/// Returns the number of parameters in a rank's memory between steps, for the rank with the most.
 uint64_t parameters_per_rank(const job::step_plans& plans) {
   const auto& l = plans.layout();
   uint64_t most = 0;
@@ -38,7 +39,7 @@ uint64_t parameters_per_rank(const job::step_plans& plans) {
   return most;
 }
 
-/// Whether the end of the run leaves a profile of the model's units: once for a folder, where later runs look for it.
+/// True if the end of the run writes a profile of the model's units: once per folder, where later runs look for it.
 bool keeps_profile(const job::blueprint& plan) {
   const auto& c = *plan.config;
   if (c.output.empty()) return false;
@@ -124,7 +125,7 @@ core::result<void> session::parts::open_records() {
                                                        flops.output_file.string() +
                                                        ": its folder must exist, and it must not be one");
   std::optional<uint64_t> continues_after;
-  // A process that leads since another was lost continues that one's curves.
+  // A process that leads after the loss of the leading one continues that process's curves.
   const bool took_over = processes.counts.terms > 0;
   if (progress.steps > 0 && !c.output.empty() && (took_over || lies_below(recording.resumed_from, c.output)))
     continues_after = data.loader.shape.samples_before(progress.steps);
@@ -150,7 +151,7 @@ std::vector<telemetry::memory_row> session::parts::memory_rows() const {
     const auto add = [&](const char* tier, auto&& belongs) {
       telemetry::memory_row row{r, tier, {}, plan::stages_text(*p.layout, r)};
       for (const auto& x : owners) {
-        const bool is_peak = x.is == plan::owner_bytes::amount::predicted;  // here as it was measured
+        const bool is_peak = x.is == plan::owner_bytes::amount::predicted;  // the measured peak
         row.owners.emplace_back(std::string(x.owner) + (is_peak ? ", peak" : ""), belongs(x) ? x.bytes : 0);
       }
       out.push_back(std::move(row));

@@ -1,7 +1,7 @@
-// Terms of a session: the same run at other degrees, or another ZeRO stage or tiers, from a step on, in the same
-// process. Owns what the next term takes over of the one before, and that a refusal leaves the run as it was. States
-// are loaded as a checkpoint's, by range, so a term has the bits of a run that was saved, ended and resumed with its
-// degrees; the data continue at their sample.
+// Changes the degrees of a running session in the same process, or its ZeRO stage or tiers, from a step on. Owns which
+// parts the next term takes over from the previous one, and that a refusal leaves the run unchanged. States are loaded
+// by range, as from a checkpoint, so a term has the bits of a run that was saved, ended and resumed with its degrees;
+// the data continue at their sample.
 #include <fmt/format.h>
 
 #include <utility>
@@ -16,7 +16,7 @@ namespace {
 
 using core::error_kind;
 
-/// What has to be the same in every term, by key.
+/// Returns an error for settings that must be equal in every term, with the key.
 core::result<void> same_job(const config::job_config& was, const config::job_config& next) {
   const auto refused = [](const char* key, auto wanted, auto got) {
     return core::fail(
@@ -39,7 +39,7 @@ core::result<void> same_job(const config::job_config& was, const config::job_con
   return {};
 }
 
-/// What a term does not go together with yet.
+/// Returns an error for settings that cannot be combined with a change of degrees yet.
 core::result<void> check_beside(const config::job_config& c, bool own_modules, bool has_passes) {
   const auto refused = [](const char* key, const char* got) {
     return core::fail(error_kind::bad_input,
@@ -101,8 +101,8 @@ core::result<void> session::parts::make_term(const term& before, const std::vect
   run.data = data_record();
   if (auto ok = take_over(from, {.left_out = before.progress.left_out}, resume_time::while_opening, unwatched); !ok)
     return ok;
-  progress = before.progress;        // all of it, also what no checkpoint keeps
-  progress.gradient_factor.reset();  // the last step's gradients were those of other ranks
+  progress = before.progress;        // all progress, including the part that checkpoints do not hold
+  progress.gradient_factor.reset();  // the last step's gradients belong to the ranks of the previous term
   return start_actors();
 }
 
@@ -112,7 +112,7 @@ core::result<void> session::parts::begin_term(std::shared_ptr<const config::job_
   if (!planned) return core::fail(planned.error());
   const auto masks = saved_masks();
   term before = give_term();
-  before.memory.swaps.space.reset();  // its folder is the next one's; the files stay as long as somebody has them
+  before.memory.swaps.space.reset();  // the next term uses the same folder; files exist as long as they are referenced
   plan = std::move(*planned);
   if (auto made = make_term(before, masks); !made) {
     take_term(std::move(before));
@@ -131,7 +131,7 @@ core::result<void> session::change_degrees(std::shared_ptr<const config::job_con
   if (auto ok = same_job(*p.plan.config, *next); !ok) return ok;
   if (auto ok = check_beside(*next, p.modules.model != nullptr, !p.passes.entries.empty()); !ok) return ok;
   if (p.processes.is_on()) return p.change_processes(*next);
-  // A save's own failure is told to its host; here only a run that is over counts.
+  // The save reports its own failure to its host; here only the end of the run is an error.
   if (auto ok = p.end_saves(); !ok && p.over.why) return ok;
   return p.begin_term(std::move(next));
 }

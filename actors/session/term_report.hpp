@@ -1,4 +1,4 @@
-// What a session tells of the terms of a job of several processes (docs/cluster.md). Plain values.
+// Reports on the terms of a job of several processes (docs/cluster.md). Plain values.
 #pragma once
 
 #include <cstdint>
@@ -10,40 +10,41 @@
 
 namespace troupe::actors {
 
-/// What has crossed the network: bytes that entered each machine since the first training step of a term had ended, and
-/// the steps since then. What is kept in memory for a loss is part of it.
+/// Network traffic of a term: bytes that entered each machine since the first training step of the term had ended, and
+/// the steps since then. Includes the traffic of saves in memory.
 struct network_count {
-  std::map<uint32_t, uint64_t> entered_bytes;  ///< by machine; empty where the term has one
+  /// [machine]: bytes since counting began; empty if the term has one machine
+  std::map<uint32_t, uint64_t> entered_bytes;
   uint64_t steps = 0;
-  std::map<uint32_t, uint64_t> before_bytes;  ///< what had entered each when it began to count
+  std::map<uint32_t, uint64_t> before_bytes;  ///< [machine]: bytes that had entered when counting began
 };
 
-/// What the terms of a job of several processes were, and what the losses between them have cost.
+/// Counts of the terms of a job of several processes, and the cost of the losses between them.
 struct recovery_counts {
-  uint64_t terms = 0;                       ///< after the first
-  std::vector<job::degree_change> degrees;  ///< data ranks, from which step on
-  uint64_t steps_again = 0;                 ///< steps that were done, and were done once more
-  double lost_s = 0;                        ///< from when a loss was noticed until the run was where it had been
-  std::string cause;                        ///< of the last term, as the supervisor says it
-  network_count network;                    ///< of the term that runs
+  uint64_t terms = 0;                       ///< terms after the first
+  std::vector<job::degree_change> degrees;  ///< number of data ranks, and the step from which it applies
+  uint64_t steps_again = 0;                 ///< steps that were done more than once
+  double lost_s = 0;      ///< seconds from the detection of each loss until the run was where it had been
+  std::string cause;      ///< cause of the last term, as the supervisor reports it
+  network_count network;  ///< traffic of the current term
 };
 
-/// A term that has begun after the first.
+/// Report of a term that has begun, after the first.
 struct term_report {
   uint64_t number = 0;
   uint32_t data = 0;         ///< data ranks
-  uint64_t step = 0;         ///< steps done that it began with
-  uint64_t steps_again = 0;  ///< that were done once more
-  double lost_s = 0;         ///< since what was interrupted had begun
+  uint64_t step = 0;         ///< number of steps done when the term began
+  uint64_t steps_again = 0;  ///< steps that were done more than once
+  double lost_s = 0;         ///< seconds since the begin of the interrupted work
   std::string cause;
 };
 
-/// What a rank is in.
+/// The current activity of a rank.
 struct rank_diagnosis {
   uint32_t rank = 0;
   std::string doing;  ///< "working", "asking" (a disk or the loader), "waiting" (for lanes or ranks), "between runs"
-  /// What each lane is in or waits for, and whose partners are missing; between runs what the rank's process waits for
-  /// or owes, else empty.
+  /// The current instruction of each lane or its reason to wait, with the missing partners; between runs the wait of
+  /// the rank's process or the message that others wait for from it, else empty.
   std::string lanes;
 };
 

@@ -16,7 +16,7 @@
 namespace troupe::actors {
 namespace {
 
-/// A thread that has been joined goes within microseconds; no longer than this.
+/// Longest wait for a joined thread to disappear; it takes microseconds.
 constexpr std::chrono::nanoseconds departure_patience{200'000'000};
 constexpr std::chrono::microseconds departure_interval{50};
 

@@ -1,5 +1,5 @@
-// Checks that the system still gives enough threads before any is needed: CAF 0.17 ends the process where its scheduler
-// is refused one.
+// Checks that the system still allows enough threads before any is needed, because CAF 0.17 terminates the process if
+// its scheduler cannot start one.
 #pragma once
 
 #include <sys/types.h>
@@ -10,14 +10,14 @@
 
 namespace troupe::actors {
 
-/// Threads of an actor system with `workers` workers: those, and its clock.
+/// Returns the threads of an actor system with `workers` workers: the workers and the clock.
 constexpr size_t threads_of_system(size_t workers) { return workers + 1; }
 
-/// Starts `wanted` threads at once and ends them again: about 30 us each. What another process of the same user or
-/// container takes afterwards is not known here. Errors: limit, with how many there are.
+/// Starts `wanted` threads at once and ends them again: about 30 us each. Threads that another process of the same user
+/// or container starts afterwards are not accounted for. Errors: limit, with the number that could be started.
 core::result<void> check_thread_room(size_t wanted);
 
-/// Of a thread that has been joined, by its number in the system: it counts until the kernel has taken it down.
+/// Waits until the kernel has removed a joined thread, given by its thread id; until then it counts against the limit.
 void wait_until_gone(pid_t thread);
 
 }  // namespace troupe::actors

@@ -1,6 +1,6 @@
-// What all processes of a job do between two steps because the host of the one that leads asks for it: take a
-// checkpoint over, move states out of memory and back, say how they name a checkpoint. Owns that all do it or none;
-// what is done is the business of resume.cpp and offload.cpp.
+// Executes requests of the leading process's host that all processes of a job do between two steps: load a checkpoint,
+// move states out of memory and back, report names of a checkpoint. Owns that either all processes do it or none;
+// resume.cpp and offload.cpp do the work.
 #include <algorithm>
 #include <utility>
 
@@ -46,7 +46,7 @@ core::result<std::vector<deed_answer>> session::parts::deeds(uint64_t number) {
   return out;
 }
 
-// All look at the checkpoint first; states change where nobody refuses it.
+// Loads a checkpoint on all processes. All check it first; states change only if no process refuses it.
 core::result<std::filesystem::path> session::parts::load_together(const std::filesystem::path& path,
                                                                   const load_options& options) {
   auto& link = *processes.link;
@@ -81,7 +81,7 @@ core::result<std::filesystem::path> session::parts::load_together(const std::fil
 core::result<void> session::parts::obey(uint64_t number, const load_call& c) {
   auto& link = *processes.link;
   bool has_looked = false;
-  uint64_t told = number;  // the call that is answered next
+  uint64_t told = number;  // number of the call that is answered next
   const auto hear_decision = [&](const deed_answer& mine) -> core::result<bool> {
     has_looked = true;
     link.reply(std::exchange(told, 0), encode(mine));
@@ -154,7 +154,7 @@ core::result<void> session::parts::obey(uint64_t number, const offload_call& c) 
   return {};
 }
 
-// After a loss the states are back in memory, since the term began with them there.
+// Reloads states on all processes. After a loss the states are back in memory, because the term began with them there.
 core::result<void> session::parts::reload_together() {
   const uint64_t number = processes.link->tell(encode(peer_call(reload_call{})));
   const auto mine = reload_here();
@@ -171,7 +171,7 @@ core::result<void> session::parts::check_tags(const std::string& mine) {
   if (policy == config::tag_policy::ignore) return {};
   const auto all = deeds(processes.link->tell(encode(peer_call(tag_call{progress.steps}))));
   if (!all) {
-    over.why.reset();  // the run that saves finds it
+    over.why.reset();  // the following save detects the loss again
     return {};
   }
   std::vector<std::string> tags{mine};

@@ -8,7 +8,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Each option that is the same value on both sides, from one to the other.
+/// Copies every option that has the same value in both structs.
 template <class From, class To>
 void copy_options(const From& from, To& to) {
   to.tag = from.tag;

@@ -1,4 +1,5 @@
-// Options of a load as the process that leads tells them the others, and back. Owns that each of load_options arrives.
+// Converts the options of a load into the form in which the leading process sends them to the others, and back. Owns
+// that every field of load_options arrives.
 #pragma once
 
 #include <filesystem>
@@ -9,9 +10,9 @@
 
 namespace troupe::actors {
 
-/// `custom_load_fn`, which cannot travel, is asked here for every parameter of the model.
+/// Returns the options as a message. Calls `custom_load_fn`, which cannot be sent, for every parameter of the model.
 wanted_load travelling(const std::filesystem::path& path, const load_options& options, const core::model_table& whole);
-/// In any process, also the one that told it.
+/// Returns the options of a message, in any process, including the sender.
 load_options arrived(const wanted_load& told);
 
 }  // namespace troupe::actors

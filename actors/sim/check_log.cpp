@@ -1,4 +1,4 @@
-// Rules that a simulated run must have followed, checked against its log.
+// Checks the log of a simulated run against the rules that every run must follow.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -12,10 +12,10 @@ namespace {
 using core::error_kind;
 
 constexpr size_t never = SIZE_MAX;
-/// Every delivery takes a nanosecond of its own.
+/// Time for the last deliveries: each takes a nanosecond of its own.
 constexpr int64_t rest_slack_ns = 10'000;
 
-/// Where in the log an instruction of one rank started and ended.
+/// Positions in the log at which an instruction of one rank started and ended.
 struct moment {
   size_t start = never, end = never;
 };
@@ -45,7 +45,7 @@ class run_checker {
     m.start = index;
     auto& next = ended_[e.rank].started[static_cast<size_t>(x.lane)];
     if (!is_next(e.rank, x)) return fail(e.rank, e.id, "started out of its lane's order");
-    // The first of a communicator needs no room: it waits for nobody else's.
+    // The first collective of a communicator needs no room in the window: it waits for no other.
     const bool may_wait = x.lane != plan::lane::fabric || ended_[e.rank].met[x.communicator].under_way > 1;
     if (may_wait && next >= ended + window_) return fail(e.rank, e.id, "started beyond the window");
     if (x.lane != plan::lane::fabric && x.lane != plan::lane::io && ended != next)
@@ -75,7 +75,8 @@ class run_checker {
     std::map<uint32_t, line> met;  // [communicator]
   };
 
-  // Of the fabric lane only the collectives of one communicator start in order.
+  // True if `x` is the next instruction to start. On the fabric lane only collectives of one communicator start in
+  // order.
   bool is_next(uint32_t r, const plan::instruction& x) {
     if (x.lane == plan::lane::fabric) {
       auto& met = ended_[r].met[x.communicator];
@@ -92,7 +93,7 @@ class run_checker {
   core::result<void> check_dependencies(const sim_event& e, const plan::instruction& x) {
     const auto& p = *plans_[e.rank];
     for (uint32_t on : x.after) {
-      // The control lane leaves no events, only spans, and those only where the run ended well.
+      // The control lane has no events in the log, only spans, and these only if the run ended well.
       if (p.instructions[on].lane != plan::lane::control) {
         if (moments_[e.rank][on].end == never)
           return fail(e.rank, e.id, "started before " + p.describe(on) + " had ended");
@@ -141,10 +142,10 @@ class run_checker {
 /// The failure that a fault must cause.
 struct demand {
   error_kind kind = error_kind::bug;
-  std::string names;  ///< words that the sentence must contain
+  std::string names;  ///< words that the error text must contain
 };
 
-/// None where the run must end well.
+/// Returns none if the run must end well.
 std::optional<demand> demand_of(const sim_fault& f) {
   const std::string rank = "rank " + std::to_string(f.rank);
   switch (f.kind) {
@@ -212,7 +213,7 @@ core::result<void> check_ending(const sim_result& result, const sim_options& opt
   const auto& failure = last.outcome.failure;
   const auto wanted = demand_of(options.fault);
   if (!failure) {
-    // A kill may come when its victim is no longer needed; every other fault that struck must have shown.
+    // A kill may come when its victim is no longer needed; every other fault that happened must have shown an effect.
     const bool may_pass =
         options.fault.kind >= sim_fault_kind::kill_rank && options.fault.kind <= sim_fault_kind::kill_loader;
     if (result.fault_struck && wanted && !may_pass)
@@ -224,7 +225,7 @@ core::result<void> check_ending(const sim_result& result, const sim_options& opt
   if (!result.fault_struck || !wanted) return bug("failed without a fault: " + failure->text);
   if (failure->kind != wanted->kind || failure->text.find(wanted->names) == std::string::npos)
     return bug("wanted an error that says '" + wanted->names + "', got '" + failure->text + "'");
-  // Silence is seen at one of four looks in stall_after, and one look was needed to see its beginning.
+  // Silence is detected at one of four looks in stall_after, and one look was needed to see its beginning.
   const bool silent = options.fault.kind == sim_fault_kind::silence;
   const double latency_s = std::chrono::duration<double>(options.latency_max).count();
   const double wanted_s = (silent ? 1.5 * last.patience_s : 0) + last.predicted_s * 4 + 100 * latency_s;

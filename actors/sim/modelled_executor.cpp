@@ -17,7 +17,8 @@ constexpr std::string_view fault_names[] = {
     "killed lane",        "killed node agent", "killed supervisor", "killed loader",  "executor error",
     "executor exception", "wrong identity",    "bad vote",          "silence"};
 
-// Faults that the instruction's own executor causes, on any lane.
+// Applies the faults that the instruction's own executor causes, on any lane; returns true if the instruction never
+// ends.
 core::result<bool> fails_here(modelled_world& w, const step_context& c, const plan::instruction& x) {
   if (w.strikes(sim_fault_kind::executor_error, c, x))
     return core::fail(core::error_kind::io, "simulated: the executor refuses");
@@ -69,7 +70,8 @@ class modelled_executor final : public executor {
   }
 
  private:
-  // All ranks share the disk, and a slot is free again once its bytes have arrived; only its next user waits for that.
+  // Returns the time to hand a block to the disk. All ranks share the disk, and a slot is free again once its bytes are
+  // written; only the slot's next user waits for that.
   double hand_over(const plan::instruction& x, double seconds) {
     const auto begin = std::max(world_->now_ns(), world_->disk_free_ns);
     occupied_until_ns_[context_->plan().buffers[x.buffer].offset] = world_->disk_free_ns =
@@ -112,11 +114,11 @@ class modelled_fabric_executor final : public executor {
     world_->note(*context_, x.id, false);
     auto silent = fails_here(*world_, *context_, x);
     if (!silent) return core::fail(silent.error());
-    // A silent lane posts nothing later either: that would be another fault, a post out of turn.
+    // A silent lane posts nothing later either, because a post out of order would be another fault.
     if (silent_ |= *silent; silent_) return progress::pending;
     auto r = describe_collective(*context_, x, (*pieces_)[x.communicator][x.sequence]);
     if (x.kind == plan::kind::vote) r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
-    // One that meets nobody else cannot be told apart.
+    // A collective with one member has no other member that could detect a wrong identity.
     const bool meets = context_->plan().layout->communicators[x.communicator].members.size() > 1;
     if (meets && world_->strikes(sim_fault_kind::wrong_identity, *context_, x)) r.id.what += " of another plan";
     const auto met = meet(*communicators_[x.communicator], r);
@@ -133,7 +135,8 @@ class modelled_fabric_executor final : public executor {
   void abort(const core::error& why) override { abort_all(communicators_, why); }
 
  private:
-  // A rank's own votes are right from the start; those of others are wrong until the vote has brought them.
+  // Sets the votes: a rank's own are right from the start; those of other ranks are wrong until the vote has brought
+  // them.
   void fill_votes() {
     const auto& p = context_->plan();
     auto& votes = context_->votes;
@@ -173,7 +176,7 @@ std::string sim_fault::describe() const {
 bool modelled_world::strikes(sim_fault_kind kind, const step_context& c, const plan::instruction& x) {
   if (struck || fault.kind != kind || fault.run != c.order.run || fault.rank != c.plan().rank || fault.lane != x.lane)
     return false;
-  // The position does not matter for a vote: a step has one.
+  // The position does not matter for a vote, because a step has one.
   if (kind != sim_fault_kind::bad_vote && c.program->position[x.id] != fault.position) return false;
   return struck = true;
 }

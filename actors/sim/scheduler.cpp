@@ -20,14 +20,15 @@ struct waiting_message {
 struct channel {
   caf::strong_actor_ptr receiver;
   std::deque<waiting_message> messages;  // never empty
-  int64_t due_ns = 0;                    // key in its index: the first message's, or the end of a freeze if later
-  bool ready = false;                    // which index it is in
+  int64_t due_ns = 0;  // key in its index: the time of the first message, or the end of a freeze if that is later
+  bool ready = false;  // true: the channel is in `ready`; false: in `not_yet`
 };
-// Actor ids count up within a system, so they are the same whenever a seed is replayed. Messages without a sender come
-// from independent threads: each has a channel of its own.
-using channel_key = std::tuple<caf::actor_id, caf::actor_id, uint64_t, bool>;  // receiver, sender, nth without, urgent
+// A channel's key: receiver, sender, number of the message if it has no sender, urgent. Actor ids count up within a
+// system, so they are equal in every replay of a seed. Messages without a sender come from independent threads, so each
+// has a channel of its own.
+using channel_key = std::tuple<caf::actor_id, caf::actor_id, uint64_t, bool>;
 using channel_map = std::map<channel_key, channel>;
-/// Ordered by key; finds the nth in logarithmic time.
+/// Channels ordered by key; finds the nth in logarithmic time.
 using ready_channels = __gnu_pbds::tree<channel_key, channel_map::iterator, std::less<>, __gnu_pbds::rb_tree_tag,
                                         __gnu_pbds::tree_order_statistics_node_update>;
 
@@ -38,9 +39,10 @@ struct sim_scheduler::parts {
   std::mt19937_64 random;
   int64_t latency_max_ns;
   channel_map channels;
-  ready_channels ready;                                               // channels that were due when last checked
-  std::set<std::pair<int64_t, channel_key>> not_yet;                  // the other channels, by when they are due
-  std::map<std::pair<caf::actor_id, bool>, int64_t> frozen_until_ns;  // by actor, and whether only its mail to itself
+  ready_channels ready;                               // channels that were due when last checked
+  std::set<std::pair<int64_t, channel_key>> not_yet;  // the other channels, by the time at which they are due
+  // Time until which an actor is frozen, by actor; true: only its messages to itself are frozen.
+  std::map<std::pair<caf::actor_id, bool>, int64_t> frozen_until_ns;
   uint64_t anonymous = 0, delivered = 0, digest = 14695981039346656037ULL;
 
   void note(uint64_t x) { digest = (digest ^ x) * 1099511628211ULL; }
@@ -96,7 +98,7 @@ struct sim_scheduler::parts {
     else
       not_yet.erase({it->second.due_ns, it->first});
   }
-  // Channels that are due by now become ready.
+  // Moves channels that are due by now to `ready`.
   void pass_time() {
     for (const int64_t now = now_ns(); !not_yet.empty() && not_yet.begin()->first <= now;) {
       const auto it = channels.find(not_yet.begin()->second);
@@ -105,7 +107,7 @@ struct sim_scheduler::parts {
     }
   }
 
-  // Takes the mail of every actor that is scheduled and runs it without any, so that it starts up or falls asleep.
+  // Takes the mail of every scheduled actor and runs the actor without mail, so that it starts up or becomes idle.
   void absorb() {
     while (!coordinator.jobs.empty()) {
       if (auto* actor = dynamic_cast<caf::scheduled_actor*>(coordinator.jobs.front())) {
@@ -129,7 +131,7 @@ struct sim_scheduler::parts {
     note(element->mid.integer_value());
     note(element->content().type_token());
     it->second.messages.pop_front();
-    set_now(now_ns() + 1);  // every delivery has a moment of its own, so spans say what came first
+    set_now(now_ns() + 1);  // every delivery has its own time, so that spans show the order
     if (it->second.messages.empty())
       channels.erase(it);
     else
@@ -149,7 +151,7 @@ sim_scheduler::sim_scheduler(caf::actor_system& system, uint64_t seed, std::chro
                        {},
                        {},
                        {}}) {
-  parts_->set_now(3'600'000'000'000);  // a span of 0 means "not yet"
+  parts_->set_now(3'600'000'000'000);  // greater than 0, because a span of 0 means "not yet"
 }
 
 sim_scheduler::~sim_scheduler() {

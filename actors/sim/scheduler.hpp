@@ -1,6 +1,6 @@
-// Delivery of messages in a simulated world: splits every mailbox into channels, one for each pair of sender and
-// receiver, and lets a seed choose which channel delivers next. Within a channel messages stay in order, as in
-// production; between channels any order is possible. Time is virtual and advances only when nothing can be delivered.
+// Delivers messages in a simulated world: splits every mailbox into channels, one for each pair of sender and receiver,
+// and a seed chooses which channel delivers next. Within a channel messages stay in order, as in production; between
+// channels any order is possible. Time is virtual and advances only when nothing can be delivered.
 #pragma once
 
 #include <chrono>
@@ -13,29 +13,31 @@ namespace troupe::actors {
 
 class sim_scheduler {
  public:
-  /// `system` has the scheduler policy "testing" and outlives this. Each message takes between 0 and `latency_max`.
+  /// `system` must have the scheduler policy "testing" and outlive this object. Each message takes between 0 and
+  /// `latency_max`.
   sim_scheduler(caf::actor_system& system, uint64_t seed, std::chrono::nanoseconds latency_max);
   ~sim_scheduler();
   sim_scheduler(const sim_scheduler&) = delete;
   sim_scheduler& operator=(const sim_scheduler&) = delete;
 
-  /// Delivers one message, or advances time to the next event. False: there is none, or none before `until_ns`.
+  /// Delivers one message, or advances time to the next event. Returns false if there is no event, or none before
+  /// `until_ns`.
   bool step(int64_t until_ns);
-  /// Delivers all messages, whatever their latency, but starts no timer.
+  /// Delivers all messages, regardless of their latency, but starts no timer.
   void drain();
 
   [[nodiscard]] int64_t now_ns() const;
   /// Sends `what` to the lane once `delay` has passed.
   void post_later(std::chrono::nanoseconds delay, const lane_actor& to, wake what);
-  /// One channel that has something to deliver, drawn at random, falls silent for `delay`. False: there is none.
+  /// Stops one channel that has something to deliver, drawn at random, for `delay`. Returns false if there is none.
   bool hold_any(std::chrono::nanoseconds delay);
-  /// Nothing is delivered to `whom` for `delay`; with `own_mail`, only its messages to itself are held back.
+  /// Delivers nothing to `whom` for `delay`; with `own_mail`, only its messages to itself are held back.
   void freeze(caf::actor_id whom, std::chrono::nanoseconds delay, bool own_mail = false);
-  /// The whole process is stopped: time passes and nothing else happens.
+  /// Stops the whole process: `delay` passes and nothing else happens.
   void stop(std::chrono::nanoseconds delay);
 
   [[nodiscard]] uint64_t num_delivered() const;
-  /// A hash of (receiver, sender, type) of all deliveries in their order: equal means the same schedule.
+  /// Returns a hash of (receiver, sender, type) of all deliveries in their order: equal hashes mean the same schedule.
   [[nodiscard]] uint64_t digest() const;
 
  private:

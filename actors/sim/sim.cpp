@@ -21,10 +21,10 @@ struct sim_config : caf::actor_system_config {
   }
 };
 
-/// More deliveries than any correct run of this size needs, so that an endless exchange of messages ends.
+/// More deliveries than any correct run of this size needs; ends an endless exchange of messages.
 constexpr uint64_t deliveries_per_instruction_max = 100;
 
-/// How late the superfluous wake of some collectives comes.
+/// Delay of the superfluous wake of some collectives.
 constexpr std::chrono::microseconds late_wake{300};
 
 class world {
@@ -77,7 +77,7 @@ class world {
     run_began_ns_ = schedule_.now_ns();
     auto answer = std::make_shared<std::optional<run_outcome>>();
     ask(run_plan{which, order}, answer);
-    // Silence is counted from the last event.
+    // The time without events is counted from the last event.
     int64_t quiet_since = run_began_ns_;
     for (size_t seen = models_->log.size(); !*answer; strike()) {
       if (models_->log.size() != seen) {
@@ -98,7 +98,8 @@ class world {
     return out;
   }
 
-  // After a failure all actors come to rest, and the next order is refused with the same words.
+  // Waits until all actors have come to rest after a failure, and checks that the next order is refused with the same
+  // words.
   core::result<void> rest(const core::error& why) {
     const size_t events = models_->log.size();
     const int64_t until = schedule_.now_ns() + 4 * options_.stall_after.count() + options_.fault.delay.count();
@@ -133,7 +134,7 @@ class world {
   [[nodiscard]] const lane_actor& lane_of(uint32_t rank, plan::lane l) const {
     return company_->ranks[rank]->lanes[static_cast<size_t>(l)];
   }
-  // Whom a fault of a lane strikes: of several stages the one whose instruction is at the fault's position.
+  // Returns the lane that a fault affects: of several stages the one whose instruction is at the fault's position.
   [[nodiscard]] const lane_actor& struck_lane() const {
     const auto& f = options_.fault;
     for (const auto& which : plans_) {
@@ -154,7 +155,8 @@ class world {
           seconds = std::max(seconds, plan::predicted_seconds(*p, x, options_.costs));
     return std::chrono::nanoseconds(static_cast<int64_t>(1e9 * seconds));
   }
-  // A measured time is the predicted one, or longer by noise and a slow lane.
+  // Returns the limit for working lanes in seconds. A measured time is the predicted one, or longer by noise and a slow
+  // lane.
   [[nodiscard]] double patience_s() const {
     const auto& f = options_.fault;
     const double slowness = (1 + options_.noise) * (f.kind == sim_fault_kind::slow_lane ? f.factor : 1);
@@ -164,7 +166,7 @@ class world {
                      std::chrono::duration<double>(patience_.measured_min).count(), work_s});
   }
 
-  // A disk that never answers does not end a run; a host that is told of it may.
+  // Stops the run if a rank has told the host that a silent disk does not answer; such a wait alone does not end a run.
   void stop_if_told() {
     const auto& f = options_.fault;
     if (told_.empty() || stopped_ || f.kind != sim_fault_kind::silence || !asks_disk(f.lane)) return;
@@ -172,7 +174,7 @@ class world {
     post(company_->supervisor, give_up{core::error_kind::stopped, told_.front()});
   }
 
-  /// A plan of the first kind that has some.
+  /// Returns a plan of the first kind that has plans.
   [[nodiscard]] const plan::rank_plan& any_plan() const {
     return *std::ranges::find_if(plans_, [](const shared_rank_plans& x) { return !x.empty(); })->front();
   }
@@ -185,7 +187,7 @@ class world {
       const auto& lane = fabric_lane(members[member]);
       const wake what{meeting_id{c, sequence}.number()};
       schedule_.post_later(std::chrono::nanoseconds(delay_ns), lane, what);
-      // Real fabrics wake once too often at times, and late, even in the next run.
+      // Real fabrics sometimes wake once too often, and late, even in the next run.
       if ((sequence + member) % 4 == 0)
         schedule_.post_later(std::chrono::nanoseconds(delay_ns) + late_wake, lane, what);
     };
@@ -207,7 +209,7 @@ class world {
     x.setup.tell = [this](const std::string& line) { told_.push_back(line); };
     x.setup.window = options_.window;
     for (auto& lane : std::span(x.lanes).subspan(1)) lane = [m = models_] { return make_modelled_executor(m); };
-    // Handed over, not shared: memberships end with the lane, as its peers must notice.
+    // The memberships are moved into the lane, so that they end with it; the other members must detect that.
     auto held = std::make_shared<memberships>(join_fabric(x, r, communicators(), join_of(groups_)));
     x.lanes[static_cast<size_t>(plan::lane::fabric)] = [m = models_, held] {
       return make_modelled_fabric_executor(m, std::move(*held));
@@ -215,8 +217,8 @@ class world {
   }
 
   void ask(run_plan what, std::shared_ptr<std::optional<run_outcome>> answer) {
-    // It gets everything as arguments: for an actor without arguments, CAF dereferences a null pointer to an empty
-    // tuple.
+    // The actor receives all data as arguments: for an actor without arguments, CAF dereferences a null pointer to an
+    // empty tuple.
     const auto asker = [](caf::event_based_actor* self, const run_plan& order, const supervisor_actor& to,
                           const std::shared_ptr<std::optional<run_outcome>>& into) {
       self->set_error_handler([](caf::error&) {});
@@ -232,7 +234,7 @@ class world {
     askers_.push_back(system_.spawn(asker, std::move(what), company_->supervisor, std::move(answer)));
   }
 
-  // Kills, freezes and delays strike between two deliveries; the executors cause the other faults.
+  // Causes the kills, freezes and delays of the fault, between two deliveries; the executors cause the other faults.
   void strike() {
     const auto& f = options_.fault;
     const bool due = !models_->struck && models_->log.size() >= f.after_events;
@@ -279,14 +281,15 @@ class world {
   std::vector<std::string> told_;
   bool stopped_ = false;
   uint64_t runs_ = 0;
-  std::vector<uint64_t> collectives_;  // [communicator]: of all runs
+  std::vector<uint64_t> collectives_;  // [communicator]: collectives of all runs
   int64_t run_began_ns_ = 0;
   bool seen_struck_ = false;
   double struck_at_s_ = 0;
 };
 
-/// Longer than silence may last, except for a late message. The limit of a working lane bounds the freeze of a lane
-/// that could work; a disk, a loader, a watcher and a whole process may be frozen for any time.
+/// Returns the delay of a fault: longer than silence may last, except for a late message. The limit of a working lane
+/// bounds the freeze of a lane that could work; a disk, a loader, a watcher and a whole process may be frozen for any
+/// time.
 std::chrono::nanoseconds delay_of(const sim_fault& f, std::chrono::nanoseconds stall_after, uint64_t any) {
   if (f.kind == sim_fault_kind::late_message) return stall_after * static_cast<int64_t>(1 + any % 4) / 10;
   const bool works =
@@ -298,7 +301,7 @@ tl::unexpected<core::error> no_world(const std::string& what) {
   return core::refused("a simulated run: wanted " + what);
 }
 
-/// Plans that are there, each of its own rank, all of one job.
+/// Checks that the plans exist, each belongs to its own rank, and all to one job.
 core::result<void> check_plans(const std::vector<shared_rank_plans>& plans) {
   if (plans.size() > plan::num_plan_choices)
     return no_world("plans of " + std::to_string(plan::num_plan_choices) + " kinds at most, got " +
@@ -377,7 +380,7 @@ sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
   f.rank = static_cast<uint32_t>(random() % ranks.size());
   const auto& p = *ranks[f.rank];
   const auto idle = [](const auto& order_of_lane) { return order_of_lane.empty(); };
-  if (std::all_of(p.lanes.begin() + 1, p.lanes.end(), idle)) return f;  // it has nothing to save
+  if (std::all_of(p.lanes.begin() + 1, p.lanes.end(), idle)) return f;  // the rank has nothing to save
   do f.lane = static_cast<plan::lane>(1 + random() % (plan::num_lanes - 1));
   while (p.lanes[static_cast<size_t>(f.lane)].empty());
   do f.kind = static_cast<sim_fault_kind>(random() % (static_cast<size_t>(sim_fault_kind::silence) + 1));
@@ -394,7 +397,7 @@ sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
                                              })))
     f.kind = sim_fault_kind::none;
   f.position = static_cast<uint32_t>(random() % std::max<size_t>(1, p.lanes[static_cast<size_t>(f.lane)].size()));
-  if (f.kind == sim_fault_kind::wrong_identity) {  // somebody else has to be there to notice
+  if (f.kind == sim_fault_kind::wrong_identity) {  // another member must exist to detect it
     if (std::ranges::none_of(collectives, meets_others)) f.kind = sim_fault_kind::none;
     while (f.kind != sim_fault_kind::none && !meets_others(collectives[f.position]))
       f.position = (f.position + 1) % static_cast<uint32_t>(collectives.size());

@@ -11,12 +11,12 @@
 namespace troupe::apps {
 namespace {
 
-/// What a host's own file says, if it has one: a digest, and where the store is.
+/// Facts from a host's own file, if it has one: its digest and its store.
 struct own_file {
   std::string digest;
   std::optional<store_of_job> store;
 };
-/// Said where it is refused.
+/// Returns the facts of the host's own file. Prints the error and returns nothing if the file is refused.
 std::optional<own_file> file_of(const agent_arguments& a) {
   if (a.configuration.empty()) return own_file{};
   const auto loaded = load_configuration({a.configuration, a.set, false}, std::nullopt, intent::look);
@@ -25,7 +25,8 @@ std::optional<own_file> file_of(const agent_arguments& a) {
   return own_file{configuration_digest(*loaded), c.store.empty() ? std::nullopt : std::optional(store_of_job::of(c))};
 }
 
-/// Of the arguments, or of the host's own file. Errors: bad_input, where both say nothing that is needed.
+/// Returns the store of the arguments, or of the host's own file. Errors: bad_input if neither names a store and --join
+/// is missing, or if --store is wrong.
 core::result<std::optional<store_of_job>> store_for(const agent_arguments& a, const own_file& file) {
   if (a.store.empty()) {
     if (a.join.empty() && !file.store)

@@ -1,5 +1,5 @@
-// `troupe agent --join HOST:PORT`: this machine's part in a job that was started on another one. Owns the options and
-// what they mean together; what follows is agent_of_host.hpp's.
+// Owns the options of `troupe agent --join HOST:PORT` and how they combine: this machine's part in a job that was
+// started on another one. Leaves the agent's work to agent_of_host.hpp.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,18 +13,21 @@
 namespace troupe::apps {
 
 struct agent_arguments {
-  std::string join;              ///< HOST:PORT of the first host; empty: the store says it
-  std::string first;             ///< what its certificate is for; empty: HOST
-  std::string job;               ///< that it belongs to; empty: to one without a name
-  std::string store;             ///< that says who leads; empty: as the job's file says, once it is known
-  std::string configuration;     ///< a file that has to say what the first host's says; empty: that one's alone counts
-  std::vector<std::string> set;  ///< over that file's
-  std::filesystem::path tls;     ///< this host's certificate, key and authority, as `troupe cert issue` lays them
+  std::string join;   ///< HOST:PORT of the first host; empty: read from the store
+  std::string first;  ///< name in the first host's certificate; empty: HOST
+  std::string job;    ///< name of the agent's job; empty: a job without a name
+  /// Store that names the leader; empty: the store in the job's file, once that is known
+  std::string store;
+  /// A file that must agree with the first host's; empty: only the first host's file is used
+  std::string configuration;
+  std::vector<std::string> set;  ///< overrides of `configuration`, each as key=value
+  /// Folder of this host's certificate, key and authority, as written by `troupe cert issue`
+  std::filesystem::path tls;
 };
 
 void add_agent_options(CLI::App& command, agent_arguments& a);
 
-/// Nothing where they are wrong; that has been said.
+/// Returns the setup of the agent, or nothing if the arguments are wrong; the error has then been printed.
 std::optional<agent_setup> setup_of(const agent_arguments& a);
 
 }  // namespace troupe::apps

@@ -18,7 +18,7 @@
 
 namespace troupe::apps {
 
-/// Which host an agent is of: by its certificate, or by its number where the launcher knows no names.
+/// Finds the host of an agent: by its certificate, or by its number if the launcher knows no names.
 struct host_names {
   std::vector<config::cluster_host> hosts;
   bool are_certified = true;
@@ -60,7 +60,7 @@ core::result<void> may_come_in(const host_names& names, present_agents& present,
   return {};
 }
 
-/// What `cluster.listen` and `cluster.interface` mean on this machine.
+/// Returns the address that `cluster.listen` and `cluster.interface` mean on this machine.
 core::result<std::string> address_here(const config::cluster_section& c, const std::string& listen_host) {
   if (!c.interface.empty()) {
     const auto own = net::address_of_interface(c.interface);
@@ -103,7 +103,7 @@ core::result<std::unique_ptr<agent_door>> agent_door::open(const config::loaded&
                                      log->add(why.text, core::now_ns());
                                    }});
   if (!door) return core::fail(door.error());
-  const auto at = core::read_host_port(c.listen);  // as config has checked
+  const auto at = core::read_host_port(c.listen);  // config has checked the form
   const auto own = address_here(c, at->host);
   if (!own) return core::fail(own.error());
   if (const auto got = (*door)->listen(at->host == "*" ? at->host : *own, at->port); !got)
@@ -125,7 +125,7 @@ std::vector<cluster::arrival> agent_door::take() {
   std::vector<cluster::arrival> out;
   for (auto& link : door_->accepted()) {
     const auto said = read_introduction(link->introduction());
-    if (!said) continue;  // nobody like that is let in
+    if (!said) continue;  // the door admits only readable introductions
     if (const auto host = names_->of(link->name(), *said))
       out.push_back({*host, present_->watch(*host, std::move(link))});
   }

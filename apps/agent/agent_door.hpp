@@ -1,5 +1,5 @@
-// Where the first host of a job waits for the agents of the others, or its doctor does. Owns who is let in, as an agent
-// of which host, and every refusal; what is done with those who came is the job's or the doctor's.
+// Accepts the agents of the other hosts on the first host of a job, or in its doctor. Owns who is accepted, as an agent
+// of which host, and every refusal. Leaves the accepted agents to the job or the doctor.
 #pragma once
 
 #include <functional>
@@ -18,25 +18,25 @@ class present_agents;
 struct host_names;
 
 struct door_rules {
-  bool names_hosts = true;  ///< the configuration's names are those of certificates; else a launcher's numbers
+  bool names_hosts = true;  ///< true: host names are those of certificates; false: hosts are a launcher's numbers
   bool compares_configurations = true;
-  /// Is told of each refusal of somebody with a certificate of the job. Another thread.
+  /// Called for each refused peer that has a certificate of the job. Runs on another thread.
   std::function<void(const std::string& name, const std::string& why)> on_refused{};
-  /// Lines about refusals, which refusal_log limits. Another thread. Null: they go to the standard error.
+  /// Receives lines about refusals, which refusal_log limits. Runs on another thread. Null: standard error.
   std::function<void(const std::string&)> say{};
 };
 
 class agent_door final : public cluster::arrivals {
  public:
-  /// Listens as `cluster.listen` and `cluster.interface` say, with the first host's certificate, and takes each host of
-  /// `cluster.hosts` once: by what its certificate says, or by the number that its launcher gave it. Errors: bad_input
-  /// for certificates that do not serve and for an address that is taken; limit.
+  /// Listens as `cluster.listen` and `cluster.interface` say, with the first host's certificate, and accepts one agent
+  /// for each host of `cluster.hosts`: identified by its certificate, or by the number that its launcher gave it.
+  /// Errors: bad_input for unusable certificates and for an address in use; limit.
   static core::result<std::unique_ptr<agent_door>> open(const config::loaded& job, door_rules rules);
   ~agent_door() override;
 
   [[nodiscard]] int number() const override;
   std::vector<cluster::arrival> take() override;
-  /// On which processes of this host take bytes.
+  /// Returns the address on which processes of this host receive bytes.
   [[nodiscard]] const std::string& address() const { return address_; }
 
  private:

@@ -1,5 +1,5 @@
-// troupe-agent: the binary that speaks with other machines. `troupe` executes it for jobs on several hosts; it loads no
-// LibTorch.
+// Owns troupe-agent, the binary that talks to other machines. `troupe` executes it for jobs on several hosts; it does
+// not load LibTorch.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <cstring>
@@ -24,7 +24,7 @@
 
 namespace {
 
-/// `troupe train` as a launcher starts it on another machine than the first.
+/// Runs `troupe train` as a launcher starts it on a machine other than the first; returns nothing in all other cases.
 std::optional<int> agent_of_launcher(int argc, char** argv, const std::filesystem::path& program) {
   using namespace troupe::apps;
   const auto started = launched_train_of(argc, argv);
@@ -46,7 +46,7 @@ std::optional<int> agent_of_launcher(int argc, char** argv, const std::filesyste
 int run(int argc, char** argv) {
   using namespace troupe::apps;
   const auto program = own_folder() / "troupe-train";
-  ::setenv("OMP_NUM_THREADS", "1", 0);  // as `troupe` does for every process
+  ::setenv("OMP_NUM_THREADS", "1", 0);  // one thread for each lane; `troupe` sets this for every process, too
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) {
     if (const auto code = agent_of_launcher(argc, argv, program)) return *code;
     const auto ended = lead_job({argv, argv + argc}, program);

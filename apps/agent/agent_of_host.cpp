@@ -31,16 +31,17 @@
 namespace troupe::apps {
 namespace {
 
-/// Between two attempts to join.
+/// Milliseconds between two attempts to join.
 constexpr int pause_ms = 500;
-/// The host's former agent may be lost with its machine, and not be missed yet: for so long this one asks again.
+/// How long the agent retries after a refusal because its host already has one: the former agent may be lost with its
+/// machine while the first host has not noticed.
 constexpr int64_t second_ns_max = 4'000'000'000;
 
 volatile std::sig_atomic_t hung_up = 0;
 
 void tell(const std::string& line) { std::fprintf(stderr, "troupe agent: %s\n", line.c_str()); }
 
-/// A signal that has come; 0: none within the pause.
+/// Returns a signal that arrives within the pause; 0 if none does.
 int signal_within_pause(int signals) {
   pollfd on{signals, POLLIN, 0};
   if (::poll(&on, 1, pause_ms) <= 0) return 0;
@@ -48,7 +49,7 @@ int signal_within_pause(int signals) {
   return ::read(signals, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
 }
 
-/// By which the first host knows an agent that comes back.
+/// Draws the id by which the first host recognises an agent that reconnects.
 core::result<std::string> draw_id() {
   const auto drawn = net::term_secret::draw();
   if (!drawn) return core::fail(drawn.error());
@@ -57,7 +58,8 @@ core::result<std::string> draw_id() {
   return out;
 }
 
-/// Adds the remedy to an error of reaching the first host by an address, or by another name than its certificate's.
+/// Adds the remedy to an error that arises if the first host was asked for by an address, or by another name than its
+/// certificate's.
 core::error naming_first_host(core::error e, const std::string& asked) {
   constexpr std::string_view head = "the certificate for '";
   const auto at = e.text.find(head);
@@ -69,7 +71,7 @@ core::error naming_first_host(core::error e, const std::string& asked) {
   return e;
 }
 
-/// A job that has begun, as its order has it or as this host led it: enough to lead it.
+/// A job that has begun, known from its order or because this host led it: enough to lead it.
 class known_job {
  public:
   static std::optional<known_job> of(const std::optional<lead_ended>& led) {
@@ -90,7 +92,8 @@ class known_job {
     return out;
   }
   [[nodiscard]] const config::cluster_section& cluster() const { return cluster_; }
-  /// The command line with which the next leader continues the job; its processes know the file by the user's name.
+  /// Returns the command line with which the next leader continues the job; its processes know the file by the user's
+  /// name.
   [[nodiscard]] std::vector<std::string> arguments(const own_part& me) const {
     if (file_ != nullptr && order_.file_argument < order_.arguments.size())
       cluster::name_job_file(path(), order_.arguments[order_.file_argument]);
@@ -103,11 +106,11 @@ class known_job {
   [[nodiscard]] std::string path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), file_->number()); }
 
   cluster::job_order order_;
-  cluster::shared_descriptor file_;  ///< null: the arguments name one of this host's
+  cluster::shared_descriptor file_;  ///< null: the arguments name a file of this host
   config::cluster_section cluster_;
 };
 
-/// See agent().
+/// Implements agent().
 class agent_of_host {
  public:
   agent_of_host(const agent_setup& a, const std::filesystem::path& program, std::string name, const std::string& id)
@@ -124,7 +127,7 @@ class agent_of_host {
     if (const auto at = core::read_host_port(job_->cluster().listen)) own_address_ = at->host;
   }
 
-  /// Before there are threads: they would take its signals.
+  /// Blocks the signals; called before threads start, because threads would receive them.
   void take_signals() {
     signals_ = apps::take_signals({SIGHUP});
     if (!is_left_ignored(SIGHUP)) std::signal(SIGHUP, [](int) { hung_up = 1; });
@@ -172,8 +175,8 @@ class agent_of_host {
     last_ = why;
   }
 
-  /// Whom to join; true: nobody leads, and this host has taken the lead. Errors: peer_lost, where nobody can be joined
-  /// yet; mismatch, for a leader of another job.
+  /// Finds the leader to join. Returns true if no host leads and this host has taken the lead. Errors: peer_lost if
+  /// there is no host to join yet; mismatch for a leader of another job.
   core::result<bool> ask_store() {
     auto now = store_->read();
     if (!now) return unheard(now.error());
@@ -191,7 +194,7 @@ class agent_of_host {
       over_ = now->over;
       return false;
     }
-    if (!target_.address.empty()) return false;  // as --join says, or whoever led
+    if (!target_.address.empty()) return false;  // as --join says, or the last known leader
     return core::fail(core::error_kind::peer_lost, fmt::format("no host leads the job '{}' in {}", of_.job, of_.store));
   }
   core::result<bool> join(const net::lead& who) {
@@ -203,7 +206,8 @@ class agent_of_host {
     leader_ = who.host;
     return false;
   }
-  /// The store is silent: whoever led may still lead, but for this host. Before anybody did, it is named wrongly.
+  /// Handles a silent store: joins the last known leader, which may still lead, unless that was this host. Without a
+  /// known leader, the store's address is wrong.
   core::result<bool> unheard(const core::error& why) {
     if (why.kind != core::error_kind::peer_lost || ((job_ || a_.led) && target_.address.empty()))
       return core::fail(why);
@@ -236,7 +240,7 @@ class agent_of_host {
     return code;
   }
 
-  /// From now on this host could lead it.
+  /// Notes that the job has begun; from now on this host could lead it.
   void has_begun(const cluster::job_order& order) {
     auto known = known_job::of(order);
     if (!known || known->cluster().store.empty()) return;
@@ -247,7 +251,7 @@ class agent_of_host {
     job_ = std::move(known);
   }
 
-  /// Nothing where another host leads after all.
+  /// Leads the job. Returns nothing if another host leads after all.
   std::optional<int> lead() {
     const bool led = leader_ == name_;
     tell(led ? fmt::format("no other host has taken the lead: this host, {}, leads the job again, at {}", name_,
@@ -270,11 +274,11 @@ class agent_of_host {
   cluster::shared_descriptor signals_;
   std::unique_ptr<net::leader_store> store_;
   store_of_job of_;
-  net::lead target_;    ///< whom this host joins
-  std::string leader_;  ///< the host that led the job when this one heard of it last
+  net::lead target_;    ///< the leader that this host joins
+  std::string leader_;  ///< the leading host, as last known to this host
   net::lead me_;
   std::optional<known_job> job_;
-  std::optional<int> over_;  ///< the job's code, as the store has it
+  std::optional<int> over_;  ///< the job's exit code, read from the store
   std::string own_address_, last_, last_store_;
   int64_t second_since_ns_ = core::now_ns();
 };
@@ -296,7 +300,7 @@ int agent(const agent_setup& a, const std::filesystem::path& program) {
   if (!me) return failed(me.error());
   const auto id = draw_id();
   if (!id) return failed(id.error());
-  const console out;  // an agent that waits for a reader serves nobody
+  const console out;  // keeps an agent from blocking on an unread output
   agent_of_host host(a, program, me->name(), *id);
   host.take_signals();
   if (a.store)

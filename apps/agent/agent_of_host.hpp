@@ -1,6 +1,6 @@
-// One host's agent, from the first attempt to join a job to the job's end. Owns whom it joins and how often, and when
-// it takes the lost first host's part; what an agent does is cluster/agent.hpp's, what the first host does
-// lead_part.hpp's.
+// Owns one host's agent, from the first attempt to join a job to the job's end: which leader it joins, how often it
+// retries, and when it takes over from a lost first host. Leaves an agent's work to cluster/agent.hpp, and the leader's
+// to lead_part.hpp.
 #pragma once
 
 #include <filesystem>
@@ -12,23 +12,26 @@
 
 namespace troupe::apps {
 
-struct agent_setup {                    ///< of one that joins a job
-  std::string join{};                   ///< HOST:PORT of the first host; empty: the store says it
-  std::string first{};                  ///< what its certificate is for; empty: any host of the authority
-  net::identity_files files{};          ///< this host's; absolute where it may lead
-  std::string job{};                    ///< that it belongs to; empty: to one without a name
-  std::string configuration{};          ///< digest of this host's own file; empty: it has none
-  std::optional<uint32_t> node{};       ///< this machine's number, where a launcher says it
-  std::optional<store_of_job> store{};  ///< that says who leads; nothing: as the job's file says, once it is known
-  std::optional<lead_ended> led{};      ///< a job that has begun, by this host: its end is the agent's
+struct agent_setup {    ///< settings of an agent
+  std::string join{};   ///< HOST:PORT of the first host; empty: read from the store
+  std::string first{};  ///< name in the first host's certificate; empty: any host of the authority
+  /// This host's certificate, key and authority; absolute paths if the host may lead
+  net::identity_files files{};
+  std::string job{};               ///< name of the job; empty: a job without a name
+  std::string configuration{};     ///< digest of this host's own file; empty: it has none
+  std::optional<uint32_t> node{};  ///< this machine's number, if a launcher gives it
+  /// Store that names the leader; empty: the store in the job's file, once that is known
+  std::optional<store_of_job> store{};
+  /// The outcome of leading, if this host led a job that has begun and now becomes its agent
+  std::optional<lead_ended> led{};
 };
 
-/// Of a host that led a job, or would have, which another one leads.
+/// Returns the agent's settings for a host that led a job, or was about to, and that another host leads now.
 agent_setup agent_after(const lead_ended& led);
 
-/// Serves the job until it is over, and joins again where the first host was lost or could not hear this one; where
-/// the job has a store, it may take that host's part. After SIGHUP it does neither: who launched it has gone. Exit
-/// codes: the job's; 2 bad input; 130, 143: ended by a signal before there was a job.
+/// Serves the job until it ends. Joins again if the first host was lost or unreachable; if the job has a store, may
+/// take over its lead. After SIGHUP, which means that its launcher has gone, does neither. Exit codes: the job's; 2 bad
+/// input; 130, 143: ended by a signal before there was a job.
 int agent(const agent_setup& a, const std::filesystem::path& program);
 
 }  // namespace troupe::apps

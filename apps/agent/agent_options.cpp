@@ -1,5 +1,5 @@
-// The options of what speaks with other machines, for both programs: the one that users type into shows and completes
-// them, and loads nothing that the work takes.
+// Owns the options of the commands that talk to other machines, for both programs: `troupe` shows and completes them
+// without loading what the work needs.
 #include "apps/agent/agent_command.hpp"
 #include "apps/agent/cert_command.hpp"
 #include "apps/agent/doctor_command.hpp"

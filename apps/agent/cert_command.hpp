@@ -1,5 +1,5 @@
-// `troupe cert init|issue|renew`: certificates by which the machines of a job trust each other. Owns the options; what
-// is made and where it lies is net/certificates.hpp's.
+// Owns the options of `troupe cert init|issue|renew`: certificates by which the machines of a job trust each other.
+// Leaves their content and places to net/certificates.hpp.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,12 +11,12 @@ namespace troupe::apps {
 
 class cert_command {
  public:
-  /// Adds `cert` and what stands below it; `parent` outlives this object, which does not move.
+  /// Adds `cert` and its subcommands; `parent` outlives this object, which does not move.
   explicit cert_command(CLI::App& parent);
   cert_command(const cert_command&) = delete;
   cert_command& operator=(const cert_command&) = delete;
 
-  /// After parsing: whether it was asked for; then does it and gives the exit status.
+  /// True, after parsing, if the command line chose this command; run() then executes it and returns the exit code.
   [[nodiscard]] bool chosen() const;
   [[nodiscard]] int run() const;
 

@@ -29,13 +29,13 @@ namespace troupe::apps {
 namespace fs = std::filesystem;
 namespace {
 
-/// For the answers to a question, of all hosts.
+/// Limit for the answers of all hosts to a question.
 constexpr int64_t answering_ns = 60'000'000'000;
-/// How often pairs are measured again that look poor, and how many.
+/// How often doubtful pairs are measured again, and how many of them.
 constexpr uint32_t looks_again = 2;
 constexpr size_t doubtful_max = 12;
 
-/// A file in the folder of the job's output, or above it, while this lives.
+/// A file in the folder of the job's output, or in the nearest existing folder above it, while this object lives.
 class token_file {
  public:
   explicit token_file(const fs::path& output) {
@@ -73,7 +73,7 @@ class examination {
   }
 
   core::result<examined_cluster> run() {
-    auto door = agent_door::open(job_, {.compares_configurations = false,  // what differs there is a finding
+    auto door = agent_door::open(job_, {.compares_configurations = false,  // a difference is a finding
                                         .on_refused = [this](const std::string& host, const std::string& why) {
                                           const std::lock_guard lock(mutex_);
                                           refused_[host] = why;
@@ -91,7 +91,7 @@ class examination {
  private:
   [[nodiscard]] bool is_there(uint32_t host) const { return host == 0 || links_[host] != nullptr; }
 
-  /// Until one of these is readable, a signal has come or the time is over.
+  /// Waits until one of the descriptors is readable, a signal arrives, or the time is over (at most 1 s per call).
   core::result<void> wait(std::vector<pollfd> on, int64_t until_ns) {
     on.push_back({signals_->number(), POLLIN, 0});
     const int64_t left_ms = (until_ns - core::now_ns()) / 1'000'000;
@@ -128,8 +128,8 @@ class examination {
     return {};
   }
 
-  /// Asks hosts, and gives what they answer, by host; this one answers meanwhile. Who does not answer is left out, with
-  /// the reason as its problem.
+  /// Asks hosts and returns their answers by host; this host answers meanwhile. A host that does not answer is left
+  /// out, and its problem is set.
   core::result<std::map<uint32_t, std::string>> ask(const std::map<uint32_t, doctor_question>& questions) {
     std::map<uint32_t, std::string> out;
     ++number_;
@@ -163,7 +163,7 @@ class examination {
       if (auto ok = wait(on, until_ns); !ok) return core::fail(ok.error());
     }
   }
-  /// The same question for all that are there.
+  /// Asks each connected host the question that `question` returns for it.
   core::result<std::map<uint32_t, std::string>> ask_all(const std::function<doctor_question(uint32_t host)>& question) {
     std::map<uint32_t, doctor_question> all;
     for (uint32_t h = 0; h < links_.size(); ++h)
@@ -200,7 +200,7 @@ class examination {
     for (const auto& [host, text] : *opened) {
       auto place = decode_answer<mover_place>(text);
       if (place) {
-        place->place = host;  // whatever it says
+        place->place = host;  // the host's own value is not trusted
         all.all.push_back(std::move(*place));
       } else {
         all_.hosts[host].cannot_listen = place.error().text;
@@ -225,7 +225,7 @@ class examination {
     return {};
   }
 
-  /// What was better stays: hosts and networks are busy for a moment, and never faster than they are.
+  /// Measures a pair again and keeps the better values, because busy hosts and networks only make a measurement worse.
   core::result<void> measure_again(examined_pair& p) {
     if (!is_there(p.from) || !is_there(p.to)) return {};
     const auto answers = ask({{p.from, measure_question{p.to}}});
@@ -258,7 +258,7 @@ class examination {
         p.delay_s = speed->delay_s;
         p.bytes_per_s = speed->bytes_per_s;
       } else {
-        const auto why = problems.find(std::max(from, p.to));  // the end that connects
+        const auto why = problems.find(std::max(from, p.to));  // of the two, the end that connects
         p.problem = why != problems.end() ? why->second : speed.error().text;
       }
       all_.pairs.push_back(std::move(p));
@@ -274,7 +274,8 @@ class examination {
   const doctor_arguments& arguments_;
   host_examiner own_;
   cluster::shared_descriptor signals_;
-  std::vector<std::unique_ptr<cluster::polled_link>> links_;  ///< [host]; null: the first, and who is not there
+  /// [host]; null for the first host, and for hosts that are not connected
+  std::vector<std::unique_ptr<cluster::polled_link>> links_;
   examined_cluster all_;
   uint64_t number_ = 0;
   int signal_ = 0;

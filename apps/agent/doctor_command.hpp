@@ -1,5 +1,6 @@
-// `troupe doctor --cluster FILE`: whether the hosts of a job fit together. Owns the options, who is waited for and in
-// which order is asked; what hosts answer is host_examiner.hpp's, what that means apps/machine/cluster_findings.hpp's.
+// Owns `troupe doctor --cluster FILE`, which checks that the hosts of a job fit together: its options, the wait for
+// agents and the order of questions. Leaves the answers to host_examiner.hpp, and their meaning to
+// apps/machine/cluster_findings.hpp.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,17 +13,17 @@
 namespace troupe::apps {
 
 struct doctor_arguments {
-  std::string file;              ///< of the job
-  std::vector<std::string> set;  ///< over it
-  uint32_t wait_s = 30;          ///< for agents
+  std::string file;              ///< the job's file
+  std::vector<std::string> set;  ///< overrides, each as key=value
+  uint32_t wait_s = 30;          ///< seconds to wait for agents
   output_form form = output_form::text;
 };
 
-/// Returns `--cluster`, which the others need.
+/// Adds the options. Returns `--cluster`, which the other options require.
 CLI::Option* add_doctor_options(CLI::App& command, doctor_arguments& a);
 
-/// Waits for the agents of the job's hosts, examines hosts and network, prints, and lets the agents wait for the job
-/// again. Exit codes: 0; 1, where something is wrong; 2 bad input; 130, 143: ended by a signal.
+/// Waits for the agents of the job's hosts, examines hosts and network, prints the findings, and makes the agents wait
+/// for the job again. Exit codes: 0; 1 if something is wrong; 2 bad input; 130, 143: ended by a signal.
 int cluster_doctor(const doctor_arguments& a, const std::filesystem::path& program);
 
 }  // namespace troupe::apps

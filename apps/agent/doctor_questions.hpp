@@ -1,5 +1,5 @@
-// What `troupe doctor --cluster` asks the host of an agent, as bytes. Owns their form; who answers is
-// host_examiner.hpp's.
+// Owns the byte format of the questions that `troupe doctor --cluster` sends to the host of an agent. Leaves the
+// answers to host_examiner.hpp.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace troupe::apps {
 
-/// Answer: host_facts.
+/// Asks for a host's facts. Answer: host_facts.
 struct look_question {
-  std::string folder;              ///< of the job's output
-  std::string token;               ///< a file there that the first host has written
-  std::vector<std::string> files;  ///< that the job reads
+  std::string folder;              ///< folder of the job's output
+  std::string token;               ///< a file in that folder that the first host has written
+  std::vector<std::string> files;  ///< files that the job reads
 };
-/// Opens a mover of bytes. Answer: mover_place.
+/// Asks the host to open a byte mover. Answer: mover_place.
 struct open_question {
   std::string secret;
-  uint32_t place = 0;  ///< the host's number
-  /// Of the job's file: cluster.hosts[].bind of this host, and cluster.interface. Where both are empty it takes bytes
-  /// on the address by which it is known.
+  uint32_t place = 0;  ///< number of the host
+  /// The values of cluster.hosts[].bind of this host and of cluster.interface. If both are empty, the host receives
+  /// bytes on the address by which the job reached it.
   std::string bind{}, interface {};
 };
 struct mover_place {
@@ -32,11 +32,11 @@ struct mover_place {
   std::string host;
   uint16_t port = 0;
 };
-/// Connects it to all others. Answer: nothing.
+/// Asks the host to connect its mover to all others. Answer: no_answer.
 struct connect_question {
   std::vector<mover_place> all;
 };
-/// Measures the way to another host. Answer: pair_speed.
+/// Asks the host to measure the path to another host. Answer: pair_speed.
 struct measure_question {
   uint32_t place = 0;
 };
@@ -45,13 +45,14 @@ using doctor_question = std::variant<look_question, open_question, connect_quest
 std::string encode(const doctor_question& q);
 std::optional<doctor_question> decode_question(const std::string& bytes);
 
-/// The answer to a question, or a sentence why there is none.
+/// Encodes the answer to a question, or the error that prevented it.
 template <class T>
 std::string encode_answer(const core::result<T>& answer);
-/// Errors: what the host says; mismatch, for bytes that are no answer.
+/// Decodes the answer to a question. Errors: the one that the host sent (peer_lost); mismatch for bytes that are no
+/// answer.
 template <class T>
 core::result<T> decode_answer(const std::string& bytes);
 
-struct no_answer {};  ///< of questions that only do something
+struct no_answer {};  ///< answer of questions that only perform an action
 
 }  // namespace troupe::apps

@@ -1,5 +1,5 @@
-// What a host answers to `troupe doctor --cluster`: looks at its machine, at the folder of the job's output and at the
-// job's files, and measures the network to other hosts. Owns the mover of bytes that it measures with.
+// Answers the questions of `troupe doctor --cluster` on a host: examines the machine, the folder of the job's output
+// and the job's files, and measures the network to other hosts. Owns the byte mover that it measures with.
 #pragma once
 
 #include <filesystem>
@@ -17,9 +17,9 @@ class tls_mover;
 namespace troupe::apps {
 
 struct examiner_setup {
-  std::filesystem::path program;  ///< that computes: troupe-train
+  std::filesystem::path program;  ///< troupe-train, which computes
   std::string configuration;      ///< digest of this host's own file; empty: it has none
-  std::string address;            ///< on which this host takes bytes
+  std::string address;            ///< address on which this host receives bytes
 };
 
 class host_examiner {
@@ -29,12 +29,12 @@ class host_examiner {
   host_examiner(const host_examiner&) = delete;
   host_examiner& operator=(const host_examiner&) = delete;
 
-  /// The address on which this host takes bytes from now on.
+  /// Sets the address on which this host receives bytes from now on.
   void listen_at(std::string address) { setup_.address = std::move(address); }
-  /// Nothing is open any more.
+  /// Closes the mover and the meter.
   void end();
 
-  /// The answer to a question, as bytes. Waits for what it measures.
+  /// Returns the answer to a question, both as bytes. Blocks until its measurement ends.
   std::string answer(const std::string& question);
 
  private:
@@ -49,8 +49,8 @@ class host_examiner {
   uint32_t place_ = 0;
 };
 
-/// The instructions of this processor by which products of matrices differ, and what ATEN_CPU_CAPABILITY leaves of
-/// them.
+/// Returns the instructions of this processor that can change the bits of matrix products, after the processor's maker,
+/// and the limit that ATEN_CPU_CAPABILITY sets.
 std::string product_instructions(const std::string& processor, const std::vector<std::string>& flags,
                                  const char* capability);
 

@@ -13,7 +13,7 @@
 namespace troupe::apps {
 namespace {
 
-/// Before each part but the version, in this order.
+/// Labels before the parts of an introduction after the version, in this order.
 constexpr std::array<std::string_view, 4> labels = {"\njob ", "\nconfiguration ", "\nagent ", "\nnode "};
 
 std::string job_text(const std::string& name) {
@@ -77,8 +77,8 @@ std::string configuration_digest(const config::loaded& what) {
   c.listen.clear();
   c.interface.clear();
   for (auto& h : c.hosts) h.bind.clear();
-  std::ranges::sort(c.hosts, {}, &config::cluster_host::name);  // who leads comes first, which changes with a store
-  common.config.steps = 0;                                      // `--steps` is said on the first host alone
+  std::ranges::sort(c.hosts, {}, &config::cluster_host::name);  // the leader comes first, and changes with a store
+  common.config.steps = 0;                                      // `--steps` is given only on the first host
   return checkpoint::to_hex(checkpoint::digest_of(config::effective_yaml(common)));
 }
 

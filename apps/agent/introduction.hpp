@@ -1,6 +1,6 @@
-// What an agent and the first host of a job say to each other before anything else: which version each is, which job it
-// belongs to, what must agree of a configuration that each reads for itself, which agent it is, and which machine a
-// launcher has made of it. Owns the text and the sentences about what differs; who is refused is agent_door.hpp's.
+// Owns the text that an agent and the first host of a job exchange before anything else: version, job, digest of a
+// configuration that each reads itself, id of the agent, and machine number of a launcher. Owns the sentences about
+// differences. Leaves refusals to agent_door.hpp.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,29 @@
 namespace troupe::apps {
 
 struct introduction {
-  std::string version;             ///< "troupe 1.0"
-  std::string job;                 ///< `cluster.job`, `--job`; empty: it names none
-  std::string configuration;       ///< digest; empty: of an agent, which takes the first host's
-  std::string id{};                ///< of an agent: the same of one that comes back
-  std::optional<uint32_t> node{};  ///< the machine's number, of an agent whose launcher says it
+  std::string version;             ///< name and version of the program, such as "troupe 1.0"
+  std::string job;                 ///< `cluster.job`, `--job`; empty: no name
+  std::string configuration;       ///< digest; empty for an agent that uses the first host's
+  std::string id{};                ///< id of an agent, unchanged when the agent reconnects
+  std::optional<uint32_t> node{};  ///< machine number of an agent whose launcher gives it
 };
 
-/// Of this program.
+/// Returns the introduction of this program.
 introduction introduction_of(std::string job, std::string configuration, std::string id = {},
                              std::optional<uint32_t> node = {});
 
 std::string as_text(const introduction& x);
-/// Nothing for what is no introduction.
+/// Reads an introduction; returns nothing if the text is none.
 std::optional<introduction> read_introduction(const std::string& text);
 
-/// Why an agent on `host` does not belong to the first host's job; empty: it does.
+/// Returns why an agent on `host` does not belong to the first host's job; empty if it does.
 std::string objection(const introduction& first, const introduction& agent, const std::string& host);
 
-/// Ends the sentence for an agent of a host that has one.
+/// End of the refusal of an agent whose host already has one.
 inline constexpr std::string_view is_here_already = "is in this job already";
 
-/// Digest of what must agree between hosts: all but certificates, addresses and the number of steps.
+/// Returns the digest of what hosts must agree on: everything except certificates, addresses, the page, the order of
+/// hosts and the number of steps.
 std::string configuration_digest(const config::loaded& what);
 
 }  // namespace troupe::apps

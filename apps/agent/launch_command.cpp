@@ -55,14 +55,15 @@ launch_place place_of(const std::vector<host_slots>& hosts, const std::string& f
   return p;
 }
 
-/// Refuses options that do nothing for this job: in one of a single host, beside the file's own address, without ssh.
+/// Refuses options without effect for this job: for several hosts in a job of one, for the address if the file has its
+/// own, for ssh if it is not used.
 core::result<void> check_options(const std::vector<std::string>& given, const std::vector<host_slots>& hosts,
                                  const launched_job& job, const std::string& leader) {
   const bool has_several = hosts.size() > 1;
   const bool has_own_address =
       std::ranges::none_of(job.settings, [](const std::string& s) { return s.starts_with("cluster.listen="); });
   const auto at = core::read_host_port(job.leader);
-  const bool is_met_there = !has_own_address || (at && at->host == leader);  // the file's may be every address
+  const bool is_met_there = !has_own_address || (at && at->host == leader);  // the file may listen on every address
   return refuse_idle(
       given,
       {{has_several, "several hosts, and one is left", {"--master-addr", "--master-port", "--program"}},
@@ -99,7 +100,7 @@ int launch_command::run(const std::filesystem::path& programs) const {
   if (const auto ok = check_options(given_in(*command_), *hosts, (*job)->job, leader_); !ok) return failed(ok.error());
   const auto& arguments = (*job)->arguments;
   launched_hosts all;
-  const console out;  // what hosts say is shown as it can be
+  const console out;  // slow readers do not delay the output of hosts
   const auto signals = take_signals();
   std::error_code e;
   const auto folder = std::filesystem::current_path(e).string();

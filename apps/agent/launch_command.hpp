@@ -1,5 +1,5 @@
-// `troupe launch --hostfile F FILE`: one job on the machines of a DeepSpeed hostfile, started by ssh. Owns the options
-// and what is started where; the filters are hostfile.hpp's, what follows for the job launched_job.hpp's.
+// Owns `troupe launch --hostfile F FILE`, which starts one job on the machines of a DeepSpeed hostfile by ssh: its
+// options, and what is started where. Leaves the filters to hostfile.hpp, and the job's settings to launched_job.hpp.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -20,8 +20,8 @@ class launch_command {
   launch_command& operator=(const launch_command&) = delete;
 
   [[nodiscard]] bool chosen() const { return command_->parsed(); }
-  /// `programs`: the folder of this installation's. Exit codes: the job's; 2 bad input; 1 where a host cannot be
-  /// reached.
+  /// Runs the job. `programs` is the folder of this installation's programs. Exit codes: the job's; 2 bad input; 1 if a
+  /// host cannot be reached.
   [[nodiscard]] int run(const std::filesystem::path& programs) const;
 
  private:

@@ -19,13 +19,13 @@
 namespace troupe::apps {
 namespace {
 
-/// ssh's own exit code.
+/// Exit code of ssh itself.
 constexpr int no_connection = 255;
-/// And what it says of a program that a signal has ended, above this.
+/// Exit codes of ssh above this mean that a signal has ended the program.
 constexpr int killed = 128;
-/// One that ends badly may do so because the job does: so long the one that leads has to say it.
+/// How long a failure of one host waits for the leader to end, because it may only follow from the job's own end.
 constexpr int64_t say_ns_max = 3'000'000'000;
-/// And so long the others have to end once it has.
+/// How long the other hosts may take to end after the leader.
 constexpr int64_t ending_ns_max = 10'000'000'000;
 constexpr size_t line_bytes_max = 4096;
 
@@ -64,7 +64,7 @@ core::result<void> launched_hosts::start(const std::string& name, const std::vec
   pointers.push_back(nullptr);
   const pid_t pid = ::fork();
   if (pid == 0) {
-    ::setpgid(0, 0);  // a terminal's Ctrl-C is this program's to pass on
+    ::setpgid(0, 0);  // this program passes on a terminal's Ctrl-C itself
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -77,7 +77,7 @@ core::result<void> launched_hosts::start(const std::string& name, const std::vec
     ::dprintf(STDERR_FILENO, "cannot execute %s: %s\n", pointers[0], core::system_message(errno).c_str());
     ::_exit(no_connection);
   }
-  if (pid > 0) ::setpgid(pid, pid);  // whichever of the two is first
+  if (pid > 0) ::setpgid(pid, pid);  // the parent or the child, whichever runs first
   ::close(in[0]);
   if (!leads) ::close(out[1]);
   host h{.name = name, .pid = pid, .in = in[1], .out = out[0], .said = {}, .last = {}, .code = {}, .killed_ns = {}};
@@ -92,7 +92,7 @@ void launched_hosts::line(host& h, const std::string& text) {
   }
   h.last = text;
   const auto& leader = all_.front().code;
-  if (leader && *leader > killed) return;  // whoever stopped the job knows why the others end
+  if (leader && *leader > killed) return;  // the user who stopped the job knows why the others end
   if (h.is_there) std::fprintf(stderr, "%s: %s\n", h.name.c_str(), text.c_str());
 }
 
@@ -120,7 +120,7 @@ void launched_hosts::give_up(int code) {
 
 void launched_hosts::ended(host& h) {
   close(h.in);
-  while (h.out >= 0) {  // what it said last, without a wait for what it may have left behind
+  while (h.out >= 0) {  // reads the last output, without waiting for processes that may still hold the pipe
     pollfd on{h.out, POLLIN, 0};
     if (::poll(&on, 1, 0) <= 0) break;
     listen(h);
@@ -128,7 +128,7 @@ void launched_hosts::ended(host& h) {
   const bool leads = &h == &all_.front();
   if (leads) {
     over_ns_ = core::now_ns();
-    for (auto& other : all_) close(other.in);  // an agent that has no job waits for none any more
+    for (auto& other : all_) close(other.in);  // so that an agent without a job stops waiting for one
     if (*h.code == no_connection) {
       std::fprintf(stderr, "troupe: error: %s cannot be reached, or has been lost\n", h.name.c_str());
       give_up(1);
@@ -150,7 +150,8 @@ void launched_hosts::ended(host& h) {
   }
 }
 
-// A job that a signal has ended gives the same code, on all hosts and in any order.
+// Reports hosts whose agent was killed. A job that a signal has ended gives the same code on all hosts, in any order,
+// and is not reported.
 void launched_hosts::tell_killed(int64_t now_ns) {
   const auto& leader = all_.front().code;
   for (auto& h : all_) {
@@ -190,7 +191,7 @@ int launched_hosts::run(int signals) {
     const bool unreached =
         failure_ && std::ranges::any_of(all_, [](const auto& h) { return h.code && !h.is_there && h.pid > 0; });
     if (failure_ && leader.in >= 0 && (unreached || now > give_up_ns_ + say_ns_max))
-      close(leader.in);  // it ends as by SIGTERM
+      close(leader.in);  // the leader then ends as by SIGTERM
     if (leader.code && now > over_ns_ + (failure_ ? 0 : ending_ns_max))
       for (auto& h : all_)
         if (!h.code) ::kill(-h.pid, SIGTERM);

@@ -1,5 +1,5 @@
-// The programs that `troupe launch` has started, one on each host: what they say, which signals they get, how they end.
-// Owns their process ids and pipes.
+// Owns the programs that `troupe launch` has started, one on each host: their process ids and pipes, their output, the
+// signals they get, and their exit codes.
 #pragma once
 
 #include <poll.h>
@@ -16,14 +16,16 @@ namespace troupe::apps {
 class launched_hosts {
  public:
   launched_hosts() = default;
-  /// Kills what is left.
+  /// Kills the remaining processes.
   ~launched_hosts();
   launched_hosts(const launched_hosts&) = delete;
   launched_hosts& operator=(const launched_hosts&) = delete;
 
-  /// The first one leads: its output is this program's. What others say stands behind their host's name. Errors: limit.
+  /// Starts the program of one host. The first host leads, and its output is this program's; output of other hosts
+  /// follows their name. Errors: limit.
   core::result<void> start(const std::string& host, const std::vector<std::string>& command);
-  /// Until all have ended. `signals`: a signalfd; what comes goes to the one that leads. Gives the exit code.
+  /// Waits until all processes have ended. `signals` is a signalfd; its signals go to the leader. Returns the exit
+  /// code.
   int run(int signals);
 
  private:
@@ -31,10 +33,10 @@ class launched_hosts {
     std::string name;
     pid_t pid = 0;
     int in = -1, out = -1;
-    bool is_there = false;  ///< has been reached
+    bool is_there = false;  ///< true once the host has been reached
     std::string said, last;
     std::optional<int> code;
-    std::optional<int64_t> killed_ns;  ///< ended as by a signal, which has not been told yet
+    std::optional<int64_t> killed_ns;  ///< time at which a signal ended the process; reset once reported
   };
   void listen(host& h);
   void line(host& h, const std::string& text);
@@ -45,7 +47,7 @@ class launched_hosts {
   static void close(int& descriptor);
 
   std::vector<host> all_;
-  std::optional<int> failure_;  ///< instead of the leader's code
+  std::optional<int> failure_;  ///< exit code to return instead of the leader's
   int64_t give_up_ns_ = 0, over_ns_ = 0;
 };
 

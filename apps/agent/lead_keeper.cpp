@@ -90,7 +90,7 @@ kept_lead::~kept_lead() {
   }
   wakes_.notify_all();
   thread_.join();
-  (void)store_->give_up(over_);  // else the lease runs out
+  (void)store_->give_up(over_);  // if this fails, the lease expires
 }
 
 }  // namespace troupe::apps

@@ -1,6 +1,5 @@
-// Keeps the lead of a job that this host has taken: the lease begins anew three times in its length. Owns what is said
-// where the store is silent or the lease was lost, and the thread that looks; what follows where another host leads is
-// its user's.
+// Keeps the lead of a job that this host has taken: renews the lease three times in its length. Owns the messages about
+// a silent store or a lost lease, and the thread that renews. Leaves the reaction to another leader to the caller.
 #pragma once
 
 #include <condition_variable>
@@ -18,17 +17,17 @@
 
 namespace troupe::apps {
 
-class lead_keeper {  ///< what it decides; one thread
+class lead_keeper {  ///< decides on the lease; used by one thread
  public:
   using say_function = std::function<void(const std::string&)>;
 
-  /// `store`: in which `me` has taken the lead.
+  /// Stores its arguments. `me` holds the lead in `store`.
   lead_keeper(net::leader_store& store, net::lead me, say_function say)
       : store_(store), me_(std::move(me)), say_(std::move(say)) {}
 
   enum class standing : uint8_t {
-    held,      ///< the lease began anew, or was taken again while nobody else led
-    unheard,   ///< the store is silent
+    held,      ///< the lease was renewed, or taken again while no host led
+    unheard,   ///< the store does not answer
     replaced,  ///< another host leads, and has been named, or has led the job to its end
   };
   standing look();
@@ -39,23 +38,23 @@ class lead_keeper {  ///< what it decides; one thread
   net::leader_store& store_;
   net::lead me_;
   say_function say_;
-  bool is_silent_ = false;  ///< the store, and that was said
+  bool is_silent_ = false;  ///< the store does not answer, and that has been reported
 };
 
-class kept_lead {  ///< the thread, until the lead is given up
+class kept_lead {  ///< renews the lease on a thread until the lead is given up
  public:
   kept_lead(std::unique_ptr<net::leader_store> store, net::lead me, uint32_t lease_s, lead_keeper::say_function say);
-  /// Gives the lead up, where this host has it still.
+  /// Gives up the lead, if this host still holds it.
   ~kept_lead();
   kept_lead(const kept_lead&) = delete;
   kept_lead& operator=(const kept_lead&) = delete;
 
-  /// Whether hosts of the job are not there that could lead it. Where some are missing and the store has been silent
-  /// for a lease, one of them may lead by now: this host is replaced. A silent store alone ends nothing.
+  /// Notes whether hosts that could lead the job are missing. If some are missing and the store has been silent for a
+  /// lease, one of them may lead by now, so this host counts as replaced. A silent store alone does not end the lead.
   void miss_hosts(bool some);
-  /// The job has ended with this code, unless another host leads: hosts that are cut off hear it later.
+  /// Stores the job's exit code, so that hosts that are cut off can read it later, unless another host leads.
   void end(int code);
-  /// Readable once another host leads, or may.
+  /// Returns a descriptor that is readable once another host leads, or may lead.
   [[nodiscard]] const cluster::shared_descriptor& replaced() const { return replaced_; }
   [[nodiscard]] bool is_replaced() const;
 
@@ -71,7 +70,7 @@ class kept_lead {  ///< the thread, until the lead is given up
   mutable std::mutex mutex_;
   std::condition_variable wakes_;
   bool ends_ = false, is_replaced_ = false;
-  int64_t held_ns_ = core::now_ns();  ///< when the store was asked last for what it granted
+  int64_t held_ns_ = core::now_ns();  ///< start of the last request in which the store granted the lease
   std::optional<int> over_;
   std::thread thread_;
 };

@@ -27,12 +27,12 @@ namespace {
 
 using core::error_kind;
 
-/// Between two looks at a lease that should run out.
+/// Pause between two attempts to take a lease that should expire.
 constexpr auto look_again = std::chrono::milliseconds(200);
 
 void tell(const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); }
 
-/// Whether a signal that ends the program waits to be read.
+/// True if a signal that ends the program is pending.
 bool is_told_to_end() {
   sigset_t waiting;
   return ::sigpending(&waiting) == 0 && std::ranges::any_of(core::signal_table, [&](const core::signal_meaning& s) {
@@ -56,7 +56,7 @@ class lead_part {
     lead_ended out{code ? *code : 2, std::move(follows_), std::move(cluster_), std::move(arguments)};
     if (kept_ && kept_->is_replaced())
       out.follows = net::lead{};
-    else if (kept_ && (has_run_ || out.code > 128))  // what ended before a step says nothing of the job
+    else if (kept_ && (has_run_ || out.code > 128))  // an end before any step says nothing about the job
       kept_->end(out.code);
     kept_.reset();
     return out;
@@ -121,7 +121,7 @@ class lead_part {
   }
 
   const std::filesystem::path& program_;
-  bool continues_;  ///< a job that had begun
+  bool continues_;  ///< the job had begun before this host took the lead
   bool has_run_ = false;
   std::optional<lead_taken> taken_;
   std::unique_ptr<kept_lead> kept_;
@@ -147,7 +147,7 @@ std::string objection(const net::lead& to, const std::string& authority, const s
 
 lead_ended lead_job(std::vector<std::string> arguments, const std::filesystem::path& program,
                     std::optional<lead_taken> taken) {
-  // Of a job that had begun, its own newest checkpoint counts, whatever it was told about its beginning.
+  // A job that had begun continues from its own newest checkpoint, whatever its arguments say about its beginning.
   if (taken) ::setenv(continues_variable, "1", 1);
   auto out = lead_part(program, std::move(taken)).run(std::move(arguments));
   ::unsetenv(continues_variable);

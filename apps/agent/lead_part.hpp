@@ -1,6 +1,6 @@
-// The first host's part in a job, whoever has it: the lead in the store where the job names one, the agents' door, and
-// `troupe train`'s supervision. Owns the order in which they come; what an agent does before and after is
-// agent_command.hpp's.
+// Owns the leader's part in a job, on whichever host: takes the lead in the store if the job names one, opens the door
+// for agents, and runs `troupe train`'s supervision, in this order. Leaves an agent's work before and after to
+// agent_command.hpp.
 #pragma once
 
 #include <filesystem>
@@ -14,13 +14,13 @@
 
 namespace troupe::apps {
 
-struct lead_taken {  ///< by a host whose agent has lost the one that led
+struct lead_taken {  ///< the lead that a host has taken after its agent lost the leader
   std::unique_ptr<net::leader_store> store;
   net::lead me;
-  std::string lost;  ///< the host that led; empty: this one
+  std::string lost;  ///< the host that led before; empty: this one
 };
 
-/// What a job that has a store says of it.
+/// The store of a job, the job's name in it, and the length of a lease.
 struct store_of_job {
   std::string store, job;
   uint32_t lease_s = 0;
@@ -30,21 +30,22 @@ struct store_of_job {
   }
 };
 
-/// Of the authority's certificate; empty where the file cannot be read.
+/// Returns the digest of the authority's certificate; empty if the file cannot be read.
 std::string authority_digest(const std::filesystem::path& certificate);
 
-/// Why a leader in the store is not of this job; empty: it is.
+/// Returns why a leader in the store does not belong to this job; empty if it does.
 std::string objection(const net::lead& to, const std::string& authority, const store_of_job& of);
 
 struct lead_ended {
   int code = 0;
-  /// Another host leads, or may: the job goes on with this one as its agent, which needs the rest.
+  /// Set if another host leads, or may: the job continues with this host as its agent, which needs the members below.
   std::optional<net::lead> follows;
   std::optional<config::cluster_section> cluster;
-  std::vector<std::string> arguments;  ///< with which this host led
+  std::vector<std::string> arguments;  ///< arguments with which this host led
 };
 
-/// `troupe train` of these arguments, with what was taken or, where the job names a store, what is taken now.
+/// Runs `troupe train` with these arguments. Uses the lead in `taken`; without it, takes the lead first if the job
+/// names a store.
 lead_ended lead_job(std::vector<std::string> arguments, const std::filesystem::path& program,
                     std::optional<lead_taken> taken = {});
 

@@ -1,4 +1,4 @@
-// The agents that a job waits for on its first host: the door of agent_door.hpp, and the secrets of terms.
+// Accepts the agents that a job waits for on its first host, through agent_door.hpp, and draws the secrets of terms.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace troupe::apps {
 
-/// 32 bytes; empty where the system has no random ones: a term with such a secret is refused where it begins.
+/// Returns 32 random bytes; empty if the system has none, and then a term with that secret is refused when it begins.
 std::string draw_term_secret();
 
-/// Takes agents of this version, this job and this configuration. Errors: those of agent_door::open.
+/// Listens for agents of this version, this job and this configuration. Errors: those of agent_door::open.
 core::result<agents_of_hosts> listen_for_agents(const config::loaded& job, bool names_hosts, const say_function& say);
 
 }  // namespace troupe::apps

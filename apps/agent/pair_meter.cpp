@@ -16,7 +16,7 @@
 namespace troupe::apps {
 namespace {
 
-// Notes: "ping N" is answered by "pong N"; "take N BYTES" announces the transfer N, "took N" says that it is there.
+// Notes: "ping N" is answered by "pong N"; "take N BYTES" announces the transfer N, "took N" reports its arrival.
 fabric::transfer_name name_of(uint64_t number) { return {0, number, 0}; }
 
 }  // namespace
@@ -24,9 +24,9 @@ fabric::transfer_name name_of(uint64_t number) { return {0, number, 0}; }
 struct pair_meter::state : std::enable_shared_from_this<pair_meter::state> {
   std::mutex mutex;
   std::condition_variable came;
-  std::string awaited;             ///< a note
-  uint32_t from = 0;               ///< whose
-  std::optional<int64_t> came_ns;  ///< when it was here
+  std::string awaited;             ///< note that measure() waits for
+  uint32_t from = 0;               ///< place that sends it
+  std::optional<int64_t> came_ns;  ///< when it arrived
   std::optional<core::error> failure;
   uint64_t number = 0;
 
@@ -72,7 +72,7 @@ void pair_meter::lose(uint32_t place, const core::error& why) {
 
 core::result<pair_speed> pair_meter::measure(uint32_t place) {
   auto& s = *state_;
-  // Says something, and how long its answer took, in seconds.
+  // Sends with `say`, waits for the note `answer` of `place`, and returns the seconds between.
   const auto ask = [&](std::string answer, const std::function<void()>& say) -> core::result<double> {
     {
       const std::lock_guard lock(s.mutex);
@@ -103,7 +103,8 @@ core::result<pair_speed> pair_meter::measure(uint32_t place) {
       });
     });
   };
-  if (const auto there = transfer(1); !there) return core::fail(there.error());  // notes alone fail in silence
+  // a note that cannot be sent reports no error, a transfer does
+  if (const auto there = transfer(1); !there) return core::fail(there.error());
   double trip_s = 0;
   for (uint32_t i = 0; i < round_trips; ++i) {
     const uint64_t n = ++s.number;

@@ -55,7 +55,7 @@ void present_agents::heard(const std::string& host) {
   if (const auto at = all_.find(host); at != all_.end()) at->second.heard_ns = core::now_ns();
 }
 
-// One that was let in meanwhile has said so later: it stays.
+// Removes the agent, unless it has a later link, which stays.
 void present_agents::gone(const std::string& host, uint64_t number) {
   const std::scoped_lock lock(mutex_);
   const auto at = all_.find(host);

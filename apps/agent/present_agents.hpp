@@ -1,5 +1,6 @@
-// Which agents a job has, so that a second one of a host is refused while the first is heard, and let in once that is
-// silent: a machine that was started again. Owns no links, but watches when each has said something.
+// Tracks the agents of a job, so that a second agent of a host is refused while the first one is active, and accepted
+// once that is silent, as after a restart of the machine. Owns no links, but records when each agent has sent
+// something.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,13 @@ namespace troupe::apps {
 
 class present_agents : public std::enable_shared_from_this<present_agents> {
  public:
-  /// `silence_ns`: one that has said nothing for so long may be replaced.
+  /// Sets the silence after which an agent may be replaced by another one of its host, in nanoseconds.
   explicit present_agents(int64_t silence_ns) : silence_ns_(silence_ns) {}
 
-  /// Whether an agent may come in; then it is there. Any thread.
+  /// Returns true if an agent is accepted, and registers it. Any thread.
   bool admit(const std::string& host, const std::string& id);
-  /// The link of one that was let in: as it is, and heard. It is gone with the link.
+  /// Wraps the link of an accepted agent, so that its messages count as activity. The agent is removed with its last
+  /// link.
   std::unique_ptr<cluster::polled_link> watch(const std::string& host, std::unique_ptr<cluster::polled_link> link);
 
  private:
@@ -27,7 +29,7 @@ class present_agents : public std::enable_shared_from_this<present_agents> {
   struct presence {
     std::string id;
     int64_t heard_ns = 0;
-    uint64_t links = 0;  ///< that it has had: only the end of the last one matters
+    uint64_t links = 0;  ///< number of its links so far; only the end of the last one removes the agent
   };
   void heard(const std::string& host);
   void gone(const std::string& host, uint64_t number);

@@ -1,5 +1,5 @@
-// What is said of those who are refused at a port: strangers decide how many they are, so only some lines a minute are
-// written, and the rest is counted. Owns the limit.
+// Limits the lines about peers that are refused at a port, since strangers decide how many they are: writes some lines
+// a minute and counts the rest.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace troupe::apps {
 
-/// Lines within a minute.
+/// Limit of the lines within a minute.
 inline constexpr uint32_t refusals_said_max = 10;
 
-class refusal_log {  ///< one thread
+class refusal_log {  ///< limits the lines; used by one thread
  public:
   explicit refusal_log(std::function<void(const std::string&)> say) : say_(std::move(say)) {}
 

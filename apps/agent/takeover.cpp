@@ -15,7 +15,7 @@ std::string host_text(const config::cluster_host& h) {
   return fmt::format("{{name: '{}', ranks: {}, bind: '{}', spare: {}}}", h.name, h.ranks, h.bind, h.is_spare);
 }
 
-/// In YAML, whatever is in it.
+/// Returns the text as a YAML string in single quotes.
 std::string quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("''") : std::string(1, c);

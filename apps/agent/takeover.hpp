@@ -1,5 +1,5 @@
-// How a host takes the first host's part: what `troupe train` is started with there, of the job's order that its agent
-// was given. Owns the arguments and the order of hosts; no network, no processes.
+// Makes the arguments of `troupe train` for a host that takes over the lead, from the job's order that its agent
+// received. Owns the arguments and the order of hosts; uses no network and starts no processes.
 #pragma once
 
 #include <filesystem>
@@ -12,22 +12,22 @@
 
 namespace troupe::apps {
 
-struct own_part {                ///< of the host that takes it
-  std::string host;              ///< its name
-  std::string address;           ///< HOST:PORT where it listens
-  net::identity_files identity;  ///< absolute
+struct own_part {                ///< settings of the host that takes over
+  std::string host;              ///< name of the host
+  std::string address;           ///< HOST:PORT at which the host listens
+  net::identity_files identity;  ///< certificate, key and authority as absolute paths
 };
 
-/// The arguments of `troupe train`, with `file` for the job's file: the host comes first, the others behind it in their
-/// order, whichever checkpoint the run has of its own counts.
+/// Returns the arguments of `troupe train`, with `file` for the job's file: the host comes first, followed by the
+/// others in their order; address and certificates are the host's own.
 std::vector<std::string> arguments_of_leader(const cluster::job_order& order, const config::cluster_section& job,
                                              const std::string& file, const own_part& me);
 
-/// Whether a host can lead: it has ranks in the job.
+/// True if a host can lead: `cluster.hosts` lists it, and not as a spare.
 bool can_lead(const config::cluster_section& job, const std::string& host);
 
-/// Of `cluster.listen`'s port at an address of this host, which others reach. Errors: bad_input, for an interface that
-/// has none, and where only the address of every interface is known.
+/// Returns HOST:PORT with the port of `cluster.listen` and an address of this host that other hosts can reach. Errors:
+/// bad_input for an interface without an address, and if only the address of every interface is known.
 core::result<std::string> address_to_lead_at(const config::cluster_section& job, const std::string& host,
                                              const std::string& otherwise);
 

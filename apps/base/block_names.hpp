@@ -1,4 +1,4 @@
-// Names of modules and parameters as tables show them once for all blocks.
+// Formats names of modules and parameters that stand once for all blocks in tables.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace troupe::apps {
 
-/// "transformer.h.*.attn.c_attn.weight": numbers between points are those of blocks.
+/// Returns a name such as "transformer.h.*.attn.c_attn.weight": replaces each number between points by `*`.
 inline std::string for_all_blocks(const std::string& name) {
   std::string out;
   for (size_t i = 0; i < name.size();) {
@@ -21,7 +21,8 @@ inline std::string for_all_blocks(const std::string& name) {
   return out;
 }
 
-/// "transformer.h.{1,10-12}.attn.c_attn": one name for those that differ in the numbers of their blocks, which ascend.
+/// Returns one name, such as "transformer.h.{1,10-12}.attn.c_attn", for names that differ only in their block numbers,
+/// which ascend.
 inline std::string for_blocks(const std::vector<std::string>& names) {
   const std::string shown = for_all_blocks(names.front());
   const size_t star = shown.find('*');

@@ -27,7 +27,7 @@ struct checkpoint_name {
   uint64_t step = 0;
 };
 
-/// Of ours in `root`; those with a tag where their manifest says what they are.
+/// Returns Troupe's checkpoints in `root`; one with a tag only if its manifest can be read.
 core::result<std::vector<checkpoint_name>> checkpoints_in(const fs::path& root) {
   std::vector<checkpoint_name> out;
   std::error_code e;
@@ -48,11 +48,13 @@ core::result<std::vector<checkpoint_name>> checkpoints_in(const fs::path& root) 
 
 using load_section = config::checkpoint_load_section;
 
-/// A key of checkpoint.load that says how a checkpoint is taken over.
+/// A key of checkpoint.load that changes how a checkpoint is loaded.
 struct load_key {
   const char* name;
   bool load_section::*field;
-  bool is_for_own_too;  ///< in the file beside a path, too: it permits something and drops nothing
+  /// Applies to the run's own checkpoints also when the file gives it together with a path: the key permits something
+  /// and drops nothing
+  bool is_for_own_too;
 };
 constexpr std::array<load_key, 7> load_keys{{{"optimizer_states", &load_section::optimizer_states, false},
                                              {"lr_scheduler_states", &load_section::lr_scheduler_states, false},
@@ -177,7 +179,7 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
     if (auto ok = claim(say); !ok) return core::fail(ok.error());
   run_start out{.load = load_, .own = false, .map = wishes_.map};
   if (!again && (wishes_.named_by_hand || wishes_.fresh)) {
-    // People name the output folder of a run, too.
+    // The path may also be a run's output folder.
     if (!out.load.path.empty()) out.load.path = checkpoint::checkpoints_below(out.load.path);
     if (wishes_.fresh && !out.load.path.empty() && lies_in(out.load.path, root_))
       return core::fail(core::error_kind::bad_input,
@@ -188,15 +190,15 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
     return at_step_0(std::move(out));
   }
   if (!fs::is_directory(root_, e))
-    return again ? out : at_step_0(std::move(out));  // what is in the way of a folder is told by whoever makes it
+    return again ? out : at_step_0(std::move(out));  // the code that creates the folder reports what is in its way
   const auto there = checkpoints_in(root_);
   if (!there) return core::fail(there.error());
   const auto latest = checkpoint::read_latest(checkpoint::real_files(), root_);
   if (!latest && !load_.fallback_to_previous) {
-    const auto opened = checkpoint::open_source(root_);  // says what else may be taken
+    const auto opened = checkpoint::open_source(root_);  // the error names the checkpoints that may be used instead
     return core::fail(opened ? latest.error() : opened.error());
   }
-  // One with a tag that `latest` was not to name is for whoever asks for it.
+  // A checkpoint with a tag that `latest` was not to name is used only on request.
   const bool any_step = std::any_of(there->begin(), there->end(),
                                     [](const checkpoint_name& c) { return checkpoint::step_of(c.name).has_value(); });
   if (!any_step && latest && !*latest) return again ? out : at_step_0(std::move(out));
@@ -208,14 +210,14 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
     for (const auto& k : load_keys)
       if (k.is_for_own_too) out.load.*k.field = load_.*k.field;
   } else {
-    // Where the run goes back to the checkpoint that it has begun from, it begins with that as it did.
+    // A run that goes back to the checkpoint it began from loads that checkpoint with the same keys.
     auto load = own_load(again ? [](const std::string&) {} : say);
     if (!load) return core::fail(load.error());
     out.load = std::move(*load);
     own_begin_ = newest;
   }
   out.load.path = root_;
-  // Whoever reads a folder without `latest` is told that it is looked for.
+  // Without `latest`, the reader searches the folder and reports that.
   if (latest && !*latest) out.load.fallback_to_previous = true;
   return out;
 }
@@ -227,8 +229,9 @@ core::result<void> checkpoint_start::begin(const run_start& start, uint64_t step
   for (const auto& c : *there)
     if (!start.own || c.step > step) moved.emplace_back(c.name);
   if (moved.empty()) return {};
-  // `latest` stays where it names what stays: a save that was cut off behind it is all that goes. Else it goes first: a
-  // crash in between must not leave a name of something that is gone.
+  // `latest` stays if it names a checkpoint that stays; then only an interrupted later save is moved. Otherwise
+  // `latest` is moved first, because a crash between the moves must not leave a `latest` that names a missing
+  // checkpoint.
   const auto latest = checkpoint::read_latest(checkpoint::real_files(), root_);
   const bool named =
       start.own && latest && *latest && std::find(moved.begin(), moved.end(), (*latest)->folder) == moved.end();

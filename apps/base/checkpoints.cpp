@@ -14,10 +14,10 @@ namespace troupe::apps {
 namespace fs = std::filesystem;
 namespace {
 
-/// Between two attempts to write the last checkpoint, at first and at most.
+/// Seconds between two attempts to write the last checkpoint: at first, and at most.
 constexpr double retry_pause_s = 0.5, retry_pause_max_s = 10;
 
-/// Whether a save ended because ranks or the run did, which is no failure of what it is written to.
+/// True if a save ended because ranks or the run ended, which is not a failure of the place that it writes to.
 bool was_abandoned(const core::error& e) {
   return e.kind == core::error_kind::stopped || e.kind == core::error_kind::peer_lost;
 }
@@ -70,7 +70,8 @@ core::result<void> checkpoints::after_step(actors::session& s, moment why) {
   const bool due = is_due(step, why);
   if (!due && !waiting_) return {};
   if (!when_.asynchronous) return save(s);
-  // One that is to stay has the number that it is kept for, so it does not come later.
+  // A checkpoint that keep_every keeps is numbered by its step, so it waits for the save in progress instead of being
+  // late.
   const bool stays = due && when_.keep_every > 0 && step % when_.keep_every == 0 &&
                      when_.when_busy == config::checkpoint_section::busy_policy::wait;
   if (stays)
@@ -86,8 +87,8 @@ core::result<void> checkpoints::after_step(actors::session& s, moment why) {
   return {};
 }
 
-// The last states of a run are in no other place. A save that has failed is tried again; one that a lost rank has ended
-// is repeated by the session, and counts here where that ends, too.
+// Saves the last states of a run, which exist nowhere else, and retries a failed save. The session repeats a save that
+// a lost rank ended; such a save counts as failed here only if the repetition fails, too.
 core::result<void> checkpoints::save_last(actors::session& s, moment why) {
   ending_ = true;
   failure_.reset();
@@ -139,7 +140,7 @@ void checkpoints::heard(const actors::save_report& r) {
     if (auto ok = failed(r.step, *r.failure); !ok) failure_ = ok.error();
     return;
   }
-  if (!saved_step_) saved_step_ = r.step;  // after a loss it was written again
+  if (!saved_step_) saved_step_ = r.step;  // a checkpoint repeated after a loss
   missing_.reset();
   if (r.failure) heard_.on_warning("removing checkpoints that need not stay: " + r.failure->text);
   const double waited = blocking_ ? r.seconds : r.waited_seconds;
@@ -189,7 +190,7 @@ core::result<void> checkpoints::save(actors::session& s) {
   blocking_ = true;
   const auto saved = s.save(*request);
   blocking_ = false;
-  // What was known at once is told by the call alone.
+  // Errors known immediately are returned by the call, not through on_saved.
   if (!saved && told_step_ != s.steps_done()) return failed(s.steps_done(), saved.error());
   if (failure_) return core::fail(*std::exchange(failure_, std::nullopt));
   return {};
@@ -206,7 +207,7 @@ core::result<void> checkpoints::end_saves(actors::session& s) {
   return {};
 }
 
-// Once for each: the next one that is due tries again. The end of a run says itself what follows.
+// Counts a failed save once; the next due save is a new attempt. At the end of a run, the caller reports the failure.
 core::result<void> checkpoints::failed(uint64_t step, const core::error& e) {
   if (std::exchange(failed_step_, step) != step) ++counts_.failed;
   if (saved_step_ == step) saved_step_.reset();

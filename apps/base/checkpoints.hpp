@@ -1,5 +1,5 @@
-// The checkpoints of a run from the command line: when one is written, which stay, what happens where one cannot be
-// written, also at the end. The session writes them; where a run begins is checkpoint_start.hpp's.
+// Owns the checkpoints of a run from the command line: when one is written, which ones are kept, and what a failed
+// write causes, also at the end. Leaves writing to the session and the run's beginning to checkpoint_start.hpp.
 #pragma once
 
 #include <filesystem>
@@ -13,17 +13,17 @@
 
 namespace troupe::apps {
 
-/// Of a run, or of one checkpoint.
+/// Counts of the checkpoints of a run.
 struct checkpoint_counts {
   uint64_t written = 0, failed = 0, skipped = 0;
   uint64_t bytes = 0;
   double seconds = 0;         ///< from the first copy to the commit
-  double waited_seconds = 0;  ///< of these, those in which training stood still
+  double waited_seconds = 0;  ///< part of `seconds` in which training waited
 };
 
-struct checkpoint_event {  ///< one checkpoint that is over
+struct checkpoint_event {  ///< one checkpoint whose save has ended
   uint64_t step = 0;
-  std::filesystem::path folder;  ///< empty where it failed
+  std::filesystem::path folder;  ///< empty if the save failed
   uint64_t bytes = 0;
   double seconds = 0, waited_seconds = 0;
 };
@@ -34,38 +34,40 @@ class checkpoints {
     std::function<void(const std::string&)> on_warning;
     std::function<void(const checkpoint_event&)> on_written;
   };
-  /// Why `after_step` is called.
+  /// The reason of a call of `after_step`.
   enum class moment : uint8_t {
-    step,     ///< another one follows
-    asked,    ///< another one follows, and somebody wants a checkpoint now
-    end,      ///< none follows
-    rescued,  ///< none follows, somebody ended the run from outside: as `end`, and said where nothing is saved
+    step,     ///< another step follows
+    asked,    ///< another step follows, and somebody requests a checkpoint now
+    end,      ///< no step follows
+    rescued,  ///< no step follows, because a signal or an error ended the run; reports if nothing is saved
   };
 
-  /// `configuration` goes into every checkpoint as it is.
+  /// Stores its arguments; `configuration` is written unchanged into every checkpoint.
   checkpoints(const config::job_config& config, std::string configuration, start_wishes wishes, listeners heard);
 
-  /// See checkpoint_start. Errors: also bad_input for a `checkpoint.tag` that is none.
+  /// Returns where the run begins; see checkpoint_start::choose. Further error: bad_input for an invalid
+  /// `checkpoint.tag`.
   core::result<run_start> choose_start(bool again = false);
   core::result<void> begin(const run_start& start, const actors::session& s);
-  /// See checkpoint_start.
+  /// Locks the output folder; see checkpoint_start::claim_output.
   core::result<void> claim_output() { return start_.claim_output(heard_.on_warning); }
 
-  /// Between steps: begins one when it is time, unless this step has one; at the end, none is under way any more. An
-  /// error where `checkpoint.on_error` is stop, and where the session is over; else a failure is a warning and counted.
-  /// The last one is tried again for `checkpoint.retry_for`; `unsaved` says that it could not be written.
+  /// Called between steps. Starts a checkpoint if one is due and this step has none; at the end, waits until no save is
+  /// in progress. Returns an error if `checkpoint.on_error` is stop, or if the session has ended; any other failure is
+  /// a warning and is counted. The last checkpoint is retried for `checkpoint.retry_for`; if it fails, `unsaved` holds
+  /// the error.
   core::result<void> after_step(actors::session& s, moment why);
 
-  /// The checkpoint that the run should have ended with could not be written: why not, and which step is safe. Also of
-  /// a run that another error ends, whose states were whole.
+  /// Returns why the run's last checkpoint could not be written, and which step is safe. Also set if another error
+  /// ended the run while its states were whole.
   [[nodiscard]] const std::optional<core::error>& unsaved() const { return unsaved_; }
-  /// "step 10 is safe in 'out/checkpoints/step-00000010'", as the folder says at this moment.
+  /// Returns a sentence such as "step 10 is safe in 'out/checkpoints/step-00000010'", read from the folder at the call.
   [[nodiscard]] std::string what_is_safe() const;
 
-  /// The run is back at `step`, of which there is a checkpoint where `has_one`.
+  /// Notes that the run went back to `step`; `has_one` is true if that step has a checkpoint.
   void went_back(uint64_t step, bool has_one);
 
-  /// For session_hooks::on_saved.
+  /// Receives the reports of session_hooks::on_saved.
   void heard(const actors::save_report& r);
 
   [[nodiscard]] const checkpoint_counts& counts() const { return counts_; }
@@ -85,17 +87,17 @@ class checkpoints {
   std::string configuration_;
   listeners heard_;
   checkpoint_counts counts_;
-  std::optional<uint64_t> saved_step_;  ///< the last that has one, or was begun from
-  std::optional<core::error> failure_;  ///< of one that was written beside training, where it ends the run
-  std::optional<core::error> missing_;  ///< why the newest that was begun is not there
+  std::optional<uint64_t> saved_step_;  ///< newest step that has a checkpoint or from which the run began
+  std::optional<core::error> failure_;  ///< error of an asynchronous checkpoint, if it ends the run
+  std::optional<core::error> missing_;  ///< why the checkpoint that was started last is missing
   std::optional<core::error> unsaved_;
-  bool asked_ = false;                  ///< somebody wanted one, or the run resumes from one of its own
-  bool waiting_ = false;                ///< one is due and another under way
-  bool blocking_ = false;               ///< training stands still for the one under way
-  bool ending_ = false;                 ///< the last one is being written
-  std::optional<uint64_t> told_step_;    ///< of the last call of `heard`
-  std::optional<uint64_t> failed_step_;  ///< the last that was counted as failed
-  int64_t last_begin_ns_ = 0;           ///< of the run or of the last checkpoint
+  bool asked_ = false;                   ///< a checkpoint was requested, or the run resumes from its own
+  bool waiting_ = false;                 ///< a checkpoint is due while another is in progress
+  bool blocking_ = false;                ///< training waits for the checkpoint in progress
+  bool ending_ = false;                  ///< the last checkpoint is being written
+  std::optional<uint64_t> told_step_;    ///< step of the last call of `heard`
+  std::optional<uint64_t> failed_step_;  ///< newest step that was counted as failed
+  int64_t last_begin_ns_ = 0;            ///< begin of the run or of the newest checkpoint
 };
 
 }  // namespace troupe::apps

@@ -1,4 +1,4 @@
-// Options that several commands take.
+// Adds the options that several commands share.
 #pragma once
 
 #include <CLI/CLI.hpp>

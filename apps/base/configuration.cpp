@@ -17,8 +17,8 @@ namespace {
 
 using asking = std::function<std::vector<config::key_problem>(const config::job_config&)>;
 
-/// A text with places in the file that an agent has handed over: there they are those of its effective text, so the
-/// user's file is named alone.
+/// Replaces the path of a file that an agent has handed over by the user's name, without line and column, because those
+/// belong to the effective text.
 std::string with_name(std::string text, const std::string& path, const std::string& name) {
   for (size_t at = text.find(path); at != std::string::npos; at = text.find(path, at + name.size())) {
     const size_t end = text.find_first_not_of(":0123456789", at + path.size());
@@ -39,7 +39,7 @@ void name_in(std::vector<config::diagnostic>& all, const std::string& path, cons
   }
 }
 
-/// What people read of a file that an agent has handed over has the user's name.
+/// Replaces the path of a file that an agent has handed over by the user's name in all texts for people.
 config::load_result as_user_knows(config::load_result out, const std::string& path) {
   const auto name = cluster::name_of_job_file(path);
   if (name.empty()) return out;

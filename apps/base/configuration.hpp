@@ -1,4 +1,4 @@
-// Loads a configuration as every subcommand does: warnings and errors to stderr, one a line.
+// Loads a configuration for the subcommands; prints warnings and errors to stderr, one per line.
 #pragma once
 
 #include <functional>
@@ -14,21 +14,21 @@ namespace troupe::apps {
 
 struct common_arguments {
   std::string file;
-  std::vector<std::string> set;  ///< key=value
+  std::vector<std::string> set;  ///< overrides, each as key=value
   bool strict = false;
 };
 
-/// None when the file was refused; everything has been said by then. `besides` is asked of a job whose model or batches
-/// are refused and that is sound otherwise.
-/// Where `is_said` is false, nothing is said, since another process has.
+/// Returns the configuration, or nothing if the file was refused; every problem has then been printed. If only the
+/// model or the batches of a job are refused, `besides` adds further problems. `is_said` false prints nothing, since
+/// another process has printed it.
 std::optional<config::loaded> load_configuration(
     const common_arguments& a, std::optional<uint64_t> steps, intent why,
     config::reading read_as = config::reading::job,
     const std::function<std::vector<config::key_problem>(const config::job_config&)>& besides = {},
     bool is_said = true);
 
-/// `troupe config check`: says what is wrong with a file, or that it is good; as JSON on the standard output, as
-/// config::as_json has it. The exit status.
+/// Runs `troupe config check`: prints what is wrong with a file, or that it is good; as JSON on standard output, in the
+/// form of config::as_json. Returns the exit status.
 int check_configuration(const common_arguments& a, output_form form);
 
 }  // namespace troupe::apps

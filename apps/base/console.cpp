@@ -34,12 +34,12 @@ struct output_relay::shared {
   mutable std::mutex mutex;
   std::condition_variable comes, goes;
   std::string waiting;
-  size_t handed = 0;     ///< bytes that the thread has in hand
-  uint64_t taken = 0;    ///< bytes so far, refused ones included
+  size_t handed = 0;     ///< bytes that the thread is writing
+  uint64_t taken = 0;    ///< bytes taken so far, including refused ones
   bool begins = true;    ///< the next byte is the first of a line
-  bool is_left = false;  ///< the line at hand is left out
+  bool is_left = false;  ///< the current line is dropped
   bool ends = false;
-  bool tells = false;  ///< somebody hears of the loss at this moment
+  bool tells = false;  ///< `tell` is being called
   std::string loss;
   heard tell;
 
@@ -58,7 +58,7 @@ struct output_relay::shared {
     }
   }
 
-  /// 0, or why the rest of `text` is refused.
+  /// Writes `text`; returns 0, or the errno with which the rest of `text` was refused.
   int put(std::string_view text) {
     while (!text.empty()) {
       const ssize_t n = ::write(descriptor, text.data(), text.size());
@@ -68,7 +68,7 @@ struct output_relay::shared {
         taken += static_cast<uint64_t>(n);
         handed -= static_cast<size_t>(n);
         goes.notify_all();
-      } else if (errno == EAGAIN) {  // another program has made the pipe one that does not block
+      } else if (errno == EAGAIN) {  // another program has made the pipe non-blocking
         pollfd on{descriptor, POLLOUT, 0};
         ::poll(&on, 1, -1);
       } else if (errno != EINTR) {
@@ -99,9 +99,9 @@ struct output_relay::shared {
 namespace {
 
 constexpr const char* nobody_reads = "nobody reads it";
-constexpr std::string_view line_ends = "\n\r";  // a line that is written over ends where the next one begins
+constexpr std::string_view line_ends = "\n\r";  // a line that is rewritten ends where the next one begins
 
-/// No thread of the relays takes a signal.
+/// Blocks all signals, so that no thread of the relays receives one.
 class all_signals_blocked {
  public:
   all_signals_blocked() {
@@ -167,7 +167,7 @@ std::string output_relay::loss() const {
 
 void output_relay::on_loss(heard tell) {
   std::unique_lock lock(state_->mutex);
-  state_->goes.wait(lock, [this] { return !state_->tells; });  // whoever heard of it may go
+  state_->goes.wait(lock, [this] { return !state_->tells; });  // the previous listener may then be destroyed
   state_->tell = std::move(tell);
   state_->tell_loss(lock);
 }
@@ -218,7 +218,7 @@ console::console() {
   before_ = new streams;
   now_ = now.release();
   now_->use();
-  static std::vector<streams*>& kept = *new std::vector<streams*>;  // so that leak checks find them
+  static std::vector<streams*>& kept = *new std::vector<streams*>;  // keeps the streams reachable for leak checks
   kept.insert(kept.end(), {now_, before_});
 }
 

@@ -1,4 +1,4 @@
-// How a command that failed ends: one sentence on stderr, and an exit code that says of which kind the error was.
+// Ends a failed command: one sentence on stderr, and an exit code for the kind of error.
 #pragma once
 
 #include <csignal>
@@ -8,21 +8,21 @@
 
 namespace troupe::apps {
 
-/// The signal that first asked the program to end; 0: none. Set by the owner of its signals (interrupts, stop_request).
+/// The first signal that asked the program to end; 0: none. Set by the owner of its signals (interrupts, stop_request).
 inline volatile std::sig_atomic_t asked_by_signal = 0;
 
-/// The code that shells give: 130 for SIGINT, 143 for SIGTERM, which a batch system sends.
+/// Returns the exit code that shells use for a signal: 130 for SIGINT, 143 for SIGTERM, which a batch system sends.
 inline int stopped_code() { return 128 + (asked_by_signal != 0 ? asked_by_signal : SIGINT); }
 
-/// The code of a run that could not keep what it should have kept, whether it did its steps or another error ended it.
+/// Exit code of a run that could not save what it should have saved, whether it finished its steps or failed.
 inline constexpr int unkept_code = 3;
 
-/// 2 for bad input, stopped_code() where somebody stopped it, 1 otherwise.
+/// Returns 2 for bad input, stopped_code() if the program was stopped, else 1.
 inline int exit_code_of(const core::error& e) {
   return e.kind == core::error_kind::bad_input ? 2 : e.kind == core::error_kind::stopped ? stopped_code() : 1;
 }
 
-/// Says `e` and gives the exit code.
+/// Prints `e` to stderr and returns its exit code.
 inline int failed(const core::error& e) {
   std::fprintf(stderr, "troupe: error: %s\n", e.text.c_str());
   return exit_code_of(e);

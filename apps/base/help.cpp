@@ -17,7 +17,8 @@ struct command_example {
   std::string_view command, text;
 };
 
-// From a checkout or /usr/share/troupe; `run` stands for a run's output folder.
+// Examples for all commands; paths are relative to a checkout or /usr/share/troupe, and `run` stands for a run's output
+// folder.
 constexpr command_example examples[] = {
     {"", "troupe train examples/smallest.yaml"},
     {"train", "troupe train examples/smallest.yaml --steps 20 --set zero_optimization.stage=2"},
@@ -64,7 +65,7 @@ constexpr command_example examples[] = {
     {"man", "troupe man ~/.local/share/man"},
 };
 
-/// A list of choices that no line holds, broken behind commas; what follows the first line stands at `indent`.
+/// Breaks a list of choices that is longer than a line after its commas; further lines begin at column `indent`.
 std::string broken(const std::string& words, size_t column, size_t indent) {
   if (column + words.size() <= help_columns) return words;
   std::string out;
@@ -81,7 +82,7 @@ std::string broken(const std::string& words, size_t column, size_t indent) {
   return out;
 }
 
-/// `text` in lines of a width, the first of which begins behind `begin`.
+/// Breaks `text` into lines of help_columns; the first line follows `begin`, further lines begin at column `indent`.
 std::string folded(std::string begin, std::string_view text, size_t indent) {
   constexpr size_t more_indent = 6;
   if (begin.size() > help_columns) begin = broken(begin, 0, more_indent);
@@ -147,7 +148,7 @@ void finish(CLI::App& app, const std::shared_ptr<help_form>& form) {
   for (CLI::App* c : app.get_subcommands([](CLI::App*) { return true; })) finish(*c, form);
 }
 
-/// As CLI11 says it, but for a word that is no command: with that word, and the command that is nearest.
+/// Returns CLI11's message, except for an unknown command: then names the word and the nearest command.
 std::string failure_text(const CLI::App* program, const CLI::Error& e) {
   const CLI::App* at = program;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();

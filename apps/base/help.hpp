@@ -1,5 +1,5 @@
-// What every `--help` looks like: usage, arguments, options, an example and the exit codes, on one screen. Owns the
-// form and the examples; what options mean stands where they are added.
+// Owns the form of every `--help`: usage, arguments, options, an example and the exit codes, on one screen. Owns the
+// examples; leaves the descriptions of options to the code that adds them.
 #pragma once
 
 #include <string>
@@ -13,23 +13,23 @@ class Option;
 
 namespace troupe::apps {
 
-/// Columns of a screen.
+/// Width of a help screen in columns.
 inline constexpr size_t help_columns = 100;
 
 inline constexpr const char* exit_codes =
     "0 done; 1 failed or does not fit; 2 usage or input refused; 130, 143 SIGINT, SIGTERM";
 
-/// Gives the program and all commands below it this form, their examples and exit codes.
+/// Sets this form, the examples and the exit codes for the program and all its commands.
 void finish_help(CLI::App& program);
 
-/// The command line that a help shows, by what stands behind `troupe`; empty: there is none.
+/// Returns the example that a help shows; `command` is the text after `troupe`. Empty if there is no example.
 std::string_view example_of(std::string_view command);
-/// All commands with an example.
+/// Returns the names of all commands that have an example.
 std::vector<std::string_view> commands_with_example();
 
-/// `troupe checkpoint verify`: the command with those above it.
+/// Returns a command with its parents, such as `troupe checkpoint verify`.
 std::string full_name(const CLI::App& command);
-/// `--dtype {fp32,bf16,fp16}`, `FILE`: an option or argument as users write it.
+/// Returns an option or argument as users write it: `--dtype {fp32,bf16,fp16}`, `FILE`.
 std::string written(const CLI::Option& option);
 
 }  // namespace troupe::apps

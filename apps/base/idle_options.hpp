@@ -1,5 +1,5 @@
-// Refuses options that a person gave and that would do nothing, by name. Each command says which of its options act
-// when; CLI's needs() and excludes() are for options that always go together, or never.
+// Refuses, by name, options on the command line that would have no effect. Each command declares when its options act;
+// CLI's needs() and excludes() are for options that always, or never, go together.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 
 namespace troupe::apps {
 
-/// Names of the options that stand on the command line: `--tag`.
+/// Returns the names of the options on the command line, such as `--tag`.
 inline std::vector<std::string> given_in(const CLI::App& command) {
   std::vector<std::string> out;
   for (const auto* option : command.get_options())
@@ -22,14 +22,14 @@ inline std::vector<std::string> given_in(const CLI::App& command) {
   return out;
 }
 
-/// Options that act under one condition.
+/// Options that act only under one condition.
 struct acting_options {
   bool act = true;
-  std::string condition;  ///< "--calibrate", "a text of JSON lines": for the sentence
+  std::string condition;  ///< names the condition in the error: "--calibrate", "a text of JSON lines"
   std::vector<std::string> names;
 };
 
-/// Refuses the first given option that does not act.
+/// Refuses the first option in `given` that does not act.
 inline core::result<void> refuse_idle(const std::vector<std::string>& given,
                                       std::initializer_list<acting_options> all) {
   for (const auto& some : all)

@@ -1,5 +1,5 @@
-// Numbers on the command line: integers that CLI11 would wrap around or cut off and numbers that are not finite are
-// refused in words. Owns nothing of what a number means; ranges stand beside each option.
+// Refuses, with a sentence, integers on the command line that CLI11 would wrap or truncate, and numbers that are not
+// finite. Leaves ranges to each option.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,7 +11,7 @@
 
 namespace troupe::apps {
 
-/// Why a text is no integer that 64 bits without a sign can hold; empty: it is one, perhaps with a unit behind it.
+/// Returns why `text` is not an unsigned 64-bit integer; empty if it is one, also if a unit follows.
 inline std::string wrong_integer(std::string_view text) {
   uint64_t value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -21,7 +21,7 @@ inline std::string wrong_integer(std::string_view text) {
   return "wanted an integer of at least 0, got " + (got.empty() ? "nothing" : got);
 }
 
-/// Why a text is no finite number; empty: it is one, or none that this can tell.
+/// Returns why `text` is not a finite number; empty if it is finite, or if this function cannot tell.
 inline std::string wrong_number(std::string_view text) {
   double value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -31,8 +31,8 @@ inline std::string wrong_number(std::string_view text) {
   return out;
 }
 
-/// Has every option of `app` and of its commands that takes integers without a sign refuse what is none, and every one
-/// that takes other numbers what is not finite.
+/// Makes every option of `app` and of its commands refuse bad numbers: options for unsigned integers refuse other
+/// texts, options for other numbers refuse values that are not finite.
 inline void refuse_wrong_integers(CLI::App& app) {
   for (CLI::Option* option : app.get_options())
     if (option->get_type_name().starts_with("UINT"))

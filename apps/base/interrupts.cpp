@@ -18,7 +18,7 @@
 namespace troupe::apps {
 namespace {
 std::mutex mutex;
-// How long a run may take to stop after the second signal before the process simply ends.
+// Seconds that a run may take to stop after the second signal before the process exits.
 constexpr unsigned grace_s = 5;
 }  // namespace
 
@@ -73,7 +73,8 @@ void interrupts::take(int signal) {
 
 interrupts::~interrupts() {
   done_ = true;
-  pthread_kill(watcher_.native_handle(), SIGTERM);  // among those it waits for, whoever ignores what
+  // the watcher always waits for SIGTERM, also if other signals are ignored
+  pthread_kill(watcher_.native_handle(), SIGTERM);
   watcher_.join();
 }
 

@@ -17,10 +17,11 @@ namespace {
 
 using config::key_problem;
 
-/// Of memory.
+/// Bytes of memory that no machine has.
 constexpr uint64_t no_machine_has_bytes = uint64_t{1} << 50;
 
-/// "model key 'n_head' wants 1" beside the key's own name: "wanted 1".
+/// Returns the problem's text without the key that its place already names: "model key 'n_head' wants 1" becomes
+/// "wanted 1".
 std::string without_key(const models::spec_problem& p) {
   const std::string begin = fmt::format("model key '{}' wants ", p.key);
   return p.what.text.starts_with(begin) ? std::string("wanted ").append(p.what.text, begin.size()) : p.what.text;
@@ -40,7 +41,7 @@ std::optional<models::model_spec> model_of(const config::model_section& m, std::
   return *models::parse_model_spec(m.hugging_face_json);
 }
 
-/// What the model and the schedule say of a pipeline whose batches some machine can hold.
+/// Returns the problem of the pipeline with this model and schedule, if some machine can hold its batches.
 std::optional<key_problem> pipeline_problem_of(const config::job_config& job, const models::model_spec& spec,
                                                const plan::batch_request& batches) {
   if (!job.pipeline.cuts(job.parallel.pipeline)) return std::nullopt;
@@ -53,7 +54,7 @@ std::optional<key_problem> pipeline_problem_of(const config::job_config& job, co
   return key_problem{std::move(found->key), std::move(found->what.text)};
 }
 
-/// Groups that earlier groups leave no parameter.
+/// Adds a warning for each group without effect, because earlier groups match all parameters that it matches.
 void add_shadowed_groups(const config::job_config& job, const models::model_spec& spec, std::vector<key_problem>& out) {
   if (job.parameter_groups.size() < 2) return;
   const auto table = models::make_model_table(spec, 1, 1, core::size_of(job.parameter_dtype()));

@@ -1,5 +1,5 @@
-// What a job's file may not say and config/ cannot know: the rules of models, and sizes that no machine holds. One
-// place for `train` and `config check`, without Torch.
+// Checks the rules of a job's file that config/ cannot check: those of models, and sizes that no machine can hold.
+// Shared by `train` and `config check`, without Torch.
 #pragma once
 
 #include <vector>
@@ -8,14 +8,14 @@
 
 namespace troupe::apps {
 
-/// What a job is loaded for, as far as this machine's memory goes.
+/// The purpose for which a job is loaded; decides which memory limit applies.
 enum class intent : uint8_t {
-  run,   ///< here and now: batches beyond the memory that is free are refused, as states are
-  look,  ///< perhaps later or elsewhere: those beyond all memory are warned about, and refused where no machine has it
-  plan,  ///< for any machine: the plan says what it needs
+  run,   ///< run here and now: batches beyond the free memory are refused, as are states
+  look,  ///< run later or elsewhere: batches beyond all memory are a warning, or an error if no machine can hold them
+  plan,  ///< plan for any machine: the plan shows the memory that it needs
 };
 
-/// Everything that is wrong with the model, and with batches beside it, of a job on this machine.
+/// Returns all problems of a job's model, and of its batches on this machine.
 std::vector<config::key_problem> job_problems(const config::job_config& job, intent why);
 
 }  // namespace troupe::apps

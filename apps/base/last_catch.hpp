@@ -1,5 +1,5 @@
-// How a program ends when an exception reaches main, which none should: one sentence, exit code 1. Troupe's functions
-// return errors; the standard library, Torch and what they call throw.
+// Ends a program whose main receives an exception, which is always a fault: one sentence, exit code 1. Troupe's
+// functions return errors; the standard library, Torch and the code that they call throw.
 #pragma once
 
 #include <cstdio>
@@ -18,8 +18,8 @@ inline bool has_working_directory() {
 inline constexpr const char* no_working_directory =
     "the working directory does not exist any more: wanted to run in one that does";
 
-/// The exit code of `body`, or 1 where it threw. Unwinding has then removed what was half made. `who` is put before the
-/// sentence.
+/// Returns the exit code of `body`, or 1 if it threw; unwinding has then removed half-made results. The sentence begins
+/// with `who`.
 template <class Body>
 int with_last_catch(Body body, const char* who = "") {
   const auto say = [who](const char* what) {
@@ -31,7 +31,7 @@ int with_last_catch(Body body, const char* who = "") {
   } catch (const std::bad_alloc&) {
     return say("there is not enough memory for this");
   } catch (const std::filesystem::filesystem_error& e) {
-    return say(has_working_directory() ? e.what() : no_working_directory);  // every relative path asks for it
+    return say(has_working_directory() ? e.what() : no_working_directory);  // relative paths require one
   } catch (const std::exception& e) {
     return say(e.what());
   } catch (...) {

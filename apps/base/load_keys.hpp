@@ -1,4 +1,4 @@
-// The keys of checkpoint.load that a command line gives. Leaves what they do to checkpoint_start.hpp.
+// Finds the keys of checkpoint.load that a command line sets. Leaves their effect to checkpoint_start.hpp.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace troupe::apps {
 
-/// Keys of checkpoint.load, without that prefix, that `--set` or a flag has given: for start_wishes::keys_by_hand.
+/// Returns the keys of checkpoint.load, without that prefix, that `--set` or a flag has set: for
+/// start_wishes::keys_by_hand.
 std::vector<std::string> load_keys_by_hand(const config::loaded& c);
 
 }  // namespace troupe::apps

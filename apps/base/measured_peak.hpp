@@ -1,5 +1,5 @@
-// The rate that model-FLOPs use is compared with: measured after the first step, and again where steps surpass it,
-// since others used the machine meanwhile. Owns when it is measured; the measurement is the caller's.
+// Owns when the peak rate for model-FLOPs use is measured: after the first step, and again if steps exceed the peak,
+// because others used the machine during the measurement. Leaves the measurement to the caller.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,17 @@ namespace troupe::apps {
 
 class measured_peak {
  public:
-  /// How often a peak that steps surpass is measured again.
+  /// Limit of the repeated measurements of a peak that steps exceed.
   static constexpr int again_max = 3;
 
-  /// `measure`: operations a second of one rank's core, measured now, or of the device that all ranks share; `cores`:
-  /// one for each rank, or 1.
+  /// Stores its arguments. `measure` returns operations per second, measured now, of one rank's core or of the device
+  /// that all ranks share; `cores` is one per rank, or 1 for a device.
   measured_peak(std::function<double()> measure, uint32_t cores) : measure_(std::move(measure)), cores_(cores) {}
 
-  /// Measures where it is time to, and tells `show`. Says once, in the end, that the use is not known.
+  /// Measures if a measurement is due, and passes the peak to `show`. Reports once, after the last measurement, that
+  /// the use is unknown.
   void after_step(progress& show, const std::function<void(const std::string&)>& say);
-  /// The largest that was measured; 0: none yet.
+  /// Returns the largest measured rate in operations per second; 0: not measured yet.
   [[nodiscard]] double flops() const { return flops_; }
 
  private:
@@ -31,7 +32,7 @@ class measured_peak {
   std::function<double()> measure_;
   uint32_t cores_;
   double flops_ = 0;
-  int times_ = 0;  ///< that it was measured
+  int times_ = 0;  ///< number of measurements
 };
 
 }  // namespace troupe::apps

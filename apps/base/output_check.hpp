@@ -1,5 +1,5 @@
-// The last thing that a program does: whether all that it printed has arrived. Owns the sentence and the exit code for
-// a standard output that refuses bytes, as on a full disk.
+// Checks, as a program's last action, that everything it printed was written. Owns the sentence and the exit code for a
+// standard output that refuses bytes, for example on a full disk.
 #pragma once
 
 #include <cerrno>
@@ -9,15 +9,15 @@
 
 namespace troupe::apps {
 
-/// `code`, or 1 instead of 0, after a sentence that the output has not been taken, and why.
+/// Prints that the output could not be written, and why. Returns `code`, or 1 instead of 0.
 inline int code_of_lost_output(int code, const std::string& why) {
   std::fprintf(stderr, "troupe: error: cannot write all of the output%s%s\n", why.empty() ? "" : ": ", why.c_str());
   return code == 0 ? 1 : code;
 }
 
-/// `code`, or 1 instead of 0 where standard output has not taken everything.
+/// Returns `code`, or 1 instead of 0 if standard output has not accepted everything.
 inline int with_output_checked(int code) {
-  const bool lost = std::ferror(stdout) != 0;  // of a line before, whose reason nobody has kept
+  const bool lost = std::ferror(stdout) != 0;  // from an earlier write, whose errno is lost
   errno = 0;
   const bool refused = std::fflush(stdout) != 0;
   if (!lost && !refused) return code;

@@ -1,4 +1,4 @@
-// In which form a command answers, and how much it says: `--json`, `--quiet` and `-v` choose.
+// Owns the forms in which a command answers and how much it prints; `--json`, `--quiet` and `-v` choose.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace troupe::apps {
 
 enum class output_form : uint8_t { text, json };
 
-/// quiet: nothing of how far it is. verbose: with tables of where time and memory went.
+/// Amount of output. quiet: no progress. verbose: with tables of where time and memory went.
 enum class verbosity : uint8_t { normal, quiet, verbose };
 
 }  // namespace troupe::apps

@@ -1,5 +1,5 @@
-// Paths on the command line: `~` and variables that the shell has left as they are, as in --export=~/model, mean what
-// they mean in a file.
+// Expands paths on the command line: `~` and variables that the shell has left unchanged, as in --export=~/model, have
+// the meaning that they have in a file.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,8 +10,8 @@
 
 namespace troupe::apps {
 
-/// Every option and argument of `app` and of its commands that is a text; --set says what it says to its key. An empty
-/// one, of a variable that is not set, is refused.
+/// Expands every text option and argument of `app` and of its commands; --set leaves that to its key. Refuses an empty
+/// text, such as that of an unset variable.
 inline void expand_paths(CLI::App& app) {
   const auto expand = [](std::string& text) -> std::string {
     if (text.empty()) return "wanted a path or a text, got nothing";

@@ -1,5 +1,5 @@
-// The processes of a job as people see them: where each runs, which ranks of which term it has, who waits. Owns the
-// texts; who is there is the supervisor's knowledge (cluster/messages.hpp: roster).
+// Formats the processes of a job for people: where each runs, which ranks of which term it has, which ones wait. Leaves
+// the roster to the supervisor (cluster/messages.hpp: roster).
 #pragma once
 
 #include <algorithm>
@@ -10,18 +10,18 @@
 
 namespace troupe::apps {
 
-/// Null: nobody is known to have it.
+/// Returns the process that has `rank`; null if none is known to have it.
 inline const cluster::place_row* place_of_rank(const cluster::roster& all, uint32_t rank) {
   const auto at = std::ranges::find_if(all.places, [&](const auto& p) { return rank - p.first < p.count; });
   return at == all.places.end() ? nullptr : &*at;
 }
 
-/// "process 1 on b"; of one machine "process 1".
+/// Returns "process 1 on b"; "process 1" in a job on one machine.
 inline std::string place_text(const cluster::place_row& p) {
   return "process " + std::to_string(p.place) + (p.host.empty() ? "" : " on " + p.host);
 }
 
-/// [{"process", "host", "pid", "state", "ranks": [first, count], "losses"}]
+/// Returns [{"process", "host", "pid", "state", "ranks": [first, count], "losses"}].
 inline nlohmann::ordered_json people_json(const cluster::roster& all) {
   auto out = nlohmann::ordered_json::array();
   for (const auto& p : all.places) {

@@ -18,7 +18,8 @@ namespace {
 
 constexpr rlim_t usual_stack_bytes = rlim_t{8} << 20U;
 
-/// Errors are said. Threads get at least the same, whose size the C library has taken from the limit already.
+/// Raises the stack limit to the usual size if it is smaller; prints an error and returns false if the result is too
+/// small. Threads get the usual size, too, because the C library has already read their size from the old limit.
 bool has_enough_stack() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_STACK, &limit) != 0) return true;
@@ -41,7 +42,7 @@ bool has_enough_stack() {
 }  // namespace
 
 int start_program(const std::function<int()>& run) {
-  std::signal(SIGCHLD, SIG_DFL);  // where it is ignored no exit code of a child can be had
+  std::signal(SIGCHLD, SIG_DFL);  // the exit code of a child is lost while SIGCHLD is ignored
   open_missing_descriptors();
   if (!has_enough_stack()) return 1;
   if (const auto code = serve_as_first_process(::getpid())) return *code;
@@ -54,7 +55,7 @@ std::optional<int> serve_as_first_process(pid_t own) {
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &before);
   const pid_t child = ::fork();
-  if (child <= 0) {  // the child; or the system has no process left, and this one is on its own
+  if (child <= 0) {  // in the child; also if fork failed, and then this process runs the program itself
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     return std::nullopt;
   }
@@ -64,7 +65,7 @@ std::optional<int> serve_as_first_process(pid_t own) {
     int status = 0;
     for (pid_t gone = 0; (gone = ::waitpid(-1, &status, WNOHANG)) > 0;)
       if (gone == child) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    const bool is_from_terminal = info.si_code > 0;  // then the child has it too
+    const bool is_from_terminal = info.si_code > 0;  // the terminal has signalled the child, too
     if (number > 0 && number != SIGCHLD && !is_from_terminal) ::kill(child, number);
   }
 }

@@ -22,8 +22,8 @@ constexpr uint64_t most_version_bytes = 4096;
 
 std::string_view without_build(std::string_view version) { return version.substr(0, version.find('+')); }
 
-/// Folders of Python packages that pip fills together with `here`, a `bin`: of an environment, of a user, of Debian's
-/// own Python, of `pip install --target`.
+/// Returns the folders of Python packages that pip fills together with the bin folder `here`: of an environment, of a
+/// user, of Debian's own Python, of `pip install --target`.
 std::vector<fs::path> package_folders(const fs::path& here) {
   const fs::path base = here.parent_path();
   std::vector<fs::path> out;
@@ -38,7 +38,7 @@ std::vector<fs::path> package_folders(const fs::path& here) {
   return out;
 }
 
-/// Those of `package_folders` that hold the program in a package of this version.
+/// Returns the package_folders() that hold the program in a package of this version.
 std::vector<fs::path> packages_with(const fs::path& here, std::string_view name) {
   std::vector<fs::path> out;
   for (const auto& folder : package_folders(here)) {
@@ -62,7 +62,7 @@ core::error no_program(const fs::path& here, std::string_view name) {
 fs::path own_folder() {
   std::error_code e;
   if (auto own = fs::read_symlink("/proc/self/exe", e); !e) return own.parent_path();
-  const auto* const started_as = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));  // a system without /proc
+  const auto* const started_as = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));  // on a system without /proc
   return started_as == nullptr ? fs::path() : fs::canonical(started_as, e).parent_path();
 }
 

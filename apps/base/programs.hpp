@@ -1,5 +1,5 @@
-// Where the other programs are: beside the one that runs, or in the Python package that it was installed with. Owns
-// what is looked for, and the check of the torch that lies beside that package; executes nothing.
+// Finds the other programs: next to the running one, or in the Python package that it was installed with. Owns the
+// search, and the check of the torch next to that package; executes nothing.
 #pragma once
 
 #include <filesystem>
@@ -10,19 +10,21 @@
 
 namespace troupe::apps {
 
-/// The folder of the program that runs, links followed.
+/// Returns the folder of the running program, with links followed.
 std::filesystem::path own_folder();
 
-/// The program `name` for one that runs in `here`: beside it; else in the Python package `troupe` of this version,
-/// below the `lib` of the environment whose `bin` is `here`, or beside that. Refused (bad_input): none, with what
-/// brings it.
+/// Returns the program `name` for a program in `here`: next to it; else in the Python package `troupe` of this version,
+/// below the `lib` of the environment whose `bin` is `here`, or next to `here`. Refused (bad_input) if there is none;
+/// the error names what installs it.
 core::result<std::filesystem::path> other_program(const std::filesystem::path& here, std::string_view name);
 
-/// The same of `troupe-train`. One in a Python package uses the torch beside that package: refused (mismatch) where
-/// there is none, or not the version that this troupe was built with. `who` wants it: the command, for the message.
+/// Returns the program `troupe-train` for a program in `here`. One in a Python package uses the torch next to that
+/// package: refused (mismatch) if that is missing, or not the version that this troupe was built with. `who` is the
+/// command that needs it, for the message.
 core::result<std::filesystem::path> trainer_program(const std::filesystem::path& here, const std::string& who);
 
-/// The version that torch's `version.py` in `folder` says, without what follows a `+`; empty where it says none.
+/// Returns the version in torch's `version.py` in `folder`, without a `+` and the text after it; empty if the file has
+/// none.
 std::string torch_version_in(const std::filesystem::path& folder);
 
 }  // namespace troupe::apps

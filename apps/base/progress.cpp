@@ -17,7 +17,7 @@ using telemetry::json_number;
 using telemetry::json_string;
 using telemetry::text_of;
 
-// The sign of a NaN says nothing.
+// Returns `x` without the sign of a NaN, which has no meaning.
 double shown(double x) { return std::isnan(x) ? std::fabs(x) : x; }
 
 uint64_t total_bytes(const actors::rank_memory_report& m) { return m.resident.total() + m.activations_peak_bytes; }
@@ -27,7 +27,7 @@ uint64_t total_bytes(const actors::rank_memory_report& m) { return m.resident.to
 void log_line(output_style style, const std::string& line) {
   if (style == output_style::quiet) return;
   std::FILE* const to = style == output_style::json ? stderr : stdout;
-  // The bar's line is written over; the next step draws it again.
+  // The line overwrites the bar, which the next step draws again.
   std::fprintf(to, "%s%s\n", style == output_style::bar ? "\r\033[K" : "", line.c_str());
   std::fflush(to);
 }
@@ -182,7 +182,7 @@ void progress::finish_line() {
 
 namespace {
 
-// Of a step as its caller sees it.
+// Returns the share of `seconds` in a step as its caller sees it.
 double share_of_step(const telemetry::step_summary& l, double seconds) {
   const double whole = l.whole_s + l.control.between_s;
   return whole > 0 ? seconds / whole : 0;
@@ -286,7 +286,7 @@ std::string stage_lines(const telemetry::pipeline_figures& p) {
          telemetry::stage_table(p);
 }
 
-/// A model's text without what a terminal would obey, or a text of C end at.
+/// Returns a model's text with control characters escaped, which a terminal would obey and a C string would end at.
 std::string for_terminal(const std::string& text) {
   std::string out;
   for (const char c : text) {

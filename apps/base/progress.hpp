@@ -1,5 +1,5 @@
-// What a training run shows: a progress bar on a terminal, plain lines elsewhere, JSON lines when asked.
-// Formats numbers; decides nothing.
+// Formats what a training run shows: a progress bar on a terminal, plain lines elsewhere, JSON lines on request. Makes
+// no decisions.
 #pragma once
 
 #include <cstdint>
@@ -13,36 +13,39 @@ namespace troupe::apps {
 
 enum class output_style : uint8_t { bar, lines, json, quiet };
 
-/// A line that the configuration asked for, between those of the run: not into a script's JSON, nowhere when quiet.
+/// Prints a line that the configuration requested between those of the run; with JSON to stderr, with `quiet` not at
+/// all.
 void log_line(output_style style, const std::string& line);
 
-/// The event `slow_link` of a script's JSON lines.
+/// Returns the event `slow_link` for JSON lines.
 std::string slow_link_json(const actors::slow_link_report& x);
 
 class progress {
  public:
-  /// `flops_per_token` of forward and backward; `loss_unit`: nats/byte, nats/token.
+  /// Stores its arguments. `flops_per_token` counts forward and backward; `loss_unit`: nats/byte, nats/token.
   progress(output_style style, uint64_t total_steps, double flops_per_token, uint64_t lines_every,
            std::string loss_unit);
-  /// From now on model-FLOPs use is shown, of `flops` a second, which all ranks together could do; 0: not.
+  /// Sets the peak that model-FLOPs use is shown against: `flops` per second of all ranks together; 0: the use is not
+  /// shown.
   void use_peak(double flops) { peak_flops_ = flops; }
 
-  /// True if the last steps did more than use_peak() says is possible: it was measured while others used the machine.
+  /// True if the last steps did more than use_peak() says is possible, because others used the machine while it was
+  /// measured.
   [[nodiscard]] bool beyond_peak() const;
-  /// "MFU 60%" of the last steps; "MFU unknown" beyond the peak; empty where none is known.
+  /// Returns "MFU 60%" for the last steps; "MFU unknown" beyond the peak; empty if no peak is known.
   [[nodiscard]] std::string use_text() const;
 
   void step(const actors::step_report& r, uint64_t memory_bytes);
-  /// A step that was shown before and was done again after a loss, for scripts alone.
+  /// Reports, only in JSON, a step that was shown before and was repeated after a loss.
   void step_again(const actors::step_report& r);
-  /// A term has begun after the first, for scripts alone.
+  /// Reports, only in JSON, that a term after the first has begun.
   void term(const actors::term_report& t);
-  /// A link between hosts has become slow, for scripts alone: people have read the warning.
+  /// Reports, only in JSON, that a link between hosts has become slow; people see the warning.
   void slow_link(const actors::slow_link_report& x);
   void evaluation(uint64_t step, double loss);
   void checkpoint(const checkpoint_event& e);
   void spike(const actors::loss_spike& s);
-  /// Leaves the bar's line, so that ordinary output may follow.
+  /// Ends the bar's line, so that ordinary output can follow.
   void finish_line();
 
  private:
@@ -50,48 +53,48 @@ class progress {
   uint64_t total_, every_;
   double flops_per_token_, peak_flops_ = 0;
   std::string loss_unit_;
-  double tokens_per_s_ = 0;  // smoothed
+  double tokens_per_s_ = 0;  // smoothed over steps
   double seconds_ = 0;
   uint64_t seen_ = 0;
   bool open_line_ = false;
 };
 
-/// For people, on one line.
+/// Returns a loss spike as one line for people.
 std::string spike_sentence(const actors::loss_spike& s);
 
-/// The end of a run, for people or as one JSON object.
+/// Facts of a run's end, for people or as one JSON object.
 struct end_summary {
   uint64_t steps = 0, skipped = 0;
-  uint64_t trained = 0;  ///< steps of this process
-  uint64_t spikes = 0;   ///< after which the run went back
+  uint64_t trained = 0;  ///< steps that this process trained
+  uint64_t spikes = 0;   ///< spikes after which the run went back
   double seconds = 0;
   bool stopped = false;
-  bool unsaved = false;  ///< the last checkpoint could not be written
+  bool unsaved = false;  ///< true if the last checkpoint could not be written
   double last_loss = 0;
   bool has_validation = false;
   double validation_loss = 0;
   double tokens_per_s = 0;
   std::vector<actors::rank_memory_report> memory;
-  uint64_t peak_live_elements = 0;  ///< of the rank that has most
+  uint64_t peak_live_elements = 0;  ///< most elements of whole parameters that a rank had at once
   uint64_t model_elements = 0;
   uint64_t process_peak_bytes = 0;
-  telemetry::step_summary lanes;   ///< of all steps, as telemetry::add_step adds them up
-  std::vector<std::string> units;  ///< their names
-  double peak_flops = 0;           ///< of a rank's core, measured; 0: not known
+  telemetry::step_summary lanes;   ///< all steps, added by telemetry::add_step
+  std::vector<std::string> units;  ///< names of the model's units
+  double peak_flops = 0;           ///< measured rate of a rank's core; 0: unknown
   checkpoint_counts checkpoints;
   std::string trace_file, report_file, output_folder, sample;
-  std::string no_sample;                 ///< why there is no text where one was asked for
-  std::string model_place;               ///< the folder with the newest weights; empty: they were not kept
-  std::string next_command;              ///< that uses them, or resumes the run
+  std::string no_sample;                 ///< why a requested sample is missing
+  std::string model_place;               ///< folder with the newest weights; empty: not kept
+  std::string next_command;              ///< a command that uses the weights, or resumes the run
   std::string loss_unit;                 ///< nats/byte, nats/token
-  std::string communication_table;       ///< comms_logger's
-  telemetry::pipeline_figures pipeline;  ///< without steps where the model is not cut
+  std::string communication_table;       ///< table of comms_logger
+  telemetry::pipeline_figures pipeline;  ///< without steps if the model has no pipeline
   uint64_t num_not_recorded = 0;         ///< steps and validations without a record
 };
 std::string end_json(const end_summary& e);
-/// A summary of at most ten lines, behind the table of comms_logger where that is on.
+/// Returns a summary of at most ten lines, after the table of comms_logger if that is enabled.
 std::string end_text(const end_summary& e);
-/// Tables of where memory and time went.
+/// Returns tables of where memory and time went.
 std::string end_details(const end_summary& e);
 
 }  // namespace troupe::apps

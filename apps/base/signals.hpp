@@ -1,5 +1,5 @@
-// How a program takes the signals of core/signal_table.hpp. Owns the dispositions and the mask; what follows from a
-// signal is its reader's: interrupts, stop_request, a supervisor, an agent.
+// Owns the dispositions and the mask of the signals of core/signal_table.hpp. Leaves reactions to their readers:
+// interrupts, stop_request, a supervisor, an agent.
 #pragma once
 
 #include <csignal>
@@ -8,18 +8,18 @@
 
 namespace troupe::apps {
 
-/// Who started this program wants it to outlive the signal, as `nohup` does with SIGHUP. SIGINT and SIGTERM are taken
-/// all the same: shells ignore SIGINT for what a script starts in the background, though people send it there.
+/// True if the process that started this program lets it outlive the signal, as `nohup` does with SIGHUP. Always false
+/// for SIGINT and SIGTERM: shells ignore SIGINT for a script's background commands, but people still send it.
 bool is_left_ignored(int number);
 
-/// Ignores the signals that the table ignores, where nobody has taken them already, such as a profiler.
+/// Ignores the signals that the table ignores, unless they have a handler already, such as a profiler's.
 void ignore_unused_signals();
 
-/// Signals with one of these effects, without those that were ignored when the program began.
+/// Returns the signals that end the program, without those that were ignored when it began.
 sigset_t signals_that_end();
 sigset_t signals_that_end_or_save();
 
-/// Blocks the signals that ask for a save until somebody reads them: one that comes while a program starts waits.
+/// Blocks the signals that request a save until a reader waits for them, so that one sent during the start is kept.
 void hold_save_signals();
 
 }  // namespace troupe::apps

@@ -15,7 +15,7 @@ void ask_to_stop(int signal) {
 
 }  // namespace
 
-// A command has nothing to save before its end, so it ignores the signals that ask for that.
+// Installs the handlers; ignores the signals that request a save, because a command has nothing to save before its end.
 stop_request::stop_request() {
   is_stop_asked = 0;
   for (size_t i = 0; i < before_.size(); ++i) {

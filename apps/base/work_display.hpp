@@ -1,5 +1,5 @@
-// One line that says how far a long command is: bytes, rate and time left, written over on a terminal, nothing
-// elsewhere. Asks the work to end when the user wants that.
+// Shows the progress of a long command in one line: bytes, rate and time left; rewritten on a terminal, not shown
+// elsewhere. Tells the work to end when the user asks for that.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ class work_display {
   work_display(const work_display&) = delete;
   work_display& operator=(const work_display&) = delete;
 
-  /// For the work; this object outlives it.
+  /// Returns the function that the work calls with its progress. This object must outlive the work.
   checkpoint::progress_function progress();
-  /// Takes the line away, so that ordinary output may follow.
+  /// Clears the line, so that ordinary output can follow.
   void clear();
 
   [[nodiscard]] uint64_t done_bytes() const { return done_; }

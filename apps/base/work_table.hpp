@@ -1,4 +1,4 @@
-// Where a step's time goes, as `troupe train` tells it at its end.
+// Formats where a step's time goes, for the end of `troupe train`.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace troupe::apps {
 
-/// Units that the text names; of more, those that take longest, and the others together.
+/// Limit of the units that the text lists; with more units, the slowest are listed and the others summed in one line.
 inline constexpr size_t units_listed_limit = 8;
 
-/// `units`: their names, in the model's order. `peak_flops`: of one rank's core, measured with matrix products; 0: not
-/// known, then nothing is said of it. `step_s`: what shares are of.
+/// Returns the table as text. `units` are names in the model's order. `peak_flops` is the rate of one rank's core,
+/// measured with matrix products; 0: unknown and not shown. Shares are relative to `step_s`.
 std::string work_text(const telemetry::work_figures& w, const std::vector<std::string>& units, double step_s,
                       double peak_flops);
-/// The same as a JSON object, with every unit.
+/// Returns the figures of work_text() as a JSON object, with every unit.
 std::string work_json(const telemetry::work_figures& w, const std::vector<std::string>& units, double peak_flops);
 
 }  // namespace troupe::apps

@@ -22,12 +22,12 @@ using core::fail;
 
 namespace {
 
-/// Where lines go that are said even where the user wants quiet.
+/// Returns the function for lines that are printed even if the user wants quiet.
 std::function<void(const std::string&)> say_for(const source_arguments& a) {
   return a.note ? a.note : [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
 }
 
-/// All but the names of --map.
+/// Returns the options of the source, except the names of --map.
 checkpoint::source_options options_without_map(const source_arguments& a) {
   checkpoint::source_options out;
   if (!a.tag.empty()) out.tag = a.tag;

@@ -77,7 +77,7 @@ void add_deepspeed(CLI::App& c, deepspeed_arguments& a) {
 const source_arguments& source_in(const reshape_arguments& a) { return a.written.source; }
 const source_arguments& source_in(const auto& a) { return a.source; }
 
-/// The exit code of a conversion, which Ctrl-C ends.
+/// Runs a conversion, which Ctrl-C can stop, and returns its exit code.
 template <class Arguments>
 int converted(core::result<void> (*convert)(const Arguments&), const Arguments& a) {
   const stop_request stop;

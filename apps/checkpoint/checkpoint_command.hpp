@@ -1,4 +1,5 @@
-// `troupe checkpoint ...`: the commands' options and help. What they do is checkpoint_show.hpp's and its neighbours'.
+// Owns the options and help of `troupe checkpoint ...`. Leaves the commands to checkpoint_show.hpp and the other files
+// of this folder.
 #pragma once
 
 #include <functional>
@@ -13,13 +14,13 @@ namespace troupe::apps {
 
 class checkpoint_command {
  public:
-  /// Adds `checkpoint` and what stands below it; `parent` outlives this object.
+  /// Adds `checkpoint` and its subcommands; `parent` outlives this object.
   explicit checkpoint_command(CLI::App& parent);
   ~checkpoint_command();
   checkpoint_command(const checkpoint_command&) = delete;
   checkpoint_command& operator=(const checkpoint_command&) = delete;
 
-  /// After parsing: does what was asked for and gives the exit code; nothing where another command was.
+  /// True, after parsing, if the command line chose this command; run() then executes it and returns the exit code.
   [[nodiscard]] bool chosen() const;
   int run();
 

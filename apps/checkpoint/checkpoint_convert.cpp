@@ -32,7 +32,7 @@ void say_written(const conversion& writing, const checkpoint::weights_export_rep
               r.tensor_bytes);
 }
 
-/// Files of torch.save have the bytes of several names once.
+/// True if the file stores the bytes of several names once, as files of torch.save do.
 bool keeps_bytes_once(const checkpoint::weights_export_options& o) {
   const auto ending = o.out.extension();
   return ending == ".pt" || ending == ".pth" || ending == ".bin";
@@ -47,8 +47,8 @@ core::result<uint64_t> needed_bytes(const checkpoint::tensor_source& s, const ch
   return out;
 }
 
-/// What OUT's name says: one file by its ending, else a folder. An ending like those of files that are not written is
-/// refused; a folder of such a name is there already or has a slash behind it.
+/// Returns the kind that OUT's name implies: one file for a known ending, else a folder. Refuses an ending that looks
+/// like a file of an unknown type, unless the folder exists or its name ends with a slash.
 core::result<output_kind> kind_of(const fs::path& out) {
   const auto ending = out.extension().string();
   for (const char* known : {".safetensors", ".pt", ".pth", ".bin"})
@@ -69,8 +69,8 @@ core::result<output_kind> kind_of(const fs::path& out) {
 
 namespace {
 
-/// Adds the head's name where the model ties it to the embedding: DeepSpeed's converter writes it into state dicts.
-/// Folders and files of safetensors have a tensor once.
+/// Adds the head's name if the model ties it to the embedding, because DeepSpeed's converter writes it into state
+/// dicts. Folders and files of safetensors contain a tensor once.
 core::result<checkpoint::tensor_source> with_tied_head(checkpoint::tensor_source s, const model_description& model,
                                                        const fs::path& out) {
   const auto ending = out.extension().string();

@@ -1,5 +1,5 @@
-// `troupe checkpoint to-fp32`, `to-hf`, `to-gguf`, `to-universal`, `to-deepspeed`, `to-dcp`, `reshape`: any checkpoint
-// as files for others. OUT appears whole, or not at all.
+// Runs `troupe checkpoint to-fp32`, `to-hf`, `to-gguf`, `to-universal`, `to-deepspeed`, `to-dcp`, `reshape`: writes any
+// checkpoint as files of another format. OUT appears whole, or not at all.
 #pragma once
 
 #include <cstdint>
@@ -11,53 +11,54 @@
 
 namespace troupe::apps {
 
-struct weights_arguments {  ///< of to-fp32 and to-hf
+struct weights_arguments {  ///< arguments of to-fp32 and to-hf
   source_arguments source;
   output_arguments output;
   std::string max_shard_size = "5GB";
   bool exclude_frozen = false;
-  std::string dtype = "fp32";        ///< to-hf
-  std::string model_config;          ///< a config.json where the checkpoint does not describe its model
-  std::vector<std::string> given{};  ///< options by hand, of which those that would do nothing are refused
+  std::string dtype = "fp32";        ///< only for to-hf
+  std::string model_config;          ///< config.json for a checkpoint that does not describe its model
+  std::vector<std::string> given{};  ///< options on the command line; those without effect are refused
 };
 
-struct gguf_arguments {  ///< of to-gguf
+struct gguf_arguments {  ///< arguments of to-gguf
   source_arguments source;
   output_arguments output;
   std::string type = "q8_0";
-  std::string tokenizer;     ///< a path or `bytes`; empty: what the checkpoint has
+  std::string tokenizer;     ///< path or `bytes`; empty: the checkpoint's own
   std::string model_config;  ///< as weights_arguments::model_config
 };
 
-struct deepspeed_arguments {  ///< of to-deepspeed and, without stage and ranks, to-universal
+struct deepspeed_arguments {  ///< arguments of to-deepspeed and, without stage and ranks, of to-universal
   source_arguments source;
   output_arguments output;
   uint32_t stage = 2, ranks = 1;
   std::string dtype = "fp32";
-  std::string job;                   ///< a topology or ds_config.json instead of the checkpoint's own
-  std::string model_config;          ///< as weights_arguments::model_config
-  bool integer_steps = false;        ///< the optimizer's steps as DeepSpeed's own optimizers want them
+  std::string job;           ///< topology or ds_config.json to use instead of the checkpoint's own
+  std::string model_config;  ///< as weights_arguments::model_config
+  /// Writes the optimizer's steps as integers, as DeepSpeed's own optimizers require
+  bool integer_steps = false;
   std::vector<std::string> given{};  ///< as weights_arguments::given
 };
 
-struct distributed_arguments {  ///< of to-dcp
+struct distributed_arguments {  ///< arguments of to-dcp
   source_arguments source;
   output_arguments output;
   uint32_t ranks = 1;
-  std::string job, model_config;     ///< as of deepspeed_arguments
+  std::string job, model_config;     ///< as deepspeed_arguments::job and model_config
   std::vector<std::string> given{};  ///< as weights_arguments::given
 };
 
 struct reshape_arguments {
-  deepspeed_arguments written;  ///< its `ranks` are the data-parallel ones
+  deepspeed_arguments written;  ///< `ranks` is the data-parallel degree
   uint32_t tensor = 1, pipeline = 1;
-  std::vector<uint32_t> partition;                    ///< the first layer of each stage; empty: evenly
+  std::vector<uint32_t> partition;                    ///< first layer of each stage; empty: evenly
   std::optional<double> qkv_version, to_qkv_version;  ///< Megatron's checkpoint_version
-  uint32_t heads = 0;                                 ///< of attention: for to_qkv_version
-  std::string map_back;                               ///< a file of names, read backwards; empty: none
+  uint32_t heads = 0;                                 ///< attention heads, for to_qkv_version
+  std::string map_back;                               ///< file of names, applied in reverse; empty: none
 };
 
-/// What to-fp32 writes: the checkpoint, its tensors called as the model calls them where that is known.
+/// Opens the checkpoint as to-fp32 writes it: with the model's names for its tensors, if they are known.
 core::result<checkpoint::tensor_source> open_for_fp32(const weights_arguments& a);
 
 core::result<void> write_fp32(const weights_arguments& a);

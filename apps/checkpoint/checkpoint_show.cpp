@@ -29,7 +29,7 @@ using core::human_bytes;
 
 const char* plural(uint64_t n) { return n == 1 ? "" : "s"; }
 
-/// What a reader of the verdict must know of the format.
+/// Returns the part of the verdict that depends on the format: what the bytes were compared with.
 std::string what_was_compared(const checkpoint::tensor_source& s, const checkpoint::verify_report& r) {
   if (s.has_digests) return fmt::format("{} against their digests", human_bytes(r.compared_bytes));
   if (r.compared_bytes == 0)
@@ -37,7 +37,7 @@ std::string what_was_compared(const checkpoint::tensor_source& s, const checkpoi
   return fmt::format("{} against the archives' CRC-32; the format has no other digests", human_bytes(r.compared_bytes));
 }
 
-/// In the model's order, which a folder of Hugging Face's says by its description alone.
+/// Returns the parameters in the model's order, which for a folder of Hugging Face only its description gives.
 std::vector<checkpoint::wanted_tensor> wanted_of(const checkpoint::tensor_source& s) {
   if (s.parameter_order.empty())
     if (const auto model = describe_model(s, {}))
@@ -45,7 +45,7 @@ std::vector<checkpoint::wanted_tensor> wanted_of(const checkpoint::tensor_source
   return checkpoint::parameters_of(s);
 }
 
-/// "good", or that all is good that lies on this machine.
+/// Returns "good", also with the restriction to files on this machine, or the number of damages.
 std::string verdict_of(const checkpoint::verify_report& r) {
   if (r.damages > 0) return fmt::format("{} damaged", r.damages);
   return r.elsewhere.empty() ? "good" : "good as far as it lies on this machine";
@@ -74,7 +74,7 @@ int inspect_checkpoint(const source_arguments& a, output_form form, const std::s
   quietly.note = [&](const std::string& line) { said.push_back(line); };
   bool has_numbers = false;
   const auto s = open_checkpoint_at(quietly, model_config, &has_numbers);
-  for (const auto& line : said)  // but those that the text below has
+  for (const auto& line : said)  // skips the lines that the text below contains
     if (!s || std::ranges::find(s->found, line) == s->found.end()) note(a, line);
   if (!s) return ended_with(s.error());
   std::vector<std::string> given;
@@ -179,7 +179,7 @@ core::result<compared_checkpoints> compare_checkpoints(const diff_arguments& a) 
   if (!second) return fail(second.error());
   warn_of_left_out(a.first, *first);
   warn_of_left_out(a.first, *second);
-  // Layers without names get those of the other one.
+  // Layers without names get the names of the other checkpoint.
   if (!second->has_layer_names) first = checkpoint::named_by_layers(std::move(*first), wanted_of(*second));
   if (!first) return fail(first.error());
   if (!first->has_layer_names) second = checkpoint::named_by_layers(std::move(*second), wanted_of(*first));
@@ -206,7 +206,7 @@ int diff_checkpoints_at(const diff_arguments& a) {
   const auto* const r = &compared->report;
   if (r->tensors == 0 && !r->differences.empty()) {
     ended_with(nothing_compared(compared->first, compared->second));
-    return 1;  // they differ
+    return 1;  // the checkpoints differ
   }
   if (a.first.verbosity != verbosity::quiet) {
     for (const auto& d : r->differences) std::printf("%s\n", d.text.c_str());

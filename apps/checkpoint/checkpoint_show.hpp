@@ -1,5 +1,5 @@
-// `troupe checkpoint inspect`, `verify` and `diff`: what a checkpoint of any format holds, whether it is whole, how two
-// differ. Nothing is written.
+// Runs `troupe checkpoint inspect`, `verify` and `diff`: shows what a checkpoint of any format contains, checks that it
+// is whole, and compares two. Writes nothing.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace troupe::apps {
 struct diff_arguments {
   source_arguments first;
   std::string second;
-  std::optional<double> tolerance;  ///< none: bits
+  std::optional<double> tolerance;  ///< empty: compare bits
 };
 
 struct compared_checkpoints {
@@ -21,12 +21,12 @@ struct compared_checkpoints {
   checkpoint::diff_report report;
 };
 
-/// Opens both and compares them. A pipeline's layers without names get those of the other one.
+/// Opens both checkpoints and compares them. A pipeline's layers without names get the names of the other checkpoint.
 core::result<compared_checkpoints> compare_checkpoints(const diff_arguments& a);
 
 int inspect_checkpoint(const source_arguments& a, output_form form, const std::string& model_config = {});
-/// Prints a file for `--map` instead: each tensor's name and the one that it gets by `a.map`, else in its model, which
-/// `model_config` or the checkpoint describes.
+/// Prints a file for `--map` instead of the tensors: each tensor's name, and the name that it gets by `a.map`, or else
+/// in its model, which `model_config` or the checkpoint describes.
 int print_names(const source_arguments& a, const std::string& model_config);
 int verify_checkpoint_at(const source_arguments& a);
 int diff_checkpoints_at(const diff_arguments& a);

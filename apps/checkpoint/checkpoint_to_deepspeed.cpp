@@ -1,4 +1,4 @@
-// The commands whose files hold the optimizer too.
+// Runs the commands whose files contain the optimizer, too.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -29,12 +29,12 @@ namespace {
 namespace fs = std::filesystem;
 using core::fail;
 
-/// A pipeline whose layers nobody names stays what it is.
+/// Checks the parameters, except for a pipeline whose layers have no names, which stays unchanged.
 core::result<void> check_named(const described_checkpoint& c) {
   return c.source.has_layer_names ? core::result<void>() : check_parameters(c);
 }
 
-/// How the weights are written; without an optimizer.
+/// Returns the options for writing the weights, without an optimizer.
 core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_arguments& a,
                                                               const described_checkpoint& opened) {
   const auto type = dtype_from("--dtype", a.dtype);
@@ -45,7 +45,7 @@ core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_ar
   out.ranks = a.ranks;
   out.weight_type = *type;
   out.integer_step = a.integer_steps;
-  if (s.has_layer_names) return out;  // they stay what they are
+  if (s.has_layer_names) return out;  // layer names stay unchanged
   out.shared = shared_names(opened.model, s);
   out.name = [type = opened.model.model_type](const std::string& name) {
     return checkpoint::hugging_face_name(type, name);
@@ -97,11 +97,11 @@ core::result<void> write_deepspeed(const deepspeed_arguments& a) {
 
 namespace {
 
-/// What is read of a file that names a folder.
+/// Limit of the bytes read from a file that names a folder.
 constexpr uint64_t most_pointer_bytes = 4096;
 
-/// Whether the file by which DeepSpeed finds one of several universal folders may name `name`: it does, it is not
-/// there, or the user wants it replaced.
+/// Checks that the file with which DeepSpeed finds one of several universal folders may contain `name`: it does
+/// already, it is missing, or the user wants it replaced.
 core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, const output_arguments& a) {
   std::error_code e;
   const auto status = fs::symlink_status(pointer, e);
@@ -132,7 +132,7 @@ core::result<void> write_universal(const deepspeed_arguments& a) {
   conversion writing(a.source, a.output);
   options->progress = writing.progress();
   if (auto ok = writing.prepare(opened->source); !ok) return ok;
-  // Its parent gets a file that says its name; both take their places below.
+  // The parent gets a file with the folder's name; both get their places below.
   const auto name = writing.place().out().filename();
   const auto pointer = fs::absolute(writing.place().out()).parent_path() / "latest_universal";
   if (auto ok = check_pointer(pointer, name, a.output); !ok) return ok;
@@ -180,7 +180,7 @@ core::result<void> write_distributed(const distributed_arguments& a) {
 
 namespace {
 
-/// Back to the names that a file of names begins from. Refused: a name that no rule leads to.
+/// Replaces names by those that a file of names starts from. Refused: a name that no rule leads to.
 core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::filesystem::path& file,
                              const checkpoint::tensor_source& s) {
   if (file.empty()) return {};
@@ -203,7 +203,8 @@ core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::
 
 }  // namespace
 
-/// Megatron's files say how they are cut; other models' parameters by their names.
+/// Writes the reshaped folder. Megatron's files define their split themselves; other models' parameters are split by
+/// their names.
 core::result<void> write_reshaped(const reshape_arguments& a) {
   const auto opened = open_described(a.written.source, a.written.model_config);
   if (!opened) return fail(opened.error());

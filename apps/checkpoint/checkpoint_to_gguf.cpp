@@ -1,4 +1,4 @@
-// `troupe checkpoint to-gguf`: what the checkpoint, its model and its tokenizer say becomes one file for llama.cpp.
+// Runs `troupe checkpoint to-gguf`: writes the checkpoint, its model and its tokenizer into one file for llama.cpp.
 #include <fmt/format.h>
 
 #include "apps/checkpoint/checkpoint_convert.hpp"

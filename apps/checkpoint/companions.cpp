@@ -23,10 +23,10 @@ constexpr std::array<const char*, 1> generation_files{"generation_config.json"};
 constexpr const char* more_templates = "additional_chat_templates";
 constexpr uint64_t max_companion_bytes = uint64_t{256} << 20;
 
-/// Returns false where there is no such file.
+/// Copies one file; returns false if it does not exist.
 core::result<bool> copy_companion(const fs::path& from, const fs::path& to) {
   std::error_code e;
-  const auto path = fs::canonical(from, e);  // caches of the hub keep links
+  const auto path = fs::canonical(from, e);  // caches of the hub contain links
   if (e || !fs::is_regular_file(path, e)) return false;
   const auto text = checkpoint::read_small_file(checkpoint::real_files(), path, max_companion_bytes);
   if (!text) return core::fail(text.error());
@@ -34,8 +34,8 @@ core::result<bool> copy_companion(const fs::path& from, const fs::path& to) {
   return true;
 }
 
-/// Copies files from the first place that holds one of them, so that two tokenizers are never mixed. Returns the place;
-/// empty: none.
+/// Copies files from the first place that has one of them, so that two tokenizers are never mixed. Returns the place;
+/// empty if there is none.
 core::result<fs::path> copy_files(std::span<const char* const> names, std::span<const fs::path> places,
                                   const fs::path& to) {
   for (const auto& place : places) {
@@ -72,7 +72,7 @@ core::result<void> copy_all(std::span<const fs::path> places, const fs::path& to
   return generation ? core::result<void>() : core::fail(generation.error());
 }
 
-/// Where a run has its tokenizer and its model.
+/// Adds the folders of a run's tokenizer and its model.
 void add_places(const config::job_config& run, std::vector<fs::path>& to) {
   if (!run.data.tokenizer_path.empty()) to.push_back(models::folder_of(run.data.tokenizer_path));
   if (!run.model.path.empty()) to.push_back(models::folder_of(run.model.path));

@@ -1,5 +1,5 @@
-// Files beside a model's weights that its users need and no command changes: tokenizer, chat templates, settings of
-// generation. Owns their names and where they are looked for.
+// Copies the files next to a model's weights that its users need and no command changes: tokenizer, chat templates,
+// generation settings. Owns their names and the places to look in.
 #pragma once
 
 #include <filesystem>
@@ -10,11 +10,11 @@
 
 namespace troupe::apps {
 
-/// Copies those of a checkpoint into `to`: from beside its weights, else from where the run that wrote it had its
-/// tokenizer and its model.
+/// Copies a checkpoint's companion files into `to`: from the folder of its weights, else from the places where its run
+/// had its tokenizer and its model.
 core::result<void> copy_companions(const checkpoint::tensor_source& from, const std::filesystem::path& to);
 
-/// Copies those that a run had.
+/// Copies the companion files of a run into `to`: from its tokenizer's and its model's folders.
 core::result<void> copy_companions(const config::job_config& run, const std::filesystem::path& to);
 
 }  // namespace troupe::apps

@@ -12,14 +12,14 @@ namespace troupe::apps {
 
 namespace {
 
-/// Bytes of an output for each byte of the files that it is made from. Blocks of 1.5 bits become 21 times as many bytes
-/// in fp32, layers that share a weight stand in the output a few dozen times; a file beyond that repeats few bytes
-/// under many names or with strides of zero.
+/// Limit of the output's bytes for each byte of the files that it is made from. Blocks of 1.5 bits become 21 times as
+/// many bytes in fp32, and layers that share a weight are written a few dozen times; a larger factor means few bytes
+/// that repeat under many names or with strides of zero.
 constexpr uint64_t most_times_larger = 64;
-/// So much is written however small the files are.
+/// Output size that is permitted however small the files are.
 constexpr uint64_t always_written_bytes = uint64_t{64} << 20;
 
-/// The size of all files that hold the tensors, in bytes.
+/// Returns the bytes of all files that contain the tensors.
 uint64_t stored_bytes(const checkpoint::tensor_source& source) {
   uint64_t out = 0;
   for (const auto& f : source.files) out += f.view == nullptr ? f.bytes : 0;

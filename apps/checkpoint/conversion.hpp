@@ -1,5 +1,5 @@
-// The frame of a command that writes OUT from a checkpoint: the line that says how far it is, the place aside where all
-// is written, the last line. Leaves what is written to the command.
+// Frames a command that writes OUT from a checkpoint: the progress line, the temporary place of the output, the last
+// line. Leaves the content to the command.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace troupe::apps {
 
-/// Room on the disk for headers, paddings, an index and config.json, beside the tensors that are written.
+/// Bytes on the disk for headers, paddings, an index and config.json, in addition to the tensors.
 inline constexpr uint64_t header_reserve_bytes = uint64_t{1} << 20;
 
 class conversion {
  public:
-  /// The time of the last line counts from here. Both outlive this object.
+  /// Stores its arguments, which outlive this object. The time in the last line counts from here.
   conversion(const source_arguments& from, const output_arguments& to)
       : from_(from), to_(to), display_("writing", from.verbosity) {}
 
-  /// The function that shows the progress of the work; this object outlives it.
+  /// Returns the function that shows the progress of the work; this object outlives it.
   checkpoint::progress_function progress() { return from_.progress ? from_.progress : display_.progress(); }
 
-  /// Prepares OUT by output_place::prepare(). Refused (limit) too: an output that is many times as large as the files
-  /// that it is made from, for example of 20,000 names for one tensor. Comes before place().
+  /// Prepares OUT by output_place::prepare(). Also refused (limit): an output that is many times as large as the files
+  /// that it is made from, for example because of 20,000 names for one tensor. Call it before place().
   core::result<void> prepare(const checkpoint::tensor_source& source, output_kind kind = output_kind::folder,
                              uint64_t needed_bytes = 0);
   [[nodiscard]] const output_place& place() const { return *place_; }
@@ -34,8 +34,8 @@ class conversion {
   /// Gives OUT its name by output_place::commit().
   core::result<void> commit(const std::filesystem::path& below = {});
 
-  /// `OUT: 1.5 GiB in 3 files, 2.0 s`, unless the user wants quiet: `written` is what stands before the time. With
-  /// `bytes`, also how many of them a second.
+  /// Prints `OUT: 1.5 GiB in 3 files, 2.0 s`, unless the user wants quiet; `written` is the text before the time. With
+  /// `bytes`, also prints the rate in bytes per second.
   void say(const std::string& written, std::optional<uint64_t> bytes = {}) const;
 
  private:
@@ -43,7 +43,7 @@ class conversion {
   const output_arguments& to_;
   work_display display_;
   std::optional<output_place> place_;
-  std::shared_ptr<const checkpoint::clamped_values> clamped_;  ///< null where none may be
+  std::shared_ptr<const checkpoint::clamped_values> clamped_;  ///< null if clamping is not allowed
 };
 
 }  // namespace troupe::apps

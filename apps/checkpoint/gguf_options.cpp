@@ -17,7 +17,7 @@ using core::fail;
 
 core::result<checkpoint::gguf_model> gguf_model_of(const models::model_spec& spec) {
   const bool llama = spec.kind == models::family::llama;
-  // What llama.cpp computes for these architectures, whatever a file says.
+  // llama.cpp computes these activations for the architectures, whatever a file says.
   const auto wanted = llama ? models::activation::silu : models::activation::gelu_tanh;
   if (spec.act != wanted)
     return fail(error_kind::bad_input,
@@ -39,7 +39,7 @@ core::result<checkpoint::gguf_model> gguf_model_of(const models::model_spec& spe
                                 .mlp_bias = spec.mlp_bias};
 }
 
-/// A name for people; what another GGUF file says of its model's name, makers and licence stays.
+/// Returns a name for people; keeps another GGUF file's name, makers and licence of its model.
 core::result<gguf_metadata> about(const checkpoint::tensor_source& s) {
   const auto before = checkpoint::gguf_metadata_of(s);
   if (!before) return fail(before.error());

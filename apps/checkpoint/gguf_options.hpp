@@ -1,4 +1,4 @@
-// What a GGUF file says beside its tensors, from what a checkpoint, its model and its tokenizer say.
+// Collects the metadata of a GGUF file from a checkpoint, its model and its tokenizer.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace troupe::apps {
 
-/// All but place and progress. `tokenizer` as gguf_vocabulary() takes it. Refused: a model that is not known, whose
-/// parameters the checkpoint has not, or that llama.cpp would compute otherwise; no vocabulary.
+/// Returns all options except the output path and the progress. `tokenizer`: see gguf_vocabulary(). Refused: an unknown
+/// model, a checkpoint without the model's parameters, a model that llama.cpp would compute differently; no vocabulary.
 core::result<checkpoint::gguf_export_options> gguf_options_of(const described_checkpoint& from,
                                                               const checkpoint::gguf_mixture& type,
                                                               const std::string& tokenizer);

@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "tokenizer.";
 constexpr std::string_view tokens_key = "tokenizer.ggml.tokens";
-/// llama.cpp refuses a byte-level vocabulary without merges. No token is two characters from U+0100, so this one never
-/// comes to pass.
+/// A merge for byte-level vocabularies without merges, which llama.cpp refuses. No token is two characters from U+0100,
+/// so the merge is never applied.
 constexpr const char* merge_of_nothing = "\u0100\u0100 \u0100";
 
 const char* model_of(vocabulary_kind k) {
@@ -58,7 +58,8 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   if (!is_byte_level) set("scores", std::span<const float>(scores));
   set("token_type", std::span<const int32_t>(kinds));
   if (is_byte_level) set("merges", v.merges.empty() ? std::vector<std::string>{merge_of_nothing} : v.merges);
-  // Without these llama.cpp takes tokens 11 and 11 of a byte-level vocabulary: a byte like any other. 0 is in no text.
+  // Without these keys llama.cpp uses token 11 for both in a byte-level vocabulary, which is an ordinary byte; token 0
+  // occurs in no text.
   const bool is_bytes = is_byte_level && v.merges.empty();
   const auto& special = v.special;
   if (special.begin || is_bytes) set("bos_token_id", special.begin.value_or(0));
@@ -78,8 +79,8 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   }
   if (!names.empty()) out.set("tokenizer.chat_templates", gguf_value::of(std::move(names)));
   const bool is_unigram = v.kind == vocabulary_kind::sentencepiece_unigram;
-  // llama.cpp's own ways: BPE pieces begin with `begin`, unigram ones end with `end`, which no language model here
-  // wants.
+  // llama.cpp's defaults: BPE texts begin with `begin`, unigram texts end with `end`, which no language model here
+  // requires.
   if (is_byte_level || is_unigram || special.adds_begin) set("add_bos_token", special.adds_begin.value_or(false));
   if (is_unigram || special.adds_end) set("add_eos_token", special.adds_end.value_or(false));
   if (special.adds_separator) set("add_sep_token", *special.adds_separator);
@@ -95,7 +96,7 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   return out;
 }
 
-/// What the run that wrote it trained on; nothing where its configuration does not say.
+/// Returns the tokenizer that the run of the checkpoint trained with; nothing if its configuration does not say.
 std::optional<std::string> trained_on(const checkpoint::tensor_source& s) {
   const auto job = own_configuration(s);
   if (!job) return std::nullopt;
@@ -132,7 +133,7 @@ core::result<gguf_metadata> gguf_vocabulary(const checkpoint::tensor_source& s, 
   auto vocabulary =
       place == bytes_name ? core::result<data::vocabulary>(data::byte_vocabulary()) : data::read_vocabulary(place);
   if (!vocabulary) return fail(vocabulary.error());
-  // A model may know the first bytes alone: its texts had no others.
+  // A model may have only the first byte values as tokens, since its texts had no others.
   if (place == bytes_name && vocabulary->entries.size() > tokens) vocabulary->entries.resize(tokens);
   if (vocabulary->entries.size() > tokens)
     return fail(error_kind::mismatch, fmt::format("the tokenizer '{}' has {} tokens, the model {}", place,

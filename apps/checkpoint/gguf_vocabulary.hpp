@@ -1,4 +1,4 @@
-// The vocabulary that a GGUF file carries, from wherever a checkpoint's lies.
+// Finds the vocabulary of a GGUF file, wherever the checkpoint's vocabulary is stored.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace troupe::apps {
 
-/// As `--tokenizer` names the project's own.
+/// Value of `--tokenizer` for Troupe's byte tokenizer.
 inline constexpr const char* bytes_name = "bytes";
 
-/// The keys `tokenizer.*` for a model of `tokens` tokens. `wanted` is `bytes` or a path; empty: a GGUF file's own, else
-/// what lies in the checkpoint's folder, else the tokenizer that the run's configuration names. Tokens that the model
-/// has beyond the vocabulary are called [PAD...] and unused. Refused: none that is found, and one of more tokens than
-/// the model has.
+/// Returns the keys `tokenizer.*` for a model of `tokens` tokens. `wanted` is `bytes` or a path; empty: a GGUF file's
+/// own, else the tokenizer in the checkpoint's folder, else the one that the run's configuration names. Tokens of the
+/// model beyond the vocabulary are named [PAD...] and unused. Refused: no vocabulary is found, or it has more tokens
+/// than the model.
 core::result<checkpoint::gguf_metadata> gguf_vocabulary(const checkpoint::tensor_source& s, const std::string& wanted,
                                                         uint64_t tokens);
 

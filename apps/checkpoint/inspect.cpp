@@ -1,4 +1,4 @@
-// What a token file holds: as described beside it, and as counted.
+// Shows the content of a token file: from its description, and as counted.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Text that a terminal can show: control characters are spelt out, line breaks kept.
+/// Returns text that a terminal can show: escapes control characters, keeps line breaks.
 std::string shown(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -84,7 +84,7 @@ core::result<void> show(const inspect_arguments& a) {
         "%llu document%s%s\n", static_cast<unsigned long long>((*described)->documents),
         (*described)->documents == 1 ? "" : "s",
         has_end && ends != (*described)->documents ? fmt::format(", but {} end-of-text tokens", ends).c_str() : "");
-    const auto& path_of_it = (*described)->tokenizer_path;  // empty where the kind says it all
+    const auto& path_of_it = (*described)->tokenizer_path;  // empty if the kind is sufficient
     std::printf("vocabulary of %llu: %s%s%s, end of text %s, digest %s\n",
                 static_cast<unsigned long long>(t.vocab_size), t.kind.c_str(), path_of_it.empty() ? "" : " ",
                 path_of_it.c_str(), has_end ? std::to_string(end).c_str() : "none", t.digest.c_str());

@@ -36,10 +36,9 @@ using json = nlohmann::ordered_json;
 constexpr size_t max_depth = 64;
 constexpr const char* description_name = "config.json";
 constexpr const char* tie_key = "tie_word_embeddings";
-/// Types whose head shares the embedding's weight where config.json does not say: save_pretrained() leaves defaults
-/// out.
+/// Model types whose head shares the embedding's weight if config.json does not say: save_pretrained() omits defaults.
 constexpr std::array<std::string_view, 5> tied_types{"gpt2", "gemma", "gemma2", "gemma3_text", "gpt_neo"};
-/// What families that are not known here call the embedding, with head_name for the head.
+/// Names of the embedding in unknown families; head_name is the head's.
 constexpr std::array<std::string_view, 2> embedding_names{"model.embed_tokens.weight", "transformer.wte.weight"};
 
 bool is_ignored(const model_description& m, std::string_view key) {
@@ -51,7 +50,8 @@ json parsed(const std::string& text) {
   return out ? std::move(*out) : json();
 }
 
-/// Keys of a GGUF file that config.json has no name for, and that the user passed over by hand. True: there were some.
+/// Removes keys of a GGUF file that config.json has no name for and that the user chose to ignore. Returns true if
+/// there were any.
 bool erase_gguf_keys(json& keys, const std::string& model_type) {
   std::vector<std::string> found;
   for (const auto& [key, value] : keys.items())
@@ -150,7 +150,7 @@ checkpoint::parameter_cuts cuts_of(const model_description& m, uint32_t ranks) {
 
 namespace {
 
-/// A head of its own where the model's keys tie it: the keys say so from here on.
+/// Unties a head that has its own values although the model's keys tie it, and updates the keys.
 core::result<void> settle_head(const source_arguments& a, described_checkpoint& c) {
   if (!c.model.tied_embedding || is_ignored(c.model, tie_key)) return {};
   auto settled = checkpoint::settle_tied_head(std::move(c.source), c.model.model_type);
@@ -167,7 +167,7 @@ core::result<void> settle_head(const source_arguments& a, described_checkpoint& 
 
 std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
 
-/// The weight that has this name, or a tied one; null where there is none.
+/// Returns the weight with this name, or with a tied one; null if there is none.
 const checkpoint::tensor_entry* parameter_named(const checkpoint::tensor_source& s, const std::string& name) {
   using checkpoint::tensor_kind;
   for (const auto kind : {tensor_kind::master, tensor_kind::frozen, tensor_kind::weight})
@@ -189,7 +189,7 @@ tl::unexpected<core::error> other_shape(const described_checkpoint& c, const std
                                         : ""));
 }
 
-/// All parameters of the model, and their shapes.
+/// Checks that all parameters of the model exist, with their shapes.
 core::result<void> check_wanted(const described_checkpoint& c, std::span<const checkpoint::wanted_tensor> wanted) {
   const checkpoint::name_map names(c.source);
   std::vector<std::string> missing;
@@ -206,7 +206,7 @@ core::result<void> check_wanted(const described_checkpoint& c, std::span<const c
                                  missing.size(), checkpoint::first_names(missing)));
 }
 
-/// The number behind `layers.` or `h.` in a name.
+/// Returns the number after `layers.` or `h.` in a name.
 std::optional<uint64_t> layer_number(std::string_view name) {
   for (const std::string_view before : {"layers.", "h."}) {
     if (!name.starts_with(before)) continue;
@@ -218,7 +218,7 @@ std::optional<uint64_t> layer_number(std::string_view name) {
   return std::nullopt;
 }
 
-/// Compares the embedding's shape and the number of layers with the config.json of a family that is not known here.
+/// Compares the embedding's shape and the number of layers with the config.json of an unknown family.
 core::result<void> check_unknown_family(const described_checkpoint& c) {
   const auto is_of_gguf = [](const auto& t) { return t.name == "token_embd.weight" || t.name.starts_with("blk."); };
   if (std::ranges::any_of(c.source.tensors, is_of_gguf)) return fail(no_description_of(c.source));
@@ -238,7 +238,7 @@ core::result<void> check_unknown_family(const described_checkpoint& c) {
     const std::vector<int64_t> wanted{vocabulary.value_or(0), width.value_or(0)};
     if (is_embedding && vocabulary && width && t.shape != wanted) return other_shape(c, t.name, wanted, t.shape);
   }
-  const auto extra = size("num_nextn_predict_layers").value_or(0);  // DeepSeek's, behind the others
+  const auto extra = size("num_nextn_predict_layers").value_or(0);  // DeepSeek's further layers, after the others
   const auto held = static_cast<int64_t>(seen.size());
   if (!layers || seen.empty() || (*seen.rbegin() + 1 == seen.size() && (held == *layers || held == *layers + extra)))
     return {};
@@ -311,8 +311,8 @@ std::string hugging_face_config(const model_description& m, core::dtype type) {
     if (m.model_type == "gpt2") keys["architectures"] = {"GPT2LMHeadModel"};
     if (m.model_type == "llama") keys["architectures"] = {"LlamaForCausalLM"};
   }
-  keys.erase("quantization_config");  // of a source whose weights were compressed
-  keys.erase("torch_dtype");          // its name before transformers 4.56
+  keys.erase("quantization_config");  // from a source whose weights were compressed
+  keys.erase("torch_dtype");          // name of `dtype` before transformers 4.56
   erase_gguf_keys(keys, m.model_type);
   keys["dtype"] = type == core::dtype::f32 ? "float32" : type == core::dtype::bf16 ? "bfloat16" : "float16";
   return keys.dump(2, ' ', false, json::error_handler_t::replace) + "\n";

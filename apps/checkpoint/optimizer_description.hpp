@@ -1,4 +1,4 @@
-// The optimizer and precision of the run that wrote a checkpoint, as DeepSpeed's files have them.
+// Describes the optimizer and precision of the run that wrote a checkpoint, in the form of DeepSpeed's files.
 #pragma once
 
 #include <filesystem>
@@ -12,11 +12,11 @@ namespace troupe::apps {
 
 struct optimizer_description {
   std::vector<checkpoint::deepspeed_parameter_group> groups;
-  std::string ds_config;  ///< JSON: batch, clipping and precision of that run, for an engine of `stage` and `type`
+  std::string ds_config;  ///< JSON: batch, clipping and precision of the run, for an engine with `stage` and `type`
 };
 
-/// From the configuration that the checkpoint keeps, or from `file`, a topology or ds_config.json, where that is given.
-/// Refused: no configuration, one that does not load.
+/// Returns the description from the configuration in the checkpoint, or from `file`, a topology or ds_config.json, if
+/// that is given. Refused: no configuration, or one that does not load.
 core::result<optimizer_description> describe_optimizer(const checkpoint::tensor_source& s,
                                                        const std::filesystem::path& file, uint32_t stage,
                                                        core::dtype type);

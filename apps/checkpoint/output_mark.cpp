@@ -24,11 +24,11 @@ using core::fail;
 
 constexpr std::string_view word = "troupe_conversion", version = "1";
 constexpr std::string_view first_line = "troupe conversion 1\n";
-constexpr uint64_t most_mark_bytes = uint64_t{1} << 28;  ///< a line for each file of a folder
+constexpr uint64_t most_mark_bytes = uint64_t{1} << 28;  ///< limit for one line per file of a folder
 
-using file_sizes = std::map<std::string, uint64_t>;  ///< by path from the folder
+using file_sizes = std::map<std::string, uint64_t>;  ///< by path relative to the folder
 
-/// Every regular file but the mark; anything that is neither that nor a folder has no size.
+/// Returns every file in the folder except the mark; anything that is neither a regular file nor a folder has no size.
 core::result<std::map<std::string, std::optional<uint64_t>>> files_of(const fs::path& folder) {
   std::map<std::string, std::optional<uint64_t>> out;
   std::error_code e;
@@ -46,7 +46,7 @@ core::result<std::map<std::string, std::optional<uint64_t>>> files_of(const fs::
   return out;
 }
 
-/// What a mark lists; a name with a line break in it does not come back, and its folder is never replaced.
+/// Returns the files that a mark lists. A name with a line break is not recovered, so its folder is never replaced.
 std::optional<file_sizes> parse(std::string_view text) {
   if (!text.starts_with(first_line)) return std::nullopt;
   text.remove_prefix(first_line.size());

@@ -1,5 +1,5 @@
-// What `troupe checkpoint` writes says that it did, so that --force replaces nothing else: a folder by a list of its
-// files, a single file by a word inside.
+// Marks the output of `troupe checkpoint`, so that --force replaces nothing else: a folder by a list of its files, a
+// single file by a word inside.
 #pragma once
 
 #include <filesystem>
@@ -12,20 +12,21 @@
 
 namespace troupe::apps {
 
-/// In a folder: a first line that names the program, then a line for each file, its bytes and its path from there.
+/// Name of a folder's mark: a first line that names the program, then a line for each file with its bytes and its
+/// relative path.
 inline constexpr std::string_view mark_file_name = ".troupe-conversion";
 
-/// In a single file.
+/// Returns the mark in a single file.
 checkpoint::string_map file_mark();
-/// In a GGUF file, among the metadata.
+/// Key of the mark in a GGUF file's metadata.
 inline constexpr std::string_view gguf_mark_key = "troupe.conversion";
 checkpoint::gguf_value gguf_mark();
 
-/// Lists what `folder` holds in its mark.
+/// Writes the mark of `folder`, which lists its files.
 core::result<void> mark_folder(const std::filesystem::path& folder);
 
-/// Refuses (bad_input) what is not, whole and alone, what a conversion made: a link; a folder without its mark, or with
-/// a file that the mark does not list with this size; a file without its word.
+/// Refuses (bad_input) anything that is not exactly the output of a conversion: a link; a folder without its mark, or
+/// with a file that the mark does not list with this size; a file without its word.
 core::result<void> check_marked(const std::filesystem::path& out);
 
 }  // namespace troupe::apps

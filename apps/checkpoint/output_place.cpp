@@ -27,10 +27,10 @@ fs::path parent_of(const fs::path& out) {
   return parent.empty() ? fs::path(".") : parent;
 }
 
-/// `dir/out` for `dir/out/` too.
+/// Returns `dir/out`, also for `dir/out/`.
 fs::path plain(const fs::path& out) { return out.has_filename() ? out : out.parent_path(); }
 
-/// Refuses to replace what is read: the files of `source` by whatever links they are reached, and its folder.
+/// Refuses to replace what is being read: the files of `source`, also through links, and its folder.
 core::result<void> check_apart(const fs::path& out, const checkpoint::tensor_source& source) {
   std::error_code e;
   const auto outer = fs::canonical(out, e);
@@ -91,12 +91,13 @@ core::result<void> check_parent(const fs::path& out, uint64_t needed_bytes) {
   return {};
 }
 
-/// What a conversion into `name` has in its room: OUT itself and, of one file, its working name.
+/// True if a conversion into `name` creates this entry in its working folder: OUT itself or, for one file, its
+/// temporary name.
 bool is_of_room(const std::string& entry, const std::string& name) {
   return entry == name || (entry.starts_with("." + name + ".") && entry.ends_with(".part"));
 }
 
-/// What stands at the working name is a crash's, or somebody else's.
+/// Refuses a working folder that contains anything but what a crashed conversion left.
 core::result<void> check_room(const fs::path& room, const std::string& name) {
   std::error_code e;
   const auto status = fs::symlink_status(room, e);
@@ -111,7 +112,7 @@ core::result<void> check_room(const fs::path& room, const std::string& name) {
               fmt::format("'{}' is in the way: what is written takes shape there; remove it", room.string()));
 }
 
-/// Under the lock: what a crash left.
+/// Removes what a crash left; called under the lock.
 void clear_room(const fs::path& room, const std::string& name, std::error_code& e) {
   for (fs::directory_iterator at(room, e), end; !e && at != end; at.increment(e))
     if (is_of_room(at->path().filename().string(), name)) fs::remove_all(at->path(), e);
@@ -147,7 +148,7 @@ core::result<output_place> output_place::prepare(const output_wish& wish, const 
   auto lock = checkpoint::folder_lock::take(room, "writes it");
   if (!lock) return failed(lock.error());
   output_place place(std::move(w), room, std::move(*lock));
-  // Another may have ended between the first look and the lock.
+  // Another process may have finished between the first check and the lock.
   if (auto ok = check(place.wish_, &source); !ok) return fail(ok.error());
   std::error_code e;
   clear_room(room, name, e);
@@ -165,12 +166,12 @@ core::result<void> output_place::commit(const fs::path& below) {
     if (auto ok = mark_folder(from); !ok) return ok;
     if (auto ok = checkpoint::sync_folder(from); !ok) return ok;
   }
-  // Sources that were read are no matter any more: only what took the name meanwhile.
+  // The sources have been read, so only files that took the name meanwhile matter.
   if (auto ok = check(wish_, nullptr); !ok) return ok;
   int why = 0;
   if (!is_taken(out, wish_.kind) || wish_.kind == output_kind::file)
     why = ::rename(from.c_str(), out.c_str()) == 0 ? 0 : errno;
-  else  // The two change places, the destructor removes the old one.
+  else  // swaps the two; the destructor removes the old one
     why = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, out.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;
   if (why != 0)
     return fail(core::kind_of_write_error(why),

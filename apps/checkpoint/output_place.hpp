@@ -1,5 +1,5 @@
-// Where a command writes: aside until all is there, so that an error, Ctrl-C or a crash leaves what was there before.
-// Owns the name beside OUT until then and the lock on it; what is written is the command's business.
+// Owns the temporary place of a command's output until it is complete, and the lock on it, so that an error, Ctrl-C or
+// a crash leaves the previous files unchanged. Leaves the content to the command.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,29 @@ enum class output_kind : uint8_t { file, folder };
 struct output_wish {
   std::filesystem::path out;
   output_kind kind = output_kind::folder;
-  bool replace = false;       ///< what an earlier conversion left at `out`
-  uint64_t needed_bytes = 0;  ///< none where zero
+  bool replace = false;       ///< permits replacing the output of an earlier conversion at `out`
+  uint64_t needed_bytes = 0;  ///< free space to require; 0: not checked
 };
 
 /// A file or folder that appears whole.
 class output_place {
  public:
-  /// Locks `.NAME.part` beside OUT, in which all is written; what a crash left there goes. Refused, and nothing made:
-  /// an OUT that exists and is no empty folder, unless `replace` and it is, whole and alone, what an earlier conversion
-  /// made (output_mark.hpp); one that holds anything of `source`, which is read; one that another process is writing; a
-  /// parent that is no folder or may not be written to; too little room.
+  /// Locks `.NAME.part` next to OUT, in which everything is written, and removes what a crash left there. Refused, and
+  /// then nothing is created: an OUT that exists and is not an empty folder, unless `replace` is set and it is exactly
+  /// the output of an earlier conversion (output_mark.hpp); an OUT that contains a file of `source`; an OUT that
+  /// another process is writing; a parent that is not a folder or not writable; too little space.
   static core::result<output_place> prepare(const output_wish& wish, const checkpoint::tensor_source& source);
 
   output_place(output_place&& other) noexcept;
   output_place& operator=(output_place&&) = delete;
   output_place(const output_place&) = delete;
   output_place& operator=(const output_place&) = delete;
-  ~output_place();  ///< removes what was not committed, and what was replaced
+  ~output_place();  ///< removes uncommitted output, or the replaced files
 
-  /// The folder to write into, which is there, or the file to write.
+  /// Returns the existing folder to write into, or the file to write.
   [[nodiscard]] const std::filesystem::path& working() const { return working_; }
   [[nodiscard]] const std::filesystem::path& out() const { return wish_.out; }
-  /// What was written, or the folder `below` it, takes the name. Refused as by prepare(): hours may lie between.
+  /// Gives the output, or the folder `below` in it, the name OUT. Refused as by prepare(), since hours may have passed.
   core::result<void> commit(const std::filesystem::path& below = {});
 
  private:

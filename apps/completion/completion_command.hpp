@@ -1,5 +1,5 @@
-// `troupe completion bash|zsh|fish` and `troupe man FOLDER`: what shells and man show of the commands. Owns the
-// options; what may come next is suggest.hpp's, the pages are manual.hpp's.
+// Owns the options of `troupe completion bash|zsh|fish` and `troupe man FOLDER`, which present the commands to shells
+// and to man. Leaves suggestions to suggest.hpp, and pages to manual.hpp.
 #pragma once
 
 #include <string>
@@ -18,7 +18,8 @@ class completion_command {
   completion_command(const completion_command&) = delete;
   completion_command& operator=(const completion_command&) = delete;
 
-  /// After parsing: whether it was asked for; then does it and gives the exit status.
+  /// True, after parsing, if the command line chose one of these commands; run() then executes it and returns the exit
+  /// code.
   [[nodiscard]] bool chosen() const;
   [[nodiscard]] int run() const;
 
@@ -28,7 +29,8 @@ class completion_command {
   std::string shell_, folder_;
 };
 
-/// `troupe completion --words ...`, which the scripts ask: what the last word may be, one a line with its meaning.
+/// Runs `troupe completion --words ...`, which the scripts call: prints the candidates for the last word, one per line
+/// with its meaning.
 int print_suggestions(const CLI::App& program, const std::vector<std::string>& words);
 
 }  // namespace troupe::apps

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Text as roff prints it: no line begins with a command, and a minus is one.
+/// Returns text for roff: no line begins with a request, and a minus is printed as one.
 std::string plain(std::string_view text) {
   std::string out;
   bool begins = true;
@@ -40,7 +40,7 @@ std::string plain(std::string_view text) {
     else
       out += c;
     in_word = c == ' ' || c == '\n' ? 0 : in_word + 1;
-    if (in_word > longest_word && (c == ',' || c == '_' || c == '.')) out += "\\:";  // it may be broken there
+    if (in_word > longest_word && (c == ',' || c == '_' || c == '.')) out += "\\:";  // roff may break the word here
     begins = c == '\n';
   }
   return out;

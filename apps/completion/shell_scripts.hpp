@@ -1,4 +1,5 @@
-// The scripts by which shells ask the program what may come next. They know no command and no option themselves.
+// Owns the scripts with which shells ask the program for completions. The scripts contain no command and no option
+// names.
 #pragma once
 
 #include <string_view>

@@ -9,7 +9,7 @@
 namespace troupe::apps {
 namespace {
 
-/// Entries of one folder that are looked at.
+/// Limit of the entries of one folder that are examined.
 constexpr size_t most_entries = 10000;
 
 using found = std::vector<suggestion>;
@@ -18,10 +18,10 @@ void offer(found& out, const std::string& typed, const std::string& text, const 
   if (text.starts_with(typed)) out.push_back({text, meaning.substr(0, meaning.find('\n'))});
 }
 
-/// In front of a choice that stands for a file.
+/// Prefix of a choice that stands for a file.
 constexpr std::string_view file_choice = "FILE";
 
-/// The names between the braces of an option's type; none: it has no choices.
+/// Returns the names between the braces of an option's type; empty if it has no choices.
 std::vector<std::string> choices_of(const CLI::Option& o) {
   const std::string type = o.get_type_name();
   const size_t begin = type.find('{'), end = type.find('}');
@@ -63,14 +63,14 @@ const CLI::Option* option_named(const CLI::App& app, const std::string& word) {
   return nullptr;
 }
 
-/// How many words an option takes behind its name.
+/// Returns the number of words that an option takes after its name.
 size_t words_of(const CLI::Option& o) {
   const int most = o.get_items_expected_max();
   return most <= 1 || !o.get_allow_extra_args() ? static_cast<size_t>(std::max(0, std::min(most, 1)))
                                                 : static_cast<size_t>(most);
 }
 
-/// What has been typed, understood word by word.
+/// Interprets the words typed so far, one after the other.
 class reader {
  public:
   explicit reader(const CLI::App& program) : program_(program), at_(&program) {}
@@ -125,7 +125,8 @@ class reader {
   }
 
  private:
-  /// The command, and the one whose words stand behind its options where it hands on what it does not know: `train`.
+  /// Returns the current command, and the command that gets the words after its options if it passes unknown words on:
+  /// `train`.
   [[nodiscard]] std::vector<const CLI::App*> open() const {
     std::vector<const CLI::App*> out{at_};
     if (at_ != &program_ && at_->get_prefix_command())
@@ -171,7 +172,7 @@ std::vector<suggestion> suggest_files(const std::string& typed, const std::strin
   for (fs::directory_iterator at(folder, e), end; !e && at != end && looked < most_entries; at.increment(e), ++looked) {
     const std::string name = at->path().filename().string();
     if (!name.starts_with(begin) || (begin.empty() && name.starts_with('.'))) continue;
-    if (name.find_first_of("\n\t") != std::string::npos) continue;  // an answer is a line
+    if (name.find_first_of("\n\t") != std::string::npos) continue;  // an answer is one line
     std::error_code unknown;
     out.push_back({before + shown + name + (at->is_directory(unknown) ? "/" : ""), ""});
   }

@@ -1,5 +1,5 @@
-// What may stand at the end of a command line that is being typed: commands, options, values, files, keys behind
-// `--set`. From the tree of commands and the table of keys; the shells' scripts only ask this.
+// Finds the completions of an unfinished command line: commands, options, values, files, keys after `--set`. Reads the
+// tree of commands and the table of keys; the shells' scripts only print the results.
 #pragma once
 
 #include <string>
@@ -13,17 +13,17 @@ class App;
 namespace troupe::apps {
 
 struct suggestion {
-  std::string text;     ///< the whole word; nothing is closed behind one that ends with `=`, `.` or `/`
+  std::string text;     ///< whole word; shells add no space after one that ends with `=`, `.` or `/`
   std::string meaning;  ///< one line; may be empty
 };
 
-/// The words behind the program's name, the last of which is to be completed (it may be empty).
+/// Returns the completions of the last word of `words`, which may be empty. `words` follow the program's name.
 std::vector<suggestion> suggest(const CLI::App& program, const std::vector<std::string>& words);
 
-/// `key=value` that is being typed: one level of keys after the other, then the key's values.
+/// Returns the completions of an unfinished `key=value`: one level of keys at a time, then the key's values.
 std::vector<suggestion> suggest_setting(std::string_view typed);
 
-/// Files and folders that begin so, each behind `before`.
+/// Returns files and folders whose names begin with `typed`, each with `before` in front.
 std::vector<suggestion> suggest_files(const std::string& typed, const std::string& before = {});
 
 }  // namespace troupe::apps

@@ -1,4 +1,4 @@
-// `key=value`, from the table of keys.
+// Suggests `key=value` from the table of keys.
 #include <algorithm>
 
 #include "apps/completion/suggest.hpp"

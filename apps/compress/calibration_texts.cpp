@@ -26,7 +26,7 @@ using core::fail;
 using models::token_windows;
 using stream_pointer = std::shared_ptr<const data::token_stream>;
 
-/// Of a calibration text that is its own validation.
+/// Share of a calibration text that is held out for validation.
 constexpr double held_out_share = 0.1;
 
 core::result<std::shared_ptr<data::tokenizer>> shared(core::result<std::unique_ptr<data::tokenizer>> t) {
@@ -34,8 +34,8 @@ core::result<std::shared_ptr<data::tokenizer>> shared(core::result<std::unique_p
   return std::shared_ptr<data::tokenizer>(std::move(*t));
 }
 
-/// As `--tokenizer` says; else what the checkpoint carries; else what its run read with; else bytes, where the model
-/// has no more tokens.
+/// Returns the tokenizer of `--tokenizer`; else the checkpoint's own; else its run's; else bytes, if the model has no
+/// more tokens.
 core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_arguments& a,
                                                             const described_checkpoint& from,
                                                             const models::model_spec& spec) {
@@ -78,7 +78,7 @@ core::result<stream_pointer> open_text(const fs::path& path, const std::shared_p
   return stream;
 }
 
-/// `count` windows that lie evenly over tokens [begin, end).
+/// Returns `count` windows spread evenly over tokens [begin, end).
 core::result<token_windows> windows_of(const data::token_stream& s, uint64_t begin, uint64_t end, uint64_t count,
                                        uint64_t columns) {
   token_windows out{.tokens = std::vector<int64_t>(count * (columns + 1)), .columns = columns};
@@ -174,7 +174,7 @@ class reading {
     return validate_with(**stream, 0, (*stream)->size(), a_.validate);
   }
 
-  /// What the run that wrote the checkpoint held out, cut as there.
+  /// Reads the text that the run of the checkpoint held out, cut into windows as in the run.
   core::result<void> own_validation(const config::job_config& job) {
     auto tokenizer = shared(data::open_tokenizer(job.data.tokenizer_path));
     if (!tokenizer) return fail(tokenizer.error());

@@ -1,5 +1,5 @@
-// The texts that `troupe compress` computes with, as windows of tokens: those that a method fits weights to, and others
-// for the loss. Owns which windows; nothing is computed here.
+// Owns the choice of the texts that `troupe compress` computes with, as windows of tokens: those that a method fits
+// weights to, and others for the loss. Computes nothing.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@
 
 namespace troupe::apps {
 
-/// Tokens of a window, where nobody says.
+/// Tokens of a window, unless the user gives a number.
 inline constexpr uint64_t calibration_columns = 512;
-/// Tokens that the loss is over, in windows that lie evenly over all that is held out: few of a large model, whose
-/// forward passes take long, and of a small one more, which all in all take seconds.
+/// Limits of the tokens that the loss is computed over, in windows spread evenly over the held-out text: few for a
+/// large model, whose forward passes take long, more for a small one, for which they take seconds in all.
 inline constexpr uint64_t least_validation_tokens = uint64_t{1} << 14, most_validation_tokens = uint64_t{1} << 18;
-inline constexpr uint64_t validation_products = uint64_t{1} << 40;  ///< tokens times parameters, between these
+inline constexpr uint64_t validation_products = uint64_t{1} << 40;  ///< tokens times parameters, between these limits
 
 struct calibration_texts {
-  models::token_windows calibration;  ///< none without --calibrate
-  models::token_windows validation;   ///< none where there is nothing to validate with
-  std::string held_out;               ///< which text that is
-  /// Bytes of text that a token of the validation stands for; 0 where that is not known.
+  models::token_windows calibration;  ///< empty without --calibrate
+  models::token_windows validation;   ///< empty if there is no text to validate with
+  std::string held_out;               ///< description of the validation text
+  /// Bytes of text per token of the validation; 0 if unknown.
   double bytes_per_token = 0;
 };
 
-/// Refused: a text that is not there or too short for its windows, tokens that the model has not, a tokenizer that is
-/// not found, a sequence longer than the model reads.
+/// Reads the texts. Refused: a text that is missing or too short for its windows, tokens that the model does not have,
+/// a missing tokenizer, a sequence longer than the model reads.
 core::result<calibration_texts> read_calibration_texts(const compress_arguments& a, const described_checkpoint& from,
                                                        const models::model_spec& spec);
 

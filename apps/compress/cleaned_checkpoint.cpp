@@ -53,7 +53,7 @@ core::result<void> change_model(const job::cleaning& done, model_description& m)
   return {};
 }
 
-/// Of the outputs that stay, each of which has so many scales.
+/// Returns the scales of the outputs that stay; each output has `each` scales.
 std::vector<float> scales_of(const std::vector<uint64_t>& outputs, const std::vector<float>& scales, uint64_t each) {
   std::vector<float> out;
   for (const uint64_t o : outputs)
@@ -99,7 +99,7 @@ core::result<std::map<std::string, checkpoint::trained_grid>> trained_grids(cons
     const uint64_t inputs = p.recipe->transposed ? p.rows : p.columns;
     const kernels::weight_recipe& r = *p.recipe;
     const uint64_t size = r.elements() / r.groups;
-    // Outputs go with whole runs of their own, or with parts of others'.
+    // Outputs are removed with whole runs of their own, or with parts of runs that others share.
     if (!kept_inputs.empty() || (!kept_outputs.empty() && inputs % size != 0)) continue;
     if (r.grid.kind == kernels::quantiser_kind::asymmetric) continue;
     const auto values = compression::whole_weight(*c.before, p.name);

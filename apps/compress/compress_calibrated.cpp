@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// From here on memory goes back to the system when it is freed.
+/// Blocks of at least this size return to the system when they are freed.
 constexpr int mapped_bytes = 1 << 18;
 
 models::unit_method method_of(const std::string& name) {
@@ -32,7 +32,7 @@ models::unit_method method_of(const std::string& name) {
   return name == "smoothquant" ? models::unit_method::smooth : models::unit_method::importance;
 }
 
-/// FNV-1a over all tokens: what was fitted to.
+/// Returns FNV-1a over all tokens, to identify the calibration text.
 uint64_t digest_of(const models::token_windows& w) {
   uint64_t out = 0xcbf29ce484222325U;
   for (const int64_t t : w.tokens) out = (out ^ static_cast<uint64_t>(t)) * 0x100000001b3U;
@@ -94,7 +94,7 @@ class calibrated final : public compress_calibration {
  private:
   static bool go_on() { return !stop_request::made(); }
 
-  /// All that the bytes of the work depend on, but the program itself.
+  /// Returns everything that the bytes of the work depend on, except the program itself.
   [[nodiscard]] std::string purpose() const {
     std::string files;
     for (const auto& f : from_.source.files) files += fmt::format("{} {} ", f.path.string(), f.bytes);
@@ -132,7 +132,8 @@ core::result<std::unique_ptr<compress_calibration>> open_calibration(const compr
   if (from.model.json.empty()) return fail(no_description_of(from.source));
   auto spec = models::parse_model_spec(from.model.json, from.model.ignored_keys);
   if (!spec) return fail(spec.error().in("what computes with the model"));
-  // Units' weights come and go in blocks of a few MiB: kept in the heap they would leave holes, several units' worth.
+  // Weights of units are allocated and freed in blocks of a few MiB; in the heap they would leave holes of several
+  // units' size.
   ::mallopt(M_MMAP_THRESHOLD, mapped_bytes);
   auto texts = read_calibration_texts(a, from, *spec);
   if (!texts) return fail(texts.error());

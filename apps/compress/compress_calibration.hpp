@@ -1,5 +1,6 @@
-// What `troupe compress` wants of a program that computes with the model: the loss over a text that nothing was fitted
-// to, and weights that a method has chosen. Only troupe-train has one; without it weights are rounded to nearest.
+// Interface of `troupe compress` to a program that computes with the model: the loss over a text that nothing was
+// fitted to, and weights that a method has chosen. Only troupe-train implements it; without it weights are rounded to
+// nearest.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +12,7 @@
 
 namespace troupe::apps {
 
-/// A source with the method's changes, and the weights that are made already.
+/// A source with the method's changes, and the weights that are finished already.
 struct compress_work {
   checkpoint::tensor_source source;
   checkpoint::prepared_weights prepared;
@@ -24,18 +25,18 @@ class compress_calibration {
   compress_calibration& operator=(const compress_calibration&) = delete;
   virtual ~compress_calibration() = default;
 
-  /// Which text the loss is of, for people; empty: none, and loss() is not asked for.
+  /// Returns a description of the text of the loss, for people; empty: there is none, and loss() is not called.
   [[nodiscard]] virtual std::string held_out() const = 0;
   [[nodiscard]] virtual std::string loss_unit() const = 0;  ///< nats/byte or nats/token
-  /// Hidden states lie in `beside` meanwhile.
+  /// Computes the loss of `of` over the held-out text; stores hidden states in `beside` meanwhile.
   virtual core::result<double> loss(const checkpoint::tensor_source& of, const std::filesystem::path& beside) = 0;
 
-  /// Does what `--method` says. `beside` is a folder for this work alone, which may hold that of a process that was
-  /// killed: it continues there. `stopped` where the user wants the end.
+  /// Runs the method of `--method`. `beside` is a folder for this work alone; work that a killed process left in it is
+  /// continued. Error `stopped` if the user asks to stop.
   virtual core::result<compress_work> prepare(const compress_target& target, const std::filesystem::path& beside) = 0;
 };
 
-/// Refused: a text that is not there or too short, a method that wants a text.
+/// Opens a calibration. Refused: a text that is missing or too short, a method that requires a text.
 using calibration_opener = std::function<core::result<std::unique_ptr<compress_calibration>>(
     const compress_arguments&, const described_checkpoint&)>;
 

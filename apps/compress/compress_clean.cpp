@@ -41,7 +41,7 @@ core::result<void> write_clean(const compress_arguments& a) {
 
 core::result<described_checkpoint> open_to_compress(const compress_arguments& a, tensor_grids& grids) {
   source_arguments from = a.source;
-  from.wants_weights = !a.clean;  // cleaning wants the run's configuration
+  from.wants_weights = !a.clean;  // cleaning needs the run's configuration
   auto opened = open_described(from, a.model_config);
   if (!opened || !a.clean) return opened;
   auto cleaned = clean(std::move(*opened));

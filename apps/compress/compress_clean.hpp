@@ -1,5 +1,5 @@
-// `troupe compress --clean`: a run's checkpoint with what it was compressed with made permanent, as a checkpoint that a
-// run resumes, or as what another format is written from.
+// Runs `troupe compress --clean`: makes the compression of a run's checkpoint permanent, as a checkpoint that a run
+// resumes from, or as the input of another format.
 #pragma once
 
 #include <filesystem>
@@ -13,19 +13,22 @@
 
 namespace troupe::apps {
 
-/// Without `--to`: the cleaned checkpoint as one of ours and its model's config.json.
+/// Writes the cleaned checkpoint, without `--to`, as a Troupe checkpoint with its model's config.json.
 core::result<void> write_clean(const compress_arguments& a);
 
-/// The checkpoint that is compressed further, cleaned where that is asked for; `grids` are then those that were
-/// trained.
+/// Grids of weights by tensor name.
 using tensor_grids = std::map<std::string, checkpoint::trained_grid>;
+/// Opens the checkpoint that is compressed further, cleaned if `a.clean` asks for it; `grids` then receives the grids
+/// that its weights were trained on.
 core::result<described_checkpoint> open_to_compress(const compress_arguments& a, tensor_grids& grids);
 
-/// The weights that `target` stores on the grids they were trained on, kept in `folder`; `importance` of `with` stays.
+/// Stores the weights that `target` stores on the grids they were trained on, in `folder`, as `with.prepared`;
+/// `importance` of `with` is kept.
 core::result<void> store_trained(const tensor_grids& grids, const compress_target& target,
                                  const std::filesystem::path& folder, compress_work& with);
 
-/// How far stored values are from trained ones, and how many weights the format has such a grid for.
+/// Returns a sentence about the largest difference between stored and trained values, and how many weights keep their
+/// grid in the format.
 std::string as_trained(const compress_summary& written, const checkpoint::prepared_weights& stored,
                        const tensor_grids& grids);
 

@@ -25,7 +25,7 @@
 namespace troupe::apps {
 namespace {
 
-/// All that `--to` takes.
+/// Returns all values of `--to`.
 std::string target_names() {
   std::string out;
   const auto add = [&out](std::string_view prefix, std::string_view name) {
@@ -60,7 +60,7 @@ std::string last_line(const compress_summary& s, const compress_calibration* wit
   return out;
 }
 
-/// The folder of a method's work, which a killed process leaves for the next one.
+/// The folder of a method's work, which the next process continues if this one is killed.
 class work_folder {
  public:
   explicit work_folder(const fs::path& out)
@@ -81,7 +81,7 @@ class work_folder {
 
 fs::path without_slash(const fs::path& p) { return p.has_filename() ? p : p.parent_path(); }
 
-/// The work behind the checks: the loss before, the method, the file, the loss after.
+/// Runs the work after the checks: the loss before, the method, the file, the loss after.
 class compression {
  public:
   compression(const compress_arguments& a, const described_checkpoint& from, const compress_target& target,
@@ -124,7 +124,7 @@ class compression {
     return {};
   }
 
-  /// A method chooses values of its own.
+  /// True if trained grids are kept; a method other than rtn chooses its own values.
   [[nodiscard]] bool keeps_trained() const { return !trained_.empty() && a_.method == "rtn"; }
   [[nodiscard]] bool tells_loss() const { return with_ != nullptr && !with_->held_out().empty(); }
 

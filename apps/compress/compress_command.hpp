@@ -1,5 +1,6 @@
-// `troupe compress SOURCE OUT`: a trained model in fewer bits, for others to run. Owns options, the order of the work
-// and what is printed; formats are compress_target.hpp's, what computes with the model is compress_calibration.hpp's.
+// Owns `troupe compress SOURCE OUT`, which writes a trained model in fewer bits for other programs: its options, the
+// order of the work and the output. Leaves formats to compress_target.hpp, and computing with the model to
+// compress_calibration.hpp.
 #pragma once
 
 #include <memory>
@@ -20,14 +21,14 @@ class compress_command {
   compress_command(const compress_command&) = delete;
   compress_command& operator=(const compress_command&) = delete;
 
-  /// After parsing: does what was asked for and gives the exit code; nothing where another command was.
+  /// True, after parsing, if the command line chose this command; run() then executes it and returns the exit code.
   [[nodiscard]] bool chosen() const;
-  /// Whether `run` wants an opener: a method or a loss computes with the model.
+  /// True if `run` needs an opener, because a method or a loss computes with the model.
   [[nodiscard]] bool computes() const;
   int run(const calibration_opener& open);
 
  private:
-  /// Refuses options that would do nothing; `computes`: there is an opener.
+  /// Refuses options without effect; `computes` is true if there is an opener.
   [[nodiscard]] core::result<void> check_options(bool computes) const;
 
   CLI::App* command_;

@@ -1,5 +1,5 @@
-// `compressed-tensors:FORMAT`: a folder that transformers and vLLM load, with config.json and tokenizer files beside
-// the weights.
+// Implements `compressed-tensors:FORMAT`: a folder that transformers and vLLM load, with config.json and tokenizer
+// files next to the weights.
 #include <fmt/format.h>
 
 #include <algorithm>

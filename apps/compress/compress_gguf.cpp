@@ -1,4 +1,4 @@
-// `gguf:TYPE`: one file that llama.cpp loads.
+// Implements `gguf:TYPE`: one file that llama.cpp loads.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -40,7 +40,7 @@ class gguf_target final : public compress_target {
     std::string remark;
     for (const auto& [type, count] : report->other_types)
       remark += fmt::format("{}{} of rows that are no whole blocks as {}", remark.empty() ? "" : ", ", count, type);
-    report->tensor_bytes = report->bytes;  // what people have on their disk
+    report->tensor_bytes = report->bytes;  // the size of the file on disk
     return compress_summary{std::move(*report), std::move(remark)};
   }
 

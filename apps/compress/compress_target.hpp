@@ -1,5 +1,5 @@
-// The formats that `troupe compress` writes, behind one interface: what a source becomes, how its weights are stored,
-// and who opens the result. A new format is a class here and a line of make_target().
+// Declares the formats that `troupe compress` writes, behind one interface: the result for a source, the storage of its
+// weights, and the program that opens it. A new format is a class derived from this one and a line in make_target().
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@
 
 namespace troupe::apps {
 
-/// What was written.
+/// Summary of a written output.
 struct compress_summary : checkpoint::compression_report {
-  std::string remark;  ///< for people; mostly empty
+  std::string remark;  ///< for people; usually empty
 };
 
 class compress_target {
@@ -34,25 +34,25 @@ class compress_target {
   virtual ~compress_target() = default;
 
   [[nodiscard]] virtual output_kind kind() const = 0;
-  /// Before anything is written; refuses as `write`.
+  /// Returns the bytes of the output before anything is written; refuses what `write` refuses.
   [[nodiscard]] virtual core::result<uint64_t> needed_bytes() const = 0;
-  /// How a tensor of the source is stored, by its name there; null where it stays as it is.
+  /// Returns how a tensor of the source is stored, by its name there; null if it is unchanged.
   [[nodiscard]] std::shared_ptr<const checkpoint::stored_form> form_of(const std::string& tensor) const {
     const auto at = forms_.find(tensor);
     return at == forms_.end() ? nullptr : at->second;
   }
-  /// All files or none. `source`: the one that this is for, or one with other values. Weights that `prepared` has are
-  /// taken from there.
+  /// Writes all files or none. `source` is the source that this target was made for, or one with other values. Weights
+  /// in `prepared` are taken from there.
   virtual core::result<compress_summary> write(const checkpoint::tensor_source& source,
                                                const checkpoint::prepared_weights& prepared,
                                                const std::filesystem::path& out,
                                                const checkpoint::progress_function& progress) const = 0;
-  /// What a user types elsewhere to open `out`.
+  /// Returns the command that opens `out` elsewhere.
   [[nodiscard]] virtual std::string opened_by(const std::string& out) const = 0;
 
  protected:
   using stored_forms = std::map<std::string, std::shared_ptr<const checkpoint::stored_form>, std::less<>>;
-  /// Before anything else is asked.
+  /// Stores the forms of the tensors; call it before any other function.
   core::result<void> take(core::result<stored_forms> forms) {
     if (!forms) return core::fail(forms.error());
     forms_ = std::move(*forms);
@@ -63,7 +63,8 @@ class compress_target {
   stored_forms forms_;
 };
 
-/// The format that `--to` names; `from` outlives it. Refused: one that is not known, or cannot say the model.
+/// Returns the format that `--to` names; `from` outlives it. Refused: an unknown format, or one that cannot describe
+/// the model.
 core::result<std::unique_ptr<compress_target>> make_target(const compress_arguments& a,
                                                            const described_checkpoint& from);
 

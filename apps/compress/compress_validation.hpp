@@ -1,4 +1,4 @@
-// Which methods go with which arguments, and what text a run's own configuration holds out for validation.
+// Checks which methods fit which arguments, and finds the text that a run's own configuration holds out for validation.
 #pragma once
 
 #include "apps/compress/compress_arguments.hpp"
@@ -7,10 +7,11 @@
 
 namespace troupe::apps {
 
-/// Refused: a method that is not known, one that wants `--calibrate` without it, and one that the format does not take.
+/// Checks the method. Refused: an unknown method, one that requires `--calibrate` without it, and one that the format
+/// does not support.
 core::result<void> check_method(const compress_arguments& a);
 
-/// Whether the checkpoint that `a` names is of a run that held out a part of its text, which is still there.
+/// True if the run of the checkpoint that `a` names held out a part of its text, and the text still exists.
 bool has_own_validation(const compress_arguments& a);
 bool has_own_validation(const config::job_config& job);
 

@@ -1,5 +1,5 @@
-// troupe-embed: a host program of its own around Troupe's session. Loads a topology, steps it in its own loop, watches
-// the loss, stops when it is good enough, and lets the model speak. A start for embedding Troupe in your program.
+// Owns troupe-embed, a host program around Troupe's session: loads a topology, runs its steps in its own loop, watches
+// the loss, stops when it is good enough, and generates text. A starting point for embedding Troupe in your program.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
   if (!opened) return fail(opened.error().text);
   actors::session& session = **opened;
 
-  // Everything about a step comes back as a value: show it, plot it, decide by it.
+  // A step returns everything about itself as a value: show it, plot it, base decisions on it.
   const auto on_step = [](const actors::step_report& r) {
     std::printf("step %llu: loss %.4f, %llu gathers\n", static_cast<unsigned long long>(r.step), r.loss,
                 static_cast<unsigned long long>(r.lanes.gathers));

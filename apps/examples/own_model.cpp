@@ -1,6 +1,6 @@
-// troupe-own-model: a host program that trains its own torch::nn modules with ZeRO-3 over two ranks: a classifier of
-// pictures that it draws itself. What it says of the model is in make_classifier, of the data in pictures, of the run
-// in the configuration; sharding, gathering and reducing are Troupe's.
+// Owns troupe-own-model, a host program that trains its own torch::nn modules with ZeRO-3 over two ranks: a classifier
+// of pictures that it draws itself. make_classifier describes the model, pictures the data, and the configuration the
+// run; Troupe shards, gathers and reduces.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <torch/nn/functional/loss.h>
@@ -44,7 +44,7 @@ models::module_model make_classifier() {
 }
 // [end]
 
-// A sample is the picture of its class under noise. Torch's generator is seeded for each batch.
+// Returns samples that are noisy pictures of their class. Torch's generator is seeded for each batch.
 models::host_batch pictures(uint64_t, uint32_t, uint32_t) {
   static const at::Tensor drawn = at::sin(at::arange(classes * pixels, at::kFloat).square()).view({classes, 1, 16, 16});
   const at::Tensor labels = at::randint(classes, {samples}, at::kLong);
@@ -56,7 +56,7 @@ int fail(const std::string& why) {
   return 1;
 }
 
-// The trained weights in modules of the host's own, without Troupe.
+// Computes the accuracy of the trained weights in modules of the host's own, without Troupe.
 double accuracy(const models::module_model& model) {
   at::NoGradGuard no_grad;
   for (const auto& u : model.units)
@@ -96,7 +96,7 @@ int main() {
                   static_cast<unsigned long long>(step->lanes.gathers));
   }
   // [snippet: evaluate]
-  // What the last unit puts out for a micro-batch of one data rank: scores, [picture, class].
+  // Receives the output of the last unit for a micro-batch of one data rank: scores, [picture, class].
   const auto show = [](const actors::evaluated_output& x) {
     const auto best = std::max_element(x.values.begin(), x.values.begin() + classes) - x.values.begin();
     std::printf("batch %d, rank %u: its first picture is taken for class %d\n", int(x.batch), x.rank, int(best));

@@ -1,6 +1,6 @@
-// troupe-own-pipeline: a host's own modules in a pipeline: two stages over two data ranks each, ZeRO-3 within a stage.
-// Its units have factories, so that a module is built where it is computed; they hand on a mask beside the hidden
-// state; the head shares the embedding of the first unit with it, whichever stages both lie in.
+// Owns troupe-own-pipeline: a host's own modules in a pipeline of two stages, each over two data ranks with ZeRO-3. Its
+// units have factories, so that a module is built where it is computed; they pass on a mask together with the hidden
+// state; the head shares the embedding of the first unit, whichever stages both are in.
 #include <ATen/ATen.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/embedding.h>
@@ -40,7 +40,7 @@ struct block : torch::nn::Module {
   models::named_values forward(const models::named_values& x) {
     const at::Tensor& before = x["hidden"];
     const at::Tensor after = std::get<0>(memory(norm(before)));
-    return x.with("hidden", before + after * x["mask"].unsqueeze(-1));  // and the mask as it is
+    return x.with("hidden", before + after * x["mask"].unsqueeze(-1));  // the mask is passed on unchanged
   }
   torch::nn::LayerNorm norm;
   torch::nn::GRU memory;
@@ -66,7 +66,7 @@ models::module_model make_reader() {
 }
 // [end]
 
-// Rows that count upwards in steps of their own; the ends of some are masked.
+// Returns rows that count upwards, each with its own step; the ends of some rows are masked.
 models::host_batch counting(uint64_t, uint32_t, uint32_t) {
   const at::Tensor first = at::randint(vocabulary, {rows, 1}, at::kLong), by = at::randint(1, 4, {rows, 1}, at::kLong);
   const at::Tensor all = (first + by * at::arange(columns + 1)).remainder(vocabulary);

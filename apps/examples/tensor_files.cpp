@@ -1,7 +1,7 @@
-// troupe-tensor-files: tensors to and from files through `storage::io_handle`, as with DeepSpeed's aio handle.
+// Owns troupe-tensor-files: writes and reads tensors through `storage::io_handle`, as with DeepSpeed's aio handle.
 //   troupe-tensor-files FOLDER
 // Writes three tensors into one file of FOLDER at once, reads them back one after the other as they arrive, and removes
-// the file. A tensor is its bytes: `bytes_of` is all that knows of both.
+// the file. A tensor is handled as its bytes; only `bytes_of` converts.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/from_blob.h>
@@ -27,10 +27,10 @@ int fail(const std::string& why) {
 }
 
 // [snippet: tensor bytes]
-/// The memory of a contiguous tensor on the CPU.
+/// Returns the memory of a contiguous tensor on the CPU.
 std::span<std::byte> bytes_of(const at::Tensor& t) { return {static_cast<std::byte*>(t.data_ptr()), t.nbytes()}; }
 
-/// `count` floats in huge, locked memory of the handle's, which transfers need not copy.
+/// Returns a tensor of `count` floats in huge, locked memory of the handle, which transfers need not copy.
 core::result<at::Tensor> new_pinned_tensor(storage::io_handle& handle, int64_t count) {
   auto memory = handle.new_pinned(static_cast<uint64_t>(count) * sizeof(float));
   if (!memory) return core::fail(memory.error());
@@ -49,7 +49,7 @@ core::result<void> there_and_back(storage::io_handle& handle, const std::filesys
     const auto begun = handle.async_pwrite(bytes_of(written.back()), path, i * written.back().nbytes());
     if (!begun) return core::fail(begun.error());
   }
-  for (const auto& over : handle.wait())  // As many as finished.
+  for (const auto& over : handle.wait())  // all finished operations
     if (over.error) return core::fail(*over.error);
 
   std::vector<storage::io_operation> reads;
@@ -60,7 +60,7 @@ core::result<void> there_and_back(storage::io_handle& handle, const std::filesys
   }
   for (size_t i = 0; i < tensors; ++i) {
     if (const auto bytes = handle.wait(reads[i]); !bytes) return core::fail(bytes.error());
-    // The first is of use while the others are still on their way.
+    // The first tensor can be used while the others are still being read.
     if (!at::equal(read[i], written[i])) return core::fail(core::error_kind::io, path.string() + ": other values");
   }
   return {};

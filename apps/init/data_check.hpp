@@ -1,4 +1,4 @@
-// Whether the texts and the tokenizer of a job will do, as `troupe train` finds when it opens them.
+// Checks the texts and the tokenizer of a job as `troupe train` does when it opens them.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@
 
 namespace troupe::apps {
 
-/// Texts up to this size are read, to see that they are enough; of longer ones it is supposed.
+/// Texts up to this size are read to check that they are long enough; longer ones are assumed to be.
 inline constexpr uint64_t read_text_bytes_max = uint64_t{64} << 20;
 
-/// With this share of the texts held out. Errors (bad_input): what train would say.
+/// Checks a job's tokenizer and texts, with the share `validation_fraction` of the texts held out. Errors (bad_input):
+/// those of `troupe train`.
 core::result<void> check_data(const job::blueprint& b, double validation_fraction);
 
 }  // namespace troupe::apps

@@ -44,15 +44,15 @@ constexpr model_size sizes[] = {{"1M", 4, 128, 4, 128},       {"10M", 8, 320, 5,
                                 {"355M", 24, 1024, 16, 1024}, {"774M", 36, 1280, 20, 1024},
                                 {"1558M", 48, 1600, 25, 1024}};
 
-/// Of the memory that is free: the rest is the system's and the page cache's.
+/// Share of the free memory that a job may use; the rest is for the system and the page cache.
 constexpr double memory_share = 0.8;
-/// A rank's samples at a time, unless the memory says fewer.
+/// Samples that a rank computes at a time, unless memory requires fewer.
 constexpr uint64_t micro_batch = 4;
 constexpr const char* usual_validation = "0.05";
-/// A model from the start, and one that is trained already.
+/// Learning rates for a new model, and for a trained one.
 constexpr const char* first_rate = "6.0e-4";
 constexpr const char* tuning_rate = "2.0e-5";
-/// The longest samples that are chosen for a trained model that reads more.
+/// Longest samples that are chosen for a trained model that can read longer ones.
 constexpr uint32_t longest_sequence = 1024;
 
 uint32_t ranks_for(const machine_offer& m) {
@@ -104,7 +104,7 @@ class maker {
  private:
   [[nodiscard]] bool has(std::string_view key) const { return text_.has(key) || given_.contains(std::string(key)); }
 
-  /// Beside the examples where they are installed; else a name that stands for the schema of `config schema`.
+  /// Returns the schema next to the installed examples; else a name for the output of `config schema`.
   [[nodiscard]] std::string schema_place() const {
     std::error_code e;
     const fs::path installed = own_folder().parent_path() / "share/troupe/examples/troupe.schema.json";
@@ -192,7 +192,7 @@ class maker {
     return {};
   }
 
-  /// The tokenizer that lies beside the model; bytes where there is none.
+  /// Puts the tokenizer in the model's folder; bytes if there is none.
   core::result<void> put_models_tokenizer() {
     const fs::path beside = tokenizer_beside();
     if (beside.empty()) {
@@ -216,7 +216,7 @@ class maker {
     return listed && !listed->files.empty() && data::kind_of(listed->files.front()) == data::source_kind::tokens;
   }
 
-  /// The model's folder where it has a tokenizer; empty where not, or where the text is tokens already.
+  /// Returns the model's folder if it has a tokenizer; empty if not, or if the text consists of tokens already.
   [[nodiscard]] fs::path tokenizer_beside() const {
     if (text_is_tokens()) return {};
     std::error_code e;
@@ -225,7 +225,7 @@ class maker {
     return {};
   }
 
-  /// True if training begins from weights that somebody has trained.
+  /// True if training begins from trained weights.
   [[nodiscard]] bool is_trained() const {
     if (has("checkpoint.load.path")) return true;
     if (!has("model.path")) return false;
@@ -234,17 +234,18 @@ class maker {
     return format && *format == checkpoint::source_format::hugging_face;
   }
 
-  /// A model's longest texts would fill the memory; shorter samples serve tuning as well.
+  /// Puts a sequence length for tuning: samples of the model's full length would fill the memory, and shorter ones
+  /// suffice.
   void put_sequence() {
     if (!is_trained() || has("data.sequence_length")) return;
     if (positions() > longest_sequence) text_.put("data.sequence_length", std::to_string(longest_sequence));
   }
 
-  /// Tokens that the model reads at most; 0: not known here.
+  /// Returns the most tokens that the model reads at a time; 0: unknown.
   [[nodiscard]] uint64_t positions() const {
     if (!has("model.path")) return std::max(number_of("model.max_position_embeddings"), number_of("model.n_positions"));
     const auto spec = models::read_spec(fs::is_directory(a_.model) ? fs::path(a_.model) : a_.from, a_.ignored_keys);
-    return spec ? spec->positions : 0;  // a model that is not read is refused by fit()
+    return spec ? spec->positions : 0;  // fit() refuses a model that cannot be read
   }
 
   void put_rest() {
@@ -262,7 +263,7 @@ class maker {
     put_sequence();
   }
 
-  /// What is said of a key; 0: no number.
+  /// Returns the value of a key; 0 if it is not a number.
   [[nodiscard]] uint64_t number_of(const std::string& key) const {
     const auto given = given_.find(key);
     const std::string text = given != given_.end() ? given->second : text_.value_of(key);
@@ -277,13 +278,13 @@ class maker {
     uint32_t ranks = ranks_for(machine_);
     if (has("parallel.ranks") || text_.has_below("parallel")) {
       if (a_.samples == 0) return;
-      text_.put("train_batch_size", std::to_string(samples));  // over the ranks that are said
+      text_.put("train_batch_size", std::to_string(samples));  // divided over the ranks that the source gives
       text_.drop("train_micro_batch_size_per_gpu");
       text_.drop("gradient_accumulation_steps");
       return;
     }
     if (samples == 0) {
-      // The batch that is said stays, with as many ranks as it can be cut over.
+      // Keeps the given batch, with as many ranks as divide it.
       const uint64_t whole = number_of("train_batch_size");
       const uint64_t each = std::max<uint64_t>(1, number_of("train_micro_batch_size_per_gpu")) *
                             std::max<uint64_t>(1, number_of("gradient_accumulation_steps"));
@@ -302,7 +303,8 @@ class maker {
     rows_ = rows;
   }
 
-  /// Fewer samples at a time, then activations computed twice; false: nothing is left to give.
+  /// Reduces the memory: first fewer samples at a time, then activation checkpointing. Returns false if neither is
+  /// left.
   bool take_less() {
     if (rows_ > 1) {
       rows_ /= 2;
@@ -325,7 +327,7 @@ class maker {
     return fail(error_kind::bad_input, "the file would be refused:\n" + all);
   }
 
-  /// Chooses the tiers as `plan --fit` does, and fewer samples at a time where none fit.
+  /// Chooses the tiers as `plan --fit` does; if no tier fits, reduces the memory and tries again.
   core::result<void> fit() {
     for (;;) {
       const auto job = load();
@@ -376,7 +378,7 @@ class maker {
     return {};
   }
 
-  /// What `troupe train` would say of texts and tokenizer.
+  /// Checks texts and tokenizer as `troupe train` does; holds out no text if it is too short for that.
   core::result<void> check_texts(const job::blueprint& b) {
     const auto enough = check_data(b, b.config->data.validation_fraction);
     if (enough || !validates_by_itself_) return enough;
@@ -390,11 +392,11 @@ class maker {
   const machine_offer& machine_;
   fs::path folder_;
   job_text text_;
-  std::map<std::string, std::string> given_;  ///< by an imported file
+  std::map<std::string, std::string> given_;  ///< keys of an imported file
   std::vector<std::string> remarks_;
   bool vocabulary_is_open_ = false;
-  bool validates_by_itself_ = false;  ///< data.validation_fraction is ours to say
-  uint64_t each_ = 0, rows_ = 0;      ///< samples of a rank in a step, and at a time; 0: not ours to say
+  bool validates_by_itself_ = false;  ///< true if data.validation_fraction was chosen here
+  uint64_t each_ = 0, rows_ = 0;      ///< samples of a rank in a step, and at a time; 0: given by the source
 };
 
 }  // namespace

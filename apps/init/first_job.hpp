@@ -1,5 +1,5 @@
-// A file to begin with, from few answers, from what other files say and from what this machine has. It is checked as
-// `config check` checks it and planned as `plan` plans it before anybody sees it. Leaves asking to init_command.hpp.
+// Makes a first job file from a few answers, from other files and from this machine's properties. The file is checked
+// as by `config check` and planned as by `plan` before the user sees it. Leaves the questions to init_command.hpp.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,32 @@
 
 namespace troupe::apps {
 
-struct first_job_answers {                ///< what is empty or 0 is chosen
+struct first_job_answers {                ///< answers of the user; an empty or 0 answer is chosen
   std::string model;                      ///< a size such as 10M, or a Hugging Face folder
-  std::string text;                       ///< what to train on
+  std::string text;                       ///< text to train on
   std::string tokenizer;                  ///< bytes, or a path
-  std::vector<std::string> ignored_keys;  ///< of the model's config.json, read as if they were not there
+  std::vector<std::string> ignored_keys;  ///< keys of the model's config.json to ignore
   uint64_t steps = 0;
-  uint64_t samples = 0;         ///< of a step
+  uint64_t samples = 0;         ///< samples per step
   std::filesystem::path spill;  ///< the folder for states that do not fit into memory
   std::filesystem::path from;   ///< ds_config.json, or a checkpoint
-  std::filesystem::path file;   ///< that is going to be written: paths are relative to its folder
+  std::filesystem::path file;   ///< file to write; paths in it are relative to its folder
 };
 
-struct machine_offer {  ///< what a job may take
+struct machine_offer {  ///< resources that a job may use
   uint32_t cores = 1, gpus = 0;
   uint64_t memory_bytes = 0;
   std::string processor;
 };
 machine_offer look_at_machine();
 
-/// Names of the sizes that a model may be given as, the smallest first.
+/// Returns the names of the model sizes, the smallest first.
 std::vector<std::string> model_sizes();
 
-/// Whether the answers that are there so far will do, each by itself. Errors are bad_input.
+/// Checks each of the given answers by itself. Errors: bad_input.
 core::result<void> check_answers(const first_job_answers& a);
 
-/// What a source says by itself, so that nobody need be asked for it.
+/// Flags for the answers that a source gives, so that the user is not asked.
 struct source_says {
   bool model = false, text = false, tokenizer = false, steps = false, samples = false;
 };
@@ -46,9 +46,9 @@ core::result<source_says> look_at_source(const std::filesystem::path& from,
 
 struct first_job {
   std::string yaml;
-  std::vector<std::string> remarks;  ///< for people: what was chosen and why
+  std::vector<std::string> remarks;  ///< for people: choices and their reasons
 };
-/// Errors are bad_input: an answer that will not do, what `config check` says, a job that fits on no tier.
+/// Makes the file. Errors are bad_input: an unusable answer, the errors of `config check`, a job that fits on no tier.
 core::result<first_job> make_first_job(const first_job_answers& a, const machine_offer& machine);
 
 }  // namespace troupe::apps

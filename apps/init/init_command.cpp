@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One question on the terminal: the answer, or what is taken where there is none.
+/// Asks one question on the terminal. Returns the answer, or `otherwise` if it is empty.
 std::string ask(const std::string& question, const std::string& otherwise) {
   std::printf("%s%s ", question.c_str(), otherwise.empty() ? "" : fmt::format(" [{}]", otherwise).c_str());
   std::fflush(stdout);
@@ -38,7 +38,7 @@ core::result<uint64_t> ask_number(const std::string& question, uint64_t otherwis
                     fmt::format("{} wanted an integer of at least 1, got {}", question, core::shown(answer)));
 }
 
-/// The questions that neither an option nor the source has answered. An answer that will not do ends them.
+/// Asks the questions that neither an option nor the source has answered. Stops at an unusable answer.
 core::result<void> ask_all(first_job_answers& a, const source_says& known) {
   if (a.model.empty() && !known.model)
     a.model = ask(fmt::format("Model ({}, or a Hugging Face folder)?", fmt::join(model_sizes(), ", ")), "10M");

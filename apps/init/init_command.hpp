@@ -1,5 +1,5 @@
-// `troupe init FILE`: a job's file to begin with. Owns the options, the questions and the writing; what stands in the
-// file is first_job.hpp's.
+// Owns `troupe init FILE`, which writes a first job file: its options, its questions and the writing. Leaves the
+// content to first_job.hpp.
 #pragma once
 
 #include "apps/init/first_job.hpp"
@@ -17,7 +17,7 @@ class init_command {
   init_command(const init_command&) = delete;
   init_command& operator=(const init_command&) = delete;
 
-  /// After parsing: whether it was asked for; then does it and gives the exit status.
+  /// True, after parsing, if the command line chose this command; run() then executes it and returns the exit code.
   [[nodiscard]] bool chosen() const;
   int run();
 

@@ -41,7 +41,7 @@ core::result<void> import_deepspeed(job_text& text, std::map<std::string, std::s
   return {};
 }
 
-/// The configuration of the run that wrote it, without where that run wrote and what it began from.
+/// Puts the configuration of the run that wrote the checkpoint, without its output and its starting point.
 core::result<void> put_run(job_text& text, const std::string& config) {
   if (config.empty()) return {};
   const auto read = config.starts_with('{') ? config::read_json(config, 0) : config::read_yaml(config, 0);
@@ -52,7 +52,7 @@ core::result<void> put_run(job_text& text, const std::string& config) {
   return {};
 }
 
-/// The global batch, where the checkpoint says it or its counts do; else 0.
+/// Returns the global batch, if the checkpoint states it or its counts imply it; else 0.
 uint64_t samples_of_a_step(const checkpoint::source_run& run) {
   if (run.samples_per_step) return *run.samples_per_step;
   if (!run.samples || !run.steps || *run.steps == 0 || *run.samples % *run.steps != 0) return 0;
@@ -70,7 +70,7 @@ core::result<void> put_source(job_text& text, std::map<std::string, std::string>
   source_arguments a;
   a.path = from.string();
   a.ignored_keys = ignored_keys;
-  a.older_by = "";  // `init` takes the newest or none
+  a.older_by = "";  // no question is asked about older checkpoints
   const auto opened = open_described(a, {});
   if (!opened)
     return fail(opened.error().kind,

@@ -12,7 +12,7 @@ bool is_within(std::string_view key, std::string_view outer) {
   return key.starts_with(outer) && (key.size() == outer.size() || key[outer.size()] == '.');
 }
 
-/// The first sentence of what a key means.
+/// Returns the first sentence of a key's meaning, shortened.
 std::string meaning_of(std::string_view key) {
   const config::key_info* const row = config::key_named(key);
   if (row == nullptr) return {};
@@ -25,7 +25,7 @@ std::string meaning_of(std::string_view key) {
   return out;
 }
 
-/// The sections that a key is in, the outermost first.
+/// Returns the sections that contain a key, the outermost first.
 std::vector<std::string_view> sections_of(std::string_view key) {
   std::vector<std::string_view> out;
   for (size_t dot = key.find('.'); dot != std::string_view::npos; dot = key.find('.', dot + 1))
@@ -41,7 +41,7 @@ void job_text::put(std::string_view key, std::string value, std::string comment)
     *same = std::move(made);
     return;
   }
-  // Behind the last key of the nearest section that both are in.
+  // Inserts after the last key of the innermost section that contains both.
   auto at = lines_.end();
   const auto sections = sections_of(key);
   for (auto s = sections.rbegin(); s != sections.rend() && at == lines_.end(); ++s)

@@ -10,7 +10,7 @@ namespace {
 
 using core::error_kind;
 
-/// At the commas that stand outside of brackets.
+/// Splits a text at the commas outside of brackets.
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> out;
   int depth = 0;
@@ -29,7 +29,7 @@ tl::unexpected<core::error> no_list(std::string_view text) {
   return core::fail(error_kind::bad_input, fmt::format("wanted names such as n[1-3,5],m1, got `{}`", text));
 }
 
-/// What stands in brackets: "1-3,05" as 1, 2, 3, 05.
+/// Expands the text between brackets: "1-3,05" as 1, 2, 3, 05.
 core::result<std::vector<std::string>> range(std::string_view text) {
   std::vector<std::string> out;
   for (const std::string_view one : parts_of(text)) {

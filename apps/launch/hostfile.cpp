@@ -32,7 +32,7 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return out;
 }
 
-/// N of `slots=N`, wherever it stands behind the host; other words, such as Open MPI's max_slots=N, say nothing here.
+/// Returns N of `slots=N`, anywhere after the host; ignores other words, such as Open MPI's max_slots=N.
 std::optional<uint32_t> slots_in(std::string_view rest) {
   for (rest = trimmed(rest); !rest.empty();) {
     const size_t key_end = rest.find_first_of(" \t\r=");
@@ -47,7 +47,7 @@ std::optional<uint32_t> slots_in(std::string_view rest) {
   return std::nullopt;
 }
 
-/// `n1`, `me@n1`, `[::1]`.
+/// Reads a host such as `n1`, `me@n1`, `[::1]`.
 core::result<host_slots> read_host(std::string_view word) {
   host_slots out;
   const size_t at = word.find('@');
@@ -80,7 +80,7 @@ core::result<host_slots> read_line(std::string_view line, const std::string& whe
   return out;
 }
 
-/// By host, the slots that a filter names; none: all of them.
+/// Returns the slots that a filter names, by host; an empty set means all slots.
 core::result<std::map<std::string, std::set<uint32_t>>> read_filter(const std::string& text, const std::string& option,
                                                                     const std::vector<host_slots>& all) {
   const auto wrong = [&](const std::string& what) { return core::fail(error_kind::bad_input, option + ": " + what); };

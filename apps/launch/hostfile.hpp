@@ -1,5 +1,5 @@
-// DeepSpeed's hostfiles, `HOST slots=N` or `USER@HOST slots=N` a line, and its filters over them. Owns their reading;
-// who is started there is launch_command.hpp's.
+// Parses DeepSpeed's hostfiles, with lines `HOST slots=N` or `USER@HOST slots=N`, and its filters for them. Leaves
+// starting programs to launch_command.hpp.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@ namespace troupe::apps {
 
 struct host_slots {
   std::string name{};
-  std::string user{};             ///< by whom it is reached; empty: as ssh's configuration says
-  std::vector<uint32_t> slots{};  ///< their numbers; a rank each
-  bool is_whole = true;           ///< no filter has taken any
+  std::string user{};             ///< user name for ssh; empty: as in ssh's configuration
+  std::vector<uint32_t> slots{};  ///< numbers of the slots; each slot is one rank
+  bool is_whole = true;           ///< false if a filter has removed slots
 
-  /// The destination for ssh.
+  /// Returns the destination for ssh.
   [[nodiscard]] std::string destination() const { return user.empty() ? name : user + "@" + name; }
 };
 
-inline constexpr uint32_t slots_max = 65'536;  ///< of a host
+inline constexpr uint32_t slots_max = 65'536;  ///< limit for one host
 
-/// In the order of the file; `name` is shown in errors. Errors: bad_input, for lines of another form, hosts that come
-/// twice, no slots, and a file without hosts.
+/// Returns the hosts in the order of the file; errors contain `name`. Errors: bad_input for lines of another form,
+/// repeated hosts, hosts without slots, and a file without hosts.
 core::result<std::vector<host_slots>> read_hostfile(std::string_view text, const std::string& name);
 
-/// `HOST`, or `HOST:SLOT,SLOT`, joined by `@`: what to keep, or what to leave out; one of the two at most. Errors:
-/// bad_input, for hosts and slots that are not there, and where nothing is left.
+/// Applies a filter, `HOST` or `HOST:SLOT,SLOT`, joined by `@`: hosts and slots to keep, or to leave out; at most one
+/// of the two may be given. Errors: bad_input for unknown hosts and slots, and if nothing is left.
 core::result<std::vector<host_slots>> filter_hosts(std::vector<host_slots> all, const std::string& include,
                                                    const std::string& exclude);
 

@@ -17,7 +17,7 @@ using core::error_kind;
 
 constexpr uint32_t tasks_max = 1U << 20U;
 
-/// The variables of a launcher; what is wrong with one of them is kept, and everything read after it is 0.
+/// Reads the variables of a launcher; keeps the first error, and returns 0 for a number that is wrong.
 class variables {
  public:
   explicit variables(const environment& given) : given_(given) {}
@@ -42,7 +42,7 @@ class variables {
     if (!has(name)) wrong(name, fmt::format("wanted a number beside {}, got none{}", beside, way_out));
     return number(name, 0, at_least);
   }
-  /// The first that is there.
+  /// Returns the first name whose variable is set; `one` if neither is.
   [[nodiscard]] std::string either(const std::string& one, const std::string& other) const {
     return has(one) || !has(other) ? one : other;
   }
@@ -65,20 +65,20 @@ class variables {
   std::optional<core::error> wrong_;
 };
 
-/// MASTER_ADDR and MASTER_PORT, by which all of them say where the first machine is.
+/// Reads MASTER_ADDR and MASTER_PORT, with which all launchers give the address of the first machine.
 void read_leader(variables& v, launch_place& p) {
   if (const auto* a = v.text("MASTER_ADDR")) {
     if (auto ok = check_host_name(*a); !ok) v.wrong("MASTER_ADDR", ok.error().text);
     p.leader = *a;
   }
   const uint32_t port = v.number("MASTER_PORT", p.port, 1, 65'535);
-  // torchrun's own store listens there.
+  // torchrun's own store listens at MASTER_PORT.
   const bool taken = v.has("TORCHELASTIC_RUN_ID") && v.has("MASTER_PORT");
   p.port = static_cast<uint16_t>(!taken ? port : port < 65'535 ? port + 1 : port - 1);
 }
 
-/// Machines and what is started on each, where tasks of one machine are neighbours or take turns with those of others.
-/// Some numbers are those of either: then `in_turns` says which.
+/// Computes the machines and the tasks of each. Tasks of one machine are neighbours, or alternate with those of other
+/// machines; if the numbers fit both, `in_turns` decides.
 void lay_out(variables& v, launch_place& p, uint32_t rank, uint32_t size_here, const std::string& size_name,
              bool in_turns = false) {
   if (size_here == 0 || p.tasks % size_here != 0) {
@@ -87,7 +87,7 @@ void lay_out(variables& v, launch_place& p, uint32_t rank, uint32_t size_here, c
                                           p.told_by, p.tasks, size_here));
   }
   p.nodes = p.tasks / size_here;
-  if (p.nodes == 0) return;  // their number is no number, as has been said
+  if (p.nodes == 0) return;  // the error has been noted
   const bool may_be_neighbours = rank % size_here == p.local_rank, may_be_in_turns = rank / p.nodes == p.local_rank;
   p.node = may_be_in_turns && (in_turns || !may_be_neighbours) ? rank % p.nodes : rank / size_here;
   if (!may_be_neighbours && !may_be_in_turns)
@@ -138,13 +138,13 @@ launch_place srun(variables& v) {
     v.wrong("SLURM_STEP_NODELIST", fmt::format("wanted names of {} nodes, got {}", p.nodes, p.names.size()));
   v.less("SLURM_NODEID", p.node, "SLURM_STEP_NUM_NODES", p.nodes);
   if (!p.names.empty()) p.leader = p.names.front();
-  // One that all nodes of the step work out alike, and jobs beside it differently.
+  // A port that all nodes of the step compute alike, and concurrent jobs differently.
   const uint32_t job = v.number("SLURM_JOB_ID", 0, 0, ~0U), step = v.number("SLURM_STEP_ID", 0, 0, ~0U);
   p.port = static_cast<uint16_t>(20'000 + (job * 16 + step) % 10'000);
   return p;
 }
 
-/// The variables of one kind of mpirun.
+/// Reads the variables of one kind of mpirun.
 launch_place mpi(variables& v, const std::string& launcher, const std::string& size_name, const std::string& rank_name,
                  const std::string& local_name, const std::string& here_name) {
   launch_place p{.launcher = launcher, .told_by = size_name};
@@ -154,7 +154,7 @@ launch_place mpi(variables& v, const std::string& launcher, const std::string& s
   p.local_rank = v.needed(local_name, rank_name);
   const uint32_t size_here = v.needed(here_name, rank_name, 1);
   v.less(local_name, p.local_rank, here_name, size_here);
-  // As --map-by node and --rank-by node leave them.
+  // Set by --map-by node and --rank-by node.
   const auto is_node = [&](const char* name) {
     const auto* const policy = v.text(name);
     return policy != nullptr && policy->starts_with("node");
@@ -177,7 +177,7 @@ launch_place jsrun(variables& v) {
              "JSM_NAMESPACE_LOCAL_SIZE");
 }
 
-/// The size of a machine's share where a launcher says the number of machines, and not that of tasks on each.
+/// Returns the tasks of a machine for a launcher that gives the number of machines, but not the tasks of each.
 uint32_t even_share(variables& v, const launch_place& p, const std::string& nodes_name) {
   const uint32_t nodes = v.number(nodes_name, 1, 1);
   if (nodes > 0 && p.tasks % nodes == 0) return p.tasks / nodes;
@@ -199,8 +199,8 @@ launch_place flux(variables& v) {
   return p;
 }
 
-/// The mpiexec of HPE Cray's PALS. Its header pals.h names these variables: the machine's number is one of them, and
-/// the number of all programs is PMI's alone, which is not set where PALS starts programs for PMIx.
+/// Reads the variables of mpiexec of HPE Cray's PALS. Its header pals.h names them, including the machine's number;
+/// only PMI gives the number of all programs, and it is not set if PALS starts programs for PMIx.
 launch_place pals(variables& v) {
   launch_place p{.launcher = "mpiexec of PALS", .told_by = "PMI_SIZE"};
   p.tasks = v.needed("PMI_SIZE", "PALS_RANKID", 1,
@@ -218,14 +218,15 @@ launch_place pals(variables& v) {
   return p;
 }
 
-/// PMI's variables; PALS, the launcher of HPE Cray's machines, sets them too.
+/// Reads PMI's variables; PALS, the launcher of HPE Cray's machines, sets them, too.
 launch_place mpiexec(variables& v) {
   if (v.has("PALS_RANKID")) return pals(v);
   return mpi(v, "mpiexec", "PMI_SIZE", "PMI_RANK", v.either("MPI_LOCALRANKID", "PMI_LOCAL_RANK"),
              v.either("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"));
 }
 
-/// A pod of an indexed job: one on each machine. How many says WORLD_SIZE of the pod's template, or the file's hosts.
+/// Reads the variables of a pod of an indexed job: one pod on each machine. The pod template's WORLD_SIZE, or the
+/// file's hosts, give the number of pods.
 launch_place indexed_job(variables& v) {
   launch_place p{.launcher = "the indexed job", .told_by = "WORLD_SIZE"};
   p.node = v.number("JOB_COMPLETION_INDEX", 0);
@@ -265,14 +266,14 @@ namespace {
 using names = std::vector<std::string>;
 
 struct launcher_kind {
-  names present;  ///< all of them: it has started this program
+  names present;  ///< variables that are all set if this launcher has started the program
   launch_place (*read)(variables&);
-  names sizes, ranks;  ///< by which it says that there is one program, with others of its variables missing
-  names shares{};      ///< sizes of a machine's share: more than one means several programs, one means nothing
+  names sizes, ranks;  ///< variables that can say that there is one program, while others of the launcher are missing
+  names shares{};      ///< sizes of a machine's share: more than 1 means several programs, 1 means nothing
 };
 
-// The innermost first: mpirun, torchrun and Flux are themselves started by srun, srun by a pod. Slurm and Flux may set
-// the variables of PALS too.
+// Returns the launchers, the innermost first: mpirun, torchrun and Flux are started by srun, srun by a pod. Slurm and
+// Flux may set the variables of PALS, too.
 const std::vector<launcher_kind>& launcher_kinds() {
   static const std::vector<launcher_kind> all = {
       {{"RANK"},
@@ -321,8 +322,8 @@ const std::vector<launcher_kind>& launcher_kinds() {
   return all;
 }
 
-/// True where the variables are leftovers of a shell that a launcher started alone, or say -1 for "not distributed", an
-/// older convention: none of them speaks of a second program, and one of them of a single one.
+/// True if the variables are left over from a shell that a launcher started alone, or are -1 for "not distributed", an
+/// older convention: at least one says that there is a single program, and none implies a second one.
 bool speaks_of_one(const environment& given, const launcher_kind& kind) {
   const variables v(given);
   bool is_said = false, is_contradicted = false;

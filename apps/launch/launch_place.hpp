@@ -1,6 +1,6 @@
-// Who has started this program and as which of how many, as launchers say it in the environment: torchrun and others
-// of its kind, srun, mpirun, Flux, PALS, an indexed job of Kubernetes, `troupe launch`. Owns the variables of each;
-// what follows for a job is launched_job.hpp's.
+// Finds out which launcher has started this program, and as which of how many, from the environment: torchrun and
+// similar ones, srun, mpirun, Flux, PALS, an indexed job of Kubernetes, `troupe launch`. Owns the variables of each
+// launcher. Leaves the job's settings to launched_job.hpp.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,31 @@
 namespace troupe::apps {
 
 using environment = std::map<std::string, std::string>;
-/// This program's, and `HOSTNAME` as the system has it.
+/// Returns this program's environment, with `HOSTNAME` read from the system.
 environment own_environment();
-/// As the system has it; "localhost" where it does not say.
+/// Returns this machine's name, read from the system; "localhost" if it has none.
 std::string own_host_name();
 
 struct launch_place {
-  std::string launcher;              ///< for people: "torchrun", "srun"
-  std::string told_by;               ///< the variable that says how many there are
-  uint32_t node = 0;                 ///< this machine
-  uint32_t nodes = 1;                ///< 0: the launcher does not say
-  uint32_t local_rank = 0;           ///< of this machine's tasks; 0 acts for all of them
-  uint32_t tasks = 1;                ///< programs started, on all machines; 0: as many as machines
-  std::vector<uint32_t> tasks_of{};  ///< [node]; empty: the launcher does not say
-  std::vector<std::string> names{};  ///< [node]; empty: the launcher does not say
-  std::string leader{};              ///< the first machine, by name or address; empty: the launcher does not say
-  uint16_t port = 0;                 ///< there; 0: the launcher does not say
+  std::string launcher;              ///< name for people: "torchrun", "srun"
+  std::string told_by;               ///< variable that gives the number of programs
+  uint32_t node = 0;                 ///< number of this machine
+  uint32_t nodes = 1;                ///< number of machines; 0: unknown
+  uint32_t local_rank = 0;           ///< number of this task on its machine; task 0 acts for all of them
+  uint32_t tasks = 1;                ///< programs started on all machines; 0: one per machine
+  std::vector<uint32_t> tasks_of{};  ///< tasks of each machine [node]; empty: unknown
+  std::vector<std::string> names{};  ///< name of each machine [node]; empty: unknown
+  std::string leader{};              ///< name or address of the first machine; empty: unknown
+  uint16_t port = 0;                 ///< port on the first machine; 0: unknown
 
-  bool tasks_are_ranks = false;  ///< also where there is one on each machine
+  bool tasks_are_ranks = false;  ///< true if each task is a rank, even with one task per machine
 
-  /// One program on each machine, which may have several ranks.
+  /// True if each machine has one program, which may have several ranks.
   [[nodiscard]] bool is_one_each() const { return !tasks_are_ranks && (tasks == 0 || tasks == nodes); }
 };
 
-/// Nothing where no launcher has started this program, or one that has started it alone. Errors: bad_input, by the name
-/// of the variable.
+/// Returns the place of this program; nothing without a launcher, or if it has started this program alone. Errors:
+/// bad_input, which names the variable.
 core::result<std::optional<launch_place>> read_launch_place(const environment& given);
 
 }  // namespace troupe::apps

@@ -17,7 +17,7 @@ bool is_given(const config::loaded& file, std::string_view key) {
   return std::ranges::find(file.given, key) != file.given.end();
 }
 
-/// " (job.yaml:3:5)"; of a list, its first entry's place.
+/// Returns a text such as " (job.yaml:3:5)"; for a list, the place of its first entry.
 std::string origin(const config::loaded& file, const std::string& key) {
   const auto at =
       std::ranges::find_if(file.values, [&](const auto& v) { return v.key == key || v.key.starts_with(key + "["); });
@@ -73,7 +73,7 @@ class joined {
   }
   void set(std::string text) { out_.settings.push_back(std::move(text)); }
 
-  /// Ranks of the job: the file's where it has degrees, else the launcher's tasks.
+  /// Computes the ranks of the job: the file's if it has degrees, else the launcher's tasks.
   core::result<void> degrees() {
     ranks_ = file_.config.parallel.ranks();
     const uint32_t tasks = p_.tasks == 0 ? nodes_ : p_.tasks;
@@ -81,7 +81,7 @@ class joined {
                           is_given(file_, "parallel.ranks") || !cluster_.hosts.empty();
     if (has_size) {
       if (ranks_ == tasks || (p_.is_one_each() && ranks_ % nodes_ == 0 && ranks_ > 0)) return {};
-      if (p_.is_one_each() && !cluster_.hosts.empty()) return {};  // the file says how many each has
+      if (p_.is_one_each() && !cluster_.hosts.empty()) return {};  // the file gives the ranks of each host
       return wrong("parallel",
                    fmt::format("wanted degrees for {} ranks, as {} says ({}){}, got degrees for {}{}", tasks,
                                p_.launcher, p_.told_by, p_.is_one_each() ? " or a multiple of that" : "", ranks_,
@@ -153,7 +153,7 @@ class joined {
     return {};
   }
 
-  /// At every address of the first host one listens; another host joins one of them.
+  /// Sets the leader's address. A leader that listens on every address is joined at the launcher's address for it.
   core::result<void> meet_at(const std::string& listen) {
     out_.leader = listen;
     const auto at = core::read_host_port(listen);

@@ -1,5 +1,5 @@
-// What a launcher's environment and a job's file say together: which machines there are, how many ranks each has, who
-// leads, and which keys follow from that. A contradiction is refused by name. Pure: nothing is started or read here.
+// Combines a launcher's environment with a job's file: machines, ranks of each machine, the leader, and the keys that
+// follow from them. A contradiction is refused by name. Pure: starts and reads nothing.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,29 @@ namespace troupe::apps {
 
 struct launched_job {
   enum class part : uint8_t {
-    alone,     ///< the launcher started several programs that have nothing to do with each other
+    alone,     ///< the launcher started several independent programs
     follower,  ///< another program on this machine acts for this one
-    leader,    ///< the first machine's `troupe train`
-    agent,     ///< of another machine
+    leader,    ///< `troupe train` on the first machine
+    agent,     ///< the agent of another machine
   };
   part role = part::alone;
-  std::vector<std::string> settings;  ///< key=value, over the file's
-  bool names_hosts = false;           ///< the hosts' names are those of their certificates; else made up from numbers
+  std::vector<std::string> settings;  ///< key=value, which override the file's
+  bool names_hosts = false;           ///< true: host names are those of certificates; false: made up from numbers
   uint32_t node = 0;
-  std::string own_name;        ///< this machine's, as its certificate's files are called
-  std::string leader;          ///< HOST:PORT where the other hosts find it
-  std::string name_of_leader;  ///< what its certificate is for; empty: any of the job's authority
+  std::string own_name;        ///< name of this machine, as its certificate's files are called
+  std::string leader;          ///< HOST:PORT where the other hosts reach the leader
+  std::string name_of_leader;  ///< name in the leader's certificate; empty: any of the job's authority
 };
 
-/// Of a file that was loaded without `settings`, or with what leader_of and ranks_of say. Errors: bad_input.
+/// Returns the job of `p` and of a file that was loaded without `settings`, or with those of leader_of and ranks_of.
+/// Errors: bad_input.
 core::result<launched_job> launched_job_of(const launch_place& p, const config::loaded& file,
                                            const std::string& host_name);
 
-/// What `cluster.listen` would be by the environment alone; empty where that does not say it.
+/// Returns the `cluster.listen` that follows from the environment alone; empty if it does not say.
 std::string leader_of(const launch_place& p);
 
-/// The ranks of a file without degrees; 0 where the launcher does not say.
+/// Returns the ranks of a file without degrees; 0 if the launcher does not say.
 uint32_t ranks_of(const launch_place& p);
 
 }  // namespace troupe::apps

@@ -57,12 +57,12 @@ int hold(int argc, char** argv) {
     std::fprintf(stderr, "troupe: error: hold: wanted a program, got none\n");
     return 2;
   }
-  std::signal(SIGPIPE, SIG_IGN);  // the program outlives the connection that shows what it says
+  std::signal(SIGPIPE, SIG_IGN);  // the program outlives the connection that shows its output
   const pid_t parent = ::getpid(), child = ::fork();
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(1);
-    std::signal(SIGHUP, SIG_DFL);  // it tells the program that the connection has ended
+    std::signal(SIGHUP, SIG_DFL);  // SIGHUP tells the program that the connection has ended
     const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     ::dup2(nothing, STDIN_FILENO);
     ::execv(argv[first], argv + first);
@@ -82,7 +82,7 @@ int hold(int argc, char** argv) {
   bool hears = true;
   for (;;) {
     pollfd on[] = {{hears ? STDIN_FILENO : -1, POLLIN, 0}, {ended, POLLIN, 0}};
-    // Where the system has no descriptors of processes, it looks.
+    // On a system without pidfd_open, the loop checks periodically.
     if (::poll(on, 2, ended < 0 ? 200 : -1) < 0 && errno != EINTR) hears = false;
     int status = 0;
     if (::waitpid(child, &status, WNOHANG) == child)

@@ -1,5 +1,6 @@
-// What `troupe doctor --cluster` learns of the hosts of a job and of each pair of them: plain values. Who asks is
-// apps/agent/doctor_command.hpp's, what they mean apps/machine/cluster_findings.hpp's.
+// Holds the facts that `troupe doctor --cluster` collects about the hosts of a job and each pair of them, as plain
+// values. Leaves the questions to apps/agent/doctor_command.hpp, and their meaning to
+// apps/machine/cluster_findings.hpp.
 #pragma once
 
 #include <cstdint>
@@ -9,38 +10,38 @@
 
 namespace troupe::apps {
 
-struct host_facts {           ///< what a host says of itself
-  std::string version;        ///< of troupe and what it was built with
+struct host_facts {           ///< facts that a host reports about itself
+  std::string version;        ///< version of troupe and of its compiler and LibTorch
   std::string program;        ///< digest of troupe-train, which computes
-  std::string configuration;  ///< digest of what its own file says; empty: it takes the first host's
+  std::string configuration;  ///< digest of its own file; empty: it uses the first host's
   std::string processor;      ///< model name
-  std::string instructions;   ///< by which products of matrices, and so their bits, differ
+  std::string instructions;   ///< instructions that can change the bits of matrix products
   uint32_t cores = 0;
   uint64_t memory_bytes = 0, available_bytes = 0;
-  std::string folder;                      ///< of the run's output, or the one above it that is there
-  uint64_t free_bytes = 0;                 ///< in it
-  bool sees_token = false;                 ///< a file that the first host has just written there
-  std::string cannot_write;                ///< the system's words; empty: it can
-  std::vector<std::string> missing_files;  ///< that the job reads
+  std::string folder;                      ///< folder of the run's output, or its parent if only that exists
+  uint64_t free_bytes = 0;                 ///< free bytes in `folder`
+  bool sees_token = false;                 ///< true if the host sees a file that the first host has just written there
+  std::string cannot_write;                ///< the system's reason; empty: it can write
+  std::vector<std::string> missing_files;  ///< files that the job reads and this host lacks
 };
 
 struct examined_host {  ///< a host of `cluster.hosts`
   std::string name;
   std::optional<host_facts> facts;
-  std::string problem{};  ///< why there are none
-  /// Why it cannot take bytes from others on the address that the job's file says; empty: it can.
+  std::string problem{};  ///< why `facts` is empty
+  /// Why the host cannot receive bytes from others on the address in the job's file; empty: it can.
   std::string cannot_listen{};
 };
 
-struct examined_pair {  ///< bytes from one host to another, by their numbers
+struct examined_pair {  ///< measured path from one host to another, by their numbers
   uint32_t from = 0, to = 0;
   double delay_s = 0;  ///< half of the shortest round trip
   double bytes_per_s = 0;
-  std::string problem{};  ///< why none was measured
+  std::string problem{};  ///< why the measurement is missing
 };
 
 struct examined_cluster {
-  std::vector<examined_host> hosts;  ///< as cluster.hosts has them; the first is this one
+  std::vector<examined_host> hosts;  ///< in the order of cluster.hosts; the first is this host
   std::vector<examined_pair> pairs;
 };
 

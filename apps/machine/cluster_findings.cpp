@@ -11,7 +11,7 @@
 namespace troupe::apps {
 namespace {
 
-struct trait {  ///< in which all hosts should be equal
+struct trait {  ///< a property in which all hosts should be equal
   const char* topic;
   std::function<std::string(const host_facts&)> of;
   const char* costs;
@@ -34,7 +34,7 @@ const std::vector<trait>& traits() {
   return all;
 }
 
-/// What most have; of as many, what the first of them has.
+/// Returns the most frequent value; in a tie, the one that comes first.
 std::string usual(const std::vector<std::string>& values) {
   std::map<std::string, size_t> counts;
   for (const auto& v : values) ++counts[v];

@@ -1,4 +1,4 @@
-// What the facts about the hosts of a job mean for it: which host is the odd one out, and why. Pure.
+// Derives findings from the facts about the hosts of a job: which host differs from the others, and why. Pure.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace troupe::apps {
 
-/// Where hosts should be equal, what most of them have is right; of as many, the first host's. `missing`: the job does
-/// not run there, or gives other bits; `poor`: it runs, at a cost. A host's name is the topic's second part: "version
-/// of c".
+/// Returns the findings. If hosts should be equal, the value of most hosts is right; in a tie, the value found first in
+/// the order of hosts. `missing`: the job does not run there, or gives other bits; `poor`: it runs, at a cost. A host's
+/// name is the second part of the topic: "version of c".
 std::vector<finding> examine(const examined_cluster& all);
 
 }  // namespace troupe::apps

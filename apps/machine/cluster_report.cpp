@@ -10,7 +10,7 @@ namespace {
 
 const char* name_of(condition c) { return c == condition::fine ? "fine" : c == condition::poor ? "poor" : "wrong"; }
 
-/// Columns as wide as their longest cell.
+/// Returns a table whose columns are as wide as their longest cell.
 std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const auto& r : rows)

@@ -1,4 +1,4 @@
-// What `troupe doctor --cluster` prints. Pure.
+// Prints the results of `troupe doctor --cluster`. Pure.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace troupe::apps {
 
-/// Hosts of which a table of all pairs is drawn; of more, a line for each host.
+/// Largest number of hosts with a table of all pairs; with more hosts, each host has one line.
 inline constexpr size_t pair_table_hosts_max = 8;
 
-/// A row for each host, a table of pairs, a line for each finding, and what it all comes to.
+/// Returns a row for each host, a table of pairs, a line for each finding, and the conclusion.
 std::string cluster_text(const examined_cluster& all, const std::vector<finding>& found);
-/// {"hosts": [{...}], "pairs": [{"from", "to", "bytes_per_s", "delay_s"}], "findings": [...], "fit": bool}
+/// Returns {"hosts": [{...}], "pairs": [{"from", "to", "bytes_per_s", "delay_s"}], "findings": [...], "fit": bool}.
 std::string cluster_json(const examined_cluster& all, const std::vector<finding>& found);
-/// Nothing is missing.
+/// True if no finding is `missing`.
 bool fits(const std::vector<finding>& found);
 
 }  // namespace troupe::apps

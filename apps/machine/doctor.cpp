@@ -87,7 +87,7 @@ std::string doctor_json(const build_versions& v, const std::vector<finding>& all
                              {"costs", f.costs},
                              {"command", f.command}});
   j["fit"] = fit(all);
-  // Paths may hold bytes that are no UTF-8.
+  // Replaces invalid UTF-8, since paths may contain any bytes.
   return j.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

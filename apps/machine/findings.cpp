@@ -77,7 +77,7 @@ finding memory(const machine_facts& m) {
 }
 
 finding swap(const machine_facts& m) {
-  // A trainer that swaps is slower than one that is refused: none is right.
+  // A trainer that swaps is slower than one that is refused, so having no swap is fine.
   return {"swap", fine, m.swap_bytes == 0 ? "none" : bytes_text(m.swap_bytes) + " (a step that swaps is very slow)"};
 }
 
@@ -95,7 +95,8 @@ finding huge_pages(const machine_facts& m) {
       m.transparent_huge_pages.empty() ? "" : "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"};
 }
 
-/// Of the pools that the processes of a job share (cluster.processes), which other memory's setting does not touch.
+/// Judges huge pages of the pools that the processes of a job share (cluster.processes); they have a setting of their
+/// own.
 finding shared_pages(const machine_facts& m) {
   if (m.shared_huge_pages != "never" && m.shared_huge_pages != "deny")
     return {"shared pages", fine,
@@ -112,7 +113,7 @@ constexpr const char* raise_memlock =
 
 finding locked_memory(const machine_facts& m, const tried_facts& t) {
   if (m.memlock_bytes >= memlock_wanted_bytes) return {"memlock", fine, bytes_text(m.memlock_bytes)};
-  // Who has CAP_IPC_LOCK is not held to the limit.
+  // A user with CAP_IPC_LOCK is not subject to the limit.
   if (t.lock.good) return {"memlock", fine, bytes_text(m.memlock_bytes) + ", which this user is not held to"};
   return {
       "memlock", poor, bytes_text(m.memlock_bytes),
@@ -190,13 +191,13 @@ void folder(const folder_facts& f, std::vector<finding>& out) {
                    "name a folder on ext4 or xfs on a local disk: troupe doctor FOLDER"});
 }
 
-/// The major version of CUDA that LibTorch's libraries are for.
+/// Major version of CUDA that LibTorch's libraries are built for.
 constexpr int cuda_wanted = 13;
 constexpr std::string_view driver_wanted = core::driver_release_for(cuda_wanted);
 
 bool is_too_old(const std::string& cuda) { return !cuda.empty() && std::atoi(cuda.c_str()) < cuda_wanted; }
 
-// Training runs on the processor unless a file says `device: cuda`, so that nothing here is missing.
+// Judges the GPU. Training runs on the processor unless a file has `device: cuda`, so no finding is `missing`.
 finding gpu(const machine_facts& m, const tried_facts& t) {
   const auto& models = t.cuda.devices.empty() ? m.gpus : t.cuda.devices;
   const std::string names = joined(models);

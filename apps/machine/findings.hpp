@@ -1,5 +1,5 @@
-// What the facts about a machine mean for training on it: one line each, and for what is missing or poor what it costs
-// and the command that mends it. Pure; the facts come from apps/machine/machine.hpp and apps/machine/probes.hpp.
+// Derives findings from the facts about a machine: one line each, and the cost and a remedy for what is missing or
+// poor. Pure; the facts come from apps/machine/machine.hpp and apps/machine/probes.hpp.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace troupe::apps {
 enum class condition : uint8_t {
   fine,
   poor,     ///< works, at a cost
-  missing,  ///< something that training needs
+  missing,  ///< training needs it, and it is missing
 };
 
 struct finding {
@@ -22,36 +22,36 @@ struct finding {
   condition is = condition::fine;
   std::string found;
   std::string costs{};    ///< empty when fine
-  std::string command{};  ///< that mends it; empty when none does
+  std::string command{};  ///< command that remedies it; empty if there is none
 };
 
-/// What was tried besides reading.
+/// Facts that probes found by trying, not by reading.
 struct tried_facts {
   uint32_t usable_cores = 0;
   attempt io_uring;
-  attempt lock;  ///< of `memlock_wanted_bytes`
+  attempt lock;  ///< attempt to lock `memlock_wanted_bytes`
   queue_facts queue;
   cuda_facts cuda;
   cuda_library_facts cuda_library;
   folder_facts folder;
-  std::string train_program;  ///< where troupe-train is, or why there is none
+  std::string train_program;  ///< path of troupe-train, or why it was not found
   bool train_program_there = false;
-  std::string train_mend = "make install PREFIX=... (in Troupe's source tree)";  ///< brings it
-  std::string torch_library;  ///< where an installed LibTorch should stand; empty: not an installed troupe
+  std::string train_mend = "make install PREFIX=... (in Troupe's source tree)";  ///< command that installs troupe-train
+  std::string torch_library;  ///< expected path of an installed LibTorch; empty: this troupe is not installed
   bool torch_library_there = false;
-  std::string aten_limit{};  ///< ATEN_CPU_CAPABILITY, by which LibTorch uses fewer instructions; empty: not set
+  std::string aten_limit{};  ///< ATEN_CPU_CAPABILITY, which limits LibTorch's instructions; empty: not set
 };
 
-/// Below these a finding is poor.
+/// Limits below which a finding is poor.
 inline constexpr uint64_t open_files_wanted = 4096;
 inline constexpr uint64_t memlock_wanted_bytes = uint64_t{64} << 20;
 inline constexpr uint64_t free_wanted_bytes = uint64_t{1} << 30;
 inline constexpr uint64_t memory_wanted_bytes = uint64_t{2} << 30;
 
-/// In the order in which they are shown.
+/// Returns the findings in the order in which they are shown.
 std::vector<finding> examine(const machine_facts& m, const tried_facts& t);
 
-/// Bytes for people, "21.4 GB"; "unlimited" for the constant of that name.
+/// Returns bytes for people, "21.4 GB"; "unlimited" for the constant of that name.
 std::string bytes_text(uint64_t bytes);
 
 }  // namespace troupe::apps

@@ -1,5 +1,5 @@
-// `troupe io bench` and `troupe io tune`: their options, help and course. What is tried and chosen is io_sweep.hpp's,
-// what is printed io_report.hpp's.
+// Owns the options, help and course of `troupe io bench` and `troupe io tune`. Leaves settings and choice to
+// io_sweep.hpp, output to io_report.hpp.
 #pragma once
 
 #include <memory>
@@ -14,13 +14,13 @@ struct io_arguments;
 
 class io_command {
  public:
-  /// Adds `io` and what stands below it; `parent` outlives this object.
+  /// Adds `io` and its subcommands; `parent` outlives this object.
   explicit io_command(CLI::App& parent);
   ~io_command();
   io_command(const io_command&) = delete;
   io_command& operator=(const io_command&) = delete;
 
-  /// After parsing: does what was asked for and gives the exit code; nothing where another command was.
+  /// True, after parsing, if the command line chose this command; run() then executes it and returns the exit code.
   [[nodiscard]] bool chosen() const;
   int run();
 

@@ -160,7 +160,7 @@ std::string io_json(const io_report& r) {
     if (!p.write.empty()) row["write_GB/s"] = rates_json(p.write);
     out["settings"].push_back(std::move(row));
   }
-  // Paths may hold bytes that are no UTF-8.
+  // Replaces invalid UTF-8, since paths may contain any bytes.
   return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -1,5 +1,5 @@
-// The settings that `troupe io` tries, what each attained, and which is best. Owns the choice; measuring is
-// storage/handle/throughput.hpp's, saying it apps/machine/io_report.hpp's.
+// Owns the settings that `troupe io` tries, and the choice of the best. Leaves measuring to
+// storage/handle/throughput.hpp, output to apps/machine/io_report.hpp.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@
 
 namespace troupe::apps {
 
-inline constexpr size_t io_settings_max = 1024;  ///< of one sweep
-/// Of two settings whose rates are within this part, the one with fewer threads and less memory is advised.
+inline constexpr size_t io_settings_max = 1024;  ///< settings of one sweep
+/// Relative difference of two rates that count as equal; the setting with fewer threads and less memory is then
+/// advised.
 inline constexpr double io_equal_within = 0.03;
 inline constexpr size_t io_finalists_max = 12;  ///< settings that get further passes
 
@@ -34,36 +35,37 @@ struct io_arguments {
 
 struct io_point {
   storage::throughput_setting setting;
-  std::vector<double> read, write;  ///< bytes per second of each pass; empty: not asked for
+  std::vector<double> read, write;  ///< bytes per second of each pass; empty: not requested
 };
 
-/// The middle of `runs`, the upper one of two; 0 of none.
+/// Returns the median of `runs`, the upper one of two; 0 if empty.
 double median(std::vector<double> runs);
 
 struct io_settings {
   std::vector<storage::throughput_setting> tried;
-  size_t left_out = 0;  ///< whose blocks in flight are more than the file
+  size_t left_out = 0;  ///< settings with more bytes in flight than the file has
 };
 
-/// All combinations, block size outermost. Refused beyond `io_settings_max`, for values outside their limits, and where
-/// none fits into a file of `a.bytes`.
+/// Returns all combinations, block size outermost. Refused: more than `io_settings_max`, values outside their limits,
+/// and if no setting fits into a file of `a.bytes`.
 core::result<io_settings> settings_of(const io_arguments& a);
 
-/// Measures every setting once, then all again until each had `a.loops` passes, so that a disk's good and bad minutes
-/// are everybody's; then the `io_finalists_max` with the highest sums get `a.final_loops` more, so that one lucky pass
-/// wins nothing. `say` hears before each pass.
+/// Measures every setting once, and repeats until each has had `a.loops` passes, so that a disk's fast and slow minutes
+/// affect all settings. Then the `io_finalists_max` settings with the highest sums get `a.final_loops` more passes, so
+/// that one lucky pass does not decide. Calls `say` before each pass.
 core::result<std::vector<io_point>> sweep(storage::throughput_probe& probe, const io_settings& settings,
                                           const io_arguments& a,
                                           const std::function<void(size_t pass, size_t of)>& say);
 
-/// Those with the most passes, in their order: all, or the finalists.
+/// Returns the points with the most passes, in their order: all, or the finalists.
 std::vector<const io_point*> decisive(const std::vector<io_point>& points);
 
-/// The decisive point with the highest median; null where none was measured so.
+/// Returns the decisive() point with the highest median; null if the direction was not measured.
 const io_point* best(const std::vector<io_point>& points, storage::io_kind kind);
 
-/// What to write into `aio`, which serves both directions: the frugal among the decisive whose sum of medians is near
-/// the highest (`io_equal_within`). Null for no points.
+/// Returns the setting to write into `aio`, which serves both directions: the one with the fewest threads and the least
+/// memory among the decisive() points whose sum of medians is within `io_equal_within` of the highest. Null without
+/// points.
 const io_point* advised(const std::vector<io_point>& points);
 
 }  // namespace troupe::apps

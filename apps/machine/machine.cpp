@@ -12,7 +12,7 @@ namespace troupe::apps {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr size_t file_bytes_max = size_t{1} << 22;  // /proc/cpuinfo of a machine with a thousand cores
+constexpr size_t file_bytes_max = size_t{1} << 22;  // enough for /proc/cpuinfo of a machine with a thousand cores
 
 std::string slurp(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -37,7 +37,7 @@ std::optional<uint64_t> number(const std::string& text) {
   return error == std::errc() && end != t.data() ? std::optional(value) : std::nullopt;
 }
 
-// The lines "key<separator>value" of a file, in order.
+// Returns the lines "key<separator>value" of a text, in order.
 std::vector<std::pair<std::string, std::string>> pairs(const std::string& text, char separator) {
   std::vector<std::pair<std::string, std::string>> out;
   std::istringstream in(text);
@@ -58,7 +58,7 @@ void read_processor(const fs::path& root, machine_facts& m) {
   }
 }
 
-/// The word in brackets: `always [madvise] never`; empty: there is none.
+/// Returns the word in brackets, as in `always [madvise] never`; empty if there is none.
 std::string chosen_in(const std::string& text) {
   const auto open = text.find('['), close = text.find(']');
   if (open == std::string::npos || close == std::string::npos || close < open) return {};
@@ -83,6 +83,7 @@ void read_memory(const fs::path& root, machine_facts& m) {
   m.shared_huge_pages = chosen_in(slurp(transparent / "shmem_enabled"));
 }
 
+// Reads the limits of this process. Format of a line:
 // Max locked memory         8388608              8388608              bytes
 void read_limits(const fs::path& root, machine_facts& m) {
   std::istringstream in(slurp(root / "proc/self/limits"));
@@ -98,7 +99,7 @@ void read_limits(const fs::path& root, machine_facts& m) {
   }
 }
 
-// The smallest limit of processor time from this process's group up to the root of the hierarchy.
+// Reads the smallest limit of processor time from this process's group up to the root of the hierarchy.
 void read_cgroup(const fs::path& root, machine_facts& m) {
   const auto processors = [&](const std::string& quota, const std::string& period) {
     const auto q = number(quota), p = number(period);
@@ -166,7 +167,7 @@ std::string file_system_of(const fs::path& root, const fs::path& folder) {
   std::string best, type;
   std::istringstream in(slurp(root / "proc/self/mountinfo"));
   for (std::string line; std::getline(in, line);) {
-    // 36 35 98:0 /mnt1 /mount/point options optional... - type source super
+    // Format of a line: 36 35 98:0 /mnt1 /mount/point options optional... - type source super
     std::istringstream words(line);
     std::string word, point, kind;
     for (int i = 0; i < 5 && words >> word; ++i) point = word;

@@ -1,5 +1,5 @@
-// What the kernel says about this machine: facts read from /proc and /sys below a root folder, so that tests can show
-// it another machine. Nothing is tried here (apps/machine/probes.hpp) and nothing judged (apps/machine/findings.hpp).
+// Reads the kernel's facts about this machine from /proc and /sys below a root folder, so that tests can present
+// another machine. Leaves attempts to apps/machine/probes.hpp, and judgements to apps/machine/findings.hpp.
 #pragma once
 
 #include <cstdint>
@@ -10,37 +10,38 @@
 
 namespace troupe::apps {
 
-/// A limit that the kernel spells "unlimited" or "max".
+/// Value of a limit that the kernel spells "unlimited" or "max".
 inline constexpr uint64_t unlimited = UINT64_MAX;
 
 struct machine_facts {
-  std::string kernel;                  ///< release, "6.1.0-18-amd64"
+  std::string kernel;                  ///< release, as in "6.1.0-18-amd64"
   std::string processor;               ///< model name
-  uint32_t cores = 0;                  ///< that the kernel knows
+  uint32_t cores = 0;                  ///< cores that the kernel knows
   std::vector<std::string> cpu_flags;  ///< as /proc/cpuinfo spells them
   uint64_t memory_bytes = 0, swap_bytes = 0;
-  uint64_t available_bytes = 0;        ///< to this process, with free swap, as `train` judges
+  uint64_t available_bytes = 0;        ///< available to this process, with free swap, as `train` judges
   std::string transparent_huge_pages;  ///< always, madvise, never; empty: the kernel has none
-  std::string shared_huge_pages;       ///< the same of memory that processes share: advise, never ...
+  std::string shared_huge_pages;       ///< setting for memory that processes share: advise, never ...; empty: unknown
   uint64_t huge_pages = 0, huge_pages_free = 0, huge_page_bytes = 0;
   uint64_t memlock_bytes = 0, open_files = 0;  ///< soft limits of this process
   std::optional<uint64_t> open_files_hard;
   std::optional<int> io_uring_disabled;  ///< kernel.io_uring_disabled, from Linux 6.6 on
-  bool seccomp_filter = false;           ///< this process may not make every system call, as in a container
+  bool seccomp_filter = false;           ///< true if this process may not make every system call, as in a container
   uint32_t numa_nodes = 1;
   uint64_t cgroup_memory_bytes = unlimited;
-  double cgroup_cpus = 0;     ///< cores' worth of time; 0: no limit
-  std::string nvidia_driver;  ///< version; empty: not loaded
+  double cgroup_cpus = 0;     ///< processor time in cores; 0: no limit
+  std::string nvidia_driver;  ///< version; empty: no driver is loaded
   std::vector<std::string> gpus;
 };
 
-/// Facts of the machine below `root` ("/" for this one). What cannot be read stays at its default.
+/// Reads the facts of the machine below `root` ("/" for this one). An unreadable fact keeps its default.
 machine_facts read_machine(const std::filesystem::path& root);
 
-/// Type of the file system that `folder` (absolute) is on, by root/proc/self/mountinfo; empty when unknown.
+/// Returns the type of the file system of `folder` (absolute), from root/proc/self/mountinfo; empty if unknown.
 std::string file_system_of(const std::filesystem::path& root, const std::filesystem::path& folder);
 
-/// SIMD of this processor that the kernels have code for, best first ("AVX-512", "AVX2"); empty: scalar.
+/// Returns the SIMD instruction sets of this processor that the kernels have code for, best first ("AVX-512", "AVX2");
+/// empty: scalar.
 std::vector<std::string> simd_of(const machine_facts& m);
 
 }  // namespace troupe::apps

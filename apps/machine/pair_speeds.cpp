@@ -8,7 +8,7 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-/// The median of what was measured.
+/// Returns the median of the measured values; `none` marks those that are missing.
 double usual(std::vector<double> v, double none) {
   std::erase(v, none);
   if (v.empty()) return 0;

@@ -1,4 +1,4 @@
-// What is usual between the hosts of a job, and which of them and of their pairs are slow or late beside that. Pure.
+// Finds the usual speeds between the hosts of a job, and the hosts and pairs that are slower or later. Pure.
 #pragma once
 
 #include <vector>
@@ -7,23 +7,25 @@
 
 namespace troupe::apps {
 
-/// A host whose best pair, to or from it, is slower than this share of what is usual, or later than so many times and
-/// this much more, is named; so is a pair of hosts that are not.
+/// Limits of a slow or late host or pair. A host is reported if its best pair, to or from it, has less than
+/// `slow_share` of the usual rate, or a delay of more than `late_times` the usual one and `late_s` above it; so is a
+/// pair of hosts that are not reported.
 inline constexpr double slow_share = 0.5, late_times = 4, late_s = 200e-6;
 
 struct pair_speeds {
   explicit pair_speeds(const examined_cluster& all);
 
-  std::vector<double> out, in, delay;                    ///< [host]: its best; 0 and infinity where none was measured
-  double usual_out = 0, usual_in = 0, usual_delay = 0;   ///< the medians of these
-  std::vector<bool> sends_slowly, takes_slowly, is_odd;  ///< [host]; odd: one of these, or late
+  /// [host]: best value of its pairs; 0 or infinity if not measured
+  std::vector<double> out, in, delay;
+  double usual_out = 0, usual_in = 0, usual_delay = 0;   ///< medians of out, in and delay
+  std::vector<bool> sends_slowly, takes_slowly, is_odd;  ///< [host]; is_odd: sends slowly, takes slowly or is late
 
-  /// Of two hosts that are not odd.
+  /// True if the pair is slow or late compared with the other pairs of its two hosts, which are not odd.
   [[nodiscard]] bool is_poor(const examined_pair& p) const;
 };
 
-/// Numbers of the pairs that make a host odd or are poor themselves, at most `most`: where a host or the network was
-/// busy for a moment, another look shows it.
+/// Returns the numbers of at most `most` pairs that make a host odd or are poor themselves, to be measured again: a
+/// host or the network may have been busy for a moment.
 std::vector<size_t> doubtful_pairs(const examined_cluster& all, size_t most);
 
 }  // namespace troupe::apps

@@ -26,7 +26,8 @@ constexpr size_t block_bytes = 4096;
 
 attempt outcome(bool good) { return {good, good ? "" : std::strerror(errno)}; }
 
-// A file without a name, so that even a kill leaves nothing; where the file system has none, one that loses its name.
+// Opens a file without a name, so that even a kill leaves nothing behind; if the file system has no such files, opens a
+// named one and unlinks it.
 int open_scratch(const fs::path& folder, int flags) {
   const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
   if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)) return fd;
@@ -100,7 +101,7 @@ folder_facts try_folder(const fs::path& path) {
 
 cuda_facts try_cuda() {
   cuda_facts c;
-  // Never closed: the driver does not bear it.
+  // The library is never closed, since the driver does not tolerate that.
   void* library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) {
     c.start.why = "there is no libcuda.so.1";
@@ -132,7 +133,7 @@ cuda_library_facts try_cuda_library(const fs::path& folder) {
   cuda_library_facts c;
   c.at = models::find_cuda_library(folder).string();
   if (c.at.empty()) return c;
-  c.open.good = ::dlopen(c.at.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr;  // never closed: CUDA does not bear it
+  c.open.good = ::dlopen(c.at.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr;  // never closed: CUDA does not tolerate it
   if (c.open.good) return c;
   const char* const said = ::dlerror();
   c.open.why = said == nullptr ? "" : said;

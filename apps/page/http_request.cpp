@@ -9,7 +9,7 @@
 namespace troupe::apps {
 namespace {
 
-/// What a header's name is made of, and a method (RFC 9110, token).
+/// True if `s` can be the name of a header, or a method (RFC 9110, token).
 bool is_token(std::string_view s) {
   return !s.empty() && std::ranges::all_of(s, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -34,7 +34,7 @@ std::string_view trimmed(std::string_view s) {
   return s;
 }
 
-/// "GET /path?query HTTP/1.1"
+/// Reads a line such as "GET /path?query HTTP/1.1". Returns 0, or the status of the refusal.
 int read_first_line(std::string_view line, http_request& out) {
   const auto one = line.find(' '), two = line.rfind(' ');
   if (one == line.npos || two == one) return 400;
@@ -48,7 +48,8 @@ int read_first_line(std::string_view line, http_request& out) {
   return 0;
 }
 
-/// Of headers that a page reads one may come once: two hosts are a trick.
+/// Reads one header line. Returns 0, or the status of the refusal: a header that the page uses may come only once,
+/// since two hosts would be an attack.
 int read_header(std::string_view line, http_request& out, bool& has_body) {
   const auto colon = line.find(':');
   if (colon == line.npos || !is_token(line.substr(0, colon)) || !is_printable(line)) return 400;
@@ -104,7 +105,7 @@ http_reading read_http_request(std::string_view bytes) {
   const auto end = bytes.substr(0, request_bytes_max).find("\r\n\r\n");
   if (end == bytes.npos) {
     if (bytes.size() >= request_bytes_max) return refuse(431);
-    // What cannot become a request is refused at once: binary bytes, another protocol.
+    // Bytes that cannot become a request are refused at once: binary bytes, another protocol.
     const auto first = bytes.substr(0, bytes.find('\r'));
     return is_printable(first) && bytes.find('\0') == bytes.npos ? out : refuse(400);
   }

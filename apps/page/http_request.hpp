@@ -1,5 +1,5 @@
-// A request of HTTP/1.1 and an answer to one, as far as a page needs them: GET without a body. Pure functions; owns no
-// connection (http_server.hpp) and does not know who may ask (page.hpp).
+// Parses a request of HTTP/1.1 and formats an answer, as far as a page needs them: GET without a body. Pure functions.
+// Leaves connections to http_server.hpp, and access to page.hpp.
 #pragma once
 
 #include <cstdint>
@@ -8,38 +8,38 @@
 
 namespace troupe::apps {
 
-/// Longest request, headers and all.
+/// Limit of a request in bytes, including its headers.
 inline constexpr size_t request_bytes_max = 8192;
 
 struct http_request {
-  std::string method, path, query;          ///< "/?a=b": "/", "a=b"; neither is decoded
-  std::string host, authorization, cookie;  ///< headers; empty where there is none
+  std::string method, path, query;          ///< "/?a=b" has path "/" and query "a=b"; neither is decoded
+  std::string host, authorization, cookie;  ///< header values; empty if the header is missing
 };
 
-/// What bytes that have come so far are.
+/// State of a request whose bytes arrive piece by piece.
 struct http_reading {
-  bool is_whole = false;  ///< else more of them are wanted
-  int refused = 0;        ///< the status to answer with where they are no request that a page takes; else 0
-  http_request request;   ///< once whole and not refused
+  bool is_whole = false;  ///< false: more bytes are needed
+  int refused = 0;        ///< HTTP status of the refusal, for bytes that are not a valid GET request; else 0
+  http_request request;   ///< set once whole and not refused
 };
 http_reading read_http_request(std::string_view bytes);
 
 struct http_answer {
   int status = 200;
   std::string type = "text/plain; charset=utf-8", body = {};
-  std::string headers = {};  ///< further ones, each with its line end
+  std::string headers = {};  ///< further headers, each with its line end
 };
-/// As bytes for the connection, which ends with it. `secure`: it was asked through TLS.
+/// Returns the answer as bytes for a connection that is closed afterwards. `secure`: the request came through TLS.
 std::string http_text(const http_answer& a, bool secure);
 
-/// The name or address that a Host header says, in small letters, without brackets and port; empty where the header is
+/// Returns the name or address in a Host header, in lower case, without brackets and port; empty if the header is
 /// anything but HOST or HOST:PORT.
 std::string host_named(std::string_view header);
 
-/// The value of `name` in "a=b&c=d" or, with `;`, in "a=b; c=d"; empty where there is none.
+/// Returns the value of `name` in "a=b&c=d" or, with `;`, in "a=b; c=d"; empty if missing.
 std::string_view value_in(std::string_view pairs, std::string_view name, char between);
 
-/// Whether both are the same; takes as long wherever they differ.
+/// True if both are equal. The time does not depend on where they differ.
 bool same_secret(std::string_view a, std::string_view b);
 
 }  // namespace troupe::apps

@@ -25,14 +25,14 @@ namespace {
 using outcome = byte_channel::outcome;
 
 constexpr int looks_every_ms = 250;
-/// Accepted in one turn; connections beyond wait for the next.
+/// Connections accepted in one turn; further ones wait for the next.
 constexpr int accepts_max = 64;
-/// How long bytes that nobody reads may still come.
+/// How long bytes that arrive after the answer are still read.
 constexpr int64_t farewell_ns_max = 1'000'000'000;
-/// Beside the ranks' threads this one steps back.
+/// Niceness of the server's thread, so that the ranks' threads take precedence.
 constexpr int niceness = 10;
 
-/// No visitor ends a run.
+/// Calls `answer`; an exception becomes status 500, so that no visitor can end a run.
 http_answer answer_of(const page_answering& answer, const http_request& request) {
   try {
     return answer(request);
@@ -41,7 +41,7 @@ http_answer answer_of(const page_answering& answer, const http_request& request)
   }
 }
 
-// TLS writes by write(): a visitor that has gone would end the program.
+// Blocks SIGPIPE on this thread: TLS writes with write(), and a visitor that has gone would end the program.
 void take_no_sigpipe() {
   sigset_t gone;
   ::sigemptyset(&gone);
@@ -145,7 +145,7 @@ bool http_server::go_on(visitor& v) const {
     if (did.what != outcome::moved) return waits(did);
     v.sent += did.bytes;
   }
-  // What still comes is read and dropped: a connection that ends with unread bytes takes the answer along.
+  // Reads and drops further bytes: a connection that is closed with unread bytes may lose the answer.
   if (!v.is_answered) {
     v.is_answered = true;
     v.bytes.reset();
@@ -161,7 +161,7 @@ bool http_server::go_on(visitor& v) const {
 void http_server::serve() {
   take_no_sigpipe();
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), niceness);
-  std::list<visitor> visitors;  // in the order in which they came
+  std::list<visitor> visitors;  // in the order of their arrival
   const auto leave = [&](std::list<visitor>::iterator v) {
     v->bytes.reset();
     ::close(v->socket);
@@ -179,7 +179,7 @@ void http_server::serve() {
     if (on[1].revents == 0) continue;
     for (int n = 0; n < accepts_max; ++n) {
       const int fd = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (fd < 0 && (errno == EMFILE || errno == ENFILE)) ::usleep(1000 * looks_every_ms);  // not again at once
+      if (fd < 0 && (errno == EMFILE || errno == ENFILE)) ::usleep(1000 * looks_every_ms);  // avoids an immediate retry
       if (fd < 0) break;
       if (visitors.size() >= visitors_max) leave(visitors.begin());
       visitors.push_back({.socket = fd, .bytes = channels_->make(fd), .until_ns = now + request_arrives_ns_max});

@@ -1,9 +1,9 @@
-// Serves GET over TCP: one thread, no call that waits, a bounded number of connections, each for a bounded time and one
-// answer. Owns the socket, the thread and the limits; what is answered is the caller's.
+// Serves GET over TCP with one thread, without blocking calls; the number of connections is bounded, each has a time
+// limit and gets one answer. Owns the socket, the thread and the limits. Leaves the answers to the caller.
 //
-// Why not a library: cpp-httplib as Debian 12 has it (0.11.4) keeps a header line of any length in memory, and any
-// number of connections, before anyone can refuse them: a visitor could take the memory and the descriptors that
-// training needs.
+// Reason for not using a library: cpp-httplib of Debian 12 (0.11.4) keeps a header line of any length in memory, and
+// any number of connections, before the program can refuse them, so that a visitor could exhaust the memory and the
+// descriptors that training needs.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,22 @@
 
 namespace troupe::apps {
 
-/// Connections at a time: beyond them the one that has been silent for longest ends.
+/// Limit of simultaneous connections; beyond it the oldest one is closed.
 inline constexpr size_t visitors_max = 64;
-/// How long a request may take to come, and an answer to go.
+/// Limits of the time in which a request must arrive, and an answer must be sent.
 inline constexpr int64_t request_arrives_ns_max = 5'000'000'000, answer_leaves_ns_max = 15'000'000'000;
 
-/// On the server's thread; the request is a GET of a path.
+/// Function that answers a GET request for a path. Runs on the server's thread.
 using page_answering = std::function<http_answer(const http_request&)>;
 
 class http_server {
  public:
-  /// Listens at `host`, an address or a name, and `port`, 0 for any. Errors: bad_input where it may not, with the
-  /// reason.
+  /// Listens at `host`, an address or a name, and `port`, 0 for any. Errors: bad_input with the reason if the system
+  /// refuses; limit without a descriptor or a thread.
   static core::result<std::unique_ptr<http_server>> open(const std::string& host, uint16_t port,
                                                          std::unique_ptr<channel_maker> channels,
                                                          page_answering answer);
-  ~http_server();  ///< ends all connections
+  ~http_server();  ///< closes all connections
   http_server(const http_server&) = delete;
   http_server& operator=(const http_server&) = delete;
   [[nodiscard]] uint16_t port() const { return port_; }
@@ -42,7 +42,7 @@ class http_server {
   struct visitor;
   http_server() = default;
   void serve();
-  /// False once the visitor is done with.
+  /// Continues a visitor's transfer without blocking. Returns false once the visitor is finished.
   bool go_on(visitor& v) const;
 
   int socket_ = -1, stop_ = -1;
@@ -52,7 +52,7 @@ class http_server {
   std::thread thread_;
 };
 
-/// A socket that listens there. Errors: as http_server::open.
+/// Opens a socket that listens at `host` and `port`. Errors: bad_input, as http_server::open.
 core::result<int> listen_at(const std::string& host, uint16_t port);
 
 }  // namespace troupe::apps

@@ -30,7 +30,8 @@ core::result<std::unique_ptr<page>> page::open(const config::cluster_section& c,
     if (!token) return core::fail(token.error());
     out->token_ = std::move(*token);
     out->cookie_ = random_text();
-    out->cookie_name_ = "troupe_page_" + out->cookie_.substr(0, 8);  // cookies know no ports: runs have names of theirs
+    // cookies do not distinguish ports, so each run has its own cookie name
+    out->cookie_name_ = "troupe_page_" + out->cookie_.substr(0, 8);
     out->cookie_ = random_text();
     if (out->cookie_.empty()) return core::fail(core::error_kind::io, "cluster.page: the system gives no random bytes");
   }
@@ -52,7 +53,7 @@ bool page::is_host_known(const std::string& host) const {
   const std::string asked = host_named(host);
   if (asked.empty()) return false;
   if (asked == "localhost" || asked == "127.0.0.1" || asked == "::1" || asked == bound_host_) return true;
-  // Bound to every address, any name may be right: there the certificate and the token keep strangers away.
+  // A page on every address accepts any name; the certificate and the token keep strangers away.
   return is_any_host_;
 }
 

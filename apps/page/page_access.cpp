@@ -10,7 +10,7 @@
 namespace troupe::apps {
 namespace {
 
-/// Bytes of a token at least and at most: short ones are guessed.
+/// Limits of a token in bytes; short ones can be guessed.
 constexpr size_t token_bytes_min = 16, token_bytes_max = 512;
 
 }  // namespace

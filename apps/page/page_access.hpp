@@ -1,5 +1,5 @@
-// What a run's page needs of its configuration before it is served: the token, the certificate, a free port. Knows
-// nothing of runs, so that the program that starts processes refuses what the one that leads would.
+// Checks the part of a configuration that a run's page needs: the token, the certificate, a free port. Independent of
+// runs, so that the program that starts processes refuses the same configurations as the leading process.
 #pragma once
 
 #include <filesystem>
@@ -12,12 +12,13 @@
 
 namespace troupe::apps {
 
-/// Errors: bad_input for a file that others can read, and for what is no token.
+/// Reads the token. Errors: bad_input for a file that other users can read, or that does not contain a valid token.
 core::result<std::string> read_page_token(const std::filesystem::path& file);
-/// Through TLS beyond loopback, and wherever the page has a key of its own. Errors: bad_input.
+/// Returns channels through TLS if the page is reachable beyond loopback or has its own key, else plain ones. Errors:
+/// bad_input.
 core::result<std::unique_ptr<channel_maker>> page_channels(const config::cluster_section& c,
                                                            const config::page_place& at);
-/// All of the above, and that the port is free; nothing is left open. Nothing to check without a page.
+/// Checks the token, the certificate and that the port is free, and closes everything again. Succeeds without a page.
 core::result<void> check_page(const config::cluster_section& c);
 
 }  // namespace troupe::apps

@@ -16,14 +16,14 @@ using json = nlohmann::ordered_json;
 
 json finite(double v) { return std::isfinite(v) ? json(v) : json(nullptr); }
 
-/// [step, mean, least, greatest] of each bin.
+/// Returns [step, mean, minimum, maximum] of each bin.
 json curve(const telemetry::thinned_series& s) {
   json out = json::array();
   for (const auto& b : s.bins()) out.push_back({b.middle(), b.mean(), b.least, b.greatest});
   return out;
 }
 
-/// [lane, start, length, kind, name], times in microseconds since the step's first start.
+/// Returns [lane, start, length, kind, name], with times in microseconds since the step's first start.
 json spans_of(const telemetry::rank_spans& r, int64_t zero_ns) {
   json out = json::array();
   for (const auto& x : r.plan->instructions) {
@@ -34,7 +34,7 @@ json spans_of(const telemetry::rank_spans& r, int64_t zero_ns) {
   return out;
 }
 
-/// The newest steps that fit, in order.
+/// Returns the newest steps that fit, in order.
 json steps_of(const std::deque<page_spans>& steps) {
   json out = json::array();
   size_t room = page_spans_max;
@@ -132,7 +132,7 @@ std::string page_json(const page_copy& all, const page_moment& now) {
     ranks.push_back({{"rank", now.ranks[i].rank}, {"doing", now.ranks[i].doing}, {"lanes", now.ranks[i].lanes}});
   out["ranks_left_out"] = now.ranks.size() - ranks.size();
   if (!now.people.places.empty()) {
-    auto list = people_json(now.people);  // a reference into `out` would not last
+    auto list = people_json(now.people);  // a copy, since a reference into `out` would be invalidated
     const size_t count = list.size(), shown = std::min(count, page_ranks_max);
     list.erase(list.begin() + static_cast<std::ptrdiff_t>(shown), list.end());
     out["term"] = now.people.term;

@@ -20,7 +20,7 @@ std::string number(double v) {
   return fmt::format("{}", v);
 }
 
-/// A value of a label, in quotes.
+/// Returns the value of a label in quotes.
 std::string label_text(std::string_view value) {
   std::string out = "\"";
   for (const char c : value) {
@@ -32,7 +32,7 @@ std::string label_text(std::string_view value) {
 
 class metrics_text {
  public:
-  /// Values of the metric follow, all of them before another's begin.
+  /// Begins a metric; its values follow before the next metric begins.
   void family(std::string_view name, std::string_view type, std::string_view help) {
     name_ = name;
     text += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);

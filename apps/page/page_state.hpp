@@ -1,5 +1,5 @@
-// What a run's page shows, as the run tells it. Owns bounded copies: curves are thinned, and of steps, terms and lines
-// the newest stay. Any thread; asking copies, and holds up nobody. What the texts look like is page_texts.hpp's.
+// Owns bounded copies of everything that a run's page shows: curves are thinned, and the newest steps, terms and lines
+// are kept. Any thread; a reader gets a copy and blocks no one for long. Leaves the texts to page_texts.hpp.
 #pragma once
 
 #include <cstdint>
@@ -16,41 +16,41 @@
 
 namespace troupe::apps {
 
-/// Steps whose spans are kept, terms and lines of the log that are shown, and bytes of a line.
+/// Limits: steps whose spans are kept, terms, lines of the log, and bytes of a line.
 inline constexpr size_t page_steps_max = 4, page_terms_max = 64, page_lines_max = 100, page_line_bytes_max = 400;
 
-/// What does not change while a run lasts.
+/// Facts that do not change while a run lasts.
 struct page_facts {
   std::string folder, name, loss_unit, version;
   uint64_t steps = 0;
-  uint64_t memory_budget_bytes = 0;  ///< cluster.host_memory_budget: of all ranks; 0: none
+  uint64_t memory_budget_bytes = 0;  ///< cluster.host_memory_budget of all ranks; 0: no budget
 };
 
-struct page_spans {  ///< of one step
+struct page_spans {  ///< spans of one step
   uint64_t step = 0;
   std::shared_ptr<const std::vector<telemetry::rank_spans>> ranks;
 };
 
-struct page_line {  ///< of the log
+struct page_line {  ///< a line of the log
   double unix_s = 0;
   std::string text;
 };
 
-struct page_copy {  ///< all that is known at one moment
+struct page_copy {  ///< copy of the whole state at one moment
   page_facts facts;
   double started_unix_s = 0;
-  std::optional<actors::step_report> last;  ///< none: no step has ended
+  std::optional<actors::step_report> last;  ///< empty until a step has ended
   std::optional<double> validation_loss;
-  uint64_t tokens = 0, steps_run = 0, skipped = 0;  ///< of this process, steps that were done again too
+  uint64_t tokens = 0, steps_run = 0, skipped = 0;  ///< counts of this process, including repeated steps
   telemetry::thinned_series loss, validation, tokens_per_s, step_s;
   std::deque<page_spans> spans;
   std::deque<actors::term_report> terms;
   uint64_t num_terms = 0, steps_again = 0;
   double lost_s = 0;
-  uint64_t num_spikes = 0, samples_left_out = 0;  ///< of this process
+  uint64_t num_spikes = 0, samples_left_out = 0;  ///< counts of this process
   std::optional<checkpoint_event> checkpoint;
   uint64_t num_checkpoints = 0;
-  std::vector<actors::rank_memory_report> memory;  ///< [rank]
+  std::vector<actors::rank_memory_report> memory;  ///< memory of each rank [rank]
   std::deque<page_line> lines;
 };
 
@@ -73,7 +73,7 @@ class page_state {
   [[nodiscard]] page_copy copy() const;
 
  private:
-  void add_line(const std::string& text);  // under the lock
+  void add_line(const std::string& text);  // requires the lock
 
   mutable std::mutex mutex_;
   page_copy all_;

@@ -47,7 +47,7 @@ class secure_channel final : public byte_channel {
  public:
   explicit secure_channel(SSL* ssl) : ssl_(ssl) {}
   ~secure_channel() override {
-    SSL_shutdown(ssl_);  // says that it ends; waits for nothing
+    SSL_shutdown(ssl_);  // announces the end; does not block
     ERR_clear_error();
     SSL_free(ssl_);
   }

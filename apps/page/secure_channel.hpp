@@ -1,5 +1,5 @@
-// How bytes of one connection come and go: plainly, or through TLS (OpenSSL, seen in secure_channel.cpp alone). Never
-// waits. Owns no descriptor.
+// Moves the bytes of one connection, plainly or through TLS (OpenSSL, included only by secure_channel.cpp). Never
+// blocks. Owns no descriptor.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 namespace troupe::apps {
 
-class byte_channel {  ///< of one connection
+class byte_channel {  ///< the bytes of one connection
  public:
-  /// What became of a call: so many bytes, or none of them.
+  /// Outcome of a call: bytes were moved, the socket must become ready first, or the connection is over.
   enum class outcome : uint8_t { moved, wants_to_read, wants_to_write, over };
   struct moved_bytes {
     outcome what = outcome::over;
@@ -23,20 +23,20 @@ class byte_channel {  ///< of one connection
   virtual moved_bytes write(const char* from, size_t bytes) = 0;
 };
 
-class channel_maker {  ///< for connections of one server
+class channel_maker {  ///< makes the channels of a server's connections
  public:
   virtual ~channel_maker() = default;
-  /// For a connected socket that does not block. Null where there is no memory.
+  /// Returns a channel for a connected non-blocking socket. Null if memory is exhausted.
   virtual std::unique_ptr<byte_channel> make(int socket) = 0;
   [[nodiscard]] virtual bool is_secure() const = 0;
 };
 
 std::unique_ptr<channel_maker> plain_channels();
-/// Errors: bad_input for a certificate or key that will not do, or a key that others can read.
+/// Returns TLS channels. Errors: bad_input for an unusable certificate or key, or a key that other users can read.
 core::result<std::unique_ptr<channel_maker>> secure_channels(const std::filesystem::path& certificate,
                                                              const std::filesystem::path& key);
 
-/// bad_input where the file is not its user's alone; io where it cannot be looked at.
+/// Checks that only its user can read the file. Errors: bad_input; io if the file cannot be examined.
 core::result<void> check_private(const std::filesystem::path& file, const char* what_key);
 
 }  // namespace troupe::apps

@@ -52,7 +52,7 @@ core::result<void> plan_command::check_options() const {
   const auto& a = arguments_;
   const auto given = given_in(*command_);
   const auto is_given = [&](const std::string& name) { return std::ranges::find(given, name) != given.end(); };
-  std::string shows;  // what stands in the place of the summary
+  std::string shows;  // option whose output replaces the summary
   for (const std::string name : {"--layers", "--fit", "--degrees", "--explain", "--estimate", "--format"}) {
     if (!is_given(name)) continue;
     if (!shows.empty()) return core::refused(fmt::format("{}: wanted {} without it", name, shows));

@@ -1,5 +1,5 @@
-// `troupe plan` on the command line: its options, and who carries them out. Needs LibTorch only where rates are
-// measured, through `products`.
+// Owns the options of `troupe plan` and calls the functions that run it. Requires LibTorch only for measuring rates,
+// through `products`.
 #pragma once
 
 #include "apps/plan/show_plan.hpp"
@@ -15,13 +15,13 @@ class plan_command {
  public:
   explicit plan_command(CLI::App& app);
   [[nodiscard]] bool chosen() const;
-  /// Whether `run` wants a meter of products, which needs LibTorch.
+  /// True if `run` needs a meter of matrix products, which needs LibTorch.
   [[nodiscard]] bool measures() const { return arguments_.measure; }
-  /// The exit status; `products` may be empty where nothing is measured.
+  /// Runs the command and returns the exit status; `products` may be empty if nothing is measured.
   [[nodiscard]] int run(const job::product_meter& products) const;
 
  private:
-  /// Refuses options that would do nothing beside the others.
+  /// Refuses options that the other options make ineffective.
   [[nodiscard]] core::result<void> check_options() const;
 
   CLI::App* command_ = nullptr;

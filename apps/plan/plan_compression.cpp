@@ -27,13 +27,13 @@ std::string text_of(const kernels::quantiser& grid) {
   return "?";
 }
 
-/// Of weights that lose bits one by one.
+/// Returns the first part of the text of weights whose bits are reduced step by step; else empty.
 std::string from_bits(const job::compressed_module& m) {
   return m.bits && m.bits->start_bits > m.bits->target_bits ? "from " + std::to_string(m.bits->start_bits) + " bits to "
                                                             : "";
 }
 
-/// "l1, keeps 128 of 256 rows".
+/// Returns a text such as "l1, keeps 128 of 256 rows".
 std::string text_of(const job::pruned_module& m) {
   using enum config::pruning_method;
   constexpr std::string_view parts[] = {"elements", "rows", "heads", "channels"};
@@ -42,7 +42,8 @@ std::string text_of(const job::pruned_module& m) {
          std::string(parts[static_cast<size_t>(m.part)]);
 }
 
-/// Rows whose modules are compressed alike become one, which counts them; blocks are named where it is not all of them.
+/// Joins rows of modules that are compressed alike into one and counts the modules; lists the blocks if not all are
+/// included.
 class summary_rows {
  public:
   explicit summary_rows(const core::model_table& table) {
@@ -70,9 +71,9 @@ class summary_rows {
   using row_key = std::array<std::string, 5>;
   struct row {
     row_key key;
-    std::vector<std::string> modules;  ///< in the order of the table
+    std::vector<std::string> modules;  ///< in the order of the model's table
   };
-  std::map<std::string, size_t> blocks_;  ///< [name for all blocks]: how many there are
+  std::map<std::string, size_t> blocks_;  ///< [name for all blocks]: number of layers
   std::vector<row> rows_;
 };
 

@@ -1,4 +1,4 @@
-// What `troupe plan` says of compression: the modules that each pattern chose, what becomes of them, and when.
+// Formats the compression in `troupe plan`: the modules that each pattern chose, how they are compressed, and when.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace troupe::apps {
 
-/// A row for modules that are compressed alike, those of all blocks in one, then the most that their copies take. Empty
-/// where nothing is compressed.
+/// Returns a row for modules that are compressed alike, with all blocks in one row, and the largest size of their
+/// copies. Empty without compression.
 std::string compression_summary(const job::blueprint& b);
 
 }  // namespace troupe::apps

@@ -1,4 +1,5 @@
-// What `troupe plan` takes time to cost: defaults, or what a run would measure, and what its arguments say of the disk.
+// Chooses the costs that `troupe plan` assumes: defaults, or rates measured as by a run, and the disk rates of its
+// arguments.
 #pragma once
 
 #include <cstdio>
@@ -12,7 +13,7 @@
 
 namespace troupe::apps {
 
-/// `troupe io bench` measures the rates that the arguments take.
+/// Returns the costs. `troupe io bench` measures the disk rates that the arguments accept.
 inline plan::cost_model costs_of(const config::job_config& c, const plan_arguments& a,
                                  const job::product_meter& products) {
   auto out = a.measure ? job::measured_costs(

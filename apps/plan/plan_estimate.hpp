@@ -1,4 +1,4 @@
-// `troupe plan --estimate`: what rules of thumb say, beside what the plan knows. Text only.
+// Formats `troupe plan --estimate`: rules of thumb next to the plan's own numbers. Text only.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace troupe::apps {
 
-/// DeepSpeed's estimators for the model, with the ranks as the GPUs of one node; its static sizes; the plan's own peak;
-/// and what ZeRO-Infinity's bandwidth model leaves of this machine's speed with states on its disk.
+/// Returns DeepSpeed's estimates for the model, with the ranks as the GPUs of one node; its static sizes; the plan's
+/// own peak; and the efficiency that ZeRO-Infinity's bandwidth model predicts for this machine with states on its disk.
 std::string estimate_summary(const job::blueprint& b, const plan::cost_model& costs);
 
-/// The last part alone, a line per kind of state.
+/// Returns the efficiency that ZeRO-Infinity's bandwidth model predicts, a line for each kind of state.
 std::string efficiency_summary(const job::blueprint& b, const plan::cost_model& costs);
 
 }  // namespace troupe::apps

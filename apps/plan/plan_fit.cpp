@@ -13,7 +13,7 @@
 namespace troupe::apps {
 namespace {
 
-/// The same job with everything in memory and no budget: it has a plan whatever fits.
+/// Returns the job with everything in memory and no budget, so that it has a plan whatever fits.
 config::job_config without_tiers(config::job_config c) {
   auto& z = c.zero_optimization;
   z.offload_optimizer.device = z.offload_param.device = config::offload_device::none;
@@ -26,7 +26,7 @@ config::job_config without_tiers(config::job_config c) {
 
 bool is_apart(const config::job_config& c) { return c.device != core::device_kind::cpu; }
 
-/// The limits of one rank: with `device: cuda`, --memory limits the GPU's memory, else all memory.
+/// Returns the limits of one rank. With `device: cuda`, --memory limits the GPU's memory, else all memory.
 plan::memory_limits limits_of(const config::job_config& c, const plan_arguments& a) {
   const uint64_t ranks = std::max(1U, c.parallel.ranks());
   plan::memory_limits out{.states = c.host_memory_budget / ranks, .device = c.cuda.memory_limit / ranks};
@@ -38,7 +38,7 @@ plan::memory_limits limits_of(const config::job_config& c, const plan_arguments&
   return out;
 }
 
-/// The same job with swap files where `folder` is going to be: what is measured is that disk.
+/// Returns the job with swap files at the nearest existing folder above `folder`, so that its disk is measured.
 config::job_config swapping_to(std::filesystem::path folder, config::job_config c) {
   std::error_code none;
   while (folder.has_relative_path() && !std::filesystem::is_directory(folder, none)) folder = folder.parent_path();

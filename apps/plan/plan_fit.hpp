@@ -1,4 +1,4 @@
-// `troupe plan --fit`: the cheapest tiers that fit a memory, and the section to paste. Text only.
+// Owns `troupe plan --fit`: the cheapest tiers that fit a memory, and the section to paste. Text only.
 #pragma once
 
 #include "apps/plan/show_plan.hpp"
@@ -8,14 +8,14 @@
 
 namespace troupe::apps {
 
-/// What the ladder of tiers is asked: the file's job with everything in memory, its open sizes to be chosen. Swap files
-/// would go to `folder`.
+/// Returns the request to the ladder of tiers: the file's job with everything in memory, and its open sizes to be
+/// chosen. Swap files would go to `folder`.
 core::result<plan::fit_request> fit_request_of(const config::job_config& config, plan::memory_limits limits,
                                                const std::filesystem::path& folder, const plan_arguments& a,
                                                const job::product_meter& products = {});
 
-/// Shows the ladder of tiers for the file's model, ranks and budget (`cluster.host_memory_budget`, `--memory`), and the
-/// YAML of the cheapest that fits. The exit status: 0 where something fits, 1 where nothing does, 2 for bad input.
+/// Prints the ladder of tiers for the file's model, ranks and budget (`cluster.host_memory_budget`, `--memory`), and
+/// the YAML of the cheapest tier that fits. Returns the exit status: 0 if one fits, 1 if none does, 2 for bad input.
 int show_fit(const config::job_config& config, const plan_arguments& a, const job::product_meter& products);
 
 }  // namespace troupe::apps

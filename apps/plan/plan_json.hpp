@@ -1,4 +1,4 @@
-// `troupe plan --json`: the summary of a plan as one JSON object.
+// Formats `troupe plan --json`: the summary of a plan as one JSON object.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace troupe::apps {
 
-/// Memory by owner of each rank (or of one rank of each class, with the number of ranks like it), the predicted step of
-/// the plan `mine` and what its disk moves; `saving`: the step in which a checkpoint is taken, where there is one.
+/// Returns the memory of each rank by owner (or of one rank of each class, with the number of ranks in it), the
+/// predicted step of the plan `mine` and its disk traffic. `saving` is the step that takes a checkpoint; null: there is
+/// none.
 std::string plan_as_json(const job::blueprint& b, const plan::timeline& timeline, uint32_t mine,
                          const plan::timeline* saving);
 

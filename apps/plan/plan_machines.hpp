@@ -1,4 +1,4 @@
-// What `troupe plan` says of a job on several hosts: the bytes that enter each of them in a step.
+// Formats the network traffic of a job on several hosts for `troupe plan`: the bytes that enter each host in a step.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace troupe::apps {
 
-/// A line for each host; empty where there are none. Errors: those of plans.
+/// Returns one line that lists the hosts; empty with fewer than two hosts. Errors: those of plans.
 core::result<std::string> machines_summary(const job::blueprint& b);
 
 }  // namespace troupe::apps

@@ -11,7 +11,7 @@
 namespace troupe::apps {
 namespace {
 
-struct moved {  ///< by one rank in a step
+struct moved {  ///< counts of one rank in a step
   uint64_t gathers = 0, gathered_bytes = 0, reductions = 0, reduced_bytes = 0, memory_bytes = 0;
 };
 
@@ -25,7 +25,7 @@ moved moved_by(const plan::rank_plan& p) {
   return out;
 }
 
-/// Of each the most.
+/// Returns the maximum over all ranks of each count.
 moved most_of(const job::step_plans& plans) {
   moved out;
   const auto take = [](uint64_t& most, uint64_t x) { most = std::max(most, x); };
@@ -49,7 +49,7 @@ std::vector<std::string> row_of(std::string name, const moved& x) {
           core::human_bytes(x.memory_bytes)};
 }
 
-/// Other settings by name.
+/// Returns the alternative settings by name.
 std::vector<std::pair<std::string, plan::plan_options>> others_of(const plan::plan_options& o) {
   std::vector<std::pair<std::string, plan::plan_options>> out;
   if (o.accumulation > 1) {

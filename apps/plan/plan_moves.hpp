@@ -1,5 +1,5 @@
-// What settings of a cut run move and keep: the run's own beside others that it could have. Owns which are compared;
-// the plans are plan/'s.
+// Compares the traffic and memory of a pipeline's settings with other possible settings. Owns the list of alternatives.
+// Leaves the plans to plan/.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace troupe::apps {
 
-/// A row for the run's settings and for each other order of gradients and distance of reuse: gathers and reductions of
-/// the rank that moves most, their bytes, its memory. Empty where nothing else could be chosen.
+/// Returns a row for the run's settings and for each other gradient order and reuse distance: gathers and reductions of
+/// the busiest rank, their bytes, and its memory. Empty if there are no alternatives.
 std::string moves_summary(const job::blueprint& b);
 
 }  // namespace troupe::apps

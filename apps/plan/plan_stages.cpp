@@ -22,7 +22,7 @@ struct shown_stage {
   [[nodiscard]] const plan::rank_plan& plan() const {
     return b.train.like(layout().options.mesh.at_stage(0, layout().pipeline_of_stage(stage)));
   }
-  /// "block 2 to head", and a teacher's behind that
+  /// Returns "block 2 to head", followed by the units of a teacher.
   [[nodiscard]] std::string units() const {
     const uint32_t own = layout().first_of_model(), all = static_cast<uint32_t>(b.table->units.size());
     const std::string taught = names(0, own);
@@ -53,7 +53,8 @@ struct shown_stage {
   }
 };
 
-/// How much of the time that the ranks have the schedule leaves them idle, by the stages' modelled times.
+/// Returns the step time and the share of the ranks' time in which the schedule leaves them idle, by the stages'
+/// modelled times.
 std::string idle_text(const job::chosen_pipeline& p) {
   const auto times = plan::play_table(p.training.table, p.costs);
   double busy = 0;

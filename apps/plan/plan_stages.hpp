@@ -1,4 +1,4 @@
-// What `troupe plan` shows of a pipeline: its stages, what bounds them, its schedule.
+// Formats a pipeline for `troupe plan`: its stages, the stage that bounds the step, its schedule.
 #pragma once
 
 #include <string>
@@ -7,10 +7,11 @@
 
 namespace troupe::apps {
 
-/// A row for each stage, then the schedule, the partition and the stage that bounds the step. Of a run that is cut.
+/// Returns a row for each stage, then the schedule, the partition and the stage that bounds the step. Requires a
+/// pipeline.
 std::string stages_summary(const job::blueprint& b);
 
-/// The order of every rank of the pipeline in PyTorch's notation; of a run that is not cut, one rank's.
+/// Returns the order of every rank of the pipeline in PyTorch's notation; without a pipeline, the order of one rank.
 std::string schedule_as_csv(const job::blueprint& b, bool with_transfers);
 
 }  // namespace troupe::apps

@@ -11,9 +11,9 @@
 namespace troupe::apps {
 namespace {
 
-/// Parameters that are cut alike.
+/// Parameters that are split alike.
 struct cut_row {
-  std::string name, shown;  ///< of the first; for all of them
+  std::string name, shown;  ///< name of the first parameter; name for all of them
   const core::parameter_cut* cut;
   job::cut_origin origin;
   uint64_t parameters;

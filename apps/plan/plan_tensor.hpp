@@ -1,5 +1,5 @@
-// What `troupe plan` says of a cut over the tensor axis: which parameters, along which dimension, how wide, and what is
-// exchanged for that.
+// Formats tensor parallelism for `troupe plan`: which parameters are split, along which dimension, how wide, and the
+// exchanges that this causes.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace troupe::apps {
 
-/// A row for each parameter that is cut, blocks that are cut alike in one; then the exchanges of a step. The
-/// blueprint's tensor degree is above 1.
+/// Returns a row for each split parameter, with equally split blocks in one row, and the exchanges of a step. Requires
+/// a tensor degree above 1.
 std::string tensor_summary(const job::blueprint& b);
 
 }  // namespace troupe::apps

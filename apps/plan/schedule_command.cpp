@@ -26,7 +26,7 @@ std::string list_of_names() {
   return out;
 }
 
-/// Those names, `search`, and that a file may stand there.
+/// Returns the choices of the argument: the names of schedules, `search`, or a file.
 std::string choices() {
   std::string out = "{";
   for (const auto& s : plan::named_schedules()) out.append(s.name).append(",");

@@ -1,5 +1,5 @@
-// troupe schedule: the order in which the ranks of a pipeline compute, without a job: by name, from a file or searched,
-// proved, timed and written in PyTorch's notation.
+// Owns `troupe schedule`: the order in which the ranks of a pipeline compute, without a job. The schedule is named,
+// read from a file or searched; it is checked, timed and written in PyTorch's notation.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class schedule_command {
  public:
   explicit schedule_command(CLI::App& app);  ///< adds the command
   [[nodiscard]] bool chosen() const;
-  /// The exit code.
+  /// Runs the command and returns the exit code.
   [[nodiscard]] int run() const;
 
  private:

@@ -19,7 +19,7 @@ using json = nlohmann::ordered_json;
 
 std::string width_text(uint64_t width) { return width == 0 ? "-" : std::to_string(width); }
 
-/// "weight, bias"
+/// Returns a text such as "weight, bias".
 std::string parameters_text(const core::model_table& table, const layer_info& l) {
   std::string out;
   for (const uint32_t q : l.parameters) {
@@ -99,11 +99,11 @@ std::string layers_as_json(const core::model_table& table) {
 int show_layers(const config::job_config& config, output_form form) {
   const auto refuse = [](const core::error& e) {
     failed(e);
-    return 2;  // whatever is wrong with them, the files of the model are input
+    return 2;  // any error is in the model's files, which are input
   };
   const auto model = job::read_model(config);
   if (!model) return refuse(model.error());
-  // sizes of batches cost, and layers have none
+  // Smallest batch sizes suffice, since layers do not depend on them.
   auto table = models::make_model_table(model->spec, 1, 1, core::size_of(config.parameter_dtype()));
   if (auto ok = job::freeze(config, table); !ok) return refuse(ok.error());
   std::printf("%s", (form == output_form::json ? layers_as_json(table) : layers_as_table(table)).c_str());

@@ -1,4 +1,4 @@
-// `troupe plan --layers`: the modules of a model as its table has them.
+// Owns `troupe plan --layers`: the modules of a model according to its table.
 #pragma once
 
 #include <string>
@@ -9,14 +9,15 @@
 
 namespace troupe::apps {
 
-/// One line for each layer: unit, module, kind, widths, how its weight lies, its parameters, heads and parts. A
-/// parameter of another layer's is named in full.
+/// Returns one line for each layer: unit, module, kind, widths, layout of its weight, its parameters, heads and parts.
+/// A parameter that belongs to another layer has its full name.
 std::string layers_as_table(const core::model_table& table);
 
-/// The same as an array of objects; what a layer lacks is left out, but for `weight` and `bias`, which are null.
+/// Returns the layers as an array of objects. Missing properties are omitted, except `weight` and `bias`, which are
+/// null.
 std::string layers_as_json(const core::model_table& table);
 
-/// Prints the layers of the configuration's model. Exit codes: 0 well, 2 bad input.
+/// Prints the layers of the configuration's model. Exit codes: 0 done, 2 bad input.
 int show_layers(const config::job_config& config, output_form form);
 
 }  // namespace troupe::apps

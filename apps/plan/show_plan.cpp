@@ -33,11 +33,12 @@
 namespace troupe::apps {
 namespace {
 
-/// The plans that are shown: all ranks', or of many one of each class, among them `rank`'s own.
+/// The plans that are shown: those of all ranks, or, with many ranks, one of each class, with `rank`'s own plan for its
+/// class.
 struct shown_plans {
   std::vector<std::shared_ptr<const plan::rank_plan>> plans;
   std::vector<uint32_t> stands_for;
-  uint32_t mine = 0;  ///< the one of `rank`
+  uint32_t mine = 0;  ///< index of the plan of `rank`
 
   [[nodiscard]] plan::timeline predicted(const plan::cost_model& costs) const {
     return plan::predict(plans, costs, stands_for);
@@ -65,7 +66,7 @@ core::result<shown_plans> plans_to_show(const job::step_plans& all, uint32_t ran
   return out;
 }
 
-/// What a checkpoint adds to the step in which it is taken.
+/// Prints what a checkpoint adds to the step in which it is taken.
 void show_saving(const shown_plans& saving, const shown_plans& training, const plan::cost_model& costs) {
   const auto timeline = saving.predicted(costs);
   uint64_t bytes = 0;
@@ -82,7 +83,7 @@ void show_saving(const shown_plans& saving, const shown_plans& training, const p
       written_s <= timeline.step_s ? "written before the step ends" : "written after the step's end");
 }
 
-/// A segment in row tiles, beside what it would have at once: so many elements of a row.
+/// Prints the size of a segment in row tiles next to its size without tiles, which has `elements` elements per row.
 void show_tiles_of(const job::blueprint& b, const core::segment_info& s, const char* name, const char* of,
                    uint64_t elements) {
   const auto& c = *b.config;
@@ -93,11 +94,11 @@ void show_tiles_of(const job::blueprint& b, const core::segment_info& s, const c
               core::human_bytes(rows * elements * core::size_of(c.parameter_dtype())).c_str());
 }
 
-/// A head (cluster.row_tile_bytes) and MLPs (cluster.mlp_tile_bytes) in row tiles.
+/// Prints the row tiles of the head (cluster.row_tile_bytes) and of the largest MLP (cluster.mlp_tile_bytes).
 void show_row_tiles(const job::blueprint& b) {
   const auto& head = b.table->units.back().segments.back();
   if (head.is_tiled()) show_tiles_of(b, head, "the head", "its logits are", b.spec.vocabulary);
-  const core::segment_info* mlp = nullptr;  // the one that takes most
+  const core::segment_info* mlp = nullptr;  // the largest one
   for (size_t u = 1; u + 1 < b.table->units.size(); ++u)
     for (const auto& s : b.table->units[u].segments)
       if (s.is_tiled() && (mlp == nullptr || s.tile_bytes > mlp->tile_bytes)) mlp = &s;
@@ -137,7 +138,7 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
   }
 }
 
-/// How a rank's plan came about.
+/// Prints how a rank's plan was made: the changes of each pass.
 int show_accounts(const job::blueprint& b, const plan::rank_plan& p, const plan_arguments& a) {
   const auto made = plan::explain(p.layout, p.rank);
   if (!made) return failed(made.error());
@@ -147,7 +148,7 @@ int show_accounts(const job::blueprint& b, const plan::rank_plan& p, const plan_
   return 0;
 }
 
-/// An option that lacks the one it belongs to; null: none does.
+/// Returns the error of an option that lacks the option it belongs to; null if there is none.
 const char* misfit(const plan_arguments& a) {
   if (a.form == output_form::json && (a.fit || a.estimate || a.format != "summary"))
     return "--json: wanted it alone, or --degrees, --layers or --explain";
@@ -155,7 +156,8 @@ const char* misfit(const plan_arguments& a) {
   return nullptr;
 }
 
-/// Where degrees are open: the first that a file could say. Tiers are looked for before anything is known to fit.
+/// Returns the configuration with the first valid choice of open degrees, since tiers are tried before it is known what
+/// fits.
 config::job_config of_some_degrees(const config::job_config& c) {
   const auto sound = std::ranges::find_if(c.open_degrees, [](const auto& way) { return way.refusal.empty(); });
   return sound == c.open_degrees.end() ? c : c.with(*sound);
@@ -220,7 +222,7 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
     if (!machines) return failed(machines.error());
     std::printf("%s", machines->c_str());
     if (!saving.plans.empty()) show_saving(saving, *training, costs);
-    uint64_t all = 0;  // a teacher's too
+    uint64_t all = 0;  // includes a teacher's parameters
     for (const auto& p : mine.table().parameters) all += p.is_copy() ? 0 : p.numel();
     if (mine.layout->gathers())
       std::printf("at most %llu of %llu parameters whole at once%s\n",

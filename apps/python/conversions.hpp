@@ -1,4 +1,5 @@
-// `troupe.checkpoint.convert`: the commands `troupe checkpoint to-...` and `reshape`, by name and with their options.
+// Runs `troupe.checkpoint.convert`: the commands `troupe checkpoint to-...` and `reshape`, by name and with their
+// options.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -9,8 +10,8 @@
 
 namespace troupe::apps {
 
-/// Writes `output` from `source` as the command of that name: fp32, hf, gguf, deepspeed, universal, dcp, reshape.
-/// `options` are the command's own, dashes as underscores. Throws python_error.
+/// Writes `output` from `source` with the command `to`: fp32, hf, gguf, deepspeed, universal, dcp, reshape. `options`
+/// are the command's own, with underscores for dashes. Throws python_error.
 void convert(const source_arguments& source, const output_arguments& output, const std::string& to,
              const nanobind::dict& options);
 

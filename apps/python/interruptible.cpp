@@ -16,10 +16,11 @@ namespace {
 
 namespace nb = nanobind;
 
-/// How long Ctrl-C waits at most until Python looks at it; the end of the work is noticed at once.
+/// Longest time until Python handles Ctrl-C; the end of the work is noticed at once.
 constexpr std::chrono::milliseconds look_every{50};
 
-/// Signals are for the thread that asked: its calls are Python's, those of the work are not to be cut short.
+/// Blocks all signals for the working thread, so that they interrupt the calling thread, which runs Python, and not the
+/// work.
 class signals_blocked {
  public:
   signals_blocked() {

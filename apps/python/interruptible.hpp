@@ -1,5 +1,5 @@
-// Long work for Python: other threads of Python run meanwhile, and Ctrl-C ends it. Owns the thread that works; which
-// signals there are, and what they do, is Python's.
+// Runs long work for Python, so that other Python threads continue and Ctrl-C ends the work. Owns the working thread.
+// Leaves signals to Python.
 #pragma once
 
 #include <functional>
@@ -11,11 +11,12 @@
 
 namespace troupe::apps {
 
-/// Runs `work` on a thread of its own; the caller, who holds the GIL, waits without it. The function that `work` gets
-/// says false once a handler of Python's has raised something, as Ctrl-C does; when `work` has ended that is raised.
+/// Runs `work` on its own thread. The caller holds the GIL and waits without it. The function passed to `work` returns
+/// false once a signal handler of Python has raised an exception, as Ctrl-C does; the exception is raised when `work`
+/// has ended.
 void run_interruptibly(const std::function<void(const checkpoint::progress_function& goes_on)>& work);
 
-/// The value of `work`, run so; its error thrown.
+/// Runs `work` with run_interruptibly(). Returns its value, or throws its error.
 template <class Work>
 auto interruptible(const Work& work) {
   std::optional<std::invoke_result_t<Work, const checkpoint::progress_function&>> out;

@@ -1,5 +1,5 @@
-// Keyword arguments of a Python function that depend on another one: each is taken once, by its type; one that nobody
-// took is refused with the names that were.
+// Reads keyword arguments of a Python function that depend on another argument: each is taken once, by type; an unknown
+// one is refused with the names of the known ones.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,10 +16,10 @@ namespace troupe::apps {
 
 class keywords {
  public:
-  /// `where` begins the messages: `convert(to='fp32')`.
+  /// Stores its arguments. `where` begins the messages: `convert(to='fp32')`.
   keywords(std::string where, nanobind::dict given) : where_(std::move(where)), given_(std::move(given)) {}
 
-  /// Puts the argument `name` into `out` where it is given and not None. `wanted` says its type to people.
+  /// Stores the argument `name` in `out` if it is given and not None. `wanted` names its type for people.
   template <class T>
   void take(const char* name, T& out, std::string_view wanted) {
     known_.emplace_back(name);
@@ -35,7 +35,7 @@ class keywords {
     if (given_.contains(name) && !nanobind::object(given_[name]).is_none()) out = std::move(value);
   }
 
-  /// Behind the last one.
+  /// Refuses arguments that were not taken; call it after the last take().
   void end() const {
     for (const auto& [name, value] : given_) {
       const auto text = nanobind::cast<std::string>(name);

@@ -1,5 +1,5 @@
-// The extension module `troupe._native`: the commands' functions for Python, each thin. What people call is
-// python/troupe/checkpoint.py; how results look there is its business.
+// Owns the extension module `troupe._native`: thin functions of the commands for Python. Leaves the public API and the
+// form of results to python/troupe/checkpoint.py.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
@@ -30,7 +30,7 @@ namespace {
 
 using path = std::filesystem::path;
 
-/// Which checkpoint, and what was noted while it was read: a warning of Python's each.
+/// A checkpoint to open, and the notes while it was read; each becomes a Python warning.
 class source {
  public:
   source(const path& at, const std::optional<std::string>& tag, const std::optional<path>& map, bool fallback)
@@ -47,7 +47,7 @@ class source {
 
   [[nodiscard]] const source_arguments& arguments() const { return arguments_; }
   void warn() const {
-    constexpr int of_the_caller = 2;  // below checkpoint.py
+    constexpr int of_the_caller = 2;  // stack level of the caller of checkpoint.py
     for (const auto& line : notes_)
       if (PyErr_WarnFormat(PyExc_UserWarning, of_the_caller, "%U", text_of(line).ptr()) != 0) nb::raise_python_error();
   }
@@ -77,7 +77,7 @@ nb::dlpack::dtype dlpack_type(core::dtype t) {
   }
 }
 
-/// As numpy and torch call it.
+/// Returns the name that numpy and torch use.
 const char* type_name(core::dtype t) {
   switch (t) {
     case core::dtype::f64:
@@ -93,7 +93,7 @@ const char* type_name(core::dtype t) {
   }
 }
 
-/// name, dtype, shape, memory that speaks DLPack and the buffer protocol.
+/// Returns name, dtype, shape, and memory that supports DLPack and the buffer protocol.
 nb::tuple tuple_of(loaded_weight&& w) {
   const std::vector<size_t> shape(w.shape.begin(), w.shape.end());
   std::byte* const data = w.bytes.release();

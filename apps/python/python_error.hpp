@@ -1,4 +1,4 @@
-// How Troupe's errors reach Python: as one class, `troupe.Error`, with the sentence and the kind.
+// Passes Troupe's errors to Python as one class, `troupe.Error`, with the sentence and the kind.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,7 +10,7 @@
 
 namespace troupe::apps {
 
-/// What is thrown towards Python; becomes `troupe.Error` there.
+/// An error that becomes `troupe.Error` when it reaches Python.
 class python_error : public std::exception {
  public:
   explicit python_error(core::error why) : why_(std::move(why)) {}
@@ -21,13 +21,13 @@ class python_error : public std::exception {
   core::error why_;
 };
 
-/// A sentence as Python's text: paths in it may hold bytes that are no UTF-8.
+/// Returns a sentence as Python text; bytes that are not UTF-8, as in paths, are escaped.
 nanobind::object text_of(const std::string& text);
 
-/// Makes the class in the module and lets python_error become it.
+/// Adds the class to the module and translates python_error into it.
 void add_error(nanobind::module_& m);
 
-/// The value, or what went wrong thrown.
+/// Returns the value, or throws the error.
 template <class T>
 T value_or_throw(core::result<T>&& r) {
   if (!r) throw python_error(std::move(r.error()));

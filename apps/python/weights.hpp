@@ -1,5 +1,5 @@
-// A checkpoint's weights in fp32, one tensor in memory at a time: what `to-fp32` writes, for who wants no file. Knows
-// no Python.
+// Loads a checkpoint's weights in fp32, one tensor in memory at a time: what `to-fp32` writes, without a file.
+// Independent of Python.
 #pragma once
 
 #include <atomic>
@@ -26,18 +26,18 @@ struct loaded_weight {
   std::unique_ptr<std::byte[]> bytes;
 };
 
-/// For one thread at a time; another one is refused meanwhile.
+/// Reads the weights one by one. One thread at a time; a concurrent call is refused.
 class fp32_weights {
  public:
-  /// Reads what describes the tensors, and refuses what write_fp32() would refuse of it.
+  /// Reads the descriptions of the tensors, and refuses what write_fp32() would refuse.
   static core::result<std::unique_ptr<fp32_weights>> open(const weights_arguments& a);
 
   fp32_weights(const fp32_weights&) = delete;
   fp32_weights& operator=(const fp32_weights&) = delete;
 
   [[nodiscard]] size_t left() const { return all_.size() - next_; }
-  /// The next one, in the order of DeepSpeed's converter; nothing behind the last. After an error it may be asked for
-  /// again. stopped: `goes_on` said so.
+  /// Returns the next tensor, in the order of DeepSpeed's converter; nothing after the last one. After an error, the
+  /// next call tries again. Error stopped: `goes_on` returned false.
   core::result<std::optional<loaded_weight>> next(const checkpoint::progress_function& goes_on);
 
  private:

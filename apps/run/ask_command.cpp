@@ -34,7 +34,7 @@ constexpr question questions[] = {
     {replaces, "lets a spare host take the place of another one after the step, and waits until it has"},
 };
 
-/// Not a number where JSON has none for it: null.
+/// Returns a member as a number; NaN for null, since JSON has no NaN.
 double number_in(const json& x, const char* key) {
   return x.contains(key) && x[key].is_number() ? x[key].get<double>() : std::numeric_limits<double>::quiet_NaN();
 }

@@ -1,5 +1,5 @@
-// `troupe status|diagnose|pause|resume|save|stop RUN`, `troupe replace RUN HOST`: asks a run that is at work and shows
-// what it says.
+// Owns `troupe status|diagnose|pause|resume|save|stop RUN` and `troupe replace RUN HOST`: asks a running job and prints
+// its answer.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,7 +14,7 @@ class ask_command {
  public:
   explicit ask_command(CLI::App& app);
   [[nodiscard]] bool chosen() const;
-  /// The exit code.
+  /// Runs the command and returns the exit code.
   int run() const;
 
  private:

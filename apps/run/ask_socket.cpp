@@ -26,8 +26,8 @@ using core::error_kind;
 
 constexpr int looks_every_ms = 50;
 
-/// Paths of sockets are short (108 bytes): the folder is named by its descriptor, and by its path where a system has no
-/// /proc and the path is short enough.
+/// Returns the socket's address. Socket paths are limited to 108 bytes, so the folder is named by its descriptor; by
+/// its path if the system has no /proc and the path is short enough.
 sockaddr_un address_in(int folder, const std::filesystem::path& path_of_folder) {
   sockaddr_un out{};
   out.sun_family = AF_UNIX;
@@ -38,7 +38,7 @@ sockaddr_un address_in(int folder, const std::filesystem::path& path_of_folder) 
   return out;
 }
 
-/// No question ends a run.
+/// Calls the answer; an exception becomes an `error`, so that no question ends a run.
 std::optional<std::string> said_by(const pending_answer& answer) {
   try {
     return answer();
@@ -57,9 +57,9 @@ struct ask_socket::client {
   int fd = -1;
   std::string question;
   pending_answer answer;
-  std::string line = {};  ///< the answer, once it is there
-  size_t sent = 0;        ///< of it
-  int64_t since_ns = 0;   ///< when it came, then when its answer was there
+  std::string line = {};  ///< the answer, once it exists
+  size_t sent = 0;        ///< bytes of `line` sent so far
+  int64_t since_ns = 0;   ///< when the client came, later when its answer existed
 };
 
 core::result<std::unique_ptr<ask_socket>> ask_socket::open(const std::filesystem::path& folder, answering answer) {
@@ -77,7 +77,7 @@ core::result<std::unique_ptr<ask_socket>> ask_socket::open(const std::filesystem
   if (probe >= 0) ::close(probe);
   if (is_served)
     return core::fail(error_kind::bad_input, fmt::format("'{}': another run is at work there", folder.string()));
-  ::unlinkat(out->folder_, socket_name, 0);  // of a run that was killed
+  ::unlinkat(out->folder_, socket_name, 0);  // left by a run that was killed
   const mode_t before = ::umask(0177);
   const int bound = ::bind(out->socket_, reinterpret_cast<const sockaddr*>(&at), sizeof at);
   ::umask(before);
@@ -116,7 +116,7 @@ bool ask_socket::go_on(client& c, bool ready) const {
   if (!c.answer) return core::now_ns() - c.since_ns < question_ns_max;
   auto said = said_by(c.answer);
   if (!said) {
-    char gone = 0;  // whoever asked may have left meanwhile
+    char gone = 0;  // the client may have left meanwhile
     return ::recv(c.fd, &gone, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
   }
   c.line = std::move(*said) + "\n";
@@ -134,7 +134,7 @@ pending_answer ask_socket::answer_to(const std::string& question) const {
   return out;
 }
 
-// An answer of many ranks is more than a socket takes at once.
+// Sends the rest of an answer; the answer of many ranks is larger than a socket accepts at once.
 bool ask_socket::send_rest(client& c) {
   const ssize_t n = ::send(c.fd, c.line.data() + c.sent, c.line.size() - c.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (n < 0 && errno != EAGAIN && errno != EINTR) return false;

@@ -1,6 +1,5 @@
-// Where a run is asked: a Unix socket in its folder, for its own user alone. A question is one line, the answer one
-// line of JSON; then the connection ends. Owns the socket's file and the thread that serves it; answers are the
-// caller's.
+// Owns the Unix socket in a run's folder on which its own user can ask questions, and the thread that serves it. A
+// question is one line, the answer one line of JSON; then the connection ends. Leaves the answers to the caller.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +15,24 @@
 namespace troupe::apps {
 
 inline constexpr const char* socket_name = "troupe.sock";
-/// Longest question, most that are asked at the same time, and how long one may take to come.
+/// Limits: bytes of a question, simultaneous questions, and nanoseconds in which a question must arrive.
 inline constexpr size_t question_bytes_max = 4096, questions_max = 16;
 inline constexpr int64_t question_ns_max = 10'000'000'000;
-/// How long an answer may take to leave.
+/// Nanoseconds in which an answer must be sent.
 inline constexpr int64_t answer_ns_max = 10'000'000'000;
 
-/// The answer, once it is there: asked several times a second until then.
+/// Function that returns the answer once it exists; called several times a second until then.
 using pending_answer = std::function<std::optional<std::string>()>;
-/// What a question means; called on the socket's thread, waits for nothing. What it throws is its answer's error.
+/// Function that interprets a question. Called on the socket's thread and must not block. Its exception becomes the
+/// answer's error.
 using answering = std::function<pending_answer(const std::string& question)>;
 
 class ask_socket {
  public:
-  /// In a folder that exists; takes the place of a socket that a run has left. Errors: io, limit.
+  /// Opens the socket in an existing folder; replaces a socket that a dead run has left. Errors: bad_input if another
+  /// run serves there; io, limit.
   static core::result<std::unique_ptr<ask_socket>> open(const std::filesystem::path& folder, answering answer);
-  ~ask_socket();  ///< removes the file
+  ~ask_socket();  ///< removes the socket's file
   ask_socket(const ask_socket&) = delete;
   ask_socket& operator=(const ask_socket&) = delete;
 
@@ -39,7 +40,7 @@ class ask_socket {
   struct client;
   ask_socket() = default;
   void serve();
-  /// Whether the client stays.
+  /// Continues the exchange with a client. Returns true if the client stays.
   bool go_on(client& c, bool ready) const;
   [[nodiscard]] pending_answer answer_to(const std::string& question) const;
   static bool send_rest(client& c);
@@ -49,8 +50,8 @@ class ask_socket {
   std::thread thread_;
 };
 
-/// Asks the run whose folder this is and gives its answer. Errors: bad_input where there is no such folder or nothing
-/// runs there; io where it ends meanwhile.
+/// Asks the run whose folder this is, and returns its answer. Errors: bad_input if there is no such folder or no run in
+/// it; io if the run ends before it answers.
 core::result<std::string> ask_run(const std::filesystem::path& folder, const std::string& question);
 
 }  // namespace troupe::apps

@@ -14,9 +14,9 @@
 namespace troupe::apps {
 namespace {
 
-/// A later degree. Its batch is cut as the file's would be, whatever the run begins with: so do jobs of several
-/// processes, which stay as they were started, and of which some have no ranks then. None where the file is refused
-/// with it, which has been said.
+/// Returns the configuration of a later degree, whose batch is divided as the file's would be, whatever the run begins
+/// with. A job of several processes keeps its processes, some of which then have no ranks. Returns nothing if the file
+/// is refused with that degree; the error has been printed.
 std::optional<config::loaded> at_later(const config::loaded& first, const config::job_config& file,
                                        const common_arguments& a, std::optional<uint64_t> steps, uint32_t data) {
   if (!first.config.cluster.is_on()) return load_configuration(at_data_ranks(a, file, data), steps, intent::run);
@@ -52,8 +52,8 @@ std::optional<degree_schedule> degree_schedule::read(const std::string& text, co
                                           config::reading::job, {}, is_said);
     if (!job) return std::nullopt;
     out.loaded_.push_back(std::make_shared<const config::loaded>(std::move(*job)));
-    if (i == 0) continue;  // its plan is proved as the session is opened
-    // The plan, too: a run does not end at step 20 because of what could be known before the first.
+    if (i == 0) continue;  // its plan is proved when the session is opened
+    // Proves the plan, too, so that a run does not end at step 20 for a reason that was known before the first.
     const auto planned =
         job::make_blueprint(std::shared_ptr<const config::job_config>(out.loaded_.back(), &out.loaded_.back()->config));
     if (!planned) return refused(planned.error().in(fmt::format("{}@{}", x.data, x.step)));
@@ -62,7 +62,7 @@ std::optional<degree_schedule> degree_schedule::read(const std::string& text, co
 }
 
 core::result<std::string> degree_schedule::change(actors::session& s) {
-  size_t due = 0;  // the run may be back before a change
+  size_t due = 0;  // the run may have gone back before a change
   while (due + 1 < changes_.size() && changes_[due + 1].step <= s.steps_done()) ++due;
   if (due == now_) return std::string();
   const int64_t before = core::now_ns();

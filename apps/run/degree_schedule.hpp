@@ -1,5 +1,5 @@
-// `troupe train --degrees`: the run's data degrees one after the other, each with the configuration that the file would
-// have with it. Owns which is due; the session changes them.
+// Owns the degrees of `troupe train --degrees`: the run's data degrees in order, each with the configuration that the
+// file would have with it, and which one is due. Leaves the change to the session.
 #pragma once
 
 #include <memory>
@@ -15,20 +15,21 @@ namespace troupe::apps {
 
 class degree_schedule {
  public:
-  /// Of a file that is good as `loaded`: everything that could be refused later is refused here, said on stderr. None
-  /// then. Without a text: the file's own degree. Where `is_said` is false, what the file with the first degree is
-  /// warned about has been said by another process.
+  /// Reads the degrees for a file that was loaded as `loaded` without errors. Everything that could be refused later is
+  /// refused here and printed to stderr; then returns nothing. An empty text means the file's own degree. If `is_said`
+  /// is false, another process has printed the warnings about the first degree.
   static std::optional<degree_schedule> read(const std::string& text, const common_arguments& a,
                                              std::optional<uint64_t> steps, const config::loaded& loaded, bool is_said);
 
   [[nodiscard]] bool is_empty() const { return changes_.empty(); }
-  /// What the run begins with; not of an empty one.
+  /// Returns the configuration that the run begins with; requires a schedule that is not empty.
   [[nodiscard]] const config::loaded& first() const { return *loaded_.front(); }
-  /// The job at the file's own degree, whose batch the others cut; null of an empty one.
+  /// Returns the job at the file's own degree, whose batch the other degrees divide; null for an empty schedule.
   [[nodiscard]] std::shared_ptr<const config::job_config> file() const { return file_; }
-  /// Before a step: the degrees that are due. A line of what was done, where something was.
+  /// Changes to the degree that is due; called before a step. Returns a line about the change, or an empty one if there
+  /// was none.
   core::result<std::string> change(actors::session& s);
-  /// "3 -> 2 -> 3 ranks at steps 0, 20, 34"
+  /// Returns a sentence such as "3 -> 2 -> 3 ranks at steps 0, 20, 34".
   [[nodiscard]] std::string sentence(uint64_t steps) const {
     return job::as_sentence(changes_, steps, job::ranks_of_replica(first().config.parallel));
   }
@@ -36,7 +37,7 @@ class degree_schedule {
  private:
   std::vector<job::degree_change> changes_;
   std::shared_ptr<const config::job_config> file_;
-  std::vector<std::shared_ptr<const config::loaded>> loaded_;  // [change]
+  std::vector<std::shared_ptr<const config::loaded>> loaded_;  // configuration of each change [change]
   size_t now_ = 0;
 };
 

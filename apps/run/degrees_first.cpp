@@ -1,4 +1,4 @@
-// Who starts the process that chooses.
+// Starts the process that chooses degrees.
 #include "apps/run/degrees_first.hpp"
 
 #include <sys/prctl.h>
@@ -16,7 +16,7 @@
 namespace troupe::apps {
 namespace {
 
-/// Until the other end is closed.
+/// Reads until the other end is closed.
 std::string read_all(int from) {
   std::string out;
   char block[4096];

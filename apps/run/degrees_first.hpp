@@ -1,6 +1,6 @@
-// Degrees that a job of several processes leaves open are chosen before there are any of them, by a process that ends
-// with that: it alone loads LibTorch and tries ways. Owns how it is started and what it hands over; the choice is
-// session::choose_degrees'.
+// Chooses the open degrees of a job of several processes before they start, in a process that ends afterwards: it alone
+// loads LibTorch and tries ways. Owns how that process is started and what it hands over. Leaves the choice to
+// session::choose_degrees.
 #pragma once
 
 #include <filesystem>
@@ -13,19 +13,19 @@
 
 namespace troupe::apps {
 
-/// Of the process that chooses: the descriptor that it writes to.
+/// Environment variable of the choosing process: the descriptor that it writes to.
 inline constexpr const char* degrees_variable = "TROUPE_DEGREES";
 
-/// Runs `program` with these arguments until it has chosen. Gives values for `--set` that say its degrees, or the code
-/// with which it has ended otherwise; it has said why.
+/// Runs `program` with these arguments until it has chosen. Returns values for `--set` that contain its degrees, or the
+/// process's exit code if it failed; it has then printed why.
 std::variant<std::vector<std::string>, int> choose_degrees_first(const std::filesystem::path& program,
                                                                  const std::vector<std::string>& arguments);
 
-/// The degrees that the file leaves to the run, by key.
+/// Returns the keys of the degrees that the file leaves open.
 std::vector<std::string> open_degrees_of(const config::loaded& loaded);
 
-/// Of the process that chooses: hands `taken`'s degrees of these keys to who has started it and leaves `measured` in
-/// the run's folder. Nothing where this process was started for more than that; else its code.
+/// In the choosing process, writes the degrees of these keys to the process that started it, stores `measured` in the
+/// run's folder, and returns the exit code. Returns nothing in a process that was started to train.
 std::optional<int> hand_over_degrees(const std::vector<std::string>& keys, const config::loaded& taken,
                                      const std::string& measured);
 

@@ -1,4 +1,4 @@
-// The process that chooses degrees for others.
+// Implements the process that chooses degrees for others.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ std::optional<int> hand_over_degrees(const std::vector<std::string>& keys, const
     if (auto ok = checkpoint::write_file_atomically(folder / job::degrees_file_name, measured); !ok)
       return failed(ok.error());
   }
-  const auto written = ::write(std::atoi(to), text.data(), text.size());  // less than a pipe has room for
+  const auto written = ::write(std::atoi(to), text.data(), text.size());  // smaller than the buffer of a pipe
   return written == static_cast<ssize_t>(text.size()) ? 0 : 1;
 }
 

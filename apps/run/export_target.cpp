@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// The folder itself, or the nearest one around it that is there.
+/// Returns the folder itself, or its nearest existing parent.
 fs::path nearest_that_exists(fs::path at) {
   std::error_code e;
   while (!fs::exists(fs::symlink_status(at, e)) && at != at.parent_path()) at = at.parent_path();

@@ -37,19 +37,19 @@
 namespace troupe::apps {
 namespace {
 
-/// Whether the file or an argument has the key at all: most have not, and their runs begin at once.
+/// True if the file or an argument contains the key at all: most do not, and their runs begin at once.
 bool names_processes(const train_arguments& a) {
   const auto has_key = [](const std::string& text) {
     return text.find("processes") != std::string::npos || text.find("hosts") != std::string::npos;
   };
   if (std::ranges::any_of(a.set, has_key)) return true;
   std::error_code e;
-  if (!std::filesystem::is_regular_file(a.file, e)) return false;  // a pipe can be read once
+  if (!std::filesystem::is_regular_file(a.file, e)) return false;  // a pipe can be read only once
   std::ifstream in(a.file, std::ios::binary);
   return has_key(std::string((std::istreambuf_iterator<char>(in)), {}));
 }
 
-/// The arguments of `train`, and whether its file wants processes; nothing is said.
+/// Returns the arguments of `train` if its file asks for processes; else nothing. Prints nothing.
 std::optional<train_arguments> wants_processes(int argc, char** argv) {
   auto a = read_train_arguments(argc, argv);
   if (!a || !names_processes(*a)) return std::nullopt;
@@ -61,13 +61,13 @@ std::optional<train_arguments> wants_processes(int argc, char** argv) {
   return a;
 }
 
-/// The folder under which each process has its swap files, and what killed ones have left there.
+/// Owns the folder that contains each process's swap files, and removes what killed processes leave there.
 class swap_places {
  public:
   swap_places(const config::job_config& c, uint32_t places) : folder_(c.swap_folder()), places_(places) {
     if (!c.zero_optimization.swaps()) return;
     std::error_code e;
-    made_ = std::filesystem::create_directory(folder_, e);  // whoever swaps says what is wrong with it
+    made_ = std::filesystem::create_directory(folder_, e);  // the process that swaps reports an error of this folder
   }
   swap_places(const swap_places&) = delete;
   swap_places& operator=(const swap_places&) = delete;
@@ -76,7 +76,7 @@ class swap_places {
     for (uint32_t p = 0; p < places_; ++p) {
       const auto one = folder_ / actors::swap_folder_name(p);
       if (!std::filesystem::exists(one, e)) continue;
-      (void)storage::swap_space::open({.folder = one, .wanted = {}});  // removes what is left
+      (void)storage::swap_space::open({.folder = one, .wanted = {}});  // removes the files that are left
       std::filesystem::remove(one, e);
     }
     if (made_) std::filesystem::remove(folder_, e);
@@ -88,9 +88,9 @@ class swap_places {
   bool made_ = false;
 };
 
-/// Gives the job to its processes, here and on other hosts, as it has an effect here and now: one that is started again
-/// trains what the others train, whatever the user has written into the file meanwhile, and paths and `--set` mean on
-/// all hosts what they mean on this one. Keys of checkpoint.load that were given by hand stay so.
+/// Describes the job to its processes, here and on other hosts, by its effective configuration: a restarted process
+/// trains with the same settings whatever the user writes into the file meanwhile, and paths and `--set` mean the same
+/// on all hosts. Keys of checkpoint.load that were given by hand remain so.
 void describe_job(const train_arguments& a, const config::loaded& loaded, std::span<const std::string> argv,
                   cluster::launch_options& out) {
   out.order.file = config::effective_yaml(loaded);
@@ -100,11 +100,11 @@ void describe_job(const train_arguments& a, const config::loaded& loaded, std::s
     const std::string& one = argv[i];
     if (one == "--set") ++i;
     if (one.starts_with("--set") || one == "--strict") continue;
-    // CLI11 has expanded `~` and variables in the name that it gave to `a`.
+    // CLI11 has expanded `~` and variables in the name that it stored in `a`.
     const bool is_file = i >= 2 && out.order.file_argument == 0 &&
                          config::expanded_path(one, config::current_folder()).value_or(one) == a.file;
     if (is_file) out.order.file_argument = static_cast<uint32_t>(out.order.arguments.size());
-    const auto name = is_file ? cluster::name_of_job_file(one) : std::string();  // of a job that another host has led
+    const auto name = is_file ? cluster::name_of_job_file(one) : std::string();  // set if another host led the job
     out.order.arguments.push_back(name.empty() ? one : name);
   }
   for (const std::string& name : load_keys_by_hand(loaded)) {
@@ -134,7 +134,7 @@ cluster::shared_descriptor take_signals(std::initializer_list<int> except) {
 
 namespace {
 
-/// `names_hosts`: the file's hosts are known by their certificates.
+/// Implements launch_processes(). `names_hosts`: the certificates contain the names of the file's hosts.
 std::optional<int> launch(int argc, char** argv, const std::filesystem::path& program, const agents_opener& open_agents,
                           bool names_hosts) {
   auto a = wants_processes(argc, argv);
@@ -149,7 +149,7 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
     return failed(
         {core::error_kind::bad_input, "cluster.hosts: cannot execute " + other.string() + ": " + std::strerror(errno)});
   }
-  const config::loaded asked = *loaded;  // what each host reads for itself
+  const config::loaded asked = *loaded;  // the configuration that each host reads for itself
   std::vector<std::string> arguments(argv, argv + argc);
   if (!loaded->config.open_degrees.empty()) {
     auto chosen = choose_degrees_first(program, arguments);
@@ -182,7 +182,7 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
     log->line(line);
   };
   raise_descriptors();
-  console out;  // a supervisor that waits for a reader passes no signal on
+  console out;  // keeps a supervisor from blocking on an unread output
   options.signals = take_signals();
   agents_of_hosts agents;
   if (spans_hosts) {
@@ -203,7 +203,7 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
   const auto code = cluster::launch(options);
   if (code) return *code;
   const bool is_replaced = options.replaced && code.error().kind == core::error_kind::peer_lost;
-  return is_replaced ? 1 : failed(code.error());  // who has opened the door knows what follows
+  return is_replaced ? 1 : failed(code.error());  // the code that opened the door handles the replacement
 }
 
 }  // namespace
@@ -220,7 +220,7 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
   const launched_train& by = **started;
   if (by.job.role == launched_job::part::follower) return 0;
   const bool is_agent = by.job.role == launched_job::part::agent;
-  if (is_agent || (!by.job.leader.empty() && !open_agents)) {  // whoever speaks with other machines reads all again
+  if (is_agent || (!by.job.leader.empty() && !open_agents)) {  // troupe-agent reads the environment again
     const auto other = program.parent_path() / "troupe-agent";
     execute(other, {argv, argv + argc});
     return failed({core::error_kind::bad_input, "cannot execute " + other.string() + ": " + std::strerror(errno)});
@@ -231,7 +231,7 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
   const auto count = static_cast<int>(pointers.size());
   pointers.push_back(nullptr);
   if (const auto code = launch(count, pointers.data(), program, open_agents, by.job.names_hosts)) return code;
-  execute(program, by.arguments);  // one process, or something is wrong that it says better
+  execute(program, by.arguments);  // one process, or an error that the program reports better
   return failed({core::error_kind::bad_input, "cannot execute " + program.string() + ": " + std::strerror(errno)});
 }
 

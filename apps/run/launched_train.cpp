@@ -20,8 +20,8 @@ config::load_result load(const train_arguments& a, const std::vector<std::string
   return config::load(a.file, options);
 }
 
-/// What the environment alone says of a job, in the order in which it is asked: nothing, then where to meet, then how
-/// many ranks there are, for files whose other keys hold only with that.
+/// Returns the settings that follow from the environment alone, in the order in which they are tried: none, then the
+/// address of the leader, then the number of ranks, for files whose other keys are valid only with these.
 std::vector<std::vector<std::string>> settings_to_try(const launch_place& place) {
   std::vector<std::vector<std::string>> out{{}};
   if (const auto leader = leader_of(place); !leader.empty()) out.push_back({"cluster.listen=" + leader});
@@ -33,12 +33,13 @@ std::vector<std::vector<std::string>> settings_to_try(const launch_place& place)
   return out;
 }
 
-/// Degrees of the file that contradict the launcher's ranks say less than what is wrong without those.
+/// True if the diagnostics `now` are more helpful than `before`: degrees of the file that contradict the launcher's
+/// ranks say less than other errors.
 bool says_more(const std::vector<config::diagnostic>& now, const std::vector<config::diagnostic>& before) {
   return now.size() <= before.size() && std::ranges::find(now, "parallel.ranks", &config::diagnostic::key) == now.end();
 }
 
-/// The file with the first of these settings that it holds with; they are added to `taken`.
+/// Loads the file with the first of the settings_to_try() with which it is valid, and stores them in `taken`.
 config::load_result load_as_launched(const train_arguments& a, const launch_place& place,
                                      std::vector<std::string>& taken) {
   std::optional<config::load_result> out;
@@ -61,7 +62,7 @@ tl::unexpected<core::error> says(const core::error& e) { return core::fail(e.kin
 }  // namespace
 
 core::result<std::optional<launched_train>> launched_train_of(int argc, char** argv) {
-  if (std::getenv(continues_variable) != nullptr) return std::nullopt;  // a host that has taken the lead
+  if (std::getenv(continues_variable) != nullptr) return std::nullopt;  // a host that has taken over the lead
   if (!read_train_arguments(argc, argv)) return std::nullopt;
   const auto place = read_launch_place(own_environment());
   if (!place) return says(place.error());

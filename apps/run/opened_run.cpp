@@ -54,7 +54,8 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
       continue;
     }
     if (page_ != nullptr) page_->memory(session_.memory());
-    state_.step(*r, memory_bytes(session_));  // before the step is shown: who then asks is told of it
+    // before the step is shown, so that a question that follows gets this step
+    state_.step(*r, memory_bytes(session_));
     show_.step(*r, memory_bytes(session_));
     peak_.after_step(show_, say_);
     const uint64_t every = config_.evaluation.every_steps;
@@ -62,7 +63,7 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
       if (auto ok = evaluate(config_.evaluation.batches, r->step); !ok) return core::fail(ok.error());
     if (auto ok = between_steps(stop, r->save_asked); !ok) return core::fail(ok.error());
   }
-  // Who leads after a loss may have nothing left to do but what the one before it was about to: save.
+  // A leader after a loss may have no steps left but the save that its predecessor was about to write.
   if (steps_ > 0 || stop.terminated() || session_.recoveries().terms > 0) {
     state_.enter("saving");
     const moment why = stop.terminated() ? moment::rescued : moment::end;
@@ -84,11 +85,11 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
   return end_;
 }
 
-// Saves that are due or asked for, and a pause, in which more may be asked for.
+// Writes saves that are due or requested, and waits while the run is paused; further saves may be requested meanwhile.
 core::result<void> opened_run::between_steps(interrupts& stop, bool save_asked) {
   using moment = checkpoints::moment;
   for (bool again = true; again;) {
-    // One that somebody waits for is written at once, behind one that is under way; others beside training.
+    // A save with a waiting request starts at once, after the one in progress; other saves overlap with training.
     if (state_.is_save_wanted())
       if (auto ok = session_.wait_for_saves(); !ok && !session_.may_save()) return ok;
     const bool wished = state_.take_save_wish();
@@ -101,7 +102,7 @@ core::result<void> opened_run::between_steps(interrupts& stop, bool save_asked) 
       state_.enter("training");
     }
     save_asked = false;
-    // A loss is recovered from at once: whoever looks at a paused run sees its ranks.
+    // A loss during a pause is recovered from at once, so that questions about the paused run see its ranks.
     for (bool waits = true; waits;) {
       waits = false;
       state_.wait_while_paused([&] { return stop.requested() || (waits = session_.has_losses()); });
@@ -151,7 +152,7 @@ core::result<void> opened_run::sample() {
   }
   std::vector<uint32_t> ids;
   if (auto ok = tokenizer->encode(config_.sample.prompt, ids); !ok) return core::fail(ok.error().in("sample.prompt"));
-  if (ids.empty() && tokenizer->end_of_text()) ids.push_back(*tokenizer->end_of_text());  // a document begins
+  if (ids.empty() && tokenizer->end_of_text()) ids.push_back(*tokenizer->end_of_text());  // begins a document
   if (ids.empty()) {
     end_.no_sample = "since sample.prompt is empty and the tokenizer has no token that begins a text: give a prompt";
     return {};

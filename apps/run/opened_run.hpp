@@ -1,5 +1,5 @@
-// A training run from its first step to its last line: steps, evaluations, checkpoints between them, the sample.
-// Owns the figures of the end report; opening is train.cpp's, showing progress.hpp's.
+// Runs a training session from its first step to its last line: steps, evaluations, checkpoints between them, the
+// sample. Owns the figures of the end report. Leaves opening to train.cpp, and display to progress.hpp.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace troupe::apps {
 
 class opened_run {
  public:
-  /// All of them outlive this object; `page` is null where there is none.
+  /// Stores its arguments, which outlive this object; `page` may be null.
   opened_run(actors::session& s, const config::loaded& c, checkpoints& saved, progress& show, run_state& state,
              page_state* page, degree_schedule& degrees, std::function<void(const std::string&)> say)
       : session_(s),
@@ -37,8 +37,8 @@ class opened_run {
         peak_([&job = c.config] { return actors::measured_matmul_flops(job); },
               c.config.device == core::device_kind::cpu ? c.config.parallel.ranks() : 1) {}
 
-  /// Once. Until the last step, or until `stop` asks for the end. Where a step fails, the states are still whole and
-  /// are saved where checkpoints are.
+  /// Runs the steps; call it once. Ends after the last step, or when `stop` asks for it. If a step fails, the states
+  /// are still whole, and are saved if checkpoints are enabled.
   core::result<end_summary> operator()(interrupts& stop);
 
  private:

@@ -1,5 +1,5 @@
-// What `troupe train` shows while a run is being opened: nothing of what takes less than a glance. Owns when and how;
-// what is told is the session's.
+// Shows the progress of opening a run in `troupe train`; phases shorter than opening_glance are not shown. Owns when
+// and how. Leaves the phases to the session.
 #pragma once
 
 #include <chrono>
@@ -12,9 +12,9 @@
 
 namespace troupe::apps {
 
-/// A phase that takes longer is named.
+/// Shortest phase that is shown.
 inline constexpr std::chrono::seconds opening_glance{2};
-/// Between two lines of a log; a terminal's line is written over.
+/// Time between two lines of a log; a terminal's line is rewritten.
 inline constexpr std::chrono::seconds opening_line_interval{10};
 
 class opening_display {
@@ -25,7 +25,7 @@ class opening_display {
   opening_display& operator=(const opening_display&) = delete;
 
   void show(const actors::opening_progress& p);
-  /// Leaves the terminal's line, so that ordinary output may follow.
+  /// Clears the terminal's line, so that ordinary output can follow.
   void clear();
 
  private:
@@ -35,8 +35,8 @@ class opening_display {
   clock::time_point begin_ = clock::now(), next_;
 };
 
-/// How far a text is read: a line that is written over on a terminal, nothing elsewhere. False once somebody wants to
-/// stop.
+/// Shows how much of a text is read: a rewritten line on a terminal, nothing elsewhere. Returns false once a signal has
+/// asked to stop.
 bool show_reading(const data::reading_progress& p, const interrupts& stop);
 
 }  // namespace troupe::apps

@@ -11,7 +11,7 @@ namespace troupe::apps {
 namespace {
 
 constexpr auto look_every = std::chrono::milliseconds(500);
-/// Output goes through a thread of its own, which may have nobody to hand it to.
+/// Time for the output's own thread to write the message; the output may have no reader.
 constexpr auto said_within = std::chrono::milliseconds(100);
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A process of a job must not outlive whoever started it: a rank may hang where nothing interrupts it (a driver, a
-// disk), with locks that whoever comes next needs. Owns the thread that looks, and the end.
+// Ends a process of a job that outlives its parent: a rank may hang where nothing interrupts it (a driver, a disk),
+// with locks that its successor needs. Owns the watching thread and the exit.
 #pragma once
 
 #include <sys/types.h>
@@ -11,12 +11,12 @@
 
 namespace troupe::apps {
 
-/// How long a process may take to end once its parent is gone.
+/// Limit of the time in which a process must end after its parent has gone.
 inline constexpr int64_t orphan_ns_max = 10'000'000'000;
 
 class orphan_watch {
  public:
-  /// `place`: for the sentence that is said.
+  /// Starts the thread. `place` appears in the error message.
   explicit orphan_watch(uint32_t place);
   ~orphan_watch();
   orphan_watch(const orphan_watch&) = delete;

@@ -1,5 +1,5 @@
-// On which address a process takes bytes from those of other machines, as `cluster.hosts[].bind` and
-// `cluster.interface` say.
+// Finds the address on which a process receives bytes from other machines, from `cluster.hosts[].bind` and
+// `cluster.interface`.
 #pragma once
 
 #include "config/sections/cluster_config.hpp"
@@ -7,8 +7,8 @@
 
 namespace troupe::apps {
 
-/// Of a process that an agent has started: leaves the address where the session looks for it. Where no key says one it
-/// is what the agent has found. Errors: bad_input, for an interface that has none.
+/// In a process that an agent has started, stores the address where the session looks for it. If no key gives one, the
+/// address that the agent found remains. Errors: bad_input for an interface without an address.
 core::result<void> take_own_address(const config::cluster_section& c);
 
 }  // namespace troupe::apps

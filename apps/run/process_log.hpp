@@ -1,5 +1,6 @@
-// What the processes of a job say, in the run's folder: `logs/process<place>.log` of each, and `logs/all.log` of all of
-// them in the order in which it was said. Owns the files and a line's form; what is worth a line is the caller's.
+// Writes the messages of a job's processes into the run's folder: `logs/process<place>.log` for each, and
+// `logs/all.log` for all of them in order of time. Owns the files and the form of a line. Leaves the choice of messages
+// to the caller.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,15 @@ namespace troupe::apps {
 
 class process_log {
  public:
-  /// `who`: "process 2", "supervisor". Nothing is written where `output`, the run's folder, is empty.
+  /// Stores its arguments. `who` is the process's name: "process 2", "supervisor". Nothing is written if `output`, the
+  /// run's folder, is empty.
   process_log(const std::filesystem::path& output, std::string who);
   ~process_log();
   process_log(const process_log&) = delete;
   process_log& operator=(const process_log&) = delete;
 
-  /// Any thread. Each line is one write, so those of several processes stay whole. What cannot be written is left out:
-  /// a log ends no run.
+  /// Writes a line. Any thread. Each line is one write, so that lines of several processes stay whole. A failed write
+  /// is ignored: a log ends no run.
   void line(const std::string& text);
   [[nodiscard]] bool has_files() const { return !folder_.empty(); }
 
@@ -28,7 +30,7 @@ class process_log {
   std::filesystem::path folder_;
   std::string who_;
   std::mutex mutex_;
-  bool is_open_ = false;  ///< or was tried to be
+  bool is_open_ = false;  ///< true once opening the files was tried
   int own_ = -1, all_ = -1;
 };
 

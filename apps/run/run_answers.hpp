@@ -1,5 +1,5 @@
-// What a run answers to `troupe status`, `diagnose`, `pause`, `resume`, `save`, `stop` and `replace`. Owns what each
-// question means; ask_socket.hpp carries it.
+// Answers `troupe status`, `diagnose`, `pause`, `resume`, `save`, `stop` and `replace` for a run. Owns the meaning of
+// each question. Leaves the transport to ask_socket.hpp.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace troupe::apps {
 
-/// On the socket's thread; all outlive it. `process`: this one's part in a job of several; null: it is alone. Anything
-/// else is answered with an `error`.
+/// Returns the answer to a question; another question gets an `error`. Runs on the socket's thread; the arguments
+/// outlive it. `process` is this process's part in a job of several; null in a job of one.
 pending_answer answer_of(const std::string& question, run_state& state, const actors::session& session,
                          cluster::process* process);
 

@@ -15,8 +15,8 @@
 namespace troupe::apps {
 namespace {
 
-// Small files that take their names once everything else could be opened: what is refused changes nothing. They are for
-// people to read, and the first step waits for no disk because of them.
+// Writes small files for people, which get their names once everything else could be opened, so that a refused run
+// changes nothing. Does not sync them, so that the first step waits for no disk.
 core::result<void> write_files(const std::filesystem::path& folder,
                                const std::vector<std::pair<const char*, std::string>>& texts,
                                const std::function<core::result<void>()>& open) {

@@ -1,4 +1,5 @@
-// A run's folder, with what people read in it: the configuration as it acts, choices that were made for it.
+// Prepares a run's folder with the files that people read: the effective configuration, and choices that were made for
+// the run.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +12,8 @@
 
 namespace troupe::apps {
 
-/// Makes the run's folder, which `claim` takes for this process before anything is written there; `open` makes what else
-/// is. What could not be started leaves no folder behind that was not there before.
+/// Creates the run's folder, which `claim` locks for this process before anything is written; `open` creates the other
+/// files. A run that cannot start leaves no folder that did not exist before.
 core::result<void> prepare_output(const config::loaded& c, const actors::session& s, const std::string& degrees,
                                   const std::function<core::result<void>()>& claim,
                                   const std::function<core::result<void>()>& open);

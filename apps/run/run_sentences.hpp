@@ -1,4 +1,4 @@
-// What `troupe train` says before its first step and after its last. Owns the sentences; steps are progress.hpp's.
+// Owns the sentences that `troupe train` prints before its first step and after its last. Leaves steps to progress.hpp.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace troupe::apps {
 
-/// The form in which a run shows its steps on this terminal.
+/// Returns the form in which a run shows its steps on this terminal.
 output_style style_of(const train_arguments& a);
 
-/// A line about how the model is laid over the ranks and what that takes of one rank.
+/// Returns a line about the division of the model over the ranks, and the memory of one rank.
 std::string size_line(const actors::session& s);
 
 /// Prints the lines before the first step, which may take long.
@@ -23,12 +23,12 @@ void announce(const actors::session& s, const config::job_config& c, const run_s
 /// Prints the last lines of a run that came to its end.
 void say_end(const end_summary& e, const train_arguments& a, const char* unit);
 
-/// A sentence about the terms of a job of several processes, once it is over. `took_over`: the process that counted the
-/// steps that were done again is lost, and the supervisor knows only those that were saved in memory.
+/// Returns a sentence about the terms of a job of several processes, after its end. `took_over`: the process that
+/// counted the repeated steps was lost, and the supervisor only knows those that were saved in memory.
 std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps, const config::parallel_section& p,
                               bool took_over);
 
-/// A sentence about the bytes that entered each host; empty where the job's last term had one.
+/// Returns a sentence about the bytes that entered each host; empty if the job's last term had one host.
 std::string network_sentence(const actors::network_count& n, const std::vector<config::cluster_host>& hosts);
 
 }  // namespace troupe::apps

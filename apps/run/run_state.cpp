@@ -10,7 +10,7 @@
 namespace troupe::apps {
 namespace {
 
-/// Ends of saves that are kept for those who ask.
+/// Number of results of saves that are kept for requests.
 constexpr size_t ends_max = 16;
 constexpr std::chrono::milliseconds looks_every{50};
 
@@ -164,7 +164,7 @@ std::string run_state::status(const cluster::roster& people) const {
     out["processes"] = people_json(people);
   }
   if (!page_.empty()) out["page"] = page_;
-  return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // a folder's name may be any bytes
+  return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // a folder's name may contain any bytes
 }
 
 void run_state::promise_spares(uint64_t term, const std::string& host, size_t processes) {

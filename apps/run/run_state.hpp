@@ -1,5 +1,5 @@
-// What others may know of a run that trains, and what they may ask of it while it does, from any thread. Owns the state
-// and the wishes; the run takes wishes at its boundaries between steps, ask_socket.hpp carries questions.
+// Owns the state of a training run that others may read, and their requests, from any thread. The run takes requests
+// between steps. Leaves questions to ask_socket.hpp.
 #pragma once
 
 #include <condition_variable>
@@ -22,47 +22,48 @@ class run_state {
   explicit run_state(uint64_t steps) : steps_(steps) {}
 
   // ---- the run tells
-  /// Before its first step; `done` are those of before.
+  /// Called before the first step; `done` is the number of earlier steps.
   void begin(uint64_t done, const std::string& loss_unit);
-  void enter(const char* phase);  ///< opening, training, evaluating, saving, sampling, over
+  void enter(const char* phase);  ///< phases: opening, training, evaluating, saving, sampling, over
   void step(const actors::step_report& r, uint64_t memory_bytes);
-  void went_back(uint64_t done);  ///< to an earlier step
+  void went_back(uint64_t done);  ///< sets the steps to those of an earlier state
   void evaluation(double loss);
   void checkpoint(const checkpoint_event& e);
   void checkpoint_failed(const std::string& why);
-  /// After what a wish has led to: whoever waits is told of this step's checkpoint, or that there is none.
+  /// Called after a requested save. Reports this step's checkpoint to the waiting requests, or that there is none.
   void end_wish();
-  void page(const std::string& address);    ///< where the run shows itself
-  void terms(const std::string& sentence);  ///< of a job of several processes
+  void page(const std::string& address);    ///< address of the run's page
+  void terms(const std::string& sentence);  ///< terms of a job of several processes
 
   // ---- the run asks, between two steps
   [[nodiscard]] bool is_stop_wanted() const;
   [[nodiscard]] bool is_save_wanted() const;
   bool take_save_wish();
-  /// Returns when nobody wants the run to wait, or `is_over`, asked several times a second.
+  /// Blocks until the pause ends, a save or stop is requested, or `is_over` returns true; that is called several times
+  /// a second.
   void wait_while_paused(const std::function<bool()>& is_over);
 
   // ---- others ask
-  /// What the run is in; "paused" while it waits.
+  /// Returns the run's phase; "paused" while it waits.
   [[nodiscard]] std::string phase() const;
   [[nodiscard]] uint64_t steps_done() const;
-  /// As one JSON object; `people` are the processes of a job that has several.
+  /// Returns the state as one JSON object; `people` are the processes of a job that has several.
   [[nodiscard]] std::string status(const cluster::roster& people = {}) const;
-  /// "paused" once the run waits, which is after its step.
+  /// Requests or ends a pause. The run is paused once it waits after its step.
   void pause(bool wanted);
   [[nodiscard]] bool is_paused() const;
   void stop();
-  /// A save at the next boundary; the number to ask `saved` with.
+  /// Requests a save at the next boundary between steps. Returns the number to pass to `saved`.
   uint64_t save();
-  /// How the first save after that wish ended: a folder, or why not; none while it has not.
+  /// Result of the first save after a request: a folder, or the failure.
   struct save_end {
     std::string folder, failure;
   };
   [[nodiscard]] std::optional<save_end> saved(uint64_t number) const;
-  /// Spare processes that hosts have been promised which are replaced once this term ends.
+  /// Spare processes that are promised to hosts whose replacement begins with the next term.
   struct promised_spares {
     size_t processes = 0;
-    std::string hosts;  ///< "b, c"
+    std::string hosts;  ///< names of the hosts: "b, c"
   };
   void promise_spares(uint64_t term, const std::string& host, size_t processes);
   [[nodiscard]] promised_spares promised(uint64_t term, const std::string& to_others_than) const;
@@ -77,9 +78,10 @@ class run_state {
   std::optional<checkpoint_event> last_;
   bool pauses_ = false, waits_ = false, stops_ = false, saves_ = false;
   uint64_t wishes_ = 0, taken_ = 0;
-  uint64_t promised_in_ = 0;                         ///< term
-  std::map<std::string, size_t> promised_{};         ///< by host
-  std::vector<std::pair<uint64_t, save_end>> ends_;  ///< with the wishes that had been taken when each save ended
+  uint64_t promised_in_ = 0;                  ///< term in which the promises were made
+  std::map<std::string, size_t> promised_{};  ///< processes by host
+  /// Results of saves, each with the number of requests that had been taken when it ended
+  std::vector<std::pair<uint64_t, save_end>> ends_;
 };
 
 }  // namespace troupe::apps

@@ -37,7 +37,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The flags of loading as the keys that they stand for.
+/// Returns the arguments with the flags for loading replaced by the keys that they stand for.
 train_arguments with_load_keys(train_arguments a) {
   const auto key = [&a](const char* name, const std::string& value) {
     a.set.push_back(fmt::format("checkpoint.load.{}={}", name, value));
@@ -56,8 +56,8 @@ train_arguments with_load_keys(train_arguments a) {
   return a;
 }
 
-// Of a job whose batches do not fit: whether its states fit either, so that nobody mends one and only then hears of the
-// other. Batches say nothing of it, so the smallest are taken.
+// Returns the problem of a job's states if they do not fit into memory, either; called for a job whose batches do not
+// fit, so that the user sees both problems at once. Uses the smallest batches, since states do not depend on them.
 std::vector<config::key_problem> states_beyond_memory(config::job_config job) {
   job.train_micro_batch_size_per_gpu = job.gradient_accumulation_steps = 1;
   core::result<void> fits;
@@ -70,7 +70,7 @@ std::vector<config::key_problem> states_beyond_memory(config::job_config job) {
   return {{"", fits.error().text}};
 }
 
-/// The link of a process that `troupe train` has started.
+/// Returns the link of a process that `troupe train` has started.
 std::shared_ptr<cluster::process> take_link(const config::loaded& loaded, const cluster::link_place& at) {
   const auto& c = loaded.config.cluster;
   take_processor_share(at.place, c.processes_for(loaded.config.parallel.ranks()));
@@ -81,7 +81,7 @@ std::shared_ptr<cluster::process> take_link(const config::loaded& loaded, const 
                              fmt::format("{:016x}{:016x}", digest.high, digest.low)});
 }
 
-/// Degrees that the job leaves open, chosen and told. The exit code where the run cannot have any.
+/// Chooses the degrees that the job leaves open, and prints them. Returns the exit code if there is no valid choice.
 std::optional<int> take_degrees(const train_arguments& a, config::loaded& loaded, const interrupts& stop,
                                 actors::run_degrees& out) {
   if (loaded.config.open_degrees.empty()) return std::nullopt;
@@ -116,10 +116,10 @@ int train_to(console& out, const train_arguments& given) {
   const auto link = cluster::take_link_place();
   interrupts stop(interrupts::save_requests::taken, link ? 1000 : 0);
   std::optional<orphan_watch> watched;
-  if (link) watched.emplace(link->place);  // its thread takes no signal, since these are blocked by now
+  if (link) watched.emplace(link->place);  // constructed here, so that its thread inherits the blocked signals
   auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory, !link);
   if (!loaded) return 2;
-  // Before anything else of LibTorch's is used, which asks only once whether there is CUDA.
+  // Opened before LibTorch is used otherwise, since it checks only once whether CUDA is available.
   if (loaded->config.device == core::device_kind::cuda)
     if (const auto ok = models::open_cuda(own_folder()); !ok) return failed(ok.error());
   const auto open = open_degrees_of(*loaded);

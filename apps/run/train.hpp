@@ -1,4 +1,4 @@
-// `troupe train`: read the file, open a session, show what happens. The session does the work.
+// Owns `troupe train`: reads the file, opens a session and shows its progress. Leaves the work to the session.
 #pragma once
 
 #include <optional>
@@ -12,25 +12,26 @@ struct train_arguments : common_arguments {
   std::optional<uint64_t> steps;
   output_form form = output_form::text;
   apps::verbosity verbosity = apps::verbosity::normal;
-  std::string export_folder;  ///< Hugging Face folder of the trained weights; empty: none
-  std::string resume;         ///< where to resume from, before the run's own checkpoints; empty: those
-  bool fresh = false;         ///< not from the run's own checkpoints
-  std::string tag;            ///< of `resume`
+  std::string export_folder;  ///< Hugging Face folder for the trained weights; empty: none
+  std::string resume;         ///< checkpoint to resume from, before the run's own checkpoints; empty: those
+  bool fresh = false;         ///< true: the run's own checkpoints are not used
+  std::string tag;            ///< checkpoint within `resume`
   std::string degrees;        ///< data degrees by step (job/degree_changes.hpp); empty: the file's
-  std::string map;            ///< a file of names for the tensors of `resume`
+  std::string map;            ///< file of names for the tensors of `resume`
   bool load_module_only = false, no_load_optimizer_states = false, no_load_lr_scheduler_states = false;
   bool no_load_strict = false, fallback_to_previous = false;
-  bool dequantise = false;  ///< compressed weights may be what it begins with
-  /// Compared with the run that is resumed.
+  bool dequantise = false;  ///< the run may begin with compressed weights
+  /// Permitted differences from the run that is resumed.
   bool changed_batch = false, changed_seed = false, changed_data = false;
 };
 
-/// Of a process whose host took the first host's part: steps of this run have been done, so that its own newest
-/// checkpoint counts before `--fresh` and `--resume`.
+/// Environment variable of a process whose host took over the lead: steps of this run have been done, so its own newest
+/// checkpoint takes precedence over `--fresh` and `--resume`.
 inline constexpr const char* continues_variable = "TROUPE_CONTINUES";
 
-/// Exit codes: 0 well; 1 the run failed, or its output was not taken; 2 bad input; 128 + number where a signal ended it
-/// (130: Ctrl-C, 143: SIGTERM), after a checkpoint where the run writes any and the signal came once.
+/// Runs the command. Exit codes: 0 done; 1 the run failed, or its output was not accepted; 2 bad input; 3 the last
+/// checkpoint or the export could not be written; 128 + number if a signal ended it (130: Ctrl-C, 143: SIGTERM), after
+/// a checkpoint if the run writes any and the signal came once.
 int train(const train_arguments& a);
 
 }  // namespace troupe::apps

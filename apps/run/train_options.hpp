@@ -1,4 +1,4 @@
-// The options of `troupe train`, for both programs: the one that a user starts has to know whether it starts others.
+// Owns the options of `troupe train`, for both programs: the one that a user starts must know whether it starts others.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,7 +10,8 @@ namespace troupe::apps {
 
 void add_train_options(CLI::App& command, train_arguments& t);
 
-/// Of `troupe train ...`; nothing for another command and for arguments that are wrong, of which nothing is said.
+/// Reads the arguments of `troupe train ...`. Returns nothing for another command and for wrong arguments, without an
+/// error message.
 std::optional<train_arguments> read_train_arguments(int argc, char** argv);
 
 }  // namespace troupe::apps

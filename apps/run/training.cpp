@@ -63,7 +63,8 @@ actors::load_options load_options_of(const config::checkpoint_load_section& load
   return out;
 }
 
-/// Why a run could not be opened. Where its own checkpoint is what does not fit, nobody need have asked for that one.
+/// Adds the remedy to the error of opening a run, if the run's own checkpoint does not match: the user may not have
+/// asked for it.
 core::error with_way_out(core::error e, const run_start& start) {
   if (start.own && e.kind == core::error_kind::mismatch) e.text += "; --fresh begins anew and sets it aside";
   return e;
@@ -106,8 +107,8 @@ class training {
   training& operator=(const training&) = delete;
   ~training() { out_.on_loss({}); }
 
-  /// Exit code as train's. An exception is the end of a process, whatever it leaves unfinished: those of a job that are
-  /// not affected continue without it, and it must not wait for them while it unwinds.
+  /// Runs the training and returns train()'s exit code. In a job of several processes an exception ends this process at
+  /// once, without unwinding further: the other processes continue without it, and it must not wait for them.
   int operator()() {
     if (process_ == nullptr) return run();
     const std::string who = fmt::format("process {}: ", process_->place());
@@ -126,7 +127,7 @@ class training {
 
  private:
   int run() {
-    // One process says at once that it cannot be seen; of several, the one that leads serves the page.
+    // A single process reports at once that its page cannot be served; of several, the leading one serves the page.
     if (process_ == nullptr)
       if (auto ok = open_page(); !ok) return failed(ok.error());
     if (const auto refused = open()) return *refused;
@@ -160,7 +161,7 @@ class training {
         failed(*unsaved);
       else if (config_->checkpoint.is_on())
         apps::warn(saved_.what_is_safe());
-      // An error after the last step leaves weights that can be exported.
+      // After the last step, weights can be exported in spite of an error.
       const bool is_exported = session_->steps_done() < config_->steps || export_weights();
       session_->finish({end.error(), {}, config::effective_yaml(loaded_), {}});
       if (unsaved || !is_exported) return unkept_code;
@@ -182,13 +183,13 @@ class training {
     return end->stopped && stop_.requested() ? stopped_code() : 0;
   }
 
-  /// Weights, config.json, and what lies beside the model that the run began with.
+  /// Exports the weights, config.json, and the files next to the model that the run began with.
   core::result<void> export_to(const fs::path& folder) {
     if (auto ok = session_->export_hugging_face(folder.string()); !ok) return ok;
     return copy_companions(*config_, folder);
   }
 
-  /// Where the trained model is, and the command that goes on with it.
+  /// Stores in `end` where the trained model is, and the command that continues with it.
   void tell_place(end_summary& end) const {
     end.loss_unit = unit();
     const bool is_as_it_was = newest_.empty() && session_->steps_done() == resumed_at_;
@@ -207,8 +208,8 @@ class training {
                                      shell_word((config_->output / "hf").string()));
     }
   }
-  /// The error of a run whose every step was skipped by a scale that does not change. A dynamic one falls until steps
-  /// count, or ends the run by itself.
+  /// Returns the error of a run in which a fixed loss scale made every step be skipped. A dynamic scale decreases until
+  /// steps count, or ends the run itself.
   [[nodiscard]] std::optional<core::error> nothing_trained(const end_summary& end) const {
     const bool is_dynamic = config_->fp16.enabled && config_->fp16.loss_scale == 0;
     if (end.trained == 0 || end.skipped < end.trained || is_dynamic) return std::nullopt;
@@ -233,7 +234,7 @@ class training {
     return out + "'";
   }
 
-  /// Where the run begins: the checkpoint, and how much of it is taken.
+  /// Chooses the checkpoint that the run begins from, and which parts of it are loaded.
   core::result<actors::resume_choice> choose_resume(bool again) {
     auto start = saved_.choose_start(again || std::getenv(continues_variable) != nullptr);
     if (!start) return core::fail(start.error());
@@ -243,7 +244,7 @@ class training {
     return out;
   }
 
-  /// The session. The exit code where it is refused.
+  /// Opens the session. Returns the exit code if it is refused.
   std::optional<int> open() {
     actors::session_options options{.config = config_, .hooks = hooks(), .texts = degrees_.texts, .process = process_};
     if (process_ != nullptr) {
@@ -258,7 +259,7 @@ class training {
     auto session = actors::session::open(std::move(options));
     opening_.clear();
     if (!session) {
-      if (process_ != nullptr) process_->fail(session.error());  // where no term has begun, the supervisor says it
+      if (process_ != nullptr) process_->fail(session.error());  // before the first term, the supervisor reports it
       if (process_ != nullptr && !process_->leads()) return exit_code_of(session.error());
       return failed(with_way_out(session.error(), start_));
     }
@@ -266,8 +267,8 @@ class training {
     return std::nullopt;
   }
 
-  /// Whether the weights are where `--export` wants them. Else they are beside the run's checkpoints, if they can be
-  /// there, and where they are is said.
+  /// Exports the weights. Returns true if they are where `--export` asks for them. Otherwise tries to write them next
+  /// to the run's checkpoints, and prints where they are.
   bool export_weights() {
     const fs::path wanted = arguments_.export_folder;
     if (wanted.empty()) return true;
@@ -285,10 +286,10 @@ class training {
     return false;
   }
 
-  /// The run's folder and its checkpoints, of the process that leads. The exit code where they are refused.
+  /// Prepares the run's folder and its checkpoints, in the leading process. Returns the exit code if they are refused.
   std::optional<int> begin() {
     const auto open_records = [this] {
-      // a run with nothing left to do leaves its curves as they are
+      // a run without steps left does not touch its curves
       return session_->steps_done() < config_->steps ? session_->open_records() : core::result<void>();
     };
     const bool is_first = session_->recoveries().terms == 0;
@@ -298,7 +299,7 @@ class training {
         return failed(ok.error());
     const auto claim = [this, is_first] {
       auto claimed = saved_.claim_output();
-      return claimed || is_first ? claimed : core::result<void>();  // who led before may not have let go of it yet
+      return claimed || is_first ? claimed : core::result<void>();  // the previous leader may still hold the lock
     };
     if (auto ok = prepare_output(loaded_, *session_, degrees_.file, claim, open_records); !ok)
       return failed(ok.error());
@@ -310,7 +311,7 @@ class training {
     if (page_ == nullptr && has_page())
       if (auto ok = open_page(); !ok) {
         if (is_first) return failed(ok.error());
-        warn("the page is not served: " + ok.error().text);  // a process that takes over lets no run end for that
+        warn("the page is not served: " + ok.error().text);  // a process that takes over does not end the run for that
       }
     stop_.steps_begin();
     stop_.on_second([this] { session_->stop("interrupted twice"); });
@@ -387,7 +388,7 @@ class training {
     };
     return out;
   }
-  /// Of several processes the one that leads has the console; the others say what they have to say in the log.
+  /// Prints a warning: the leading process to the console and the log, other processes to the log.
   void warn(const std::string& line) {
     page_state_.line("warning: " + line);
     log_.line(line);
@@ -398,7 +399,7 @@ class training {
     log_.line(line);
     log_line(style_, line);
   }
-  /// A run of one process has a log for this alone.
+  /// Logs that output was lost; only for this, a run of one process has a log.
   void log_loss(const std::string& line) {
     page_state_.line("warning: " + line);
     if (process_ != nullptr || config_->output.empty()) return log_.line(line);
@@ -411,25 +412,25 @@ class training {
   const actors::run_degrees& degrees_;
   degree_schedule schedule_;
   std::shared_ptr<const config::job_config> config_;
-  std::shared_ptr<cluster::process> process_;  // null: the only one
+  std::shared_ptr<cluster::process> process_;  // null in a job of one process
   interrupts& stop_;
   console& out_;
   run_state state_;
   page_state page_state_;
   const output_style style_;
   opening_display opening_;
-  std::optional<progress> show_;  // from the first step on
-  process_log log_;               // of several processes
+  std::optional<progress> show_;  // set from the first step on
+  process_log log_;               // used in a job of several processes
   checkpoints saved_;
   run_start start_;
-  fs::path newest_;                                      // the checkpoint that was written last
-  fs::path exported_;                                    // the folder that --export has filled
-  uint64_t resumed_at_ = 0;                              // the step before the first
+  fs::path newest_;                                      // newest checkpoint
+  fs::path exported_;                                    // folder that --export has filled
+  uint64_t resumed_at_ = 0;                              // number of steps before the first step of this call
   bool took_over_ = false;                               // another process led before this one
-  std::unique_ptr<actors::session> session_;             // behind the others: it calls them until it ends
-  std::unique_ptr<ask_socket> questions_;                // behind the session: it asks it
-  std::atomic<const actors::session*> asked_ = nullptr;  // by the page, once its steps begin
-  std::unique_ptr<page> page_;                           // last: likewise
+  std::unique_ptr<actors::session> session_;             // after the members that it calls until it ends
+  std::unique_ptr<ask_socket> questions_;                // after the session, which it asks
+  std::atomic<const actors::session*> asked_ = nullptr;  // set once the run begins; used by the page
+  std::unique_ptr<page> page_;                           // last, because it uses the other members
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// One call of `troupe train` whose configuration is good: opens a session, shows and records what happens, serves who
-// asks. Owns how these go together; the steps and what follows them are opened_run's.
+// Runs one call of `troupe train` with a valid configuration: opens a session, shows and records its progress, and
+// serves questions. Owns how these work together. Leaves the steps and what follows to opened_run.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace troupe::apps {
 
-/// `process`: of a job of several, else null. Exit code as train's.
+/// Runs the training and returns the exit code of train(). `process` is null unless the job has several.
 int run_training(const train_arguments& a, const config::loaded& loaded, const actors::run_degrees& degrees,
                  degree_schedule schedule, std::shared_ptr<cluster::process> process, interrupts& stop, console& out);
 

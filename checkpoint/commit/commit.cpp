@@ -1,4 +1,5 @@
-// The commit sequence. Names beside a target are `NAME.writing-ID`, `NAME.replaced-ID`, `NAME.removing-ID`.
+// Implements the commit sequence. Working names next to a target are `NAME.writing-ID`, `NAME.replaced-ID`,
+// `NAME.removing-ID`.
 #include "checkpoint/commit/commit.hpp"
 
 #include <fmt/format.h>
@@ -31,7 +32,8 @@ core::result<void> write_synced(file_system& files, const fs::path& path, std::s
 core::result<void> name_latest(file_system& files, const fs::path& root, const std::string& name, digest128 seal,
                                digest128 save_id) {
   const fs::path aside = root / beside(std::string(latest_file_name), writing_mark, save_id);
-  // Any name may be a tag, so a tag has a digest: a byte of a step's name that flips must not read as one.
+  // A tag may be any name, so `latest` also holds a digest of the tag: a flipped byte in the name of a step must not
+  // turn it into a valid tag.
   const auto proof = step_of(name) ? std::string() : to_hex(digest_of(name)) + "\n";
   auto ok = write_synced(files, aside, fmt::format("{}\n{}\n{}", name, to_hex(seal), proof));
   if (ok) ok = files.rename(aside, root / latest_file_name);
@@ -39,7 +41,8 @@ core::result<void> name_latest(file_system& files, const fs::path& root, const s
   return ok;
 }
 
-/// Folders of steps belong to runs and may be replaced; a folder whose name a person chose may hold anything.
+/// Checks that the folder `name` may be replaced. Folders of steps belong to runs; a folder whose name a person chose
+/// may hold anything, so it must be a checkpoint of Troupe.
 core::result<void> check_replaceable(file_system& files, const fs::path& root, const std::string& name) {
   if (step_of(name)) return {};
   const auto taken = files.exists(root / name);
@@ -52,7 +55,8 @@ core::result<void> check_replaceable(file_system& files, const fs::path& root, c
                                                  (root / name).string(), **strange));
 }
 
-/// The time of this commit: now, or just after the latest commit where the clock went back, since commit times ascend.
+/// Returns the time of this commit: now, or just after the latest commit if the clock was set back, because commit
+/// times ascend.
 uint64_t commit_time(file_system& files, const fs::path& root) {
   const auto out = static_cast<uint64_t>(core::unix_seconds() * 1e9);  // to a quarter of a microsecond
   const auto latest = read_latest(files, root);
@@ -76,7 +80,7 @@ std::optional<uint64_t> step_of(std::string_view folder_name) {
 
 bool is_tag(std::string_view name) {
   constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-  // What readers look for beside folders of checkpoints.
+  // Names that readers look for next to folders of checkpoints.
   constexpr std::array<std::string_view, 3> names = {latest_file_name, "latest_universal", "zero"};
   constexpr std::array<std::string_view, 4> endings = {".json", ".pt", ".bin", ".safetensors"};
   if (name.empty() || name.size() > max_tag_bytes || letters.find(name.front()) == std::string_view::npos) return false;
@@ -157,8 +161,8 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
 
   const std::string& name = name_;
   const fs::path target = root_ / name;
-  // Where `latest` names the folder that is replaced, it will name the new one. A `latest` that cannot be read is no
-  // reason to lose the save.
+  // If `latest` names the folder that is replaced, it will name the new one. A `latest` that cannot be read must not
+  // fail the save.
   const auto latest = read_latest(*files_, root_);
   const bool names = latest_ == latest_update::always || (latest && *latest && (*latest)->folder == name);
   const auto taken = files_->exists(target);
@@ -179,14 +183,15 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
     return undone(named.error(), target, replaced);
   }
   if (auto ok = files_->sync_folder(root_); !ok) return fail(ok.error());
-  // The new one is committed; what stays of the old one is found by remove_leftovers().
+  // The new checkpoint is committed; remove_leftovers() removes what stays of the old one.
   if (*taken) (void)remove_files_and_folder(*files_, replaced);
   return target;
 }
 
 tl::unexpected<core::error> checkpoint_save::undone(const core::error& why, const fs::path& target,
                                                     const fs::path& replaced) {
-  // If this fails too, open_checkpoint() finds the old one under its working name and remove_leftovers() renames it.
+  // If the rename fails too, open_checkpoint() finds the old checkpoint under its working name and remove_leftovers()
+  // renames it.
   if (!working_.empty() && !replaced.empty() && files_->rename(replaced, target)) (void)files_->sync_folder(root_);
   return fail(why);
 }

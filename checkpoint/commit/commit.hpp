@@ -1,7 +1,7 @@
-// Writes a checkpoint so that it exists as a whole or not at all, even after a crash. The commit sequence: all files go
-// to a working folder beside the target and are synced, the manifest last; the working folder is synced and renamed;
-// its parent is synced; then `latest` is replaced in the same way. Owns this sequence and the names in a folder of
-// checkpoints, not what the files hold. Only one run may write to such a folder at a time.
+// Writes a checkpoint so that it exists as a whole or not at all, even after a crash. The commit sequence: all files
+// are written to a working folder next to the target and synced, the manifest last; the working folder is synced and
+// renamed; its parent is synced; then `latest` is replaced in the same way. Owns this sequence and the names in a
+// folder of checkpoints, not the contents of the files. Only one run may write to such a folder at a time.
 #pragma once
 
 #include <cstdint>
@@ -23,41 +23,41 @@ namespace troupe::checkpoint {
 inline constexpr std::string_view latest_file_name = "latest";
 inline constexpr uint64_t max_latest_bytes = 4096;
 
-/// `step-00000120`, more digits where they are needed; and back, for exactly such names.
+/// Converts a step to the name of its folder (`step-00000120`, with more digits for larger steps), and back; nothing
+/// for any other name.
 std::string step_folder_name(uint64_t step);
 std::optional<uint64_t> step_of(std::string_view folder_name);
 
-/// Longest tag in bytes. File names are limited, and working names append a mark and an id to the tag.
+/// Maximum length of a tag in bytes. File names are limited, and working names append a mark and an id to the tag.
 inline constexpr size_t max_tag_bytes = 200;
 
-/// Whether `name` may be the folder of a checkpoint that is not named by its step: letters, digits, '.', '_' and '-',
-/// beginning with a letter, a digit or '_', and without names and endings that readers of checkpoints take for
-/// something else.
+/// True if `name` may be the folder of a checkpoint that is not named by its step: letters, digits, '.', '_' and '-',
+/// beginning with a letter, a digit or '_', and no name or ending that readers of checkpoints interpret otherwise.
 bool is_tag(std::string_view name);
-/// A step's name or a tag.
+/// True if `name` is the folder name of a step, or a tag.
 inline bool is_checkpoint_name(std::string_view name) { return step_of(name) || is_tag(name); }
-/// Errors: bad_input for what is neither a tag nor the name of `step`.
+/// Checks that `tag` is a tag or the folder name of `step`, else error_kind::bad_input.
 core::result<void> check_tag(std::string_view tag, uint64_t step);
 
-/// Which saves `latest` is pointed at: all, or only one that replaces the folder it names already.
+/// Which saves make `latest` name them: all, or only one that replaces the folder that `latest` names already.
 enum class latest_update : uint8_t { always, if_replaced };
 
-/// The name of a saved checkpoint, and whether `latest` is to name it.
+/// The name of a checkpoint to save, and whether `latest` shall name it.
 struct commit_options {
   std::string tag{};  ///< the folder's name; empty: step_folder_name()
   latest_update latest = latest_update::always;
 };
 
-/// A random identifier for one save, from the operating system.
+/// Returns a random identifier for one save, from the operating system.
 digest128 random_save_id();
 
-/// A save in progress. Without commit() the destructor removes what was written, and the old checkpoints stay.
-/// Its files may be written from several threads, each file from one.
+/// A save in progress. If commit() is not called, the destructor removes what was written, and the old checkpoints
+/// stay. Several threads may write its files, each file one thread.
 class checkpoint_save {
  public:
-  /// Makes `root` where it is missing, and the working folder in it. Errors, and nothing is made then: no_space where
-  /// `needed_bytes`, of all files, are more than are free; bad_input for an invalid tag, and for a tag whose folder
-  /// exists and holds anything but one of our checkpoints.
+  /// Creates `root` if it is missing, and the working folder in it. Errors, in which case nothing is created: no_space
+  /// if `needed_bytes` (of all files) exceed the free bytes; bad_input for an invalid tag, and for a tag whose folder
+  /// exists and holds anything other than one of Troupe's checkpoints.
   static core::result<checkpoint_save> begin(file_system& files, const std::filesystem::path& root, uint64_t step,
                                              uint64_t needed_bytes, digest128 save_id = random_save_id(),
                                              const commit_options& options = {});
@@ -68,26 +68,27 @@ class checkpoint_save {
   checkpoint_save& operator=(const checkpoint_save&) = delete;
   ~checkpoint_save();
 
-  /// Where this save's files are written, by other processes too, until commit() or the destructor.
+  /// Returns the place where the files of this save are written, by other processes too, until commit() or the
+  /// destructor.
   [[nodiscard]] save_place place() const { return {files_, working_, save_id_}; }
-  /// As the place's.
+  /// Creates a shard file with save_place::create_shard().
   [[nodiscard]] core::result<shard_writer> create_shard(uint32_t number, uint64_t file_bytes) const {
     return place().create_shard(number, file_bytes);
   }
 
-  /// Call it when every shard is finished. `m` holds the files and pieces; step, save_id and time are filled in here,
-  /// and lists are sorted. When it returns, the checkpoint survives a power cut and `latest` names it; gives its
-  /// folder. A checkpoint of the same name is replaced. On an error everything is as it was before begin(). Two
-  /// exceptions: where undoing fails as well, `latest` still finds the old checkpoint, possibly under its working name;
-  /// where only the last sync failed, `latest` names the new, complete checkpoint, and a power cut may bring the old
-  /// one back.
+  /// Commits the save when every shard is finished, and returns the folder. `m` holds the files and pieces; step,
+  /// save_id and time are set here, and lists are sorted. When it returns, the checkpoint survives a power cut, and
+  /// `latest` names it if commit_options::latest says so. A checkpoint of the same name is replaced. On an error
+  /// everything is as it was before begin(), with two exceptions: if undoing fails as well, `latest` still finds the
+  /// old checkpoint, possibly under its working name; if only the last sync failed, `latest` names the new, complete
+  /// checkpoint, and a power cut may bring the old one back.
   core::result<std::filesystem::path> commit(manifest m);
 
  private:
   checkpoint_save(file_system& files, std::filesystem::path root, uint64_t step, digest128 save_id, std::string name,
                   latest_update latest);
 
-  /// Gives the old checkpoint its name back, then returns `why`.
+  /// Renames the old checkpoint back to its name, then returns `why`.
   tl::unexpected<core::error> undone(const core::error& why, const std::filesystem::path& target,
                                      const std::filesystem::path& replaced);
 
@@ -95,22 +96,22 @@ class checkpoint_save {
   std::filesystem::path root_, working_;  ///< working_ is empty once renamed or moved from
   uint64_t step_;
   digest128 save_id_;
-  std::string name_;  ///< of its folder
+  std::string name_;  ///< name of the checkpoint's folder
   latest_update latest_;
 };
 
-struct leftover {  ///< what a crash left behind
+struct leftover {  ///< remains of a crash
   std::string name;
-  bool restored = false;  ///< true: a replaced checkpoint that got its name back; false: it was removed
+  bool restored = false;  ///< true: a replaced checkpoint that was renamed back; false: the remains were removed
 };
 
-/// Removes what interrupted saves and removals left in `root`, which may be missing. Only for the start of a run, while
-/// no save is in progress; claim_folder() of folder_lock.hpp ensures that. Only working names of ours are touched.
-/// Where `latest` is damaged, replaced checkpoints are kept.
+/// Removes the remains of interrupted saves and removals in `root`, which may be missing. Only for the start of a run,
+/// while no save is in progress; claim_folder() of folder_lock.hpp ensures that. Touches only working names of Troupe.
+/// If `latest` is damaged, replaced checkpoints are kept.
 core::result<std::vector<leftover>> remove_leftovers(file_system& files, const std::filesystem::path& root);
 
-/// Removes a checkpoint's folder from `root`; a crash never leaves a part of it under its name. Refused where the
-/// folder holds another folder.
+/// Removes a checkpoint's folder from `root`; a crash never leaves a part of it under its name. Refused if the folder
+/// holds another folder.
 core::result<void> remove_checkpoint(file_system& files, const std::filesystem::path& root, const std::string& name);
 
 }  // namespace troupe::checkpoint

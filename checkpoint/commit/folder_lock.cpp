@@ -1,4 +1,4 @@
-// flock(2): it belongs to the open file, so that no other open or close in the process can lose it.
+// Locks with flock(2): the lock belongs to the open file, so that no other open or close in the process can release it.
 #include "checkpoint/commit/folder_lock.hpp"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ using core::error_kind;
 using core::fail;
 namespace fs = std::filesystem;
 
-/// Folders that may vanish under the hand that reaches for them, one after the other.
+/// Maximum number of attempts to lock a folder that another process removes at the same time.
 constexpr int max_vanished_folders = 100;
 
 }  // namespace
@@ -48,7 +48,7 @@ folder_lock::~folder_lock() { release(); }
 
 void folder_lock::release() {
   if (fd_ < 0) return;
-  (void)!::ftruncate(fd_, 0);  // nobody is named until the next one has the lock
+  (void)!::ftruncate(fd_, 0);  // removes the process id until the next holder writes its own
   ::close(std::exchange(fd_, -1));
 }
 
@@ -78,11 +78,11 @@ bool folder_lock::is_held(const fs::path& root) {
   return held;
 }
 
-/// Nothing where the folder vanished meanwhile.
+/// Tries to take the lock once; nothing if the folder was removed meanwhile.
 core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& root, std::string_view purpose) {
   if (auto ok = make_folders(real_files(), root); !ok) return fail(ok.error());
   const fs::path path = root / lock_file_name;
-  // Whoever may write to the folder may be the next to run there.
+  // Created with mode 0666: any user who may write to the folder may be the next to lock it.
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
   if (fd < 0 && errno == ELOOP)
     return fail(error_kind::bad_input,
@@ -96,7 +96,7 @@ core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& r
           fmt::format("; it is user {}'s alone: where no run of theirs uses the folder, remove it", there.st_uid);
     return fail(std::move(why));
   }
-  folder_lock out(root, -1);  // the file is this one's when it is locked: a destructor writes to it
+  folder_lock out(root, -1);  // the file belongs to `out` only once it is locked, because release() truncates it
   const auto give_up = [fd](auto error) {
     ::close(fd);
     return error;

@@ -1,5 +1,5 @@
 // A lock that lets one run at a time write to a folder. Owns the file `.lock` in the folder; the kernel releases the
-// lock when the process ends, for whatever reason. Readers need no lock: they open committed checkpoints.
+// lock when the process ends, for any reason. Readers need no lock: they open committed checkpoints.
 #pragma once
 
 #include <filesystem>
@@ -15,18 +15,18 @@ namespace troupe::checkpoint {
 
 inline constexpr std::string_view lock_file_name = ".lock";
 
-/// Held from take() to the destructor, or to the end of the process. The file stays; it holds the number of the process
-/// that has the lock.
+/// The lock of a folder, held from take() to the destructor or to the end of the process. The file stays; it contains
+/// the process id of the holder.
 class folder_lock {
  public:
-  /// Makes `root`, which may be missing, and takes the lock without waiting. error_kind::bad_input, with the number of
-  /// the holding process and its `purpose`, where the lock is held (also by another object of this process) and where
-  /// `.lock` is a link or no regular file; nothing is written then. The holder may remove the folder: a caller that
-  /// comes meanwhile locks a new one. A file system without locks keeps nobody out: `objection` says so.
+  /// Creates `root` if it is missing and takes the lock without waiting. Returns error_kind::bad_input with the process
+  /// id of the holder and its `purpose` if the lock is held (also by another object of this process), and if `.lock` is
+  /// a link or not a regular file; then nothing is written. The holder may remove the folder: a caller that arrives
+  /// meanwhile locks a new one. On a file system without locks it succeeds without protection, and objection() says so.
   static core::result<folder_lock> take(const std::filesystem::path& root,
                                         std::string_view purpose = "saves checkpoints");
 
-  /// Whether somebody has it at this moment.
+  /// True if a process holds the lock at this moment.
   static bool is_held(const std::filesystem::path& root);
 
   folder_lock(folder_lock&& other) noexcept;
@@ -36,9 +36,10 @@ class folder_lock {
   ~folder_lock();
 
   [[nodiscard]] const std::filesystem::path& root() const { return root_; }
-  /// Whether the lock's file is still the one of that name: whoever removes it, or the folder, lets others in.
+  /// True if the locked file still has the name `.lock` in the folder. If it or the folder was removed, another process
+  /// can take a new lock.
   [[nodiscard]] bool is_in_place() const;
-  /// Why the lock keeps nobody out, as a sentence; empty: it does.
+  /// Returns a sentence that says why the lock does not protect the folder; empty if it does.
   [[nodiscard]] const std::string& objection() const { return objection_; }
 
  private:
@@ -52,11 +53,12 @@ class folder_lock {
 };
 
 struct claimed_folder {        ///< a folder of checkpoints that this process may write to
-  folder_lock lock;            ///< keep it as long as the run saves
-  std::vector<leftover> left;  ///< what an earlier crash left behind, to be reported
+  folder_lock lock;            ///< must be kept as long as the run saves
+  std::vector<leftover> left;  ///< remains of an earlier crash, to be reported
 };
 
-/// For the start of a run: takes the lock, then calls remove_leftovers(), which must not run during another run's save.
+/// Takes the lock of the folder at the start of a run, then calls remove_leftovers(), which must not run during another
+/// run's save.
 core::result<claimed_folder> claim_folder(const std::filesystem::path& root);
 
 }  // namespace troupe::checkpoint

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// Folders within each other that such formats have; deeper ones are not of our making.
+/// Maximum depth of folders that remove_tree() removes; the formats written here have fewer levels.
 constexpr int max_written_depth = 4;
 
 core::result<void> remove_tree(file_system& files, const fs::path& folder, int depth = 0) {

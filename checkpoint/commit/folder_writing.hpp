@@ -1,5 +1,6 @@
-// A folder of another library's format that appears whole or not at all: it is written under a working name beside its
-// target, renamed, then named by a file such as DeepSpeed's `latest`. The caller decides what it holds.
+// Writes a folder of another library's format so that it appears as a whole or not at all: under a working name next to
+// its target, which is then renamed; a file such as DeepSpeed's `latest` then names it. The caller decides what it
+// holds.
 #pragma once
 
 #include <filesystem>
@@ -11,14 +12,14 @@
 
 namespace troupe::checkpoint {
 
-/// Bytes of such a folder's name.
+/// Maximum length in bytes of the name of a folder that folder_writing writes.
 inline constexpr size_t max_written_folder_name_bytes = 200;
 
-/// Without commit() the destructor removes what was written.
+/// A folder that is being written. If commit() is not called, the destructor removes what was written.
 class folder_writing {
  public:
-  /// `root` is made where it is missing. What an interrupted writing of `name` left goes. Refused: a name that is no
-  /// plain one or that is taken, less free space than `needed_bytes`.
+  /// Creates the working folder; creates `root` if it is missing and removes the remains of an interrupted writing of
+  /// `name`. Refused: a `name` that is not a plain name or that exists, less free space than `needed_bytes`.
   static core::result<folder_writing> begin(file_system& files, const std::filesystem::path& root,
                                             const std::string& name, uint64_t needed_bytes);
 
@@ -28,15 +29,16 @@ class folder_writing {
   folder_writing& operator=(const folder_writing&) = delete;
   ~folder_writing();
 
-  /// Where files go until commit().
+  /// Returns the folder that the files are written to until commit().
   [[nodiscard]] const std::filesystem::path& working() const { return working_; }
-  /// Makes a folder in it.
+  /// Creates a folder within the working folder.
   core::result<void> make_folder(const std::filesystem::path& below) const;
 
-  /// Counts bytes that were written, for `progress`; an error once it wants to stop.
+  /// Adds `bytes` to the written bytes and reports the sum to `progress`; returns an error if `progress` asks to stop.
   core::result<void> wrote(uint64_t bytes, const progress_function& progress);
 
-  /// Every file is synced already. Renames, syncs, then writes the name into root / `pointer`.
+  /// Syncs the folders, renames the working folder to `name`, then writes the name to root / `pointer`. The caller has
+  /// synced every file.
   core::result<void> commit(const std::string& pointer);
 
  private:

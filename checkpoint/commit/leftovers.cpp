@@ -1,4 +1,4 @@
-// What crashes leave, and taking checkpoints away.
+// Removes checkpoints and the remains of crashes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ core::result<void> make_folders(file_system& files, const fs::path& path) {
 
 namespace {
 
-/// No link to one, whose files are somebody else's.
+/// Checks that `folder` is a folder and not a link to one, whose files may belong to another program.
 core::result<void> check_is_folder(file_system& files, const fs::path& folder) {
   const auto around = files.list(folder.parent_path());
   if (!around) return fail(around.error());
@@ -68,17 +68,18 @@ core::result<void> remove_checkpoint(file_system& files, const fs::path& root, c
 
 namespace {
 
-/// Gives a checkpoint that was put aside its name again, where `latest` still means it or nothing took its place.
+/// Renames a replaced checkpoint back to its name if `latest` still names it or no other checkpoint has its name;
+/// returns true if it did.
 core::result<bool> restore(file_system& files, const fs::path& root, const std::string& aside, const std::string& name,
                            const std::optional<latest_name>& latest) {
   const auto old = open_folder(files, root / aside);
   const auto taken = files.exists(root / name);
   if (!taken) return fail(taken.error());
   const bool named = latest && latest->folder == name;
-  if (!old && (*taken || !named)) return false;  // a removal of it was interrupted
+  if (!old && (*taken || !named)) return false;  // an interrupted removal left only a part of it
   if (*taken && !(named && latest->seal == old->seal)) return false;
   if (*taken) {
-    // The new one was renamed but `latest` never said so: that save was not committed.
+    // The new checkpoint was renamed but `latest` never named it: its save was not committed.
     const auto now = read_manifest(files, root / name);
     if (now && now->seal == old->seal) return false;
     if (auto ok = remove_checkpoint(files, root, name); !ok) return fail(ok.error());
@@ -97,7 +98,8 @@ core::result<std::vector<leftover>> remove_leftovers(file_system& files, const f
   if (!*there) return out;
   const auto all = files.list(root);
   if (!all) return fail(all.error());
-  const auto latest = read_latest(files, root);  // damaged: what was put aside may be what it meant, and stays
+  // If `latest` is damaged, a replaced checkpoint may be the one that it named, and stays.
+  const auto latest = read_latest(files, root);
   for (const auto& e : *all) {
     const auto of = [&](std::string_view mark) {
       const auto name = stands_beside(e.name, mark);

@@ -1,4 +1,4 @@
-// Working names of saves and removals in progress, and the removal of folders. For commit.cpp and leftovers.cpp.
+// Working names of saves and removals in progress, and the removal of folders. Used by commit.cpp and leftovers.cpp.
 #pragma once
 
 #include <filesystem>
@@ -12,16 +12,16 @@
 
 namespace troupe::checkpoint {
 
-inline constexpr std::string_view writing_mark = ".writing-";    ///< not committed yet
-inline constexpr std::string_view replaced_mark = ".replaced-";  ///< complete, replaced by another of the same name
-inline constexpr std::string_view removing_mark = ".removing-";  ///< being removed
+inline constexpr std::string_view writing_mark = ".writing-";    ///< mark of a folder that is not committed yet
+inline constexpr std::string_view replaced_mark = ".replaced-";  ///< mark of a complete, replaced checkpoint
+inline constexpr std::string_view removing_mark = ".removing-";  ///< mark of a folder that is being removed
 
-/// `step-00000120.writing-<32 digits>`.
+/// Returns a working name: `step-00000120.writing-<32 digits>`.
 inline std::string beside(const std::string& name, std::string_view mark, digest128 id) {
   return std::string(name).append(mark).append(to_hex(id));
 }
 
-/// Whether `entry` is `name`, the mark and an id.
+/// True if `entry` is `name`, followed by the mark and an id.
 inline bool is_beside(std::string_view entry, std::string_view name, std::string_view mark) {
   if (!entry.starts_with(name)) return false;
   entry.remove_prefix(name.size());
@@ -30,7 +30,7 @@ inline bool is_beside(std::string_view entry, std::string_view name, std::string
   return digest_from_hex(entry).has_value();
 }
 
-/// The name beside which `entry` stands with the mark and an id.
+/// Returns the name in front of the mark and the id in `entry`; nothing if `entry` does not end in them.
 inline std::optional<std::string_view> stands_beside(std::string_view entry, std::string_view mark) {
   constexpr size_t id_digits = 32;
   if (entry.size() <= mark.size() + id_digits) return std::nullopt;
@@ -41,15 +41,16 @@ inline std::optional<std::string_view> stands_beside(std::string_view entry, std
   return entry;
 }
 
-/// What shows that a folder is not one of our checkpoints and nothing else; nothing where it is.
+/// Returns the reason why a folder is not exactly a checkpoint of Troupe (another content, or a file too many); nothing
+/// if it is.
 core::result<std::optional<std::string>> strange_in(file_system& files, const std::filesystem::path& folder);
 
-/// Makes `path` and every folder above it that is missing, each synced into the one above. Several threads and
-/// processes may do so at once.
+/// Creates `path` and every missing folder above it, and syncs each one's parent. Several threads and processes may do
+/// so at once.
 core::result<void> make_folders(file_system& files, const std::filesystem::path& path);
 
-/// Removes every file of a folder, then the folder. Refused before anything is removed where it holds anything else, or
-/// is itself a link to a folder.
+/// Removes every file of a folder, then the folder. Returns an error before anything is removed if the folder holds
+/// anything other than files or is a link to a folder.
 core::result<void> remove_files_and_folder(file_system& files, const std::filesystem::path& folder);
 
 }  // namespace troupe::checkpoint

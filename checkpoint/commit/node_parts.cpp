@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-class file_of_host final : public source_view {  ///< on another machine's disk
+/// A file on another machine's disk; opening it is an error that names the host.
+class file_of_host final : public source_view {
  public:
   file_of_host(fs::path path, std::string host) : path_(std::move(path)), host_(std::move(host)) {}
   [[nodiscard]] core::result<std::unique_ptr<input_file>> open(file_system&) const override {
@@ -32,7 +33,7 @@ class file_of_host final : public source_view {  ///< on another machine's disk
   std::string host_;
 };
 
-/// The manifest at `path`, or of what its `latest` names.
+/// Reads the manifest in `path`, or of the checkpoint that `latest` in `path` names.
 core::result<std::optional<checkpoint_folder>> folder_at(file_system& files, const fs::path& path) {
   const auto itself = files.exists(path / manifest_file_name);
   if (!itself) return fail(itself.error());

@@ -1,6 +1,6 @@
-// What a machine has on its own disk of a checkpoint that every machine writes to a disk of its own
-// (`checkpoint.use_node_local_storage`): names of these files, and such a checkpoint as a source where the other
-// machines are not asked. Owns this form, which docs/formats.md describes; who writes it when is actors/'s.
+// The files on one machine's disk of a checkpoint that every machine writes to its own disk
+// (`checkpoint.use_node_local_storage`). Owns the names of these files, and opens such a checkpoint as a source without
+// asking the other machines. docs/formats.md describes the form; actors/ decides which rank writes it and when.
 #pragma once
 
 #include <filesystem>
@@ -16,19 +16,20 @@
 
 namespace troupe::checkpoint {
 
-/// Beside the folders of checkpoints; in it a folder for each save, and in that one the list of who wrote which file.
+/// Names of the folder next to the checkpoints, which has one folder for each save, and in it of the list that says
+/// which host wrote which file.
 inline constexpr std::string_view node_parts_name = ".parts", node_writers_name = "writers";
 inline constexpr uint64_t max_node_writers_bytes = uint64_t{16} << 20;
 
-/// Where ranks of machines that do not lead write the files of a save: `root`/.parts/ID.
+/// Returns the folder that ranks of machines that do not lead write the files of a save to: `root`/.parts/ID.
 std::filesystem::path node_parts_folder(const std::filesystem::path& root, digest128 save_id);
 
-/// By file the host that wrote it.
+/// Reads a list of writers: file name -> host that wrote it.
 std::map<std::string, std::string> node_writers_in(const std::string& text);
 
-/// The checkpoint at `path`, or that `path`'s `latest` names, where a list of writers says that machines have its files
-/// on disks of their own; nothing where there is no such list. Files of this machine are opened when they are read;
-/// those of others have the host in source_file::host, and reading them is refused with it.
+/// Opens the checkpoint at `path`, or the one that `latest` in `path` names, if a list of writers says that machines
+/// have its files on their own disks; nothing if there is no such list. Files of this machine are opened when they are
+/// read. For files of other machines source_file::host is the host, and reading them is an error that names it.
 core::result<std::optional<tensor_source>> open_node_parts(file_system& files, const std::filesystem::path& path);
 
 }  // namespace troupe::checkpoint

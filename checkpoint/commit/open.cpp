@@ -1,4 +1,4 @@
-// `latest`, what it names, and what there is besides.
+// Opens `latest`, the checkpoint that it names, and the older ones.
 #include "checkpoint/commit/open.hpp"
 
 #include <fmt/format.h>
@@ -19,12 +19,12 @@ using core::error_kind;
 using core::fail;
 namespace fs = std::filesystem;
 
-/// What `latest` names, and exactly that: with the manifest that it means.
+/// Opens the checkpoint that `latest` names; its manifest must have the digest in `latest`.
 core::result<checkpoint_folder> open_named(file_system& files, const fs::path& root, const latest_name& latest) {
   const auto& [name, seal] = latest;
   auto named = open_folder(files, root / name);
   if (named && (!seal || named->seal == *seal)) return named;
-  // A save of the same step that was interrupted has put it aside.
+  // An interrupted save of the same step may have renamed the checkpoint to its `.replaced-` name.
   if (seal) {
     const auto all = files.list(root);
     if (!all) return fail(all.error());
@@ -56,7 +56,8 @@ core::result<void> check_contents(file_system& files, const checkpoint_folder& c
   return fail(error_kind::bad_input, report->listed.front().text + more);
 }
 
-/// Then the folder may be good, and only `latest` is not.
+/// True if the manifest of the named folder has another digest than `latest` holds: the folder may be good and only
+/// `latest` wrong.
 bool has_another_seal(file_system& files, const fs::path& root, const latest_name& latest) {
   const auto now = read_manifest(files, root / latest.folder);
   return now && latest.seal && now->seal != *latest.seal;
@@ -68,7 +69,7 @@ struct candidate {
   std::string name;
 };
 
-/// What `folder` is by `name` and by its manifest; nothing where it is no checkpoint.
+/// Reads step and commit time of `folder`, whose checkpoint is called `name`; nothing if it is not a checkpoint.
 std::optional<candidate> candidate_in(file_system& files, const fs::path& root, const std::string& folder,
                                       std::string_view name) {
   const auto step = step_of(name);
@@ -78,8 +79,8 @@ std::optional<candidate> candidate_in(file_system& files, const fs::path& root, 
   return step ? std::optional(candidate{std::nullopt, *step, folder}) : std::nullopt;
 }
 
-/// What was committed last comes first, as retention has it: a run that went back commits lower steps after higher
-/// ones. Those that cannot be read are passed over in their place by step.
+/// Sorts by commit time as retention.hpp does, newest first, because a run that returned to an older checkpoint commits
+/// lower steps after higher ones. Checkpoints whose manifest cannot be read are ordered by step.
 void order_by_age(std::vector<candidate>& all) {
   std::vector<std::pair<uint64_t, candidate>> aged;
   for (const auto& c : all) {
@@ -89,14 +90,15 @@ void order_by_age(std::vector<candidate>& all) {
         if (other.step < c.step) committed = std::max(committed, other.committed_unix_ns.value_or(0));
     aged.emplace_back(committed, c);
   }
-  // Of one step the one that has its name before those put aside.
+  // Equal time and step: the folder with the plain name sorts before one with a `.replaced-` name.
   std::ranges::sort(aged, [](const auto& a, const auto& b) {
     return std::tie(b.first, b.second.step, a.second.name) < std::tie(a.first, a.second.step, b.second.name);
   });
   for (size_t i = 0; i < all.size(); ++i) all[i] = std::move(aged[i].second);
 }
 
-/// By age. None that is later or of a higher step than what `latest` names: its writer went back behind those.
+/// Returns the checkpoints, newest first, without those that were committed later or have a higher step than the one
+/// that `latest` names: the run has returned to a step before them.
 core::result<std::vector<candidate>> candidates_in(file_system& files, const fs::path& root,
                                                    const core::result<std::optional<latest_name>>& latest) {
   const auto named =
@@ -162,7 +164,7 @@ core::result<std::optional<latest_name>> read_latest(file_system& files, const f
     const size_t end = std::min(rest.find('\n'), rest.size());
     const auto out = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
-    return out.substr(0, out.find_last_not_of(" \t\r") + 1);  // editors leave blanks and ends of Windows' lines
+    return out.substr(0, out.find_last_not_of(" \t\r") + 1);  // editors append blanks, and Windows a carriage return
   };
   latest_name out{std::string(line()), {}};
   if (!is_checkpoint_name(out.folder)) return bad("does not begin with the name of a checkpoint, as step-00000120");

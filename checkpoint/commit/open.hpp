@@ -1,5 +1,5 @@
-// Finds the newest committed checkpoint of a folder, or an older one where that is damaged. Owns how readers understand
-// the file `latest`, not what a checkpoint holds.
+// Finds the newest committed checkpoint of a folder, or an older one if that is damaged. Owns how readers interpret the
+// file `latest`; leaves the contents of checkpoints to other files.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,34 @@
 
 namespace troupe::checkpoint {
 
-struct latest_name {  ///< what the file `latest` says
+struct latest_name {  ///< contents of the file `latest`
   std::string folder;
-  std::optional<digest128> seal;  ///< of the manifest; missing where a person wrote the name alone
+  std::optional<digest128> seal;  ///< digest of the manifest; missing if a person wrote the name alone
 };
 
-/// Nothing where there is no such file; an error where it is damaged.
+/// Reads the file `latest`; nothing if there is none, an error if it is damaged.
 core::result<std::optional<latest_name>> read_latest(file_system& files, const std::filesystem::path& root);
 
-enum class good_enough : uint8_t {  ///< what a checkpoint must pass to be taken instead of a damaged one
-  opens,                            ///< open_folder(): manifest, sizes and headers
-  verifies                          ///< besides, every digest: all of it is read
+/// The check that a checkpoint must pass to replace a damaged one.
+enum class good_enough : uint8_t {
+  opens,    ///< open_folder() succeeds: manifest, sizes and headers
+  verifies  ///< open_folder() succeeds and every digest matches, for which all bytes are read
 };
 
 struct open_options {  ///< how strictly a checkpoint is opened
-  /// Where `latest`, or what it names, is damaged or missing: the good checkpoint that was committed last before it
-  /// and is of no higher step. What `latest` names must pass the same check then.
+  /// If `latest`, or the checkpoint that it names, is damaged or missing, opens the good checkpoint that was committed
+  /// last before it and whose step is not higher. The checkpoint that `latest` names must then pass `fallback_check`,
+  /// too.
   bool fallback_to_previous = false;
   good_enough fallback_check = good_enough::verifies;
-  /// Called with a sentence for each checkpoint that was skipped, with the reason, and for the one that is taken.
+  /// Called with a sentence for each checkpoint that is skipped, with the reason, and for the one that is opened
+  /// instead.
   std::function<void(const std::string&)> say = {};
 };
 
-/// `path` is a checkpoint, which must be good itself, or a folder of checkpoints, whose `latest` then says which.
-/// Opened as open_folder() does. With fallback_to_previous an error only where none is good, or `path` is neither.
+/// Opens the checkpoint at `path`, or, if `path` is a folder of checkpoints, the one that its `latest` names; both as
+/// open_folder() does. With fallback_to_previous it fails for a folder of checkpoints only if it has no good one; a
+/// damaged checkpoint at `path` itself is an error all the same.
 core::result<checkpoint_folder> open_checkpoint(file_system& files, const std::filesystem::path& path,
                                                 const open_options& options = {});
 

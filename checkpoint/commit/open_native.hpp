@@ -1,5 +1,5 @@
-// A checkpoint of ours in any file system as a source. Owns that whoever reads the source needs no file system for it;
-// open_source.hpp opens what lies in the machine's own.
+// Opens a checkpoint of Troupe in any file system as a source that can be read without access to that file system.
+// Leaves the machine's own files to open_source.hpp.
 #pragma once
 
 #include <filesystem>
@@ -11,9 +11,9 @@
 
 namespace troupe::checkpoint {
 
-/// Path, options and errors as open_checkpoint()'s. Its tensors are read from `files`, which outlives the source,
-/// whatever file system a reader is given. Files are opened when they are read, and refused where they are no longer
-/// those of the manifest: nothing keeps a save from removing them.
+/// Opens the checkpoint at `path`; path, options and errors are those of open_checkpoint(). The tensors are read from
+/// `files`, whatever file system a reader passes; `files` must outlive the source. Files are opened when they are read,
+/// and refused if they no longer match the manifest: nothing keeps a save from removing them.
 core::result<tensor_source> open_native(file_system& files, const std::filesystem::path& path,
                                         const open_options& options = {});
 

@@ -1,5 +1,5 @@
 // Marks a checkpoint as being read, so that the retention of a running job does not remove it. The mark is a lock on
-// the manifest, which the kernel releases when the process ends; on file systems without locks there is no mark.
+// the manifest, which the kernel releases when the process ends. On file systems without locks there is no mark.
 #pragma once
 
 #include <filesystem>
@@ -7,15 +7,16 @@
 
 namespace troupe::checkpoint {
 
-/// Held until the last copy goes; any number of readers have one. Null where there is none to be had.
+/// Marks the checkpoint as being read until the last copy of the result is destroyed. Any number of readers may hold a
+/// mark. Returns null if the mark cannot be set.
 std::shared_ptr<const void> mark_as_read(const std::filesystem::path& folder);
 
 struct unread_claim {
-  bool is_read = false;              ///< a reader has marked it
-  std::shared_ptr<const void> held;  ///< no reader gets one meanwhile; may be null
+  bool is_read = false;              ///< a reader has marked the checkpoint
+  std::shared_ptr<const void> held;  ///< keeps readers from marking it; null if it could not be locked
 };
 
-/// Asked by code that is about to remove the checkpoint.
+/// Asks whether a reader has marked the checkpoint, and locks it against new readers. Called before a removal.
 unread_claim claim_unread(const std::filesystem::path& folder);
 
 }  // namespace troupe::checkpoint

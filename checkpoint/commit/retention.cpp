@@ -1,4 +1,4 @@
-// The rule as a pure function, then its execution.
+// Implements the policy as a pure function, and its execution.
 #include "checkpoint/commit/retention.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,8 @@ namespace {
 
 using core::fail;
 
-/// When it was committed; 0 for a checkpoint that does not say, or cannot be read, which is then no newer than any.
+/// Returns the commit time of a checkpoint; 0 if the manifest has none or cannot be read, which makes it older than all
+/// others.
 uint64_t commit_time_of(file_system& files, const std::filesystem::path& folder) {
   const auto known = read_manifest(files, folder);
   return known ? known->content.committed_unix_ns : 0;

@@ -1,5 +1,5 @@
-// Where the files of one save are written until its commit: what a process needs that writes some of them. Owns nothing
-// of it: the folder is made, renamed and removed by whoever has the checkpoint_save.
+// The place where the files of one save are written until its commit, for a process that writes some of them. Owns
+// nothing there: the process with the checkpoint_save creates, renames and removes the folder.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,10 @@ namespace troupe::checkpoint {
 struct save_place {
   file_system* files = nullptr;
   std::filesystem::path working{};  ///< the working folder, which exists
-  digest128 save_id{};              ///< the save's, which stands in each of its files
+  digest128 save_id{};              ///< id of the save, which is written into each of its files
 
-  /// The file `shard-00003.bin` of writer 3; each number once. `file_bytes` as shard_writer::create() takes them.
+  /// Creates the file of writer `number` (`shard-00003.bin` for 3), once for each number. `file_bytes` is passed to
+  /// shard_writer::create().
   [[nodiscard]] core::result<shard_writer> create_shard(uint32_t number, uint64_t file_bytes) const {
     return shard_writer::create(*files, working / shard_file_name(number), save_id, file_bytes);
   }

@@ -11,14 +11,14 @@
 
 namespace troupe::checkpoint {
 
-/// `checkpoint.tag_validation`: what to do where ranks name different tags.
+/// Values of `checkpoint.tag_validation`: the reaction to ranks that name different tags.
 enum class tag_validation : uint8_t { ignore, warn, fail };
 
-/// "Ignore", "Warn", "Fail" in any case.
+/// Reads "Ignore", "Warn" or "Fail" in any case; nothing for any other text.
 std::optional<tag_validation> tag_validation_from(std::string_view text);
 
-/// `tags` by rank. Where they differ: a sentence with the first rank that has another tag than rank 0, to `say` (warn)
-/// or as an error (fail; mismatch). DeepSpeed compares SHA-1 digests, which differ exactly where tags do.
+/// Compares `tags`, indexed by rank. If they differ, reports the first rank whose tag differs from rank 0's: to `say`
+/// (warn) or as an error (fail; mismatch). DeepSpeed compares SHA-1 digests, which differ exactly where tags differ.
 core::result<void> validate_tags(std::span<const std::string> tags, tag_validation mode,
                                  const std::function<void(const std::string&)>& say);
 

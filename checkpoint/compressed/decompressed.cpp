@@ -44,7 +44,7 @@ class values_file final : public input_file {
   }
 
  private:
-  /// Bytes of a weight's values from `offset` on.
+  /// Reads the bytes of a weight's values from `offset` on.
   core::result<void> read_weight(const decompressed_weight& w, uint64_t offset, std::span<std::byte> out) const {
     const auto& m = w.matrix;
     const auto type = m.scheme.value_type();
@@ -93,7 +93,7 @@ class values_file final : public input_file {
     return {};
   }
 
-  /// Rows of E4M3 codes, each times the scale of its block.
+  /// Decodes rows of E4M3 codes, each code times the scale of its block.
   core::result<void> read_blocks(const decompressed_weight& w, const scale_blocks& blocks, uint64_t first,
                                  uint64_t rows, std::span<float> values) const {
     const auto& m = w.matrix;

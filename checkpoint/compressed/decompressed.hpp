@@ -1,5 +1,5 @@
-// The values of compressed weights as bytes that can be read at any place: what codes and scales of files mean, worked
-// out a few rows at a time. Owns the places of the parts; the arithmetic is stored_weight.hpp's.
+// The values of compressed weights as bytes that can be read at any offset. Codes and scales are read from files and
+// decoded a few rows at a time. Owns the places of the parts; leaves the arithmetic to stored_weight.hpp.
 #pragma once
 
 #include <cstdint>
@@ -14,42 +14,43 @@
 
 namespace troupe::checkpoint {
 
-/// Elements that are worked out at once; a longer row alone is worked out whole.
+/// Number of elements that are decoded at once; a row that is longer is decoded whole.
 inline constexpr uint64_t decompressed_block_elements = uint64_t{1} << 18;
 
-/// A tensor of a file of the file system's.
+/// The place of one tensor in a file of the file system.
 struct stored_part {
   source_file file;
   uint64_t offset_bytes = 0;
 };
 
-/// Rows and columns of codes that share a scale, the last ones of a weight fewer.
+/// Size of a block of codes that share one scale; the last blocks of a weight may be smaller.
 struct scale_blocks {
   uint64_t rows = 1, columns = 1;
 };
 
-/// One weight, and where its parts are.
+/// One compressed weight, and the places of its parts.
 struct decompressed_weight {
   std::string name;
   compressed_matrix matrix;
   stored_part codes, scales;
   std::optional<stored_part> zeros{};
   float global_scale = 1;
-  bool one_scale = false;                ///< for all of it
-  std::optional<scale_blocks> blocks{};  ///< scales are a matrix, one for each; the scheme's groups say nothing then
-  uint64_t begin_bytes = 0;              ///< of its values, behind those of the weights before
+  bool one_scale = false;  ///< one scale for the whole weight
+  /// Set if the scales are a matrix, one for each block; the scheme's groups are then ignored.
+  std::optional<scale_blocks> blocks{};
+  uint64_t begin_bytes = 0;  ///< byte offset of its values, which follow those of the weights before
 };
 
-/// All of a folder, one behind the other.
+/// The values of all compressed weights of a folder, one after the other.
 class decompressed_weights final : public source_view {
  public:
   explicit decompressed_weights(std::vector<decompressed_weight> weights) : weights_(std::move(weights)) {}
-  /// Reading from it opens the files that it needs, and refuses one that has another length than it had.
+  /// Returns a file whose reads open the files that they need, and fail if one has another length than before.
   [[nodiscard]] core::result<std::unique_ptr<input_file>> open(file_system& files) const override;
   [[nodiscard]] bool is_compressed() const override { return true; }
 
  private:
-  std::vector<decompressed_weight> weights_;  ///< ascending by begin_bytes
+  std::vector<decompressed_weight> weights_;  ///< the weights, ascending by begin_bytes
 };
 
 }  // namespace troupe::checkpoint

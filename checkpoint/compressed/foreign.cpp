@@ -20,7 +20,7 @@ using core::shown;
 
 constexpr size_t max_foreign_depth = 64;
 
-/// quant_method of a config.json, and what people call the method.
+/// Values of quant_method in config.json, and the usual name of each method.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 23> method_names{
     {{"gptq", "GPTQ"},
      {"awq", "AWQ"},
@@ -79,7 +79,7 @@ bool is_whole_number(core::dtype type) {
 
 bool is_weight_name(std::string_view name) { return name == "weight" || ends_in(name, ".weight"); }
 
-/// Names of tensors of whole numbers that one tool alone gives.
+/// Endings of names of integer tensors that only one tool uses.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> code_names{
     {{".W_q", "HQQ"},
      {".weight._data", "quanto"},
@@ -89,7 +89,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> code_name
      {"_blocks", "MXFP4"},
      {".weight_packed", "compressed-tensors"}}};
 
-/// Endings of tensors beside codes in the place of `.weight`, in any type.
+/// Endings that replace `.weight` in the names of tensors next to codes, in any type.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> scale_names{
     {{".SCB", "bitsandbytes"}, {".weight.absmax", "bitsandbytes"}, {".weight_scales", "EETQ"}, {".biases", "MLX"}}};
 
@@ -111,7 +111,7 @@ class code_finder {
     return std::nullopt;
   }
 
-  /// The codes of a weight whose name says nothing: by what lies beside them.
+  /// Finds the method of a weight whose name shows none, by the tensors next to it.
   [[nodiscard]] foreign_codes of_weight(std::string_view name, const std::string& type) const {
     for (const auto& [end, method] : scale_names)
       if (has(name, ".weight", end)) return {std::string(method), sign_of(name, type)};
@@ -119,7 +119,7 @@ class code_finder {
   }
 
  private:
-  /// Whether the tensor is there whose name ends in `other` where this one ends in `end`.
+  /// True if a tensor exists whose name has the ending `other` in place of `end` in `name`.
   [[nodiscard]] bool has(std::string_view name, std::string_view end, std::string_view other) const {
     return ends_in(name, end) && names_.contains(std::string(name.substr(0, name.size() - end.size())).append(other));
   }

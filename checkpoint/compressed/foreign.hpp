@@ -1,4 +1,4 @@
-// Weights that are codes of methods which nothing here decodes (GPTQ, AWQ, bitsandbytes, MLX ...): which method, by
+// Recognises weights that are codes of methods which Troupe does not decode (GPTQ, AWQ, bitsandbytes, MLX ...), by
 // config.json or by the names and types of tensors. Owns these signs and the refusal that names the method, so that no
 // command takes codes for values.
 #pragma once
@@ -13,18 +13,18 @@
 namespace troupe::checkpoint {
 
 struct foreign_codes {
-  std::string method;  ///< for people: `GPTQ`
-  std::string sign;    ///< what says so: `config.json: quantization_config.quant_method 'gptq'`
+  std::string method;  ///< name for messages: `GPTQ`
+  std::string sign;    ///< where the method shows: `config.json: quantization_config.quant_method 'gptq'`
 };
 
-/// The method that a config.json names; nothing where it names none, or compressed-tensors or fp8, which are read.
+/// Returns the method that a config.json names; nothing if it names none, or compressed-tensors or fp8, which are read.
 std::optional<foreign_codes> foreign_codes_of(std::string_view config);
 
-/// The method that the tensors show: codes and scales under the names that its tool gives them, or a weight matrix of
-/// whole numbers. Buffers and moments do not count.
+/// Returns the method that the tensors show: codes and scales under the names that its tool uses, or a weight matrix of
+/// whole numbers; nothing if there are none. Buffers and moments do not count.
 std::optional<foreign_codes> foreign_codes_of(const tensor_source& s);
 
-/// Why nothing takes weights from `place`, and how a person gets whole weights.
+/// Returns the error that says why no weights can be taken from `place`, and how to get whole weights.
 core::error foreign_refusal(const std::string& place, const foreign_codes& codes);
 
 }  // namespace troupe::checkpoint

@@ -32,11 +32,11 @@ using fp8_json = nlohmann::ordered_json;
 constexpr size_t max_fp8_depth = 64;
 constexpr std::string_view weight_end = ".weight";
 constexpr std::array<std::string_view, 2> scale_ends{".weight_scale_inv", ".weight_scale"};
-/// What else stands behind the name of a module with such a weight: ranges of activations.
+/// Other endings after the name of a module with such a weight: ranges of activations.
 constexpr std::array<std::string_view, 5> range_ends{".input_scale", ".activation_scale", ".output_scale", ".k_scale",
                                                      ".v_scale"};
 
-/// The blocks of a weight that this tensor scales.
+/// Returns the size of the blocks that one scale of `scales` covers.
 core::result<fp8_blocks> blocks_of(const tensor_entry& codes, const tensor_entry& scales, const fp8_blocks& said) {
   const auto rows = static_cast<uint64_t>(codes.shape[0]), columns = static_cast<uint64_t>(codes.shape[1]);
   const uint64_t count = core::numel_of(scales.shape);

@@ -37,7 +37,7 @@ bool has_halves(compressed_layout layout) {
   return layout == compressed_layout::mxfp4 || layout == compressed_layout::nvfp4;
 }
 
-/// 4 of "int4"; nothing for any other name.
+/// Returns 4 for "int4" and so on; nothing for any other name.
 std::optional<uint32_t> bits_of(std::string_view format) {
   if (format.size() != 4 || !format.starts_with("int") || format[3] < '2' || format[3] > '8') return std::nullopt;
   return static_cast<uint32_t>(format[3] - '0');
@@ -57,7 +57,7 @@ json weights_of(const weight_scheme& s) {
   return out;
 }
 
-/// Whether a transform is applied to some weights or activations: an empty transform_config names none.
+/// True if a transform is applied to some weights or activations; an empty transform_config names none.
 bool rotates_weights(const json& said) {
   const auto at = said.find("transform_config");
   if (at == said.end() || at->empty()) return false;
@@ -65,7 +65,8 @@ bool rotates_weights(const json& said) {
   return !at->is_object() || groups == at->end() || !groups->empty();
 }
 
-/// Whether tensors leave out zeros: all formats of sparsity_config but `dense`, which describes weights that lie whole.
+/// True if tensors leave out zeros: any format in sparsity_config except `dense`, which describes weights that are
+/// stored whole.
 bool leaves_zeros_out(const json& said) {
   const auto at = said.find("sparsity_config");
   if (at == said.end() || at->empty()) return false;
@@ -73,7 +74,7 @@ bool leaves_zeros_out(const json& said) {
   return !at->is_object() || format == at->end() || *format != "dense";
 }
 
-/// Reads keys of one group's `weights`; the first wrong one is the error.
+/// Reads the keys of one group's `weights`; the first wrong key is the error.
 class weights_reader {
  public:
   weights_reader(const json& weights, std::string where) : weights_(weights), where_(std::move(where)) {}
@@ -86,7 +87,7 @@ class weights_reader {
     const auto at = weights_.find(key);
     return at != weights_.end() && at->is_boolean() ? at->get<bool>() : otherwise;
   }
-  /// 0 where it is missing, null or -1.
+  /// Returns the number of the key; 0 if it is missing, null or -1.
   [[nodiscard]] core::result<uint64_t> number(const char* key) const {
     const auto at = weights_.find(key);
     if (at == weights_.end() || at->is_null() || *at == -1) return 0;
@@ -239,7 +240,7 @@ core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::s
   std::vector<scheme_group> out;
   for (const auto& [name, group] : groups->items()) {
     const auto at = fmt::format("{}.config_groups.{}", where, shown(name));
-    if (group.is_object() && group.contains("weights") && group["weights"].is_null()) continue;  // of activations
+    if (group.is_object() && group.contains("weights") && group["weights"].is_null()) continue;  // activations
     if (!group.is_object() || !group.contains("weights") || !group["weights"].is_object())
       return refused(at + ".weights: an object was wanted");
     const weights_reader format(group, at), whole(*said, where);
@@ -270,7 +271,7 @@ const weight_scheme* find_scheme(const std::vector<scheme_group>& groups, std::s
     }
     return target == module;
   };
-  // A module's own name counts before its class.
+  // A group that names the module takes precedence over one that names its class.
   for (const auto& group : groups)
     if (std::ranges::any_of(group.targets, names)) return &group.scheme;
   for (const auto& group : groups)

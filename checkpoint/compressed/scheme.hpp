@@ -1,5 +1,6 @@
-// How a folder's linear weights are compressed: the formats of compressed-tensors that are read and written, and how
-// config.json says which. Owns names and keys; the arithmetic is kernels/compress/weight_codes.hpp's.
+// How the linear weights of a folder are compressed: the formats of compressed-tensors that are read and written, and
+// the key of config.json that describes them. Owns names and keys; leaves the arithmetic to
+// kernels/compress/weight_codes.hpp.
 #pragma once
 
 #include <cstdint>
@@ -17,64 +18,69 @@ namespace troupe::checkpoint {
 
 inline constexpr std::string_view quantization_config_key = "quantization_config";
 inline constexpr std::string_view compressed_tensors_method = "compressed-tensors";
-/// DeepSeek's, read by fp8.hpp.
+/// Method of DeepSeek's weights, which fp8.hpp reads.
 inline constexpr std::string_view fp8_method = "fp8";
 
-/// How the codes of a weight lie in its tensors.
+/// How the codes of a weight are stored in its tensors.
 enum class compressed_layout : uint8_t {
   pack_quantized,   ///< integers of 2 to 8 bits in 32-bit words
-  int_quantized,    ///< 8-bit integers; activations become such, too, when the model runs
+  int_quantized,    ///< 8-bit integers; the model also rounds activations to 8-bit integers when it runs
   float_quantized,  ///< E4M3
-  mxfp4,            ///< E2M1, a power of two for each 32
-  nvfp4             ///< E2M1, an E4M3 scale for each 16, one scale for all
+  mxfp4,            ///< E2M1, one power of two as scale for each 32
+  nvfp4             ///< E2M1, one E4M3 scale for each 16, one scale for the whole weight
 };
-/// "pack-quantized", "mxfp4-pack-quantized" ...: as config.json has them; and back, nothing for any other.
+/// Converts a layout to its name in config.json ("pack-quantized", "mxfp4-pack-quantized" ...), and back; nothing for
+/// any other name.
 std::string_view name_of(compressed_layout layout);
 std::optional<compressed_layout> compressed_layout_from(std::string_view name);
 
 /// How one weight is compressed.
 struct weight_scheme {
   compressed_layout layout = compressed_layout::pack_quantized;
-  uint32_t bits = 4;        ///< of a code
-  bool symmetric = true;    ///< else groups have zero points: pack_quantized and int_quantized
-  uint64_t group_size = 0;  ///< columns that share a scale; 0: a row
-  /// Of scales, where the layout does not say: f32, bf16 or f16. What the codes mean is of this type, or bf16 of E2M1.
+  uint32_t bits = 4;        ///< bits of a code
+  bool symmetric = true;    ///< false: groups have zero points (only pack_quantized and int_quantized)
+  uint64_t group_size = 0;  ///< number of columns that share a scale; 0: one scale for each row
+  /// Type of the scales if the layout leaves it open: f32, bf16 or f16. Decoded values have this type; those of E2M1
+  /// codes have bf16.
   core::dtype scale_type = core::dtype::bf16;
 
   [[nodiscard]] kernels::code_format codes() const;
   [[nodiscard]] core::dtype value_type() const;
 };
 
-/// What a user asks for: `int4`, `int8` (integers of 2 to 8 bits), `w8a8`, `fp8`, `mxfp4`, `nvfp4`; a group of 0
-/// columns is a row. Refused with what was wanted: other names, groups and zero points that the format has not.
+/// The format that a user requests: `int4`, `int8` (integers of 2 to 8 bits), `w8a8`, `fp8`, `mxfp4`, `nvfp4`; a group
+/// of 0 columns is a whole row. scheme_of() refuses other names, and groups and zero points that the format does not
+/// have, with the values that are allowed.
 struct scheme_wish {
   std::string format = "int4";
-  std::optional<uint64_t> group_size{};  ///< none: 128 of `int2` to `int7`, a row of `int8`, `w8a8` and `fp8`
+  std::optional<uint64_t> group_size{};  ///< none: 128 for `int2` to `int7`, a row for `int8`, `w8a8` and `fp8`
   bool asymmetric = false;
-  core::dtype type = core::dtype::bf16;  ///< of scales and of what is not compressed
+  core::dtype type = core::dtype::bf16;  ///< type of scales and of weights that are not compressed
 };
 core::result<weight_scheme> scheme_of(const scheme_wish& wish);
-/// Every format that a wish may name.
+/// Returns all names that scheme_wish::format may have.
 std::span<const std::string_view> scheme_formats();
 
-/// The text of `config` (a JSON object) with the key quantization_config that says how all linear layers but `ignored`
-/// are compressed.
+/// Returns the text of `config` (a JSON object) with the key quantization_config, which says how all linear layers
+/// except `ignored` are compressed.
 core::result<std::string> with_quantization_config(const std::string& config, const weight_scheme& scheme,
                                                    const std::vector<std::string>& ignored);
-/// The text without it; as it is where it has none or is no JSON object.
+/// Returns the text of a config.json without the key quantization_config; unchanged if it has no such key or is not a
+/// JSON object.
 std::string without_quantization_config(const std::string& config);
 
-/// One of config.json's groups: modules whose names or classes it names, and their scheme, the type of scales aside.
+/// One group of config.json: the modules whose names or classes it names, and their scheme without the type of scales.
 struct scheme_group {
-  std::vector<std::string> targets;  ///< `Linear`, a module's name, `re:` and a pattern that its name begins with
+  /// `Linear`, a module's name, or `re:` and a pattern that matches from the beginning of the name.
+  std::vector<std::string> targets;
   weight_scheme scheme;
 };
-/// The groups of a config.json; nothing where it has no quantization_config of this method, or one that leaves weights
-/// as they are. Groups of activations alone are not in the list, which is empty where there are no others. Refused with
-/// the key: what is no such configuration, layouts, strategies and widths that are not read.
+/// Reads the groups of a config.json. Returns nothing if it has no quantization_config of compressed-tensors, and an
+/// empty list if that leaves the weights as they are. Groups of activations alone are left out. Refused with the key: a
+/// malformed configuration, and layouts, strategies and widths that are not read.
 core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::string& config);
 
-/// The scheme of a module; null where no group names it.
+/// Returns the scheme of a module, or null if no group names it.
 const weight_scheme* find_scheme(const std::vector<scheme_group>& groups, std::string_view module);
 
 }  // namespace troupe::checkpoint

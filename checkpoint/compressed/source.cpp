@@ -26,13 +26,13 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// Endings of tensors' names, after the module's, that belong to its compressed weight or to activations.
+/// Endings of tensor names, after the module's name, that belong to its compressed weight or to activations.
 constexpr std::array<std::string_view, 12> own_suffixes{"weight_packed", "weight_scale",        "weight_zero_point",
                                                         "weight_shape",  "weight_global_scale", "weight_g_idx",
                                                         "input_scale",   "input_zero_point",    "input_global_scale",
                                                         "output_scale",  "output_zero_point",   "output_global_scale"};
 
-/// Endings of names of attention's own tensors: ranges of queries, keys and values.
+/// Endings of the names of attention's own tensors: ranges of queries, keys and values.
 constexpr std::array<std::string_view, 6> attention_suffixes{"q_scale",      "k_scale",      "v_scale",
                                                              "q_zero_point", "k_zero_point", "v_zero_point"};
 
@@ -47,14 +47,14 @@ fs::path folder_of(const fs::path& path) {
   return fs::is_directory(path, ec) ? path : path.parent_path();
 }
 
-/// "M" and "weight_scale" of "M.weight_scale".
+/// Splits a name at its last dot: "M.weight_scale" into "M" and "weight_scale".
 std::pair<std::string_view, std::string_view> halves_of(std::string_view name) {
   const auto dot = name.rfind('.');
   return dot == std::string_view::npos ? std::pair(std::string_view(), name)
                                        : std::pair(name.substr(0, dot), name.substr(dot + 1));
 }
 
-/// The tensors of one module that may be parts of a weight, by what stands behind its name.
+/// The tensors of one module that may be parts of a weight: name after the module's name -> tensor.
 using module_parts = std::map<std::string_view, const tensor_entry*>;
 
 /// Makes the entries of compressed weights from their parts.
@@ -63,7 +63,7 @@ class weight_finder {
   weight_finder(const stored_tensors& stored, const std::vector<scheme_group>& groups)
       : stored_(stored), groups_(groups), reader_(stored.source) {}
 
-  /// The weight of `module`, whose scales are among its parts.
+  /// Returns the weight of `module`, whose scales must be among its parts.
   core::result<decompressed_weight> weight_of(std::string_view module, const module_parts& parts) {
     const auto* scheme = find_scheme(groups_, module);
     if (scheme == nullptr)
@@ -97,7 +97,7 @@ class weight_finder {
   }
 
  private:
-  /// Rows and columns: as weight_shape says, or as the codes lie.
+  /// Sets rows and columns, from weight_shape if the layout has it, else from the shape of the codes.
   core::result<void> take_size(compressed_matrix& m, std::string_view module, const module_parts& parts) {
     const auto codes = parts_of({1, 1, m.scheme}).front();
     const auto at = parts.find(codes.suffix);
@@ -178,7 +178,7 @@ namespace {
 
 /// The description of the weights in config.json.
 struct said_of_weights {
-  bool is_compressed = false;  ///< by a method that is read, whatever it does to the weights
+  bool is_compressed = false;  ///< compressed by a method that is read, even if it compresses no weight
   bool has_codes = false;      ///< some weights are stored as codes
 };
 

@@ -1,6 +1,6 @@
-// A Hugging Face folder whose linear weights are compressed (compressed-tensors, fp8), as a tensor_source: those
-// weights are there with the values that their codes mean, worked out when they are read. Owns what belongs to which
-// weight.
+// Reads a Hugging Face folder whose linear weights are compressed (compressed-tensors, fp8) as a tensor_source. These
+// weights appear with the values that their codes stand for, decoded when they are read. Owns which tensor belongs to
+// which weight.
 #pragma once
 
 #include <filesystem>
@@ -11,19 +11,22 @@
 
 namespace troupe::checkpoint {
 
-/// Whether config.json in `path`, or beside it, says that weights are compressed in this way. Errors: as
-/// read_schemes() and read_fp8_blocks(), and foreign_refusal() of a method that is not read.
+/// True if config.json in `path`, or next to it, says that weights are compressed in a way that is read here. Errors:
+/// those of read_schemes() and read_fp8_blocks(), and foreign_refusal() for a method that is not read.
 core::result<bool> is_compressed_folder(const std::filesystem::path& path);
-/// Whether weights are codes there, and not only the ranges of activations or of a cache are stored. Errors: the same.
+/// True if the folder of `path` stores weights as codes, and not only the ranges of activations or of a cache. Errors:
+/// those of is_compressed_folder().
 core::result<bool> has_coded_weights(const std::filesystem::path& path);
 
-/// Why nothing begins with the compressed weights at `path` unasked, and how it may.
+/// Returns the sentence that says why a run does not start with the compressed weights at `path` by itself, and how it
+/// can.
 std::string compressed_refusal(const std::filesystem::path& path);
 
-/// `path` as weights_folder::open() takes it. A weight of module M is `M.weight`, of the scales' type (bf16 where codes
-/// are 4-bit numbers); codes, scales, zero points, and the ranges of activations, which are a run's business, are not
-/// in the list. Refused (bad_input) with the tensor: parts that are missing, of another type or shape, columns in
-/// another order (weight_g_idx). Reading refuses scales that are 0, negative or no finite numbers.
+/// Opens `path`, which may be what weights_folder::open() accepts. The weight of module M is `M.weight`, in the type of
+/// the scales (bf16 for codes of 4-bit numbers). Codes, scales, zero points, and the ranges of activations, which only
+/// matter when the model runs, are not in the list. Refused (bad_input) with the tensor: parts that are missing or of
+/// another type or shape, columns in another order (weight_g_idx). Reading refuses scales that are negative or not
+/// finite, and, except for fp8, scales of 0.
 core::result<tensor_source> read_compressed_source(const std::filesystem::path& path);
 
 }  // namespace troupe::checkpoint

@@ -22,7 +22,7 @@ using kernels::code_kind;
 using kernels::group_scale;
 
 constexpr uint64_t word_bits = 32, word_bytes = 4;
-/// Groups that a refusal offers.
+/// Group sizes that a refusal suggests.
 constexpr uint64_t offered_groups[] = {256, 128, 64, 32, 16, 8};
 
 bool is_packed(const weight_scheme& s) { return s.layout == compressed_layout::pack_quantized; }
@@ -213,7 +213,8 @@ void encode_zeros(const compressed_matrix& m, const zero_rows& which, std::span<
     for (size_t i = 0; i < scales.size(); ++i) out[i] = static_cast<std::byte>(scales[i].zero);
     return;
   }
-  std::vector<uint64_t> words((which.words + 1) * groups);  // one more, for what the last row has beyond
+  // one more row than is written, for the bits of the last row beyond its words
+  std::vector<uint64_t> words((which.words + 1) * groups);
   for (uint64_t r = 0; r < which.rows; ++r)
     for (uint64_t g = 0; g < groups; ++g) {
       const auto code = static_cast<uint64_t>(scales[r * groups + g].zero + half_of(m.scheme));

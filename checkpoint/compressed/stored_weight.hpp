@@ -1,5 +1,5 @@
-// The tensors that one compressed weight is made of: names, types, shapes, and rows of them from rows of values and
-// back. Owns the layout of a weight; where bytes come from and go to is the reader's and the writer's business.
+// The tensors of one compressed weight: names, types, shapes, and the conversion between rows of values and rows of
+// these tensors. Owns the layout of a weight; leaves reading and writing of bytes to the caller.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@
 
 namespace troupe::checkpoint {
 
-/// What a tensor of a compressed weight holds.
+/// The content of one tensor of a compressed weight.
 enum class weight_part : uint8_t { codes, scales, zeros, shape, global_scale };
 
-/// One of them: `suffix` stands in the place of `weight` behind the module's name.
+/// One tensor of a compressed weight; `suffix` replaces `weight` after the module's name.
 struct part_tensor {
   weight_part part = weight_part::codes;
   std::string_view suffix;
@@ -27,51 +27,55 @@ struct part_tensor {
   bool is_e4m3 = false;
 };
 
-/// A matrix (out x in) under a scheme.
+/// A matrix (out x in) compressed with a scheme.
 struct compressed_matrix {
   uint64_t rows = 0, columns = 0;
   weight_scheme scheme;
 
   [[nodiscard]] uint64_t group() const { return scheme.group_size > 0 ? scheme.group_size : columns; }
   [[nodiscard]] uint64_t groups_of_row() const { return columns / group(); }
-  /// Bytes of a row's codes.
+  /// Returns the bytes of the codes of one row.
   [[nodiscard]] uint64_t code_row_bytes() const;
   [[nodiscard]] core::dtype scale_type() const;
 };
-/// Refused: no elements, groups that do not divide a row (with those that would), an odd width of 4-bit numbers.
+/// Checks a matrix. Refused: no elements; groups that do not divide a row, with the groups that would; an odd width of
+/// 4-bit numbers.
 core::result<void> check(const compressed_matrix& m);
 
-/// Its tensors, as the format names them.
+/// Returns the tensors of the matrix, named as in the format.
 std::vector<part_tensor> parts_of(const compressed_matrix& m);
 
-/// The scales of `values`, whole rows, one row's groups after the other. Errors name the row, counted from `first_row`.
+/// Computes the scales of `values`, which are whole rows, in the order of rows and of the groups in a row. Errors name
+/// the row, counted from `first_row`.
 core::result<std::vector<kernels::group_scale>> scales_of(const compressed_matrix& m, std::span<const float> values,
                                                           uint64_t first_row, float global);
 
-/// Rows of codes as they are stored.
+/// Encodes whole rows of values as codes in their stored form.
 void encode_rows(const compressed_matrix& m, std::span<const float> values,
                  std::span<const kernels::group_scale> scales, float global, std::span<std::byte> out);
-/// Back to values, each rounded to the scheme's type.
+/// Decodes stored rows of codes to values, each rounded to the scheme's type.
 void decode_rows(const compressed_matrix& m, std::span<const std::byte> stored,
                  std::span<const kernels::group_scale> scales, float global, std::span<float> values);
 
-/// Scales as they are stored, one after the other; and back.
+/// Converts scales to their stored form, one after the other.
 void encode_scales(const compressed_matrix& m, std::span<const kernels::group_scale> scales, std::span<std::byte> out);
-/// Refused: a scale that is no finite number above 0. The error names row and group.
+/// Decodes stored scales. Refused: a scale that is not finite or not above 0; the error names row and group.
 core::result<void> decode_scales(const compressed_matrix& m, std::span<const std::byte> stored, uint64_t first_row,
                                  std::span<kernels::group_scale> scales);
 
-/// Zero points are packed along the rows: a row of words holds the codes of a few rows, a word for each group.
+/// Ranges of the tensor of zero points, which are packed along the rows: one row of words holds the zero points of
+/// several rows of codes, with one word for each group. words_of_rows() finds the rows of words that hold the given
+/// rows, rows_of_words() the rows that the given words touch.
 struct zero_rows {
-  uint64_t first_word = 0, words = 0;  ///< rows of words that hold those of some rows, or begin in them
-  uint64_t first_row = 0, rows = 0;    ///< rows of codes that those rows of words touch
+  uint64_t first_word = 0, words = 0;  ///< range of rows of words
+  uint64_t first_row = 0, rows = 0;    ///< range of rows of codes
 };
 zero_rows words_of_rows(const compressed_matrix& m, uint64_t first_row, uint64_t rows);
 zero_rows rows_of_words(const compressed_matrix& m, uint64_t first_word, uint64_t words);
-/// The words of `which.words` rows from the zero points of `which.rows` rows.
+/// Encodes `which.words` rows of words from the zero points of `which.rows` rows.
 void encode_zeros(const compressed_matrix& m, const zero_rows& which, std::span<const kernels::group_scale> scales,
                   std::span<std::byte> out);
-/// The zero points of rows [first_row, first_row + rows) from the words that `which` names.
+/// Decodes the zero points of rows [first_row, first_row + rows) from the words of `which`; `scales` holds the rows.
 void decode_zeros(const compressed_matrix& m, const zero_rows& which, std::span<const std::byte> stored,
                   uint64_t first_row, std::span<kernels::group_scale> scales);
 

@@ -27,7 +27,7 @@ using kernels::group_scale;
 constexpr std::array<std::string_view, 7> families{"gemma", "gemma2", "llama", "mistral", "phi3", "qwen2", "qwen3"};
 constexpr std::string_view weight_suffix = ".weight", layer_prefix = "model.layers.";
 
-/// Layers that runtimes join into one, by what their names end with, and the name of all of them.
+/// Layers that runtimes join into one: the end of each one's name, and the name of the joined layer.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> joined{{{"q_proj", "qkv_proj"},
                                                                                {"k_proj", "qkv_proj"},
                                                                                {"v_proj", "qkv_proj"},
@@ -41,7 +41,7 @@ struct weight_job {  ///< one weight to compress
   rounding_error error{};
 };
 
-/// 12 of "model.layers.12.mlp.up_proj".
+/// Returns the block number of a module: 12 for "model.layers.12.mlp.up_proj".
 uint64_t layer_of(std::string_view module) {
   uint64_t out = 0;
   const auto rest = module.substr(std::min(module.size(), layer_prefix.size()));
@@ -49,7 +49,7 @@ uint64_t layer_of(std::string_view module) {
   return out;
 }
 
-/// What a module is a part of where runtimes join it with others; itself else.
+/// Returns the name of the joined layer of a module that runtimes join with others; else the module's own name.
 std::string joined_name(std::string_view module) {
   for (const auto& [part, whole] : joined)
     if (module.ends_with(part)) return std::string(module.substr(0, module.size() - part.size())) + std::string(whole);
@@ -65,14 +65,14 @@ core::result<void> in_blocks(const compressed_matrix& m, uint64_t first, uint64_
   return {};
 }
 
-/// Copies what `part`, which begins at byte `begin`, has of [offset, offset + out.size()).
+/// Copies the bytes of `part`, which begins at byte `begin`, that are in [offset, offset + out.size()).
 void copy_common(std::span<const std::byte> part, uint64_t begin, uint64_t offset, std::span<std::byte> out) {
   const uint64_t from = std::max(begin, offset), to = std::min(begin + part.size(), offset + out.size());
   if (from < to) std::memcpy(out.data() + (from - offset), part.data() + (from - begin), to - from);
 }
 
-/// Gives the bytes of all tensors when they are asked for; scales are worked out wherever they are needed, so that none
-/// need to be kept.
+/// Makes the bytes of all tensors when they are asked for; scales are computed each time they are needed, so that none
+/// are stored.
 class compressor {
  public:
   compressor(const tensor_source& from, const compress_options& options)
@@ -190,10 +190,11 @@ class compressor {
   struct scaled_rows {
     std::vector<float> values;
     std::vector<group_scale> scales;
-    std::vector<uint64_t> clamped;  ///< values of each row; empty: none
+    std::vector<uint64_t> clamped;  ///< number of clamped values of each row; empty: none
   };
 
-  /// Values that no scale of the type reaches, where the source's may be clamped: how many of each row.
+  /// Clamps values that no scale of the type reaches, if the source allows clamping; returns the number of clamped
+  /// values of each row.
   std::vector<uint64_t> clamp_rows(const compressed_matrix& m, std::span<float> values) const {
     const auto format = m.scheme.codes();
     if (from_.clamped == nullptr || m.scale_type() != core::dtype::f16) return {};
@@ -244,7 +245,7 @@ class compressor {
                        copy_common(stored, row * row_bytes, offset, out);
                        std::vector<float> back(in->values.size());
                        decode_rows(m, stored, in->scales, global, back);
-                       // A row that two requests share counts with the one that it begins in.
+                       // A row that two requests share is counted in the request that it begins in.
                        for (uint64_t r = 0; r < rows; ++r) {
                          if ((row + r) * row_bytes < offset) continue;
                          if (!in->clamped.empty()) from_.clamped->count += in->clamped[r];
@@ -287,7 +288,7 @@ class compressor {
     return {};
   }
 
-  /// NVFP4's scale of all weights that are joined with this one; 1 of other formats.
+  /// Returns NVFP4's scale of all weights that are joined with this one; 1 for other formats.
   core::result<float> global_of(const weight_job& job) {
     if (job.matrix.scheme.layout != compressed_layout::nvfp4) return 1.0F;
     const auto name = joined_name(job.module);
@@ -311,8 +312,8 @@ class compressor {
   source_reader reader_;
   std::vector<weight_job> jobs_;
   std::vector<exported_weight> plain_;
-  std::vector<tensor_to_write> tensors_;  ///< refer to both
-  std::map<std::string, float> globals_;  ///< by the name of what is joined
+  std::vector<tensor_to_write> tensors_;  ///< refer to jobs_ and plain_
+  std::map<std::string, float> globals_;  ///< name of a joined layer -> scale
   uint64_t weights_ = 0, source_bytes_ = 0, tensor_bytes_ = 0, done_ = 0;
 };
 

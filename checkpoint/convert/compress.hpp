@@ -1,6 +1,6 @@
-// The weights of any source as a folder of compressed linear layers (compressed-tensors), rounded to nearest,
-// streaming: a few rows of a weight are in memory at a time. Owns which weights are compressed and what is told of
-// each; how one is stored is compressed/'s, config.json is the caller's.
+// Writes the weights of any source as a folder of compressed linear layers (compressed-tensors), rounded to nearest,
+// streaming: a few rows of a weight are in memory at a time. Owns which weights are compressed and the report on each;
+// leaves the storage of one weight to compressed/ and config.json to the caller.
 #pragma once
 
 #include <cstdint>
@@ -24,39 +24,39 @@
 
 namespace troupe::checkpoint {
 
-/// Elements that are read and rounded at once; a longer row alone is taken whole.
+/// Number of elements that are read and rounded at once; a row that is longer is processed whole.
 inline constexpr uint64_t compress_block_elements = uint64_t{1} << 18;
 
-/// Families of Hugging Face's whose blocks consist of linear layers (`model_type` of config.json).
+/// True if the blocks of this family of Hugging Face (`model_type` of config.json) consist of linear layers.
 bool has_linear_layers(std::string_view model_type);
-/// "gemma, gemma2 ...": for messages.
+/// Returns the families as text for messages: "gemma, gemma2 ...".
 std::string families_with_linear_layers();
-/// Whether a tensor of such a family, by Hugging Face's name, is the weight of a linear layer of a block. Embeddings
-/// and the head are not: they stay as they are.
+/// True if a tensor of a family with linear layers, by Hugging Face's name, is the weight of a linear layer of a block.
+/// False for embeddings and the head, which are not compressed.
 bool is_linear_weight(std::string_view name, const std::vector<int64_t>& shape);
 
 struct compress_options {
-  std::filesystem::path out;  ///< a folder
+  std::filesystem::path out;  ///< the output folder
   weight_scheme scheme;
-  core::dtype type = core::dtype::bf16;  ///< of floating weights that are not compressed
+  core::dtype type = core::dtype::bf16;  ///< type of floating-point weights that are not compressed
   uint64_t max_shard_bytes = default_shard_bytes;
-  /// As weights_export_options::rename; names come out as Hugging Face's.
+  /// Renames tensors as weights_export_options::rename does; the resulting names are Hugging Face's.
   std::function<std::optional<std::string>(const std::string&)> rename = {};
   progress_function progress = {};
   const prepared_weights* prepared = nullptr;  ///< weights whose codes and scales are made already; or null
 };
 
-/// How its weights are stored, by the tensor's name in the source; refuses as compress_weights().
+/// Returns how the weights are stored, by the tensor's name in the source. Refuses what compress_weights() refuses.
 core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less<>>> stored_forms(
     const tensor_source& from, const compress_options& options);
 
-/// Bytes of tensors that it writes, before it does.
+/// Returns the bytes of the tensors that compress_weights() will write.
 core::result<uint64_t> compressed_bytes(const tensor_source& from, const compress_options& options);
 
-/// Writes them as write_weights_folder() does: all files or none. Weights of the same input share NVFP4's one scale
-/// (queries, keys and values; gate and up), as runtimes that join them want. Refused with the layer named: groups that
-/// do not divide a row, values that are not finite, no linear weight at all. `stopped` where progress said so. The
-/// report has layers block after block.
+/// Writes the compressed weights as write_weights_folder() does: all files or none. Weights of the same input share
+/// NVFP4's one scale (queries, keys and values; gate and up), because runtimes that join them require it. Refused, with
+/// the layer: groups that do not divide a row, values that are not finite, no linear weight at all. Returns `stopped`
+/// if progress asked to stop. The report lists the layers block by block.
 core::result<compression_report> compress_weights(const tensor_source& from, const compress_options& options);
 
 }  // namespace troupe::checkpoint

@@ -1,4 +1,4 @@
-// A weight that was written in fewer bits, as people are told of it, whatever the format.
+// The report on weights that were written in fewer bits, for every format.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace troupe::checkpoint {
 
-/// Sums over elements, of what was lost, and the most that one of them lost.
+/// Rounding errors of elements: sums of squares of the errors and of the values, and the largest error.
 struct rounding_error {
   double error_squares = 0, squares = 0, largest = 0;
 
@@ -25,23 +25,23 @@ struct rounding_error {
     error_squares += error;
     squares += all;
   }
-  /// |weight - stored value| / |weight|.
+  /// Returns |weight - stored value| / |weight|.
   [[nodiscard]] double relative() const { return squares > 0 ? std::sqrt(error_squares / squares) : 0; }
 };
 
-/// One of them.
+/// One compressed weight.
 struct compressed_layer {
-  std::string name;  ///< the module's, or the tensor's as the file calls it
+  std::string name;  ///< name of the module, or of the tensor in the file
   uint64_t rows = 0, columns = 0;
-  double bits = 0;           ///< of all that is stored of its weight, by element
+  double bits = 0;           ///< bits per element of everything that is stored for its weight
   double error = 0;          ///< rounding_error::relative()
-  double largest_error = 0;  ///< of |weight - stored value|
+  double largest_error = 0;  ///< largest |weight - stored value|
 };
 
-/// All of them, and what is beside them.
+/// All compressed weights, and the sizes of source and output.
 struct compression_report {
   std::vector<compressed_layer> layers;
-  uint64_t weights = 0;  ///< elements, compressed or not
+  uint64_t weights = 0;  ///< number of elements, compressed or not
   uint64_t source_bytes = 0, tensor_bytes = 0;
 };
 

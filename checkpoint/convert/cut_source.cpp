@@ -43,7 +43,7 @@ core::result<void> check(const tensor_entry& t, const source_cut& cut) {
   return {};
 }
 
-/// The bytes of one tensor as it comes to be, of the one that was asked for last.
+/// Makes the bytes of one tensor after its changes; keeps the tensor that was asked for last.
 class tensor_maker {
  public:
   tensor_maker(std::shared_ptr<const tensor_source> from, source_cuts cuts)
@@ -51,7 +51,7 @@ class tensor_maker {
 
   using bytes = std::shared_ptr<const std::vector<std::byte>>;
   [[nodiscard]] const tensor_source& from() const { return *from_; }
-  /// Null: it stays as it is.
+  /// Returns the changes to the tensor; null if there are none.
   [[nodiscard]] const source_cut* cut_of(const tensor_entry& t) const {
     const auto at = cuts_.find(t.name);
     return at == cuts_.end() ? nullptr : &at->second;
@@ -77,7 +77,7 @@ class tensor_maker {
   }
 
  private:
-  /// What stays moves to the front.
+  /// Moves the rows and columns that stay to the front.
   static void take_places(const tensor_entry& t, const source_cut& cut, std::vector<std::byte>& whole) {
     if (cut.rows.empty() && cut.columns.empty()) return;
     const uint64_t element_bytes = core::size_of(t.type), rows = static_cast<uint64_t>(t.shape[0]);
@@ -156,7 +156,7 @@ core::result<tensor_source> cut_source(std::shared_ptr<const tensor_source> from
   tensor_source out = *from;
   out.files.clear();
   out.tensors.clear();
-  out.has_digests = false;  // of pieces, which are compared when the tensor is read whole
+  out.has_digests = false;  // digests are of the source's pieces; they are compared when a tensor is read whole
   out.save_id.reset();
   for (size_t i = 0; i < from->tensors.size(); ++i) {
     tensor_entry t = from->tensors[i];

@@ -1,5 +1,5 @@
-// A checkpoint whose tensors are masked, changed and cut, worked out when they are read: whoever reads it sees a
-// checkpoint like any other. Owns the arithmetic of rows and columns; which of them stay is the caller's choice.
+// A checkpoint whose tensors are masked, changed and cut when they are read; for a reader it is a checkpoint like any
+// other. Owns the arithmetic of rows and columns; the caller chooses which of them stay.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,23 @@
 
 namespace troupe::checkpoint {
 
-/// What becomes of a parameter, in all its tensors: weights and optimizer states.
+/// The changes to a parameter, in all its tensors: weights and optimizer states.
 struct source_cut {
-  /// Of weights alone, before the mask: changes all elements, as they lie, in place.
+  /// Changes all elements, in their stored order and in place; for weights only, before the mask.
   std::function<void(core::dtype type, std::span<std::byte> whole)> change{};
-  /// A bit an element, as they lie, the first in the lowest of the first byte: 0 makes it 0. Empty: all stay.
+  /// One bit for each element, in their stored order, the first in the lowest bit of the first byte: a 0 sets the
+  /// element to 0. Empty: all elements stay.
   std::vector<uint8_t> mask{};
-  /// Places along its first and second dimension that stay, ascending; empty: all.
+  /// Indices along the first and second dimension that stay, ascending; empty: all.
   std::vector<uint64_t> rows{}, columns{};
-  bool drops = false;  ///< it is not among the tensors any more
+  bool drops = false;  ///< true: the parameter is removed
 };
 
 using source_cuts = std::map<std::string, source_cut, std::less<>>;
 
-/// `from` with that done to the parameters that `cuts` names; every other tensor is read as it is. One tensor is in
-/// memory at a time, whole. Refused: a name that `from` lacks, a mask of another size, places beyond a dimension.
+/// Returns `from` with the changes in `cuts` to the parameters that it names; every other tensor is read unchanged. One
+/// whole tensor is in memory at a time. Refused: a name that `from` lacks, a mask of another size, indices beyond a
+/// dimension.
 core::result<tensor_source> cut_source(std::shared_ptr<const tensor_source> from, source_cuts cuts);
 
 }  // namespace troupe::checkpoint

@@ -24,19 +24,19 @@ using core::fail;
 
 constexpr const char* metadata_module = "torch.distributed.checkpoint.metadata";
 constexpr const char* metadata_version = "1.0.0";
-/// Of an archive around its tensor, and of its lines in the list.
+/// Bytes reserved for the archive around an item's tensor, and for its lines in the list.
 constexpr uint64_t item_reserve_bytes = 4096;
 
 using core::refused;
 
-/// What one archive holds: rows of a tensor, or a value.
+/// The contents of one archive: rows of a tensor, or a value.
 struct planned_item {
   uint32_t rank = 0;
   const tensor_entry* tensor = nullptr;
   core::dtype type = core::dtype::f32;
   std::vector<int64_t> sizes = {};
   uint64_t first = 0;
-  torch_value value = {};         ///< where there is no tensor
+  torch_value value = {};         ///< the value, if there is no tensor
   std::optional<float> one = {};  ///< a tensor of this one number
   uint64_t begin = 0, bytes = 0;
 };
@@ -49,7 +49,7 @@ struct planned_chunk {
 struct planned_entry {  ///< one name
   std::string name;
   std::vector<torch_value> keys;
-  std::optional<core::dtype> type;  ///< nothing of an object
+  std::optional<core::dtype> type;  ///< type of a tensor; nothing for an object
   std::vector<int64_t> shape;
   std::vector<planned_chunk> chunks;
 };
@@ -141,7 +141,7 @@ class distributed_writer {
   }
   static std::string file_name(uint32_t rank) { return fmt::format("__{}_0{}", rank, distributed_extension); }
 
-  /// Rows as torch.chunk() cuts them.
+  /// Adds a tensor, with its rows cut as by torch.chunk().
   void add_tensor(std::string name, std::vector<torch_value> keys, const tensor_entry& t, core::dtype type) {
     planned_entry entry{std::move(name), std::move(keys), type, t.shape, {}};
     const uint64_t numel = core::numel_of(t.shape);
@@ -162,7 +162,7 @@ class distributed_writer {
     entries_.push_back(std::move(entry));
   }
 
-  /// Another name of an entry's bytes.
+  /// Adds another name for the bytes of an entry.
   void add_again(std::string name, std::vector<torch_value> keys, size_t of) {
     auto entry = entries_[of];
     entry.name = std::move(name);
@@ -176,7 +176,7 @@ class distributed_writer {
   }
 
   core::result<void> plan_optimizer() {
-    std::vector<std::string> parameters;  // as the source names them
+    std::vector<std::string> parameters;  // names in the source
     std::optional<size_t> step;
     if (options_.groups.empty()) return {};
     for (const auto& t : from_.tensors) {

@@ -1,6 +1,6 @@
-// Writes any checkpoint as a folder that torch.distributed.checkpoint loads, as get_state_dict() names things: `model`
-// with every weight, `optim` with the states and the groups of the optimizer. Owns the layout; what is read of the
-// source is source_reader's.
+// Writes any checkpoint as a folder that torch.distributed.checkpoint loads, with the names of get_state_dict():
+// `model` with every weight, `optim` with the states and the groups of the optimizer. Owns the layout; source_reader
+// reads the source.
 #pragma once
 
 #include <cstdint>
@@ -17,29 +17,28 @@
 
 namespace troupe::checkpoint {
 
-/// What a source does not say.
+/// Settings of the written folder that the source does not contain.
 struct distributed_write_options {
-  uint32_t ranks = 1;  ///< files; each has its rows of every tensor, as FSDP cuts them
-  /// The optimizer's, as the source names parameters; none: weights alone are written.
+  uint32_t ranks = 1;  ///< number of files; each has its rows of every tensor, as FSDP cuts them
+  /// The optimizer's parameter groups, with names as in the source; none: only weights are written.
   std::vector<deepspeed_parameter_group> groups = {};
-  std::function<std::string(const std::string&)> name =
-      {};                                          ///< from a source's name to the written one; empty: the same
-  std::map<std::string, std::string> shared = {};  ///< more tied names: alias -> parameter, both as written
+  std::function<std::string(const std::string&)> name = {};  ///< source's name -> written name; empty: unchanged
+  std::map<std::string, std::string> shared = {};            ///< more tied names: alias -> parameter, both as written
   progress_function progress = {};
 };
 
-/// What was written.
+/// The folder that was written.
 struct distributed_report {
-  uint64_t bytes = 0;  ///< of tensors
+  uint64_t bytes = 0;  ///< bytes of tensors
   size_t tensors = 0, files = 0;
 };
 
-/// Bytes that it needs, by and large.
+/// Returns the approximate number of bytes that the folder needs.
 core::result<uint64_t> distributed_bytes(const tensor_source& from, const distributed_write_options& options);
 
-/// Into `folder`, which is there and empty: `__0_0.distcp` ..., `.metadata` last. Memory: a block and the list of
-/// items. Refused, before a byte is written: ranks beyond 1 to max_deepspeed_ranks, names that clash, a parameter in
-/// two groups or in none.
+/// Writes into `folder`, which must exist and be empty: `__0_0.distcp` ..., `.metadata` last. Memory: a block and the
+/// list of items. Refused, before a byte is written: ranks outside 1 to max_deepspeed_ranks, names that clash, a
+/// parameter in two groups or in none.
 core::result<distributed_report> write_distributed_folder(const tensor_source& from,
                                                           const std::filesystem::path& folder,
                                                           const distributed_write_options& options);

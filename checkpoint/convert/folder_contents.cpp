@@ -37,15 +37,15 @@ using core::refused;
 
 constexpr const char* universal_latest_name = "latest_universal";
 constexpr size_t max_folder_name_bytes = 255;
-/// Names of checkpoints that one message lists.
+/// Maximum number of checkpoint names that one message lists.
 constexpr size_t max_tags_shown = 8;
-/// Names in a folder by which it is known for a tag of DeepSpeed's; a folder of something else may hold many more.
+/// Number of names in a folder that are examined to recognise a DeepSpeed tag; another folder may hold many more.
 constexpr size_t max_names_of_tag = 4096;
-/// Folders in folders that are looked into.
+/// Maximum depth of nested folders that are examined.
 constexpr int max_folder_depth = 4;
 
-/// Beginnings of the names of numbered checkpoint folders, before the number: transformers' Trainer and Accelerate,
-/// torchtitan, and others.
+/// Beginnings of the names of numbered checkpoint folders, in front of the number: transformers' Trainer and
+/// Accelerate, torchtitan, and others.
 constexpr std::array<std::string_view, 7> numbered_stems{"checkpoint-", "checkpoint_", "step-", "step_",
                                                          "epoch-",      "epoch_",      "iter_"};
 constexpr std::array<std::string_view, 2> inner_names{"checkpoints", "checkpoint"};
@@ -67,14 +67,14 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ec);
 }
 
-/// The name that a small text file holds, as deepspeed's `latest`.
+/// Returns the name in a small text file, such as DeepSpeed's `latest`.
 core::result<std::string> tag_in(const fs::path& path) {
   const auto text = read_small_file(real_files(), path, max_latest_bytes);
   if (!text) return fail(text.error());
   return tag_from(*text);
 }
 
-/// Whether a folder has a checkpoint of ours, however damaged.
+/// True if a folder has a checkpoint of Troupe, however damaged.
 bool has_ours(const fs::path& root) {
   const auto all = real_files().list(root);
   return all && std::any_of(all->begin(), all->end(), [&](const folder_entry& e) {
@@ -83,18 +83,18 @@ bool has_ours(const fs::path& root) {
          });
 }
 
-/// Whether `latest` is one of ours: it holds the digest of what it names.
+/// True if `latest` was written by Troupe: it holds the digest of the manifest of the checkpoint that it names.
 bool latest_is_ours(const fs::path& root) {
   const auto latest = read_latest(real_files(), root);
   return latest && *latest && (*latest)->seal;
 }
 
-/// Names of files by which DeepSpeed's folders are known.
+/// True if DeepSpeed's folders are recognised by a file of this name.
 bool is_deepspeed_file(std::string_view name) {
   return name.ends_with("_model_states.pt") || name.ends_with("-model_states.pt") || name.ends_with("optim_states.pt");
 }
 
-/// Calls `see(entry)` for what lies in a folder, until it gives true.
+/// Calls `see(entry)` for each entry of a folder until it returns true; returns true if it did.
 template <class See>
 bool any_in(const fs::path& folder, const See& see, size_t most = max_folder_entries) {
   std::error_code ec;
@@ -109,7 +109,7 @@ bool holds_deepspeed_files(const fs::path& folder, size_t most = max_folder_entr
       folder, [](const fs::directory_entry& e) { return is_deepspeed_file(e.path().filename().string()); }, most);
 }
 
-/// What an adapter's folder is refused with; nothing of any other.
+/// Returns the error that refuses an adapter's folder; nothing for any other folder.
 std::optional<core::error> adapter_in(const fs::path& folder) {
   const bool is_adapter = is_there(folder / adapter_config_name) || is_there(folder / "adapter_model.safetensors") ||
                           is_there(folder / "adapter_model.bin");
@@ -129,7 +129,7 @@ std::optional<core::error> adapter_in(const fs::path& folder) {
                   base.empty() ? "its base model" : fmt::format("its base model, '{}',", base), merge_by)};
 }
 
-/// "it is empty", or "it holds a.txt, plots/ and 7 more": what a folder that is no checkpoint holds.
+/// Returns "it is empty", or "it holds a.txt, plots/ and 7 more": the contents of a folder that is not a checkpoint.
 std::string seen_in(const fs::path& folder) {
   constexpr size_t most_shown = 5;
   std::vector<std::string> names;
@@ -145,7 +145,7 @@ std::string seen_in(const fs::path& folder) {
   return fmt::format("it holds {}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-/// The format of a folder that is one checkpoint.
+/// Returns the format of a folder that is one checkpoint.
 core::result<source_format> format_of_folder(const fs::path& path) {
   if (is_there(path / manifest_file_name)) return source_format::troupe;
   if (is_folder(path / "zero")) return source_format::universal;
@@ -178,7 +178,7 @@ core::result<source_format> format_of_folder(const fs::path& path) {
                   torch_file_name, seen_in(path)));
 }
 
-/// What the shards of an index are, by the first one's ending.
+/// Returns the format of the shards that an index lists, by the ending of the first one.
 core::result<source_format> format_of_index(const fs::path& path) {
   const auto weights = read_weights_index(path);
   if (!weights) return fail(weights.error());
@@ -201,7 +201,7 @@ core::result<source_format> format_of_file(const fs::path& path) {
       fmt::format("'{}' is neither a safetensors file nor one of torch.save, nor a GGUF file", path.string()));
 }
 
-/// Whether an optimizer's states lie in the folder of one checkpoint, by the names of its files.
+/// True if the folder of one checkpoint has an optimizer's states, judged by the names of its files.
 bool has_states(const fs::path& path, source_format format) {
   if (format == source_format::distributed) {
     const bool is_accelerates =
@@ -217,7 +217,7 @@ struct numbered_folder {
   uint64_t number = 0;
 };
 
-/// The number at the end of a name behind `stem`; nothing of any other.
+/// Returns the number that follows `stem` in `name`; nothing for any other name.
 std::optional<uint64_t> number_behind(std::string_view name, std::string_view stem) {
   if (!name.starts_with(stem) || name.size() == stem.size()) return std::nullopt;
   uint64_t number = 0;
@@ -225,7 +225,7 @@ std::optional<uint64_t> number_behind(std::string_view name, std::string_view st
   return error == std::errc() && stop == name.data() + name.size() ? std::optional(number) : std::nullopt;
 }
 
-/// The newest first.
+/// Returns the folders that `stem` and a number name, the newest first.
 std::vector<numbered_folder> numbered_in(const fs::path& root, std::string_view stem) {
   std::vector<numbered_folder> out;
   any_in(root, [&](const fs::directory_entry& e) {
@@ -240,7 +240,7 @@ std::vector<numbered_folder> numbered_in(const fs::path& root, std::string_view 
   return out;
 }
 
-/// DeepSpeed's tags in a folder, those with the highest number first, those without last.
+/// Returns DeepSpeed's tags in a folder: those with numbers first, the highest number first, then those without.
 std::vector<std::string> tags_in(const fs::path& root) {
   std::vector<std::pair<std::optional<uint64_t>, std::string>> found;
   any_in(root, [&](const fs::directory_entry& e) {
@@ -266,7 +266,8 @@ std::string listed_names(const std::vector<std::string>& names) {
   return fmt::format("{}{}", fmt::join(some, ", "), more);
 }
 
-/// `, which holds A and B: --tag NAME takes one`, of a folder that has some.
+/// Returns the end of a message that lists the checkpoints of a folder and the options that select one; empty if there
+/// are none.
 std::string offered(const std::vector<std::string>& names) {
   if (names.empty()) return "";
   return fmt::format(": it holds {}: --tag NAME takes one of them, --fallback-to-previous the newest that is whole",
@@ -281,7 +282,7 @@ folder_contents only(found_checkpoint c) {
 
 core::result<folder_contents> contents_of_folder(const fs::path& path, int depth);
 
-/// The checkpoint in a folder of a name that somebody gave; `who` says who.
+/// Finds the checkpoint in the folder `tag`; errors begin with `who`, which says where the name comes from.
 core::result<folder_contents> contents_of_tag(const fs::path& root, const std::string& tag, const std::string& who,
                                               int depth) {
   if (!is_plain_name(tag))
@@ -295,7 +296,8 @@ core::result<folder_contents> contents_of_tag(const fs::path& root, const std::s
   return contents_of_folder(root / tag, depth + 1);
 }
 
-/// What a file that names the newest leads to; where that is not there, the older ones behind the reason.
+/// Finds the checkpoint that a pointer file names, followed by the older ones. If the named one cannot be found, its
+/// place holds the error.
 core::result<folder_contents> contents_of_named(const fs::path& root, const fs::path& pointer, const std::string& name,
                                                 int depth) {
   auto named = contents_of_tag(root, name, fmt::format("'{}' names", pointer.string()), depth);
@@ -314,7 +316,7 @@ core::result<folder_contents> contents_of_named(const fs::path& root, const fs::
   return out;
 }
 
-/// The folders with numbers, of the first kind that has a checkpoint among them.
+/// Returns the numbered folders, of the first kind of name that has a checkpoint among its folders.
 std::vector<found_checkpoint> numbered_checkpoints(const fs::path& root, int depth) {
   for (const auto stem : numbered_stems) {
     const auto all = numbered_in(root, stem);
@@ -330,7 +332,7 @@ std::vector<found_checkpoint> numbered_checkpoints(const fs::path& root, int dep
   return {};
 }
 
-/// What a checkpoint of a trainer's is made of, by the names of its files.
+/// The parts of a trainer's checkpoint, by the names of its files.
 struct trainer_parts {
   bool run = false, states = false;
 };
@@ -343,7 +345,7 @@ trainer_parts parts_in(const fs::path& folder, int depth) {
   return out;
 }
 
-/// Why the newest of several is not whole: it has not what the one before it has.
+/// Returns why the newest of several checkpoints is not complete: it lacks a part that the one before it has.
 std::optional<core::error> cut_short(const std::vector<found_checkpoint>& all, int depth) {
   const auto& newest = all.front();
   const auto inside = contents_of_folder(newest.path, depth + 1);
@@ -360,7 +362,7 @@ std::optional<core::error> cut_short(const std::vector<found_checkpoint>& all, i
                                  fmt::join(missing, " and no "), all[1].name)};
 }
 
-/// The checkpoints below a folder that is none itself, or weights alone; nothing where there are none.
+/// Finds the checkpoints below a folder that is not one itself, or weights alone; nothing if there are none.
 std::optional<folder_contents> deeper_in(const fs::path& path, int depth) {
   folder_contents out;
   out.checkpoints = numbered_checkpoints(path, depth);
@@ -402,7 +404,8 @@ std::optional<folder_contents> deeper_in(const fs::path& path, int depth) {
   return std::nullopt;
 }
 
-/// Whether one of the newest has an optimizer's states, or nothing says that it has not.
+/// True if one of the three newest checkpoints has an optimizer's states, or the newest is Troupe's, whose file names
+/// do not show it.
 bool any_has_states(const folder_contents& c, int depth) {
   constexpr size_t most = 3;
   for (size_t i = 0; i < std::min(most, c.checkpoints.size()); ++i)
@@ -418,12 +421,12 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
   if (const auto latest = path / latest_file_name; is_there(latest)) {
     const auto name = tag_in(latest);
     if (!name) return fail(name.error());
-    // Ours may have been put aside under another name, and what is damaged may be passed over: open_checkpoint() knows.
+    // A checkpoint of Troupe may have a working name, and a damaged one may be skipped: open_checkpoint() decides.
     if ((step_of(*name) || latest_is_ours(path)) &&
         (!is_folder(path / *name) || is_there(path / *name / manifest_file_name)))
       return ours();
     auto named = contents_of_named(path, latest, *name, depth);
-    // A folder of ours whose manifest is gone, beside others.
+    // A folder of Troupe's checkpoints in which the named one has lost its manifest.
     if ((!named || named->checkpoints.front().problem) && has_ours(path)) return ours();
     return named;
   }
@@ -439,7 +442,7 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
   const auto own = format_of_folder(path);
   const auto itself = [&] { return only({path, "", *own}); };
   if (own && has_states(path, *own)) return itself();
-  if (!own && has_ours(path)) return ours();  // one whose `latest` is gone
+  if (!own && has_ours(path)) return ours();  // a folder of Troupe's checkpoints without `latest`
   auto deeper = deeper_in(path, depth);
   if (!own) {
     if (deeper) return std::move(*deeper);

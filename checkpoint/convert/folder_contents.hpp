@@ -1,6 +1,6 @@
-// What lies at a path that a person names: a file, one checkpoint, several of which one is the newest, weights beside
-// them. Owns the rules by which one of these is taken, the same for every command, and the sentences on what is not.
-// Only names and first bytes are looked at; open_source.hpp opens what is taken.
+// Finds what is stored at a path that a person names: a file, one checkpoint, several of which one is the newest,
+// weights next to them. Owns the rules by which one of these is chosen, the same for every command, and the sentences
+// about the others. Looks only at names and first bytes; open_source.hpp opens the chosen one.
 #pragma once
 
 #include <cstdint>
@@ -16,40 +16,41 @@ namespace troupe::checkpoint {
 
 /// The formats of checkpoints.
 enum class source_format : uint8_t { troupe, deepspeed, universal, distributed, hugging_face, torch, gguf };
-/// "a checkpoint of Troupe's", ...: for messages.
+/// Returns the format as text for messages: "a checkpoint of Troupe's", ...
 std::string_view described(source_format f);
 
-/// A checkpoint of those at a path.
+/// One of the checkpoints at a path.
 struct found_checkpoint {
   std::filesystem::path path;
-  std::string name;                       ///< below the path that was named: `checkpoint-20`; empty: that path itself
-  std::optional<source_format> format{};  ///< missing: known once it is looked at by itself
-  std::optional<core::error> problem{};   ///< why it is none, or not whole
+  std::string name;                       ///< path below the named one: `checkpoint-20`; empty: the named path itself
+  std::optional<source_format> format{};  ///< missing: known once the checkpoint itself is looked at
+  std::optional<core::error> problem{};   ///< why it is not a checkpoint, or not complete
 };
 
-/// Checkpoints of a folder that a person named, in the order in which they are tried, and what is said of them.
+/// The checkpoints in a folder that a person named, in the order in which they are tried, and notes about them.
 struct folder_contents {
-  /// The one that is taken, then those that are older, the newest first. Never empty.
+  /// The chosen checkpoint, then the older ones, the newest first. Never empty.
   std::vector<found_checkpoint> checkpoints;
-  /// Weights without an optimizer's states beside the checkpoints, as a trainer leaves its final model.
+  /// Weights without an optimizer's states next to the checkpoints, such as the final model that a trainer leaves.
   std::optional<found_checkpoint> weights;
-  /// Sentences on what is there beside what is taken; empty where nothing is.
+  /// Sentences about what exists next to the chosen one; empty if there is nothing else.
   std::vector<std::string> notes;
 };
 
-/// `tag` names a checkpoint of the folder; without one the file that names the newest decides (`latest`,
-/// `latest_universal`, `latest_checkpointed_iteration.txt`), or else the number in the folders' names. A folder that is
-/// a checkpoint with an optimizer's states stands for itself, as does one of weights with no checkpoints deeper; the
-/// folders `checkpoints` and `checkpoint` stand for what lies in them. The newest of several is whole where it has the
-/// kinds of files that the one before it has. Errors (bad_input, io): nothing there is a checkpoint, with what was
-/// looked for; what the folder is instead, where that is known (an adapter of PEFT's).
+/// Finds the checkpoints at `path`. `tag` names a checkpoint of the folder; without one the file that names the newest
+/// decides (`latest`, `latest_universal`, `latest_checkpointed_iteration.txt`), or else the number in the folders'
+/// names. A folder that is itself a checkpoint with an optimizer's states is the result, as is a folder of weights with
+/// no checkpoints below it; for a folder that has only the folder `checkpoints` or `checkpoint`, the contents of that
+/// are the result. The newest of several counts as complete if it has the kinds of files that the one before it has.
+/// Errors (bad_input, io): nothing there is a checkpoint, with what was looked for, or with the name of what the folder
+/// is instead, if that is known (a PEFT adapter).
 core::result<folder_contents> look_into(const std::filesystem::path& path,
                                         const std::optional<std::string>& tag = std::nullopt);
 
-/// The format of what look_into() takes first.
+/// Returns the format of the checkpoint that look_into() chooses.
 core::result<source_format> recognise(const std::filesystem::path& path, const std::optional<std::string>& tag = {});
 
-/// `path`, or the folder `checkpoints` in it where the checkpoint that is taken lies there.
+/// Returns `path`, or the folder `checkpoints` in it if the chosen checkpoint is there.
 std::filesystem::path checkpoints_below(const std::filesystem::path& path);
 
 }  // namespace troupe::checkpoint

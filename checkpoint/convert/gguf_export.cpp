@@ -23,7 +23,7 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// A tensor of the file and where it comes from.
+/// A tensor of the file, and its source.
 struct planned_tensor {
   gguf_tensor tensor;
   const tensor_entry* from = nullptr;
@@ -32,11 +32,11 @@ struct planned_tensor {
 };
 
 struct plan {
-  std::vector<planned_tensor> tensors;  ///< in the file's order
+  std::vector<planned_tensor> tensors;  ///< tensors in the file's order
   std::map<std::string, uint64_t, std::less<>> other_types;
 };
 
-/// Embedding, positions, blocks in turn, the rest: as people read such files.
+/// True if `a` precedes `b`: embedding, positions, the blocks by number, then the rest, the usual order of such files.
 bool comes_before(const gguf_place& a, const gguf_place& b) {
   const auto rank = [](const gguf_place& p) {
     return p.block ? 1 : p.name == gguf_embedding_name || p.name == gguf_positions_name ? 0 : 2;
@@ -45,7 +45,7 @@ bool comes_before(const gguf_place& a, const gguf_place& b) {
          std::tuple(rank(b), b.block.value_or(0), std::string_view(b.name));
 }
 
-/// What the shape of a parameter must be.
+/// Checks the shape of a parameter against the model's sizes.
 core::result<void> check_shape(const gguf_place& place, const std::vector<uint64_t>& extents, const gguf_model& m) {
   const uint64_t queries = uint64_t{m.heads} * m.head_width, keys = uint64_t{m.kv_heads} * m.head_width;
   std::vector<uint64_t> wanted;
@@ -71,7 +71,7 @@ core::result<void> check_shape(const gguf_place& place, const std::vector<uint64
                                                 fmt::join(wanted, " x "), place.name));
 }
 
-/// Every parameter that such a model has is there.
+/// Checks that every parameter of the model exists.
 core::result<void> check_complete(const std::vector<planned_tensor>& all, const gguf_model& m) {
   const bool llama = m.architecture == "llama";
   std::vector<std::string> wanted{std::string(gguf_embedding_name), "output_norm.weight"};
@@ -123,7 +123,7 @@ core::result<plan> plan_of(const tensor_source& from, const gguf_export_options&
   std::ranges::sort(found, [](const auto& a, const auto& b) { return comes_before(a.first, b.first); });
   plan out;
   for (auto& [place, t] : found) {
-    // What the same mixture would give it if its rows were whole blocks.
+    // The type that the mixture would give the tensor if its rows were whole blocks.
     const auto ideal = type_for(o.type, place, 256, t.tensor.extents.size(), m.blocks, m.tied);
     if (t.tensor.type != ideal) ++out.other_types[std::string(name_of(t.tensor.type))];
     if (!out.tensors.empty() && out.tensors.back().tensor.name == t.tensor.name)
@@ -137,13 +137,13 @@ core::result<plan> plan_of(const tensor_source& from, const gguf_export_options&
 gguf_metadata metadata_for(const gguf_export_options& o) {
   auto out = metadata_of(o.model);
   out.set("general.file_type", gguf_value::of(file_type_of(o.type)));
-  constexpr uint32_t quantisation_version = 2;  // of ggml's blocks, as they are now
+  constexpr uint32_t quantisation_version = 2;  // version of ggml's current block formats
   if (blocks_of(o.type.type)) out.set("general.quantization_version", gguf_value::of(quantisation_version));
   for (const auto& [key, value] : o.more.entries) out.set(key, value);
   return out;
 }
 
-/// Hands on rows of a tensor in the file's order, as plain elements.
+/// Passes rows of a tensor to the caller in the file's order, as plain elements.
 class row_reader {
  public:
   using take_rows = std::function<core::result<void>(std::span<const std::byte>)>;
@@ -190,7 +190,8 @@ class row_reader {
     }
   }
 
-  /// The file's rows are our columns: as many of them at a time as fit, from one pass over the matrix.
+  /// Reads a transposed matrix: the file's rows are the source's columns. Each pass over the matrix reads as many of
+  /// them as fit into memory.
   core::result<void> transposed(const take_rows& take) {
     const uint64_t inputs = t_.tensor.extents[0], most = std::max<uint64_t>(gguf_transposed_bytes / row_bytes_, 1);
     const uint64_t our_row_bytes = rows_ * element_bytes_;
@@ -236,15 +237,16 @@ class row_reader {
   std::vector<std::byte> rows_block_, ordered_;
 };
 
-/// Where a search weighs columns: of whole rows alone, as transposed ones come in whole rows, too.
+/// Returns the importance of the tensor's columns if there is one value for each, else empty. Rows are passed whole,
+/// also those of transposed tensors.
 std::span<const float> importance_for(const gguf_export_options& o, const planned_tensor& t) {
   if (o.prepared == nullptr) return {};
   const auto out = o.prepared->importance_of(t.from->name);
   return out.size() == t.tensor.extents[0] ? out : std::span<const float>();
 }
 
-/// Brings a block that has no such form within bounds that have one. Returns how many values it changed: 0 where one is
-/// not finite, or none is too large.
+/// Clamps a block that the format cannot hold to bounds within which it can. Returns the number of changed values; 0 if
+/// a value is not finite, or none is too large.
 uint64_t clamp_block(kernels::block_format format, std::span<float> block) {
   if (!std::ranges::all_of(block, [](float x) { return std::isfinite(x); })) return 0;
   std::vector<std::byte> stored(kernels::bytes_of(format));
@@ -260,7 +262,7 @@ uint64_t clamp_block(kernels::block_format format, std::span<float> block) {
   return 0;
 }
 
-/// Blocks of fp32 values go to the file as they come.
+/// Writes one tensor; fp32 values are quantised block by block as they are read.
 core::result<void> write_tensor(const tensor_source& from, const planned_tensor& t, gguf_writer& out,
                                 std::span<const float> importance,
                                 const std::function<core::result<void>(uint64_t)>& done, rounding_error* lost) {
@@ -311,7 +313,7 @@ core::result<void> write_tensor(const tensor_source& from, const planned_tensor&
   });
 }
 
-/// Blocks that are made already: rows of ours, in the file's order.
+/// Writes blocks that are made already, whose rows are in the source's order, in the file's order.
 core::result<void> copy_prepared(const prepared_weights& all, const prepared_weight& w, const planned_tensor& t,
                                  gguf_writer& out, const std::function<core::result<void>(uint64_t)>& done) {
   const uint64_t rows = t.tensor.elements() / t.tensor.extents[0], row_bytes = t.tensor.bytes() / rows;

@@ -1,6 +1,6 @@
-// Writes the weights of any checkpoint as one GGUF file that llama.cpp loads: names, order and types of the tensors,
-// and the order of the work. The model's sizes and the vocabulary are the caller's. Memory is bounded, whatever the
-// model.
+// Writes the weights of any checkpoint as one GGUF file that llama.cpp loads. Owns names, order and types of the
+// tensors, and the order of the work; leaves the model's sizes and the vocabulary to the caller. Memory is bounded,
+// whatever the size of the model.
 #pragma once
 
 #include <cstdint>
@@ -22,41 +22,45 @@
 
 namespace troupe::checkpoint {
 
-/// Bytes of a tensor that are held at a time, but for one row or the rows of one head.
+/// Bytes of a tensor that are in memory at a time; at least one row, or the rows of one head.
 inline constexpr uint64_t gguf_chunk_bytes = uint64_t{4} << 20;
-/// Of a matrix that is transposed; a larger one is read several times.
+/// Bytes of a transposed matrix that are in memory at a time; a larger matrix is read several times.
 inline constexpr uint64_t gguf_transposed_bytes = uint64_t{64} << 20;
 
-/// What is written, and where.
+/// The file to write and its contents.
 struct gguf_export_options {
   std::filesystem::path out;
   gguf_mixture type;
   gguf_model model;
-  gguf_metadata more;  ///< behind the model's own keys: vocabulary, name, licence, marks
+  gguf_metadata more;  ///< entries after the model's own keys: vocabulary, name, licence, marks
   progress_function progress{};
-  const prepared_weights* prepared = nullptr;  ///< tensors whose blocks are made already, row by row as ours; or null
-  bool measures_error = false;  ///< layers have their errors: blocks are worked back as they come
+  /// Tensors whose blocks are made already, with rows in the source's order; or null.
+  const prepared_weights* prepared = nullptr;
+  /// True: blocks are decoded after quantising, and the report has the errors of the layers.
+  bool measures_error = false;
 };
 
-/// What was written; layers are tensors of blocks, in the file's order.
+/// The file that was written; its layers are the tensors of blocks, in the file's order.
 struct gguf_export_report : compression_report {
-  uint64_t bytes = 0;  ///< of the file
+  uint64_t bytes = 0;  ///< bytes of the file
   uint64_t tensors = 0;
-  uint64_t quantised_elements = 0, quantised_bytes = 0;  ///< in tensors of blocks
-  /// Tensors whose rows are no whole blocks of the wanted type, by the type that they got.
+  uint64_t quantised_elements = 0, quantised_bytes = 0;  ///< sums over tensors of blocks
+  /// Number of tensors whose rows are not whole blocks of the wanted type, by the type that they got instead.
   std::map<std::string, uint64_t, std::less<>> other_types;
 };
 
-/// How matrices are stored, (out x in) whatever the source's order, by the tensor's name in the source; refuses as
-/// export_gguf().
+/// Returns how matrices are stored, (out x in) whatever the source's order, by the tensor's name in the source. Refuses
+/// what export_gguf() refuses.
 core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less<>>> stored_forms(
     const tensor_source& from, const gguf_export_options& options);
 
-/// Bytes of the file, for a look at what is free before it is written; refuses as export_gguf().
+/// Returns the bytes of the file, to compare them with the free bytes before writing. Refuses what export_gguf()
+/// refuses.
 core::result<uint64_t> gguf_bytes(const tensor_source& from, const gguf_export_options& options);
 
-/// The file appears whole or not at all. Refused: a parameter that the family has not, a missing one, a shape that is
-/// not the model's (mismatch), a value that is not finite or beyond what a block holds (numeric), with the tensor.
+/// Writes the file, which appears as a whole or not at all. Refused, with the tensor: a parameter that the family does
+/// not have, a missing one, a shape that is not the model's (mismatch), a value that is not finite or too large for a
+/// block (numeric).
 core::result<gguf_export_report> export_gguf(const tensor_source& from, const gguf_export_options& options);
 
 }  // namespace troupe::checkpoint

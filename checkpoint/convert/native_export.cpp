@@ -42,7 +42,7 @@ run_state run_of(const tensor_source& from) {
   return out;
 }
 
-/// Two blocks that are written in turns.
+/// Two blocks that are filled and written alternately.
 class piece_blocks {
  public:
   explicit piece_blocks(uint64_t bytes) {

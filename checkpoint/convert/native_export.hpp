@@ -1,5 +1,5 @@
-// Writes any checkpoint as one of ours, with its states, so that a run resumes it: one file, streaming. Owns how
-// tensors lie in it; what they hold is the source's.
+// Writes any checkpoint as one of Troupe's, with its states, so that a run resumes it: one file, streaming. Owns the
+// layout of tensors in the file; their contents are the source's.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace troupe::checkpoint {
 
-/// Bytes of a piece, of which two are in memory.
+/// Bytes of a piece; two pieces are in memory.
 inline constexpr uint64_t native_piece_bytes = uint64_t{32} << 20;
 
 struct native_export_report {
-  std::filesystem::path folder;  ///< of the checkpoint, below the root
+  std::filesystem::path folder;  ///< folder of the checkpoint, below the root
   uint64_t tensors = 0, bytes = 0;
 };
 
-/// Bytes of the data file.
+/// Returns the bytes of the data file.
 uint64_t native_bytes(const tensor_source& from);
 
-/// `root`/step-00000120 with the run's numbers that `from` knows, and `root`/latest; whole or not at all. Without
-/// steps it is the checkpoint of step 0.
+/// Writes `root`/step-00000120, with the counters of the run that `from` has, and `root`/latest; as a whole or not at
+/// all. If `from` has no step, the checkpoint is of step 0.
 core::result<native_export_report> export_native(const tensor_source& from, const std::filesystem::path& root,
                                                  const progress_function& progress = {});
 

@@ -34,14 +34,14 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// Folders that lead to folders.
+/// Maximum number of folders that lead to another folder.
 constexpr int max_steps_down = 4;
 
-/// Whether errors may offer fallback_to_previous.
+/// True if errors may suggest fallback_to_previous.
 bool offers_older(const source_options& o) { return !o.fallback_to_previous && !o.tag && !o.older_by.empty(); }
 
-/// "; --fallback-to-previous takes step-00000005 instead" of a folder whose newest checkpoint cannot be opened; empty
-/// where no other can.
+/// Returns "; --fallback-to-previous takes step-00000005 instead" for a folder whose newest checkpoint cannot be
+/// opened; empty if no other can be opened.
 std::string older_instead(const fs::path& path, const source_options& options) {
   if (!offers_older(options)) return "";
   const auto older =
@@ -64,17 +64,18 @@ core::result<tensor_source> open_ours(const fs::path& path, const source_options
   return out;
 }
 
-/// With what Trainer and Accelerate keep beside the weights; where these say the order of parameters, with its names.
+/// Adds the states that Trainer and Accelerate keep next to the weights, named after the parameters if their order is
+/// known.
 core::result<tensor_source> with_states(core::result<tensor_source> weights, const fs::path& at) {
   std::error_code ec;
   if (!weights || !fs::is_directory(at, ec)) return weights;
   auto out = with_trainer_states(std::move(*weights));
-  // who knows the model may still find what its file's own order does not fit
+  // a caller that knows the model may still name states that the file's own order does not fit
   if (out && !out->parameter_order.empty()) static_cast<void>(name_states(*out, parameters_of(*out)));
   return out;
 }
 
-/// The weights of a Hugging Face folder, with the values that codes mean where that is known.
+/// Opens the weights of a Hugging Face folder, with decoded values if their codes can be decoded.
 core::result<tensor_source> open_weights(const fs::path& at, const source_options& options) {
   std::error_code ec;
   const auto config = read_model_config(fs::is_directory(at, ec) ? at : at.parent_path());
@@ -106,7 +107,7 @@ core::result<tensor_source> open_format(source_format format, const fs::path& at
   return fail(error_kind::bug, "no reader for this format");
 }
 
-/// Refuses codes that would be taken for values, or says what they are.
+/// Refuses codes that would be taken for values; with as_stored it adds a remark that names them.
 core::result<void> judge_codes(tensor_source& s, const source_options& options) {
   auto codes = foreign_codes_of(s);
   if (!codes) codes = foreign_codes_of(s.run.model);
@@ -119,7 +120,7 @@ core::result<void> judge_codes(tensor_source& s, const source_options& options) 
   return {};
 }
 
-/// One checkpoint, whatever lies beside it.
+/// Opens one checkpoint, whatever exists next to it.
 core::result<tensor_source> open_one(const found_checkpoint& c, const source_options& options, int steps = 0) {
   if (c.problem) return fail(*c.problem);
   if (!c.format) {
@@ -131,7 +132,7 @@ core::result<tensor_source> open_one(const found_checkpoint& c, const source_opt
   auto out = open_format(*c.format, c.path, options);
   if (!out || *c.format == source_format::troupe || *c.format == source_format::gguf) return out;
   if (out->run.model.empty() && c.format != source_format::hugging_face && !out->folder.empty()) {
-    // DeepSpeed and FSDP save into a folder of the trainer's, which has the description
+    // DeepSpeed and FSDP save into a subfolder of the trainer's folder, which has the model's description
     auto model = read_model_config(out->folder);
     if (model && model->empty()) model = read_model_config(out->folder.parent_path());
     if (model) out->run.model = std::move(*model);
@@ -147,7 +148,7 @@ void say(const source_options& options, const std::string& line) {
   if (options.say) options.say(line);
 }
 
-/// The newest; where it cannot be opened and that is wanted, the newest that can.
+/// Opens the newest checkpoint; if it cannot be opened and fallback_to_previous is set, the newest that can.
 core::result<tensor_source> open_newest(const fs::path& path, const folder_contents& there,
                                         const source_options& options, std::vector<std::string>& notes) {
   const auto& all = there.checkpoints;
@@ -180,7 +181,8 @@ core::result<tensor_source> open_newest(const fs::path& path, const folder_conte
                                               all.size(), path.string(), first.error().text));
 }
 
-/// Bare names of the matrices among the weights that are there in 16 bits alone, or in more.
+/// Returns the bare names of the matrices among the weights that exist only in 16 bits (`of_16_bits`), or of all
+/// others.
 std::set<std::string> matrices_of(const tensor_source& s, bool of_16_bits) {
   std::map<std::string_view, bool> narrow;
   for (const auto& t : s.tensors) {
@@ -195,13 +197,13 @@ std::set<std::string> matrices_of(const tensor_source& s, bool of_16_bits) {
   return out;
 }
 
-/// Whether `s` has a matrix in more than the 16 bits that `than` has it in.
+/// True if `s` has a matrix in more than 16 bits that `than` has only in 16 bits or not at all.
 bool is_more_exact(const tensor_source& s, const tensor_source& than) {
   const auto wide = matrices_of(s, false), known = matrices_of(than, false);
   return std::ranges::any_of(wide, [&](const std::string& name) { return !known.contains(name); });
 }
 
-/// The checkpoint or the weights beside it, by what the command wants.
+/// Opens the checkpoint or the weights next to it, as the command requests.
 core::result<tensor_source> open_chosen(const fs::path& path, const folder_contents& there,
                                         const source_options& options) {
   std::vector<std::string> notes;
@@ -280,7 +282,7 @@ core::error with_way_around(core::error e, const fs::path& path, const source_op
 
 core::result<tensor_source> open_source(const fs::path& path, const source_options& options) {
   auto source = open_as_it_is(path, options);
-  // A file without tensors has no part that says where it lies.
+  // A file without tensors has no part that gives its location.
   if (source && source->folder.empty() && source->files.empty()) source->folder = path;
   if (!source || options.map.lines.empty()) return source;
   const auto rules = name_rules::of(options.map);

@@ -1,5 +1,5 @@
-// Opens a checkpoint of any format. What of a folder is taken is folder_contents.hpp's to say; each format has a reader
-// of its own.
+// Opens a checkpoint of any format. Leaves the choice within a folder to folder_contents.hpp, and each format to its
+// own reader.
 #pragma once
 
 #include <filesystem>
@@ -14,40 +14,42 @@
 
 namespace troupe::checkpoint {
 
-/// What a command wants of a folder that holds checkpoints and, beside them, weights without an optimizer's states.
+/// The part of a folder that a command opens, if the folder holds checkpoints and, next to them, weights without an
+/// optimizer's states.
 enum class wanted_of_folder : uint8_t {
-  checkpoint,  ///< the newest one that a run may resume from
-  weights,     ///< weights alone: those beside, where none deeper are more exact
+  checkpoint,  ///< the newest checkpoint that a run may resume from
+  weights,     ///< only weights: those next to the checkpoints, unless the checkpoints' are more exact
 };
 
-/// How to open; the defaults take what the folder itself says.
+/// How to open a source; the defaults follow the folder's own files.
 struct source_options {
-  /// Which checkpoint of a folder of several; none: the newest, as look_into() has it.
+  /// The checkpoint in a folder of several; none: the newest, as look_into() finds it.
   std::optional<std::string> tag{};
-  /// Where the newest of a folder cannot be opened, the newest before it that can; of ours one whose every digest is
-  /// right, for which all of it is read.
+  /// If the newest checkpoint of a folder cannot be opened, opens the newest before it that can be; one of Troupe's
+  /// must have all digests right, for which all of it is read.
   bool fallback_to_previous{false};
-  /// Rules for name_rules.hpp, which give the tensors other names; empty: none.
+  /// Rules for name_rules.hpp, which rename the tensors; empty: none.
   core::name_lines map{};
-  /// Called with a line for each checkpoint that was skipped, and for what lies beside the one that is taken.
+  /// Called with a line for each checkpoint that was skipped, and for what exists next to the opened one.
   std::function<void(const std::string&)> say{};
   wanted_of_folder wants{wanted_of_folder::checkpoint};
-  /// For commands that show or compare what is stored: codes of methods that nothing decodes are no refusal, but a
-  /// remark.
+  /// For commands that show or compare what is stored: codes of methods that are not decoded here are a remark, not an
+  /// error.
   bool as_stored{false};
-  /// How whoever asks may have fallback_to_previous, for errors that offer it; empty: not at all.
+  /// How the user can set fallback_to_previous, for errors that suggest it; empty: not suggested.
   std::string older_by{"--fallback-to-previous"};
 };
 
-/// One of: a checkpoint of ours or a folder of them; a DeepSpeed folder, by its `latest` or a tag's own folder; a
-/// universal folder; a folder of torch.distributed.checkpoint; a Hugging Face folder; a safetensors file; a file of
-/// torch.save; a GGUF file. Only what describes the tensors is read. Parts of names that wrappers add are taken out of
-/// all formats but ours. Errors (bad_input, mismatch, io) name file or folder; a refusal names the method where weights
-/// are codes that nothing decodes.
+/// Opens the source at `path`, one of: a checkpoint of Troupe or a folder of them; a DeepSpeed folder, by its `latest`
+/// or a tag's own folder; a universal folder; a folder of torch.distributed.checkpoint; a Hugging Face folder; a
+/// safetensors file; a file of torch.save; a GGUF file. Reads only the description of the tensors. Parts of names that
+/// wrappers add are removed in all formats except Troupe's. Errors (bad_input, mismatch, io) name file or folder;
+/// weights that are codes of a method that is not decoded are refused with the method's name.
 core::result<tensor_source> open_source(const std::filesystem::path& path, const source_options& options = {});
 
-/// The error `e` of reading what open_source() opened. Where bytes of the newest checkpoint do not have their digest
-/// and an older one is there, the sentence says how that is taken, as the errors of open_source() do.
+/// Returns the error `e` of reading a source that open_source() opened. If bytes of the newest checkpoint do not match
+/// their digest and an older checkpoint exists, the text also says how to open that one, as the errors of open_source()
+/// do.
 core::error with_way_around(core::error e, const std::filesystem::path& path, const source_options& options);
 
 }  // namespace troupe::checkpoint

@@ -1,5 +1,5 @@
-// Weights whose bytes were made before the export, in a file beside the output: where each is. Writing that file is
-// weight_store.hpp's.
+// Weights whose bytes were made before the export, and their places in a file next to the output. Leaves the writing of
+// that file to weight_store.hpp.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace troupe::checkpoint {
 struct prepared_part {
   weight_part part = weight_part::codes;
   uint64_t offset_bytes = 0, bytes = 0;
-  digest128 digest{};  ///< of these bytes
+  digest128 digest{};  ///< digest of the part's bytes
 };
 
 struct prepared_weight {
@@ -31,7 +31,8 @@ struct prepared_weight {
   rounding_error lost;
 };
 
-/// By the tensor's name in the source. Beside them, what a format that searches weighs columns with.
+/// Prepared weights, by the tensor's name in the source, and the importance by which a searching format weights their
+/// columns.
 struct prepared_weights {
   std::map<std::string, prepared_weight, std::less<>> weights;
   std::map<std::string, std::vector<float>, std::less<>> importance;
@@ -45,7 +46,7 @@ struct prepared_weights {
     const auto at = importance.find(tensor);
     return at == importance.end() ? std::span<const float>() : std::span<const float>(at->second);
   }
-  /// Bytes [offset, offset + out.size()) of a part; error_kind::bug where it has not so many.
+  /// Reads bytes [offset, offset + out.size()) of a part; error_kind::bug if the part does not have that many.
   core::result<void> read(const prepared_weight& w, weight_part part, uint64_t offset, std::span<std::byte> out) const {
     for (const auto& p : w.parts)
       if (p.part == part && offset <= p.bytes && out.size() <= p.bytes - offset) return file->read(p.offset_bytes + offset, out);

@@ -36,7 +36,7 @@ core::result<void> check_tag(const std::string& tag) {
   return {};
 }
 
-/// The client state as an object; what it is otherwise stays under a key of its own.
+/// Returns the client state as an object; a state that is not an object is stored under a key of its own.
 core::result<json> client_of(const tensor_source& from) {
   auto client = core::parse_json(from.run.client_state);
   if (!client)
@@ -47,7 +47,8 @@ core::result<json> client_of(const tensor_source& from) {
   return std::move(*client);
 }
 
-/// Refuses damaged bytes of a source with digests: ranks read parts of its pieces, for which there are none.
+/// Refuses damaged bytes of a source with digests. Checks whole pieces, because ranks read parts of pieces, which have
+/// no digests.
 core::result<void> check_digests(const tensor_source& from) {
   if (!from.has_digests) return {};
   const auto report = verify_source(real_files(), from);
@@ -67,7 +68,7 @@ core::result<void> reorder(tensor_source& s, qkv_version from, qkv_version to, u
   return {};
 }
 
-/// Exactly the parameters that a rank has, of options that speak of all.
+/// Restricts the options, which are for all parameters, to the parameters of one rank.
 deepspeed_write_options options_of(const deepspeed_write_options& all, const tensor_source& rank,
                                    const pipeline_map& map) {
   auto out = all;
@@ -86,15 +87,16 @@ deepspeed_write_options options_of(const deepspeed_write_options& all, const ten
   return out;
 }
 
-/// The source as it is cut: under the names that are written, its queries in the wanted order.
+/// The source in the form in which it is cut: with the written names, and its queries in the wanted order.
 struct prepared {
   tensor_source whole;
-  deepspeed_write_options write;  ///< speaks of those names, too
+  deepspeed_write_options write;  ///< refers to the written names, too
   json client;
   chosen_rules rules;
 };
 
-/// Names first: layers are numbered in front of what is written.
+/// Renames the tensors to the written names before layers are numbered, because the layer's number precedes the written
+/// name.
 core::result<void> take_written_names(prepared& p) {
   if (!p.write.name) return {};
   const auto name = std::exchange(p.write.name, {});
@@ -115,7 +117,7 @@ core::result<void> take_written_names(prepared& p) {
 
 core::result<void> prepare(prepared& p, const tensor_source& from, const reshape_options& o) {
   p.whole = from;
-  p.whole.save_id.reset();  // other files will lie beside those of the source
+  p.whole.save_id.reset();  // other files will be stored next to those of the source
   auto client = client_of(from);
   if (!client) return fail(client.error());
   p.client = std::move(*client);
@@ -157,7 +159,7 @@ core::result<void> publish(prepared& p, const reshape_plan& plan, const reshape_
     if (!info) return fail(info.error());
     p.client["universal_checkpoint_info"] = json::parse(*info);
   }
-  // a pipeline's own names need no prefix, and those of its tied modules come back by their shapes
+  // a pipeline's own names need no prefix, and those of its tied modules are found by their shapes
   if (!plan.map().prefixes.empty() && plan.map().prefixes.begin()->second.rfind("tied_modules.", 0) != 0) {
     auto& prefixes = p.client[std::string(layer_prefixes_key)] = json::object();
     for (const auto& [layer, prefix] : plan.map().prefixes) prefixes[std::to_string(layer)] = prefix;
@@ -165,7 +167,7 @@ core::result<void> publish(prepared& p, const reshape_plan& plan, const reshape_
   return {};
 }
 
-/// What an earlier, interrupted writing of this tag left.
+/// Removes what an earlier, interrupted writing of this tag left.
 core::result<void> remove_unfinished(file_system& files, const fs::path& root, const std::string& tag) {
   const auto entries = files.list(root);
   if (!entries) return fail(entries.error());

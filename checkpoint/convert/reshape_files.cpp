@@ -22,7 +22,7 @@ using core::error_kind;
 using core::fail;
 using nlohmann::json;
 
-/// reshape() has bounded its depth.
+/// Converts JSON to a torch value; reshape() has bounded the depth.
 torch_value value_of(const json& j) {
   if (j.is_boolean()) return torch_value(j.get<bool>());
   if (j.is_number_unsigned() && j.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()})
@@ -41,7 +41,7 @@ torch_value value_of(const json& j) {
   return out;
 }
 
-/// What stands in the module for each name, in the model's order: the weight, or the master where there is none.
+/// Returns the tensors of the module in the model's order: for each name the weight, or the master if there is none.
 std::vector<const tensor_entry*> module_of(const tensor_source& s, bool exclude_frozen) {
   std::vector<const tensor_entry*> out;
   std::set<std::string_view> placed;
@@ -172,7 +172,7 @@ core::result<void> reshape_files::write_layers(uint32_t rank, const tensor_sourc
     }
     const auto told = [&](uint64_t n) -> core::result<void> {
       bytes_ += n;
-      // where an optimizer follows its shards are what takes the time
+      // if an optimizer follows, its shards take most of the time
       const uint64_t done = has_optimizer_ ? plan_.bytes() / plan_.ranks() * rank : std::min(bytes_, plan_.bytes());
       if (options.progress && !options.progress(done, plan_.bytes()))
         return fail(error_kind::stopped, fmt::format("'{}' was not written: stopped", folder_.string()));

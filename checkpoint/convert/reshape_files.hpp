@@ -1,5 +1,5 @@
-// The files of one model-parallel rank after the other, in a folder that is being reshaped. Owns layers' files and
-// those of models without an optimizer; all others are deepspeed/writer.hpp's.
+// Writes the files of one model-parallel rank after the other in a folder that is being reshaped. Owns the layer files
+// and the files of models without an optimizer; deepspeed/writer.hpp writes all others.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,16 @@
 
 namespace troupe::checkpoint {
 
-/// A file of so many zero bytes that takes no room.
+/// Writes a sparse file of `bytes` zero bytes.
 core::result<void> write_zeros(const std::filesystem::path& path, uint64_t bytes);
 
 class reshape_files {
  public:
-  /// Files appear in `folder`, one after the other; `plan` outlives this.
+  /// Constructs a writer of files in `folder`, one rank after the other; `plan` must outlive it.
   reshape_files(file_system& files, std::filesystem::path folder, const reshape_plan& plan);
 
-  /// All files of rank `rank`, which has `source`. `options.progress` hears of all ranks' bytes together.
+  /// Writes all files of rank `rank`, whose tensors are `source`. `options.progress` receives the bytes of all ranks
+  /// together.
   core::result<void> write_rank(uint32_t rank, const tensor_source& source, deepspeed_write_options options);
 
   [[nodiscard]] uint64_t bytes() const { return bytes_; }

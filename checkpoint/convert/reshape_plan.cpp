@@ -18,7 +18,7 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Parts of names of what comes before the blocks, for sources that do not say an order.
+/// Parts of the names of tensors before the blocks, for sources without an order.
 constexpr std::array<std::string_view, 4> first_fragments{"embed", "wte", "wpe", "tokens"};
 
 std::optional<uint32_t> number_of(std::string_view text) {
@@ -30,7 +30,7 @@ std::optional<uint32_t> number_of(std::string_view text) {
 struct block_name {
   std::string stem;  ///< `h.`
   uint32_t number = 0;
-  size_t key = 0;  ///< where the key begins
+  size_t key = 0;  ///< offset of the key in the name
   auto operator<=>(const block_name& o) const {
     if (const auto c = stem <=> o.stem; c != 0) return c;
     return number <=> o.number;
@@ -58,7 +58,7 @@ pipeline_map map_of_pipeline(const std::set<std::string>& names) {
     }
   for (const auto& name : names) {
     if (!name.starts_with(tied_modules)) continue;
-    const size_t key = name.find('.', tied_modules.size()) + 1;  // of no dot 0: the whole name
+    const size_t key = name.find('.', tied_modules.size()) + 1;  // without a dot 0: the whole name
     const uint32_t layer = lowest >= 2 ? 1 : 0;
     out.places.emplace(name, layer_place{layer, name.substr(key)});
     out.prefixes[layer] = name.substr(0, key);
@@ -66,13 +66,13 @@ pipeline_map map_of_pipeline(const std::set<std::string>& names) {
   return out;
 }
 
-/// Whether it stands before the first block.
+/// True if the tensor comes before the first block.
 bool comes_first(const std::string& name, const std::map<std::string, size_t>& order, size_t first_block) {
   if (const auto at = order.find(name); at != order.end()) return at->second < first_block;
   return std::ranges::any_of(first_fragments, [&](auto f) { return name.find(f) != std::string::npos; });
 }
 
-/// Each layer's stage where a stage begins at each of `partition`.
+/// Returns the stage of each layer if a stage begins at each layer in `partition`.
 core::result<std::map<uint32_t, uint32_t>> stages_that_begin_at(const std::vector<uint32_t>& partition,
                                                                 std::map<uint32_t, uint32_t> layers, uint32_t stages) {
   const auto refuse = [&](const std::string& why) {
@@ -104,7 +104,7 @@ core::result<pipeline_map> pipeline_map_of(const tensor_source& whole) {
     return map_of_pipeline(names);
   std::map<std::string, size_t> order;
   for (size_t i = 0; i < whole.parameter_order.size(); ++i) order.emplace(whole.parameter_order[i], i);
-  std::map<block_name, size_t> blocks;  // by block where it begins in the order
+  std::map<block_name, size_t> blocks;  // block -> its first position in the order
   for (const auto& name : names)
     if (const auto b = block_of(name)) {
       const auto at = order.find(name);

@@ -1,5 +1,5 @@
-// Decides which tensors each model-parallel rank has at other degrees: pipeline layers by parameters' names, stages by
-// layers, tensor-parallel slices by rules. Makes lists of pieces only; reshape.hpp writes them.
+// Decides which tensors each model-parallel rank has at other degrees: pipeline layers by the names of parameters,
+// stages by layers, tensor-parallel slices by rules. Makes only lists of pieces; reshape.hpp writes them.
 #pragma once
 
 #include <cstdint>
@@ -17,41 +17,45 @@
 namespace troupe::checkpoint {
 
 struct pipeline_map {
-  std::map<std::string, layer_place, std::less<>> places;  ///< by the tensor's name
-  /// What stands in front of the keys of a layer, where that is not its number: a model that was no pipeline. By layer.
+  std::map<std::string, layer_place, std::less<>> places;  ///< tensor name -> layer, and name in the layer
+  /// Prefix of a layer's keys, by layer, in a model that was not a pipeline, where it is not the layer's number.
   std::map<uint32_t, std::string> prefixes;
 };
 
-/// Layers by names. A pipeline's own names begin with their layer's number; `tied_modules.*` go to layer 1, or to 0
-/// where the pipeline begins there. In any other model blocks are what is in front of the first number in a name; what
-/// comes before the first block is layer 0, the blocks follow, then all the rest. Refused: no blocks.
+/// Assigns tensors to layers by their names. In a pipeline names begin with the layer's number; `tied_modules.*` belong
+/// to layer 1 if the lowest number is at least 2, else to layer 0. In any other model the text in front of the first
+/// number in a name identifies a block; tensors before the first block are layer 0, the blocks follow, then all the
+/// rest. Refused: no blocks.
 core::result<pipeline_map> pipeline_map_of(const tensor_source& whole);
 
-/// The name that a pipeline has for a tensor; its own where the map does not know it.
+/// Returns the name of a tensor in a pipeline; the given name if the map does not contain it.
 std::string pipeline_name(const pipeline_map& map, const std::string& name);
 
-/// By layer its stage. `partition`: the number of each stage's first layer. Empty: the first layer is the first
-/// stage's, the last one the last's, those between are divided evenly, where they do not divide the first stages have
-/// one more. Refused: fewer layers than stages; a partition of another length or that leaves a stage without a layer.
+/// Returns the stage of each layer. `partition`: the number of each stage's first layer. Empty: with at least stages +
+/// 2 layers, the first layer belongs to the first stage and the last one to the last, and those between are divided
+/// evenly; with fewer layers, all are divided evenly. If they do not divide, the first stages have one more. Refused:
+/// fewer layers than stages; a partition of another length or one that leaves a stage without a layer.
 core::result<std::map<uint32_t, uint32_t>> stages_of(const pipeline_map& map, uint32_t stages,
                                                      const std::vector<uint32_t>& partition = {});
 
-/// Which rank has what. A rank's list of pieces is made when it is asked for, since all lists together may be long.
+/// The tensors of each rank. A rank's list of pieces is made when it is asked for, since all lists together may be
+/// long.
 class reshape_plan {
  public:
-  /// `whole` outlives the plan. `partition`: see stages_of(), `zeros`: split_entry(). Refused: what the rules cannot
-  /// cut, tensor-parallel ranks where no rule cuts anything, and what pipeline_map_of() and stages_of() refuse.
+  /// Makes the plan; `whole` must outlive it. `partition`: see stages_of(); `zeros`: see split_entry(). Refused:
+  /// tensors that the rules cannot cut, tensor-parallel ranks if no rule cuts anything, and what pipeline_map_of() and
+  /// stages_of() refuse.
   static core::result<reshape_plan> create(const tensor_source& whole, const parallel_degrees& to, rule_chooser rules,
                                            const std::vector<uint32_t>& partition, std::optional<uint32_t> zeros);
 
   [[nodiscard]] const tensor_source& whole() const { return *whole_; }
   [[nodiscard]] const parallel_degrees& to() const { return to_; }
   [[nodiscard]] uint32_t ranks() const { return to_.pipeline * to_.tensor; }
-  [[nodiscard]] uint64_t bytes() const { return bytes_; }         ///< of all ranks' tensors
-  [[nodiscard]] const pipeline_map& map() const { return map_; }  ///< of a pipeline; empty else
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }         ///< bytes of all ranks' tensors
+  [[nodiscard]] const pipeline_map& map() const { return map_; }  ///< empty if not a pipeline
 
-  /// The source of rank stage * tensor degree + place in the stage; `tied_modules.*` are the last stage's too. Names of
-  /// a model that becomes a pipeline get their layer's number in front.
+  /// Returns the source of rank `number` = stage * tensor degree + rank in the stage; `tied_modules.*` also belong to
+  /// the last stage. Names of a model that becomes a pipeline get their layer's number as prefix.
   [[nodiscard]] core::result<tensor_source> rank(uint32_t number) const;
 
  private:
@@ -61,11 +65,11 @@ class reshape_plan {
   rule_chooser rules_;
   std::optional<uint32_t> zeros_;
   pipeline_map map_;
-  std::map<uint32_t, uint32_t> stage_of_;  ///< by layer
+  std::map<uint32_t, uint32_t> stage_of_;  ///< layer -> stage
   uint64_t bytes_ = 0;
 };
 
-/// Elements of zeros that the cutting needs at most in one piece; 0 where it needs none.
+/// Returns the bytes of zeros that padding needs in the tensor that needs most; 0 if no tensor is padded.
 core::result<uint64_t> padding_bytes(const tensor_source& whole, uint32_t tensor, const rule_chooser& rules);
 
 }  // namespace troupe::checkpoint

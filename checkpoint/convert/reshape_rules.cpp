@@ -17,11 +17,11 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// What the writer of a DeepSpeed folder published; nothing for all other sources.
+/// Returns the patterns that the writer of a DeepSpeed folder published; nothing for all other sources.
 core::result<std::optional<universal_patterns>> published(const tensor_source& of) {
   if (!of.format.starts_with("DeepSpeed")) return std::nullopt;
   const auto files = list_deepspeed_files(of.folder);
-  if (!files) return std::nullopt;  // the source was read from somewhere else
+  if (!files) return std::nullopt;  // the source was read from another place
   const auto model = torch_archive::open(files->model.front().path);
   if (!model) return fail(model.error());
   const auto info = model->tree().find(model->root(), "universal_checkpoint_info");
@@ -32,7 +32,7 @@ core::result<std::optional<universal_patterns>> published(const tensor_source& o
   return std::optional(std::move(*patterns));
 }
 
-/// Of a folder of other degrees: its widths say nothing here.
+/// Removes the widths of patterns that were published for other degrees; they do not apply here.
 void forget_widths(universal_patterns& p) {
   p.version = 0;
   p.shard_widths.clear();
@@ -58,7 +58,8 @@ std::optional<double> version_in(const tensor_source& of) {
   return at != client->end() && at->is_number() ? std::optional(at->get<double>()) : std::nullopt;
 }
 
-/// Whether it cuts over `ranks` ranks and each has elements: files of DeepSpeed's have no parameters without any.
+/// True if it cuts over `ranks` ranks and each rank has elements: DeepSpeed's files have no parameters without
+/// elements.
 bool leaves_all_some(const core::parameter_cut& cut, uint32_t ranks) {
   if (!cut.cuts() || cut.parts[0].size() != ranks) return false;
   for (uint32_t r = 0; r < ranks; ++r)
@@ -109,7 +110,7 @@ core::result<chosen_rules> choose_rules(const tensor_source& of, const std::opti
     if (!rules) return fail(rules.error().in(fmt::format("'{}'", shown_place(of))));
     out.rule = std::move(*rules);
     if (patterns || of.names_in_files.empty()) return out;
-    // what a folder publishes speaks of the names in it
+    // the published patterns refer to the names in the folder's files
     out.rule = [names = of.names_in_files, buffers, inner = std::move(out.rule)](std::string_view name) {
       if (buffers->contains(name)) return core::result<cut_rule>(cut_rule{});
       const auto at = names.find(name);

@@ -13,26 +13,28 @@
 namespace troupe::checkpoint {
 
 struct chosen_rules {
-  rule_chooser rule;  ///< by a parameter's name in the source; buffers are never cut
+  rule_chooser rule;  ///< chooses by a parameter's name in the source; buffers are never cut
   bool are_megatrons = false;
-  qkv_version version = qkv_version::v0;  ///< of Megatron's query_key_value
+  qkv_version version = qkv_version::v0;  ///< version of Megatron's query_key_value
 };
 
-/// How a job of ours cuts parameters over `ranks` ranks. A source that says its own cut over as many is right before.
+/// How a job of Troupe cuts parameters over `ranks` ranks. A cut over as many ranks in the source itself takes
+/// precedence.
 struct own_cuts {
   parameter_cuts by_name = {};
   uint32_t ranks = 1;
 };
 
-/// `patterns`: said by the caller. `version`: of query_key_value; none: `checkpoint_version` in the source's client
-/// state, else 0. Widths that were published for other numbers of ranks are left out: parts are cut as AutoTP does, the
-/// first ranks one more. A model whose names nobody knows is not cut at all. The source outlives the rules.
+/// Chooses the rules for `of`, which must outlive them. `patterns`: given by the caller. `version`: of query_key_value;
+/// none: `checkpoint_version` in the source's client state, else 0. Widths that were published for other numbers of
+/// ranks are ignored: parts are cut as AutoTP does, where the first ranks get one more each. A model with unknown names
+/// is not cut at all.
 core::result<chosen_rules> choose_rules(const tensor_source& of, const std::optional<universal_patterns>& patterns,
                                         std::optional<double> version, own_cuts cuts = {});
 
-/// The rule for a parameter of GPT-2 (with matrices as (in, out)) or of Llama and its kin, by its name's end: heads and
-/// inner dimensions are cut, vocabularies are padded where they must be; nothing for all others. Heads are not known
-/// here: key and value heads that the ranks do not divide are cut through.
+/// Returns the rule for a parameter of GPT-2 (with matrices as (in, out)) or of Llama and related models, by the end of
+/// its name: heads and inner dimensions are cut, vocabularies are padded if necessary; nothing for all other names. The
+/// number of heads is not known here: key and value heads that the ranks do not divide are cut through.
 std::optional<cut_rule> hugging_face_rule(std::string_view name, const std::vector<int64_t>& shape);
 
 }  // namespace troupe::checkpoint

@@ -71,7 +71,7 @@ class compressed_form final : public stored_form {
                                                              std::span<const int16_t> q) const override {
     std::vector<group_scale> scales;
     for (const auto& g : grids) scales.push_back({g.scale, static_cast<int32_t>(std::lround(-g.offset / g.scale))});
-    // The values that the codes mean in fp32 round to these codes again.
+    // The decoded fp32 values round to the same codes again.
     std::vector<float> values(q.size());
     for (size_t i = 0; i < q.size(); ++i) {
       const auto& s = scales[i / m_.group()];
@@ -130,7 +130,7 @@ class block_form final : public stored_form {
     const std::array<std::byte, 64> nothing{};
     const auto g = kernels::grid_of(format_, nothing.data());
     scale = kernels::widen(kernels::narrow<kernels::f16>(scale));
-    // Codes from 0 up stand for as many steps below zero as there are from it on.
+    // Codes that start at 0 are shifted by half their range: as many steps below zero as from zero up.
     return affine_grid{scale, g.low < 0 ? 0 : -scale * static_cast<float>((g.high + 1) / 2), g.low, g.high};
   }
 

@@ -1,5 +1,5 @@
-// How one matrix will be stored, for those who choose its values before it is: its grids, what is read back of values,
-// and the bytes of codes that were chosen. One class for each family of formats; files are the exporters' business.
+// How one matrix will be stored, for methods that choose its values first: its grids, the values that are read back,
+// and the bytes of chosen codes. One class for each family of formats; leaves files to the exporters.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct stored_bytes {
   std::vector<std::byte> bytes;
 };
 
-/// Of a matrix of `rows` (outputs) x `columns` (inputs).
+/// Storage of a matrix of `rows` (outputs) x `columns` (inputs) in one format.
 class stored_form {
  public:
   stored_form(uint64_t rows, uint64_t columns) : rows_(rows), columns_(columns) {}
@@ -38,20 +38,21 @@ class stored_form {
 
   [[nodiscard]] uint64_t rows() const { return rows_; }
   [[nodiscard]] uint64_t columns() const { return columns_; }
-  /// "q4_0", "int4": for people.
+  /// Returns the name of the format for messages: "q4_0", "int4".
   [[nodiscard]] virtual std::string name() const = 0;
 
-  /// Whole rows become what is read back of them. `importance`, one for each column or empty, weighs the error where
-  /// the format searches. Refused: values that it does not hold.
+  /// Replaces whole rows by the values that are read back after storing them. `importance`, one value for each column
+  /// or empty, weights the error if the format searches. Refused: values that the format cannot hold.
   [[nodiscard]] virtual core::result<void> round(std::span<float> values, std::span<const float> importance) const = 0;
 
-  /// Columns that share a grid; 0: codes are not chosen one by one (floating-point codes, blocks of blocks).
+  /// Returns the number of columns that share a grid; 0: codes are not chosen one by one (floating-point codes, blocks
+  /// of blocks).
   [[nodiscard]] virtual uint64_t group() const { return 0; }
-  /// The grid for the values of one group, as rounding to nearest would have it.
+  /// Returns the grid for the values of one group that rounding to nearest uses.
   [[nodiscard]] virtual core::result<affine_grid> fit(std::span<const float> group) const;
-  /// The grid around zero of this scale, as the format holds it; nothing where it has none.
+  /// Returns the grid around zero with this scale, rounded as the format stores it; nothing if the format has none.
   [[nodiscard]] virtual std::optional<affine_grid> grid_with(float /*scale*/) const { return std::nullopt; }
-  /// The bytes of the matrix: grids of each row's groups, and q of each element.
+  /// Returns the bytes of the matrix from the grids of each row's groups and q of each element.
   [[nodiscard]] virtual core::result<std::vector<stored_bytes>> pack(std::span<const affine_grid> grids,
                                                                      std::span<const int16_t> q) const;
 
@@ -60,7 +61,7 @@ class stored_form {
 };
 
 std::shared_ptr<const stored_form> form_of(const compressed_matrix& m);
-/// Null for types without blocks.
+/// Returns the form of a GGUF type; null for types without blocks.
 std::shared_ptr<const stored_form> form_of(gguf_type type, uint64_t rows, uint64_t columns);
 
 }  // namespace troupe::checkpoint

@@ -10,7 +10,7 @@
 namespace troupe::checkpoint {
 namespace {
 
-/// As (out, in).
+/// Reads the values of the tensor as (out, in).
 core::result<std::vector<float>> values_of(const tensor_source& source, const std::string& tensor,
                                            const trained_grid& grid, const stored_form& form) {
   const tensor_entry* entry = nullptr;

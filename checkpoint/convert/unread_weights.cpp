@@ -19,11 +19,11 @@ constexpr std::string_view save_again = "save the weights as safetensors with th
 constexpr std::string_view by_own_name = "a file is read by its own name";
 
 struct kind_of_weights {
-  std::string_view begin, end;  ///< of the name of a file
+  std::string_view begin, end;  ///< beginning and ending of a file's name
   std::string_view what, mend;
 };
 
-/// The first row that fits a name decides.
+/// Kinds of weights by file name; the first row that matches a name decides.
 constexpr std::array<kind_of_weights, 23> kinds_of_weights{{
     {"", ".h5", "weights of Keras or TensorFlow, which are not read", save_again},
     {"", ".keras", "weights of Keras, which are not read", save_again},
@@ -52,11 +52,11 @@ constexpr std::array<kind_of_weights, 23> kinds_of_weights{{
     {"hf_model", ".bin", "a file of torch.save", by_own_name},
 }};
 
-/// Beginnings of names of files that trainers leave beside weights.
+/// Beginnings of the names of files that trainers leave next to weights.
 constexpr std::array<std::string_view, 9> side_files{"optimizer",     "scheduler",    "rng_state",
                                                      "random_states", "scaler",       "sampler",
                                                      "training_",     "recipe_state", "dl_state_dict"};
-/// Folders of one rank's or one process's files, which lie one deeper.
+/// Beginnings of the names of folders that hold one rank's or one process's files, which are searched, too.
 constexpr std::array<std::string_view, 2> inner_folders{"mp_rank_", "pytorch_model_fsdp_"};
 
 const kind_of_weights* kind_of_name(std::string_view name) {
@@ -67,7 +67,7 @@ const kind_of_weights* kind_of_name(std::string_view name) {
   return at == kinds_of_weights.end() ? nullptr : at;
 }
 
-/// The first file with weights by name, and its kind.
+/// Returns the first file of weights, by name, and its kind.
 std::optional<std::pair<fs::path, const kind_of_weights*>> first_weights_in(const fs::path& folder, bool is_inner) {
   std::vector<fs::path> entries;
   std::error_code ec;

@@ -27,17 +27,17 @@ constexpr const char* weights_name = "weights.bin";
 constexpr const char* journal_name = "journal.json";
 constexpr uint64_t max_journal_bytes = uint64_t{1} << 30;
 constexpr int journal_version = 3;
-constexpr size_t checked_bytes = size_t{1} << 20;  // at a time
+constexpr size_t checked_bytes = size_t{1} << 20;  // bytes that are checked at a time
 constexpr uint64_t value_alignment_bytes = alignof(double);  // pieces of sources begin at whole elements
 
 tl::unexpected<core::error> cannot(const char* what, const fs::path& path) {
   return fail(error_kind::io, fmt::format("cannot {} '{}': {}", what, path.string(), core::system_message(errno)));
 }
 
-/// Throws json::exception where it is no number from 0 on.
+/// Returns the number; throws json::exception if it is not a whole number from 0 on.
 uint64_t count_in(const json& v) { return v.get_ref<const json::number_unsigned_t&>(); }
 
-/// A part of the file's `bytes`; nothing where it lies beyond them or is none. Throws json::exception.
+/// Returns a part of the file's `bytes` bytes; nothing if it is invalid or reaches beyond them. Throws json::exception.
 std::optional<prepared_part> part_of(uint64_t n, const json& offset, const json& size, const json& digest,
                                      uint64_t bytes) {
   const uint64_t at = count_in(offset), count = count_in(size);
@@ -91,12 +91,12 @@ core::result<weight_store> weight_store::open(const fs::path& folder, const std:
     out.inputs_digest_.clear();
     fs::remove(folder / journal_name, e);
   }
-  // What was put behind the last commit is not in the journal.
+  // Bytes written after the last commit are not in the journal.
   if (::ftruncate(fd, static_cast<off_t>(out.bytes_)) != 0) return cannot("shorten", path);
   return out;
 }
 
-// Fails with mismatch where there is none of this purpose, and with bad_input where it is damaged.
+// Reads the journal. Returns mismatch if there is none of this purpose, and bad_input if it is damaged.
 core::result<void> weight_store::read_journal() {
   std::error_code e;
   const auto other = [] { return fail(error_kind::mismatch, "no journal of this purpose"); };

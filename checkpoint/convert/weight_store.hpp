@@ -1,6 +1,6 @@
-// The file of weights that a method has made so far, beside the output, and the journal that says what is in it: a
-// process that is killed leaves both, and the next one continues behind the last step that the journal has. Owns these
-// two files; what a step is, is the caller's business.
+// The file of weights that a method has made so far, next to the output, and the journal that lists its contents. A
+// process that is killed leaves both, and the next one continues after the last step in the journal. Owns these two
+// files; the caller defines what a step is.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ namespace troupe::checkpoint {
 
 class weight_store {
  public:
-  /// Opens what `folder` holds of the same `purpose`, a text that says all that the bytes depend on; where it is
-  /// another or there is nothing, begins anew in a folder of its own. Refused: bytes that do not have the digests of the
-  /// journal, or a journal that has not its own.
+  /// Opens the store in `folder`. `purpose` is a text with everything that the bytes depend on; if the folder has a
+  /// store of another purpose or none, a new store begins. Refused: bytes that do not match the digests of the journal,
+  /// or a journal that does not match its own.
   static core::result<weight_store> open(const std::filesystem::path& folder, const std::string& purpose);
 
   weight_store(weight_store&& other) noexcept;
@@ -32,35 +32,36 @@ class weight_store {
   weight_store& operator=(const weight_store&) = delete;
   ~weight_store();
 
-  /// Steps that are in the journal.
+  /// Returns the number of steps in the journal.
   [[nodiscard]] uint64_t steps() const { return steps_; }
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
-  /// A weight as it is stored, by its tensor's name in the source.
+  /// Adds a weight in its stored form, by its tensor's name in the source.
   core::result<void> put(const std::string& tensor, const std::vector<stored_bytes>& parts, const rounding_error& lost);
-  /// Other values of a tensor, fp32, in the source's order.
+  /// Adds new values of a tensor, in fp32 and in the source's order.
   core::result<void> put_values(const std::string& tensor, std::span<const float> values);
-  /// What a search weighs a weight's columns with.
+  /// Sets the importance by which a search weights the columns of a weight.
   void put_importance(const std::string& tensor, std::vector<float> importance);
 
-  /// All that was put is there for good, and so many steps are done.
+  /// Makes everything that was added permanent, and records that `steps` steps are done.
   core::result<void> commit(uint64_t steps);
 
-  /// A digest of what the caller keeps beside this file from step to step; in the journal with the next commit.
+  /// Sets a digest of what the caller keeps next to this file from step to step; the next commit() writes it into the
+  /// journal.
   void set_inputs_digest(std::string digest) { inputs_digest_ = std::move(digest); }
   [[nodiscard]] const std::string& inputs_digest() const { return inputs_digest_; }
 
-  /// What is there, for an exporter; the folder stays as long as it reads. Refused: bytes that no longer have their
-  /// digests.
+  /// Returns the stored weights for an exporter; the folder must exist as long as the result is read. Refused: bytes
+  /// that no longer match their digests.
   [[nodiscard]] core::result<prepared_weights> prepared() const;
-  /// `source` with the values that were put.
+  /// Returns `source` with the values that put_values() added.
   [[nodiscard]] tensor_source overlaid(const tensor_source& source) const;
 
  private:
   weight_store(std::filesystem::path folder, std::string purpose, int fd);
   core::result<uint64_t> append(std::span<const std::byte> bytes);
   core::result<void> read_journal();
-  /// Every byte against its digest.
+  /// Compares every byte with its digest.
   [[nodiscard]] core::result<void> check_bytes() const;
   [[nodiscard]] core::result<void> check_part(const std::string& tensor, const prepared_part& part) const;
 

@@ -29,14 +29,14 @@ using weights = std::vector<exported_weight>;
 
 uint64_t bytes_of(const exported_weight& w) { return core::numel_of(w.from->shape) * core::size_of(w.type); }
 
-/// The tensor that stands for a name's weight; null where it has only moments.
+/// Returns the tensor that is written as a name's weight; null if the name has only moments.
 const tensor_entry* weight_of(const tensor_source& from, const std::string& name) {
   for (const auto kind : {tensor_kind::master, tensor_kind::frozen, tensor_kind::buffer, tensor_kind::weight})
     if (const auto* t = find_tensor(from, name, kind)) return t;
   return nullptr;
 }
 
-/// One file of the output: which weights, and its name.
+/// One file of the output: its weights and its path.
 struct output_shard {
   fs::path path;
   std::vector<const exported_weight*> holds;
@@ -44,9 +44,9 @@ struct output_shard {
 
 enum class file_format : uint8_t { safetensors, torch };
 
-/// What an export writes, and where.
+/// The files of an export.
 struct output_layout {
-  fs::path folder;        ///< that the files lie in
+  fs::path folder;        ///< folder of the files
   bool is_folder = true;  ///< the caller named a folder, which may hold an older export; else one file
   file_format format = file_format::safetensors;
   std::vector<output_shard> shards;
@@ -60,7 +60,7 @@ struct output_layout {
   }
 };
 
-/// Tells the caller of bytes done, from any thread at a time.
+/// Reports the bytes done to the caller; called by one thread at a time, any thread.
 class progress_teller {
  public:
   progress_teller(const progress_function& tell, uint64_t total) : tell_(tell), total_(total) {}
@@ -74,10 +74,10 @@ class progress_teller {
   uint64_t done_ = 0, total_;
 };
 
-/// The bytes of one safetensors file, from anywhere on.
+/// The bytes of one safetensors file, readable from any offset.
 class safetensors_content {
  public:
-  /// By falling element size, then by name, so that each tensor is aligned.
+  /// Orders the weights by descending element size, then by name, so that each tensor is aligned.
   static core::result<safetensors_content> of(const tensor_source& from, const output_shard& shard,
                                               const string_map& about) {
     safetensors_content out;
@@ -122,7 +122,7 @@ class safetensors_content {
       const auto n = static_cast<size_t>(std::min<uint64_t>(out.size(), bytes_of(w) - begin));
       if (n == 0) continue;
       if (auto ok = readers_[worker]->read_as(w.type, *w.from, begin / width, n / width, out.first(n)); !ok)
-        return ok.error().kind == error_kind::numeric ? ok  // it names the tensor
+        return ok.error().kind == error_kind::numeric ? ok  // the error names the tensor
                                                       : fail(ok.error().in(fmt::format("tensor '{}'", shown(w.name))));
       out = out.subspan(n);
       at += n;
@@ -132,7 +132,7 @@ class safetensors_content {
 
  private:
   std::vector<const exported_weight*> holds_;
-  std::vector<uint64_t> begins_;  ///< by weight, of its bytes behind the header
+  std::vector<uint64_t> begins_;  ///< [weight]: begin of its bytes after the header
   std::string header_;
   uint64_t bytes_ = 0;
   std::array<std::unique_ptr<source_reader>, output_workers> readers_;
@@ -161,7 +161,8 @@ core::result<void> write_torch_file(const tensor_source& from, const output_shar
   return write_torch_archive(shard.path, tensors, shared, {}, about);
 }
 
-/// Tied weights go with the first of them where they share its storage, and count for themselves where they do not.
+/// Divides the weights over files. Tied weights belong to the file of the first of them if they share its storage, and
+/// are counted separately if not.
 core::result<std::vector<output_shard>> shards_of(const weights& all, const weights_export_options& options,
                                                   const output_layout& layout) {
   const bool torch = layout.format == file_format::torch;
@@ -217,12 +218,13 @@ core::result<output_layout> layout_of(const weights& all, const weights_export_o
 core::result<void> check_room(const fs::path& folder, uint64_t needed) {
   std::error_code ec;
   const auto space = fs::space(folder, ec);
-  if (ec || space.available >= needed) return {};  // what cannot be asked shows itself when it is written
+  if (ec || space.available >= needed) return {};  // if the free space is unknown, writing reports a full disk
   return fail(error_kind::no_space,
               fmt::format("'{}' has {} bytes free, the export needs {}", folder.string(), space.available, needed));
 }
 
-/// Safetensors files come back under their working names; torch's have theirs already.
+/// Writes the shards. Returns safetensors files under their working names; torch's files have their final names
+/// already.
 core::result<std::vector<atomic_file>> write_shards(const tensor_source& from, const output_layout& layout,
                                                     const string_map& about, progress_teller& progress) {
   std::vector<atomic_file> written;
@@ -257,7 +259,7 @@ core::result<atomic_file> write_index(const output_layout& layout) {
   return file;
 }
 
-/// What an older export left: readers would take these names for the new one's.
+/// Removes files of an older export whose names readers would take for the new one's.
 core::result<void> remove_older(const output_layout& layout) {
   if (!layout.is_folder) return {};
   std::error_code ec;

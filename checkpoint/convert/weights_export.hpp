@@ -1,5 +1,5 @@
-// The weights of any source as files of safetensors or of torch.save, streaming: what `to-fp32` writes. Owns which
-// tensors are weights and how they share files; bytes come from source_reader.
+// Writes the weights of any source as files of safetensors or of torch.save, streaming: the work of `to-fp32`. Owns
+// which tensors are weights and how they share files; source_reader reads the bytes.
 #pragma once
 
 #include <cstdint>
@@ -19,46 +19,47 @@
 namespace troupe::checkpoint {
 
 struct weights_export_options {
-  /// `*.safetensors` and `*.pt`, `*.bin` are one file; anything else is a folder of files of at most max_shard_bytes
-  /// (a larger tensor has one of its own), with an index where there are several.
+  /// The output: `*.safetensors` and `*.pt`, `*.pth`, `*.bin` are one file; anything else is a folder of files of at
+  /// most max_shard_bytes (a larger tensor has its own file), with an index if there are several.
   std::filesystem::path out;
-  bool torch_files = false;  ///< in a folder: `pytorch_model*.bin` in place of `model*.safetensors`
+  bool torch_files = false;  ///< in a folder: `pytorch_model*.bin` instead of `model*.safetensors`
   uint64_t max_shard_bytes = default_shard_bytes;
   bool exclude_frozen = false;
-  core::dtype type = core::dtype::f32;  ///< of trained parameters and floating buffers
-  /// The name under which a tensor is written; nothing leaves it out. Without a function names stay.
+  core::dtype type = core::dtype::f32;  ///< written type of trained parameters and floating-point buffers
+  /// Returns the name under which a tensor is written; nothing leaves it out. Without a function names are unchanged.
   std::function<std::optional<std::string>(const std::string&)> rename = {};
-  /// What a single file says of who made it, beside its tensors: safetensors' metadata, an entry `extra/NAME` each of
-  /// torch's archive. Readers of either pass it over.
+  /// Notes about the origin, stored in a single file next to its tensors: in safetensors' metadata, or as an entry
+  /// `extra/NAME` each of torch's archive. Readers of both formats ignore them.
   string_map about = {};
   progress_function progress = {};
 };
 
 struct weights_export_report {
-  std::vector<std::filesystem::path> files;  ///< the index too
-  uint64_t tensors = 0, tensor_bytes = 0;    ///< as written; shared storages once
+  std::vector<std::filesystem::path> files;  ///< with the index
+  uint64_t tensors = 0, tensor_bytes = 0;    ///< counts as written; shared storages once
 };
 
-/// A weight as it is to be written.
+/// A weight in the form in which it will be written.
 struct exported_weight {
-  std::string name;                    ///< in the output
-  const tensor_entry* from = nullptr;  ///< in the source, which outlives this
+  std::string name;                    ///< name in the output
+  const tensor_entry* from = nullptr;  ///< tensor in the source, which outlives this
   core::dtype type = core::dtype::f32;
   bool is_tied = false;  ///< an earlier weight has the same `from`
 };
 
-/// Buffers, frozen and trained parameters in the order of DeepSpeed's converter, tied names last; of a trained one the
-/// master, or the weight where there is none. Frozen parameters and whole numbers keep their type, as with DeepSpeed.
+/// Returns buffers, frozen and trained parameters in the order of DeepSpeed's converter, tied names last; for a trained
+/// parameter the master, or the weight if there is none. Frozen parameters and integers keep their type, as in
+/// DeepSpeed.
 core::result<std::vector<exported_weight>> weights_of(const tensor_source& from, const weights_export_options& options);
 
-/// Writes them. In safetensors a tied name has its own bytes; in torch's files it shares its tensor's storage and lies
-/// in the same file. Memory: two blocks of parallel_output.hpp or streamed_file.hpp and the lists of names, whatever
-/// the tensors' sizes. Safetensors files are all synced before the first takes its name; torch's appear one after the
-/// other, the index last. What an earlier export left under these names is replaced. Refused before a byte is written:
-/// names twice, no room (needed and free bytes), nothing to write.
+/// Writes the weights. In safetensors a tied name has its own bytes; in torch's files it shares its tensor's storage in
+/// the same file. Memory: two blocks of parallel_output.hpp or streamed_file.hpp and the lists of names, whatever the
+/// tensors' sizes. All safetensors files are synced before the first is renamed; torch's appear one after the other,
+/// the index last. Files of an earlier export under these names are replaced. Refused before a byte is written: a name
+/// that occurs twice, too little space (with needed and free bytes), nothing to write.
 core::result<weights_export_report> export_weights(const tensor_source& from, const weights_export_options& options);
 
-/// "5GB", "200MB", "750KB", "1TB" (decimal units) or a number of bytes.
+/// Parses "5GB", "200MB", "750KB", "1TB" (decimal units) or a number of bytes.
 core::result<uint64_t> shard_bytes_from(std::string_view text);
 
 }  // namespace troupe::checkpoint

@@ -1,5 +1,5 @@
-// Parameters of which every tensor-parallel rank has a version of its own, and whose value is the mean of all: their
-// values, worked out when a folder is opened. Which ones these are the folder's patterns say.
+// Computes, when a folder is opened, the values of parameters of which every tensor-parallel rank has its own version
+// and whose value is the mean of all versions. The folder's patterns say which parameters these are.
 #pragma once
 
 #include "checkpoint/megatron/source.hpp"
@@ -7,12 +7,12 @@
 
 namespace troupe::checkpoint {
 
-/// Bytes of all such tensors of one folder; they are kept in memory.
+/// Maximum bytes of all averaged tensors of one folder; the values are kept in memory.
 inline constexpr uint64_t max_averaged_bytes = uint64_t{1} << 30;
 
-/// Gives the averaged tensors of `m` their values, where the ranks' differ as bytes in memory: as DeepSpeed's
-/// ds_to_universal has them, the sum in the order of ranks, divided by their number, in fp32. Refused: whole numbers
-/// that differ, more than the limit.
+/// Sets the values of the averaged tensors of `m` in memory where the ranks' bytes differ. Computes them as DeepSpeed's
+/// ds_to_universal does: the sum in the order of ranks, divided by their number, in fp32 (in fp64 for fp64 tensors).
+/// Refused: integer tensors that differ, more than max_averaged_bytes.
 core::result<void> take_means(merged_source& m);
 
 }  // namespace troupe::checkpoint

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// Reads `prefix` and a number off the front of a name.
+/// Takes `prefix` and a number off the front of a name.
 std::optional<uint32_t> take(std::string_view& name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   uint32_t n = 0;
@@ -42,7 +42,7 @@ path_list paths_of(std::vector<numbered>& files) {
   return out;
 }
 
-/// Consecutive files for each of `ranks`.
+/// Returns the consecutive files of `rank` when the files are divided among `ranks`.
 core::result<path_list> part_of(const path_list& files, uint32_t ranks, uint32_t rank, const std::string& of) {
   if (files.empty() || files.size() % ranks != 0)
     return fail(error_kind::bad_input,
@@ -135,7 +135,7 @@ core::result<void> checkpoint_index::list_files() {
     }
   }
   if (ec) return fail(error_kind::io, fmt::format("'{}': {}", folder_.string(), ec.message()));
-  // stage 3 writes its model files under the data-parallel ranks' names
+  // stage 3 names its model files after the data-parallel ranks
   model_files_ = paths_of(models.empty() ? shards : models);
   for (auto& list : first_shards)
     if (zero_files_.empty()) zero_files_ = paths_of(list);

@@ -1,6 +1,7 @@
-// A folder of DeepSpeed or Megatron by the files in it: which files make a rank of other degrees, which hold a layer,
-// and their tensors joined. Owns the questions; the arithmetic is degrees.hpp's, the joining rules are
-// megatron/rules.hpp's. Growing degrees are refused here, as by the reference; reshape.hpp does both directions.
+// Indexes a folder of DeepSpeed or Megatron by its files: the files that make a rank of other degrees, the files that
+// hold a layer, and their tensors joined. Leaves the arithmetic to degrees.hpp and the joining rules to
+// megatron/rules.hpp. Larger degrees are refused here, as by DeepSpeed's DeepSpeedCheckpoint; reshape.hpp does both
+// directions.
 #pragma once
 
 #include <filesystem>
@@ -18,55 +19,57 @@ namespace troupe::checkpoint {
 
 using path_list = std::vector<std::filesystem::path>;
 
-/// How the folder is to be looked at.
+/// The degrees to index for, and the place of the final norm.
 struct index_options {
   std::optional<uint32_t> pipeline, tensor, data;  ///< wanted degrees; none: as they were written
-  int64_t final_norm_layer = -1;                   ///< place of the final norm among the layers; negative: from the end
+  int64_t final_norm_layer = -1;                   ///< index of the final norm among the layers; negative: from the end
 };
 
-/// A shard's values, and the files that its tensors' pieces are in.
+/// The values of a shard, and the files that hold the pieces of its tensors.
 struct merged_state {
   state_value value;
   std::vector<source_file> files;
 };
 
-/// DeepSpeed's DeepSpeedCheckpoint: a folder's files, and what they are for ranks of the wanted degrees.
+/// Counterpart of DeepSpeed's DeepSpeedCheckpoint: the files of a folder, and their use for ranks of the wanted
+/// degrees.
 class checkpoint_index {
  public:
-  /// Every file below `folder` counts. Only names, containers and pickles are read, each model file once. Refused: no
-  /// model file; `checkpoint_parallel_dimensions` that some files lack, that differ or do not fit the number of files;
-  /// wanted degrees that are larger than the written ones or do not divide them.
+  /// Indexes every file below `folder`. Reads only names, containers and pickles, each model file once. Refused: no
+  /// model file; `checkpoint_parallel_dimensions` that some files lack, that differ or that do not fit the number of
+  /// files; wanted degrees that are larger than the written ones or do not divide them.
   static core::result<checkpoint_index> open(const std::filesystem::path& folder, const index_options& options = {});
 
   [[nodiscard]] const parallel_degrees& written() const { return written_; }
   [[nodiscard]] const parallel_degrees& wanted() const { return wanted_; }
   [[nodiscard]] const path_list& layer_files() const { return layer_files_; }
-  [[nodiscard]] const path_list& model_files() const { return model_files_; }  ///< by model-parallel rank
-  [[nodiscard]] const path_list& zero_files() const { return zero_files_; }    ///< by (data, model-parallel) rank
-  [[nodiscard]] int64_t iteration() const { return iteration_; }               ///< 0 where none is said
-  /// `args`, `checkpoint_info` and `universal_checkpoint_info` of the first model file, as far as it has them.
+  [[nodiscard]] const path_list& model_files() const { return model_files_; }  ///< [model-parallel rank]
+  [[nodiscard]] const path_list& zero_files() const { return zero_files_; }  ///< sorted by (data, model-parallel) rank
+  [[nodiscard]] int64_t iteration() const { return iteration_; }  ///< the iteration; 0 if the files have none
+  /// Returns those of `args`, `checkpoint_info` and `universal_checkpoint_info` that the first model file has.
   [[nodiscard]] const state_value& global_state() const { return global_; }
-  /// `layer_01` and so on, by number: the embedding first, then transformer layers, the final norm where the options
-  /// say; of what follows it nothing is known.
+  /// Returns the names `layer_01` and so on, by number: the embedding first, then the transformer layers, then the
+  /// final norm at the index given in the options. Layers after the final norm have no known role.
   [[nodiscard]] const std::vector<std::string>& layer_keys() const { return layer_keys_; }
 
-  /// Files for a rank of the wanted degrees. Refused: ranks beyond the degrees.
+  /// Returns the optimizer files for a rank of the wanted degrees. Refused: ranks beyond the degrees.
   [[nodiscard]] core::result<path_list> zero_files_of(uint32_t pipeline, uint32_t tensor, uint32_t data) const;
   [[nodiscard]] core::result<path_list> model_files_of(uint32_t pipeline, uint32_t tensor) const;
   [[nodiscard]] core::result<path_list> embedding_files(uint32_t tensor) const;
   [[nodiscard]] core::result<path_list> final_norm_files(uint32_t tensor) const;
-  /// The layers of one stage: transformer layers divided evenly, refused where that leaves some over.
+  /// Returns the layers of one stage; transformer layers are divided evenly. Refused if they do not divide.
   [[nodiscard]] core::result<std::vector<std::string>> transformer_layers(uint32_t pipeline) const;
   [[nodiscard]] core::result<std::vector<path_list>> transformer_files(uint32_t pipeline, uint32_t tensor) const;
 
-  /// The same files' tensors, joined by layer_rule(); the final norm is its first file's.
+  /// Returns the tensors of the embedding files, joined by layer_rule(). The final norm is read from its first file
+  /// only.
   [[nodiscard]] core::result<tensor_source> embedding_state(uint32_t tensor) const;
   [[nodiscard]] core::result<tensor_source> final_norm_state(uint32_t tensor) const;
   [[nodiscard]] core::result<std::vector<tensor_source>> transformer_state(uint32_t pipeline, uint32_t tensor) const;
-  /// Model files folded by merge_state().
+  /// Returns the model files of a rank, merged by merge_state().
   [[nodiscard]] core::result<merged_state> model_state(uint32_t pipeline, uint32_t tensor) const;
-  /// The optimizer's shard for a rank: files folded without `ignored` top-level keys and, where asked, without padding;
-  /// partition_count is the wanted data degree and group_paddings are 0.
+  /// Returns the optimizer's shard for a rank: its files merged without the top-level keys in `ignored` and, if `strip`
+  /// is true, without padding. partition_count becomes the wanted data degree and group_paddings become 0.
   [[nodiscard]] core::result<merged_state> state_for_rank(uint32_t pipeline, uint32_t tensor, uint32_t data,
                                                           std::span<const std::string> ignored = {},
                                                           bool strip = true) const;
@@ -83,7 +86,7 @@ class checkpoint_index {
   std::filesystem::path folder_;
   path_list layer_files_, model_files_, zero_files_;
   std::vector<std::string> layer_keys_;
-  std::vector<path_list> files_of_layer_;  ///< by place in layer_keys_, each by tensor-parallel rank
+  std::vector<path_list> files_of_layer_;  ///< [index in layer_keys_], each by tensor-parallel rank
   parallel_degrees written_, wanted_;
   file_lists cells_2d_, cells_3d_;
   int64_t iteration_ = 0, final_norm_layer_ = -1;

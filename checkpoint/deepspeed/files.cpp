@@ -19,7 +19,7 @@ using core::fail;
 
 using core::refused;
 
-/// Eats a name from the front.
+/// Takes parts of a name off its front.
 struct name_parser {
   std::string_view left;
 
@@ -57,8 +57,8 @@ file_role role_of(std::string_view name, deepspeed_file& out) {
   return at.left == "_optim_states.pt" || at.left == "optim_states.pt" ? file_role::optimizer : file_role::none;
 }
 
-/// Every rank has a file of its own, so no rank's number is as large as the number of files that are read; what counts
-/// ranks may add one to it.
+/// Checks the numbers in a file's name. Every rank has its own file, so no rank's number can reach the maximum number
+/// of files; the number + 1 then fits, too.
 core::result<void> check_numbers(const deepspeed_file& f) {
   for (const uint32_t number : {f.layer, f.mp, f.dp})
     if (number >= max_deepspeed_files)
@@ -67,7 +67,7 @@ core::result<void> check_numbers(const deepspeed_file& f) {
   return {};
 }
 
-/// Sorted by (layer, mp, dp), one file each.
+/// Sorts the files by (layer, mp, dp); two files with the same numbers are an error.
 core::result<void> put_in_order(std::vector<deepspeed_file>& files) {
   const auto key = [](const deepspeed_file& f) { return std::tuple(f.layer, f.mp, f.dp); };
   std::ranges::sort(files, {}, key);
@@ -77,7 +77,7 @@ core::result<void> put_in_order(std::vector<deepspeed_file>& files) {
   return {};
 }
 
-/// Every model-parallel rank has the same data-parallel ranks, from 0 on without gaps.
+/// Checks that every model-parallel rank has the same data-parallel ranks, from 0 without gaps.
 core::result<void> check_ranks(const std::vector<deepspeed_file>& files) {
   uint32_t dp_ranks = 0;
   for (const auto& f : files) dp_ranks = std::max(dp_ranks, f.dp + 1);

@@ -1,4 +1,4 @@
-// Prefix sums and a binary search.
+// Implements flat_vector with prefix sums and a binary search.
 #include "checkpoint/deepspeed/flat.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace troupe::checkpoint {
 namespace {
 
-constexpr uint32_t nowhere = std::numeric_limits<uint32_t>::max();  ///< in place of a file
+constexpr uint32_t nowhere = std::numeric_limits<uint32_t>::max();  ///< file number of elements that no file stores
 
 }  // namespace
 

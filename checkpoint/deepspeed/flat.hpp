@@ -11,32 +11,32 @@
 
 namespace troupe::checkpoint {
 
-/// Tensors of one type, one behind the other.
+/// Tensors of one type, one after the other.
 class flat_vector {
  public:
-  /// Fails where types differ or the tensor is not contiguous.
+  /// Appends a tensor. Fails if the types differ or the tensor is not contiguous.
   core::result<void> append(uint32_t file, const torch_tensor& tensor);
   void append(core::dtype type, const std::vector<piece>& pieces);
 
-  /// Elements that nobody stored, up to place `numel`; nothing where there are as many.
+  /// Appends elements that no file stores, up to `numel` elements in total; does nothing if there are as many.
   void skip_to(uint64_t numel);
-  /// Whether [from, from + n) reaches into such elements or beyond the end.
+  /// True if [from, from + n) contains elements that no file stores, or reaches beyond the end.
   [[nodiscard]] bool is_skipped(uint64_t from, uint64_t n) const;
 
   [[nodiscard]] uint64_t numel() const { return ends_.empty() ? 0 : ends_.back(); }
   [[nodiscard]] core::dtype type() const { return type_; }
 
-  /// Adds the pieces of the elements [from, from + n), which lie inside.
+  /// Adds the pieces of the elements [from, from + n), which must be inside, to `out`.
   void cut(uint64_t from, uint64_t n, std::vector<piece>& out) const;
 
  private:
   core::dtype type_ = core::dtype::f32;
   bool type_known_ = false;
   std::vector<piece> pieces_;
-  std::vector<uint64_t> ends_;  ///< in elements, rising
+  std::vector<uint64_t> ends_;  ///< ends of the pieces, in elements, ascending
 };
 
-/// One flat vector for each state: "" is the fp32 master, else the moment's own key.
+/// One flat vector for each state: "" is the fp32 master, any other key a moment's own.
 using flat_states = std::map<std::string, flat_vector>;
 
 }  // namespace troupe::checkpoint

@@ -7,7 +7,8 @@
 
 namespace troupe::checkpoint {
 namespace {
-/// So that every partition of 16-bit elements begins at 4 bytes; DeepSpeed aligns fp32 alike.
+/// Alignment with which every partition of 16-bit elements begins at a multiple of 4 bytes; DeepSpeed aligns fp32
+/// alike.
 constexpr uint64_t start_alignment_elements = 2;
 }  // namespace
 

@@ -1,5 +1,5 @@
-// How DeepSpeed's ZeRO cuts parameters over ranks: pure arithmetic of flat groups, partitions and sub-groups. Owns the
-// rules of alignment and padding; what is written by them is deepspeed_writer's.
+// Computes how DeepSpeed's ZeRO cuts parameters over ranks: flat groups, partitions and sub-groups. Owns the rules of
+// alignment and padding; leaves the writing to writer.hpp.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,30 @@ struct flat_stretch {
   bool operator==(const flat_stretch&) const = default;
 };
 
-/// What one rank holds of a group at stages 1 and 2: the group's parameters end to end, padded once to a multiple of
-/// 2 * ranks, cut into equal partitions.
+/// One rank's part of a group at stages 1 and 2: the group's parameters end to end, padded once to a multiple of 2 *
+/// ranks and cut into equal partitions.
 struct group_partition {
-  uint64_t elements = 0;                ///< with padding; always even
-  uint64_t padding = 0;                 ///< of these, the last ones
-  std::vector<flat_stretch> stretches;  ///< without padding, none empty
+  uint64_t elements = 0;                ///< number of elements with padding; always even
+  uint64_t padding = 0;                 ///< number of padding elements, at the end
+  std::vector<flat_stretch> stretches;  ///< the rank's elements without padding; none is empty
 };
 group_partition partition_of_group(std::span<const uint64_t> numels, uint32_t ranks, uint32_t rank);
 
-/// Elements that every rank holds of a parameter at stage 3: rank r has [r * s, r * s + s) of it, padded beyond its
-/// end.
+/// Returns the number s of elements that every rank holds of a parameter at stage 3: rank r has [r * s, r * s + s) of
+/// it, with padding beyond its end.
 uint64_t rank_elements(uint64_t numel, uint32_t ranks);
 
-/// Stage 3 cuts a group into sub-groups: parameter numbers, in order. One sub-group where all ranks' pieces are at most
-/// `sub_group_size` elements; else the parameter that reaches it closes a sub-group.
+/// Cuts a group into the sub-groups of stage 3: lists of parameter numbers, in order. One sub-group if the pieces of
+/// all parameters together have at most `sub_group_size` elements on a rank; else the parameter that reaches this size
+/// closes a sub-group.
 std::vector<std::vector<uint32_t>> sub_groups_of(std::span<const uint64_t> numels, uint32_t ranks,
                                                  uint64_t sub_group_size);
 
-/// What one rank holds of the parameters `of` at stage 3, padding between them.
+/// Returns one rank's stretches of the parameters `of` at stage 3, with padding between them.
 std::vector<flat_stretch> pieces_of_sub_group(std::span<const uint64_t> numels, std::span<const uint32_t> of,
                                               uint32_t ranks, uint32_t rank);
 
-/// Elements of all stretches.
+/// Returns the number of elements of all stretches.
 uint64_t elements_of(std::span<const flat_stretch> stretches);
 
 }  // namespace troupe::checkpoint

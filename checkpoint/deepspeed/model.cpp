@@ -38,7 +38,8 @@ class builder {
     return options_.name ? options_.name(name) : name;
   }
 
-  /// Tensors come ascending by name, so that all of one parameter are neighbours.
+  /// Sorts the tensors by parameter. They come in ascending order of names, so all tensors of one parameter are
+  /// neighbours.
   core::result<void> sort_tensors() {
     for (const auto& t : from_.tensors) {
       if (t.kind == tensor_kind::moment) {

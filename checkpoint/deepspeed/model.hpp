@@ -1,5 +1,5 @@
-// Sorts a source's tensors into what DeepSpeed knows: parameter groups in the model's order, frozen parameters, buffers
-// and tied names, all under the names that are written.
+// Sorts the tensors of a source into DeepSpeed's categories: parameter groups in the model's order, frozen parameters,
+// buffers and tied names, all under the names that are written.
 #pragma once
 
 #include <map>
@@ -11,10 +11,10 @@
 namespace troupe::checkpoint {
 
 struct deepspeed_parameter {
-  std::string name;                          ///< as written
-  const tensor_entry* master = nullptr;      ///< fp32
+  std::string name;                          ///< the written name
+  const tensor_entry* master = nullptr;      ///< the fp32 master
   const tensor_entry* weight = nullptr;      ///< null: the master is the weight
-  std::vector<const tensor_entry*> moments;  ///< ascending by name; in a group all have the same ones
+  std::vector<const tensor_entry*> moments;  ///< ascending by name; the same ones for all parameters of a group
   [[nodiscard]] const tensor_entry& value() const { return weight != nullptr ? *weight : *master; }
 };
 
@@ -23,9 +23,9 @@ struct deepspeed_named {
   const tensor_entry* tensor = nullptr;
 };
 
-/// Points into the source.
+/// The tensors of a model as DeepSpeed stores them. Points into the source.
 struct deepspeed_model {
-  std::vector<std::vector<deepspeed_parameter>> groups;  ///< as the options' groups, each in the model's order
+  std::vector<std::vector<deepspeed_parameter>> groups;  ///< [group of the options], each in the model's order
   std::vector<deepspeed_named> module;           ///< every parameter's weight, frozen or not, in the model's order
   std::vector<deepspeed_named> frozen, buffers;  ///< frozen in the model's order
   std::map<std::string, std::string> shared;     ///< alias -> parameter
@@ -33,10 +33,10 @@ struct deepspeed_model {
   [[nodiscard]] std::vector<uint64_t> numels(size_t group) const;
 };
 
-/// What to do where neither the source nor the options give the order of parameters.
+/// Reaction to an order of parameters that neither the source nor the options give.
 enum class unknown_order : uint8_t { refuse, by_name };
 
-/// Refuses what write_deepspeed_folder() refuses of a source.
+/// Sorts the tensors of `from`. Refuses the sources that write_deepspeed_folder() refuses.
 core::result<deepspeed_model> deepspeed_model_of(const tensor_source& from, const deepspeed_write_options& options,
                                                  unknown_order without);
 

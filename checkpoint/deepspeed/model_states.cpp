@@ -1,4 +1,5 @@
-// The file that holds the module: its layout is the same at every stage, but at stage 3 it has names and shapes only.
+// Writes the file that holds the module. Its layout is the same at every stage, but at stage 3 it has only names and
+// shapes of parameters.
 #include <algorithm>
 #include <map>
 
@@ -71,7 +72,7 @@ class model_states {
     return out;
   }
 
-  /// The order is that of the flat data; at stage 3 one dict for each sub-group.
+  /// Returns the shapes of parameters in the order of the flat data; at stage 3 one dict for each sub-group.
   [[nodiscard]] torch_value shapes() const {
     auto out = torch_value::list();
     for (size_t g = 0; g < model_.groups.size(); ++g) {
@@ -113,7 +114,7 @@ class model_states {
                         std::move(stretches));
   }
 
-  /// Rank 0 alone says it.
+  /// Returns the tied names; only rank 0 writes them.
   [[nodiscard]] torch_value shared() const {
     auto out = torch_value::dict();
     if (rank_ == 0)

@@ -1,4 +1,4 @@
-// The model's lists, the flat groups of every rank, then what only the module holds.
+// Reads the model's lists, then the flat groups of every rank, then the tensors that only the module holds.
 #include "checkpoint/deepspeed/part.hpp"
 
 #include <fmt/format.h>
@@ -43,10 +43,10 @@ class part_reader {
   uint32_t mp_;
   std::vector<source_file>& files_;
   std::optional<given_states> given_;
-  uint32_t number_ = 0;  ///< of the model file
+  uint32_t number_ = 0;  ///< number of the model file
   deepspeed_lists lists_;
   deepspeed_part out_;
-  std::map<std::string, core::dtype, std::less<>> masters_;  ///< by name
+  std::map<std::string, core::dtype, std::less<>> masters_;  ///< name of a master -> its type
   std::set<std::string, std::less<>> listed_;                ///< names that have their tensor or are tied
 };
 
@@ -117,7 +117,7 @@ core::result<void> part_reader::read_shards(source_run& run) {
   return fail(ok.error().in(fmt::format("'{}'", in_.folder.string())));
 }
 
-/// Stage 0: the optimizer lies in the model file.
+/// Reads the optimizer of stage 0, which is stored in the model file.
 core::result<void> part_reader::read_optimizer(const torch_archive& model, source_run& run) {
   std::set<std::string_view> left_out(lists_.buffers.begin(), lists_.buffers.end());
   const auto aliases = aliases_in(lists_.module);
@@ -134,7 +134,7 @@ core::result<void> part_reader::read_optimizer(const torch_archive& model, sourc
   return {};
 }
 
-/// Stage 3: every rank's model file holds its part of each frozen parameter.
+/// Reads the frozen parameters of stage 3, of which every rank's model file holds a part.
 core::result<void> part_reader::read_frozen() {
   if (lists_.frozen.empty()) return {};
   std::vector<flat_vector> whole(lists_.frozen.size());
@@ -183,7 +183,7 @@ core::result<void> part_reader::add_module() {
   for (const auto& [name, owner] : aliases) alias.emplace(name, owner);
   for (const auto& [name, tensor] : lists_.module) {
     const bool is_buffer = buffers.contains(name);
-    if (!is_buffer && out_.stage == 3) continue;  // parameters are empty there
+    if (!is_buffer && out_.stage == 3) continue;  // stage 3 leaves parameters empty in the module
     if (const auto master = masters_.find(name); master != masters_.end()) {
       if (master->second == tensor.type) continue;
       if (auto ok = add_whole(name, tensor_kind::weight, tensor); !ok) return ok;
@@ -195,7 +195,7 @@ core::result<void> part_reader::add_module() {
       listed_.insert(name);
       continue;
     }
-    // what nobody trains; where that is not known, all may be trained
+    // without an optimizer it is not known which parameters are frozen, so all count as trained
     const auto kind = is_buffer                         ? tensor_kind::buffer
                       : out_.has_optimizer              ? tensor_kind::frozen
                       : tensor.type == core::dtype::f32 ? tensor_kind::master

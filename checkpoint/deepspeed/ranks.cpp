@@ -22,7 +22,7 @@ using core::fail;
 
 using core::refused;
 
-/// Ranks of one dimension; zero where nobody says.
+/// Returns the number of ranks of one dimension; 0 if the file does not have it.
 core::result<uint32_t> degree(const torch_archive& model, const char* key) {
   const auto& tree = model.tree();
   const auto dimensions = tree.find(model.root(), "checkpoint_parallel_dimensions");
@@ -34,7 +34,8 @@ core::result<uint32_t> degree(const torch_archive& model, const char* key) {
   return static_cast<uint32_t>(*n);
 }
 
-/// `tied_modules.embed.` of the masters that the tensors of a layer's file may belong to; empty where none fits alone.
+/// Returns the prefix (`tied_modules.embed.`) of the masters that the tensors of a layer file belong to; empty if there
+/// is not exactly one that fits.
 std::string tied_prefix(const tensor_source& in, const named_tensors& layer, const std::set<std::string>& taken) {
   constexpr std::string_view tied = "tied_modules.";
   std::set<std::string> fitting;
@@ -137,7 +138,7 @@ core::result<rule_chooser> rules_of(const torch_archive& model, const std::vecto
         fmt::format("'{}': how its tensor-parallel ranks go together is said neither by "
                     "'universal_checkpoint_info' nor by names of Megatron's",
                     model.name()));
-  double version = 0;  // as Megatron takes a missing one
+  double version = 0;  // Megatron's value for a missing version
   if (const auto v = tree.find(model.root(), "checkpoint_version")) {
     if (tree.kind(*v) == pickle_kind::real) version = tree.real(*v);
     if (tree.kind(*v) == pickle_kind::integer) version = static_cast<double>(tree.integer(*v));

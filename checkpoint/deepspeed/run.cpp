@@ -63,7 +63,7 @@ std::string client_state_of(const torch_archive& file) {
   for (size_t i = 0; tree.kind(file.root()) == pickle_kind::dict && i + 1 < items.size(); i += 2) {
     if (tree.kind(items[i]) != pickle_kind::text) continue;
     if (std::ranges::find(model_file_keys, tree.text(items[i])) != model_file_keys.end()) continue;
-    if (tree.find(file.root(), tree.text(items[i])) != items[i + 1]) continue;  // set again later
+    if (tree.find(file.root(), tree.text(items[i])) != items[i + 1]) continue;  // a later item sets this key again
     const auto name = plain_json(tree, items[i]), value = plain_json(tree, items[i + 1]);
     if (!name || !value || out.size() + value->size() > max_plain_json_bytes) continue;
     out += (out.empty() ? "" : ",") + *name + ":" + *value;

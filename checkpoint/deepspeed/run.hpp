@@ -1,4 +1,5 @@
-// What DeepSpeed's files say of the run that wrote them: counters, schedule, loss scale, configuration, client state.
+// Reads what DeepSpeed's files say about the run that wrote them: counters, schedule, loss scale, configuration, client
+// state.
 #pragma once
 
 #include <optional>
@@ -10,13 +11,14 @@
 
 namespace troupe::checkpoint {
 
-/// From a model-state file: `global_steps`, `skipped_steps`, `global_samples`; the schedule's position as the updates
-/// that it has counted (DeepSpeed's `last_batch_iteration` + 1, torch's `last_epoch`); `ds_config` as JSON; every key
-/// that is not DeepSpeed's own and holds plain values as the client's JSON object, `null` where there is none.
+/// Reads a model-state file: `global_steps`, `skipped_steps`, `global_samples`; the position of the schedule as the
+/// number of updates that it has counted (DeepSpeed's `last_batch_iteration` + 1, torch's `last_epoch`); `ds_config` as
+/// JSON; and as the client's JSON object every key with plain values that is not DeepSpeed's own, `null` if there is
+/// none.
 source_run run_of_model_file(const torch_archive& file);
 
-/// The loss scale of an optimizer's state dict, where it is dynamic or not 1. `state` is a dict with `loss_scaler`
-/// (ZeRO) or `cur_scale` (stage 0).
+/// Returns the loss scale of an optimizer's state dict if it is dynamic or not 1, else nothing. `state` is a dict with
+/// `loss_scaler` (ZeRO) or `cur_scale` (stage 0).
 std::optional<loss_scale_record> loss_scale_of(const torch_archive& file, pickle_ref state);
 
 }  // namespace troupe::checkpoint

@@ -17,7 +17,8 @@ namespace {
 
 using core::fail;
 
-/// Stages of a pipeline have different parameters, but each end of a tie has its copy.
+/// Adds the tensors of one pipeline stage. Stages have different parameters, except that each end of a tie has its
+/// copy, which is added once.
 void add_part(tensor_source& to, deepspeed_part part) {
   std::set<std::string, std::less<>> known;
   for (const auto& t : to.tensors) known.insert(t.name);

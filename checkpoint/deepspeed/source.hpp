@@ -1,4 +1,4 @@
-// A DeepSpeed checkpoint, of any stage and layout, as a tensor_source. Only names, containers and pickles are read.
+// Opens a DeepSpeed checkpoint, of any stage and layout, as a tensor_source. Reads only names, containers and pickles.
 #pragma once
 
 #include <filesystem>
@@ -10,12 +10,13 @@
 
 namespace troupe::checkpoint {
 
-/// `path` is the folder with `latest` in it, or a tag's own folder; a `tag` is looked for below `path`. Kinds: trained
-/// parameters are `master` (fp32, or what the optimizer keeps) with a `moment` per state of the optimizer by its own
-/// key, and `weight` where the module keeps them in another type (stages 0 to 2); parameters that are not trained are
-/// `frozen`; `buffer`s as the module lists them; further names of one tensor are tied. Beyond what DeepSpeed's own
-/// converter takes: shards of BF16_Optimizer, and stage 1's frozen weights, which it forgets. Refused with the file and
-/// what was found there: experts, shapes that do not fill the flat groups, shards that are missing.
+/// Opens the DeepSpeed checkpoint at `path`, which is the folder with `latest` in it or a tag's own folder; a `tag` is
+/// looked for below `path`. Kinds: trained parameters are `master` (fp32, or what the optimizer keeps) with a `moment`
+/// for each state of the optimizer under its own key, and `weight` if the module keeps them in another type (stages 0
+/// to 2); parameters that are not trained are `frozen`; `buffer`s are those that the module lists; further names of one
+/// tensor are tied. Also reads two things that DeepSpeed's own converter does not: shards of BF16_Optimizer, and the
+/// frozen weights of stage 1. Refused with the file and its content: experts, shapes that do not fill the flat groups,
+/// missing shards.
 core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& path,
                                                   const std::optional<std::string>& tag = std::nullopt);
 

@@ -18,10 +18,10 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// What the optimizer keeps of one parameter, or of a whole group laid flat.
+/// The optimizer's state of one parameter, or of a whole flat group.
 struct kept {
   std::optional<torch_tensor> master;
-  named_tensors moments;  ///< by moment
+  named_tensors moments;  ///< (name of the moment, tensor)
 
   [[nodiscard]] const torch_tensor* sample() const {
     if (master) return &*master;
@@ -31,13 +31,13 @@ struct kept {
 
 struct kept_group {
   bool is_flat = false;
-  std::vector<kept> items;                 ///< one, where it is flat
-  [[nodiscard]] uint64_t length() const {  ///< what a cursor runs to: parameters, or elements
+  std::vector<kept> items;                 ///< one item if the group is flat
+  [[nodiscard]] uint64_t length() const {  ///< upper bound of a cursor: parameters, or elements of a flat group
     return is_flat ? items.front().master->numel : items.size();
   }
 };
 
-/// `n` elements of a flat tensor from element `first` on, in another one's shape.
+/// Returns elements of a flat tensor from element `first` on, with the shape of `like`.
 torch_tensor cut(const torch_tensor& flat, uint64_t first, const torch_tensor& like) {
   torch_tensor out = like;
   out.type = flat.type;
@@ -97,7 +97,7 @@ core::result<std::vector<kept_group>> groups_of(const torch_archive& file, pickl
   return out;
 }
 
-/// Counts the ways in which the module's parameters fall into the groups, up to two.
+/// Counts the ways to assign the module's parameters to the groups, up to two.
 class fitting {
  public:
   fitting(const torch_archive& file, const named_tensors& parameters, const std::vector<kept_group>& groups)
@@ -107,8 +107,8 @@ class fitting {
     skips_ = is_counted_ && kept <= parameters.size() ? parameters.size() - kept : parameters.size();
   }
 
-  /// Which group has each parameter, none where it is in none; nothing where that is not the only way. Errors: the
-  /// file cannot be read.
+  /// Returns the group of each parameter, none for a parameter in no group; nothing if that is not the only way. Fails
+  /// if the file cannot be read.
   core::result<std::optional<std::vector<std::optional<size_t>>>> run() {
     std::vector<std::optional<size_t>> out;
     state at{0, skips_, std::vector<uint64_t>(groups_.size(), 0)};
@@ -136,7 +136,7 @@ class fitting {
     auto operator<=>(const state&) const = default;
   };
 
-  /// The state behind giving the next parameter to a group, or to none.
+  /// Returns the state after assigning the next parameter to a group, or to none; nothing if it does not fit.
   [[nodiscard]] std::optional<state> chosen(const state& from, size_t choice) {
     state next = from;
     ++next.parameter;
@@ -160,7 +160,7 @@ class fitting {
     return !item.master || rounds_to(*item.master, wanted) ? std::optional(next) : std::nullopt;
   }
 
-  /// The first elements of a tensor; zeros where the file cannot be read, which run() tells.
+  /// Reads the first elements of a tensor; zeros if the file cannot be read, which run() returns as its error.
   using elements = std::array<std::byte, fitted_elements * 8>;
   elements first_of(const torch_tensor& t, uint64_t n) {
     elements out{};
@@ -179,7 +179,7 @@ class fitting {
     return std::memcmp(rounded.data(), module.data(), n * core::size_of(wanted.type)) == 0;
   }
 
-  /// Depth first with its own stack: a model may have more parameters than the program's stack has room for.
+  /// Counts depth first with its own stack: a model may have more parameters than the program's stack has room for.
   int ways(const state& first) {
     std::vector<state> stack{first};
     while (!stack.empty()) {
@@ -219,7 +219,7 @@ class fitting {
   bool is_counted_ = true;
   uint64_t skips_ = 0;
   std::map<state, int> ways_;
-  std::optional<core::error> lost_;  ///< what the file refused
+  std::optional<core::error> lost_;  ///< error of reading the file
 };
 
 }  // namespace
@@ -244,7 +244,8 @@ core::result<std::optional<std::vector<tensor_entry>>> read_stage0(const torch_a
     uint64_t& cursor = cursors[*of_group];
     const auto& item = group.items[group.is_flat ? 0 : cursor];
     const auto add = [&](tensor_kind kind, const std::string& moment, const torch_tensor& t) -> core::result<void> {
-      if (group.is_flat ? t.numel != item.master->numel : t.shape != module.shape) return {};  // of another meaning
+      // A state of another size has another meaning.
+      if (group.is_flat ? t.numel != item.master->numel : t.shape != module.shape) return {};
       const torch_tensor view = group.is_flat ? cut(t, cursor, module) : t;
       auto& entry = out.emplace_back(tensor_entry{name, kind, moment, t.type, module.shape, {}});
       return add_pieces(entry.pieces, number, view);

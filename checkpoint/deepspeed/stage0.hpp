@@ -1,5 +1,5 @@
-// The optimizer of a DeepSpeed checkpoint without ZeRO: it lies in the model-state file and numbers its parameters, so
-// names are found by fitting them to the module's. Owns that fitting.
+// Reads the optimizer of a DeepSpeed checkpoint without ZeRO. It is stored in the model-state file and numbers its
+// parameters, so their names are found by matching them to the module's parameters. Owns that matching.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,16 @@
 
 namespace troupe::checkpoint {
 
-/// States that the fitting looks at; a model beyond that gets no names.
+/// Maximum number of states that the matching examines; a model beyond that gets no names.
 inline constexpr size_t max_fitting_states = 200'000;
-/// First elements of a parameter whose values are compared.
+/// Number of first elements of a parameter whose values are compared.
 inline constexpr uint64_t fitted_elements = 64;
 
-/// Masters (of a 16-bit module) and moments by name, from the key `optimizer`: torch's own state of each parameter, or
-/// a wrapper's with `fp32_groups` or `fp32_groups_flat`. Each group's parameters come in the order of `parameters`, the
-/// module's own without buffers and further names; some may be in no group. Shapes, and that a master rounds to the
-/// module's value, decide which is which; nothing where two ways fit, or none, or there is no optimizer.
+/// Returns masters (of a 16-bit module) and moments by name, read from the key `optimizer`: torch's own state of each
+/// parameter, or a wrapper's with `fp32_groups` or `fp32_groups_flat`. The parameters of each group come in the order
+/// of `parameters`, the module's own without buffers and further names; some may be in no group. Names are matched by
+/// shapes, and by masters that round to the module's values. Returns nothing if two assignments fit or none does, or if
+/// there is no optimizer.
 core::result<std::optional<std::vector<tensor_entry>>> read_stage0(const torch_archive& file, uint32_t number,
                                                                    const named_tensors& parameters);
 

@@ -18,9 +18,9 @@ using core::error_kind;
 using core::fail;
 using nlohmann::json;
 
-/// By which a dynamic loss scale grows and falls.
+/// Factor by which a dynamic loss scale grows and shrinks.
 constexpr double scale_factor = 2.0;
-/// Keys of a model-state file; a client's would overwrite them.
+/// Keys of a model-state file, which keys of a client state would overwrite.
 constexpr std::array own_keys{"module",
                               "buffer_names",
                               "optimizer",
@@ -99,7 +99,7 @@ json least_config(const deepspeed_write_options& o) {
   return out;
 }
 
-/// The classes of deepspeed.runtime.fp16.loss_scaler.
+/// Makes the objects of deepspeed.runtime.fp16.loss_scaler.
 void take_loss_scaler(deepspeed_parts& parts, const json& config) {
   const json fp16 = config.value("fp16", json::object());
   const double fixed = fp16.is_object() ? number_or(fp16, "loss_scale", 0.0) : 0.0;
@@ -136,7 +136,8 @@ void take_loss_scaler(deepspeed_parts& parts, const json& config) {
       .set("dtype", torch_value::global("torch", "float16"));
 }
 
-/// Keys of torch.optim.AdamW and of DeepSpeed's own Adams; each leaves alone what it does not know.
+/// Returns the keys of torch.optim.AdamW and of DeepSpeed's own Adams; each of them ignores the keys that it does not
+/// know.
 json group_keys(const deepspeed_parameter_group& g) {
   return {{"lr", g.lr},
           {"betas", {g.beta1, g.beta2}},

@@ -24,10 +24,10 @@ using core::fail;
 
 struct opened_module {
   tensor_source source;
-  std::optional<double> version;  ///< the file's own
+  std::optional<double> version;  ///< version in the file
 };
 
-/// The key of the module among those that `has` knows; `where` stands in front of the refusal.
+/// Returns the key of the module, one for which `has` is true; error texts begin with `where`.
 core::result<std::string> key_of_module(const std::string& wanted, const std::function<bool(const char*)>& has,
                                         const std::string& where) {
   const auto bad = [&](const std::string& what) {
@@ -92,7 +92,8 @@ core::result<opened_module> open_module(const fs::path& path, const std::optiona
   return out;
 }
 
-/// A file of which queries, keys and values could not be joined is no Megatron's.
+/// Checks that the source has the tensors of a Megatron model; without them queries, keys and values could not be
+/// joined.
 core::result<void> check_is_megatron(const tensor_source& s) {
   for (const char* fragment : {"attention.dense.weight", "mlp.dense_4h_to_h.weight", "attention.query_key_value",
                                "mlp.dense_h_to_4h.weight", "mlp.dense_h_to_4h.bias"})
@@ -107,7 +108,7 @@ class quantiser {
  public:
   quantiser(const quantise_options& options, uint32_t ranks) : options_(options), ranks_(ranks) {}
 
-  /// One weight: `parts` of it, which `rule` joins.
+  /// Quantises one weight from its `parts`, which `rule` joins.
   core::result<void> add(const std::string& name, layer_matrix which, const cut_rule& rule,
                          std::span<const std::pair<const tensor_source*, const tensor_entry*>> parts) {
     std::vector<quantised_values> of;
@@ -134,7 +135,7 @@ class quantiser {
       std::copy_n(of[r.rank].values.begin() + static_cast<ptrdiff_t>(r.slice_first), r.count,
                   whole.values.begin() + static_cast<ptrdiff_t>(r.whole_first));
     std::vector<float> scales;
-    // where columns are joined, group 0 of every file comes first, as the rows of the joined matrix do
+    // where columns are joined, group 0 of every file comes first, in the order of the joined rows
     for (size_t g = 0; rule.dimension == 1 && g < of[0].scales.size(); ++g)
       for (const auto& q : of) scales.push_back(q.scales[g]);
     for (size_t f = 0; rule.dimension == 0 && f < of.size(); ++f)
@@ -227,7 +228,7 @@ core::result<loaded_module> load_module(std::span<const fs::path> files, const m
   if (out.merge_count == 1) {
     out.module = sources[0];
   } else {
-    // integers are joined file by file, and what goes with them likewise
+    // quantised weights are joined file by file, so all other tensors are joined likewise
     auto whole = merge_ranks(sources, megatron_rules_of(o.quantised ? qkv_version::v2 : out.version));
     if (!whole) return fail(whole.error());
     out.module = std::move(whole->whole);
@@ -241,7 +242,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The keys of one list.
+/// Reads the keys of one list.
 struct list_reader {
   const json& root;
   const std::string& where;

@@ -1,5 +1,5 @@
-// A saved dictionary as values whose tensors are lists of pieces, so that the shards of several ranks can be folded
-// into one without reading them. Owns the folding; which shards belong together is checkpoint_index.hpp's.
+// A saved dictionary as values whose tensors are lists of pieces, so that the shards of several ranks can be merged
+// into one without reading their elements. Owns the merging; checkpoint_index.hpp decides which shards belong together.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace troupe::checkpoint {
 
-/// Values of one dictionary.
+/// Maximum number of values in one dictionary.
 inline constexpr size_t max_state_values = 4'000'000;
 
 /// A value of a state dict: a plain one, a tensor, or a list or a dict of values.
@@ -26,30 +26,31 @@ struct state_value {
   bool boolean = false;
   int64_t integer = 0;
   double real = 0;
-  std::string text;     ///< of other: what class it is of
-  tensor_entry tensor;  ///< its name is empty
+  std::string text;     ///< the text; for `other` the name of its class
+  tensor_entry tensor;  ///< the tensor; its name is empty
   std::vector<key> keys;
-  std::vector<state_value> items;  ///< of a dict as keys; of list and tuple
+  std::vector<state_value> items;  ///< items of a dict in the order of `keys`; of list and tuple
 
-  [[nodiscard]] const state_value* find(const key& k) const;  ///< null where it has none
+  [[nodiscard]] const state_value* find(const key& k) const;  ///< returns null if it is not a dict or has no such key
   [[nodiscard]] state_value* find(const key& k);
   void erase(const key& k);
 };
 
-/// The value with its tensors' pieces in file number `number`. An object of some class, and a dict that has keys of
-/// other kinds, is `other`. Refused: tensors that cannot be read, more values than the limit.
+/// Reads a value; the pieces of its tensors are in file number `number`. An object of a class, and a dict with keys of
+/// other kinds, become `other`. Refused: tensors that cannot be read, more values than max_state_values.
 core::result<state_value> read_state(const torch_archive& file, pickle_ref value, uint32_t number);
 
-/// Two ranks' values as one: dicts key by key in the order of `b` (a key that only one has is kept), lists and tuples
-/// element by element, tensors one behind the other along dimension 0; of everything else, and of tensors without
-/// dimensions, `a`. Refused, with the place: values of different forms, lists of different lengths, tensors that differ
-/// beyond dimension 0.
+/// Merges the values of two ranks: dicts key by key in the order of `b` (a key that only one has is kept), lists and
+/// tuples element by element, tensors concatenated along dimension 0. Of all other values, and of tensors without
+/// dimensions, it takes `a`. Refused, with the place: values of different forms, lists of different lengths, tensors
+/// that differ in other dimensions than 0.
 core::result<state_value> merge_state(state_value a, state_value b, const std::string& place = "");
 
-/// Takes the groups' padding, as `group_paddings` of an optimizer shard says, from the end of its optimizer's tensors.
+/// Removes the padding of each group, as given in `group_paddings` of an optimizer shard, from the end of the
+/// optimizer's tensors.
 core::result<void> strip_paddings(state_value& shard);
 
-/// In an optimizer shard: the number of data-parallel ranks of every group, and no padding.
+/// Sets the number of data-parallel ranks of every group of an optimizer shard, and its padding to 0.
 void set_partitions(state_value& shard, uint32_t data_ranks);
 
 }  // namespace troupe::checkpoint

@@ -53,9 +53,9 @@ class universal_reader {
   void give_shapes();
 
   tensor_source out_;
-  shape_map listed_;  ///< parameters that are trained, whole where one rank has them whole
+  shape_map listed_;  ///< trained parameters, with whole shapes if one rank has them whole
   int64_t stage_ = 0;
-  bool is_cut_ = false;  ///< over tensor-parallel ranks
+  bool is_cut_ = false;  ///< cut over tensor-parallel ranks or pipeline stages
 };
 
 core::result<tensor_source> universal_reader::run(const fs::path& folder) {
@@ -63,7 +63,8 @@ core::result<tensor_source> universal_reader::run(const fs::path& folder) {
   const auto optimizer = open_numbered(out_.files, folder / "zero/optimizer_state.pt");
   if (!optimizer) return fail(optimizer.error());
   const auto stage = optimizer->tree().find(optimizer->root(), "zero_stage");
-  const auto value = stage ? optimizer->integer(*stage) : core::result<int64_t>(1);  // BF16_Optimizer does not say
+  // BF16_Optimizer writes no zero_stage.
+  const auto value = stage ? optimizer->integer(*stage) : core::result<int64_t>(1);
   if (!value) return fail(value.error().in(fmt::format("'{}': zero_stage", optimizer->name())));
   stage_ = *value;
   out_.format = fmt::format("DeepSpeed universal, from ZeRO-{}", stage_);
@@ -108,7 +109,7 @@ core::result<void> universal_reader::read_state(const std::string& name, const s
   return add_pieces(entry.pieces, file->number, *tensor);
 }
 
-/// Stage 3 leaves a parameter flat where no tensor parallelism asks for its shape.
+/// Sets the shapes of parameters that stage 3 left flat because no tensor parallelism needs their shape.
 void universal_reader::give_shapes() {
   for (auto& t : out_.tensors) {
     const auto shape = listed_.find(t.name);
@@ -162,7 +163,7 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
     if (t.kind == tensor_kind::frozen) out_.parameter_order.push_back(t.name);
     out_.tensors.push_back(std::move(t));
   }
-  // Such a folder holds no frozen parameter, so a second name of one is a name of nothing.
+  // The folder holds no frozen parameters here, so a second name of one refers to nothing.
   std::set<std::string_view> known;
   for (const auto& t : out_.tensors) known.insert(t.name);
   std::erase_if(out_.tied, [&](const auto& t) { return !known.contains(t.of); });

@@ -1,4 +1,4 @@
-// One small file for each state of a parameter, then what they share.
+// Writes one small file for each state of a parameter, then the files that all parameters share.
 #include "checkpoint/deepspeed/universal_writer.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ using core::error_kind;
 using core::fail;
 
 constexpr double universal_version = 0.4;
-constexpr size_t max_folder_name_bytes = 250;  // with `.pt` what file systems take
+constexpr size_t max_folder_name_bytes = 250;  // with `.pt` the maximum of file systems
 constexpr uint32_t stages_of_whole_groups = 2, stage_of_cut_parameters = 3;
 
 bool names_a_folder(const std::string& name) {
@@ -80,7 +80,7 @@ class universal_writer {
     return {};
   }
 
-  /// Calls write(path, file) for every file, in order; make(path) for every folder before.
+  /// Calls write(path, file) for every file, in order, and before that make(path) for its folder.
   template <class Make, class Write>
   core::result<size_t> each(const Make& make, const Write& write) {
     size_t count = 0;
@@ -124,7 +124,8 @@ class universal_writer {
     return out;
   }
 
-  /// What is said once: stages 1 and 2 look for `param_groups` here, stage 3 within `optimizer_state_dict`.
+  /// Makes the values that are written once: stages 1 and 2 read `param_groups` here, stage 3 within
+  /// `optimizer_state_dict`.
   torch_file optimizer_state() const {
     torch_file out(reader_);
     auto& root = out.root;

@@ -1,4 +1,4 @@
-// Writes any checkpoint in DeepSpeed's universal layout: a folder per parameter, which DeepSpeed loads at any degree
+// Writes any checkpoint in DeepSpeed's universal layout: one folder per parameter, which DeepSpeed loads at any degree
 // and ZeRO stage (`checkpoint.load_universal`).
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace troupe::checkpoint {
 
-/// How tensor-parallel engines cut parameters, as in DeepSpeed's universal_checkpoint_info: regular expressions that a
-/// written name must match from its begin on. One without a match is cut by its rows.
+/// How tensor-parallel engines cut parameters, as in DeepSpeed's universal_checkpoint_info: regular expressions that
+/// must match a written name from its beginning. A parameter without a match is cut by its rows.
 struct published_patterns {
   std::vector<std::string> replicated = {};    ///< every rank has all of it
   std::vector<std::string> row_parallel = {};  ///< cut by its columns
@@ -21,10 +21,10 @@ struct published_patterns {
   std::optional<uint64_t> original_vocab_size = {};
 };
 
-/// Writes `folder`, whose parent gets `latest_universal`. Of `options` the stage, ranks and tag say nothing here; the
-/// order of parameters may be unknown. Both kinds of model files are written and both forms of the optimizer's state,
-/// so that stages 1, 2 and 3 load it. Frozen parameters and buffers lie in the model file only, from which DeepSpeed
-/// does not take them. Refused as by write_deepspeed_folder(), and names that cannot name a folder.
+/// Writes `folder`, and `latest_universal` in its parent. Ignores stage, ranks and tag of `options`; the order of
+/// parameters may be unknown. Writes both kinds of model files and both forms of the optimizer's state, so that stages
+/// 1, 2 and 3 load it. Frozen parameters and buffers are only in the model files, from which DeepSpeed does not load
+/// them. Refused: what write_deepspeed_folder() refuses, and names that cannot name a folder.
 core::result<deepspeed_report> write_universal_folder(const tensor_source& from, const std::filesystem::path& folder,
                                                       const deepspeed_write_options& options,
                                                       const published_patterns& patterns = {},

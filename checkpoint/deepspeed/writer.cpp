@@ -22,7 +22,7 @@ struct planned_file {
   bool optimizer = false;
 };
 
-/// The shards of stages 1 and 2, and of stage 3.
+/// Makes the optimizer shards of stages 1 and 2, and of stage 3.
 class optimizer_states {
  public:
   optimizer_states(const deepspeed_parts& parts, torch_file& file, uint32_t rank)
@@ -34,7 +34,7 @@ class optimizer_states {
   }
 
  private:
-  /// Elements of one group end to end: `which` 0 is the master, m + 1 moment m.
+  /// Returns the elements of one group end to end: of the master if `which` is 0, of moment m if it is m + 1.
   torch_value flat(size_t group, const std::vector<flat_stretch>& stretches, size_t which) {
     std::vector<torch_file::stretch> out;
     for (const auto& s : stretches) {

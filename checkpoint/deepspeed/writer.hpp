@@ -1,5 +1,6 @@
-// Writes any checkpoint as a folder that DeepSpeed resumes from, at any ZeRO stage and data-parallel degree. Owns the
-// options, the folder's files and their order of appearing; what they hold is deepspeed_model's and deepspeed_state's.
+// Writes any checkpoint as a folder from which DeepSpeed resumes, at any ZeRO stage and data-parallel degree. Owns the
+// options, the files of the folder and the order in which they appear; leaves their contents to model.hpp and
+// state.hpp.
 #pragma once
 
 #include <cstdint>
@@ -17,60 +18,59 @@
 
 namespace troupe::checkpoint {
 
-/// Ranks that a folder is written for.
+/// Maximum number of data-parallel ranks of a folder.
 inline constexpr uint32_t max_deepspeed_ranks = 1 << 15;
 
-/// One parameter group of the optimizer, as torch.optim's state dicts have it.
+/// One parameter group of the optimizer, as in torch.optim's state dicts.
 struct deepspeed_parameter_group {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.0;
-  std::vector<std::string> parameters = {};  ///< as the source names them; in one group it may be empty: the others
-  std::string more = "{}";                   ///< JSON object: keys that are added, or replace those above
+  std::vector<std::string> parameters = {};  ///< names in the source; may be empty in one group: all other parameters
+  std::string more = "{}";                   ///< JSON object: keys to add, or to set instead of those above
 };
 
-/// Of which model-parallel rank the files are. A model of several is as many folders, whose files reshape.hpp puts
-/// together.
+/// The model-parallel rank of the files. A model with several such ranks is written as several folders, whose files
+/// reshape.hpp merges.
 struct deepspeed_place {
   uint32_t rank = 0;                ///< stage * tensor + rank within the stage
   uint32_t stages = 1, tensor = 1;  ///< pipeline and tensor degree
-  bool module_apart = false;        ///< a pipeline's module lies in its layers' files
+  bool module_apart = false;        ///< a pipeline's module is stored in its layer files
 };
 
-/// What a source does not say.
+/// Settings of the written folder that the source does not contain.
 struct deepspeed_write_options {
-  uint32_t stage = 2;                          ///< 0 to 3
-  uint32_t ranks = 1;                          ///< data-parallel
-  core::dtype weight_type = core::dtype::f32;  ///< that DeepSpeed computes in: f32, bf16 or f16
-  std::optional<std::string> tag = {};         ///< none: global_step<steps>
+  uint32_t stage = 2;                          ///< ZeRO stage, 0 to 3
+  uint32_t ranks = 1;                          ///< number of data-parallel ranks
+  core::dtype weight_type = core::dtype::f32;  ///< type that DeepSpeed computes in: f32, bf16 or f16
+  std::optional<std::string> tag = {};         ///< name of the folder; none: global_step<steps>
   std::vector<deepspeed_parameter_group> groups = {{}};
-  bool integer_step = false;                ///< steps as Python's int, as DeepSpeed's own optimizers want them; else
-                                            ///< as torch.optim's tensors
+  /// True: steps are Python ints, as DeepSpeed's own optimizers require; else tensors, as in torch.optim.
+  bool integer_step = false;
   uint64_t sub_group_size = 1'000'000'000;  ///< stage 3: zero_optimization.sub_group_size of the engine that loads
-  std::optional<double> clip_grad = {};     ///< none: the engine keeps its own
-  std::string ds_config = {};               ///< JSON object; empty: the least that says stage and type
+  std::optional<double> clip_grad = {};     ///< gradient norm limit; none: the engine keeps its own
+  std::string ds_config = {};               ///< JSON object; empty: the minimum, which sets stage and type
   std::string ds_version = "0.19.8";
-  std::string lr_scheduler = {};  ///< JSON object; empty: {last_batch_iteration} where the source says it
+  std::string lr_scheduler = {};  ///< JSON object; empty: {last_batch_iteration} if the source has it
   bool exclude_frozen_parameters = false;
-  std::function<std::string(const std::string&)> name =
-      {};                                          ///< from a source's name to the written one; empty: the same
-  std::map<std::string, std::string> shared = {};  ///< more tied names: alias -> parameter, both as written
-  std::vector<std::string> order = {};             ///< parameters as the source names them, in the order in which
-                                                   ///< the model registers them; empty: the source's own
+  std::function<std::string(const std::string&)> name = {};  ///< source's name -> written name; empty: unchanged
+  std::map<std::string, std::string> shared = {};            ///< more tied names: alias -> parameter, both as written
+  /// Names in the source, in the order in which the model registers the parameters; empty: the source's own order.
+  std::vector<std::string> order = {};
   deepspeed_place place = {};
   progress_function progress = {};
 };
 
-/// What was written.
+/// The folder that was written.
 struct deepspeed_report {
-  std::filesystem::path folder;  ///< of the tag
-  uint64_t bytes = 0;            ///< of tensors
+  std::filesystem::path folder;  ///< folder of the tag
+  uint64_t bytes = 0;            ///< bytes of tensors
   size_t files = 0;
 };
 
-/// Makes `root` where it is missing, writes `root/<tag>` under a working name, synced, then renames it and `latest`. An
-/// error or a crash leaves what was there. zero_to_fp32.py, which DeepSpeed puts beside `latest`, is DeepSpeed's own
-/// and not written. Refused, before a byte is written: a tag that is there, masters of other types than fp32, moments
-/// that some parameters of a group lack, an unknown order of parameters, names that clash, groups that do not cover,
-/// too little space.
+/// Creates `root` if it is missing, writes `root/<tag>` under a working name, synced, then renames it and replaces
+/// `latest`. An error or a crash leaves the previous state. zero_to_fp32.py, which DeepSpeed puts next to `latest`, is
+/// DeepSpeed's own and is not written. Refused, before a byte is written: a tag that exists, masters of other types
+/// than fp32, moments that some parameters of a group lack, an unknown order of parameters, names that clash, groups
+/// that do not cover all parameters, too little space.
 core::result<deepspeed_report> write_deepspeed_folder(const tensor_source& from, const std::filesystem::path& root,
                                                       const deepspeed_write_options& options,
                                                       file_system& files = real_files());

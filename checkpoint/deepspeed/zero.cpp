@@ -17,7 +17,7 @@ using core::refused;
 
 core::result<int64_t> stage_of(const torch_archive& file, pickle_ref state) {
   const auto value = file.tree().find(state, "zero_stage");
-  if (!value) return 1;  // BF16_Optimizer's shards do not say
+  if (!value) return 1;  // BF16_Optimizer's shards have no zero_stage
   auto stage = file.integer(*value);
   if (!stage) return fail(stage.error().in("zero_stage"));
   return stage;
@@ -133,7 +133,7 @@ core::result<void> zero_shards::place(const std::vector<named_shapes>& groups, s
   return {};
 }
 
-/// Stage 3: every parameter is cut into one equal stripe per rank, the last ones padded.
+/// Places the parameters of stage 3, where every parameter is cut into one equal stripe per rank, the last ones padded.
 core::result<void> zero_shards::place_striped(const named_shapes& shapes, std::vector<tensor_entry>& out) const {
   const auto& first = flat_.front();
   const uint64_t available = first.contains("") ? first.at("").numel() : 0;
@@ -163,7 +163,7 @@ core::result<void> zero_shards::place_striped(const named_shapes& shapes, std::v
   return {};
 }
 
-/// Stages 1 and 2: every group is one vector, cut among the ranks wherever it falls.
+/// Places the parameters of stages 1 and 2, where every group is one vector that is cut among the ranks at any element.
 core::result<void> zero_shards::place_flat(const named_shapes& shapes, size_t group,
                                            std::vector<tensor_entry>& out) const {
   uint64_t at = 0;

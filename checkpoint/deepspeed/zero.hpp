@@ -1,5 +1,5 @@
-// The optimizer shards of one model-parallel rank, ZeRO stages 1 to 3 and BF16_Optimizer: from flat groups to masters
-// and moments by name. Owns the layouts of the flat groups.
+// Reads the optimizer shards of one model-parallel rank, of ZeRO stages 1 to 3 and BF16_Optimizer, and splits their
+// flat groups into masters and moments by name. Owns the layouts of the flat groups.
 #pragma once
 
 #include <vector>
@@ -13,14 +13,14 @@ namespace troupe::checkpoint {
 
 class zero_shards {
  public:
-  /// `ranks` shards will come.
+  /// Constructs a reader for `ranks` shards.
   explicit zero_shards(size_t ranks) : ranks_(ranks) {}
 
-  /// The shard of the next data-parallel rank, which is file number `number`. Refused: what is no shard, another
-  /// stage than the first one's, another number of partitions than ranks.
+  /// Adds the shard of the next data-parallel rank, which is file number `number`. Refused: a file that is not a shard,
+  /// another stage than the first shard's, another number of partitions than ranks.
   core::result<void> add(const torch_archive& file, uint32_t number);
 
-  /// Adds master and moments of each parameter. Refused where the shapes do not fill the flat groups.
+  /// Adds master and moments of each parameter to `out`. Refused if the shapes do not fill the flat groups.
   core::result<void> place(const std::vector<named_shapes>& groups, std::vector<tensor_entry>& out) const;
 
   [[nodiscard]] int64_t stage() const { return stage_; }
@@ -33,9 +33,10 @@ class zero_shards {
 
   size_t ranks_, seen_ = 0;
   int64_t stage_ = 0;
-  /// Stages 1 and 2: by group, the ranks one behind the other. Stage 3: by rank, its sub-groups likewise.
+  /// Flat data. Stages 1 and 2: by group, the ranks one after the other. Stage 3: by rank, the sub-groups one after the
+  /// other.
   std::vector<flat_states> flat_;
-  std::vector<std::vector<uint64_t>> gaps_;  ///< by group, elements behind each parameter (newer DeepSpeed)
+  std::vector<std::vector<uint64_t>> gaps_;  ///< [group]: elements after each parameter (newer DeepSpeed)
 };
 
 }  // namespace troupe::checkpoint

@@ -17,7 +17,7 @@ using shape_type = std::vector<int64_t>;
 
 uint64_t unsigned_of(int64_t n) { return static_cast<uint64_t>(n); }
 
-/// Whether a box of this size is one stretch of a tensor: ones, then one number, then all.
+/// True if a box of this size is one stretch of a tensor: first sizes of 1, then any size, then whole dimensions.
 bool is_stretch(const shape_type& whole, const shape_type& sizes) {
   size_t d = 0;
   while (d < sizes.size() && sizes[d] == 1) ++d;
@@ -26,14 +26,14 @@ bool is_stretch(const shape_type& whole, const shape_type& sizes) {
   return true;
 }
 
-/// The number of the box's first element.
+/// Returns the number of the box's first element in the tensor.
 uint64_t number_of(const shape_type& whole, const shape_type& at) {
   uint64_t out = 0;
   for (size_t d = 0; d < whole.size(); ++d) out = out * unsigned_of(whole[d]) + unsigned_of(at[d]);
   return out;
 }
 
-/// Bands along a dimension, by where they begin: their widths and numbers. Nothing where some overlap or leave a gap.
+/// Bands along a dimension: begin -> width and number. bands_of() returns nothing if some overlap or leave a gap.
 using bands = std::map<int64_t, std::pair<int64_t, uint32_t>>;
 std::optional<bands> bands_of(const shape_type& whole, const std::vector<placed_chunk>& chunks, size_t d) {
   bands out;
@@ -52,7 +52,7 @@ std::optional<bands> bands_of(const shape_type& whole, const std::vector<placed_
   return out;
 }
 
-/// A cut along one dimension after which every chunk is one stretch of its share.
+/// Cuts along one dimension after which every chunk is one stretch of its share; returns false if there is none.
 bool lay_in_shares(tensor_entry& t, const std::vector<placed_chunk>& chunks) {
   for (size_t d = t.shape.size(); d-- > 1;) {
     const auto found = bands_of(t.shape, chunks, d);
@@ -82,7 +82,7 @@ bool lay_in_shares(tensor_entry& t, const std::vector<placed_chunk>& chunks) {
   return false;
 }
 
-/// Row by row.
+/// Places a box row by row.
 core::result<void> lay_in_rows(tensor_entry& t, const placed_chunk& c) {
   const uint64_t width = core::size_of(t.type);
   size_t outer = c.sizes.size();

@@ -1,5 +1,5 @@
-// Boxes of a tensor, each in an item of its own, as pieces of the tensor: along one dimension a cut into shares, where
-// that leaves whole stretches, else row by row. Owns this arithmetic; files are opened by source.cpp.
+// Places boxes of a tensor, each stored in its own item, as pieces of the tensor: as a cut into shares along one
+// dimension if every box is then one stretch, else row by row. Owns this arithmetic; source.cpp opens the files.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace troupe::checkpoint {
 
-/// One box of a tensor and where its elements lie, in the box's own order.
+/// One box of a tensor and the place of its elements, in the box's own order.
 struct placed_chunk {
   std::vector<int64_t> offsets, sizes;  ///< none of the sizes is 0
   std::vector<piece> pieces;            ///< `first` counts elements of the box
 };
 
-/// Gives `t`, of known shape and type, the cut and the pieces of its chunks. Whether they hold every element once is
-/// left to complete(). Beyond max_pieces is error_kind::limit.
+/// Sets the cut and the pieces of `t`, whose shape and type are known, from its chunks. Does not check that they hold
+/// every element once; complete() does. Returns error_kind::limit beyond max_pieces.
 core::result<void> lay_chunks(tensor_entry& t, const std::vector<placed_chunk>& chunks);
 
 }  // namespace troupe::checkpoint

@@ -1,4 +1,5 @@
-// What a folder of torch.distributed.checkpoint holds that is not read, and why. Owns the sentences on it.
+// Collects the entries of a folder of torch.distributed.checkpoint that are not read, and the reasons. Owns the remarks
+// about them.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +14,15 @@ namespace troupe::checkpoint {
 
 class left_out_entries {
  public:
-  /// A state of an optimizer that belongs to no parameter.
+  /// Adds a state of an optimizer that belongs to no parameter.
   void add_state(const std::string& name);
-  /// A tensor of a type that is not read.
+  /// Adds a tensor of a type that is not read.
   void add_unread(std::string_view name, std::string_view type);
-  /// All states of the optimizer, as a part of them would be worse than none. The first `why` is kept.
+  /// Leaves out all states of the optimizer, because a part of them would be worse than none. The first `why` is kept.
   void give_up_states(std::string why);
   [[nodiscard]] bool keeps_states() const { return !why_no_states_; }
 
-  /// A remark for each reason.
+  /// Adds one remark for each reason.
   void say(std::vector<std::string>& remarks) const;
   [[nodiscard]] const std::vector<unread_tensor>& unread() const { return unread_; }
 

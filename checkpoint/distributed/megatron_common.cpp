@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// Digits and a line's end.
+/// Maximum bytes of the file: digits and a line end.
 constexpr uint64_t max_iteration_bytes = 64;
 
 std::optional<uint64_t> count_at(const torch_archive& file, std::optional<pickle_ref> dict, std::string_view key) {
@@ -26,7 +26,8 @@ std::optional<uint64_t> count_at(const torch_archive& file, std::optional<pickle
   return n && *n >= 0 ? std::optional(static_cast<uint64_t>(*n)) : std::nullopt;
 }
 
-/// The steps that an optimizer's groups have counted: `optimizer.optimizer.param_groups`, or a level less.
+/// Returns the steps that the optimizer's groups have counted, from `optimizer.optimizer.param_groups` or
+/// `optimizer.param_groups`.
 std::optional<uint64_t> updates_of(const torch_archive& file) {
   const auto& tree = file.tree();
   auto at = tree.find(file.root(), "optimizer");

@@ -1,5 +1,5 @@
-// What Megatron-Core keeps beside the tensors of its torch_dist folders: `common.pt` with the run's numbers, and the
-// file that names the newest folder. Tensors are source.hpp's.
+// Reads what Megatron-Core stores next to the tensors of its torch_dist folders: `common.pt` with the counters of the
+// run, and the file that names the newest folder. Leaves tensors to source.hpp.
 #pragma once
 
 #include <filesystem>
@@ -13,11 +13,12 @@ namespace troupe::checkpoint {
 inline constexpr std::string_view megatron_common_name = "common.pt";
 inline constexpr std::string_view megatron_latest_name = "latest_checkpointed_iteration.txt";
 
-/// `iteration`, the optimizer's `step`, and of `args`, which is an argparse.Namespace and read as data, the samples so
-/// far and of a step. Errors name the file.
+/// Reads `iteration`, the optimizer's `step`, and from `args` (an argparse.Namespace, read as data) the samples so far
+/// and per step. Errors name the file.
 core::result<source_run> read_megatron_common(const std::filesystem::path& file);
 
-/// The folder `iter_0000100` that `latest_checkpointed_iteration.txt` of `root` names. Refused: what is no number.
+/// Returns the folder `iter_0000100` that `latest_checkpointed_iteration.txt` in `root` names. Refused: text that is
+/// not a number.
 core::result<std::filesystem::path> megatron_folder(const std::filesystem::path& root);
 
 }  // namespace troupe::checkpoint

@@ -27,7 +27,7 @@ constexpr const char* offsets_key = "saved_offsets";
 
 using core::refused;
 
-/// The rank's number, from 1, of a file's name; nothing of any other.
+/// Returns the number of the rank, from 1, in a file's name; nothing for any other name.
 std::optional<uint32_t> shard_of(std::string_view name) {
   constexpr std::string_view begin = "shard-", middle = "-model-";
   if (!name.starts_with(begin) || !name.ends_with(".safetensors")) return std::nullopt;
@@ -37,7 +37,7 @@ std::optional<uint32_t> shard_of(std::string_view name) {
   return error == std::errc() && number > 0 && rest.starts_with(middle) ? std::optional(number) : std::nullopt;
 }
 
-/// Names of the files, ascending.
+/// Returns the names of the files, ascending.
 std::vector<std::string> shards_in(const fs::path& folder) {
   std::vector<std::string> out;
   std::error_code ec;
@@ -129,13 +129,14 @@ class shards_reader {
       if (item.offsets[d] > INT64_MAX - e.shape[d]) return refused("its place is beyond any tensor");
       entry.shape[d] = std::max(entry.shape[d], item.offsets[d] + e.shape[d]);
     }
-    if (item.bytes == 0) return {};  // a rank that has nothing of it
+    if (item.bytes == 0) return {};  // the rank has no elements of the tensor
     if (++chunks_ > max_pieces) return fail(error_kind::limit, fmt::format("more than {} chunks", max_pieces));
     entry.items.push_back(std::move(item));
     return {};
   }
 
-  /// Such files keep flat names alone. Beside an optimizer's, `model.` is the key of the weights' dictionary.
+  /// Splits names into keys, because such files store only flat names. If the folder has an optimizer, `model.` is the
+  /// key of the weights' dictionary.
   void split_names() {
     constexpr std::string_view model = "model.";
     const auto is_optimizers = [](const auto& e) { return is_optimizers_name(e.first); };

@@ -1,6 +1,6 @@
-// Folders that torch.distributed.checkpoint writes by its HuggingFaceStorageWriter: a safetensors file for each rank,
-// whose header says at which element of the whole tensor each of its tensors begins. Owns these files' names and
-// headers; what their tensors are to a model is source.hpp's.
+// Reads folders that torch.distributed.checkpoint writes with its HuggingFaceStorageWriter: a safetensors file for each
+// rank, whose header says at which element of the whole tensor each of its tensors begins. Owns the names and headers
+// of these files; leaves the meaning of their tensors to source.hpp.
 #pragma once
 
 #include <filesystem>
@@ -13,12 +13,12 @@
 
 namespace troupe::checkpoint {
 
-/// Whether the folder has such a file: `shard-00001-model-00001-of-00002.safetensors`.
+/// True if the folder has a shard file, such as `shard-00001-model-00001-of-00002.safetensors`.
 bool holds_safetensors_shards(const std::filesystem::path& folder);
 
-/// The tensors of all of them: a whole tensor ends where its last chunk does. An item's bytes are the elements
-/// themselves. Refused, with the file and the tensor: a header without DCP_SHARDING_INFO or one that does not say all
-/// tensors' places, a number of a shard that is missing, a tensor of two types, two chunks that begin at one element.
+/// Returns the tensors of all files; a whole tensor ends where its last chunk does. The bytes of an item are the
+/// elements themselves. Refused, with the file and the tensor: a header without DCP_SHARDING_INFO or one that lacks the
+/// place of a tensor, a missing shard number, a tensor of two types, two chunks that begin at one element.
 core::result<distributed_metadata> read_safetensors_shards(const std::filesystem::path& folder);
 
 }  // namespace troupe::checkpoint

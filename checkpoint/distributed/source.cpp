@@ -35,9 +35,9 @@ using core::refused;
 
 constexpr std::string_view format_name = "PyTorch distributed";
 
-/// Whether `flat` is a tensor of this shape as Megatron flattens the part that a rank has of it: how often each
-/// dimension is cut, then the part's elements. Where those in front are cut down to single rows and the others not at
-/// all, the elements are in order.
+/// True if `flat` is a tensor of this shape as Megatron flattens the part that a rank has of it: the number of cuts of
+/// each dimension, then the part's elements. The elements are in order if the first dimensions are cut down to single
+/// rows and the others not at all.
 bool is_flattened(const std::vector<int64_t>& flat, const std::vector<int64_t>& shape) {
   if (flat.size() != shape.size() + 1 || core::numel_of(flat) != core::numel_of(shape)) return false;
   size_t d = 0;
@@ -99,7 +99,7 @@ class distributed_reader {
  private:
   [[nodiscard]] std::string folder() const { return out_.folder.string(); }
 
-  /// Adds the entries of one folder, their files behind those that are known.
+  /// Adds the entries of one folder, its files after those already listed.
   core::result<void> list(const fs::path& folder, entry_map& entries) {
     auto found = is_plain_ ? read_safetensors_shards(folder) : read_distributed_metadata(folder);
     if (!found) return fail(found.error());
@@ -119,8 +119,8 @@ class distributed_reader {
     return {};
   }
 
-  /// Weights in the same bytes are one under several names: that which has moments, else the first that is not the
-  /// head's, as models register an embedding before the head that shares it.
+  /// Ties weights on the same bytes: the owner is the name with moments, else the first that is not the head's, because
+  /// models register an embedding before the head that shares it.
   void tie_names() {
     std::map<std::tuple<uint32_t, uint64_t, std::vector<int64_t>>, std::vector<size_t>> same;
     for (size_t i = 0; i < out_.tensors.size(); ++i)
@@ -140,7 +140,7 @@ class distributed_reader {
     std::erase_if(out_.tensors, [&](const tensor_entry& t) { return tied.contains(t.name); });
   }
 
-  /// Own names, where no two weights share one; else flat ones.
+  /// Chooses the names of weights: their own names if no two weights share one, else the flat names.
   void name_weights(const entry_map& entries, const optimizers_entries& optimizers) {
     std::set<std::string> seen;
     for (const auto& [name, e] : entries)
@@ -172,7 +172,7 @@ class distributed_reader {
     return leave_out(name);
   }
 
-  /// The tensor's name of a parameter's own; null where there is none.
+  /// Returns the name of the tensor whose parameter has the own name `own`; null if there is none.
   [[nodiscard]] const std::string* weight(std::string_view own) const {
     const auto at = of_own_.find(own);
     return at == of_own_.end() ? nullptr : &at->second;
@@ -183,7 +183,7 @@ class distributed_reader {
     return {};
   }
 
-  /// A master that the optimizer keeps is still the weight.
+  /// Removes all moments and counters. A master that the optimizer keeps stays, because it is the weight.
   void leave_out_states() {
     std::erase_if(out_.tensors, [](const tensor_entry& t) { return t.kind == tensor_kind::moment; });
     has_moments_.clear();
@@ -253,7 +253,7 @@ class distributed_reader {
   static bool is_of_group(std::string_view name) { return name.find("param_groups.") != name.npos; }
   static bool is_counter(std::string_view name) { return name.ends_with(".step"); }
 
-  /// The updates of one parameter or group.
+  /// Adds the number of updates of one parameter or group.
   core::result<void> count(const std::string& name, double number) {
     const auto steps = steps_from(number);
     if (!steps) return give_up(name, fmt::format("{}", number));
@@ -268,7 +268,7 @@ class distributed_reader {
     return {};
   }
 
-  /// What the counters say; where there are none, as of torch.optim's SGD, the schedule.
+  /// Returns the number of updates by the counters; without counters (torch.optim's SGD) the schedule's position.
   std::optional<uint64_t> updates() {
     if (auto line = counts_.difference()) out_.remarks.push_back(std::move(*line));
     if (const auto counted = counts_.updates()) return counted;
@@ -294,7 +294,7 @@ class distributed_reader {
     return give_up(name, fmt::format("one of {}, which does not hold every number", core::name_of(*e.type)));
   }
 
-  /// An object of the optimizer's: `step` as a number of Python's, of a parameter or a group.
+  /// Reads `step` of a parameter or a group where the optimizer stores it as a Python number.
   core::result<void> add_counter(const std::string& name, const distributed_entry& e) {
     if (!is_counter(name)) return {};
     if (!is_of_group(name)) {
@@ -310,7 +310,7 @@ class distributed_reader {
     return n ? count(name, static_cast<double>(*n)) : give_up(name, "another value");
   }
 
-  /// The one object that says something here: where torch's schedule is.
+  /// Reads the only object that is needed: the position of torch's schedule.
   core::result<void> add_object(const std::string& name, const distributed_entry& e) {
     constexpr std::string_view position = "last_epoch";
     const bool is_position =
@@ -326,8 +326,8 @@ class distributed_reader {
   tensor_source out_;
   bool is_plain_ = false;  ///< items are elements in safetensors files, not archives
   bool keeps_own_ = true;
-  std::map<std::string, const distributed_entry*, std::less<>> weights_;  ///< by the name that the tensor gets
-  std::map<std::string, std::string, std::less<>> of_own_;                ///< that name, by the parameter's own
+  std::map<std::string, const distributed_entry*, std::less<>> weights_;  ///< name of the tensor -> entry
+  std::map<std::string, std::string, std::less<>> of_own_;  ///< own name of a parameter -> name of its tensor
   std::set<std::string, std::less<>> has_moments_, has_masters_;
   update_counts counts_;
   strided_views views_;

@@ -1,4 +1,4 @@
-// open, write, fsync, rename, fsync of the folder.
+// Implements atomic_file with open, write, fsync, rename and an fsync of the folder.
 #include "checkpoint/files/atomic_file.hpp"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ namespace {
 using core::fail;
 namespace fs = std::filesystem;
 
-/// More working files of one name than this means that something removes none of them.
+/// The largest number of working files of one target that may be left over; create() fails beyond it.
 constexpr int max_leftover_parts = 10'000;
 
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
@@ -44,14 +44,14 @@ tl::unexpected<core::error> atomic_file::failed(int system_error) const {
 }
 
 core::result<atomic_file> atomic_file::create(const fs::path& target) {
-  // Not mkstemp: its files are for the owner only, and an export should obey the user's umask.
+  // mkstemp makes files that only the owner may read; an export must obey the user's umask.
   static std::atomic<uint64_t> count = 0;
   for (int attempt = 0; attempt < max_leftover_parts; ++attempt) {
     const auto name = fmt::format(".{}.{}-{}.part", target.filename().string(), ::getpid(), count.fetch_add(1));
     const fs::path part = folder_of(target) / name;
     const int fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0) return atomic_file(target, part, fd);
-    // a crashed process of the same number may have left such a name
+    // a crashed process with the same process id may have left this name
     if (errno != EEXIST) return atomic_file(target, fs::path(), -1).failed(errno);
   }
   return atomic_file(target, fs::path(), -1).failed(EEXIST);
@@ -88,7 +88,7 @@ core::result<void> atomic_file::commit(durability when) {
 
 namespace {
 
-/// 0, or errno's number.
+/// Syncs the folder; returns 0 or the errno of the failure.
 int try_to_sync(const fs::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const int number = fd >= 0 && ::fsync(fd) == 0 ? 0 : errno;
@@ -96,7 +96,8 @@ int try_to_sync(const fs::path& folder) {
   return number;
 }
 
-/// Network file systems, CIFS for one, have no such call for folders: their server keeps names as it does.
+/// True if the errno means that the file system cannot sync folders. Network file systems such as CIFS cannot: when
+/// names reach the disk is up to the server.
 bool knows_no_sync(int number) { return number == EINVAL || number == ENOSYS || number == EOPNOTSUPP; }
 
 }  // namespace

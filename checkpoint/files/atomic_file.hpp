@@ -1,5 +1,5 @@
-// A file that appears whole or not at all: written aside, synced, renamed. Owns the name beside the
-// target until then; knows nothing of formats.
+// A file that appears as a whole or not at all: it is written under a working name, synced, then renamed. Owns the
+// working name next to the target; leaves the format of the content to the caller.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,16 @@
 
 namespace troupe::checkpoint {
 
-/// Whether a file that has its name survives a power cut at once (two flushes of the disk, tens of milliseconds on
-/// some), or when the system gets to it. A process that is killed leaves the old file or the new one either way.
+/// When a committed file survives a power cut. `at_once`: when commit() returns, which costs two flushes of the disk,
+/// tens of milliseconds on some disks. `in_time`: when the operating system has written it. A killed process leaves
+/// either the old or the new file in both cases.
 enum class durability : uint8_t { at_once, in_time };
 
-/// One file on its way. Without commit() the destructor removes what was written and the old file stays.
+/// A file that is being written. If commit() is not called, the destructor removes the written bytes and the old file
+/// stays.
 class atomic_file {
  public:
-  /// Opens a new file `.NAME.PROCESS-COUNT.part` beside `target`. The folder must exist.
+  /// Opens a new file `.NAME.PROCESS-COUNT.part` in the folder of `target`. The folder must exist.
   static core::result<atomic_file> create(const std::filesystem::path& target);
 
   atomic_file(atomic_file&& other) noexcept;
@@ -29,19 +31,19 @@ class atomic_file {
   atomic_file& operator=(const atomic_file&) = delete;
   ~atomic_file();
 
-  /// Appends; after an error only destruction makes sense.
+  /// Appends bytes. After an error the object may only be destroyed.
   core::result<void> write(std::span<const std::byte> bytes);
   core::result<void> write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
 
-  /// Forces the bytes to the disk and closes; the file still has its working name.
+  /// Forces the bytes to the disk and closes the file, which keeps its working name.
   core::result<void> sync();
 
-  /// sync() if that was not done, then takes the target's name and syncs the folder: from here on the
-  /// new content survives a power cut.
+  /// Calls sync() if the file is not synced yet, renames the file to the target and syncs the folder. When it returns,
+  /// the new content survives a power cut. With durability::in_time it only closes and renames.
   core::result<void> commit(durability when = durability::at_once);
 
   [[nodiscard]] const std::filesystem::path& target() const { return target_; }
-  /// Its name until commit(), for those who write it through a descriptor of their own.
+  /// The working name of the file until commit(), for code that writes to it through its own descriptor.
   [[nodiscard]] const std::filesystem::path& working_path() const { return part_; }
 
  private:
@@ -53,12 +55,12 @@ class atomic_file {
   int fd_ = -1;
 };
 
-/// Makes names that were created, renamed or removed in `folder` survive a power cut. Where the file system syncs no
-/// folders (CIFS), nothing is done, and that is no error: `syncs_folders` says it.
+/// Makes names that were created, renamed or removed in `folder` survive a power cut. On a file system that cannot sync
+/// folders (CIFS) it does nothing and returns no error; syncs_folders() is false there.
 core::result<void> sync_folder(const std::filesystem::path& folder);
 bool syncs_folders(const std::filesystem::path& folder);
 
-/// The whole of a small file at once.
+/// Writes `text` as the whole content of a small file with atomic_file.
 core::result<void> write_file_atomically(const std::filesystem::path& target, std::string_view text);
 
 }  // namespace troupe::checkpoint

@@ -1,4 +1,4 @@
-// xxHash, compiled in: no library is needed where the program runs.
+// Compiles xxHash in, so that the program needs no xxHash library at run time.
 #include "checkpoint/files/digest.hpp"
 
 #define XXH_INLINE_ALL

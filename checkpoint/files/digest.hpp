@@ -1,4 +1,4 @@
-// XXH3-128 of bytes, whole or in blocks: how a piece is recognised. Detects accidents, not forgery.
+// XXH3-128 digests of bytes, whole or in blocks, that identify a piece. They detect accidents, not forgery.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,17 @@
 
 namespace troupe::checkpoint {
 
-struct digest128 {  ///< the canonical form is `high` then `low`, each big-endian
+/// A digest. Its canonical form is `high` then `low`, each big-endian.
+struct digest128 {
   uint64_t high = 0, low = 0;
   bool operator==(const digest128&) const = default;
 };
 
-/// The digest with seed 0.
+/// Returns the XXH3-128 digest with seed 0.
 digest128 digest_of(std::span<const std::byte> bytes);
 inline digest128 digest_of(std::string_view text) { return digest_of(std::as_bytes(std::span(text))); }
 
-/// The same, block after block.
+/// Computes the digest of bytes that arrive in blocks, with seed 0.
 class digest_stream {
  public:
   digest_stream();
@@ -29,14 +30,14 @@ class digest_stream {
   digest_stream& operator=(digest_stream&&) noexcept;
 
   void add(std::span<const std::byte> bytes);
-  [[nodiscard]] digest128 value() const;  ///< of what was added so far
+  [[nodiscard]] digest128 value() const;  ///< digest of all bytes added so far
 
  private:
   struct state;
   std::unique_ptr<state> state_;
 };
 
-/// 32 lower-case hexadecimal digits, and back; nothing where the text is anything else.
+/// Converts a digest to 32 lower-case hexadecimal digits, and back; nothing if the text is anything else.
 std::string to_hex(digest128 d);
 std::optional<digest128> digest_from_hex(std::string_view text);
 

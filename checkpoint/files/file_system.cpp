@@ -1,4 +1,4 @@
-// The real file system: content through storage/, names by their system calls.
+// Implements the real file system: the content of files through storage/, names by system calls.
 #include "checkpoint/files/file_system.hpp"
 
 #include <dirent.h>
@@ -37,7 +37,7 @@ class real_input : public input_file {
 
   [[nodiscard]] std::optional<storage::file> direct() const override {
     auto out = on_.reopened(storage::file_access::read, storage::file_mode::direct);
-    if (!out) return std::nullopt;  // the cache serves as well
+    if (!out) return std::nullopt;  // reading through the page cache works as well
     return std::move(*out);
   }
 

@@ -1,5 +1,6 @@
-// The file system as saving and loading use it, and the real one. Owns opening and error messages; commit/commit.hpp
-// owns the order of syncs. A fake one that simulates power cuts is tests/fakes/file_system.hpp.
+// The file system interface for saving and loading checkpoints, and its implementation over the machine's files. Owns
+// opening and error messages; leaves the order of syncs to commit/commit.hpp. tests/fakes/file_system.hpp is an
+// implementation that simulates power cuts.
 #pragma once
 
 #include <cstddef>
@@ -16,42 +17,46 @@
 
 namespace troupe::checkpoint {
 
-/// Entries of a folder that are listed.
+/// The largest number of entries that file_system::list() returns for one folder; a folder with more is an error.
 inline constexpr size_t max_folder_entries = 1'000'000;
 
-/// What start_write() wants of addresses and lengths; every write in flight is then a direct one.
+/// Alignment in bytes that output_file::start_write() requires of addresses and lengths, so that every write in flight
+/// can bypass the page cache.
 inline constexpr uint64_t write_alignment_bytes = 4096;
 
-/// A new file, written from its begin to its end by one thread, which outlives the writes that it started. After an
-/// error only destruction makes sense.
+/// A new file that one thread writes from beginning to end; that thread outlives the writes that it started. After an
+/// error the object may only be destroyed.
 class output_file {
  public:
   output_file() = default;
   output_file(const output_file&) = delete;
   output_file& operator=(const output_file&) = delete;
-  virtual ~output_file() = default;  ///< waits for what is in flight and closes; what was not synced may be lost
+  /// Waits for the writes in flight and closes the file; bytes that were not synced may be lost.
+  virtual ~output_file() = default;
 
-  /// Reserves room for at most `bytes`; error_kind::no_space where there is none. Must come before any write. A file
-  /// that ends earlier is as long as what was written.
+  /// Reserves room for at most `bytes`, before the first write. Returns error_kind::no_space if there is too little
+  /// room. A file that ends earlier is as long as the bytes written to it.
   virtual core::result<void> expect(uint64_t bytes);
-  /// Appends all of it; the memory is the caller's again when it returns.
+  /// Appends all of `bytes`; the caller may reuse the memory when the call returns.
   virtual core::result<void> write(std::span<const std::byte> bytes) = 0;
-  /// Begins to append memory that begins and ends at a multiple of write_alignment_bytes; what was written before ends
-  /// at one too, else error_kind::bug. The memory stays untouched until `wait` with this ticket, or `sync`, returned,
-  /// or `is_over`. Blocks only while as many writes are in flight as the file allows. Tickets ascend.
+  /// Starts to append `bytes` and returns a ticket; tickets ascend. Address and length of `bytes` must be multiples of
+  /// write_alignment_bytes, and so must the length of the file so far, else error_kind::bug. The caller keeps the
+  /// memory unchanged until wait() with this ticket or sync() has returned, or is_over() is true for it. Blocks only
+  /// while the file's maximum of writes is in flight.
   virtual core::result<uint64_t> start_write(std::span<const std::byte> bytes);
-  /// Returns when this write and all before it are over, failed or not; then the first error of any write so far.
+  /// Blocks until the write of `ticket` and all earlier ones have ended, failed or not; returns the first error of any
+  /// write so far.
   virtual core::result<void> wait(uint64_t ticket);
-  /// Whether `wait` would not block.
+  /// True if wait() with this ticket would not block.
   virtual bool is_over(uint64_t ticket);
-  /// Forces the bytes to the disk and closes. Last call.
+  /// Forces the bytes to the disk and closes the file. The last call on the object.
   virtual core::result<void> sync() = 0;
 
  private:
-  uint64_t writes_ = 0;  ///< begun, where writing is synchronous
+  uint64_t writes_ = 0;  ///< number of writes started, if start_write() writes synchronously
 };
 
-/// A regular file that is read at any place, by any number of threads.
+/// A regular file that any number of threads read at any offset.
 class input_file {
  public:
   input_file() = default;
@@ -59,21 +64,23 @@ class input_file {
   input_file& operator=(const input_file&) = delete;
   virtual ~input_file() = default;
 
-  [[nodiscard]] virtual uint64_t bytes() const = 0;  ///< its length when it was opened
-  /// Bytes read, fewer than out.size() at the file's end and, rarely, elsewhere.
+  [[nodiscard]] virtual uint64_t bytes() const = 0;  ///< length of the file when it was opened
+  /// Reads into `out` at `offset_bytes` and returns the number of bytes read: fewer than out.size() at the end of the
+  /// file and, rarely, elsewhere.
   [[nodiscard]] virtual core::result<size_t> read_at(uint64_t offset_bytes, std::span<std::byte> out) const = 0;
-  /// The same file for many direct reads at once; nothing where there is no such thing.
+  /// Returns a handle of the file for many direct reads at once; nothing if the file has no such handle.
   [[nodiscard]] virtual std::optional<storage::file> direct() const { return std::nullopt; }
 };
 
 enum class entry_kind : uint8_t { file, folder, other };  ///< `other`: a link, a pipe, a device
 
-struct folder_entry {  ///< one name of a folder
+struct folder_entry {  ///< one entry of a folder
   std::string name;
   entry_kind kind = entry_kind::file;
 };
 
-/// Errors name the path. What may survive a power cut before the matching sync is any subset, in any order.
+/// Interface of a file system. Errors name the path. After a power cut any subset of the changes since the last
+/// matching sync may have survived, in any order.
 class file_system {
  public:
   file_system() = default;
@@ -81,33 +88,34 @@ class file_system {
   file_system& operator=(const file_system&) = delete;
   virtual ~file_system() = default;
 
-  /// A file that must not exist yet.
+  /// Creates a file for writing; an existing name is an error.
   virtual core::result<std::unique_ptr<output_file>> create(const std::filesystem::path& path) = 0;
-  /// Links, pipes and folders are refused.
+  /// Opens a file for reading; links, pipes and folders are errors.
   virtual core::result<std::unique_ptr<input_file>> open(const std::filesystem::path& path) = 0;
-  /// Within one folder. A file replaces a file; a folder replaces nothing or an empty folder.
+  /// Renames an entry within one folder. A file replaces a file; a folder replaces only an empty folder.
   virtual core::result<void> rename(const std::filesystem::path& from, const std::filesystem::path& to) = 0;
-  /// A file or an empty folder.
+  /// Removes a file or an empty folder.
   virtual core::result<void> remove(const std::filesystem::path& path) = 0;
-  /// A folder that must not exist yet, in one that does.
+  /// Creates a folder. The name must not exist yet, its parent folder must.
   virtual core::result<void> make_folder(const std::filesystem::path& path) = 0;
   /// Makes names that were created, renamed or removed in `path` survive a power cut.
   virtual core::result<void> sync_folder(const std::filesystem::path& path) = 0;
-  /// Ascending by name.
+  /// Returns the entries of a folder, in ascending order of their names.
   virtual core::result<std::vector<folder_entry>> list(const std::filesystem::path& path) = 0;
-  /// Whether the name is taken, by whatever.
+  /// True if an entry of any kind has the name.
   virtual core::result<bool> exists(const std::filesystem::path& path) = 0;
-  /// Bytes that this user may still write where `path` lies.
+  /// Returns the number of bytes that this user may still write to the file system of `path`.
   virtual core::result<uint64_t> free_bytes(const std::filesystem::path& path) = 0;
 };
 
-/// The machine's own; one object, usable from any thread.
+/// Returns the machine's own file system; one object, usable from any thread.
 file_system& real_files();
 
-/// The whole of a small file; error_kind::limit beyond `max_bytes`, before anything is allocated.
+/// Reads a whole small file. Returns error_kind::limit if it is longer than `max_bytes`, before memory is allocated.
 core::result<std::string> read_small_file(file_system& files, const std::filesystem::path& path, uint64_t max_bytes);
 
-/// Exactly `out.size()` bytes. A short read is repeated once for the rest; then an error that names file and offset.
+/// Reads exactly `out.size()` bytes. After a short read it reads the rest once more; if bytes are still missing, the
+/// error names the file and the offset.
 core::result<void> read_exactly(const input_file& file, const std::filesystem::path& path, uint64_t offset_bytes,
                                 std::span<std::byte> out);
 

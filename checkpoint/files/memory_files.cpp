@@ -1,4 +1,4 @@
-// Names are a sorted list of whole paths, so that what lies in a folder stands behind it.
+// Keeps names as a sorted list of whole paths, so that the contents of a folder directly follow it.
 #include "checkpoint/files/memory_files.hpp"
 
 #include <fmt/format.h>
@@ -21,14 +21,14 @@ using core::error_kind;
 using core::fail;
 namespace fs = std::filesystem;
 
-/// The one spelling of a path: `/a/b`; `/` for the root.
+/// Returns the only spelling of a path that is stored: `/a/b`, or `/` for the root.
 std::string plain(const fs::path& path) {
   auto out = ("/" / path).lexically_normal().string();
   while (out.size() > 1 && out.back() == '/') out.pop_back();
   return out;
 }
 
-/// What all paths in a folder begin with.
+/// Returns the prefix of all paths in a folder.
 std::string inside(const std::string& folder) { return folder == "/" ? folder : folder + "/"; }
 
 tl::unexpected<core::error> refused(const char* deed, const fs::path& path, int number) {
@@ -37,7 +37,7 @@ tl::unexpected<core::error> refused(const char* deed, const fs::path& path, int 
 
 }  // namespace
 
-/// One file that is being written; other names for it, or none, do not matter to it.
+/// A file that is being written; renaming or removing its name does not affect it.
 class memory_files::output final : public output_file {
  public:
   output(memory_files& files, fs::path path, std::shared_ptr<content> to)
@@ -47,7 +47,7 @@ class memory_files::output final : public output_file {
 
   core::result<void> write(std::span<const std::byte> bytes) override {
     if (bytes.empty()) return {};
-    // A file whose length nobody said grows by doubling.
+    // If the length was not given by expect(), the memory grows by doubling.
     const uint64_t room = memory_ == nullptr ? 0 : memory_->bytes(), end = bytes_ + bytes.size();
     if (end > room)
       if (auto ok = reserve(room == 0 ? end : std::max(end, 2 * room)); !ok) return ok;
@@ -71,7 +71,7 @@ class memory_files::output final : public output_file {
     if (!more) return fail(more.error().in("'" + path_.string() + "'"));
     if (bytes_ > 0) std::memcpy((*more)->data(), memory_->data(), bytes_);
     memory_ = std::move(*more);
-    auto before = memory_;  // let go outside the lock
+    auto before = memory_;  // released outside the lock
     const std::lock_guard lock(files_.mutex_);
     std::swap(to_->memory, before);
     return {};
@@ -102,7 +102,7 @@ class memory_files::input final : public input_file {
   }
 
  private:
-  content of_;  // as it was when the file was opened; keeps its memory
+  content of_;  // the content when the file was opened; keeps its memory alive
 };
 
 memory_files::memory_files(memory_files_options options)

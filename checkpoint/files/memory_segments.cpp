@@ -27,7 +27,8 @@ core::result<memory_segments::segment> memory_segments::take(uint64_t bytes) {
     };
     if (needed > limit_bytes_ - std::min(limit_bytes_, use_.used))
       return refused(limit_bytes_ - std::min(limit_bytes_, use_.used), fmt::format("at most {}", limit_bytes_));
-    // Pages come when they are touched, and a process that touches one that is not there ends.
+    // The kernel allocates pages when they are touched; a process that touches a page that cannot be allocated is
+    // killed.
     if (const auto free = storage::free_memory(); free && free->bytes < needed)
       return refused(free->bytes, free->where);
     auto made = storage::shared_memory::create(bytes);

@@ -1,6 +1,6 @@
-// Shared memory for files that come and go: what a removed file had is kept and taken for the next one that it fits,
-// since new pages cost more than the copy into them. Owns the segments that nobody uses, and the limits; a segment in
-// use is its users'.
+// Shared memory for files that are often made and removed. The memory of a removed file is kept and reused for the next
+// file that fits, because new pages cost more than the copy into them. Owns the unused segments and the limits; a
+// segment in use belongs to its users.
 #pragma once
 
 #include <cstdint>
@@ -13,30 +13,32 @@
 
 namespace troupe::checkpoint {
 
-/// Segments that are kept at most; the oldest goes first.
+/// Largest number of kept segments; the oldest is released first.
 inline constexpr size_t max_kept_segments = 256;
-/// A kept segment is taken for bytes that fill at least half of it, or when it is no larger than this.
+/// A kept segment is reused for bytes that fill at least half of it, or if it is no larger than this many bytes.
 inline constexpr uint64_t small_segment_bytes = uint64_t{64} << 10;
 
-struct segment_use {       ///< bytes of memory, whole pages
-  uint64_t used = 0;       ///< in use
-  uint64_t most_used = 0;  ///< at one time; so much is kept at most
-  uint64_t kept = 0;       ///< in use by nobody
-  uint64_t made = 0;       ///< segments that were made so far
+/// Memory use of a memory_segments, in bytes of whole pages.
+struct segment_use {
+  uint64_t used = 0;       ///< bytes in use
+  uint64_t most_used = 0;  ///< peak of `used`; upper bound of `kept`
+  uint64_t kept = 0;       ///< bytes kept for later files
+  uint64_t made = 0;       ///< segments created so far, a count
 };
 
-/// For any number of threads.
+/// A pool of shared memory segments, for any number of threads.
 class memory_segments : public std::enable_shared_from_this<memory_segments> {
  public:
   using segment = std::shared_ptr<storage::shared_memory>;
 
-  /// `limit_bytes` of what is used and kept.
+  /// `limit_bytes` bounds the sum of used and kept bytes.
   explicit memory_segments(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
-  /// At least `bytes`, more than 0, of any content; it comes back when the last user lets it go. Errors: no_space
-  /// beyond the limit or where the machine has no such memory free; limit, where it has no descriptors.
+  /// Returns a segment of at least `bytes` (more than 0) with arbitrary content. It returns to the pool when its last
+  /// user releases it. Errors: no_space beyond the limit or if the machine has too little such memory free; limit if it
+  /// has no descriptors left.
   core::result<segment> take(uint64_t bytes);
-  /// Gives what is kept back to the machine.
+  /// Returns all kept segments to the machine.
   void forget();
   [[nodiscard]] segment_use use() const;
   [[nodiscard]] uint64_t limit_bytes() const { return limit_bytes_; }
@@ -51,7 +53,7 @@ class memory_segments : public std::enable_shared_from_this<memory_segments> {
 
   const uint64_t limit_bytes_;
   mutable std::mutex mutex_;
-  std::deque<owned> kept_;  ///< the oldest first
+  std::deque<owned> kept_;  ///< oldest first
   segment_use use_;
 };
 

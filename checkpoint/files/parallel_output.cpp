@@ -16,12 +16,12 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// What the threads share: which block is next, and the first error.
+/// The state that the threads share: the offset of the next block, and the first error.
 class block_queue {
  public:
   explicit block_queue(uint64_t bytes) : bytes_(bytes) {}
 
-  /// The next block's offset; nothing behind the last one and after an error.
+  /// Returns the offset of the next block; nothing after the last block or after an error.
   std::optional<uint64_t> next() {
     const std::lock_guard hold(mutex_);
     if (error_ || at_ >= bytes_) return std::nullopt;
@@ -56,7 +56,7 @@ core::result<atomic_file> write_in_blocks(const std::filesystem::path& target, u
   if (!out) return out;
   const auto file = storage::file::open_best(out->working_path(), storage::file_access::read_write);
   if (!file) return fail(file.error());
-  // the last block is written whole where transfers must be aligned, and cut afterwards
+  // if the file requires aligned transfers, the last block is padded to whole units and the file truncated at the end
   const uint64_t unit = file->alignment().offset_bytes;
   if (auto room = file->preallocate((bytes + unit - 1) / unit * unit); !room) return fail(room.error());
 
@@ -79,7 +79,7 @@ core::result<atomic_file> write_in_blocks(const std::filesystem::path& target, u
     std::array<std::jthread, output_workers - 1> others;
     if (bytes > output_block_bytes) try {
         for (size_t i = 0; i < others.size(); ++i) others[i] = std::jthread(work, i + 1);
-      } catch (const std::system_error&) {  // refused: those that there are do all of it
+      } catch (const std::system_error&) {  // no more threads: the running ones do all of the work
       }
     work(0);
   }

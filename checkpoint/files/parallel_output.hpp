@@ -1,5 +1,5 @@
-// Writes one file whose length is known from blocks that several threads fill, each written as soon as it is full: past
-// the page cache where the file system does that. What the bytes are is the caller's business.
+// Writes one file of known length from blocks that several threads fill. Each block is written as soon as it is full,
+// past the page cache where the file system supports that. Leaves the content to the caller.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,21 @@
 
 namespace troupe::checkpoint {
 
-/// Bytes of a block, and of the memory that each thread holds.
+/// Bytes of a block, and of the buffer of each thread.
 inline constexpr size_t output_block_bytes = size_t{8} << 20;
-/// Threads: one reads while the other writes.
+/// The number of threads: one fills a block while the other writes.
 inline constexpr size_t output_workers = 2;
 
-/// Fills `out` with the file's bytes from `offset_bytes` on, which is a multiple of output_block_bytes. Called once for
-/// each block, by worker 0 to output_workers - 1 at the same time.
+/// Fills `out` with the bytes of the file at `offset_bytes`, a multiple of output_block_bytes. Called once for each
+/// block, concurrently by workers 0 to output_workers - 1.
 using block_source = std::function<core::result<void>(size_t worker, uint64_t offset_bytes, std::span<std::byte> out)>;
 
-/// Told of bytes that were written; false ends the work. Called by one thread at a time.
+/// Called with the number of bytes of each written block; the result false stops the work. Called by one thread at a
+/// time.
 using block_done = std::function<bool(uint64_t bytes)>;
 
-/// A synced file of `bytes` bytes beside `target`, which commit() gives its name. Errors: what `fill` says, no_space,
-/// io, stopped.
+/// Writes and syncs a file of `bytes` bytes under a working name; commit() of the result renames it to `target`.
+/// Errors: the errors of `fill`, no_space, io, stopped.
 core::result<atomic_file> write_in_blocks(const std::filesystem::path& target, uint64_t bytes, const block_source& fill,
                                           const block_done& done);
 

@@ -1,4 +1,4 @@
-// How long-running work reports its progress and can be stopped.
+// The callback by which long-running work reports its progress and can be stopped.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,13 @@
 
 namespace troupe::checkpoint {
 
-/// Bytes of tensors done so far and of all. Called from one thread at a time, with values that never fall, at least
-/// every progress_step_bytes and once at the end. False ends the work: error_kind::stopped, nothing half-written stays.
+/// Receives the tensor bytes done so far and the total. Called from one thread at a time, with values that never
+/// decrease, at least every progress_step_bytes and once at the end. The result false stops the work with
+/// error_kind::stopped; no half-written files remain.
 using progress_function = std::function<bool(uint64_t done_bytes, uint64_t total_bytes)>;
 
-/// Between two calls at most; a call costs a few nanoseconds beside them.
+/// Largest number of bytes between two calls of a progress_function; a call costs a few nanoseconds, little compared
+/// with that many bytes.
 inline constexpr uint64_t progress_step_bytes = uint64_t{4} << 20;
 
 }  // namespace troupe::checkpoint

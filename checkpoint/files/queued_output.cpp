@@ -91,7 +91,7 @@ class queued_output : public output_file {
     return fail(*error_);
   }
 
-  /// The block that plain writes go to, free to be filled from `filled_` on.
+  /// Returns the block that plain writes are copied to; its bytes from `filled_` on are free.
   core::result<std::span<std::byte>> copy_block() {
     if (memory_.data() == nullptr) {
       auto memory = storage::huge_memory::allocate(options_.copy_block_bytes * options_.copy_blocks);
@@ -112,8 +112,8 @@ class queued_output : public output_file {
     return {};
   }
 
-  /// What was copied before memory of the caller follows, a header for the most part: too little to pin the copy
-  /// blocks for it.
+  /// Writes the copied bytes that precede memory of the caller, usually a header. Writes them synchronously: they are
+  /// too few to register the copy blocks with the queue for them.
   core::result<void> write_head() {
     const std::span block(memory_.data() + block_ * options_.copy_block_bytes, filled_);
     if (auto ok = on_.write_at(begun_bytes_, block); !ok) return failed(ok.error());
@@ -123,13 +123,13 @@ class queued_output : public output_file {
     return {};
   }
 
-  /// What the copy block holds at the file's end, filled up with zeros that `sync` cuts off.
+  /// Writes the copied bytes at the end of the file, padded with zeros that sync() cuts off.
   core::result<void> write_last() {
     const std::span block(memory_.data() + block_ * options_.copy_block_bytes, options_.copy_block_bytes);
     const auto padded = static_cast<size_t>(core::round_up(filled_, write_alignment_bytes));
     std::fill(block.begin() + static_cast<ptrdiff_t>(filled_), block.begin() + static_cast<ptrdiff_t>(padded),
               std::byte{0});
-    // most files are small: no queue for them
+    // most files are small and are written without a queue
     if (auto ok = on_.write_at(begun_bytes_, block.first(padded)); !ok) return failed(ok.error());
     length_bytes_ = std::max(length_bytes_, begun_bytes_ + padded);
     begun_bytes_ += padded;
@@ -165,7 +165,7 @@ class queued_output : public output_file {
 
   enum class when_none : uint8_t { wait, leave };
 
-  /// Takes what is over from the queue; where nothing is, it waits for one or leaves.
+  /// Removes finished requests from the queue. If none has finished, it waits for one or returns, as `is_over` says.
   void take(when_none is_over) {
     completions_.clear();
     if (is_over == when_none::wait)
@@ -184,13 +184,13 @@ class queued_output : public output_file {
   storage::huge_memory memory_;  // outlives the queue
   std::unique_ptr<storage::io_queue> queue_;
   std::vector<storage::io_completion> completions_;
-  std::vector<uint64_t> block_tickets_;  // of each copy block's last write
+  std::vector<uint64_t> block_tickets_;  // ticket of the last write from each copy block
   unsigned block_ = 0;
-  size_t filled_ = 0;              // bytes of that block
-  uint64_t begun_ = 0, over_ = 0;  // requests: begun, over without one in flight before them
-  std::deque<bool> done_;          // of the requests from `over_` on
-  uint64_t begun_bytes_ = 0;       // the file up to where requests have begun
-  uint64_t length_bytes_ = 0;      // of the file as it is on the disk, once all requests are over
+  size_t filled_ = 0;              // bytes in block `block_`
+  uint64_t begun_ = 0, over_ = 0;  // requests: started; finished with all earlier ones finished, too
+  std::deque<bool> done_;          // [request - over_]: true if the request has finished
+  uint64_t begun_bytes_ = 0;       // length of the file up to the last started request
+  uint64_t length_bytes_ = 0;      // length of the file on the disk when all requests have finished
   std::optional<core::error> error_;
 };
 

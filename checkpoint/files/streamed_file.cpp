@@ -21,7 +21,7 @@ using core::fail;
 struct streamed_file::parts {
   explicit parts(atomic_file f) : out(std::move(f)) {}
 
-  /// Hands the full block over and takes the other one, when that is written.
+  /// Passes the full block to the writer and switches to the other block, once the writer has written that one.
   core::result<void> hand_over() {
     try {
       if (!writer.joinable()) writer = std::jthread([this](const std::stop_token& stop) { write_blocks(stop); });
@@ -60,15 +60,15 @@ struct streamed_file::parts {
   atomic_file out;
   storage::file file;
   std::array<storage::huge_memory, 2> blocks;
-  size_t filling = 0, used = 0;  ///< which block the caller fills, and how far
+  size_t filling = 0, used = 0;  ///< the block that the caller fills, and the bytes in it
 
   std::mutex mutex;
   std::condition_variable_any changed;
   bool is_handed = false;
   size_t handed = 0;
-  uint64_t written = 0;  ///< bytes of whole blocks
+  uint64_t written = 0;  ///< bytes of the whole blocks written so far
   std::optional<core::error> error;
-  std::jthread writer;  ///< last: it ends before what it uses
+  std::jthread writer;  ///< last member: the thread ends before the members that it uses are destroyed
 };
 
 streamed_file::streamed_file(std::unique_ptr<parts> p) : parts_(std::move(p)) {}
@@ -108,7 +108,7 @@ core::result<void> streamed_file::commit() {
     p.changed.wait(hold, [&] { return !p.is_handed; });
     if (p.error) return fail(*p.error);
   }
-  // the last block is written whole where transfers must be aligned, and cut afterwards
+  // if the file requires aligned transfers, the last block is padded to whole units and the file truncated at the end
   const uint64_t unit = p.file.alignment().offset_bytes, whole = (p.used + unit - 1) / unit * unit;
   std::fill(p.blocks[p.filling].data() + p.used, p.blocks[p.filling].data() + whole, std::byte{0});
   if (auto ok = p.file.write_at(p.written, {p.blocks[p.filling].data(), static_cast<size_t>(whole)}); !ok) return ok;

@@ -1,5 +1,5 @@
-// A file that is written from its begin to its end, by a thread of its own while the next block is filled, past the
-// page cache where the file system does that. Appears whole or not at all, as atomic_file.
+// A file written from beginning to end, past the page cache where the file system supports that. A thread of its own
+// writes one block while the caller fills the next. The file appears as a whole or not at all, through atomic_file.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +12,21 @@
 
 namespace troupe::checkpoint {
 
-/// Bytes of a block; two are held.
+/// Bytes of a block; a streamed_file holds two blocks.
 inline constexpr size_t stream_block_bytes = size_t{8} << 20;
 
-/// One file on its way; without commit() nothing remains and the old file stays.
+/// A file that is being written. If commit() is not called, the written bytes are removed and the old file stays.
 class streamed_file {
  public:
   static core::result<streamed_file> create(const std::filesystem::path& target);
   streamed_file(streamed_file&&) noexcept;
   ~streamed_file();
 
-  /// Appends. The error may be that of an earlier block; after one only destruction makes sense.
+  /// Appends bytes. The returned error may be of an earlier block; after an error the object may only be destroyed.
   core::result<void> write(std::span<const std::byte> bytes);
   core::result<void> write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
 
-  /// Writes what is left, syncs, and gives the file its name.
+  /// Writes the remaining bytes, syncs the file and renames it to the target.
   core::result<void> commit();
 
  private:

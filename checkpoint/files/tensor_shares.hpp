@@ -1,5 +1,5 @@
-// Which elements of a tensor its pieces hold. Owns this arithmetic, for tensors that are whole and such that are cut
-// over tensor coordinates; where pieces lie in files is not looked at.
+// Computes which elements of a tensor its pieces hold, for whole tensors and for tensors that are cut over
+// tensor-parallel coordinates. Does not look at where pieces are stored in files.
 #pragma once
 
 #include <cstdint>
@@ -12,29 +12,30 @@
 
 namespace troupe::checkpoint {
 
-/// Coordinates and parts of a cut.
+/// Limits of a cut: tensor-parallel coordinates, and parts.
 inline constexpr size_t max_shares = 4096, max_cut_parts = 16;
 
-/// Whether a tensor of this many elements has a cut of its shape and pieces that hold every element once, in order. The
-/// error names the tensor.
+/// Checks that the cut of `t` fits its shape and that its pieces hold each of its `elements` elements once, in order.
+/// The error names the tensor.
 core::result<void> check_shares(const tensor_entry& t, uint64_t elements);
 
-/// "elements 0 to 384 of share 1 of tensor 'h.0.bias' (master)": for messages.
+/// Returns the piece as text for messages: "elements 0 to 384 of share 1 of tensor 'h.0.bias' (master)".
 std::string shown(const tensor_entry& t, const piece& p);
 
-/// Of a tensor that `check_shares` accepts and that outlives it.
+/// Index of the pieces of a tensor that passed check_shares(); the tensor must outlive the index.
 class tensor_shares {
  public:
   explicit tensor_shares(const tensor_entry& t);
 
-  struct part {  ///< elements [first, first + count), as the piece counts them
+  /// Elements [first, first + count) of one piece, in the numbering of the piece.
+  struct part {
     const piece* in = nullptr;
     uint64_t first = 0, count = 0;
   };
-  /// Those that hold elements [first, first + count) of the tensor, and nothing else.
+  /// Returns the parts of pieces that hold elements [first, first + count) of the tensor.
   [[nodiscard]] std::vector<part> parts_of(uint64_t first, uint64_t count) const;
 
-  /// Whose elements a piece counts: all of the tensor's where it is not cut.
+  /// Returns the slices of the share whose elements piece `p` counts; all of the tensor if it is not cut.
   [[nodiscard]] const core::tp_slices& share_of(const piece& p) const { return shares_[p.share]; }
 
  private:
@@ -42,8 +43,8 @@ class tensor_shares {
   std::vector<core::tp_slices> shares_;  // [coordinate]
 };
 
-/// The same tensor with pieces that count its own elements, none longer than a share's row: for formats that cut it in
-/// another way. They have no digests.
+/// Returns the tensor with pieces that count elements of the whole tensor, none longer than a row of a share, for
+/// formats that cut it differently. If the tensor is cut, the new pieces have no digests.
 tensor_entry without_shares(const tensor_entry& t);
 
 }  // namespace troupe::checkpoint

@@ -15,15 +15,15 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Of the GGUF file that one read of neighbouring rows takes at most.
+/// Most bytes of the GGUF file that one read of neighbouring rows may take.
 constexpr uint64_t rows_block_bytes = uint64_t{1} << 20;
 
-/// Elements [first, first + count) of one row.
+/// Elements [first, first + count) of row `row`.
 struct row_part {
   uint64_t row = 0, first = 0, count = 0;
 };
 
-/// Reads one tensor. Memory is the caller's, so that rows share it.
+/// Reads one tensor. `file`, `path` and the tensor must outlive the reader; its buffers are reused from row to row.
 class tensor_reader {
  public:
   tensor_reader(const input_file& file, const std::filesystem::path& path, const decoded_tensor& t)
@@ -34,14 +34,14 @@ class tensor_reader {
         rows_(t.stored.elements() / width_),
         element_bytes_(core::size_of(dtype_of(t.stored.type))) {}
 
-  /// Elements of the tensor as models have it.
+  /// Reads elements of the tensor, from `first` on, in the order that models use.
   core::result<void> read(uint64_t first, std::span<std::byte> out) {
     if (t_.order == gguf_order::transposed) return read_transposed(first, out);
     uint64_t count = out.size() / element_bytes_;
     while (count > 0) {
       const uint64_t row = first / width_, column = first % width_;
       uint64_t n = std::min(count, width_ - column);
-      // whole neighbours in one go
+      // consecutive whole rows are read together
       if (t_.order == gguf_order::same && column == 0) n = std::max(n, std::min(count, neighbours()) / width_ * width_);
       if (auto ok = decode({stored_row(row), column, n}, out.first(static_cast<size_t>(n * element_bytes_))); !ok)
         return ok;
@@ -53,20 +53,20 @@ class tensor_reader {
   }
 
  private:
-  /// Elements of rows that one read takes.
+  /// Returns how many elements one read takes: whole rows, at most rows_block_bytes of the file but at least one row.
   [[nodiscard]] uint64_t neighbours() const {
     const uint64_t row_bytes = width_ / block_elements(t_.stored.type) * block_bytes(t_.stored.type);
     return std::max<uint64_t>(rows_block_bytes / row_bytes, 1) * width_;
   }
 
-  /// The file's row that is row `row` of the model's.
+  /// Returns the row of the file that stores row `row` of the model's tensor.
   [[nodiscard]] uint64_t stored_row(uint64_t row) const {
     if (t_.order == gguf_order::same) return row;
     const uint64_t in_head = row % t_.head_rows, half = t_.head_rows / 2;
     return row - in_head + in_head % half * 2 + in_head / half;
   }
 
-  /// A part of stored rows as plain elements; of several rows where it is longer than one.
+  /// Reads a part of the stored rows as plain elements; a part longer than its row continues in the rows that follow.
   core::result<void> decode(row_part part, std::span<std::byte> out) {
     const uint32_t per_block = block_elements(t_.stored.type), bytes = block_bytes(t_.stored.type);
     const uint64_t first_element = part.row * width_ + part.first;
@@ -87,7 +87,8 @@ class tensor_reader {
     return {};
   }
 
-  /// The model's rows are the file's columns: of each stored row that part is read which holds the wanted ones.
+  /// Reads elements of a transposed matrix, whose rows are columns of the stored one: of each stored row it reads the
+  /// columns that the result needs.
   core::result<void> read_transposed(uint64_t first, std::span<std::byte> out) {
     const uint64_t count = out.size() / element_bytes_;
     const uint64_t begin = first / rows_, end = core::div_up(first + count, rows_);
@@ -127,7 +128,7 @@ class decoded_file final : public input_file {
     if (at != tensors_.begin()) --at;
     while (!out.empty()) {
       const uint64_t in_tensor = offset - at->begin;
-      if (in_tensor >= at->bytes()) {  // what fills up to the next one
+      if (in_tensor >= at->bytes()) {  // the gap before the next tensor reads as zeros
         const uint64_t next = std::next(at) == tensors_.end() ? bytes_ : std::next(at)->begin;
         const auto n = static_cast<size_t>(std::min<uint64_t>(out.size(), next - offset));
         std::fill_n(out.begin(), n, std::byte{0});

@@ -1,6 +1,6 @@
-// The tensors of a GGUF file as plain elements in the order that models have them, as if they lay in a file one after
-// the other: blocks become fp32, GPT-2's matrices are transposed back, Llama's rotary rows put in order. Nothing is
-// kept in memory but what one read needs.
+// Presents the tensors of a GGUF file as plain elements in the order that models use, as if a file stored them one
+// after the other: blocks become fp32, GPT-2's matrices are transposed, Llama's rotary rows are reordered. Memory holds
+// only the data of one read.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,27 @@
 
 namespace troupe::checkpoint {
 
-/// One tensor of the view.
+/// One tensor of a decoded_view: its entry in the GGUF file and its place in the view.
 struct decoded_tensor {
   gguf_tensor stored;
-  uint64_t stored_begin = 0;  ///< byte of the GGUF file
-  uint64_t begin = 0;         ///< byte of the view; multiples of 8
+  uint64_t stored_begin = 0;  ///< first byte of the tensor in the GGUF file
+  uint64_t begin = 0;         ///< first byte of the tensor in the view; a multiple of 8
   gguf_order order = gguf_order::same;
-  uint64_t head_rows = 0;  ///< of a rotary order
+  uint64_t head_rows = 0;  ///< rows of one head, for the two rotary orders
 
   [[nodiscard]] uint64_t bytes() const { return stored.elements() * core::size_of(dtype_of(stored.type)); }
 };
 
-/// What a source lists as a file.
+/// The decoded tensors of one GGUF file, as a file that a tensor_source lists.
 class decoded_view final : public source_view {
  public:
-  /// `tensors` ascend by `begin`; the GGUF file had `file_bytes` bytes.
+  /// `tensors` ascend by `begin`. `file_bytes` is the size of the GGUF file when its header was read; open() refuses
+  /// another size.
   decoded_view(std::filesystem::path path, uint64_t file_bytes, std::vector<decoded_tensor> tensors)
       : path_(std::move(path)), file_bytes_(file_bytes), tensors_(std::move(tensors)) {}
 
-  /// Reads begin and end at whole elements. A block whose scale is not finite is refused (bad_input), with tensor and
-  /// byte.
+  /// Opens the GGUF file for reading. Reads must begin and end at whole elements. A read refuses (bad_input) a block
+  /// whose scale is not finite and names its tensor and byte.
   [[nodiscard]] core::result<std::unique_ptr<input_file>> open(file_system& files) const override;
 
   [[nodiscard]] bool is_compressed() const override;

@@ -7,7 +7,8 @@
 namespace troupe::checkpoint {
 namespace {
 
-/// A `#` stands for a block's number, a `*` at the end for `weight` or `bias`.
+/// A model's name and a file's name for the same parameters: `#` stands for a block's number, a final `*` for `weight`
+/// or `bias`.
 struct pair {
   std::string_view ours, theirs;
   gguf_order weight = gguf_order::same, bias = gguf_order::same;
@@ -46,7 +47,7 @@ std::span<const pair> pairs_of(std::string_view architecture) {
   return {};
 }
 
-/// What a pattern's signs stood for.
+/// The texts that `#` and `*` of a pattern matched in a name.
 struct match {
   std::string_view number, ending;
 };

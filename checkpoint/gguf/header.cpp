@@ -17,10 +17,10 @@ using core::error_kind;
 using core::fail;
 
 constexpr size_t cursor_block_bytes = size_t{1} << 20;
-/// No product below overflows: a tensor's elements and bytes.
+/// Most elements of a tensor: a product of elements and bytes of an element cannot overflow.
 constexpr uint64_t max_tensor_elements = uint64_t{1} << 58;
 
-/// A file from front to back, at most max_gguf_header_bytes of it.
+/// Reads a file from its beginning to its end, at most its first max_gguf_header_bytes.
 class cursor {
  public:
   explicit cursor(const core::source_file& file)

@@ -1,6 +1,6 @@
-// What stands before a GGUF file's tensors: metadata, and each tensor's name, extents, type and place. Owns the
-// format's bytes and every limit on what a file may claim. Source: the GGUF specification, version 3, of the ggml
-// project.
+// Reads and writes the part of a GGUF file before its data: metadata, and each tensor's name, extents, type and offset.
+// Owns the format's bytes and every limit on what a file may claim. Source: the GGUF specification, version 3, of the
+// ggml project.
 #pragma once
 
 #include <cstddef>
@@ -17,58 +17,60 @@
 
 namespace troupe::checkpoint {
 
-/// How a file begins: these bytes and a version, which is written, or read from the older one on.
+/// A file begins with these bytes and its version. Version 3 is written; 2 and 3 are read.
 inline constexpr std::string_view gguf_magic = "GGUF";
 inline constexpr uint32_t gguf_version = 3, oldest_gguf_version = 2;
 
-/// Limits of what is read, far above any model's.
+/// Limits of the reader, far above the sizes of any known model.
 inline constexpr uint64_t max_gguf_header_bytes = uint64_t{256} << 20;
 inline constexpr uint64_t max_gguf_keys = uint64_t{1} << 16;
 inline constexpr uint64_t max_gguf_key_bytes = 65535;
-inline constexpr uint64_t max_gguf_text_bytes = uint64_t{16} << 20;  ///< of one value
-inline constexpr uint64_t max_gguf_items = uint64_t{1} << 24;        ///< of one array
+inline constexpr uint64_t max_gguf_text_bytes = uint64_t{16} << 20;  ///< bytes of one text value
+inline constexpr uint64_t max_gguf_items = uint64_t{1} << 24;        ///< elements of one array value
 inline constexpr size_t max_gguf_extents = 4;
 inline constexpr uint64_t max_gguf_alignment = uint64_t{1} << 20;
-/// Of a tensor's name that is written: llama.cpp reads no longer one.
+/// Longest tensor name that is written, in bytes; llama.cpp reads no longer name.
 inline constexpr size_t max_written_gguf_name_bytes = 63;
-/// Of tensors' first bytes, where `general.alignment` does not say another one.
+/// Default alignment of the tensors' first bytes, for files whose metadata lack `general.alignment`.
 inline constexpr uint64_t gguf_alignment_bytes = 32;
 inline constexpr std::string_view gguf_alignment_key = "general.alignment";
 
-/// One tensor.
+/// Name, type, extents and place of one tensor of a GGUF file.
 struct gguf_tensor {
   std::string name;
   gguf_type type = gguf_type::f32;
-  std::vector<uint64_t> extents;  ///< the fastest first: a row's elements, then rows
-  uint64_t offset_bytes = 0;      ///< from the data's beginning on
+  std::vector<uint64_t> extents;  ///< the fastest first: elements of a row, then rows
+  uint64_t offset_bytes = 0;      ///< first byte, counted from gguf_header::data_begin
 
   [[nodiscard]] uint64_t elements() const;
   [[nodiscard]] uint64_t bytes() const;
 };
 
-/// All of it.
+/// The metadata and the tensor list of a GGUF file.
 struct gguf_header {
   gguf_metadata metadata;
-  std::vector<gguf_tensor> tensors;  ///< in the file's order
-  uint64_t data_begin = 0;           ///< byte of the file
+  std::vector<gguf_tensor> tensors;  ///< tensors in the order of the file
+  uint64_t data_begin = 0;           ///< byte of the file where the tensors' data begin
 };
 
-/// Refuses extents that no tensor of its type has: none, too many, zero, beyond 2^58 elements, rows of parts of blocks.
+/// Refuses extents that a tensor of the type `t.type` cannot have: none, too many, zero, more than 2^58 elements, rows
+/// that end within a block.
 core::result<void> check_gguf_extents(const gguf_tensor& t);
 
-/// Whether a file begins as GGUF files do.
+/// True if `begin`, the first bytes of a file, begin with gguf_magic.
 bool begins_like_gguf(std::span<const std::byte> begin);
 
-/// Reads and checks it: counts and lengths within the limits and the file, every tensor of a known type, with whole
-/// blocks in a row, at its alignment, inside the file and apart from all others. Errors name the file, and the key or
-/// tensor: bad_input, limit, io.
+/// Reads and checks the header of `file`: counts and lengths are within the limits and the file; every tensor has a
+/// known type, whole blocks in each row, an aligned first byte, and bytes inside the file that no other tensor uses.
+/// Errors name the file, and the key or tensor: bad_input, limit, io.
 core::result<gguf_header> read_gguf_header(const core::source_file& file);
 
-/// The bytes of a header, version 3, filled up to the alignment; gives the tensors their places, one after the other.
-/// Refused: what could not be read back.
+/// Returns the bytes of a version 3 header, padded to the alignment, and sets the offsets of `tensors`, one after the
+/// other. Refused: a header that read_gguf_header() would refuse.
 core::result<std::string> format_gguf_header(const gguf_metadata& metadata, std::vector<gguf_tensor>& tensors);
 
-/// `general.alignment`, else the usual one. Refused: no power of two.
+/// Returns `general.alignment`, or gguf_alignment_bytes if the key is missing. Refused: a value that is not a power of
+/// two.
 core::result<uint64_t> alignment_of(const gguf_metadata& metadata);
 
 }  // namespace troupe::checkpoint

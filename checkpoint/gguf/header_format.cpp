@@ -1,4 +1,4 @@
-// The bytes of a header; header.cpp reads them.
+// Writes the bytes of a header; header.cpp reads them.
 #include <fmt/format.h>
 
 #include <set>

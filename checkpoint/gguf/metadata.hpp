@@ -1,4 +1,5 @@
-// The keys and values at a GGUF file's beginning, with their exact types, so that what is read can be written again.
+// The keys and values at the beginning of a GGUF file, with their exact types, so that values that were read can be
+// written back unchanged.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace troupe::checkpoint {
 
-/// Of a value; the numbers are the format's.
+/// Type of a metadata value, with the format's own numbers.
 enum class gguf_value_type : uint32_t {
   u8 = 0,
   i8 = 1,
@@ -30,17 +31,17 @@ enum class gguf_value_type : uint32_t {
 };
 inline constexpr uint32_t gguf_value_types = 13;
 
-/// Bytes of one value; 0 for texts and arrays.
+/// Returns the bytes of one value of the type `t`; 0 for texts and arrays.
 uint32_t size_of(gguf_value_type t);
 
 /// A number, a text, or an array of either.
 struct gguf_value {
   gguf_value_type type = gguf_value_type::u32;
-  uint64_t bits = 0;  ///< of a number: its bytes, little-endian, filled up with zeros
+  uint64_t bits = 0;  ///< bytes of a number, little-endian, padded with zeros
   std::string text{};
-  gguf_value_type items = gguf_value_type::u32;  ///< of an array
-  std::vector<std::string> texts{};              ///< of an array of texts
-  std::vector<std::byte> numbers{};              ///< of an array of numbers, one after the other
+  gguf_value_type items = gguf_value_type::u32;  ///< type of an array's elements
+  std::vector<std::string> texts{};              ///< elements of an array of texts
+  std::vector<std::byte> numbers{};              ///< elements of an array of numbers, one after the other
 
   static gguf_value of(uint32_t x);
   static gguf_value of(float x);
@@ -50,26 +51,26 @@ struct gguf_value {
   static gguf_value of(std::span<const float> x);
   static gguf_value of(std::span<const int32_t> x);
 
-  /// Of an integer that is not negative.
+  /// Returns the value of an integer that is not negative; nothing for any other value.
   [[nodiscard]] std::optional<uint64_t> whole() const;
-  /// Of any number.
+  /// Returns the value of any number; nothing for a text or an array.
   [[nodiscard]] std::optional<double> number() const;
-  /// Elements of an array; 0 of anything else.
+  /// Returns the number of elements of an array; 0 for any other value.
   [[nodiscard]] uint64_t count() const;
 
   bool operator==(const gguf_value&) const = default;
 };
 
-/// In the file's order; no key stands there twice.
+/// Keys and values in the order of the file; every key occurs once.
 struct gguf_metadata {
   std::vector<std::pair<std::string, gguf_value>> entries;
 
   [[nodiscard]] const gguf_value* find(std::string_view key) const;
   [[nodiscard]] std::optional<uint64_t> whole(std::string_view key) const;
   [[nodiscard]] std::optional<double> number(std::string_view key) const;
-  /// Empty where there is no such text.
+  /// Returns the text of `key`; empty if the key is missing or its value is not a text.
   [[nodiscard]] std::string text(std::string_view key) const;
-  /// Behind all others, or in the place of the key's old value.
+  /// Replaces the value of `key` in place, or appends the key after all others.
   void set(std::string key, gguf_value value);
 };
 

@@ -1,4 +1,4 @@
-// Which type each tensor of a GGUF file gets: one for all matrices, or a mixture as llama.cpp names them.
+// Chooses the type of each tensor of a GGUF file: one type for all matrices, or a mixture that has llama.cpp's name.
 #pragma once
 
 #include <cstdint>
@@ -12,29 +12,30 @@
 
 namespace troupe::checkpoint {
 
-/// What `--type` says.
+/// The value of the option `--type`.
 struct gguf_mixture {
-  gguf_type type = gguf_type::f32;  ///< of most matrices
-  bool medium = false;              ///< `_m`: what counts most is stored in more bits
-  /// Of the embedding and the head, where that is said apart.
+  gguf_type type = gguf_type::f32;  ///< type of most matrices
+  bool medium = false;              ///< `_m`: the most sensitive matrices are stored in more bits
+  /// Type of the embedding and the head; nothing: chosen by `type` and `medium`.
   std::optional<gguf_type> embeddings = std::nullopt;
 };
 
-/// `f32`, `q4_0`, `q4_k_m` ...; nothing for any other text.
+/// Returns the mixture named `text`: `f32`, `q4_0`, `q4_k_m` ...; nothing for any other text.
 std::optional<gguf_mixture> mixture_from(std::string_view text);
 std::string name_of(const gguf_mixture& m);
-/// The names of all of them.
+/// Returns the names of all mixtures.
 std::vector<std::string> all_mixtures();
-/// The same in one text, for messages.
+/// Returns the names of all mixtures as one text, for messages.
 std::string mixture_names();
 
-/// `general.file_type`: llama.cpp's number of the mixture.
+/// Returns llama.cpp's number of the mixture, the value of `general.file_type`.
 uint32_t file_type_of(const gguf_mixture& m);
 
-/// The type of one tensor. fp32: what has one extent (norms, biases) and positions. A `_m` stores the head (and the
-/// embedding that is one) as q6_k, as it does half of the value and the second MLP matrices; GPT-2's joint matrix of
-/// queries, keys and values gets one bit more. Rows that are no whole blocks get the next larger type whose blocks
-/// they are: q4_k q5_0, q5_k q5_1, q6_k q8_0, and where not even 32 divides them f16.
+/// Returns the type of one tensor. Tensors with one extent (norms, biases) and positions are fp32. A `_m` mixture
+/// stores as q6_k the head (or the embedding, if it is tied to the head) and half of the value and the second MLP
+/// matrices; GPT-2's joint matrix of queries, keys and values gets one bit more. Rows that do not divide into blocks
+/// get the next larger type whose blocks fit: q4_k q5_0, q5_k q5_1, q6_k q8_0; f16 if 32 does not divide the row
+/// either.
 gguf_type type_for(const gguf_mixture& m, const gguf_place& place, uint64_t row_elements, size_t extents,
                    uint32_t blocks, bool tied);
 

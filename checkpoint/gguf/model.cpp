@@ -20,12 +20,12 @@ using core::error_kind;
 using core::fail;
 using json = nlohmann::ordered_json;
 
-/// Of one size of a model; no product of three of them overflows.
+/// Largest value of one size of a model; a product of three sizes does not overflow.
 constexpr uint64_t max_size = uint64_t{1} << 20;
 constexpr uint64_t max_positions = uint64_t{1} << 30;
 constexpr double usual_rope_theta = 10000;
 
-/// The architecture's keys, one after the other, until one is wrong.
+/// Reads the sizes of an architecture's keys and keeps the first error.
 class size_reader {
  public:
   size_reader(const gguf_metadata& m, std::string architecture) : m_(m), architecture_(std::move(architecture)) {}
@@ -49,7 +49,7 @@ class size_reader {
   std::string architecture_, wrong_;
 };
 
-/// As a person would write an fp32 number: 1e-05, not 9.999999747378752e-06.
+/// Returns the double with the shortest decimal text of the fp32 number: 1e-05, not 9.999999747378752e-06.
 double shortest(double fp32) {
   const auto text = fmt::format("{}", static_cast<float>(fp32));
   double out = fp32;
@@ -88,7 +88,7 @@ json llama_keys(const gguf_model& m) {
   return out;
 }
 
-/// Keys of an architecture that model_of() reads, or that change nothing.
+/// Keys that model_of() reads, and keys that do not change the model, both without the architecture's prefix.
 constexpr std::array<std::string_view, 15> read_keys{"block_count",
                                                      "context_length",
                                                      "embedding_length",
@@ -104,7 +104,7 @@ constexpr std::array<std::string_view, 15> read_keys{"block_count",
                                                      "attention.value_length",
                                                      "rope.dimension_count",
                                                      "vocab_size"};
-/// Keys that change nothing with these numbers.
+/// Keys that do not change the model if they have these values.
 constexpr std::array<std::pair<std::string_view, double>, 12> neutral_keys{{{"expert_count", 0},
                                                                             {"expert_used_count", 0},
                                                                             {"logit_scale", 1},
@@ -126,8 +126,8 @@ json json_of(const gguf_value& v) {
   return fmt::format("{} values", v.count());
 }
 
-/// Scaling of rotary positions as config.json says it; null where there is none, or none that it can say. `used`: the
-/// keys that it says.
+/// Returns the scaling of rotary positions in config.json's form; null if there is no scaling, or if config.json cannot
+/// express it. Adds to `used` the keys that the result expresses.
 json rope_scaling_of(const std::string& a, const gguf_metadata& metadata, std::set<std::string>& used) {
   const auto key = [&](const char* name) { return fmt::format("{}.rope.{}", a, name); };
   const auto factor_key = metadata.find(key("scaling.factor")) != nullptr ? key("scaling.factor") : key("scale_linear");
@@ -148,7 +148,8 @@ json rope_scaling_of(const std::string& a, const gguf_metadata& metadata, std::s
   return {{"rope_type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", *original}};
 }
 
-/// Keys of the file that config.json has no name for, under their own: whoever reads the keys refuses them by name.
+/// Adds keys of the file that config.json has no name for, under their GGUF names, so that readers of the result refuse
+/// them by name.
 void add_unsaid(json& out, const gguf_model& m, const gguf_metadata& metadata, const std::set<std::string>& used) {
   const std::string prefix = m.architecture + ".";
   const auto size_differs = [&](std::string_view name, const gguf_value& v) {

@@ -20,7 +20,7 @@ using core::fail;
 
 constexpr std::string_view format_name = "GGUF";
 constexpr uint64_t view_alignment_bytes = 8;
-/// The file itself, and what is made of it.
+/// Indices of the GGUF file itself and of its decoded view in the source's files.
 constexpr uint32_t plain_file = 0, view_file = 1;
 
 std::vector<int64_t> shape_of(const gguf_tensor& t, gguf_order order) {
@@ -29,7 +29,7 @@ std::vector<int64_t> shape_of(const gguf_tensor& t, gguf_order order) {
   return out;
 }
 
-/// Rows of one head; an order that does not fit the shape is refused.
+/// Returns the rows of one head; refuses an order that does not fit the shape.
 core::result<uint64_t> head_rows_of(const gguf_tensor& t, gguf_order order, const gguf_model& m) {
   if (order == gguf_order::same) return uint64_t{0};
   if (order == gguf_order::transposed) {
@@ -45,7 +45,7 @@ core::result<uint64_t> head_rows_of(const gguf_tensor& t, gguf_order order, cons
   return rows / heads;
 }
 
-/// Refuses a part of a model that is cut into files, and an adapter.
+/// Refuses one part of a model that is split into files, and an adapter.
 core::result<void> check_is_whole_model(const gguf_metadata& keys) {
   if (keys.text("general.type") == "adapter")
     return core::refused("it is an adapter and no whole model: merge it into its base model first");
@@ -93,7 +93,7 @@ core::result<tensor_source> read_gguf_source(const fs::path& path) {
       const auto head_rows = *model ? head_rows_of(t, order, **model) : uint64_t{0};
       if (!head_rows) return refused(head_rows.error().in(fmt::format("tensor '{}'", shown(t.name))));
       decoded.push_back({t, begin, view_bytes, order, *head_rows});
-      // A bias that is put in order is rows of one element.
+      // A bias in rotary order is reordered as rows of one element.
       if (order != gguf_order::same && t.extents.size() == 1) decoded.back().stored.extents = {1, t.extents[0]};
       entry.pieces.push_back({view_file, 0, t.elements(), view_bytes, {}});
       view_bytes = core::round_up(view_bytes + decoded.back().bytes(), view_alignment_bytes);

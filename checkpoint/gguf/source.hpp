@@ -1,5 +1,5 @@
-// The weights of a GGUF file as a tensor_source: those of a known family under its own names and in its own order,
-// any other's as they lie. Only the header is read.
+// Reads the weights of a GGUF file as a tensor_source: a known family with the model's names and element order, any
+// other file as it is stored. Only the header is read.
 #pragma once
 
 #include <filesystem>
@@ -10,11 +10,12 @@
 
 namespace troupe::checkpoint {
 
-/// Blocks are read as fp32. source_run::model has Hugging Face's keys where the family is known. Refused: what
-/// read_gguf_header() refuses, and a family's tensor of an impossible shape.
+/// Opens the GGUF file at `path` as a source. Quantised blocks are read as fp32. source_run::model has Hugging Face's
+/// keys if the family is known. Refused: files that read_gguf_header() refuses, and a tensor of a known family with an
+/// impossible shape.
 core::result<tensor_source> read_gguf_source(const std::filesystem::path& path);
 
-/// The metadata of the file that `s` is of; empty where it is none.
+/// Returns the metadata of the GGUF file that `s` was read from; empty if `s` comes from another format.
 core::result<gguf_metadata> gguf_metadata_of(const tensor_source& s);
 
 }  // namespace troupe::checkpoint

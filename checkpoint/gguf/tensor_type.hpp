@@ -1,5 +1,5 @@
-// The element types of GGUF files: numbers, names, sizes. Arithmetic of the blocks is
-// kernels/compress/block_formats.hpp's.
+// The element types of GGUF files: numbers, names, sizes. Leaves the arithmetic of the blocks to
+// kernels/compress/block_formats.hpp.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace troupe::checkpoint {
 
-/// Those that are read; the numbers are the format's.
+/// The element types that are read, with the format's own numbers.
 enum class gguf_type : uint32_t {
   f32 = 0,
   f16 = 1,
@@ -32,16 +32,16 @@ enum class gguf_type : uint32_t {
   bf16 = 30,
 };
 
-/// Nothing for a number of no type that is read.
+/// Returns the type with the format's number `number`; nothing for a type that is not read.
 std::optional<gguf_type> gguf_type_of(uint64_t number);
-/// `q4_0`, `bf16` ...
+/// Returns the name of the type: `q4_0`, `bf16` ...
 std::string_view name_of(gguf_type t);
-/// The type's blocks; nothing where it stores elements one by one.
+/// Returns the block format of the type; nothing if it stores elements one by one.
 std::optional<kernels::block_format> blocks_of(gguf_type t);
-/// What its elements are read as: their own type, of blocks fp32.
+/// Returns the type as which the elements are read: fp32 for block formats, else the stored type.
 core::dtype dtype_of(gguf_type t);
 
-/// A row is whole blocks; a type without blocks has those of one element.
+/// Returns the elements of one block, 1 for a type without blocks. A row consists of whole blocks.
 uint32_t block_elements(gguf_type t);
 uint32_t block_bytes(gguf_type t);
 

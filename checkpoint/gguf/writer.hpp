@@ -1,5 +1,5 @@
-// Writes one GGUF file from its begin to its end: the header, then tensors as their bytes come. Appears whole or not at
-// all. What the bytes are is the caller's business.
+// Writes one GGUF file from its beginning to its end: the header, then the tensors' bytes as the caller passes them.
+// The file appears whole or not at all.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@
 
 namespace troupe::checkpoint {
 
-/// One file on its way; without commit() nothing remains.
+/// A GGUF file that is being written; destruction without commit() removes it.
 class gguf_writer {
  public:
-  /// Writes the header. Refused as format_gguf_header() refuses.
+  /// Creates the file and writes its header. Refuses the errors of format_gguf_header().
   static core::result<gguf_writer> create(const std::filesystem::path& target, const gguf_metadata& metadata,
                                           std::vector<gguf_tensor> tensors);
 
-  /// The next bytes of the tensors, in their order; padding is not among them.
+  /// Writes the next bytes of the tensors, in their order; the writer adds the padding itself.
   core::result<void> write(std::span<const std::byte> bytes);
 
-  /// Gives the file its name; error_kind::bug where bytes of a tensor are missing.
+  /// Renames the file to its final name; error_kind::bug if bytes of a tensor are missing.
   core::result<void> commit();
 
-  [[nodiscard]] uint64_t bytes() const { return bytes_; }  ///< of the file that commit() leaves
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }  ///< size of the file that commit() leaves
 
  private:
   gguf_writer(streamed_file out, std::vector<gguf_tensor> tensors, uint64_t alignment, uint64_t header_bytes);
@@ -36,8 +36,8 @@ class gguf_writer {
   streamed_file out_;
   std::vector<gguf_tensor> tensors_;
   uint64_t alignment_ = 0, bytes_ = 0;
-  size_t at_ = 0;            ///< tensor that is being written
-  uint64_t left_bytes_ = 0;  ///< of it
+  size_t at_ = 0;            ///< index of the tensor that is being written
+  uint64_t left_bytes_ = 0;  ///< bytes of tensor `at_` that are still missing
 };
 
 }  // namespace troupe::checkpoint

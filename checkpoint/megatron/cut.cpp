@@ -1,4 +1,4 @@
-// One walk over (what lies before the dimension, parts, ranks): both sides advance by the same runs.
+// Walks once over (dimensions before the cut one, parts, ranks); whole and slices advance by equal runs.
 #include "checkpoint/megatron/cut.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ tl::unexpected<core::error> bad(std::string_view name, const std::string& what) 
   return fail(error_kind::bad_input, fmt::format("parameter '{}': {}", shown(name), what));
 }
 
-/// Negative and overflowing shapes are refused before anything is multiplied.
+/// Returns the number of elements; refuses negative and overflowing shapes before anything is multiplied.
 core::result<uint64_t> elements_of(std::string_view name, const shape_type& shape) {
   const auto bytes = bytes_of(core::dtype::u8, shape);
   if (!bytes) return bad(name, fmt::format("the shape ({}) is negative or beyond any file", fmt::join(shape, ", ")));
@@ -55,7 +55,7 @@ int64_t width_of(const width_table& widths) {
   return sum;
 }
 
-/// `rule.view` with `size` in the cut dimension and its -1 resolved from the number of elements.
+/// Returns `rule.view` with `size` in the cut dimension and its -1 computed from the number of elements.
 core::result<shape_type> viewed(std::string_view name, const cut_rule& rule, int64_t size, uint64_t elements) {
   shape_type out = rule.view;
   out[rule.dimension] = size;
@@ -79,7 +79,7 @@ core::result<shape_type> viewed(std::string_view name, const cut_rule& rule, int
   return out;
 }
 
-/// Along the cut dimension, of `elements` in the shape of `rule.view`.
+/// Returns the size of the cut dimension if `elements` have the shape of `rule.view`.
 core::result<int64_t> viewed_size(std::string_view name, const cut_rule& rule, uint64_t elements) {
   uint64_t rest = 1;
   for (size_t i = 0; i < rule.view.size(); ++i) {
@@ -93,7 +93,7 @@ core::result<int64_t> viewed_size(std::string_view name, const cut_rule& rule, u
   return static_cast<int64_t>(elements / rest);
 }
 
-/// The runs of a cut whose whole is `shape`, seen from its cut dimension. Rows from `keep` elements on are left out.
+/// Returns the runs of a cut whose whole has the shape `shape`. Elements of the whole from `keep` on are left out.
 core::result<std::vector<cut_run>> runs_of(std::string_view name, const shape_type& shape, size_t dimension,
                                            const width_table& widths, uint64_t keep) {
   uint64_t outer = 1, inner = 1;
@@ -145,7 +145,7 @@ core::result<void> check_dimension(std::string_view name, const cut_rule& rule, 
   return {};
 }
 
-/// The first rows of the whole alone, where it is a vocabulary with padding behind.
+/// Returns the number of elements to keep: for a vocabulary only its first rows, without the padding after them.
 core::result<uint64_t> keep_rows(std::string_view name, const cut_rule& rule, tensor_cut& cut) {
   if (rule.original_rows == 0) return core::numel_of(cut.whole);
   if (cut.whole.empty() || rule.original_rows < 0 || rule.original_rows > cut.whole[0])
@@ -175,7 +175,7 @@ core::result<std::vector<int64_t>> split_widths(int64_t size, uint32_t ranks, un
 
 namespace {
 
-/// Slices that are all the whole tensor.
+/// Returns the cut of slices that are all equal to the whole tensor.
 core::result<tensor_cut> merge_copies(std::string_view name, const cut_rule& rule, std::span<const shape_type> slices) {
   for (const auto& s : slices)
     if (s != slices[0])
@@ -188,8 +188,8 @@ core::result<tensor_cut> merge_copies(std::string_view name, const cut_rule& rul
   return out;
 }
 
-/// How wide each part is on each rank: as the rule says, or the same for all parts of a slice. `elements` are those of
-/// the slices.
+/// Returns the width of each part on each rank: from the rule, or equal for all parts of a slice. `elements` are the
+/// slices' numbers of elements.
 core::result<width_table> widths_to_merge(std::string_view name, const cut_rule& rule,
                                           std::span<const shape_type> slices, std::span<const uint64_t> elements) {
   width_table widths = rule.widths;
@@ -220,7 +220,7 @@ core::result<width_table> widths_to_merge(std::string_view name, const cut_rule&
   return widths;
 }
 
-/// The shape of the slices together, padding included.
+/// Returns the shape of the joined slices, padding included.
 core::result<shape_type> whole_of(std::string_view name, const cut_rule& rule, std::span<const shape_type> slices,
                                   std::span<const uint64_t> elements, const width_table& widths) {
   const size_t d = rule.dimension;
@@ -229,7 +229,7 @@ core::result<shape_type> whole_of(std::string_view name, const cut_rule& rule, s
     const int64_t size = width_of(widths, r);
     shape_type shape = slices[r];
     if (!rule.view.empty()) {
-      // a rank without elements has no say in the open dimension
+      // a rank without elements does not determine the open dimension
       if (elements[r] == 0 && size == 0) continue;
       auto as = viewed(name, rule, size, elements[r]);
       if (!as) return fail(as.error());

@@ -1,4 +1,4 @@
-// Universal patterns: from a parameter's name to the rule that they give.
+// Finds the rule that universal patterns give a parameter's name.
 #include <fmt/format.h>
 
 #include <array>
@@ -18,7 +18,8 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// `^transformer\.wte\.weight$` is a plain name, and most published patterns are such; nothing for all others.
+/// Returns the name that a pattern such as `^transformer\.wte\.weight$` matches; most published patterns have this
+/// form. Nothing for any other pattern.
 std::optional<std::string> plain_name(std::string_view pattern) {
   if (pattern.size() < 2 || pattern.front() != '^' || pattern.back() != '$') return std::nullopt;
   std::string out;
@@ -36,7 +37,7 @@ std::optional<std::string> plain_name(std::string_view pattern) {
   return out;
 }
 
-/// One list of patterns.
+/// The compiled patterns of one list.
 class pattern_list {
  public:
   core::result<void> fill(std::string_view key, const std::vector<std::string>& patterns) {
@@ -61,7 +62,7 @@ class pattern_list {
     return {};
   }
 
-  /// The number of the one pattern that matches.
+  /// Returns the index of the only pattern that matches; nothing if none does. Refused: a name that two patterns match.
   core::result<std::optional<size_t>> match(std::string_view name) {
     std::optional<size_t> out;
     const auto found = [&](size_t number) -> core::result<void> {
@@ -102,7 +103,7 @@ struct pattern_rules::parts {
   universal_patterns content;
   pattern_list vocabulary, pipeline_replicated, replicated, averaged, row_parallel, two_parts, sub_parameters,
       unsupported;
-  std::vector<size_t> group;  ///< by pattern of sub_parameters: its place in content.sub_parameters
+  std::vector<size_t> group;  ///< for each pattern of sub_parameters its index in content.sub_parameters
 
   core::result<cut_rule> of_parts(std::string_view name, size_t number) const {
     const auto& one = content.sub_parameters[group[number]];

@@ -1,5 +1,5 @@
-// Universal patterns as their writer published them: from the values of a pickle to lists. What they mean for a name is
-// patterns.cpp's.
+// Converts universal patterns from the values of a pickle to lists, as their writer published them. Leaves their
+// meaning for a name to patterns.cpp.
 #include <fmt/format.h>
 
 #include <optional>
@@ -16,7 +16,8 @@ bool is_sequence(const pickle_tree& t, pickle_ref v) {
   return t.kind(v) == pickle_kind::list || t.kind(v) == pickle_kind::tuple;
 }
 
-/// The values of a universal_checkpoint_info, one kind after the other. A key that is missing or None stays as it is.
+/// Reads the values of a universal_checkpoint_info, one kind after the other. A member whose key is missing or None
+/// keeps its default.
 class info_reader {
  public:
   info_reader(const torch_archive& file, pickle_ref info) : file_(file), info_(info) {}
@@ -64,7 +65,7 @@ class info_reader {
 
   core::result<sub_parameter_pattern> sub_parameter(pickle_ref v) const {
     static constexpr std::string_view key = "parameter_with_sub_params";
-    // a SubparamShape: its attributes are what a dict would have
+    // a SubparamShape has the attributes that a dict has as keys
     if (tree_.kind(v) == pickle_kind::object && tree_.state(v)) v = *tree_.state(v);
     const auto patterns = tree_.find(v, "patterns"), shape = tree_.find(v, "shape"),
                dimension = tree_.find(v, "partition_dim");

@@ -13,7 +13,7 @@ namespace {
 using core::fail;
 using nlohmann::json;
 
-/// Parts of a parameter along its dimension.
+/// Returns the sizes of a parameter's parts along its cut dimension.
 std::vector<int64_t> sizes_of(const published_rule& p) {
   if (!p.rule.widths.empty()) {
     std::vector<int64_t> out;

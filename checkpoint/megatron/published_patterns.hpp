@@ -1,5 +1,5 @@
-// Writes `universal_checkpoint_info` as JSON, from which readers of a tensor-parallel folder learn how its slices go
-// together. rules.hpp reads it.
+// Writes `universal_checkpoint_info` as JSON, which tells readers of a tensor-parallel folder how to join its slices.
+// rules.hpp reads it.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@
 namespace troupe::checkpoint {
 
 struct published_rule {
-  std::string name;            ///< of a parameter, as it is written
-  std::vector<int64_t> shape;  ///< of the whole
+  std::string name;            ///< name of a parameter as the checkpoint writes it
+  std::vector<int64_t> shape;  ///< shape of the whole parameter
   cut_rule rule;
 };
 
-/// A pattern for each name, which tells readers of a folder of `ranks` tensor-parallel ranks its rule. Refused:
-/// vocabularies of different numbers of rows, which the form has no place for; widths that do not divide.
+/// Returns JSON with one pattern for each name, which tells readers of a folder of `ranks` tensor-parallel ranks the
+/// parameter's rule. Refused: vocabularies with different numbers of rows, which the format cannot express; widths that
+/// do not divide.
 core::result<std::string> universal_info_json(const std::vector<published_rule>& rules, uint32_t ranks);
 
-/// `^transformer\.wte\.weight$`
+/// Returns a regular expression that matches `name` only: `^transformer\.wte\.weight$`.
 std::string exact_pattern(const std::string& name);
 
 }  // namespace troupe::checkpoint

@@ -1,6 +1,6 @@
-// Says how each parameter of a tensor-parallel model is cut: by Megatron's names, by the names in files of pipeline
-// layers, by a job's own plan, or by the patterns that a universal checkpoint's writer published. cut.hpp has the
-// arithmetic.
+// Returns the rule by which each parameter of a tensor-parallel model is cut: by Megatron's names, by the names in
+// files of pipeline layers, by a job's own plan, or by the patterns that the writer of a universal checkpoint
+// published. Leaves the arithmetic to cut.hpp.
 #pragma once
 
 #include <map>
@@ -16,68 +16,71 @@
 
 namespace troupe::checkpoint {
 
-/// 0, 1.0 or 2.0: Megatron's `checkpoint_version`. Refused: any other.
+/// Returns the row order that Megatron's `checkpoint_version` states: 0, 1.0 or 2.0. Refused: any other number.
 core::result<qkv_version> qkv_version_from(double checkpoint_version);
 
-/// Megatron's own names (deepspeed/runtime/state_dict_factory.py): a fragment of the name decides. Whatever has none
-/// of them is the same on all ranks. `final_linear.weight` is cut along dimension 0 and joined again likewise.
+/// Returns the rule of Megatron's own names (deepspeed/runtime/state_dict_factory.py): a fragment of the name decides;
+/// a parameter whose name has no known fragment is replicated. `final_linear.weight` is split and joined along
+/// dimension 0.
 cut_rule megatron_rule(std::string_view name, qkv_version version);
-/// Whether one of Megatron's fragments is in the name.
+/// True if the name contains one of Megatron's fragments.
 bool is_megatron_name(std::string_view name);
 
-/// By a parameter's name.
+/// Cuts of a job's parameters, by parameter name.
 using parameter_cuts = std::map<std::string, core::parameter_cut, std::less<>>;
 
-/// Of a parameter that a job of ours cuts. A vocabulary is padded as other programs want it, which know none of unequal
-/// parts.
+/// Returns the rule of a parameter that a Troupe job cuts. A vocabulary is padded to equal parts, because other
+/// programs cannot read unequal ones.
 cut_rule rule_of(const core::parameter_cut& cut);
 
-/// Names inside one pipeline layer's file, for joining only (deepspeed/checkpoint/deepspeed_checkpoint.py): a few are
-/// the first rank's, two are cut along dimension 1, all others along dimension 0.
+/// Returns the rule of a name inside one pipeline layer's file, for joining only
+/// (deepspeed/checkpoint/deepspeed_checkpoint.py): a few parameters are taken from the first rank, two are cut along
+/// dimension 1, all others along dimension 0.
 cut_rule layer_rule(std::string_view key);
 
-/// Parameters of which a pattern says that they are made of parts.
+/// Patterns of parameters that consist of several parts, each cut separately.
 struct sub_parameter_pattern {
   std::vector<std::string> patterns;
-  std::vector<int64_t> view;        ///< the entry at `dimension` is not read; -1: whatever is left
-  std::vector<int64_t> part_sizes;  ///< of the parts along `dimension`; empty where only their number is known
-  uint32_t parts = 1;               ///< equal ones, where part_sizes is empty
+  std::vector<int64_t> view;        ///< the entry at `dimension` is not read; -1: the remaining size
+  std::vector<int64_t> part_sizes;  ///< sizes of the parts along `dimension`; empty if only their number is known
+  uint32_t parts = 1;               ///< number of equal parts, used if part_sizes is empty
   size_t dimension = 0;
 };
 
-/// `universal_checkpoint_info` as its writer published it; patterns are regular expressions that must match from a
+/// `universal_checkpoint_info` as its writer published it. Patterns are regular expressions that must match from a
 /// name's first character on.
 struct universal_patterns {
-  double version = 0;  ///< universal_checkpoint_version
+  double version = 0;  ///< value of `universal_checkpoint_version`
   int64_t original_vocabulary = 0, padded_vocabulary = 0;
   std::vector<std::string> vocabulary, pipeline_replicated, replicated, averaged, row_parallel, two_parts;
   std::vector<sub_parameter_pattern> sub_parameters;
-  std::map<std::string, std::vector<std::vector<int64_t>>> shard_widths;  ///< [part][rank] by pattern
-  std::map<std::string, std::string> unsupported;                         ///< pattern -> reason
+  std::map<std::string, std::vector<std::vector<int64_t>>> shard_widths;  ///< [part][rank] for each pattern
+  std::map<std::string, std::string> unsupported;                         ///< reason for each pattern
 };
 
-/// Patterns of one list, bytes of one pattern.
+/// Most patterns of one list, and most bytes of one pattern.
 inline constexpr size_t max_patterns = 1'000'000, max_pattern_bytes = 4096;
 
-/// Reads the value of that key of a model file. Refused: what has not the form described there.
+/// Reads `info`, the value of `universal_checkpoint_info` in a model file. Refused: a value without the form of
+/// universal_patterns.
 core::result<universal_patterns> read_universal_patterns(const torch_archive& file, pickle_ref info);
 
-/// The patterns, ready to be asked.
+/// Compiled universal_patterns, which answer for one name at a time.
 class pattern_rules {
  public:
-  /// Refused: a text that is no regular expression, more or longer ones than the limits.
+  /// Compiles the patterns. Refused: a text that is not a regular expression, and patterns beyond the limits.
   static core::result<pattern_rules> create(universal_patterns patterns);
   pattern_rules(pattern_rules&&) noexcept;
   pattern_rules& operator=(pattern_rules&&) noexcept;
   ~pattern_rules();
 
-  /// The first that applies: replicated, averaged, two parts, parts, else cut along dimension 1 (row parallel) or 0;
-  /// a vocabulary has its original rows. Refused: a name that two patterns of a list match, one that the writer
-  /// declared unsupported, parts without their widths where the writer's version promises them.
+  /// Returns the first rule that applies to `name`: replicated, averaged, two parts, parts, else cut along dimension 1
+  /// (row parallel) or 0; a vocabulary has its original rows. Refused: a name that two patterns of a list match, a name
+  /// that the writer declared unsupported, parts without the widths that the writer's version promises.
   core::result<cut_rule> rule(std::string_view name);
-  /// Whether later pipeline stages have only a copy of it.
+  /// True if later pipeline stages only have a copy of the parameter.
   core::result<bool> is_pipeline_replicated(std::string_view name);
-  /// Patterns that no name has matched so far, each with the list it stands in.
+  /// Returns the patterns that no name has matched so far, each with the name of its list.
   [[nodiscard]] std::vector<std::string> unmatched() const;
   [[nodiscard]] const universal_patterns& patterns() const;
 

@@ -18,7 +18,7 @@ using core::fail;
 using tensor_key = std::tuple<std::string, tensor_kind, std::string>;
 tensor_key key_of(const tensor_entry& t) { return {t.name, t.kind, t.moment}; }
 
-/// Elements [at, at + count) from the file of zeros.
+/// Appends elements [at, at + count) from the file of zeros.
 core::result<void> append_zeros(tensor_entry& to, std::optional<uint32_t> zeros, uint64_t count, uint64_t at) {
   if (!zeros)
     return fail(error_kind::bad_input,
@@ -37,7 +37,8 @@ tensor_entry like(const tensor_entry& t, std::vector<int64_t> shape) {
   return {t.name, t.kind, t.moment, t.type, std::move(shape), {}};
 }
 
-/// All sources' files in one list: file number f of source s becomes first[s] + f. Files of one path are one.
+/// Joins the files of all sources in one list: file f of source s becomes result[s][f]. Files with equal paths become
+/// one.
 std::vector<std::vector<uint32_t>> join_files(std::span<const tensor_source> from, std::vector<source_file>& into) {
   std::vector<std::vector<uint32_t>> out;
   std::map<std::filesystem::path, uint32_t> known;

@@ -1,5 +1,5 @@
-// Sources of a tensor-parallel model's ranks to one whole source and back, as lists of pieces: nothing is read here.
-// Owns the lists; the rules are rules.hpp's, finding the ranks' files is left to each format's reader.
+// Joins the sources of a tensor-parallel model's ranks to one source and splits one into many, as lists of pieces; no
+// data is read. Owns the lists; leaves the rules to rules.hpp and finding the ranks' files to each format's reader.
 #pragma once
 
 #include <functional>
@@ -13,57 +13,60 @@
 
 namespace troupe::checkpoint {
 
-/// How a parameter is cut, by name.
+/// Returns the cut rule of a parameter by its name.
 using rule_chooser = std::function<core::result<cut_rule>(std::string_view name)>;
 
-/// megatron_rule for all names, of a model with that version.
+/// Returns a chooser that applies megatron_rule() with `version` to every name.
 rule_chooser megatron_rules_of(qkv_version version);
 
-/// Adds elements [first, first + count) of `from` as pieces from element `at` on; neighbours become one piece. Digests
-/// are dropped where a piece is cut.
+/// Appends elements [first, first + count) of `from` to `to` as pieces whose first element is `at`; adjacent pieces
+/// become one. A piece that is cut loses its digest.
 void append_elements(std::vector<piece>& to, const tensor_entry& from, uint64_t first, uint64_t count, uint64_t at);
 
-/// The whole tensor of what all ranks hold of it; the entries' pieces name files of one common list. Refused: kinds,
-/// moments or types that differ, shapes that do not fit the rule, an averaged one (it has no pieces: see `averaged`).
+/// Returns the whole tensor that the ranks' entries form. The entries' pieces must name files of one common list.
+/// Refused: kinds, moments or types that differ, shapes that do not fit the rule, and an averaged tensor, which has no
+/// pieces (see averaged_tensor).
 core::result<tensor_entry> merged_entry(const cut_rule& rule, std::span<const tensor_entry* const> ranks);
 
-/// Each rank's tensor of a whole one. Padding of a vocabulary is read from file `zeros`, which has nothing but zero
-/// bytes; refused where that is needed and not there.
+/// Returns each rank's tensor of a whole one. Padding of a vocabulary is read from file number `zeros`, which holds
+/// only zero bytes; refused if padding is needed and `zeros` is missing.
 core::result<std::vector<tensor_entry>> split_entry(const cut_rule& rule, const tensor_entry& whole, uint32_t ranks,
                                                     std::optional<uint32_t> zeros = std::nullopt);
 
-/// What a merge leaves to its caller: a tensor whose value is the mean of the ranks'.
+/// A tensor that the caller of merge_ranks() must compute: its value is the mean of the ranks' values.
 struct averaged_tensor {
-  size_t tensor = 0;                 ///< place in the merged source's tensors; holds rank 0's value until replaced
-  std::vector<tensor_entry> values;  ///< of all ranks
+  /// index in the merged source's tensors; that entry holds rank 0's value until it is replaced
+  size_t tensor = 0;
+  std::vector<tensor_entry> values;  ///< the tensor's entry of each rank
 };
 
-/// The ranks' tensors as whole ones.
+/// The source of a whole model, joined from its ranks, and the tensors that are still to be averaged.
 struct merged_source {
   tensor_source whole;
   std::vector<averaged_tensor> averaged;
 };
 
-/// Joins the sources of ranks 0, 1 ... of one model. The run, tied names and the parameters' order are the first
-/// rank's, digests are gone. Refused: no ranks, a tensor that some ranks have and others not.
+/// Joins the sources of ranks 0, 1 ... of one model. The run, the tied names and the parameters' order are the first
+/// rank's; digests are dropped. Refused: no ranks, a tensor that only some ranks have.
 core::result<merged_source> merge_ranks(std::vector<tensor_source> ranks, const rule_chooser& rules);
 
-/// Rank `rank`'s tensor alone, of as many as the cut has slices.
+/// Returns rank `rank`'s tensor alone; the cut has one slice for each rank.
 core::result<tensor_entry> slice_entry(const tensor_cut& cut, const tensor_entry& whole, uint32_t rank,
                                        std::optional<uint32_t> zeros = std::nullopt);
 
-/// A tensor list for each rank.
+/// One tensor source for each rank of a split model.
 struct split_sources {
   std::vector<tensor_source> ranks;
-  size_t cut = 0;  ///< tensors that are not on all ranks alike
+  size_t cut = 0;  ///< number of tensors that are not the same on all ranks
 };
 
-/// The sources of `ranks` ranks. `zeros` as above: the number of such a file in `whole`.
+/// Splits `whole` over `ranks` ranks. `zeros` is the number of a file of `whole` that holds only zero bytes, for
+/// padding.
 core::result<split_sources> split_ranks(const tensor_source& whole, uint32_t ranks, const rule_chooser& rules,
                                         std::optional<uint32_t> zeros = std::nullopt);
 
-/// The tensor's query_key_value rows put from one version's order into another's, of all heads (a whole tensor).
-/// Refused: a first dimension that `heads` heads do not divide into.
+/// Returns the tensor with the rows of query_key_value in the order `to` instead of `from`, for all heads (a whole
+/// tensor). Refused: a first dimension that does not divide into `heads` heads.
 core::result<tensor_entry> reordered_qkv(const tensor_entry& whole, qkv_version from, qkv_version to, uint32_t heads);
 
 }  // namespace troupe::checkpoint

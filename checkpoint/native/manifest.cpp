@@ -1,4 +1,4 @@
-// The rules of a manifest.
+// Checks the rules of a manifest.
 #include "checkpoint/native/manifest.hpp"
 
 #include <fmt/format.h>
@@ -52,7 +52,8 @@ core::result<void> check_pieces(const manifest& m, const tensor_entry& t, uint64
     if (p.file >= m.files.size())
       return bad(fmt::format("tensor {}: file number {} of {} files", shown(t), p.file, m.files.size()));
     const auto& file = m.files[p.file];
-    const uint64_t bytes = p.count * element_bytes;  // no overflow: not above the tensor's, which fit 63 bits
+    // No overflow: the tensor has at least as many bytes, which fit 63 bits.
+    const uint64_t bytes = p.count * element_bytes;
     if (p.offset_bytes % piece_alignment_bytes != 0 || p.offset_bytes < piece_alignment_bytes)
       return bad(
           fmt::format("tensor {}: a piece cannot start at byte {} of '{}'", shown(t), p.offset_bytes, file.name));
@@ -63,7 +64,7 @@ core::result<void> check_pieces(const manifest& m, const tensor_entry& t, uint64
   return {};
 }
 
-/// No byte of a file belongs to two pieces.
+/// Checks that no byte of a file belongs to two pieces.
 core::result<void> check_overlap(const manifest& m) {
   struct place {
     uint32_t file;

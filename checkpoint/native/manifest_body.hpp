@@ -1,4 +1,4 @@
-// A manifest's JSON written, by hand, so that the bytes are ours. The seal in front of it is manifest_text.hpp's.
+// Writes a manifest's JSON by hand, so that its bytes are fixed. Leaves the sealed first line to manifest_text.hpp.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace troupe::checkpoint {
 
-/// What stands behind the sealed line. Throws nlohmann::json::exception where a text is not UTF-8.
+/// Returns the text of a manifest after its sealed first line. Throws nlohmann::json::exception if a text is not UTF-8.
 std::string manifest_body(const manifest& m);
 
-/// The oldest version that says all of it.
+/// Returns the oldest manifest version that can express all of `m`.
 uint32_t manifest_version_for(const manifest& m);
 
 }  // namespace troupe::checkpoint

@@ -1,4 +1,4 @@
-// Paths in front of errors.
+// Adds the paths of manifests to errors.
 #include "checkpoint/native/manifest_file.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// A manifest in its folder: written last, read first.
+// Writes and reads the manifest of a checkpoint folder; it is the last file written and the first one read.
 #pragma once
 
 #include <filesystem>
@@ -9,19 +9,20 @@
 
 namespace troupe::checkpoint {
 
-/// Writes and syncs manifest.json, which must not exist; gives its seal. The folder itself is not synced.
+/// Writes and syncs manifest.json, which must not exist; returns its seal. Does not sync the folder.
 core::result<digest128> write_manifest(file_system& files, const std::filesystem::path& folder, const manifest& m);
 
 struct checkpoint_folder {  ///< a checkpoint whose manifest was read and checked
   std::filesystem::path folder;
   manifest content;
-  digest128 seal;  ///< of the manifest: two saves never share it
+  digest128 seal;  ///< seal of the manifest; two saves never have equal seals
 };
 
-/// Reads and checks manifest.json; errors carry its path. Data files are not touched.
+/// Reads and checks manifest.json; errors contain its path. Data files are not opened.
 core::result<checkpoint_folder> read_manifest(file_system& files, const std::filesystem::path& folder);
 
-/// read_manifest(), and every data file is there, as long as it should be and of this save. No piece is read.
+/// Calls read_manifest(), then checks that every data file exists, has its length and belongs to this save. No piece is
+/// read.
 core::result<checkpoint_folder> open_folder(file_system& files, const std::filesystem::path& folder);
 
 }  // namespace troupe::checkpoint

@@ -21,10 +21,10 @@ constexpr std::string_view line_end = "\",\n";
 
 struct written_version {
   uint32_t value = 0;
-  size_t digits = 0;  ///< 0: none
+  size_t digits = 0;  ///< 0: there is no version
 };
 
-/// Of a text that begins as a manifest.
+/// Returns the version in the first line of a text that begins as a manifest.
 written_version version_of(std::string_view text) {
   text.remove_prefix(line_begin.size());
   written_version out;

@@ -1,4 +1,4 @@
-// A manifest as text: one sealed line, then JSON. Pure functions; files are the business of manifest_file.hpp.
+// A manifest as text: one sealed line, then JSON. Pure functions; leaves files to manifest_file.hpp.
 #pragma once
 
 #include <string>
@@ -9,27 +9,28 @@
 
 namespace troupe::checkpoint {
 
-/// Values of the JSON, nesting, and keys of one object that are read.
+/// Limits of the JSON that is read: number of values, nesting, keys of one object.
 inline constexpr size_t max_manifest_values = size_t{32} << 20;
 inline constexpr size_t max_manifest_depth = 6;
 inline constexpr size_t max_manifest_keys = 32;
-/// Nesting of a client state.
+/// Largest nesting of a client state.
 inline constexpr size_t max_client_state_depth = 64;
 
-/// The text of a manifest that check_manifest() accepts; else its error.
+/// Returns the text of a manifest that check_manifest() accepts; else its error.
 core::result<std::string> format_manifest(const manifest& m);
 
-/// The inverse: text whose seal is broken, of a newer version, or that breaks a rule is refused. Memory stays within a
-/// small multiple of the text.
+/// Returns the manifest in `text`. Refused: a broken seal, a newer version, a manifest that check_manifest() refuses.
+/// Memory stays within a small multiple of the text.
 core::result<manifest> parse_manifest(std::string_view text);
 
-/// What the first line says of the rest; also how `latest` knows a manifest.
+/// Returns the seal, the digest in the first line, if the rest of the text has that digest. `latest` recognises a
+/// manifest by it.
 core::result<digest128> seal_of(std::string_view text);
 
-/// Puts the first line in front of a body.
+/// Returns the first line of a manifest, with the digest of `body`, followed by `body`.
 std::string sealed(std::string_view body, uint32_t version = manifest_version);
 
-/// Whether a file that begins so is a manifest of ours, of whatever version.
+/// True if a file that begins with `first_bytes` is a manifest of Troupe, of any version.
 bool looks_like_manifest(std::string_view first_bytes);
 
 }  // namespace troupe::checkpoint

@@ -16,7 +16,7 @@ using core::error_kind;
 using core::fail;
 using nlohmann::json;
 
-/// Depth, number of values, keys that stand twice.
+/// Limits depth, number of values and number of keys, and refuses repeated keys.
 class guard : public nlohmann::json_sax<json> {
  public:
   explicit guard(size_t max_depth) : max_depth_(max_depth) {}
@@ -67,20 +67,20 @@ class guard : public nlohmann::json_sax<json> {
   std::vector<std::vector<std::string>> open_;
 };
 
-/// Depth alone: keys and values of a host's own JSON are its business.
+/// Limits only depth and number of values, for a host's own JSON, whose keys and values are free.
 class depth_guard : public guard {
  public:
   using guard::guard;
   bool key(std::string&) override { return true; }
 };
 
-/// Takes values out of the tree; the first that is missing or of another type stays in `problem`.
+/// Takes values out of the tree; `problem` describes the first one that is missing or of another type.
 class taker {
  public:
-  bool cuts = true;  ///< of tensors: an older version does not know them
+  bool cuts = true;  ///< the manifest's version has cuts of tensors
   std::string problem{};
 
-  /// The member, or null with the problem noted.
+  /// Returns the member of an object; null, with the problem recorded, if it is missing.
   const json* member(const json& object, const char* key, const char* where) {
     if (!object.is_object()) return miss(where, "an object");
     const auto at = object.find(key);
@@ -94,7 +94,7 @@ class taker {
       if (!v->is_number()) return miss(where, "a number") != nullptr;
       out = v->get<T>();
     } else {
-      // the reader's own types: whole numbers that are not negative are unsigned
+      // the JSON reader stores whole numbers that are not negative as unsigned
       const bool fits = v->is_number_unsigned()  ? std::in_range<T>(v->get<uint64_t>())
                         : v->is_number_integer() ? std::in_range<T>(v->get<int64_t>())
                                                  : false;
@@ -117,7 +117,7 @@ class taker {
     out = *d;
     return true;
   }
-  /// A list of exactly `size` values, or of any number where that is 0.
+  /// True for a list of exactly `size` values, or of any length if `size` is 0.
   bool list(const json* v, size_t size, const char* where) {
     if (v == nullptr) return false;
     if (v->is_array() && (size == 0 || v->size() == size)) return true;
@@ -132,7 +132,7 @@ class taker {
         !text(get("config"), out.config, at) || !text(get("model"), out.model, at) ||
         !text(get("client_state"), out.client_state, at))
       return false;
-    // An older manifest has none of these.
+    // Older manifests lack the following members.
     if (const auto samples = v.find("samples_per_step"); samples != v.end() && !samples->is_null())
       if (!number(&*samples, out.samples_per_step.emplace(), at)) return false;
     if (const auto position = v.find("schedule_position"); position != v.end() && !position->is_null())
@@ -323,7 +323,7 @@ class taker {
   }
 
  private:
-  /// Null, for brevity above.
+  /// Records a problem and returns null.
   const json* miss(const char* where, const std::string& wanted) {
     problem = fmt::format("{}: {} was wanted", where, wanted);
     return nullptr;

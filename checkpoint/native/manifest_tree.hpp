@@ -1,5 +1,5 @@
-// A manifest's JSON read: a guard over its events, which bounds everything, then nlohmann's tree, then each value by
-// name and type. What the values mean together is check_manifest()'s, the seal manifest_text.hpp's.
+// Reads a manifest's JSON: a guard over its events enforces the limits, then nlohmann builds the tree, then each value
+// is taken by name and type. Leaves the rules between values to check_manifest() and the seal to manifest_text.hpp.
 #pragma once
 
 #include <string>
@@ -10,10 +10,11 @@
 
 namespace troupe::checkpoint {
 
-/// The text of a whole manifest. `knows_cuts`: its version has cuts of tensors. Errors: bad_input, naming the value.
+/// Reads the text of a whole manifest. `knows_cuts`: its version has cuts of tensors. Errors: bad_input, naming the
+/// value.
 core::result<manifest> read_manifest_tree(std::string_view text, bool knows_cuts);
 
-/// A host's own JSON: its nesting is bounded, its keys and values are its business.
+/// Checks the JSON of a host program: its nesting is limited, its keys and values are free.
 core::result<void> check_client_state(const std::string& text);
 
 }  // namespace troupe::checkpoint

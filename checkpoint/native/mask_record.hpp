@@ -1,5 +1,5 @@
-// Which parts of a weight a pruned run keeps, as a checkpoint has it. Owns the form and its text; what a mask means is
-// kernels/compress/weight_mask.hpp's.
+// The mask of a pruned weight as a checkpoint stores it. Owns the form and its text; leaves the meaning of a mask to
+// kernels/compress/weight_mask.hpp.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,22 @@
 
 namespace troupe::checkpoint {
 
-/// One technique's mask of one module.
+/// The mask that one pruning technique has made of one module's weight.
 struct mask_record {
   std::string module, technique;  ///< "transformer.h.0.mlp.c_fc", "row_pruning"
   uint64_t elements = 0;
-  std::vector<uint8_t> bits;  ///< a bit an element, 1: it stays; the first in the lowest bit of the first byte
-  std::vector<float> scores;  ///< of snip_momentum, an element each; empty: there are none
+  /// One bit for each element, 1: kept; the first element is the lowest bit of the first byte.
+  std::vector<uint8_t> bits;
+  std::vector<float> scores;  ///< snip_momentum: one score for each element; other techniques: empty
   bool operator==(const mask_record&) const = default;
 };
 
-/// Bytes as hexadecimal digits, the upper half of a byte first; and back, nothing where the text is not that.
+/// Converts bytes to hexadecimal digits, the upper half of a byte first, and back; bytes_of_hex() returns nothing for
+/// any other text.
 std::string hex_of(const std::vector<uint8_t>& bytes);
 std::optional<std::vector<uint8_t>> bytes_of_hex(std::string_view text);
-/// The same of fp32 numbers, little-endian.
+/// Converts fp32 numbers, as little-endian bytes, to hexadecimal digits, and back; numbers_of_hex() returns nothing for
+/// any other text.
 std::string hex_of(const std::vector<float>& numbers);
 std::optional<std::vector<float>> numbers_of_hex(std::string_view text);
 

@@ -1,4 +1,4 @@
-// Header, padding, digests.
+// Writes and checks header, padding and digests.
 #include "checkpoint/native/shard.hpp"
 
 #include <fmt/format.h>
@@ -21,12 +21,12 @@ using core::fail;
 constexpr std::string_view magic("troupe shard\n\0\0\0", 16);
 constexpr size_t version_at = 16, length_at = 20, high_at = 24, low_at = 32;
 constexpr size_t seal_at = shard_header_bytes - 16;
-/// Digested and copied at a time, so that the copy finds the bytes in the cache.
+/// Bytes that are digested and copied at a time, so that the copy finds them in the cache.
 constexpr size_t cached_bytes = size_t{128} << 10;
 
 template <class T>
 void put(std::span<std::byte> to, size_t at, T value) {
-  std::memcpy(&to[at], &value, sizeof(value));  // little-endian, as every machine that this builds for
+  std::memcpy(&to[at], &value, sizeof(value));  // little-endian, like every machine that Troupe builds for
 }
 template <class T>
 T get(std::span<const std::byte> from, size_t at) {
@@ -48,7 +48,7 @@ std::array<std::byte, shard_header_bytes> make_shard_header(digest128 save_id) {
   return out;
 }
 
-/// Zeros from the end of a piece up to where the next one may begin.
+/// Writes zeros from the end of a piece to the next possible beginning of a piece.
 void pad(std::byte* piece, size_t bytes) {
   std::memset(piece + bytes, 0, core::round_up(bytes, piece_alignment_bytes) - bytes);
 }

@@ -1,6 +1,6 @@
-// One data file of a checkpoint: a header of 4 KiB, then pieces, written once from begin to end. Owns the
-// header, the padding and the digests (docs/formats.md); which tensor a piece belongs to and where it lies is the
-// caller's business.
+// Writes one data file of a checkpoint, from its beginning to its end: a header of 4 KiB, then pieces. Owns the header,
+// the padding and the digests (docs/formats.md); the caller decides which tensor a piece belongs to and where it is
+// placed.
 #pragma once
 
 #include <cstddef>
@@ -22,33 +22,35 @@ namespace troupe::checkpoint {
 inline constexpr uint32_t shard_version = 1;
 inline constexpr uint64_t shard_header_bytes = piece_alignment_bytes;
 
-/// `shard-00003.bin` of writer 3.
+/// Returns the file name of writer `number`: `shard-00003.bin` for 3.
 std::string shard_file_name(uint32_t number);
-/// Back, for exactly such names.
+/// Returns the number in a name that shard_file_name() makes; nothing for any other name.
 std::optional<uint32_t> shard_number_of(std::string_view name);
 
-/// Makes a piece ready to be written at `to`, a multiple of piece_alignment_bytes: copies it past the cache, pads it
-/// with zeros up to the next such multiple, which `to` has room for, and gives its digest.
+/// Prepares a piece to be written from `to`, a multiple of piece_alignment_bytes: copies it past the cache, pads it
+/// with zeros up to the next such multiple, for which `to` must have room, and returns its digest.
 digest128 stage_piece(std::span<const std::byte> piece, std::byte* to);
-/// The same of a piece that lies there already.
+/// Pads a piece that is already at its place with zeros, as stage_piece() does without the copy, and returns its
+/// digest.
 digest128 stage_piece_in_place(std::span<std::byte> piece);
 
-/// Writes one file: blocks of staged pieces, one behind the other.
+/// Writes one data file: blocks of staged pieces, one after the other.
 class shard_writer {
  public:
-  /// `path` must not exist. Every file of one save has the same `save_id`. `file_bytes`, header included, lets the file
-  /// system reserve room.
+  /// Creates the file. `path` must not exist. Every file of one save has the same `save_id`. `file_bytes`, header
+  /// included, lets the file system reserve space.
   static core::result<shard_writer> create(file_system& files, const std::filesystem::path& path, digest128 save_id,
                                            uint64_t file_bytes);
 
-  /// Begins to append a block: staged pieces with their padding, whose address and length are multiples of
-  /// piece_alignment_bytes. The memory stays untouched until `wait` or `is_over` with the ticket that this gives. After
-  /// an error only destruction makes sense, which waits for what is in flight.
+  /// Starts to append a block: staged pieces with their padding, whose address and length are multiples of
+  /// piece_alignment_bytes. Returns a ticket; the memory must not change until `wait` or `is_over` reports that ticket.
+  /// After an error the writer may only be destroyed; the destructor waits for writes in flight.
   core::result<uint64_t> start_block(std::span<const std::byte> block);
-  core::result<void> wait(uint64_t ticket) { return file_->wait(ticket); }        ///< that block and all before it
-  [[nodiscard]] bool is_over(uint64_t ticket) { return file_->is_over(ticket); }  ///< `wait` would not block
+  /// Waits for the block of the ticket and all before it.
+  core::result<void> wait(uint64_t ticket) { return file_->wait(ticket); }
+  [[nodiscard]] bool is_over(uint64_t ticket) { return file_->is_over(ticket); }  ///< true if `wait` would not block
 
-  /// Waits for every block, syncs and closes; name and size for the manifest. Last call.
+  /// Waits for every block, syncs and closes the file; returns name and size for the manifest. Must be the last call.
   core::result<shard_file> finish();
 
  private:
@@ -60,8 +62,8 @@ class shard_writer {
   uint64_t written_bytes_ = 0;
 };
 
-/// Refused: a file that is none of ours, of a newer version, damaged in its header, of another save, or not
-/// `expected.bytes` long.
+/// Checks a data file before it is read. Refused: a file that is not Troupe's, a newer version, a damaged header,
+/// another save, a length other than `expected.bytes`.
 core::result<void> check_shard(const input_file& file, const std::filesystem::path& path, const shard_file& expected,
                                digest128 save_id);
 

@@ -1,5 +1,5 @@
-// The header's grammar as a reader of JSON events: nothing is built that the format does not know, so
-// depth, keys and memory are bounded by the grammar itself.
+// Implements the header's grammar as a reader of JSON events: it builds only values that the format has, so the grammar
+// itself limits depth, keys and memory.
 #include "checkpoint/safetensors/header.hpp"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ constexpr std::array<std::pair<std::string_view, dtype>, 10> dtypes{{{"F64", dty
                                                                      {"U8", dtype::u8},
                                                                      {"BOOL", dtype::boolean}}};
 
-/// Types of the format that nothing here reads, with their bits.
+/// Types of the format that Troupe does not read, with their bits.
 constexpr std::array<std::pair<std::string_view, uint64_t>, 11> unread_types{{{"U16", 16},
                                                                               {"U32", 32},
                                                                               {"U64", 64},
@@ -44,7 +44,7 @@ constexpr std::array<std::pair<std::string_view, uint64_t>, 11> unread_types{{{"
                                                                               {"F6_E3M2", 6},
                                                                               {"F4", 4}}};
 
-/// Zero of any other name.
+/// Returns the bits of a type that is not read; 0 for any other name.
 uint64_t bits_of_unread(std::string_view name) {
   const auto* at = std::ranges::find(unread_types, name, &std::pair<std::string_view, uint64_t>::first);
   return at == unread_types.end() ? 0 : at->second;
@@ -56,7 +56,7 @@ constexpr std::string_view e4m3_name = "F8_E4M3";
 class header_events : public nlohmann::json_sax<nlohmann::json> {
  public:
   safetensors_header out;
-  std::string problem;  ///< set where an event returned false
+  std::string problem;  ///< set if an event returned false
 
   bool start_object(size_t) override {
     switch (at_) {
@@ -213,7 +213,7 @@ class header_events : public nlohmann::json_sax<nlohmann::json> {
 
   place at_ = place::start;
   bool metadata_seen_ = false;
-  unsigned fields_seen_ = 0;  ///< one bit for each field of the tensor that is open
+  unsigned fields_seen_ = 0;  ///< one bit for each field of the current tensor
   int offsets_ = 0;
   std::string* metadata_value_ = nullptr;
 };
@@ -223,7 +223,8 @@ std::string_view type_text(const safetensors_entry& e) {
   return e.is_e4m3 ? e4m3_name : safetensors_name(e.type);
 }
 
-/// Bytes that the entry's shape and type take; nothing where no file holds as many, or they end within a byte.
+/// Returns the bytes that the entry's shape and type need; nothing if no file can hold them, or if they end within a
+/// byte.
 std::optional<uint64_t> bytes_of_entry(const safetensors_entry& e) {
   if (e.unread_type.empty()) return bytes_of(e.type, e.shape);
   const auto elements = bytes_of(dtype::u8, e.shape);
@@ -233,7 +234,7 @@ std::optional<uint64_t> bytes_of_entry(const safetensors_entry& e) {
   return bits / 8;
 }
 
-/// Every byte of the data belongs to exactly one tensor.
+/// Checks that every byte of the data belongs to exactly one tensor.
 core::result<void> check_layout(const std::vector<safetensors_entry>& entries, uint64_t data_bytes) {
   std::vector<const safetensors_entry*> by_place;
   by_place.reserve(entries.size());
@@ -289,7 +290,7 @@ core::result<safetensors_header> parse_header(std::string_view text, uint64_t da
   if (text.size() > max_header_bytes)
     return fail(error_kind::limit,
                 fmt::format("its header has {} bytes, at most {} are allowed", text.size(), max_header_bytes));
-  // The JSON reader takes a zero byte for the end and skips a byte order mark; the format allows neither.
+  // The JSON reader treats a zero byte as the end and skips a byte order mark; the format allows neither.
   if (text.empty() || text.front() != '{' || std::memchr(text.data(), 0, text.size()) != nullptr)
     return fail(error_kind::bad_input, "its header is not JSON text that opens with '{'");
   header_events events;

@@ -1,5 +1,5 @@
-// The header of a safetensors file: JSON that says which bytes are which tensor. Pure functions from
-// text to checked entries and back; files are the business of safetensors.hpp and its writer.
+// The header of a safetensors file: JSON with the name, type, shape and bytes of each tensor. Pure functions from text
+// to checked entries and back; leaves files to safetensors.hpp and writer.hpp.
 #pragma once
 
 #include <cstdint>
@@ -15,47 +15,49 @@
 
 namespace troupe::checkpoint {
 
-/// The format's own limit.
+/// Largest header, a limit of the format.
 inline constexpr uint64_t max_header_bytes = 100'000'000;
-/// Bytes of the little-endian length in front of the header.
+/// Bytes of the little-endian length before the header.
 inline constexpr uint64_t header_length_bytes = 8;
-/// Dimensions of one tensor.
+/// Most dimensions of one tensor.
 inline constexpr size_t max_rank = 64;
 
-/// One tensor of a file.
+/// One tensor of a safetensors file.
 struct safetensors_entry {
   std::string name;
   core::dtype type = core::dtype::f32;
   std::vector<int64_t> shape;
-  uint64_t begin = 0;    ///< first byte, counted from the end of the header
-  uint64_t end = 0;      ///< one behind the last
-  bool is_e4m3 = false;  ///< of type u8: each byte is a number of 8 bits, F8_E4M3, in which nothing is computed here
-  std::string unread_type{};  ///< the format's name of a type that nothing here reads; `type` says nothing then
+  uint64_t begin = 0;  ///< first byte, counted from the end of the header
+  uint64_t end = 0;    ///< first byte after the tensor, counted from the end of the header
+  /// True for a tensor of type u8 whose bytes are 8-bit floats, F8_E4M3; Troupe does not compute with them.
+  bool is_e4m3 = false;
+  std::string unread_type{};  ///< the format's name of a type that Troupe does not read; `type` is then unused
 };
 
 using string_map = std::map<std::string, std::string>;
 
-struct safetensors_header {                ///< what a file says that it holds
-  std::vector<safetensors_entry> entries;  ///< ascending by name
+struct safetensors_header {                ///< tensors and metadata that a header lists
+  std::vector<safetensors_entry> entries;  ///< the tensors, ascending by name
   string_map metadata;
 };
 
-/// "F32" <-> dtype::f32 and so on.
+/// Converts between dtype and the format's name, such as dtype::f32 and "F32".
 std::string_view safetensors_name(core::dtype type);
 std::optional<core::dtype> safetensors_dtype(std::string_view name);
 
-/// Bytes of a tensor; nothing where a dimension is negative or the product does not fit 63 bits.
+/// Returns the bytes of a tensor; nothing if a dimension is negative or the product does not fit 63 bits.
 std::optional<uint64_t> bytes_of(core::dtype type, const std::vector<int64_t>& shape);
 
 using core::shown;
 
-/// Reads the JSON `text` in front of `data_bytes` bytes of data. A tensor of a type that the format has and nothing
-/// here reads (U16, F8_E5M2, C64 ...) is listed by its unread_type. Refused with the tensor named: what is not such a
-/// header, a key twice, a dtype that the format has not, offsets that leave the data, overlap, leave a hole or differ
-/// from what the shape takes. Memory stays within a small multiple of the text.
+/// Reads `text`, the JSON before `data_bytes` bytes of data. A tensor of a type that the format has and Troupe does not
+/// read (U16, F8_E5M2, C64 ...) is listed with its unread_type. Refused with the tensor named: text that is not such a
+/// header, a repeated key, a dtype that the format does not have, offsets that leave the data, overlap, leave a hole or
+/// differ from the bytes of the shape. Memory stays within a small multiple of the text.
 core::result<safetensors_header> parse_header(std::string_view text, uint64_t data_bytes);
 
-/// The inverse, `length` in front and padded with spaces to a multiple of 8. Entries are written as they stand.
+/// Returns the header of `entries` with its length first, padded with spaces to a multiple of 8. Writes the entries in
+/// the given order, with their begin and end unchanged.
 core::result<std::string> format_header(const std::vector<safetensors_entry>& entries, const string_map& metadata);
 
 }  // namespace troupe::checkpoint

@@ -1,4 +1,4 @@
-// Length, header, data: the three parts of a file.
+// Reads the three parts of a file: length, header, data.
 #include "checkpoint/safetensors/safetensors.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Reads one safetensors file. Owns the checked list of tensors and where their bytes are; executes nothing. Bytes are
-// copied out of the file, so that one that somebody cuts short is an error.
+// Reads one safetensors file. Owns the checked list of tensors and their places; executes nothing. Bytes are copied out
+// of the file, so a file that another program truncates is an error, not a crash.
 #pragma once
 
 #include <cstddef>
@@ -14,38 +14,38 @@
 
 namespace troupe::checkpoint {
 
-/// A file whose header was read; movable, and any number of threads may read from it. It has a descriptor only while it
-/// is read.
+/// A file whose header was read; movable, and any number of threads may read from it. The descriptor is open only
+/// during a read.
 class safetensors_file {
  public:
-  /// Everything parse_header() refuses is refused here, and a file shorter than its header says, with the path in
-  /// front.
+  /// Opens a file and reads its header. Refused, with the path: every error of parse_header(), and a file shorter than
+  /// its header states.
   static core::result<safetensors_file> open(const std::filesystem::path& path);
 
-  /// Ascending by name.
+  /// Returns the tensors, ascending by name.
   [[nodiscard]] const std::vector<safetensors_entry>& entries() const { return header_.entries; }
   [[nodiscard]] const string_map& metadata() const { return header_.metadata; }
 
-  /// As it was opened.
+  /// Returns the path that open() received.
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] uint64_t file_bytes() const { return file_.size(); }
-  /// Where in the file an entry's first byte lies.
+  /// Returns the byte of the file at which an entry begins.
   [[nodiscard]] uint64_t offset_bytes(const safetensors_entry& entry) const { return data_begin_ + entry.begin; }
 
-  /// Null where the file has no such tensor.
+  /// Returns the entry of a tensor; null if the file has no tensor of that name.
   [[nodiscard]] const safetensors_entry* find(std::string_view name) const;
 
-  /// A copy of bytes of one of entries(), from its byte `first` on. Errors (io) name the file: it has become shorter
-  /// since it was opened, is gone, or another one has taken its place.
+  /// Copies bytes of one of entries(), from its byte `first` on. Errors (io) name the file: it was shortened, removed
+  /// or replaced since it was opened.
   [[nodiscard]] core::result<void> read(const safetensors_entry& entry, uint64_t first, std::span<std::byte> out) const;
-  /// All of them.
+  /// Returns all bytes of an entry.
   [[nodiscard]] core::result<std::vector<std::byte>> bytes(const safetensors_entry& entry) const;
 
  private:
   std::filesystem::path path_;
   core::source_file file_;
   safetensors_header header_;
-  uint64_t data_begin_ = 0;  ///< behind the header
+  uint64_t data_begin_ = 0;  ///< first byte after the header
 };
 
 }  // namespace troupe::checkpoint

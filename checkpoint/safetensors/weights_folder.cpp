@@ -1,4 +1,4 @@
-// One lookup over all shards; and their writing, all or none.
+// Finds tensors in all shards; writes shards so that all appear or none.
 #include "checkpoint/safetensors/weights_folder.hpp"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ core::result<fs::path> indexed_file(const fs::path& folder, const std::string& f
   if (ec)
     return fail(error_kind::bad_input, fmt::format("cannot read '{}', which the index names: {}",
                                                    (folder / shown(file)).string(), ec.message()));
-  // the hub's cache: MODEL/snapshots/REVISION/file -> MODEL/blobs/digest
+  // links in the hub's cache: MODEL/snapshots/REVISION/file -> MODEL/blobs/digest
   const bool cached =
       root.parent_path().filename() == "snapshots" && path.parent_path() == root.parent_path().parent_path() / "blobs";
   if (is_below(path, root) || cached) return path;
@@ -99,7 +99,7 @@ core::result<void> weights_folder::index_names(std::span<const std::pair<std::st
     for (uint32_t e = 0; e < shards_[s].entries().size(); ++e) places_.push_back({s, e});
   const auto name = [this](place p) -> const std::string& { return entry_at(p).name; };
   std::sort(places_.begin(), places_.end(), [&](place a, place b) { return name(a) < name(b); });
-  // Two files may hold one name (a copy that an older export left); then the index decides.
+  // Two files may hold one name, for instance after an older export; the index then decides.
   const auto misplaced = [&](place p) {
     const auto it = std::lower_bound(wanted.begin(), wanted.end(), name(p),
                                      [](const auto& w, const std::string& n) { return w.first < n; });
@@ -148,11 +148,11 @@ std::vector<std::vector<size_t>> plan_shards(std::span<const uint64_t> tensor_by
 
 namespace {
 
-/// Which tensors go into which file.
+/// The tensors of each file.
 struct file_list {
-  std::vector<std::vector<size_t>> shards;  ///< [file]: places in the list of tensors
-  std::vector<std::string> names;           ///< [file]
-  weight_map weights;                       ///< ascending by name
+  std::vector<std::vector<size_t>> shards;  ///< [file]: indices in the list of tensors
+  std::vector<std::string> names;           ///< [file]: name
+  weight_map weights;                       ///< file of each tensor, ascending by tensor
   uint64_t total_bytes = 0;
 };
 
@@ -160,7 +160,7 @@ core::result<file_list> list_files(std::span<const tensor_to_write> tensors, uin
   file_list out;
   std::vector<uint64_t> sizes;
   for (const auto& t : tensors) {
-    sizes.push_back(bytes_of(t.type, t.shape).value_or(0));  // prepare_safetensors refuses what has no size
+    sizes.push_back(bytes_of(t.type, t.shape).value_or(0));  // prepare_safetensors() refuses a tensor without a size
     out.total_bytes += sizes.back();
   }
   out.shards = plan_shards(sizes, max_shard_bytes);
@@ -191,7 +191,7 @@ core::result<atomic_file> write_index(const fs::path& path, const file_list& lis
   return index;
 }
 
-/// All are written under working names, then an older index and single file go, then all take their names.
+/// Writes all files under working names, then removes an older index and single file, then renames all.
 core::result<void> write_files(const fs::path& folder, std::span<const tensor_to_write> tensors,
                                const file_list& list) {
   std::vector<atomic_file> files;

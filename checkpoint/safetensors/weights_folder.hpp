@@ -1,5 +1,5 @@
-// The weights of a Hugging Face folder, in one file or in shards with an index. Owns which file a name
-// is looked for in; names and shapes of models are left to models/.
+// Reads the weights of a Hugging Face folder, in one file or in shards with an index. Owns which file has a name;
+// leaves names and shapes of models to models/.
 #pragma once
 
 #include <filesystem>
@@ -14,22 +14,21 @@
 
 namespace troupe::checkpoint {
 
-/// Files of one folder.
+/// Most files of one folder.
 inline constexpr size_t max_shards = 4096;
-/// Hugging Face's own default: 5 GB.
+/// Default size of a shard, Hugging Face's own: 5 GB.
 inline constexpr uint64_t default_shard_bytes = 5'000'000'000;
 
 inline constexpr std::string_view single_file_name = "model.safetensors";
 inline constexpr std::string_view index_file_name = "model.safetensors.index.json";
 
-/// All tensors of a folder, read when asked for; any number of threads may read.
+/// All tensors of a folder, read on demand; any number of threads may read.
 class weights_folder {
  public:
-  /// `path` is a folder with model.safetensors or, where that is missing, model.safetensors.index.json (or the only
-  /// index of another name) and its shards; or such an index; or one safetensors file. An index is refused where it
-  /// names a file outside its folder, by text or through a link (links from snapshots/ to blobs/, as the hub's cache
-  /// lays them, are inside), or a tensor that its file does not hold; so is a tensor that two files hold and the index
-  /// does not place.
+  /// Opens a folder with model.safetensors or, if that is missing, model.safetensors.index.json (or the only index of
+  /// another name) and its shards; an index file; or one safetensors file. Refused: an index that names a file outside
+  /// its folder, by text or through a link (links from snapshots/ to blobs/, as in the hub's cache, are inside); an
+  /// index that names a tensor which its file does not hold; a tensor that two files hold and the index does not place.
   static core::result<weights_folder> open(const std::filesystem::path& path);
 
   struct tensor {
@@ -38,13 +37,13 @@ class weights_folder {
     [[nodiscard]] core::result<std::vector<std::byte>> bytes() const { return file->bytes(*entry); }
   };
 
-  /// Ascending by name. Pointers hold as long as this folder lives and is not moved.
+  /// Returns all tensors, ascending by name. Their pointers are valid while this folder lives and is not moved.
   [[nodiscard]] std::vector<tensor> tensors() const;
 
-  /// Nothing where no file has such a tensor.
+  /// Returns the tensor with that name; nothing if no file has it.
   [[nodiscard]] std::optional<tensor> find(std::string_view name) const;
 
-  /// Of the first file.
+  /// Returns the metadata of the first file.
   [[nodiscard]] const string_map& metadata() const { return shards_.front().metadata(); }
 
  private:
@@ -56,23 +55,25 @@ class weights_folder {
   core::result<void> index_names(std::span<const std::pair<std::string, uint32_t>> wanted);
 
   std::vector<safetensors_file> shards_;
-  std::vector<place> places_;  ///< ascending by name
+  std::vector<place> places_;  ///< place of each tensor, ascending by name
 };
 
-/// The index at `path`; one that names nothing is refused too.
+/// Reads the index at `path`; refuses an index without entries.
 core::result<weight_map> read_weights_index(const std::filesystem::path& path);
 
-/// The file that an index in `folder` names, all links followed, where it lies inside.
+/// Returns the path of a file that an index in `folder` names, with all links resolved. Refused: a file outside the
+/// folder.
 core::result<std::filesystem::path> indexed_file(const std::filesystem::path& folder, const std::string& file);
 
-/// Which tensors share a file: sizes in, list of lists of indices out. Hugging Face's rule: in the given
-/// order, a tensor beyond the limit has a file of its own, any other opens a new file when it would not fit.
+/// Returns which tensors share a file, as lists of indices into `tensor_bytes`. Hugging Face's rule: tensors are taken
+/// in the given order; a tensor larger than the limit has a file of its own; any other starts a new file if it does not
+/// fit.
 std::vector<std::vector<size_t>> plan_shards(std::span<const uint64_t> tensor_bytes, uint64_t max_shard_bytes);
 
-/// Writes `tensors` into `folder` (made where missing) as Hugging Face names the files, with an index where
-/// there is more than one. All files are written and synced aside before the first takes its name, so that an
-/// error leaves the old ones; a power cut in the instant of renaming leaves a folder without index, which open()
-/// refuses, never a mixture.
+/// Writes `tensors` into `folder` (created if missing) under Hugging Face's file names, with an index if there are
+/// several files. All files are written and synced under working names before the first is renamed, so that an error
+/// leaves the old files; a power cut during the renaming leaves a folder without index, which open() refuses, never a
+/// mixture.
 core::result<void> write_weights_folder(const std::filesystem::path& folder, std::span<const tensor_to_write> tensors,
                                         uint64_t max_shard_bytes = default_shard_bytes);
 

@@ -1,4 +1,4 @@
-// The index as JSON events: what lies outside weight_map is skipped without being built.
+// Reads the index as JSON events: values outside weight_map are skipped without being built.
 #include "checkpoint/safetensors/weights_index.hpp"
 
 #include <fmt/format.h>
@@ -78,7 +78,7 @@ class index_events : public nlohmann::json_sax<nlohmann::json> {
   }
   bool wrong_file() { return wrong(fmt::format("tensor '{}': a file's name was wanted", shown(out.back().first))); }
 
-  /// A value, or the begin of a list, where no file's name may stand.
+  /// Handles a value, or the beginning of a list; wrong at a place where a file's name is required.
   bool scalar() {
     if (depth_ == 0) return wrong("an object was wanted");
     if (expects_file()) return wrong_file();
@@ -96,7 +96,7 @@ class index_events : public nlohmann::json_sax<nlohmann::json> {
   std::vector<std::string> top_keys_;
 };
 
-/// A path that stays below the folder it is joined to, as far as its text tells.
+/// True if the path stays below the folder to which it is joined, as far as its text shows.
 bool leads_down(const std::string& file) {
   const std::filesystem::path path(file);
   if (file.empty() || path.is_absolute() || !path.has_filename()) return false;

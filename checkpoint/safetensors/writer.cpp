@@ -1,4 +1,4 @@
-// Plan the offsets, write the header, stream the tensors.
+// Computes the offsets, writes the header, streams the tensors.
 #include "checkpoint/safetensors/writer.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ using core::fail;
 
 using tensor_list = std::vector<const tensor_to_write*>;
 
-/// The entries in the order of the file, gap-free.
+/// Returns the entries in the order of the file, without gaps.
 core::result<std::vector<safetensors_entry>> laid_out(const tensor_list& tensors) {
   std::vector<safetensors_entry> entries;
   uint64_t at = 0;

@@ -1,4 +1,4 @@
-// Pairs first, then every pair's bytes in blocks.
+// Forms the pairs first, then compares the bytes of every pair in blocks.
 #include "checkpoint/source/diff.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ namespace {
 
 using core::fail;
 
-/// A source's tensors by the names under which the other looks for them.
+/// The tensors of a source, by the names under which the other source looks for them.
 class tensors_by_name {
  public:
   explicit tensors_by_name(const tensor_source& s) {
@@ -41,13 +41,13 @@ class tensors_by_name {
 
   [[nodiscard]] bool has_moments() const { return moments_; }
 
-  /// The same kind, or nothing.
+  /// Returns the tensor with `t`'s name, kind and moment; null if there is none.
   [[nodiscard]] const tensor_entry* same(const tensor_entry& t) const {
     for (const auto* other : of(t))
       if (other->kind == t.kind && other->moment == t.moment) return other;
     return nullptr;
   }
-  /// The weights of that name, whatever their kind: the most exact ones, or nothing.
+  /// Returns the weights with `t`'s name, of the most exact kind; null if there are none or `t` is a moment.
   [[nodiscard]] const tensor_entry* weights(const tensor_entry& t) const {
     const tensor_entry* best = nullptr;
     for (const auto* other : of(t))
@@ -68,8 +68,8 @@ class tensors_by_name {
   std::map<std::string, std::vector<const tensor_entry*>> by_name_;
 };
 
-/// The tensor that `t` of `own` is compared with: weights of the highest precision with the same of the other source,
-/// any other tensor with one of its kind.
+/// Returns the tensor of the other source that `t` of `own` is compared with: the most exact weights are compared with
+/// the most exact ones of the other source, any other tensor with one of its kind.
 const tensor_entry* counterpart(const tensor_entry& t, const tensors_by_name& own, const tensors_by_name& other) {
   const auto* like = other.same(t);
   if (t.kind == tensor_kind::moment) return like;
@@ -83,7 +83,7 @@ struct counterparts {
   diff_report report;
 };
 
-/// The pairs to compare, and the tensors without a counterpart.
+/// Returns the pairs to compare, and reports the tensors without a counterpart.
 counterparts pair_up(const tensor_source& first, const tensor_source& second) {
   counterparts out;
   const tensors_by_name one(first), two(second);
@@ -110,7 +110,7 @@ counterparts pair_up(const tensor_source& first, const tensor_source& second) {
   }
   for (const auto& t : second.tensors) {
     if (taken.contains(&t)) continue;
-    const auto* other = counterpart(t, two, one);  // of a tied name that has bytes of its own here
+    const auto* other = counterpart(t, two, one);  // the counterpart of a tied name that has bytes of its own here
     if (other == nullptr)
       alone(t, one, two, true);
     else
@@ -164,7 +164,7 @@ struct content_difference {
   double largest = 0;
 };
 
-/// Walks over the pairs; counts bytes for the progress.
+/// Compares the contents of pairs and reports the bytes done as progress.
 class comparer {
  public:
   comparer(file_system& files, const tensor_source& a, const tensor_source& b, const diff_options& options,
@@ -197,7 +197,7 @@ class comparer {
     for (size_t i = 0; i < n; ++i) {
       if (a == b && std::memcmp(x_.data() + i * size, y_.data() + i * size, size) == 0) continue;
       const double d = distance(value_at(x_, a, i), value_at(y_, b, i));
-      // Bits that differ in equal values (zeros, NaNs) are a difference only where bits are asked for.
+      // Different bits of equal values (zeros, NaNs) count as a difference only if bits are compared.
       if (d <= options_.tolerance.value_or(-1) || (a != b && d == 0)) continue;
       if (out.elements++ == 0) out.first = first + i;
       out.largest = std::max(out.largest, d);

@@ -1,5 +1,5 @@
-// Compares the tensors of two checkpoints, of any two formats. Owns which tensor is whose counterpart and what counts
-// as a difference. Memory: two blocks, whatever the tensors.
+// Compares the tensors of two checkpoints, of any two formats. Owns how tensors are paired and which differences count.
+// Memory: two blocks, whatever the sizes of the tensors.
 #pragma once
 
 #include <cstdint>
@@ -16,33 +16,34 @@ namespace troupe::checkpoint {
 
 enum class difference_kind : uint8_t { only_in_first, only_in_second, type, shape, content };
 
-struct tensor_difference {  ///< how one tensor differs
-  std::string tensor;       ///< as messages show it
+struct tensor_difference {  ///< one difference between two tensors, or a tensor without counterpart
+  std::string tensor;       ///< name as messages show it
   difference_kind kind = difference_kind::content;
-  uint64_t element = 0;   ///< content: the first that differs
-  uint64_t elements = 0;  ///< content: how many differ
-  double largest = 0;     ///< type, content: of |first - second|; infinite where one alone is NaN or infinite
-  std::string text;       ///< the sentence
+  uint64_t element = 0;   ///< content: first element that differs
+  uint64_t elements = 0;  ///< content: number of elements that differ
+  /// Type, content: largest |first - second|; infinite if only one of the two is NaN or infinite.
+  double largest = 0;
+  std::string text;  ///< the difference as a sentence
 };
 
 struct diff_options {
-  /// None: every bit and the element's type must be equal. Else values may differ by so much, and types are not looked
-  /// at.
+  /// Largest difference of values that is accepted; types are then not compared. None: every bit and the type must be
+  /// equal.
   std::optional<double> tolerance;
   progress_function progress;
 };
 
 struct diff_report {
-  uint64_t tensors = 0, bytes = 0;             ///< compared; bytes of the first
-  std::vector<tensor_difference> differences;  ///< by name
-  /// Tensors without counterpart that are no difference: moments where the other has none at all, and one kind of a
-  /// parameter's weights (master, 16-bit weight) where the other stores another and that one was compared.
+  uint64_t tensors = 0, bytes = 0;             ///< compared tensors, and their bytes in the first checkpoint
+  std::vector<tensor_difference> differences;  ///< ascending by name
+  /// Tensors without counterpart that do not count as a difference: moments if the other checkpoint has no moments at
+  /// all, and a second form of a parameter's weights (master, 16-bit weight) if another form was compared.
   uint64_t left_out_moments = 0, left_out_weights = 0;
 };
 
-/// Names are equal where name_map.hpp's bare names are, where that leaves no two equal; tied names are looked up. A
-/// parameter's weights are compared whatever their kind is called. Equal cuts with equal digests count as equal bytes
-/// and are not read.
+/// Compares the tensors of two sources. Names match if their bare names (name_map.hpp) are equal, unless that makes two
+/// names of one source equal; tied names are resolved. The weights of a parameter are compared whatever their kind.
+/// Equal cuts with equal digests count as equal bytes and are not read.
 core::result<diff_report> diff_sources(file_system& files, const tensor_source& first, const tensor_source& second,
                                        const diff_options& options = {});
 

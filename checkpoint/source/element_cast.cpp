@@ -9,14 +9,14 @@ namespace {
 
 using core::dtype;
 
-/// One element as a double.
+/// Returns one element as a double.
 double wide(dtype type, const std::byte* at) {
   double out = 0;
   cast_elements(type, at, dtype::f64, reinterpret_cast<std::byte*>(&out), 1);
   return out;
 }
 
-/// Calls `told` with the number of each element that is infinite.
+/// Calls `told` with the index of each infinite element.
 template <class T, class Told>
 void each_infinity(const std::byte* out, uint64_t count, T infinity, Told told) {
   const T magnitude = static_cast<T>(~(T{1} << (8 * sizeof(T) - 1)));

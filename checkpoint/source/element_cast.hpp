@@ -1,5 +1,5 @@
-// Stored floating elements as another floating type, and the values that the other type does not hold: refused, or
-// clamped. The conversion itself is kernels/base/cast.hpp's.
+// Converts stored floating elements to another floating type, and counts or clamps values that the other type cannot
+// hold. Leaves the conversion itself to kernels/base/cast.hpp.
 #pragma once
 
 #include <atomic>
@@ -12,27 +12,27 @@
 
 namespace troupe::checkpoint {
 
-/// fp64, fp32, bf16 and fp16.
+/// True for fp64, fp32, bf16 and fp16.
 constexpr bool is_floating(core::dtype type) {
   return type == core::dtype::f64 || type == core::dtype::f32 || type == core::dtype::bf16 || type == core::dtype::f16;
 }
 
 using kernels::cast_overflow;
 
-/// kernels::cast of `count` elements of `from` at `in` to `to` at `out`.
+/// Converts `count` elements of type `from` at `in` to type `to` at `out`, with kernels::cast.
 inline std::optional<cast_overflow> cast_elements(core::dtype from, const std::byte* in, core::dtype to, std::byte* out,
                                                   uint64_t count) {
   return kernels::cast(in, from, out, to, count);
 }
 
-/// Finite elements of `in` that cast_elements() made infinite in `out` become the largest finite number of their sign.
-/// Returns how many there were.
+/// Replaces finite elements of `in` that cast_elements() made infinite in `out` by the largest finite number of their
+/// sign. Returns how many there were.
 uint64_t clamp_overflows(core::dtype from, const std::byte* in, core::dtype to, std::byte* out, uint64_t count);
 
-/// The largest finite number of a floating type.
+/// Returns the largest finite number of a floating type.
 double largest_of(core::dtype type);
 
-/// Values that were clamped, of all readers of a source together.
+/// Number of clamped values, shared by all readers of a source.
 struct clamped_values {
   std::atomic<uint64_t> count{0};
 };

@@ -13,7 +13,7 @@ using core::fail;
 
 core::result<std::string> read_model_config(const fs::path& folder) {
   std::error_code ec;
-  // Caches of the hub keep links to their files.
+  // The hub's caches contain links to their files.
   const fs::path path = fs::canonical(folder / model_config_file_name, ec);
   if (ec) return std::string();
   return read_small_file(real_files(), path, max_model_config_bytes);
@@ -54,7 +54,7 @@ core::result<stored_tensors> read_stored_tensors(const fs::path& path) {
 
 namespace {
 
-/// Takes numbers of 8 bits out, which mean nothing without their scales.
+/// Moves tensors of F8_E4M3, which mean nothing without their scales, to `unread`.
 core::result<tensor_source> without_codes(stored_tensors stored) {
   auto& out = stored.source;
   std::erase_if(out.tensors, [&](const tensor_entry& t) { return stored.in_e4m3.contains(t.name); });

@@ -1,4 +1,4 @@
-// Text by hand, JSON by nlohmann.
+// Writes text by hand, and JSON with nlohmann.
 #include "checkpoint/source/inspect.hpp"
 
 #include <fmt/format.h>
@@ -22,12 +22,12 @@ namespace {
 namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 
-/// " of shares of 384 along dimension 1: 192, 192"; nothing where it is whole.
+/// Returns " of shares of 384 along dimension 1: 192, 192"; empty if the tensor is not cut.
 std::string cut_text(const core::parameter_cut& cut) {
   return cut.cuts() ? fmt::format(" of shares along dimension {} of {}", cut.dimension, core::widths_text(cut)) : "";
 }
 
-/// Nothing where it is stored as its type says.
+/// Returns how the tensor is stored; null if it is stored as its type says.
 const std::string* stored_as(const tensor_source& s, const tensor_entry& t) {
   const auto at = s.stored_as.find(t.name);
   return at == s.stored_as.end() ? nullptr : &at->second;
@@ -38,7 +38,7 @@ std::string stored_text(const tensor_source& s, const tensor_entry& t) {
   return how == nullptr ? "" : fmt::format(" from {}", *how);
 }
 
-struct holding {  ///< of one file
+struct holding {  ///< contents of one file
   uint64_t pieces = 0, bytes = 0;
 };
 
@@ -113,13 +113,13 @@ json run_json(const source_run& r) {
   return out;
 }
 
-/// The rank of a run of ours that wrote the file, which its name says.
+/// Returns the rank that wrote a file of a Troupe checkpoint, by the file's name.
 std::optional<uint32_t> writer_of(const tensor_source& s, uint32_t file) {
   if (s.format != "troupe") return std::nullopt;
   return shard_number_of(s.files[file].path.filename().string());
 }
 
-/// Nothing where it is a plain file of this machine.
+/// Returns how a file is available; empty for a plain file of this machine.
 std::string how_there(const source_file& f) {
   if (!f.host.empty()) return " on the disk of " + f.host;
   return f.view != nullptr ? " as numbers" : "";
@@ -149,7 +149,7 @@ std::vector<unknown_names> unknown_names_in(const tensor_source& s) {
   std::set<fs::path> files;
   for (const auto& f : s.files) files.insert(f.path);
   std::error_code e;
-  const bool is_folder = s.format != torch_save_format;  // what lies beside one file is none of its business
+  const bool is_folder = s.format != torch_save_format;  // other files next to a single file are not reported
   for (fs::directory_iterator at = is_folder ? fs::directory_iterator(s.folder, e) : fs::directory_iterator(), end;
        !e && at != end; at.increment(e))
     files.insert(at->path());
@@ -164,7 +164,7 @@ std::vector<unknown_names> unknown_names_in(const tensor_source& s) {
 
 std::string inspect_text(const tensor_source& s) {
   std::string out = head_of(s);
-  for (const auto& line : s.found) out += line + "\n";  // names in it are cut already
+  for (const auto& line : s.found) out += line + "\n";  // names in the lines are shortened already
   std::vector<std::string> open;
   for (const auto& t : s.tensors) {
     const auto parts = parts_of(t.name);
@@ -190,7 +190,7 @@ std::string inspect_text(const tensor_source& s) {
                        writer_of(s, f) ? fmt::format(" of rank {}", *writer_of(s, f)) : "", how_there(s.files[f]),
                        core::human_bytes(s.files[f].bytes), holdings[f].pieces,
                        holdings[f].pieces == 1 ? "piece" : "pieces", core::human_bytes(holdings[f].bytes));
-  for (const auto& line : s.remarks)  // names in what is left out are cut already
+  for (const auto& line : s.remarks)  // names in the remarks are shortened already
     out += (line.starts_with(left_out_mark) ? line : shown(line)) + "\n";
   for (const auto& u : unknown_names_in(s))
     out += fmt::format("{}: names that mean nothing here, none of them imported: {}\n", u.file.filename().string(),

@@ -26,21 +26,23 @@ bool has_layer_names(const tensor_source& s) {
   return std::ranges::any_of(s.tensors, [](const auto& t) { return is_layer_name(t.name); });
 }
 
-/// What stands under one number, or in one module that stages share.
+/// The parameters under one layer number, or of one module that stages share.
 struct layer_unit {
-  std::string prefix;                                        ///< of its names in the pipeline: `3.`
-  std::map<std::string, std::vector<int64_t>> parameters{};  ///< by key
+  std::string prefix;  ///< beginning of the unit's names in the pipeline: `3.`
+  /// Shape of each parameter, by its name without the prefix.
+  std::map<std::string, std::vector<int64_t>> parameters{};
   bool is_tied = false;
 };
 
-/// `3.` of `3.mlp.bias`; `tied_modules.embed.` of `tied_modules.embed.weight`; empty of any other.
+/// Returns `3.` for `3.mlp.bias`, `tied_modules.embed.` for `tied_modules.embed.weight`, an empty text for any other
+/// name.
 std::string unit_prefix(const std::string& name) {
   if (!is_layer_name(name)) return "";
   const size_t dot = name.find('.', name.starts_with(tied_modules) ? tied_modules.size() : 0);
   return dot == std::string::npos ? "" : name.substr(0, dot + 1);
 }
 
-/// Tied ones first, then layers ascending; nothing where a parameter belongs to no layer.
+/// Returns shared modules first, then layers ascending; nothing if a parameter belongs to no layer.
 std::vector<layer_unit> units_of(const tensor_source& pipeline) {
   std::map<std::pair<int64_t, std::string>, layer_unit> found;
   for (const auto& t : pipeline.tensors) {
@@ -63,12 +65,12 @@ class layer_matcher {
     for (const auto& w : wanted) left_.emplace(w.name, &w.shape);
   }
 
-  /// By a unit's prefix in the pipeline its prefix in the model; empty where they do not fit.
+  /// Returns the prefix in the model for each unit's prefix in the pipeline; empty if the units do not match `wanted`.
   std::map<std::string, std::string> match(std::span<const wanted_tensor> wanted) {
     std::map<std::string, std::string> out;
     std::vector<bool> used(units_.size());
     for (const auto& w : wanted) {
-      if (!left_.contains(w.name)) continue;  // a unit that was placed has it
+      if (!left_.contains(w.name)) continue;  // a placed unit contains it
       bool placed = false;
       for (size_t u = 0; u < units_.size() && !placed; ++u) {
         if (used[u]) continue;
@@ -77,7 +79,7 @@ class layer_matcher {
           out.emplace(units_[u].prefix, *prefix);
           used[u] = placed = true;
         }
-        if (!units_[u].is_tied) break;  // layers stand in the model's order
+        if (!units_[u].is_tied) break;  // layers are in the model's order
       }
       if (!placed) return {};
     }
@@ -85,7 +87,7 @@ class layer_matcher {
   }
 
  private:
-  /// The one under which all that a unit has is wanted, `name` too.
+  /// Returns the prefix under which `wanted` has all parameters of `unit`, among them `name`.
   [[nodiscard]] std::optional<std::string> prefix_in_model(const layer_unit& unit, std::string_view name) const {
     for (const auto& [own, own_shape] : unit.parameters) {
       if (!name.ends_with(own) || (name.size() > own.size() && name[name.size() - own.size() - 1] != '.')) continue;
@@ -100,7 +102,7 @@ class layer_matcher {
   }
 
   std::vector<layer_unit> units_;
-  std::map<std::string, const std::vector<int64_t>*> left_;  ///< wanted, and in no unit yet
+  std::map<std::string, const std::vector<int64_t>*> left_;  ///< wanted parameters that no unit has taken yet
 };
 
 std::map<uint32_t, std::string> taken_prefixes(std::string& client_state) {

@@ -1,5 +1,5 @@
-// The remarks of a source on what it holds and no command takes over, which commands say as warnings. Owns how such a
-// remark begins; readers write them into tensor_source::remarks.
+// The remarks of a source about contents that no command takes over; commands print them as warnings. Owns the
+// beginnings of such remarks; readers add them to tensor_source::remarks.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace troupe::checkpoint {
 
-/// Remarks that begin so are of what is not among the source's tensors.
+/// Beginning of remarks about contents that are not among the source's tensors.
 inline constexpr std::string_view left_out_mark = "left out: ";
 
-/// Remarks that begin so are of tensors that commands do not take as they lie in the file.
+/// Beginning of remarks about tensors that commands do not read in the form that the file stores.
 inline constexpr std::string_view changed_mark = "changed: ";
 
-/// What is named in one such remark; the rest is counted.
+/// Most names that one such remark lists; the rest is counted.
 inline constexpr size_t max_listed_left_out = 16;
 
-/// Adds the remark that names tensors of types that are not read; nothing where there are none.
+/// Adds a remark that names the tensors of types that are not read; adds nothing if there are none.
 void say_unread(std::vector<std::string>& remarks, const std::vector<unread_tensor>& unread);
 
 }  // namespace troupe::checkpoint

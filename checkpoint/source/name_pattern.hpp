@@ -1,5 +1,5 @@
-// A pattern of parameter names as folders publish them. RE2 alone runs it: no pattern from a file can cost more than
-// the name's length.
+// A pattern of parameter names as folders publish them. RE2 executes it, so the time is linear in the length of the
+// name, whatever pattern a file has.
 #pragma once
 
 #include <memory>
@@ -17,16 +17,17 @@ namespace troupe::checkpoint {
 
 class name_pattern {
  public:
-  /// Errors (bad_input): no RE2 pattern, with what is wrong with it.
+  /// Compiles `text`. Refused (bad_input): a text that is not an RE2 pattern, with RE2's reason.
   static core::result<name_pattern> of(const std::string& text);
 
-  /// Whether it holds from the name's first character on, as Python's `re.match` asks; the rest may be anything.
+  /// True if the pattern matches from the name's first character on, as Python's `re.match` does; the rest of the name
+  /// may be anything.
   [[nodiscard]] bool matches(std::string_view name) const;
 
-  /// Whether `to` names no group but those of the pattern: `\1` is the first. Errors: bad_input.
+  /// Checks that `to` refers to groups of the pattern only: `\1` is the first. Errors: bad_input.
   [[nodiscard]] core::result<void> check_rewrite(const std::string& to) const;
 
-  /// `to` with the groups of a name that the pattern holds for from its first character to its last; nothing of others.
+  /// Returns `to` with the groups filled in, if the pattern matches the whole name; nothing for any other name.
   [[nodiscard]] std::optional<std::string> rewritten(std::string_view name, const std::string& to) const;
 
  private:

@@ -21,7 +21,7 @@ struct rule_text {
   std::string left, right;
 };
 
-// Of ASCII, whatever the locale.
+// True for ASCII letters and digits, whatever the locale.
 constexpr bool is_alphanumeric(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
@@ -33,11 +33,12 @@ std::optional<uint32_t> number_of(std::string_view text) {
   return !text.empty() && error == std::errc() && end == text.data() + text.size() ? std::optional(n) : std::nullopt;
 }
 
-/// A rule that leads back, of a pattern that is text and groups without groups, each of which `to` has once.
+/// Returns the reversed rule; nothing if `pattern` is not plain text with unnested groups, each of which `to` uses
+/// exactly once.
 std::optional<rule_text> turned_around(const std::string& pattern, const std::string& to) {
   constexpr std::string_view special = ".*+?[]{}|^$)";
   std::vector<std::string> groups;
-  std::vector<std::pair<char, size_t>> pieces;  // of the pattern: a letter, or a group's number
+  std::vector<std::pair<char, size_t>> pieces;  // parts of the pattern: a character, or the number of a group
   for (size_t i = 0; i < pattern.size(); ++i) {
     if (pattern[i] == '(') {
       const size_t close = pattern.find(')', i);
@@ -55,11 +56,11 @@ std::optional<rule_text> turned_around(const std::string& pattern, const std::st
     }
   }
   rule_text out;
-  std::vector<size_t> place(groups.size());  // of each group in `to`, from 1 on
+  std::vector<size_t> place(groups.size());  // position of each group in `to`, counted from 1
   size_t seen = 0;
   for (size_t i = 0; i < to.size(); ++i) {
     if (to[i] == '\\' && ++i < to.size() && to[i] != '\\') {
-      const auto group = static_cast<size_t>(to[i] - '0');  // check_rewrite() has seen a digit
+      const auto group = static_cast<size_t>(to[i] - '0');  // check_rewrite() has made sure that a digit follows
       if (group == 0 || group > groups.size() || place[group - 1] != 0) return std::nullopt;
       place[group - 1] = ++seen;
       out.left += groups[group - 1];
@@ -80,7 +81,7 @@ std::optional<rule_text> turned_around(const std::string& pattern, const std::st
 
 }  // namespace
 
-/// `3` or `3-14`, and a prefix in which `{layer}`, `{layer-2}` or `{layer+1}` may stand once.
+/// Adds the rule for layers `3` or `3-14`, with a prefix that may contain `{layer}`, `{layer-2}` or `{layer+1}` once.
 core::result<void> name_rules::add_layer(const std::string& numbers, const std::string& prefix) {
   const size_t dash = numbers.find('-');
   const auto first = number_of(std::string_view(numbers).substr(0, dash));
@@ -166,7 +167,7 @@ std::optional<std::string> name_rules::find_back(const std::string& name) const 
     const auto out = rule.back_pattern ? rule.back_pattern->rewritten(name, rule.back_to) : std::nullopt;
     if (out && find(*out) == name) return out;
   }
-  std::optional<std::string> best;  // of the longest prefix: one may begin another
+  std::optional<std::string> best;  // name by the longest prefix that matches: one prefix may begin another
   size_t longest = 0;
   for (const auto& rule : layers_)
     for (uint64_t layer = rule.first; layer <= rule.last; ++layer) {

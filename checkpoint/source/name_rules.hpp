@@ -1,6 +1,6 @@
-// Renames the tensors of a checkpoint by rules that a person wrote: the file of `--map`, whose lines
-// docs/checkpoints.md describes. Owns what the lines mean; config/ reads the file, layer_names.hpp finds names without
-// rules.
+// Renames the tensors of a checkpoint by rules that a person wrote in the file of `--map`, which docs/checkpoints.md
+// describes. Owns the meaning of the lines; leaves reading the file to config/ and names without rules to
+// layer_names.hpp.
 #pragma once
 
 #include <cstdint>
@@ -18,34 +18,34 @@ namespace troupe::checkpoint {
 
 class name_rules {
  public:
-  /// Refused, with the line: a number of a layer or a pattern that is none.
+  /// Compiles the rules. Refused, with the line: an invalid layer number and an invalid pattern.
   static core::result<name_rules> of(const core::name_lines& all);
 
-  /// The name that a rule gives; nothing where none is about it. Of `names` the first one whose pattern holds for all
-  /// of the name, else the prefix of its layer.
+  /// Returns the name that the rules give; nothing if no rule applies. The first rule of `names` whose pattern matches
+  /// the whole name applies, else the prefix of its layer.
   [[nodiscard]] std::optional<std::string> find(std::string_view name) const;
 
-  /// The same for a name of `s`; where no rule is about it, for the name with the wrappers' parts that it has in the
-  /// files.
+  /// Returns find(name) for a tensor of `s`. If no rule applies, it tries the name in the files, which still has the
+  /// parts that wrappers add.
   [[nodiscard]] std::optional<std::string> find_in(const tensor_source& s, const std::string& name) const;
 
-  /// The way back: the name that find() gives `name` for. Nothing where no rule leads to it, where its pattern says
-  /// more than one name, or where find() has another rule for that one.
+  /// Returns the name that find() maps to `name`. Nothing if no rule leads to `name`, if the rule's pattern allows
+  /// several names, or if find() applies another rule to the result.
   [[nodiscard]] std::optional<std::string> find_back(const std::string& name) const;
 
-  /// The source with these names. Refused: two tensors that get one name.
+  /// Returns the source with find_in() applied to all names. Refused: two tensors that get one name.
   [[nodiscard]] core::result<tensor_source> applied_to(tensor_source s) const;
 
  private:
   struct layer_rule {
     uint32_t first = 0, last = 0;
-    std::string before, after;         ///< around the number
-    std::optional<int64_t> and_layer;  ///< what is added to the layer's number; nothing where the prefix has none
+    std::string before, after;         ///< text of the prefix before and after the layer's number
+    std::optional<int64_t> and_layer;  ///< added to the layer's number; nothing if the prefix contains no number
   };
   struct name_rule {
     name_pattern pattern;
     std::string to;
-    std::optional<name_pattern> back_pattern;  ///< of rules that can be read backwards
+    std::optional<name_pattern> back_pattern;  ///< inverse of `pattern`, for rules that can be reversed
     std::string back_to;
   };
 

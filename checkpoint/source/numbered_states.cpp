@@ -17,7 +17,8 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Whether `part` is a component of the name, such as `norm` of `model.norm.weight`, or ends one behind an underscore.
+/// True if `part` is a component of the name, such as `norm` of `model.norm.weight`, or the end of one after an
+/// underscore.
 bool has_component(std::string_view name, std::string_view part) {
   for (size_t at = name.find(part); at != name.npos; at = name.find(part, at + 1)) {
     const bool begins = at == 0 || name[at - 1] == '.' || name[at - 1] == '_';
@@ -35,15 +36,17 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// transformers' Trainer (get_decay_parameter_names): biases, and what is called a norm.
+/// True for biases and norms by the names that transformers' Trainer uses (get_decay_parameter_names).
 bool is_bias_or_norm_by_name(const wanted_tensor& w) {
   const auto name = lower(w.name);
   return name.find("bias") != name.npos || name.find("layernorm") != name.npos || name.find("rmsnorm") != name.npos ||
          has_component(name, "norm");
 }
-/// The same with its norms by class, of which the shape is what is known here: GPT-2's `ln_1`.
+/// True for biases and norms by the rules of transformers' Trainer, with norms recognised by their class; here their
+/// shape shows it, as for GPT-2's `ln_1`.
 bool is_flat_or_by_name(const wanted_tensor& w) { return w.shape.size() < 2 || is_bias_or_norm_by_name(w); }
-/// The scripts beside transformers' examples (run_clm_no_trainer): by two endings.
+/// True for biases and norms by the rule of the scripts run_clm_no_trainer in transformers' examples, which look for
+/// two endings.
 bool is_bias_or_layer_norm(const wanted_tensor& w) {
   const auto name = lower(w.name);
   return name.find("bias") != name.npos || name.find("layer_norm.weight") != name.npos ||
@@ -51,7 +54,7 @@ bool is_bias_or_layer_norm(const wanted_tensor& w) {
 }
 constexpr std::array rules{is_flat_or_by_name, is_bias_or_norm_by_name, is_bias_or_layer_norm};
 
-/// [group]: parameters in the order of their numbers.
+/// Parameters of each group, in the order of their numbers.
 using dealt = std::vector<std::vector<const wanted_tensor*>>;
 
 dealt deal(std::span<const wanted_tensor> order, size_t groups, bool (*is_in_second)(const wanted_tensor&)) {
@@ -60,7 +63,7 @@ dealt deal(std::span<const wanted_tensor> order, size_t groups, bool (*is_in_sec
   return out;
 }
 
-/// Why the parameters are not those of the file; nothing where they may be.
+/// Returns why the parameters do not fit the file; nothing if they may fit.
 std::optional<std::string> misfit(const numbered_states& from, const dealt& parameters) {
   std::vector<size_t> wanted, got;
   for (const auto& g : parameters) wanted.push_back(g.size());
@@ -81,7 +84,7 @@ std::optional<std::string> misfit(const numbered_states& from, const dealt& para
   return std::nullopt;
 }
 
-/// The parameters of `order` that are in the source, under its names, each once.
+/// Returns the parameters of `order` that are in the source, with the source's names, each once.
 std::vector<wanted_tensor> own_order(const tensor_source& s, std::span<const wanted_tensor> order) {
   const name_map names(s);
   std::map<std::string_view, std::string_view> tied;
@@ -97,7 +100,7 @@ std::vector<wanted_tensor> own_order(const tensor_source& s, std::span<const wan
   return out;
 }
 
-/// `exp_avg, exp_avg_sq`, of all parameters together.
+/// Returns the names of the moments of all parameters: `exp_avg, exp_avg_sq`.
 std::string moments_of(const numbered_states& from) {
   std::set<std::string> out;
   for (const auto& [number, states] : from.states)

@@ -1,6 +1,6 @@
-// States of an optimizer whose file knows its parameters by number, as torch.optim's state_dict() does: which number is
-// which parameter, from the order in which the model registers them and the groups that programs deal them to. Owns
-// those rules; the file is trainer.hpp's to read.
+// States of an optimizer whose file identifies parameters by number, as torch.optim's state_dict() does. Owns the rules
+// that map numbers to parameters, by the order in which the model registers them and the groups that programs form;
+// leaves reading the file to trainer.hpp.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,21 @@ namespace troupe::checkpoint {
 
 struct numbered_states {
   std::filesystem::path file;
-  std::optional<core::error> problem;         ///< why nothing else of it is known
-  std::vector<std::vector<uint64_t>> groups;  ///< of parameters' numbers, in the file's order
-  /// By number: one for each state but `step`, of kind moment and without a name. Their pieces lie in the source's
-  /// files.
+  std::optional<core::error> problem;         ///< error that prevented reading the file; nothing else of it is known
+  std::vector<std::vector<uint64_t>> groups;  ///< numbers of the parameters in each group, in the file's order
+  /// States of each parameter number except `step`: tensors of kind moment, without a name, whose pieces are in the
+  /// source's files.
   std::map<uint64_t, std::vector<tensor_entry>> states;
 };
 
-/// Gives the states of `s.numbered` the names of their parameters and makes them tensors of `s`, which then has the
-/// order, too; nothing to do where there are none. `order`: the model's parameters as it registers them. A group of all
-/// has them in this order; of two the first has those whose weights decay, the second biases and norms, by the rules of
-/// transformers' Trainer and of its examples. Errors, which leave `s` as it is: bad_input where the file is damaged,
-/// mismatch where no rule has the file's counts and shapes, or two have.
+/// Gives the states of `s.numbered` the names of their parameters and adds them to the tensors of `s`, with `order` as
+/// its parameter order; does nothing if there are none. `order` lists the model's parameters as it registers them. A
+/// single group holds them in this order; of two groups the first holds those whose weights decay, the second biases
+/// and norms, by the rules of transformers' Trainer and of its examples. Errors, which leave `s` unchanged: bad_input
+/// if the file is damaged, mismatch if no rule fits the file's counts and shapes, or two do.
 core::result<void> name_states(tensor_source& s, std::span<const wanted_tensor> order);
 
-/// Takes the states out, which is said with `why`; nothing to do where there are none.
+/// Removes the numbered states and adds a remark with the reason `why`; does nothing if there are none.
 void leave_out_states(tensor_source& s, const std::string& why);
 
 }  // namespace troupe::checkpoint

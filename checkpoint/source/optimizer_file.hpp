@@ -1,5 +1,6 @@
-// A file with the `state_dict()` of an optimizer of torch.optim: its groups, and the states of each parameter, by
-// number or by name. Owns that form; what numbers mean is numbered_states.hpp's, where such files lie trainer.hpp's.
+// Reads a file with the `state_dict()` of a torch.optim optimizer: its groups, and the states of each parameter, by
+// number or by name. Owns that format; leaves the meaning of numbers to numbered_states.hpp and finding the files to
+// trainer.hpp.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,13 @@ namespace troupe::checkpoint {
 
 struct optimizer_states {
   numbered_states by_number;
-  std::map<std::string, std::vector<tensor_entry>> by_name;  ///< of parameters that it names
-  update_counts counts;                                      ///< by `step` of its parameters and groups
+  std::map<std::string, std::vector<tensor_entry>> by_name;  ///< states of parameters that the file identifies by name
+  update_counts counts;                                      ///< values of `step`, of parameters and groups
 };
 
-/// The states lie in file number `file` of a source; of them only the numbers of steps are read. Refused (bad_input)
-/// with the archive: any other form, a tensor that depends on a call, a `step` that is no whole number.
+/// Reads the states, whose pieces are in file number `file` of a source; only the values of `step` are read as data.
+/// Refused (bad_input), with the archive's name: any other form, a tensor that depends on a call, a `step` that is not
+/// a whole number.
 core::result<optimizer_states> read_optimizer_states(const torch_archive& archive, uint32_t file);
 
 }  // namespace troupe::checkpoint

@@ -13,13 +13,13 @@ namespace troupe::checkpoint {
 namespace {
 
 constexpr std::string_view wrapped_begin = "base_model.model.";
-/// Parts under which PEFT keeps what it wraps.
+/// Parts of names under which PEFT stores the modules that it wraps.
 constexpr std::array<std::string_view, 3> wrapped_parts{"base_layer", "original_module", "modules_to_save"};
-/// Beginnings of parts that hold an adapter's own values: LoRA, (IA)3, LoHa, LoKr, OFT, BOFT, VeRA, VB-LoRA, FourierFT.
+/// Beginnings of name parts of an adapter's own values: LoRA, (IA)3, LoHa, LoKr, OFT, BOFT, VeRA, VB-LoRA, FourierFT.
 constexpr std::array<std::string_view, 9> adapter_parts{"lora_", "ia3_l",        "hada_w",  "lokr_w",    "oft_",
                                                         "boft_", "vera_lambda_", "vblora_", "fourierft_"};
 
-/// The beginning of `name` before its first part that `fits`; nothing where none does.
+/// Returns the beginning of `name` before its first part that `fits`; nothing if no part does.
 template <class Fits>
 std::optional<std::string_view> before_part(std::string_view name, const Fits& fits) {
   for (size_t begin = 0; begin < name.size();) {
@@ -45,7 +45,7 @@ bool is_peft_name(std::string_view name) {
 std::optional<std::string> peft_finding(const std::vector<std::string_view>& names) {
   const auto first = std::ranges::find_if(names, is_peft_name);
   if (first == names.end()) return std::nullopt;
-  // An adapter alone holds no weight of a module that it adapts.
+  // An adapter alone has no weights of the modules that it adapts.
   const std::set<std::string_view> all(names.begin(), names.end());
   bool is_adapter = false;
   for (const auto name : names) {

@@ -1,5 +1,6 @@
-// Recognises names of tensors that PEFT's wrappers make: an adapter, or a model with an adapter beside its weights.
-// Owns the list of such names and the sentence that every refusal uses. Folders of adapters are folder_contents.hpp's.
+// Recognises names of tensors that PEFT's wrappers make: an adapter, or a model with an adapter next to its weights.
+// Owns the list of such names and the sentence that every refusal uses. Leaves folders of adapters to
+// folder_contents.hpp.
 #pragma once
 
 #include <optional>
@@ -11,16 +12,16 @@
 
 namespace troupe::checkpoint {
 
-/// True for `base_model.model.x`, `x.base_layer.weight`, `x.lora_A.weight` and the like, with or without the parts that
-/// other wrappers add.
+/// True for `base_model.model.x`, `x.base_layer.weight`, `x.lora_A.weight` and similar names, with or without the parts
+/// that other wrappers add.
 bool is_peft_name(std::string_view name);
 
-/// "holds a model that PEFT wraps, as '...': merge ...": the end of a sentence about a file or folder; nothing where no
-/// name is PEFT's.
+/// Returns the end of a sentence about a file or folder, "holds a model that PEFT wraps, as '...': merge ..."; nothing
+/// if no name is PEFT's.
 std::optional<std::string> peft_finding(const std::vector<std::string_view>& names);
 std::optional<std::string> peft_finding(const tensor_source& s);
 
-/// How a person makes a whole model of an adapter: "(peft's merge_and_unload(), ...)".
+/// Instruction that merges an adapter into a whole model: "(peft's merge_and_unload(), ...)".
 inline constexpr std::string_view merge_by = "(peft's merge_and_unload(), then save_pretrained())";
 
 }  // namespace troupe::checkpoint

@@ -13,7 +13,7 @@ constexpr std::string_view any_number = "(\\d+)";
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-/// A component that is a number: where it begins and ends.
+/// First character and end of a name component that is a number.
 using span_of_number = std::pair<size_t, size_t>;
 std::vector<span_of_number> numbers_in(const std::string& name) {
   std::vector<span_of_number> out;
@@ -27,7 +27,7 @@ std::vector<span_of_number> numbers_in(const std::string& name) {
   return out;
 }
 
-/// As RE2 reads it: itself.
+/// Returns an RE2 pattern that matches exactly `text`.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -37,7 +37,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-/// The right side of a rule that says this text.
+/// Returns the right side of a rule whose result is exactly `text`.
 std::string rewrite_of(std::string_view text) {
   std::string out;
   for (const char c : text) out += c == '\\' ? "\\\\" : std::string(1, c);
@@ -51,10 +51,10 @@ struct row {
 
 row plain_row(const std::string& from, const std::string& to) { return {escaped(from), rewrite_of(to)}; }
 
-/// The row for all numbers at once; nothing where the two have not the same ones.
+/// Returns the row for all numbers at once; nothing if the two names do not have equal numbers.
 std::optional<row> row_of_layers(const std::string& from, const std::string& to) {
   const auto left = numbers_in(from), right = numbers_in(to);
-  constexpr size_t most_groups = 9;  // that the right side can name
+  constexpr size_t most_groups = 9;  // most groups that the right side can refer to
   if (left.empty() || left.size() != right.size() || left.size() > most_groups) return std::nullopt;
   row out;
   size_t at_left = 0, at_right = 0;
@@ -73,7 +73,7 @@ std::optional<row> row_of_layers(const std::string& from, const std::string& to)
   return out;
 }
 
-/// A scalar of YAML that is this text, whatever is in it.
+/// Returns a YAML scalar with exactly this text.
 std::string quoted(const std::string& text) {
   std::string out(1, '\'');
   for (const char c : text) out += c == '\'' ? "''" : std::string(1, c);
@@ -83,10 +83,10 @@ std::string quoted(const std::string& text) {
 }  // namespace
 
 std::string printed_map(const std::vector<std::pair<std::string, std::string>>& names) {
-  std::map<std::string, std::set<std::string>> meanings;  // of a row's left side
+  std::map<std::string, std::set<std::string>> meanings;  // names that each left side of a row stands for
   for (const auto& [from, to] : names) {
     const auto shared = row_of_layers(from, to);
-    // the same pattern must not lead elsewhere for another layer
+    // the pattern must not give another name for another layer
     meanings[shared ? shared->left : row_of_layers(from, from).value_or(plain_row(from, to)).left].insert(
         shared ? shared->right : "");
   }
@@ -96,7 +96,7 @@ std::string printed_map(const std::vector<std::pair<std::string, std::string>>& 
     const auto shared = row_of_layers(from, to);
     const auto line = shared && meanings[shared->left].size() == 1 ? *shared : plain_row(from, to);
     const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
-    if (std::ranges::any_of(line.left + line.right, is_control)) continue;  // no line holds it
+    if (std::ranges::any_of(line.left + line.right, is_control)) continue;  // a line cannot contain them
     if (said.insert(line).second) out += "  " + quoted(line.left) + ": " + quoted(line.right) + "\n";
   }
   return out;

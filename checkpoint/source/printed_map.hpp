@@ -1,5 +1,4 @@
-// The names of a checkpoint's tensors as a file for `--map`: rows that a person reads, changes and gives back. The way
-// back is name_rules.hpp's.
+// Writes the names of a checkpoint's tensors as a file for `--map`, which a person can edit. name_rules.hpp reads it.
 #pragma once
 
 #include <string>
@@ -8,9 +7,9 @@
 
 namespace troupe::checkpoint {
 
-/// YAML with a row under `names` for each pair of (name in the checkpoint, name that it gets), and one for all layers
-/// where only numbers differ, which the right side has in the same order. Each pattern holds for the names that it
-/// stands for and gives them exactly theirs. Left out are names with control characters.
+/// Returns YAML with one row under `names` for each pair of (name in the checkpoint, new name), and one row for all
+/// layers whose names differ only in numbers that both sides have in the same order. Each pattern matches exactly the
+/// names of its row and gives each its new name. Names with control characters are left out.
 std::string printed_map(const std::vector<std::pair<std::string, std::string>>& names);
 
 }  // namespace troupe::checkpoint

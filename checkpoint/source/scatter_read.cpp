@@ -1,5 +1,5 @@
-// A piece is a unit of work; blocks of it go from the file into a thread's own memory, many of them at once, and from
-// there to everybody who wants some of it.
+// A piece is a unit of work. Each thread reads blocks of it into its own memory, many at once, and copies them to all
+// targets that need them.
 #include "checkpoint/source/scatter_read.hpp"
 
 #include <fmt/format.h>
@@ -30,19 +30,20 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Below this a read through the page cache costs less than one past it.
+/// Smallest read that bypasses the page cache; for smaller ones the page cache is cheaper.
 constexpr uint64_t min_direct_bytes = uint64_t{256} << 10;
-/// A block, and what a direct read of it may bring before and behind.
+/// Bytes of a block and of the alignment that a direct read of it may add before and after.
 constexpr size_t slot_bytes = scatter_block_bytes + 2 * storage::file::alignment_bytes_max;
-/// Small enough that a core keeps it while it is looked at twice.
+/// Bytes that stay in a core's cache while they are digested and copied.
 constexpr size_t cached_bytes = size_t{128} << 10;
 
-struct unit {  ///< elements [first, last) of a piece, as it counts them
+struct unit {  ///< elements [first, last) of a piece, numbered as in its share
   const scattered_tensor* of = nullptr;
   const piece* in = nullptr;
-  const core::tp_slices* share = nullptr;  ///< whose elements it counts; null: the tensor's
+  /// Share in which the elements are numbered; null: numbered as in the tensor.
+  const core::tp_slices* share = nullptr;
   uint64_t first = 0, last = 0;
-  bool whole = false;  ///< all of the piece
+  bool whole = false;  ///< true: the unit is the whole piece
 };
 
 struct open_file {
@@ -50,7 +51,7 @@ struct open_file {
   std::optional<storage::file> direct;
 };
 
-/// The source's files, opened when they are needed; a file that is in use outlives its place here.
+/// The source's files, opened on demand; a file in use stays open after it is removed from this list.
 class open_files {
  public:
   open_files(file_system& files, const tensor_source& from) : files_(files), from_(from), open_(from.files.size()) {}
@@ -96,12 +97,12 @@ core::result<void> check(const scattered_tensor& s) {
   return {};
 }
 
-/// Elements [first, first + count) that `share` counts, as runs of the tensor; null: the tensor's own.
+/// Returns elements [first, first + count) of `share` as runs of the tensor; null: elements of the tensor itself.
 std::vector<core::tp_run> runs_of(const core::tp_slices* share, uint64_t first, uint64_t count) {
   return share != nullptr ? share->runs(first, count) : std::vector<core::tp_run>{{first, first, count}};
 }
 
-/// What a target takes of a piece's elements: places in the piece, and in what the target counts.
+/// Returns the elements of a piece that a target needs, as positions in the piece and in the target's tensor or share.
 std::vector<core::tp_common> taken_of(const std::vector<core::tp_run>& of_piece, const read_target& target) {
   const auto own = [](const core::tp_run& r) { return !r.is_padding(); };
   const auto last = std::find_if(of_piece.rbegin(), of_piece.rend(), own);
@@ -116,7 +117,7 @@ std::vector<core::tp_common> taken_of(const std::vector<core::tp_run>& of_piece,
   return core::common_to(of_piece, runs_of(target.share, from, to - from));
 }
 
-/// The pieces of a tensor that somebody wants some of.
+/// Adds the pieces of a tensor that some target needs.
 void add_units(std::vector<unit>& out, const scattered_tensor& s, const tensor_shares& shares) {
   const bool is_cut = s.tensor->cut.cuts();
   for (const auto& p : s.tensor->pieces) {
@@ -137,7 +138,7 @@ void add_units(std::vector<unit>& out, const scattered_tensor& s, const tensor_s
   }
 }
 
-/// What the threads of a load share.
+/// State that the threads of a load share.
 class shared_load {
  public:
   shared_load(file_system& files, const tensor_source& from, std::vector<unit> units,
@@ -148,7 +149,7 @@ class shared_load {
   [[nodiscard]] const tensor_source& from() const { return from_; }
   [[nodiscard]] const std::filesystem::path& path_of(const unit& u) const { return from_.files[u.in->file].path; }
 
-  /// The number of a unit that nobody has taken; none when all are taken or the load has failed before it.
+  /// Returns the number of a unit that no thread has taken; nothing if all are taken or the load has failed before it.
   std::optional<size_t> take() {
     const size_t number = next_++;
     if (number < units_.size() && is_wanted(number)) return number;
@@ -156,8 +157,8 @@ class shared_load {
   }
   core::result<std::shared_ptr<const open_file>> open(const unit& u) { return files_.at(u.in->file); }
 
-  /// Whether unit `number` still counts: neither it nor one before it has failed. So the load ends with the error of
-  /// the first unit that has one, however the threads run.
+  /// True unless unit `number` or an earlier one has failed. The load therefore fails with the error of the first
+  /// failing unit, whatever the order of the threads.
   [[nodiscard]] bool is_wanted(size_t number) const { return number < first_failed_.load(std::memory_order_relaxed); }
   void fail_unit(size_t number, core::error why) {
     const std::lock_guard lock(mutex_);
@@ -165,7 +166,7 @@ class shared_load {
     first_failed_ = number;
     failure_ = std::move(why);
   }
-  /// False, once for all, when the caller wants the end.
+  /// Returns false, and stops the load, when the caller asks to stop.
   bool goes_on() {
     if (!wants_end_ || !wants_end_()) return true;
     const std::lock_guard lock(mutex_);
@@ -178,7 +179,7 @@ class shared_load {
     bytes_ += bytes;
     verified_bytes_ += verified_bytes;
   }
-  /// When all threads have ended.
+  /// Returns the result of the load; to be called after all threads have ended.
   core::result<read_report> outcome() {
     if (failure_) return fail(std::move(*failure_));
     return read_report{bytes_, verified_bytes_};
@@ -195,11 +196,11 @@ class shared_load {
   std::optional<core::error> failure_;
 };
 
-/// One thread of a load. It keeps as many blocks in flight as it has memory for and looks at the oldest, so that the
-/// blocks of a unit come in order: its digest is one thread's.
+/// One thread of a load. Keeps as many blocks in flight as its memory allows and processes the oldest one, so that the
+/// blocks of a unit are processed in order: one thread computes its digest.
 class block_reader {
  public:
-  /// `memory` is a whole number of slots and begins at a multiple of a page.
+  /// `memory` must be a whole number of slots and begin at a page boundary.
   block_reader(shared_load& load, std::span<std::byte> memory)
       : load_(load), memory_(memory), slots_(memory.size() / slot_bytes) {}
 
@@ -214,21 +215,21 @@ class block_reader {
 
  private:
   struct slot {
-    size_t number = 0;  ///< of the unit
+    size_t number = 0;  ///< number of the unit
     const unit* of = nullptr;
     std::shared_ptr<const open_file> file;
     uint64_t first = 0, count = 0;  ///< elements of the piece
-    uint64_t offset_bytes = 0;      ///< of these in the file
-    uint64_t window_bytes = 0;      ///< what a direct read brings before them; 0 where nothing is in flight
+    uint64_t offset_bytes = 0;      ///< first byte of these elements in the file
+    uint64_t window_bytes = 0;      ///< bytes that a direct read has before the elements; 0 if no read is in flight
     bool in_flight = false, is_direct = false;
-    storage::io_completion read;  ///< once it is over
+    storage::io_completion read;  ///< result of a read that has ended
   };
 
   [[nodiscard]] std::span<std::byte> memory_of(const slot& s) const {
     return memory_.subspan(static_cast<size_t>(&s - slots_.data()) * slot_bytes, slot_bytes);
   }
 
-  /// The next block of the unit in hand, or of the next unit. False when there is none.
+  /// Starts to read the next block of the current unit, or of the next unit. False if there is none.
   bool begin_block() {
     if (unit_ == nullptr || at_ == unit_->last || !load_.is_wanted(number_)) {
       unit_ = nullptr;
@@ -277,7 +278,7 @@ class block_reader {
         storage::read_request(*s.file->direct, begin, memory_of(s).first(end - begin), begun_ % slots_.size()));
   }
 
-  /// Waits for a block and does with it what is to be done.
+  /// Waits for a block and processes it.
   void end_block(slot& s) {
     while (s.in_flight) {
       completions_.clear();
@@ -304,7 +305,7 @@ class block_reader {
                                              u.in->offset_bytes, shown(*u.of->tensor), digest_differs)});
   }
 
-  /// Where the block's bytes are. What was not read past the page cache, or not all of it, is read through it now.
+  /// Returns the bytes of the block. Bytes that no direct read has delivered are read through the page cache.
   core::result<std::span<const std::byte>> bytes_of(const slot& s) {
     const uint64_t bytes = s.count * core::size_of(s.of->of->tensor->type);
     if (s.is_direct) {
@@ -316,7 +317,7 @@ class block_reader {
     return into;
   }
 
-  /// To all who want some of it, in parts that stay in the cache from the digest to the copies.
+  /// Copies a block to all targets that need it, in parts that stay in the cache from the digest to the copies.
   void hand_out(const slot& s, std::span<const std::byte> bytes, bool verify) {
     const uint64_t element_bytes = core::size_of(s.of->of->tensor->type), part = cached_bytes / element_bytes;
     for (uint64_t done = 0; done < s.count; done += part) {
@@ -336,10 +337,12 @@ class block_reader {
     }
   }
 
-  /// True if the run that wrote the checkpoint computed in fp16: what its masters overflow to is what it had.
+  /// True if the run that wrote the checkpoint computed in fp16: infinities that its masters round to in fp16 were its
+  /// own values.
   [[nodiscard]] bool computed_in_f16() const { return load_.from().run.loss_scale.has_value(); }
 
-  /// Elements of type `from` to where element `at` of a target lies. Returns a value that its type does not hold.
+  /// Copies elements of type `from` to the place of element `at` in a target. Returns a value that the target's type
+  /// cannot hold.
   static std::optional<cast_overflow> copy(core::dtype from, std::span<const std::byte> in, const read_target& target,
                                            uint64_t at) {
     auto* const out = target.to + (at - target.first) * core::size_of(target.type);
@@ -350,15 +353,15 @@ class block_reader {
 
   shared_load& load_;
   std::span<std::byte> memory_;
-  std::vector<slot> slots_;         // block n lies in slot n modulo their number
-  uint64_t begun_ = 0, ended_ = 0;  // blocks
-  size_t number_ = 0;               // of the unit in hand
+  std::vector<slot> slots_;         // block n is in slot n modulo the number of slots
+  uint64_t begun_ = 0, ended_ = 0;  // number of blocks
+  size_t number_ = 0;               // number of the current unit
   const unit* unit_ = nullptr;
-  uint64_t at_ = 0;  // its next element
+  uint64_t at_ = 0;  // next element of the current unit
   std::shared_ptr<const open_file> file_;
-  digest_stream digest_;  // of the unit whose blocks are being looked at
+  digest_stream digest_;  // digest of the unit whose blocks are being processed
   std::vector<storage::io_completion> completions_;
-  std::unique_ptr<storage::io_queue> queue_;  // ends first: no memory is touched afterwards
+  std::unique_ptr<storage::io_queue> queue_;  // destroyed first, so that no read writes to freed memory
 };
 
 }  // namespace
@@ -367,13 +370,13 @@ core::result<read_report> read_scattered(file_system& files, const tensor_source
                                          std::span<const scattered_tensor> wanted,
                                          const std::function<bool()>& wants_end) {
   std::vector<unit> units;
-  std::deque<tensor_shares> shares;  // that units point to
+  std::deque<tensor_shares> shares;  // shares that the units point to
   for (const auto& s : wanted) {
     if (s.targets.empty()) continue;
     if (auto ok = check(s); !ok) return fail(ok.error());
     add_units(units, s, shares.emplace_back(*s.tensor));
   }
-  // one file after the other, as it lies there
+  // files one after the other, each in the order of its bytes
   std::sort(units.begin(), units.end(), [](const unit& a, const unit& b) {
     return std::pair(a.in->file, a.in->offset_bytes) < std::pair(b.in->file, b.in->offset_bytes);
   });
@@ -382,7 +385,7 @@ core::result<read_report> read_scattered(file_system& files, const tensor_source
   uint64_t blocks = 0;
   for (const auto& u : units)
     blocks += core::div_up((u.last - u.first) * core::size_of(u.of->tensor->type), scatter_block_bytes);
-  const size_t bytes = std::min<uint64_t>(scatter_blocks / threads, blocks) * slot_bytes;  // of a thread
+  const size_t bytes = std::min<uint64_t>(scatter_blocks / threads, blocks) * slot_bytes;  // bytes for one thread
   auto memory = storage::huge_memory::allocate(threads * bytes);
   if (!memory) return fail(memory.error());
   shared_load load(files, from, std::move(units), wants_end);
@@ -391,7 +394,7 @@ core::result<read_report> read_scattered(file_system& files, const tensor_source
     std::vector<std::jthread> others;
     try {
       for (size_t i = 1; i < threads; ++i) others.emplace_back(work, i);
-    } catch (const std::system_error&) {  // refused: those that there are do all of it
+    } catch (const std::system_error&) {  // the system refused more threads: the existing ones do all the work
     }
     work(0);
   }

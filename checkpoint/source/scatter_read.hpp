@@ -1,5 +1,5 @@
-// Loads many tensors of a source into many places of memory at once. Every byte is read once, even where several places
-// want it, converted to each place's type and checked against its digest. Owns the threads that read.
+// Loads many tensors of a source into many places in memory at once. Every byte is read once, even if several targets
+// need it, converted to each target's type and checked against its digest. Owns the threads that read.
 #pragma once
 
 #include <cstddef>
@@ -15,39 +15,41 @@
 
 namespace troupe::checkpoint {
 
-/// A load reads in blocks of this size; so many are in flight or being looked at, which is the memory that it holds
-/// beside its targets.
+/// Size of the blocks that a load reads, in bytes, and number of blocks that are in flight or being converted; their
+/// product is the memory that a load uses in addition to its targets.
 inline constexpr size_t scatter_block_bytes = size_t{1} << 20;
 inline constexpr size_t scatter_blocks = 32;
-/// Threads of one load at most; no more than the process has cores, but two.
+/// Most threads of one load; a load uses no more than the process has cores, but at least two.
 inline constexpr size_t scatter_threads_max = 8;
 
-/// Elements [first, first + count) of a tensor, or of a share of it, as `type`, at `to`; any alignment.
+/// Elements [first, first + count) of a tensor, or of a share of it, to be written as `type` at `to`, which may have
+/// any alignment.
 struct read_target {
   uint64_t first = 0, count = 0;
   core::dtype type = core::dtype::f32;
   std::byte* to = nullptr;
   const core::tp_slices* share =
-      nullptr;  ///< of the tensor's shape; its padding is left alone. Null: all of the tensor
+      nullptr;  ///< share of the tensor, with the tensor's shape; its padding is not written. Null: the whole tensor
 };
 
-/// A tensor of the source and all who want something of it; targets do not overlap.
+/// A tensor of the source and the targets that need elements of it; targets must not overlap.
 struct scattered_tensor {
   const tensor_entry* tensor = nullptr;
   std::vector<read_target> targets;
 };
 
-/// What a load read.
+/// Number of bytes that a load read and verified.
 struct read_report {
   uint64_t bytes = 0;
-  uint64_t verified_bytes = 0;  ///< of these; the rest are parts of pieces, whose digest says nothing of a part
+  /// Bytes whose digest was compared; the rest are parts of pieces, which have no digest of their own.
+  uint64_t verified_bytes = 0;
 };
 
-/// Fills all targets, conversions rounded once. Digests are compared where the source has them and all of a piece is
-/// wanted. `wants_end` is asked before each block, on any thread; true ends the load (stopped). Other errors, of the
-/// first piece by file and offset that has one: io; bad_input for a piece that does not have its digest, with file,
-/// offset and tensor; mismatch for types that do not become one another; bug for elements beyond the tensor. After an
-/// error the targets hold no answer.
+/// Fills all targets; conversions round once. Digests are compared if the source has them and a whole piece is wanted.
+/// `wants_end` is called before each block, on any thread; true stops the load (stopped). Any other error is that of
+/// the first failing piece by file and offset: io; bad_input for a piece without its digest, with file, offset and
+/// tensor; mismatch for types that cannot be converted; bug for elements beyond the tensor. After an error the contents
+/// of the targets are unspecified.
 core::result<read_report> read_scattered(file_system& files, const tensor_source& from,
                                          std::span<const scattered_tensor> wanted,
                                          const std::function<bool()>& wants_end = {});

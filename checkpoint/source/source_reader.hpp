@@ -1,5 +1,5 @@
-// Elements of a source's tensors, as they are stored or as another floating type. Owns the open files; which tensor
-// and which elements is the caller's choice, and a load of many tensors in one go is read_scattered().
+// Reads elements of a source's tensors, as they are stored or as another floating type. Owns the open files; the caller
+// chooses tensors and elements. read_scattered() loads many tensors at once.
 #pragma once
 
 #include <cstddef>
@@ -19,50 +19,50 @@
 
 namespace troupe::checkpoint {
 
-/// Block size for code that walks through a whole tensor.
+/// Block size in bytes for code that walks through a whole tensor.
 inline constexpr size_t read_block_bytes = size_t{4} << 20;
-/// Files that one reader keeps open; when it needs another, it closes all.
+/// Most files that one reader keeps open; if it needs another, it closes all.
 inline constexpr size_t max_open_source_files = 128;
-/// Bytes that a conversion holds besides its output; beside those a reader of cut tensors holds what is read of a
-/// share.
+/// Bytes that a conversion holds in addition to its output; a reader of cut tensors also holds the elements that it
+/// reads from a share.
 inline constexpr size_t cast_block_bytes = size_t{1} << 20;
 
-/// For one thread at a time; `from` and `files` outlive it.
+/// Reads elements of one source, for one thread at a time; `from` and `files` must outlive it.
 class source_reader {
  public:
   explicit source_reader(const tensor_source& from, file_system& files = real_files())
       : from_(from), files_(files), open_(from.files.size()) {}
 
-  /// Elements [first, first + count) of a tensor of `from`, in its own type, into the begin of `out`. Where the source
-  /// has digests, that of a piece is compared when something of it is read for the first time; for that all of it is
-  /// read. Errors: io, also where a file is no longer as the source knew it; bad_input for a piece that does not have
-  /// its digest, with file, offset and tensor; bug for elements beyond the tensor or memory that is too small.
+  /// Reads elements [first, first + count) of a tensor of `from`, in its own type, into the beginning of `out`. If the
+  /// source has digests, the digest of a piece is compared when part of it is read for the first time, which reads the
+  /// whole piece. Errors: io, also if a file has changed since the source was opened; bad_input for a piece without its
+  /// digest, with file, offset and tensor; bug for elements beyond the tensor or memory that is too small.
   core::result<void> read(const tensor_entry& t, uint64_t first, uint64_t count, std::span<std::byte> out);
-  /// The same as `wanted`, rounded once; both types floating or equal (else mismatch). `out` may have any alignment. A
-  /// finite value that `wanted` does not hold is refused (numeric) with tensor and value, or clamped where the source
-  /// counts such values.
+  /// Reads elements as read() does and converts them to `wanted`, rounded once; both types must be floating, or equal
+  /// (else mismatch). `out` may have any alignment. A finite value that `wanted` cannot hold is refused (numeric) with
+  /// tensor and value, or clamped if the source counts clamped values.
   core::result<void> read_as(core::dtype wanted, const tensor_entry& t, uint64_t first, uint64_t count,
                              std::span<std::byte> out);
 
  private:
   core::result<const input_file*> opened(uint32_t number);
-  /// `there`: what was read of the piece just now.
+  /// Compares the piece's digest. `there` holds the bytes of the piece that were just read.
   core::result<void> check(const tensor_entry& t, const piece& p, const input_file& file,
                            std::span<const std::byte> there);
 
   const tensor_source& from_;
   file_system& files_;
-  std::vector<std::unique_ptr<input_file>> open_;  ///< by number; null where closed
+  std::vector<std::unique_ptr<input_file>> open_;  ///< open files by number; null if closed
   size_t open_count_ = 0;
   std::vector<std::byte> block_, check_block_, share_block_;
-  std::set<std::pair<uint32_t, uint64_t>> checked_;  ///< pieces that have their digest, by file and offset
+  std::set<std::pair<uint32_t, uint64_t>> checked_;  ///< pieces whose digest was correct, by file and offset
 };
 
-/// The error for a value that a narrower type does not hold; `advice` says what to do instead.
+/// Returns the error for a value that a narrower type cannot hold; `advice` says what to do.
 core::error overflow_error(const std::string& tensor, const cast_overflow& lost, core::dtype wanted,
                            std::string_view advice);
 
-/// Opens file `number` of the source and refuses it where it is no longer as the source knew it.
+/// Opens file `number` of the source; refuses a file that has changed since the source was opened.
 core::result<std::unique_ptr<input_file>> open_source_file(file_system& files, const tensor_source& of,
                                                            uint32_t number);
 

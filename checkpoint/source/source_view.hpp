@@ -1,6 +1,6 @@
-// A file that exists only as what is made of others: elements that are stored in blocks, as codes with scales, or in
-// another order, as plain elements. Readers of such formats list it among a source's files, with a path for people;
-// whoever reads tensors sees a file.
+// A virtual file that presents elements of other files as plain elements: blocks, codes with scales, or elements in
+// another order. Readers of such formats list it among a source's files, with a path for messages; code that reads
+// tensors uses it as a file.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace troupe::checkpoint {
 
-/// Lives as long as the source.
+/// Base of virtual files; lives as long as the source.
 class source_view {
  public:
   source_view() = default;
@@ -19,10 +19,10 @@ class source_view {
   source_view& operator=(const source_view&) = delete;
   virtual ~source_view() = default;
 
-  /// Opens what it is made of, for any number of threads; the result does not outlive this object. Refused (io) where
-  /// that is no longer as the source knew it.
+  /// Opens the underlying file for any number of threads; the result must not outlive this object. Refused (io): a file
+  /// that has changed since the source was opened.
   [[nodiscard]] virtual core::result<std::unique_ptr<input_file>> open(file_system& files) const = 0;
-  /// Whether some elements have few bits there, so that what is read is not what was trained.
+  /// True if some elements are stored in few bits, so that the values read are not the trained ones.
   [[nodiscard]] virtual bool is_compressed() const = 0;
 };
 

@@ -1,5 +1,5 @@
-// The weights of any checkpoint in memory by name, in fp32: what DeepSpeed's get_fp32_state_dict_from_zero_checkpoint
-// returns. For models that fit; what streams is weights_export.hpp's.
+// Loads the weights of any checkpoint into memory by name, in fp32, as DeepSpeed's
+// get_fp32_state_dict_from_zero_checkpoint returns them. For models that fit into memory; weights_export.hpp streams.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace troupe::checkpoint {
 
-/// A tensor in memory.
+/// A tensor in memory: shape and fp32 values.
 struct fp32_tensor {
   std::vector<int64_t> shape;
   std::shared_ptr<const std::vector<float>> values;  ///< row-major; tied names share them
 };
 
-/// Trained parameters (the master where there is one), frozen ones and floating buffers, rounded to fp32 where they are
-/// wider; tied names too. Integers and booleans are left out. Errors: limit where they take more than `max_bytes`,
-/// before anything is allocated; io.
+/// Returns trained parameters (the master weights if there are any), frozen ones and floating buffers, rounded to fp32
+/// if they are wider; tied names too. Integers and booleans are left out. Errors: limit if the tensors need more than
+/// `max_bytes`, before anything is allocated; io.
 core::result<std::map<std::string, fp32_tensor>> load_state_dict(const tensor_source& from,
                                                                  bool exclude_frozen_parameters = false,
                                                                  uint64_t max_bytes = UINT64_MAX);

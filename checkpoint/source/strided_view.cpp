@@ -16,18 +16,18 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Elements that are read and not wanted, for each that is: below, one longer read costs less than several.
+/// Largest ratio of unneeded to needed elements for which one long read costs less than several.
 constexpr uint64_t max_gap = 16;
-/// What is read in one go however little of it is wanted.
+/// Bytes up to which a range is always read at once, however few of them are needed.
 constexpr uint64_t page_bytes = 4096;
 
 /// One dimension of a box of elements.
 struct extent {
-  uint64_t count = 1, stride = 0;  ///< in the file
-  uint64_t step = 0;               ///< from one to the next in the tensor's own order
+  uint64_t count = 1, stride = 0;  ///< stride in the file, in elements
+  uint64_t step = 0;               ///< distance of neighbours in the tensor's own order
 };
 
-/// Elements from the first to the last in the file.
+/// Returns the number of elements from the first to the last one in the file.
 uint64_t span_of(std::span<const extent> box) {
   uint64_t out = 1;
   for (const auto& e : box) out += (e.count - 1) * e.stride;
@@ -61,11 +61,11 @@ void scatter(uint64_t width, std::span<const extent> box, const std::byte* from,
   return scatter<8>(box, from, to);
 }
 
-/// What a view knows of its tensor.
+/// Place of a tensor's elements in its file.
 struct strided_place {
   std::filesystem::path path;
   uint64_t file_bytes = 0, begin = 0, width = 1, elements = 0;
-  std::vector<extent> extents;  ///< in the tensor's own order
+  std::vector<extent> extents;  ///< dimensions in the tensor's own order
 };
 
 class strided_file final : public input_file {
@@ -73,7 +73,7 @@ class strided_file final : public input_file {
   strided_file(std::unique_ptr<input_file> file, const strided_place& place, const void* owner,
                std::shared_ptr<gathered_blocks> kept)
       : file_(std::move(file)), place_(place), owner_(owner), kept_(std::move(kept)) {
-    // blocks are whole indices of the first dimension of which one fits
+    // blocks consist of whole indices of the first dimension of which one fits
     const uint64_t most = gathered_block_bytes / place.width;
     cut_ = 0;
     inner_ = place.elements / place.extents[0].count;
@@ -124,7 +124,7 @@ class strided_file final : public input_file {
     return block;
   }
 
-  /// `box` has the largest stride first; `read` is memory that is used again.
+  /// Gathers the elements of a box. `box` has the largest stride first; `read` is a buffer for reuse.
   core::result<void> gather(std::span<const extent> box, uint64_t from, std::byte* to,
                             std::vector<std::byte>& read) const {
     const uint64_t span = span_of(box), bytes = span * place_.width;
@@ -145,10 +145,10 @@ class strided_file final : public input_file {
   const strided_place& place_;
   const void* owner_;
   std::shared_ptr<gathered_blocks> kept_;
-  size_t cut_;       ///< the dimension that blocks are cut in
-  uint64_t inner_;   ///< elements of one of its indices
-  uint64_t rows_;    ///< its indices in a block
-  uint64_t blocks_;  ///< for one index of those before it
+  size_t cut_;       ///< dimension along which blocks are cut
+  uint64_t inner_;   ///< elements of one index of dimension cut_
+  uint64_t rows_;    ///< indices of dimension cut_ in a block
+  uint64_t blocks_;  ///< blocks for one index of the dimensions before cut_
 };
 
 class strided_view final : public source_view {
@@ -171,7 +171,7 @@ class strided_view final : public source_view {
   std::shared_ptr<gathered_blocks> kept_;
 };
 
-/// Runs of neighbours that add_pieces() would make.
+/// Returns the number of runs of adjacent elements that add_pieces() would make.
 uint64_t runs_of(const torch_tensor& t) {
   size_t outer = t.shape.size();
   int64_t run = 1;

@@ -1,6 +1,6 @@
-// Tensors of torch.save whose elements lie in another order than their own, such as a transposed matrix, as files in
-// which they lie one after the other. Owns when a tensor becomes such a file and how its elements are gathered, in
-// blocks; runs of elements that are few stay pieces, see pieces.hpp.
+// Presents torch.save tensors whose elements are stored in another order than their own, such as a transposed matrix,
+// as virtual files with the elements in order. Owns when a tensor becomes such a file and how its elements are
+// gathered, in blocks. A tensor with few runs of elements stays a list of pieces, see pieces.hpp.
 #pragma once
 
 #include <array>
@@ -18,18 +18,19 @@
 
 namespace troupe::checkpoint {
 
-/// Runs of elements of one tensor that are pieces; a tensor of more is gathered.
+/// Most pieces of one tensor; a tensor with more runs of elements is gathered.
 inline constexpr uint64_t max_strided_pieces = 1024;
-/// What is gathered at once, and how much of the file one read takes for it at most: of each thread that reads.
+/// Bytes that are gathered at once, and most bytes of the file that one read for it takes; both for each reading
+/// thread.
 inline constexpr uint64_t gathered_block_bytes = uint64_t{4} << 20, gather_read_bytes = uint64_t{8} << 20;
-/// Blocks of one source that are kept, as readers want parts of them, one after the other.
+/// Number of gathered blocks of a source that are kept, because readers ask for parts of a block one after the other.
 inline constexpr size_t gathered_blocks_kept = 8;
 
-/// Blocks that were gathered last; for any number of threads.
+/// The blocks that were gathered last; any number of threads may use it.
 class gathered_blocks {
  public:
   using block = std::shared_ptr<const std::vector<std::byte>>;
-  /// Null where it is not kept.
+  /// Returns a block; null if it is no longer kept.
   [[nodiscard]] block find(const void* owner, uint64_t number);
   void keep(const void* owner, uint64_t number, block b);
 
@@ -44,16 +45,17 @@ class gathered_blocks {
   std::array<slot, gathered_blocks_kept> slots_;
 };
 
-/// Gives the tensors of one source their pieces. Lives no longer than the source is being read together.
+/// Adds pieces to the tensors of one source while that source is being built; not used afterwards.
 class strided_views {
  public:
-  /// Adds the elements of `t`, whose places count from the begin of file number `file` of `s`: pieces of it, or of a
-  /// file that is added to `s`. A tensor that repeats its elements more than max_pieces times is refused (limit).
+  /// Adds the elements of `t`, whose offsets count from the beginning of file number `file` of `s`: as pieces of that
+  /// file, or of a virtual file that is added to `s`. A tensor that repeats its elements more than max_pieces times is
+  /// refused (limit).
   core::result<void> add(std::vector<piece>& out, tensor_source& s, uint32_t file, const torch_tensor& t);
 
  private:
   using key = std::tuple<uint32_t, uint64_t, core::dtype, std::vector<int64_t>, std::vector<int64_t>>;
-  std::map<key, uint32_t> known_;  ///< files of views
+  std::map<key, uint32_t> known_;  ///< numbers of the virtual files, by view
   std::shared_ptr<gathered_blocks> blocks_ = std::make_shared<gathered_blocks>();
 };
 

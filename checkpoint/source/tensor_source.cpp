@@ -24,7 +24,7 @@ core::result<void> check_pieces(const tensor_source& s, const tensor_entry& t) {
   const auto bad = [&](const std::string& what) {
     return fail(error_kind::bad_input, fmt::format("'{}': tensor {}: {}", shown_place(s), shown(t), what));
   };
-  // Shapes may come from foreign files: their product is bounded before it is used.
+  // Shapes may come from foreign files: their product is checked before it is used.
   const auto bytes = bytes_of(t.type, t.shape);
   if (!bytes) return bad("the product of its shape is beyond any file");
   const uint64_t element_bytes = core::size_of(t.type), elements = *bytes / element_bytes;
@@ -39,7 +39,7 @@ core::result<void> check_pieces(const tensor_source& s, const tensor_entry& t) {
   return {};
 }
 
-/// Names become JSON, files' names and text for people; a pickle may hold any bytes as text.
+/// Checks names, which are written to JSON, to files and to messages; a text of a pickle may have any bytes.
 core::result<void> check_names(const tensor_source& s) {
   const auto check = [&](const std::string& name) -> core::result<void> {
     if (core::is_utf8(name)) return {};

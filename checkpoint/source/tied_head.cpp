@@ -30,7 +30,7 @@ bool is_embedding(std::string_view name) {
 }
 bool is_head(std::string_view name) { return bare_name(name) == head_name; }
 
-/// The weight of the first tensor whose name `is` accepts; null where there is none.
+/// Returns the weight of the first tensor whose name `is` accepts; null if there is none.
 const tensor_entry* weight_named(const tensor_source& s, bool (*is)(std::string_view)) {
   for (const auto kind : {tensor_kind::master, tensor_kind::frozen, tensor_kind::weight})
     for (const auto& t : s.tensors)
@@ -55,7 +55,7 @@ core::result<bool> have_same_values(const tensor_source& s, const tensor_entry& 
   return true;
 }
 
-/// Renames tensor `from` to `to`, which then has `from` as its other name.
+/// Renames tensor `from` to `to` and makes `from` a tied name of it.
 core::result<settled_head> with_names_swapped(tensor_source s, const std::string& from, const std::string& to) {
   std::erase_if(s.tied, [&](const tied_name& t) { return t.name == to; });
   auto out = renamed(std::move(s), [&](const std::string& name) { return name == from ? to : name; });

@@ -1,5 +1,5 @@
-// The head of a checkpoint whose model ties it to the embedding, as transformers 5 reads it: owns which of the two
-// names stays and whether their values are one. What follows for the model is the caller's business.
+// Settles the head of a checkpoint whose model ties it to the embedding, as transformers 5 does. Owns which of the two
+// names stays and whether their values are equal. The caller draws the consequences for the model.
 #pragma once
 
 #include <string>
@@ -11,12 +11,13 @@ namespace troupe::checkpoint {
 
 struct settled_head {
   tensor_source source;
-  std::string own_values;  ///< a sentence for people where the head has values of its own; empty: it is the embedding
+  /// A sentence for people if the head has values of its own; empty: the head is the embedding.
+  std::string own_values;
 };
 
-/// A head with the embedding's values becomes a tied name of it, and a head without an embedding beside it the
-/// embedding. A head with other values, or with states of its own, stays a tensor. Reads both weights where both are
-/// there. `model_type` is config.json's.
+/// Makes a head with the embedding's values a tied name of the embedding. A head without an embedding in the source is
+/// renamed to the embedding, and its own name becomes the tied one. A head with other values, or with optimizer states
+/// of its own, stays a tensor. Reads both weights if both exist. `model_type` is config.json's.
 core::result<settled_head> settle_tied_head(tensor_source s, const std::string& model_type);
 
 }  // namespace troupe::checkpoint

@@ -34,8 +34,9 @@ bool is_gpt2_linear(std::string_view name) {
   return std::ranges::any_of(gpt2_linear_names, [&](std::string_view end) { return name.ends_with(end); });
 }
 
-/// Whether the file is nanoGPT's ckpt.pt: `model_args` beside a model with GPT-2's names, whose linear layers are
-/// torch's (out, in) where those of Hugging Face's GPT-2 are (in, out). The attention's, which is never square, tells.
+/// True if the file is nanoGPT's ckpt.pt: `model_args` next to a model with GPT-2's names, whose linear layers are
+/// torch's (out, in), whereas those of Hugging Face's GPT-2 are (in, out). The shape of the attention's weight, which
+/// is never square, decides.
 bool is_nanogpts(const torch_archive& archive, const torch_contents& contents) {
   const auto& tree = archive.tree();
   const auto args =
@@ -49,12 +50,12 @@ bool is_nanogpts(const torch_archive& archive, const torch_contents& contents) {
   return false;
 }
 
-/// Reads files into one source; names of all files together.
+/// Reads files into one source; keeps the names of all files.
 class torch_reader {
  public:
   tensor_source out;
 
-  /// `named`: what an index says that the file holds; null for all of it.
+  /// Adds a file. `named` are the tensors that an index assigns to the file; null: all of it.
   core::result<void> add(const fs::path& path, const std::set<std::string>* named) {
     std::error_code ec;
     const fs::path real = fs::canonical(path, ec);
@@ -122,7 +123,7 @@ class torch_reader {
 
   std::map<std::tuple<uint32_t, uint64_t, core::dtype, std::vector<int64_t>, std::vector<int64_t>>, std::string> seen_;
   strided_views views_;
-  bool turns_ = false;  ///< linear layers of the file that is being read
+  bool turns_ = false;  ///< true: linear layers of the current file are transposed
 };
 
 }  // namespace

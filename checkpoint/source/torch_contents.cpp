@@ -17,7 +17,7 @@ using core::error_kind;
 using core::fail;
 
 constexpr std::array<std::string_view, 4> nested_names{"module", "model", "state_dict", "model_state_dict"};
-/// Dictionaries in dictionaries that are looked into for the model's.
+/// Deepest nesting of dictionaries that is searched for the model's.
 constexpr int max_nesting = 4;
 
 class contents_reader {
@@ -35,7 +35,7 @@ class contents_reader {
   [[nodiscard]] bool is_dict(pickle_ref v) const { return tree_.kind(v) == pickle_kind::dict; }
   [[nodiscard]] bool is_text(pickle_ref v) const { return tree_.kind(v) == pickle_kind::text; }
 
-  /// Calls `see(key, value)` for every entry, until it gives true.
+  /// Calls `see(key, value)` for every entry until it returns true.
   template <class See>
   bool any_entry(pickle_ref dict, const See& see) const {
     const auto items = tree_.items(dict);
@@ -49,7 +49,7 @@ class contents_reader {
            any_entry(v, [&](pickle_ref key, pickle_ref value) { return is_text(key) && archive_.is_tensor(value); });
   }
 
-  /// Whether one of the dictionary's tensors is more than a number, such as a loss.
+  /// True if one of the dictionary's tensors is more than a single number, such as a loss.
   [[nodiscard]] bool holds_arrays(pickle_ref dict) const {
     return any_entry(dict, [&](pickle_ref key, pickle_ref value) {
       if (!is_text(key) || !archive_.is_tensor(value)) return false;
@@ -112,7 +112,7 @@ class contents_reader {
     if (state != tree_.root()) leave_out_around(tree_.root(), state, max_nesting);
   }
 
-  /// Entries of dictionaries that lead to the model's.
+  /// Records other contents of the dictionaries that enclose the model's.
   void leave_out_around(pickle_ref dict, pickle_ref state, int depth) {
     any_entry(dict, [&](pickle_ref key, pickle_ref value) {
       if (value == state) return false;
@@ -147,10 +147,10 @@ class contents_reader {
 
   struct found_tensors {
     size_t count = 0;
-    std::string maker;  ///< of the last one that is not read here
+    std::string maker;  ///< function that makes the last array that is not read
   };
 
-  /// A call that makes a tensor or numpy's array, whether it is read here or not.
+  /// True for a call that makes a tensor or a numpy array, whether or not Troupe reads it.
   [[nodiscard]] bool makes_array(pickle_ref v) const {
     if (tree_.kind(v) != pickle_kind::object || tree_.kind(tree_.target(v)) != pickle_kind::global) return false;
     const auto name = tree_.items(tree_.target(v));
@@ -159,7 +159,7 @@ class contents_reader {
            (module.starts_with("numpy") && function == "_reconstruct");
   }
 
-  /// Values that other values share are counted where they are met first.
+  /// Counts the tensors in a value; a shared value is counted where it is met first.
   found_tensors tensors_in(pickle_ref value) {
     found_tensors out;
     std::vector<pickle_ref> open{value};

@@ -1,5 +1,5 @@
-// Which dictionary of a file of torch.save is the model's, and what else in the file holds tensors. Owns the names that
-// programs give such dictionaries; the tensors themselves are torch.hpp's to list.
+// Finds the dictionary of a torch.save file that is the model's, and the other contents that hold tensors. Owns the
+// names that programs give such dictionaries; leaves listing the tensors to torch.hpp.
 #pragma once
 
 #include <map>
@@ -11,15 +11,17 @@
 
 namespace troupe::checkpoint {
 
-/// What a file holds for a model.
+/// The tensors of the model in a file, and the contents that were left out.
 struct torch_contents {
-  std::vector<std::pair<std::string, pickle_ref>> tensors;  ///< in the file's order; of a key set twice the later one
-  std::vector<std::string> left_out;                        ///< what else holds tensors, for people
+  /// Name and value of each tensor, in the file's order; a repeated key has its later value.
+  std::vector<std::pair<std::string, pickle_ref>> tensors;
+  std::vector<std::string> left_out;  ///< names of other contents with tensors, for messages
 };
 
-/// The model's dictionary is the first of `module`, `model`, `state_dict` and `model_state_dict` that holds tensors,
-/// however many of these lie in one another; else the file's own, if it holds more than single numbers; else the only
-/// dictionary of tensors in it. Refused (bad_input): a file without such a dictionary, or with several.
+/// Returns the contents of a file. The model's dictionary is the first of `module`, `model`, `state_dict` and
+/// `model_state_dict` that holds tensors, however deeply these are nested; else the file's top dictionary, if it holds
+/// more than single numbers; else the only dictionary of tensors in it. Refused (bad_input): a file without such a
+/// dictionary, or with several.
 core::result<torch_contents> contents_of(const torch_archive& archive);
 
 }  // namespace troupe::checkpoint

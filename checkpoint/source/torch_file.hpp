@@ -1,5 +1,5 @@
-// A file of torch.save before it is written, its tensors laid together from a source's. Owns the list of storages;
-// their bytes are read while the file is written, so that memory stays at a block.
+// A torch.save file that is being assembled from a source's tensors. Owns the list of storages; their bytes are read
+// while the file is written, so that memory stays at one block.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,23 @@
 
 namespace troupe::checkpoint {
 
-/// A file on its way: tensors() of it refer to storages that are read from the source while it is written.
+/// A torch.save file before it is written. The values that tensor() returns refer to storages that are read from the
+/// source during the write.
 class torch_file {
  public:
   explicit torch_file(source_reader& reader) : reader_(reader) {}
 
-  struct stretch {  ///< elements of a source's tensor; null: zeros
+  struct stretch {  ///< consecutive elements of a source's tensor; null: zeros
     const tensor_entry* tensor = nullptr;
     uint64_t first = 0, count = 0;
   };
-  /// A tensor with a storage of its own, of exactly its size: the stretches end to end, as `type`.
+  /// Returns a tensor with a storage of exactly its size: the stretches end to end, as `type`.
   torch_value tensor(core::dtype type, std::vector<int64_t> shape, std::vector<stretch> stretches);
-  /// A whole tensor of the source.
+  /// Returns a whole tensor of the source.
   torch_value whole(core::dtype type, const tensor_entry& t);
-  /// Of shape [0]. All of one type share a storage.
+  /// Returns a tensor of shape [0]. All such tensors of one type share a storage.
   torch_value nothing(core::dtype type);
-  /// fp32, without dimensions.
+  /// Returns an fp32 tensor without dimensions.
   torch_value scalar(float value);
 
   [[nodiscard]] const std::vector<torch_storage>& storages() const { return storages_; }

@@ -27,14 +27,15 @@ using core::fail;
 constexpr std::string_view state_name = "trainer_state.json";
 constexpr std::array<std::string_view, 2> optimizer_names{"optimizer.pt", "optimizer.bin"};
 constexpr std::array<std::string_view, 2> scheduler_names{"scheduler.pt", "scheduler.bin"};
-/// Of which Accelerate writes one for each process.
+/// Beginning of the names of random-state files; Accelerate writes one for each process.
 constexpr std::string_view random_states_begin = "random_states_";
-/// Beginnings of names of files that nothing is taken over from.
+/// Beginnings of the names of files whose contents are not taken over.
 constexpr std::array<std::string_view, 10> left_names{
     "rng_state",  random_states_begin, "training_args.bin",  "scaler.pt",     "sampler",
     "optimizer_", "scheduler_",        "custom_checkpoint_", "dl_state_dict", "model_1"};
 
-/// Python writes losses that are no numbers as NaN and Infinity, which JSON has not: as 0, of the same length.
+/// Replaces NaN and Infinity, which Python writes for such losses and JSON does not allow, by 0, padded to the same
+/// length.
 std::string with_numbers(std::string text) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '"') {
@@ -49,7 +50,7 @@ std::string with_numbers(std::string text) {
   return text;
 }
 
-/// The one of these that lies in the folder.
+/// Returns the first file of `names` that exists in the folder.
 template <size_t n>
 std::optional<fs::path> first_of(const fs::path& folder, const std::array<std::string_view, n>& names) {
   std::error_code ec;
@@ -88,7 +89,7 @@ class trainer_reader {
     const auto file = out_.folder / state_name;
     auto text = read_small_file(real_files(), file, max_trainer_state_bytes);
     if (!text) return fail(text.error());
-    // the log may be long: of it nothing is built
+    // the log may be long: its values are not built
     const auto watch = [](int depth, nlohmann::json::parse_event_t event, nlohmann::json&) {
       using enum nlohmann::json::parse_event_t;
       return depth == 0 || (event != object_start && event != array_start);
@@ -129,7 +130,7 @@ class trainer_reader {
     return {};
   }
 
-  /// States of parameters that the file names, as FSDP's full states are.
+  /// Adds states of parameters that the file identifies by name, such as FSDP's full states.
   core::result<void> add_named(const fs::path& file, std::map<std::string, std::vector<tensor_entry>>& states) {
     const name_map names(out_);
     auto numbered = std::make_shared<numbered_states>();
@@ -169,7 +170,7 @@ class trainer_reader {
     return {};
   }
 
-  /// Where a schedule is; where it does not say so, that is said.
+  /// Returns the position of a schedule; if the file does not state it, adds a remark.
   std::optional<int64_t> position_of(const fs::path& file) {
     const auto archive = torch_archive::open(file);
     const auto at = archive ? archive->tree().find(archive->root(), "last_epoch") : std::nullopt;
@@ -180,7 +181,7 @@ class trainer_reader {
     return std::nullopt;
   }
 
-  /// Of an optimizer that counts nothing, as torch.optim's SGD.
+  /// Takes the steps from the schedule's position, for an optimizer without counters, such as torch.optim's SGD.
   void steps_by_schedule(const fs::path& file) {
     const auto position = position_of(file);
     if (!position) return;
@@ -194,7 +195,7 @@ class trainer_reader {
     if (steps > 0) out_.run.steps = static_cast<uint64_t>(steps);
   }
 
-  /// Files of the folder whose names begin so.
+  /// Returns the number of files in the folder whose names begin with `begin`.
   [[nodiscard]] int64_t count_of(std::string_view begin) const {
     int64_t out = 0;
     std::error_code ec;
@@ -211,7 +212,7 @@ class trainer_reader {
     if (!found) return;
     const int64_t position = *found;
     const auto updates = static_cast<int64_t>(*out_.run.applied_updates);
-    // Accelerate lets a schedule count every process's step
+    // Accelerate may count every process's step in the schedule
     if (!is_trainers && updates > 0 && position != updates && position % updates == 0) {
       out_.remarks.push_back(fmt::format("{}: it counts {} for {} updates, one for each process: {} is taken over",
                                          name, position, updates, updates));

@@ -1,6 +1,7 @@
-// What transformers' Trainer and Accelerate's save_state() keep beside the weights of a folder: the optimizer's states,
-// where the schedule is, the steps. Owns the names of these files and what of them is taken over; the weights are
-// hugging_face.hpp's and torch.hpp's, which number is which parameter is numbered_states.hpp's.
+// Reads the files that transformers' Trainer and Accelerate's save_state() write next to the weights of a folder: the
+// optimizer's states, the position of the schedule, the steps. Owns the names of these files and what of them is taken
+// over; leaves the weights to hugging_face.hpp and torch.hpp, and which number is which parameter to
+// numbered_states.hpp.
 #pragma once
 
 #include <filesystem>
@@ -11,17 +12,17 @@
 
 namespace troupe::checkpoint {
 
-/// Bytes of a trainer_state.json that is read: it holds the run's log.
+/// Largest trainer_state.json that is read, in bytes; it contains the run's log.
 inline constexpr uint64_t max_trainer_state_bytes = uint64_t{64} << 20;
 
-/// Adds to the weights of `s.folder`, or to weights and states that FSDP saved in parts, what lies beside them: `optimizer.pt` (Accelerate: `optimizer.bin`) as numbered
-/// states, or as moments where it names parameters itself; the step of trainer_state.json, else the optimizer's; the
-/// position of `scheduler.pt`. Says of each file there whether it is taken over. As it is where none of these lies
-/// there. An optimizer's file that cannot be read is kept as a problem of the states. Refused: a
-/// trainer_state.json that says no step.
+/// Adds the contents of the other files of `s.folder` to its weights, or to weights and states that FSDP saved in
+/// parts: `optimizer.pt` (Accelerate: `optimizer.bin`) as numbered states, or as moments if it names parameters; the
+/// step of trainer_state.json, else the optimizer's; the position of `scheduler.pt`. Adds a remark for each such file
+/// that says whether it is taken over. Returns `s` unchanged if there is no such file. An optimizer's file that cannot
+/// be read is kept as a problem of the states. Refused: a trainer_state.json without a step.
 core::result<tensor_source> with_trainer_states(tensor_source s);
 
-/// The newest of the Trainer's `checkpoint-500`, or Accelerate's `checkpoint_3`, in a folder of them; nothing where
+/// Returns the newest `checkpoint-500` of the Trainer, or `checkpoint_3` of Accelerate, in a folder of them; nothing if
 /// there is none.
 std::optional<std::filesystem::path> newest_trainer_folder(const std::filesystem::path& root);
 

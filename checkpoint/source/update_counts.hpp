@@ -1,5 +1,5 @@
-// How many updates an optimizer's own counters say that it did. Owns what a number of steps may be and which of several
-// counts; where counters stand in a file is the readers' to know.
+// Derives the number of updates from an optimizer's own counters. Owns the range of valid numbers and which of several
+// counters is used; readers find the counters in the files.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,23 @@
 
 namespace troupe::checkpoint {
 
-/// Numbers beyond are not exact as floating point, in which torch counts steps.
+/// Largest step number that is exact in floating point, in which torch counts steps.
 inline constexpr uint64_t max_exact_steps = 9'007'199'254'740'992;
 
-/// Refused (bad_input), with the number: what is no whole number from 0 to max_exact_steps.
+/// Returns the number as a count of steps. Refused (bad_input), with the number: a value that is not a whole number
+/// from 0 to max_exact_steps.
 core::result<uint64_t> steps_from(double number);
 
-/// The counters of one optimizer: one for each parameter, or for each group, as its kind has it.
+/// The counters of one optimizer: one for each parameter, or one for each group, depending on its kind.
 class update_counts {
  public:
-  /// `name` is for people.
+  /// Adds the counter of one parameter; `name` is for messages.
   void add_parameter(std::string_view name, uint64_t updates);
   void add_group(uint64_t updates);
 
-  /// The most of a parameter's; where no parameter counts, the most of a group's; nothing where neither does.
+  /// Returns the largest counter of a parameter; without such counters the largest of a group; nothing without any.
   [[nodiscard]] std::optional<uint64_t> updates() const;
-  /// Says that parameters have different counts, of which one is taken for all; nothing where they have one.
+  /// Returns a sentence if parameters have different counters, of which one is used for all; nothing if they are equal.
   [[nodiscard]] std::optional<std::string> difference() const;
 
  private:

@@ -1,4 +1,4 @@
-// Every piece against its digest, every entry of an archive against its CRC-32.
+// Compares every piece with its digest, and every entry of an archive with its CRC-32.
 #include "checkpoint/source/verify.hpp"
 
 #include <fmt/format.h>
@@ -25,13 +25,13 @@ namespace {
 using core::fail;
 namespace fs = std::filesystem;
 
-struct place {  ///< one piece, where it lies
+struct place {  ///< place of one piece in its file
   uint64_t offset_bytes, bytes;
   const piece* part;
   const tensor_entry* tensor;
 };
 
-/// One walk over all files of a source.
+/// Reads all files of a source once.
 class verifier {
  public:
   verifier(file_system& files, const tensor_source& s, const progress_function& progress)
@@ -79,7 +79,8 @@ class verifier {
   }
   static tl::unexpected<core::error> stopped() { return fail(core::error_kind::stopped, "stopped while reading"); }
 
-  /// Gives `each` the bytes of a range, a block at a time; an error of reading becomes a damage. False: stopped.
+  /// Passes the bytes of a range to `each`, a block at a time; a read error becomes a damage, and the result is false.
+  /// Returns an error if the progress function stopped it.
   template <class Each>
   core::result<bool> read(uint32_t number, const input_file& file, uint64_t offset, uint64_t bytes,
                           const std::string& tensor, Each each) {
@@ -121,7 +122,7 @@ class verifier {
     return {};
   }
 
-  /// What is made of another file: one tensor that cannot be made does not hide the next.
+  /// Reads the tensors of a virtual file one by one, so that one unreadable tensor does not hide the next.
   core::result<void> tensors(uint32_t number, const input_file& file) {
     for (const auto& at : places_[number])
       if (const auto read_all = read(number, file, at.offset_bytes, at.bytes, shown(*at.tensor), [](auto) {});
@@ -130,7 +131,7 @@ class verifier {
     return {};
   }
 
-  /// Zeros from the end of a piece of ours to the next possible begin.
+  /// Checks that the padding after a Troupe piece, up to the next possible beginning of a piece, is zeros.
   static core::result<void> check_padding(const input_file& file, const fs::path& path, uint64_t end) {
     std::array<std::byte, piece_alignment_bytes> bytes{};
     const auto padding = std::span(bytes).first(static_cast<size_t>(core::round_up(end, piece_alignment_bytes) - end));
@@ -160,7 +161,7 @@ class verifier {
     return read_all ? core::result<void>() : fail(read_all.error());
   }
 
-  /// Of an archive that begins at byte `begin` of its file.
+  /// Compares the CRC-32 of the entries of an archive that begins at byte `begin` of its file.
   core::result<void> sums(uint32_t number, const input_file& file, const zip_list& list, uint64_t begin) {
     const auto& path = source_.files[number].path;
     for (auto e : list.entries) {
@@ -179,7 +180,7 @@ class verifier {
     return {};
   }
 
-  /// The first tensor with a piece in an entry.
+  /// Returns the first tensor with a piece in an entry.
   [[nodiscard]] std::string tensor_in(uint32_t number, const zip_entry& e) const {
     const auto& of_file = places_[number];
     const auto at = std::lower_bound(of_file.begin(), of_file.end(), e.begin,
@@ -190,7 +191,7 @@ class verifier {
   file_system& files_;
   const tensor_source& source_;
   const progress_function& progress_;
-  std::vector<std::vector<place>> places_;  ///< by file, ascending
+  std::vector<std::vector<place>> places_;  ///< pieces of each file, ascending by offset
   std::vector<std::byte> block_;
   uint64_t total_ = 0;
   verify_report out_;

@@ -1,5 +1,5 @@
-// Reads a checkpoint of any format to its last byte. Memory: one block, whatever the tensors. Owns the list of what is
-// wrong; what a folder must hold to be read at all is its reader's business.
+// Reads a checkpoint of any format to its last byte. Memory: one block, whatever the sizes of the tensors. Owns the
+// list of damages; leaves to the format's reader what a folder must hold to be readable.
 #pragma once
 
 #include <cstdint>
@@ -15,36 +15,36 @@
 
 namespace troupe::checkpoint {
 
-/// The end of every sentence on bytes that a digest says to be others.
+/// End of every sentence about bytes whose digest is wrong.
 inline constexpr std::string_view digest_differs = "do not have their digest";
 
-/// Damages that are listed; more are counted.
+/// Most damages that are listed; further ones are only counted.
 inline constexpr size_t max_listed_damages = 1000;
 
-struct damage {        ///< one thing that is wrong
-  std::string file;    ///< its name in the folder
-  std::string tensor;  ///< as messages show it; empty where the whole file is refused
+struct damage {        ///< one damaged place
+  std::string file;    ///< name of the file in the folder
+  std::string tensor;  ///< name as messages show it; empty if the whole file is refused
   uint64_t offset_bytes = 0;
-  std::string text;  ///< the sentence
+  std::string text;  ///< the damage as a sentence
 };
 
 struct verify_report {
   uint64_t tensors = 0, pieces = 0;
-  uint64_t bytes = 0;           ///< that were read
-  uint64_t compared_bytes = 0;  ///< of these, those that a digest or a zip archive's CRC-32 says something of
-  uint64_t damages = 0;         ///< all of them; 0: the checkpoint is whole, as far as its format can tell
+  uint64_t bytes = 0;           ///< bytes that were read
+  uint64_t compared_bytes = 0;  ///< bytes that were compared with a digest or a zip archive's CRC-32
+  uint64_t damages = 0;         ///< number of damages; 0: the checkpoint is whole, as far as its format can tell
   std::vector<damage> listed;
-  /// By host the files that lie on its disk alone; nothing of them is read.
+  /// Files that only another machine's disk has, by host; they are not read.
   std::map<std::string, std::vector<std::string>> elsewhere{};
 };
 
-/// Compares every digest, and padding with zeros, where the source has digests; every CRC-32 of files that are zip
-/// archives (a writer may leave it out); any other file is read. Goes on behind a damage. An error where it was
-/// stopped.
+/// Reads all files. Compares every digest, and padding with zeros, if the source has digests; compares every CRC-32 of
+/// files that are zip archives (a writer may leave it out); only reads any other file. Continues after a damage.
+/// Returns an error only if `progress` stopped it.
 core::result<verify_report> verify_source(file_system& files, const tensor_source& s,
                                           const progress_function& progress = {});
 
-/// verify_source() of a checkpoint of ours. An error where the manifest itself is refused.
+/// Calls verify_source() for the Troupe checkpoint in `folder`. Returns an error if its manifest is refused.
 core::result<verify_report> verify_checkpoint(file_system& files, const std::filesystem::path& folder);
 
 }  // namespace troupe::checkpoint

@@ -13,7 +13,7 @@
 namespace troupe::checkpoint {
 namespace {
 
-/// Attributes under which wrappers keep the module that they wrap.
+/// Attributes in which wrappers store the wrapped module.
 constexpr std::array<std::string_view, 6> wrapper_parts{
     "_orig_mod", "_fsdp_wrapped_module", "_fpw_module", "_checkpoint_wrapped_module", "_forward_module", "module"};
 
@@ -22,7 +22,7 @@ const std::string_view* wrapper_in(std::string_view part) {
   return at == wrapper_parts.end() ? nullptr : at;
 }
 
-/// The name without wrappers, whose parts are added to `seen`.
+/// Returns the name without wrappers' parts, and adds these parts to `seen`.
 std::string stripped(std::string_view name, std::set<std::string_view>* seen) {
   std::string out;
   while (true) {
@@ -35,7 +35,7 @@ std::string stripped(std::string_view name, std::set<std::string_view>* seen) {
   }
 }
 
-/// Whether every name is still a tensor's, or a tied name, of its own.
+/// True if no two tensors or tied names of the source become equal without their wrappers' parts.
 bool stays_apart(const tensor_source& s) {
   std::set<std::string, std::less<>> before, after;
   const auto add = [&](const std::string& name) {

@@ -1,5 +1,5 @@
-// The parts of tensors' names that wrappers of modules add (torch.compile, FSDP, activation checkpointing, DDP), which
-// are no part of the model. Owns the list of them; Hugging Face's own prefixes are name_map.hpp's.
+// Removes the parts of tensors' names that wrappers of modules add (torch.compile, FSDP, activation checkpointing,
+// DDP). Owns the list of them; leaves Hugging Face's own prefixes to name_map.hpp.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace troupe::checkpoint {
 
-/// The name without `_orig_mod.`, `_fsdp_wrapped_module.`, `_checkpoint_wrapped_module.`, `_forward_module.`, `module.`
-/// and the like, wherever they stand in it.
+/// Returns the name without `_orig_mod.`, `_fsdp_wrapped_module.`, `_checkpoint_wrapped_module.`, `_forward_module.`,
+/// `module.` and similar parts, at any position.
 std::string without_wrappers(std::string_view name);
 
-/// The source with such names, which a remark says; as it is where no name has such a part, or two tensors would get
-/// one name.
+/// Returns the source with such names, and a remark about them; unchanged if no name has such a part, or if two tensors
+/// would get one name.
 core::result<tensor_source> unwrapped(tensor_source s);
 
 }  // namespace troupe::checkpoint

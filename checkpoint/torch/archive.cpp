@@ -1,4 +1,4 @@
-// Both containers, and the calls that mean a tensor.
+// Opens both containers, and interprets the calls that construct a tensor.
 #include "checkpoint/torch/archive.hpp"
 
 #include <fmt/format.h>
@@ -20,13 +20,13 @@ namespace {
 
 using core::refused;
 
-/// 0x1950a86a20f9469cfc6c, in front of every legacy stream.
+/// Beginning of every legacy stream: the number 0x1950a86a20f9469cfc6c.
 constexpr std::string_view legacy_magic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 constexpr int64_t legacy_protocol = 1001;
-/// The entry "byteorder" of what is read here.
+/// Value of the entry "byteorder" in archives that are read.
 constexpr std::string_view little = "little";
 
-/// `where` in front, but not of what a file refused: that names the file itself.
+/// Adds `where` to an error, except to errors of reading a file, which name it already.
 core::error in(core::error e, const std::string& where) { return e.kind == error_kind::io ? e : e.in(where); }
 
 }  // namespace
@@ -126,7 +126,7 @@ core::result<void> torch_archive::open_legacy() {
   tree_ = std::move(*tree);
   auto keys = next();
   if (!keys) return fail(in(keys.error(), "the list of storages"));
-  // a storage's element size stands where it is used
+  // size of an element of each storage, known only where the storage is used
   std::map<std::string_view, uint64_t> element_bytes;
   for (pickle_ref v = 0; v < tree_.size(); ++v)
     if (const auto id = torch_names::storage_id(tree_, v))
@@ -264,7 +264,8 @@ core::result<torch_tensor> torch_archive::strided(std::span<const pickle_ref> ar
   if (!bytes) return refused("a tensor's size is beyond any file");
   torch_tensor out{*type, std::move(*shape), std::move(*strides), id->key, where.begin, *bytes / core::size_of(*type)};
   const uint64_t elements = where.bytes / core::size_of(*type);
-  uint64_t last = static_cast<uint64_t>(*offset);  // the furthest element; each step is checked against the storage
+  // The furthest element; each step is compared with the storage's size.
+  uint64_t last = static_cast<uint64_t>(*offset);
   bool inside = out.numel == 0 ? last <= elements : last < elements;
   for (size_t i = 0; inside && out.numel != 0 && i < out.shape.size(); ++i) {
     const auto steps = static_cast<uint64_t>(out.shape[i] - 1), stride = static_cast<uint64_t>(out.strides[i]);

@@ -1,5 +1,5 @@
-// A file of torch.save, zip archive or legacy stream, opened without Torch. Owns the open file, the pickle's
-// inert values and the list of storages; tensors are places in the file, and their bytes are read by who wants them.
+// Opens a torch.save file, zip archive or legacy stream, without Torch. Owns the open file, the pickle's inert values
+// and the list of storages. Tensors are byte ranges of the file; callers read their bytes.
 #pragma once
 
 #include <cstddef>
@@ -21,55 +21,57 @@
 
 namespace troupe::checkpoint {
 
-/// Wrappers around one tensor: Parameter around subclass around rebuild.
+/// Most wrappers around one tensor: Parameter around subclass around rebuild.
 inline constexpr int max_tensor_wrappers = 8;
 
-/// A strided view into one storage. Checked: every element lies inside the storage.
+/// A strided view into one storage. Checked: every element is inside the storage.
 struct torch_tensor {
   core::dtype type = core::dtype::f32;
   std::vector<int64_t> shape;
-  std::vector<int64_t> strides;  ///< in elements, not negative
-  std::string_view storage;      ///< key; tensors of one key share their memory
-  uint64_t begin = 0;            ///< byte of the file where the first element lies
+  std::vector<int64_t> strides;  ///< strides in elements, not negative
+  std::string_view storage;      ///< key of the storage; tensors with equal keys share memory
+  uint64_t begin = 0;            ///< byte of the file where the first element begins
   uint64_t numel = 1;
 
-  /// Whether the elements lie in order without gaps: then they are numel * size_of(type) bytes from `begin` on.
+  /// True if the elements are stored in order without gaps: they are then numel * size_of(type) bytes from `begin` on.
   [[nodiscard]] bool is_contiguous() const;
 };
 
-/// One open file; movable, and any number of threads may read.
+/// One open torch.save file; movable, and any number of threads may read from it.
 class torch_archive {
  public:
-  /// Refused with the path: what is neither form, a damaged container or pickle, big-endian files, and one that becomes
-  /// shorter meanwhile (io).
+  /// Opens a file. Refused, with the path: a file of neither form, a damaged container or pickle, a big-endian file,
+  /// and a file that becomes shorter during the call (io).
   static core::result<torch_archive> open(const std::filesystem::path& path);
-  /// The same of bytes [begin, begin + bytes) of a file that holds several; places are counted from `begin`.
+  /// Opens an archive that is bytes [begin, begin + bytes) of a file with several archives; offsets count from `begin`.
   static core::result<torch_archive> open_part(const std::filesystem::path& path, uint64_t begin, uint64_t bytes);
 
   [[nodiscard]] const pickle_tree& tree() const { return tree_; }
   [[nodiscard]] pickle_ref root() const { return tree_.root(); }
   [[nodiscard]] uint64_t file_bytes() const { return bytes_; }
-  /// Bytes of a tensor, from byte `offset` of the file on. Errors (io) name the file: it has become shorter since.
+  /// Reads bytes of a tensor, from byte `offset` of the archive on. Errors (io) name the file, for instance if it has
+  /// become shorter.
   [[nodiscard]] core::result<void> read(uint64_t offset, std::span<std::byte> out) const {
     return file_.read(begin_ + offset, out);
   }
   [[nodiscard]] const std::string& name() const { return name_; }
 
-  /// The tensor that `v` stands for: _rebuild_tensor_v2 and _v3, _rebuild_parameter, a subclass with attributes.
-  /// Refused by name where it depends on anything else, and where it leaves its storage.
+  /// Returns the tensor that `v` describes: _rebuild_tensor_v2 and _v3, _rebuild_parameter, a subclass with attributes.
+  /// Refused by name: a tensor that depends on any other call, and one that leaves its storage.
   [[nodiscard]] core::result<torch_tensor> tensor(pickle_ref v) const;
-  /// The type of the tensor that `v` stands for, where torch has it and nothing here reads it, as `uint16` or
-  /// `complex64`; empty for every other type, and where `v` is no tensor.
+  /// Returns the type of the tensor that `v` describes if torch has it and Troupe does not read it, such as `uint16` or
+  /// `complex64`; empty for every other type, and if `v` is not a tensor.
   [[nodiscard]] std::string unread_type(pickle_ref v) const;
-  /// Whether `v` looks like one, however broken.
+  /// True if `v` has the form of a tensor, even of a broken one.
   [[nodiscard]] bool is_tensor(pickle_ref v) const;
 
-  /// torch.Size, a tuple or a list of whole numbers, none negative.
+  /// Returns the numbers of a torch.Size, a tuple or a list of whole numbers that are not negative.
   [[nodiscard]] core::result<std::vector<int64_t>> shape(pickle_ref v) const;
-  /// A whole number, also as numpy's scalar or an enum of DeepSpeed's (`ZeroStageEnum(2)`, or its members by name).
+  /// Returns a whole number, also one stored as numpy's scalar or an enum of DeepSpeed's (`ZeroStageEnum(2)`, or its
+  /// members by name).
   [[nodiscard]] core::result<int64_t> integer(pickle_ref v) const;
 
-  /// Names that Python would import and this reader gives no meaning, ascending: they stay inert.
+  /// Returns the names that Python would import and Troupe does not know, ascending; their values stay inert.
   [[nodiscard]] std::vector<std::string> unknown_globals() const;
 
  private:
@@ -80,17 +82,19 @@ class torch_archive {
   core::result<void> open_zip();
   core::result<void> open_legacy();
   core::result<torch_tensor> rebuilt(pickle_ref v, int wrappers) const;
-  /// Refuses a tensor whose argument `at` says that its values are others than its storage's, as torch's negative bit.
+  /// Refuses a tensor if argument number `at` says that its values differ from its storage's, such as torch's negative
+  /// bit.
   core::result<void> check_bits(std::span<const pickle_ref> args, size_t at) const;
   core::result<torch_tensor> strided(std::span<const pickle_ref> args, std::optional<core::dtype> type) const;
 
   core::source_file file_;
-  uint64_t begin_ = 0, bytes_ = 0;  ///< what of the file it is
+  uint64_t begin_ = 0, bytes_ = 0;  ///< byte range of the file that is the archive
   std::string name_;
   pickle_tree tree_;
-  zip_list zip_;                                        ///< of a zip archive
-  std::string folder_;                                  ///< "archive/", in front of every entry's name
-  std::map<std::string, place, std::less<>> storages_;  ///< of a legacy stream, by key
+  zip_list zip_;        ///< entries, if the file is a zip archive
+  std::string folder_;  ///< "archive/", the beginning of every entry's name
+  /// Byte range of each storage by its key, if the file is a legacy stream.
+  std::map<std::string, place, std::less<>> storages_;
 };
 
 }  // namespace troupe::checkpoint

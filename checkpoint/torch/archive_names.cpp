@@ -1,4 +1,4 @@
-// The tables of names, and the plain values that are spelled with calls.
+// Contains the tables of names, and reads plain values that are written as calls.
 #include "checkpoint/torch/archive_names.hpp"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ constexpr named_type types[] = {{"float32", dtype::f32}, {"float16", dtype::f16}
                                 {"int16", dtype::i16},   {"int8", dtype::i8},     {"uint8", dtype::u8},
                                 {"bool", dtype::boolean}};
 
-/// Typed storages of torch whose elements nothing here reads.
+/// A typed storage of torch whose elements Troupe does not read.
 struct unread_storage_type {
   std::string_view name, dtype;
   uint64_t element_bytes;

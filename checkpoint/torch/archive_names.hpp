@@ -1,4 +1,4 @@
-// What Torch's, DeepSpeed's and numpy's names in a pickle mean here. Pure lookups over a pickle_tree.
+// Gives a meaning to the names of Torch, DeepSpeed and numpy in a pickle. Pure lookups in a pickle_tree.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +11,37 @@
 
 namespace troupe::checkpoint::torch_names {
 
-/// ('storage', class, key, location, numel[, view]): `location`, the device it came from, is not looked at.
-inline constexpr size_t max_storage_key_bytes = 256;  ///< torch's are numbers; compared for every tensor
+/// Longest key that is read, in bytes; torch's are numbers, and keys are compared for every tensor.
+inline constexpr size_t max_storage_key_bytes = 256;
+/// A storage, stored as the tuple ('storage', class, key, location, numel[, view]); `location`, the original device, is
+/// ignored.
 struct storage {
   std::string_view key;
   std::string_view type_name;       ///< "FloatStorage"
-  std::optional<core::dtype> type;  ///< nothing for UntypedStorage and for types without a dtype here
-  uint64_t element_bytes = 0;       ///< where `type` is nothing: 1 for UntypedStorage, 0 for what torch has not
+  std::optional<core::dtype> type;  ///< element type; nothing for UntypedStorage and for types without a core::dtype
+  /// If `type` is nothing: 1 for UntypedStorage, 0 for a type that torch does not have.
+  uint64_t element_bytes = 0;
 };
 std::optional<storage> storage_id(const pickle_tree& tree, pickle_ref v);
 
-/// "FloatStorage" of fp32 and so on.
+/// Returns "FloatStorage" for fp32 and so on.
 std::string_view storage_name(core::dtype type);
 
-/// The global `torch.float32` and the like.
+/// Returns the type that a global such as `torch.float32` names.
 std::optional<core::dtype> dtype_of(const pickle_tree& tree, pickle_ref v);
 
-/// The name of a type that torch has and nothing here reads: of the global `torch.uint16`, of `ComplexFloatStorage`;
-/// empty for all others.
+/// Return the name of a type that torch has and Troupe does not read, from the global `torch.uint16` or from
+/// `ComplexFloatStorage`; empty for all others.
 std::string unread_dtype(const pickle_tree& tree, pickle_ref v);
 std::string unread_storage(std::string_view type_name);
 
-/// Whether the global is one of the functions that make a tensor.
+/// True if the global is one of the functions that make a tensor.
 bool rebuilds_tensor(const pickle_tree& tree, pickle_ref global);
 
-/// Whether the global has a meaning somewhere in checkpoint/.
+/// True if some code in checkpoint/ understands the global.
 bool is_known(const pickle_tree& tree, pickle_ref global);
 
-/// The value of a member of DeepSpeed's ZeroStageEnum.
+/// Returns the value of a member of DeepSpeed's ZeroStageEnum.
 std::optional<int64_t> zero_stage(std::string_view member);
 
 }  // namespace troupe::checkpoint::torch_names

@@ -1,4 +1,4 @@
-// The pickle first, as torch lays it, then each storage as a stream of blocks.
+// Writes the pickle first, as torch does, then each storage as a stream of blocks.
 #include "checkpoint/torch/archive_writer.hpp"
 
 #include <fmt/format.h>
@@ -41,9 +41,9 @@ core::result<void> checked(std::span<const tensor_to_write> tensors, const std::
   return {};
 }
 
-/// Every view inside its storage, and every element of a storage in some view.
+/// Checks that every view is inside its storage, and that views cover every element of a storage.
 core::result<void> checked(const std::vector<const torch_view*>& views, std::span<const torch_storage> storages) {
-  std::vector<std::pair<uint64_t, uint64_t>> parts;  // of one storage: begin and end
+  std::vector<std::pair<uint64_t, uint64_t>> parts;  // first and end element of each view of one storage
   std::vector<std::vector<const torch_view*>> of(storages.size());
   for (const auto* v : views) {
     if (v->storage >= storages.size())
@@ -98,7 +98,7 @@ void put_tensor(pickle_writer& out, const torch_view& v, const torch_storage& st
   out.global("collections", "OrderedDict");
   out.mark();
   out.end_tuple();
-  out.call();  // no hooks
+  out.call();  // an empty OrderedDict: no hooks
   out.end_tuple();
   out.call();
 }

@@ -6,7 +6,7 @@
 namespace troupe::checkpoint {
 namespace {
 
-/// Depth is bounded by the tree's, length by the text's.
+/// Writes values as JSON. The tree limits the depth, max_plain_json_bytes the length.
 class json_printer {
  public:
   explicit json_printer(const pickle_tree& tree) : tree_(tree) {}
@@ -51,7 +51,7 @@ class json_printer {
     try {
       return add(nlohmann::json(text).dump());
     } catch (const nlohmann::json::exception&) {
-      return false;  // no UTF-8
+      return false;  // a text that is not UTF-8
     }
   }
 

@@ -1,4 +1,4 @@
-// Plain values of a pickle as JSON text.
+// Converts plain values of a pickle to JSON text.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,12 @@
 
 namespace troupe::checkpoint {
 
-/// Bytes of such a text; values shared again and again would grow beyond any file.
+/// Longest JSON text of a value, in bytes; values that are shared many times could grow beyond the file.
 inline constexpr size_t max_plain_json_bytes = size_t{16} << 20;
 
-/// None, bool, int, float, str, lists, tuples and sets of them, dicts with keys of text or numbers (which become text),
-/// and the attributes of an argparse.Namespace; order is kept. Nothing where a value is anything else, is not finite,
-/// is no UTF-8, or the text would be too long.
+/// Returns the JSON of None, bool, int, float, str, lists, tuples and sets of them, dicts with keys of text or numbers
+/// (which become text), and the attributes of an argparse.Namespace; order is kept. Nothing if a value is anything
+/// else, not finite or not UTF-8, or if the text would be too long.
 std::optional<std::string> plain_json(const pickle_tree& tree, pickle_ref value);
 
 }  // namespace troupe::checkpoint

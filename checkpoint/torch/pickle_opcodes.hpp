@@ -1,4 +1,4 @@
-// The opcodes of Python's pickle that reader and writer know, by the names that Python's pickletools gives them.
+// The opcodes of Python's pickle that the reader and the writer use, with the names of Python's pickletools.
 #pragma once
 
 #include <cstdint>

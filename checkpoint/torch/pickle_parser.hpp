@@ -1,4 +1,4 @@
-// The stack machine behind read_pickle(): what each opcode does to the stack, the marks and the memo.
+// The stack machine of read_pickle(): executes each opcode on the stack, the marks and the memo.
 #pragma once
 
 #include <fmt/format.h>
@@ -47,16 +47,16 @@ class pickle_parser {
   using op = pickle::op;
   using node = pickle_tree::node;
   static constexpr uint32_t nothing = pickle_tree::nothing;
-  /// What is read of a file at first; twice as much when the pickle goes on.
+  /// Bytes of a file that are read first; each further read doubles the total.
   static constexpr uint64_t first_read_bytes = uint64_t{1} << 16;
 
   void refuse(std::string why) {
     if (why_.empty()) why_ = std::move(why);
   }
 
-  // ---- bytes: after a refusal these give zeros, and run() stops
+  // ---- bytes: after a refusal these functions return zeros, and run() stops
 
-  /// Whether `n` more bytes are there; those of a file are read when they are asked for.
+  /// True if `n` more bytes exist; reads them from the file if necessary.
   bool have(uint64_t n) {
     if (n > limit_ - at_) return false;
     return n <= tree_.pickle_.size() - at_ || fetch(at_ + n);
@@ -126,7 +126,7 @@ class pickle_parser {
     push({kind, false, 0, 0, nothing, list});
   }
 
-  /// The top `n` values, which leave the stack when the caller calls drop(n). Nothing beyond the last mark.
+  /// Returns the top `n` values, which must be above the last mark; the caller removes them with drop(n).
   std::span<const pickle_ref> top(size_t n) {
     if (stack_.size() - floor() < n) {
       refuse(fmt::format("{} values are wanted on the stack, {} are there", n, stack_.size() - floor()));
@@ -145,7 +145,7 @@ class pickle_parser {
     return v;
   }
 
-  /// What lies above the last mark, copied, and both taken away.
+  /// Removes the last mark and the values above it, and returns these values.
   std::vector<pickle_ref> pop_mark() {
     if (marks_.empty()) {
       refuse("a mark is wanted on the stack");
@@ -164,7 +164,8 @@ class pickle_parser {
     push_items(kind, items);
   }
 
-  /// Puts into the container below: list APPEND(S), dict SETITEM(S), set ADDITEMS, or an object's own items.
+  /// Appends `items` to the container on top of the stack: list APPEND(S), dict SETITEM(S), set ADDITEMS, or an
+  /// object's items.
   void put_into(pickle_kind kind, std::span<const pickle_ref> items) {
     const auto below = top(1);
     if (below.empty()) return;
@@ -189,7 +190,7 @@ class pickle_parser {
   void memoize(uint64_t place) {
     const auto one = top(1);
     if (one.empty()) return;
-    // a pickler counts up, and storing takes two bytes or the count itself
+    // a pickler counts upwards, and each store takes two bytes or the count itself
     if (place >= limit_) return refuse(fmt::format("memo place {} is beyond the pickle's size", place));
     if (place >= memo_.size()) memo_.resize(place + 1, nothing);
     memo_[place] = one.front();
@@ -201,7 +202,7 @@ class pickle_parser {
     stack_.push_back(memo_[place]);
   }
 
-  // ---- calls that are not made
+  // ---- calls are recorded, not executed
 
   void push_global(pickle_ref module, pickle_ref name) {
     if (!why_.empty()) return;
@@ -211,8 +212,9 @@ class pickle_parser {
     push_items(pickle_kind::global, items);
   }
 
-  /// Whether a call may copy that much. A pickler writes what a call is given for that call alone; who recalls one
-  /// list or text from the memo for call after call would have it copied each time.
+  /// True if calls may copy `more` elements or bytes in addition to those copied so far. A pickler writes arguments
+  /// anew for each call, so the copies of an honest pickle never exceed its size; a pickle that recalls one list or
+  /// text from the memo for many calls does.
   bool charge(size_t more, const char* otherwise) {
     copied_ += more;
     if (copied_ <= limit_) return true;
@@ -225,7 +227,7 @@ class pickle_parser {
     if (tree_.kind(target) != pickle_kind::global) return refuse("a call of something that is no name");
     if (tree_.kind(args) != pickle_kind::tuple) return refuse("a call whose arguments are no tuple");
     const auto given = tree_.items(args);
-    // the few calls that only spell a plain value
+    // the few calls whose result is a plain value
     if (given.empty() && tree_.is_global(target, "collections", "OrderedDict"))
       return push_items(pickle_kind::dict, {});
     const bool set = tree_.is_global(target, "builtins", "set") || tree_.is_global(target, "builtins", "frozenset");
@@ -239,7 +241,8 @@ class pickle_parser {
     push({pickle_kind::object, false, target, args, nothing, nothing});
   }
 
-  /// _codecs.encode(text, 'latin1'), protocol 2's way to write bytes.
+  /// Pushes the bytes of _codecs.encode(text, 'latin1'), the way in which protocol 2 writes bytes; false if the
+  /// arguments are others.
   bool spells_bytes(std::span<const pickle_ref> given) {
     if (given.size() != 2 || tree_.kind(given[0]) != pickle_kind::text || tree_.kind(given[1]) != pickle_kind::text)
       return false;
@@ -296,7 +299,7 @@ class pickle_parser {
     const pickle_ref args = pop(), target = pop();
     call(target, args);
   }
-  /// Keyword arguments stay with the positional ones: (args, kwargs).
+  /// Makes one argument of positional and keyword arguments: (args, kwargs).
   void pop_call_with_keywords() {
     const auto three = top(3);
     if (three.empty()) return;
@@ -306,15 +309,16 @@ class pickle_parser {
     pop_call();
   }
 
-  // ---- the whole
+  // ---- the whole pickle
 
-  /// Depth of every value reached from the root, by a walk with its own stack: 0 not seen, `open` on the path.
+  /// Computes the depth of every value reachable from the root, with a stack of its own: 0 means not visited, `open` on
+  /// the current path.
   void check_shape() {
     constexpr uint16_t open = std::numeric_limits<uint16_t>::max();
     std::vector<uint16_t> depth(tree_.nodes_.size(), 0);
     struct visit {
       pickle_ref value;
-      uint32_t next;  ///< child to look at
+      uint32_t next;  ///< number of the next child to visit
     };
     std::vector<visit> path{{tree_.root_, 0}};
     depth[tree_.root_] = open;
@@ -339,7 +343,7 @@ class pickle_parser {
     }
   }
 
-  /// Children in order: state, target, args, items; `nothing` behind the last.
+  /// Returns child number `i`, in the order state, target, args, items; `nothing` after the last one.
   [[nodiscard]] pickle_ref child_of(pickle_ref v, uint32_t i) const {
     const node& n = tree_.nodes_[v];
     if (n.state != nothing && i-- == 0) return n.state;
@@ -352,14 +356,14 @@ class pickle_parser {
 
   pickle_tree tree_;
   const core::source_file* file_ = nullptr;
-  uint64_t begin_ = 0;               ///< byte of the file
-  uint64_t limit_;                   ///< no byte of the pickle lies behind it
-  std::optional<core::error> lost_;  ///< what the file refused
+  uint64_t begin_ = 0;               ///< first byte of the pickle in the file
+  uint64_t limit_;                   ///< largest possible size of the pickle, in bytes
+  std::optional<core::error> lost_;  ///< error of reading the file
   std::vector<pickle_ref> stack_;
-  std::vector<size_t> marks_;  ///< heights of the stack
+  std::vector<size_t> marks_;  ///< sizes of the stack at each mark
   std::vector<pickle_ref> memo_;
   uint64_t memo_count_ = 0;
-  uint64_t copied_ = 0;  ///< elements and bytes, by calls
+  uint64_t copied_ = 0;  ///< elements and bytes that calls have copied so far
   size_t at_ = 0, opcode_at_ = 0;
   bool done_ = false;
   std::string why_;

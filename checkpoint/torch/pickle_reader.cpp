@@ -1,4 +1,4 @@
-// Which opcode does what; the machine that does it is pickle_parser's.
+// Maps opcodes to actions of pickle_parser, which executes them.
 #include "checkpoint/torch/pickle_reader.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 
 namespace troupe::checkpoint {
 
-/// What each opcode does to the machine.
+/// The action of each opcode on the parser.
 struct pickle_parser::opcodes {
   using action = void (*)(pickle_parser&);
   std::array<action, 256> all{};

@@ -1,4 +1,4 @@
-// Questions about a pickle's values.
+// Implements the queries about a pickle's values.
 #include <fmt/format.h>
 
 #include <bit>

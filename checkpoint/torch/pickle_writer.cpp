@@ -1,4 +1,4 @@
-// The shortest opcode of protocol 2 for each value.
+// Writes the shortest opcode of protocol 2 for each value.
 #include "checkpoint/torch/pickle_writer.hpp"
 
 #include <bit>

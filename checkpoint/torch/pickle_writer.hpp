@@ -1,4 +1,4 @@
-// Pickles of protocol 2, opcode by opcode. Owns the text; that it makes one value is the caller's business.
+// Writes pickles of protocol 2, opcode by opcode. Owns the text; the caller makes sure that the calls form one value.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace troupe::checkpoint {
 
-/// Values go onto Python's stack in the order of the calls. A container: begin it, push its members, end it.
+/// Pushes values onto Python's stack in the order of the calls. A container: begin it, push its members, end it.
 class pickle_writer {
  public:
   pickle_writer();
@@ -16,26 +16,26 @@ class pickle_writer {
   void boolean(bool value);
   void integer(int64_t value);
   void real(double value);
-  void text(std::string_view utf8);  ///< below 4 GiB
+  void text(std::string_view utf8);  ///< shorter than 4 GiB
 
-  /// A name for Python to import; the only ones that torch takes with weights_only are its own.
+  /// Pushes a name that Python imports; with weights_only, torch accepts only its own names.
   void global(std::string_view module, std::string_view name);
 
   void empty_dict();
   void empty_list();
-  /// Opens a run of members, which end_tuple() makes a tuple, and end_items() or end_pairs() puts into the list or
-  /// dict that lies below.
+  /// Begins a run of members. end_tuple() makes them a tuple; end_items() and end_pairs() put them into the list or
+  /// dict below the mark.
   void mark();
   void end_tuple();
   void end_items();
   void end_pairs();
 
-  void call();           ///< the global and the tuple on top of it
-  void make();           ///< an object of the class and with the arguments (a tuple) on top of it
-  void set_state();      ///< the value on top becomes the attributes of the object below it
-  void persistent_id();  ///< the tuple on top
+  void call();           ///< calls the global below the tuple on top with that tuple
+  void make();           ///< makes an object of the class below the tuple on top, with that tuple as arguments
+  void set_state();      ///< makes the value on top the attributes of the object below it
+  void persistent_id();  ///< replaces the tuple on top by the object that it is the persistent id of
 
-  /// Ends the pickle; the writer is of no use afterwards.
+  /// Ends the pickle and returns its bytes; the writer must not be used afterwards.
   std::string finish();
 
  private:

@@ -1,4 +1,4 @@
-// From a view of a file of torch.save to pieces of it.
+// Converts a view in a torch.save file to pieces of the file.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace troupe::checkpoint {
 
-/// Adds `p` behind the pieces in `out`, as more of the last one where both are neighbours; `p.first` is set. Elements
-/// have `element_bytes`.
+/// Appends `p` to the pieces in `out`, or extends the last one if `p` directly follows it; sets `p.first`. Elements
+/// have `element_bytes` bytes.
 void add_piece(std::vector<piece>& out, piece p, uint64_t element_bytes);
 
-/// Adds the elements of `t` in row-major order, whatever its strides. Beyond max_pieces is error_kind::limit.
+/// Appends the elements of `t` in row-major order, whatever its strides. More than max_pieces pieces are
+/// error_kind::limit.
 core::result<void> add_pieces(std::vector<piece>& out, uint32_t file, const torch_tensor& t);
 
 }  // namespace troupe::checkpoint

@@ -1,6 +1,6 @@
-// A value as torch.save would pickle it, on its way into a file: plain values, containers, shapes, objects by the name
-// of their class, and tensors as views of numbered storages. Owns the tree and its pickle; the storages' bytes are
-// torch_archive_writer's.
+// A value to be pickled as torch.save does: plain values, containers, shapes, objects by the name of their class, and
+// tensors as views of numbered storages. Owns the tree and its pickle; leaves the storages' bytes to
+// archive_writer.hpp.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace troupe::checkpoint {
 
 /// A contiguous view: elements [first, first + numel) of a storage.
 struct torch_view {
-  uint32_t storage = 0;  ///< place in the list that is written beside
+  uint32_t storage = 0;  ///< index in the list of storages that is written with the value
   uint64_t first = 0;
   std::vector<int64_t> shape;
 };
 
-/// A value that torch.save can write: plain ones, tensors, lists, dicts.
+/// A value that torch.save can write: plain values, tensors, lists, dicts.
 class torch_value {
  public:
-  torch_value() = default;  ///< None
+  torch_value() = default;  ///< the value None
   torch_value(bool v) : scalar_(v) {}
   torch_value(int64_t v) : scalar_(v) {}
   torch_value(int v) : scalar_(int64_t{v}) {}
@@ -38,34 +38,35 @@ class torch_value {
   static torch_value dict() { return {kind::dict, {}}; }
   static torch_value ordered_dict() { return {kind::ordered_dict, {}}; }
   static torch_value size(const std::vector<int64_t>& shape);  ///< torch.Size
-  /// What calling `name` of `module` with `arguments` would give: a set, a type.
+  /// Returns the result of calling `name` of `module` with `arguments` when the file is loaded, such as a set or a
+  /// type.
   static torch_value call(std::string module, std::string name, std::vector<torch_value> arguments);
-  /// A name itself: `torch.float16`.
+  /// Returns a name itself, such as `torch.float16`.
   static torch_value global(std::string module, std::string name);
-  /// An object of a class that is made without arguments; set() gives its attributes. With torch.load such files need
-  /// torch.serialization.add_safe_globals of the class.
+  /// Returns an object of a class that is constructed without arguments; set() adds its attributes. torch.load opens
+  /// such files only after torch.serialization.add_safe_globals of the class.
   static torch_value object(std::string module, std::string name);
 
-  /// Of a dict or object: one more key. Keys are not compared.
+  /// Adds a key to a dict or an attribute to an object. Keys are not compared.
   torch_value& set(torch_value key, torch_value value);
-  /// Of a list.
+  /// Appends an element to a list.
   torch_value& push(torch_value value);
-  /// Of an object: what its class takes instead of attributes.
+  /// Sets the argument of an object's __setstate__, for classes that do not take attributes.
   torch_value& set_state(torch_value state) { return set_metadata(std::move(state)); }
-  /// The attribute `_metadata` of an ordered dict: what a module's state dict has.
+  /// Sets the attribute `_metadata` of an ordered dict, which the state dict of a module has.
   torch_value& set_metadata(torch_value value);
 
-  /// Of a dict: key, value, key, value ...
+  /// Returns the members of a dict: key, value, key, value ...
   [[nodiscard]] std::span<const torch_value> items() const { return items_; }
-  /// Of a text.
+  /// Returns the text of a text value.
   [[nodiscard]] const std::string& text() const { return std::get<std::string>(scalar_); }
   [[nodiscard]] bool is_none() const {
     return kind_ == kind::scalar && std::holds_alternative<std::monostate>(scalar_);
   }
-  /// Every view in the tree, in the order of writing.
+  /// Appends every view in the tree to `out`, in the order of writing.
   void collect_views(std::vector<const torch_view*>& out) const;
 
-  /// The pickle's part for this value. `put_tensor` writes a view.
+  /// Writes this value's part of the pickle. `put_tensor` writes a view.
   template <class PutTensor>
   void write(pickle_writer& out, const PutTensor& put_tensor) const;
 
@@ -77,8 +78,8 @@ class torch_value {
   kind kind_ = kind::scalar;
   std::variant<std::monostate, bool, int64_t, double, std::string> scalar_;
   std::string module_, name_;
-  std::vector<torch_value> items_;     ///< of dicts and objects: key, value, key, value ...
-  std::vector<torch_value> metadata_;  ///< none or one
+  std::vector<torch_value> items_;     ///< members of dicts and objects: key, value, key, value ...
+  std::vector<torch_value> metadata_;  ///< _metadata or state: no element, or one
   torch_view view_;
 };
 

@@ -1,4 +1,4 @@
-// The CRC-32 of zip archives (polynomial 0xEDB88320, reflected). Owns its tables.
+// Computes the CRC-32 of zip archives (polynomial 0xEDB88320, reflected). Owns its tables.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace troupe::checkpoint {
 
-/// Goes on from `so_far`, the value for the bytes before (0 for none).
+/// Returns the CRC-32 of the bytes that `so_far` covers (0: none) followed by `bytes`.
 uint32_t crc32(std::span<const std::byte> bytes, uint32_t so_far = 0);
 
 }  // namespace troupe::checkpoint

@@ -1,4 +1,4 @@
-// Local headers, data, descriptors; at the end the directory.
+// Writes local headers, data and descriptors, and the directory at the end.
 #include "checkpoint/torch/zip_writer.hpp"
 
 #include <fmt/format.h>
@@ -58,7 +58,7 @@ core::result<void> zip_writer::begin(std::string_view name, uint64_t bytes) {
     return fail(error_kind::bad_input, fmt::format("'{}' cannot name a zip entry", shown(name)));
   if (entries_.size() >= max_zip_entries)
     return fail(error_kind::limit, fmt::format("a zip archive here has at most {} entries", max_zip_entries));
-  fields wide;  // the sizes stand in the descriptor; here is only their width
+  fields wide;  // the descriptor has the sizes; the header shows only their width
   if (is_wide(bytes)) wide.put(zip64_field, 2).put(16, 2).put(0, 8).put(0, 8);
   const uint64_t front = local_bytes + name.size() + wide.text().size() + 4;
   const uint64_t padding = (zip_alignment_bytes - (at_ + front) % zip_alignment_bytes) % zip_alignment_bytes;

@@ -1,5 +1,5 @@
-// Writes a zip archive of stored entries in one pass, laid out as torch.save lays it out: data at multiples of
-// 64 bytes, sizes and CRC-32 behind each entry, zip64 records where and as torch has them.
+// Writes a zip archive of uncompressed entries in one pass, in torch.save's layout: data at multiples of 64 bytes,
+// sizes and CRC-32 after each entry, zip64 records in the places and form of torch.
 #pragma once
 
 #include <cstddef>
@@ -16,28 +16,28 @@
 
 namespace troupe::checkpoint {
 
-/// Where torch puts an entry's first byte.
+/// Alignment of an entry's first byte in torch's archives.
 inline constexpr uint64_t zip_alignment_bytes = 64;
 
-/// One archive on its way; without commit() nothing remains and the old file stays.
+/// A zip archive that is being written. Destruction without commit() removes it and leaves the old file.
 class zip_writer {
  public:
   static core::result<zip_writer> create(const std::filesystem::path& path);
-  /// Behind what `to` holds already, which outlives this object and is not committed by it.
+  /// Returns a writer that appends to the content of `to`, which must outlive it; the writer does not commit `to`.
   static zip_writer behind(streamed_file& to) { return zip_writer(&to); }
 
-  /// Opens the next entry, of exactly `bytes` bytes, behind the last one, which must be complete. Names are
-  /// relative, below 64 KiB, and come once.
+  /// Begins the next entry, of exactly `bytes` bytes, after the last one, which must be complete. Names must be
+  /// relative, shorter than 64 KiB and not repeated.
   core::result<void> begin(std::string_view name, uint64_t bytes);
-  /// Appends to the open entry; more than it was opened with is refused.
+  /// Appends to the open entry; refuses more bytes than begin() announced.
   core::result<void> write(std::span<const std::byte> bytes);
-  /// An entry at once.
+  /// Writes a whole entry.
   core::result<void> add(std::string_view name, std::span<const std::byte> bytes);
 
-  /// Writes the directory: the archive is whole, of `bytes()` bytes.
+  /// Writes the directory, after which the archive is complete and has `bytes()` bytes.
   core::result<void> finish();
   [[nodiscard]] uint64_t bytes() const { return at_; }
-  /// finish(), then syncs and gives its own file its name.
+  /// Calls finish(), then syncs the file and renames it to its final name; only for a writer with its own file.
   core::result<void> commit();
 
  private:
@@ -54,9 +54,9 @@ class zip_writer {
   [[nodiscard]] streamed_file& file() { return to_ != nullptr ? *to_ : *own_; }
 
   std::optional<streamed_file> own_;
-  streamed_file* to_ = nullptr;  ///< another's
+  streamed_file* to_ = nullptr;  ///< file of another owner, to which a writer from behind() appends
   uint64_t at_ = 0;              ///< bytes written
-  uint64_t left_ = 0;            ///< bytes that the open entry still wants
+  uint64_t left_ = 0;            ///< bytes that the open entry still needs
   bool open_ = false;
   std::vector<written> entries_;
 };

@@ -1,4 +1,4 @@
-// What is wrong with a configuration, or remarkable in it, and where.
+// Errors and warnings about a configuration, with their places.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@ namespace troupe::config {
 struct diagnostic {  ///< an error or a warning, with its place
   enum severity_kind : uint8_t { warning, error };
   severity_kind severity = error;
-  std::string file;          ///< as given; `--set key=value` for an override
-  int line = 0, column = 0;  ///< from 1; 0: the whole of `file`
-  std::string key;           ///< full and dotted; may be empty
-  std::string text;          ///< what was wanted and what was got
+  std::string file;          ///< name of the file as given; `--set key=value` for an override
+  int line = 0, column = 0;  ///< position, from 1; 0: the whole of `file`
+  std::string key;           ///< full dotted key; may be empty
+  std::string text;          ///< the expected and the actual value
 
-  /// `job.yaml:8:21: error: zero_optimization.stage: wanted an integer from 0 to 3, got 7`
+  /// Returns `job.yaml:8:21: error: zero_optimization.stage: wanted an integer from 0 to 3, got 7`
   [[nodiscard]] std::string render() const;
   bool operator==(const diagnostic&) const = default;
 };
 
-/// All of them, one a line.
+/// Returns all diagnostics, one per line.
 std::string render(const std::vector<diagnostic>& all);
 
 }  // namespace troupe::config

@@ -51,16 +51,17 @@ std::string shown(const node& value, size_t most_characters) {
   std::string out;
   write(value, most_characters, out);
   for (char& c : out)
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // one message is one line
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // a message has one line
   if (out.size() <= most_characters) return out;
   size_t end = most_characters - 3;
-  while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xC0U) == 0x80) --end;  // keep whole UTF-8 characters
+  // Does not cut inside a UTF-8 character.
+  while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xC0U) == 0x80) --end;
   return out.substr(0, end) + "...";
 }
 
 namespace {
 
-/// A plain text that YAML reads as the same plain text, and that is not taken for nothing.
+/// True for a plain text that YAML reads as the same plain text and not as null.
 bool stays_bare(std::string_view text) {
   constexpr std::string_view letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   for (const std::string_view nothing : {"none", "null", "Null", "NULL"})
@@ -83,7 +84,7 @@ std::string as_yaml(const node& value) {
     case node_kind::quoted:
       return quoted(value.text);
     case node_kind::plain: {
-      // Numbers and booleans say something else in quotes; any other plain text does not.
+      // Numbers and booleans change their meaning in quotes; any other plain text does not.
       return stays_bare(value.text) ? value.text : quoted(value.text);
     }
     case node_kind::sequence:

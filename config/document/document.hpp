@@ -1,5 +1,5 @@
-// A configuration file as a tree of nodes that know where they stand: what the YAML and the JSON reader
-// both make, and all that the rest of config/ sees of either. Means nothing yet: keys are only names here.
+// A configuration file as a tree of nodes with their places, which the YAML and the JSON reader both produce; the rest
+// of config/ only uses this tree. Assigns no meaning yet: keys are only names here.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace troupe::config {
 
-/// Bytes of one file.
+/// Largest number of bytes of one file.
 inline constexpr uint64_t most_file_bytes = uint64_t{16} << 20;
-/// Mappings and sequences inside one another, through aliases too.
+/// Largest depth of nested mappings and sequences, also through aliases.
 inline constexpr int deepest_nesting = 64;
-/// Values of one file, an alias counted as often as all that it stands for.
+/// Largest number of values of one file; an alias counts as many values as it stands for.
 inline constexpr size_t most_nodes = 100'000;
-/// Reported for one file; what lies beyond is counted only.
+/// Largest number of diagnostics kept for one file; further ones are only counted.
 inline constexpr size_t most_diagnostics = 100;
 
-/// Where something was written. `source` counts the files and `--set` texts of one load; lines and columns from 1.
+/// Place of a text. `source` counts the files and `--set` texts of one load; lines and columns start at 1.
 struct place {
   uint32_t source = 0;
   int line = 0, column = 0;
@@ -28,9 +28,9 @@ struct place {
 struct node;
 using node_ptr = std::shared_ptr<const node>;
 
-struct entry {  ///< a key, where it stands, and its value
+struct entry {  ///< a key, its place, and its value
   std::string name;
-  place at;  ///< of the name
+  place at;  ///< place of the name
   node_ptr value;
 };
 
@@ -40,25 +40,25 @@ enum class node_kind : uint8_t { null, plain, quoted, sequence, mapping };
 struct node {  ///< a value of YAML or JSON, with its place
   node_kind kind = node_kind::null;
   place at;
-  std::string text;             ///< of plain and quoted
-  std::vector<node_ptr> items;  ///< of a sequence
-  std::vector<entry> entries;   ///< of a mapping; names are unique
-  size_t nodes = 1;             ///< of the whole subtree
-  int height = 0;               ///< mappings and sequences on the longest way down, this one included
+  std::string text;             ///< text of a plain or quoted value
+  std::vector<node_ptr> items;  ///< items of a sequence
+  std::vector<entry> entries;   ///< entries of a mapping; names are unique
+  size_t nodes = 1;             ///< number of values in the whole subtree
+  int height = 0;               ///< mappings and sequences on the longest path down, this one included
 
   [[nodiscard]] bool is_scalar() const { return kind == node_kind::plain || kind == node_kind::quoted; }
   [[nodiscard]] const node* find(std::string_view name) const;
 };
 
-/// Something wrong at a place; `key` may be empty.
+/// An error at a place; `key` may be empty.
 struct problem {
   place at;
   std::string key;
   std::string text;
 };
 
-/// A document that was read. `root` is null exactly when `problems` holds the one reason why not;
-/// otherwise `problems` are duplicate names, each with the place of the second.
+/// The result of reading a document. `root` is null exactly when `problems` holds the one reason why; otherwise
+/// `problems` are duplicate names, each with the place of the second.
 struct document {
   node_ptr root;
   std::vector<problem> problems;
@@ -66,19 +66,20 @@ struct document {
 
 /// Reads text of at most `most_file_bytes`; never throws, recurses at most `deepest_nesting` deep.
 document read_yaml(std::string_view text, uint32_t source);
-/// The same for JSON, as lenient as Hjson: comments (`//`, `#`, `/* */`), commas behind last items, none between lines,
-/// names and texts without quotes.
+/// Reads JSON with the limits of read_yaml, as leniently as Hjson: comments (`//`, `#`, `/* */`), commas after last
+/// items, no commas between lines, names and texts without quotes.
 document read_json(std::string_view text, uint32_t source);
 
-/// A value on one line, for messages: `[0.9, 0.999]`, `"abc"`; cut to `most_characters`.
+/// Returns a value on one line, for messages: `[0.9, 0.999]`, `"abc"`; cut to `most_characters`.
 std::string shown(const node& value, size_t most_characters = 60);
 
-/// The whole value on one line, as YAML that reads back to the same.
+/// Returns the whole value on one line, as YAML that reads back to the same value.
 std::string as_yaml(const node& value);
 
-/// A mapping with one entry, for values that were not written as such.
+/// Returns a mapping with one entry, for values that were not written as a mapping.
 node_ptr make_mapping(std::string name, place at, node_ptr value);
-/// The mapping `under` with what `over` has in the place of the same names, mappings within them likewise.
+/// Returns the mapping `under` with the entries of `over`, which replace entries of the same name; nested mappings are
+/// merged in the same way.
 node_ptr overlaid(const node_ptr& under, const node_ptr& over);
 node_ptr make_scalar(node_kind kind, std::string text, place at);
 

@@ -1,4 +1,4 @@
-// The text of configuration files. Leaves what it means to the readers.
+// Reads the text of configuration files. Leaves the syntax to the readers.
 #pragma once
 
 #include <filesystem>
@@ -7,10 +7,11 @@
 
 namespace troupe::config {
 
-/// Where relative paths of the command line start; "." where even that is gone.
+/// Returns the folder at which relative paths of the command line start; "." if that folder no longer exists.
 std::filesystem::path current_folder();
 
-/// The file's text, or why it cannot be had. Reads no more than `most_file_bytes`, whatever the file claims to be.
+/// Returns the file's text, or the reason why it cannot be read. Reads at most `most_file_bytes`, whatever size the
+/// file reports.
 tl::expected<std::string, std::string> read_text(const std::filesystem::path& file);
 
 }  // namespace troupe::config

@@ -10,7 +10,7 @@
 namespace troupe::config {
 namespace {
 
-/// A variable in a text: where its name is, and where the text goes on behind it.
+/// Positions of a variable in a text: its start, its name, and the text after it.
 struct variable_place {
   size_t begin = 0, name = 0, name_end = 0, end = 0;
 };

@@ -1,5 +1,5 @@
-// JSON into nodes, as lenient as Hjson, which DeepSpeed reads its files with: comments, a comma behind the last item or
-// none between lines, names and texts without quotes. Leaves what values mean to the key table.
+// Reads JSON into nodes, as leniently as Hjson, with which DeepSpeed reads its files: comments, a comma after the last
+// item or no commas between lines, names and texts without quotes. Leaves the meaning of values to the key table.
 #include <fmt/format.h>
 
 #include "config/document/text_form.hpp"
@@ -44,7 +44,7 @@ class json_reader {
     const bool alone = is_mark(text_[at_]) && text_[at_] != '"' && text_[at_] != '\'';
     while (!alone && end < text_.size() && end - at_ < most_shown && !is_blank(text_[end]) && !is_mark(text_[end]))
       ++end;
-    // Neither half a character nor one that is no part of a line.
+    // The token must not end inside a UTF-8 character, and control characters would break the line.
     while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xC0U) == 0x80) ++end;
     std::string token(text_.substr(at_, end - at_));
     for (char& c : token)
@@ -53,7 +53,7 @@ class json_reader {
   }
   static bool is_mark(char c) { return std::string_view(",:[]{}\"'").find(c) != std::string_view::npos; }
 
-  /// Steps over blanks and comments; whether a line ended there.
+  /// Skips blanks and comments; returns true if a line ended in them.
   bool skip() {
     const int line = line_;
     while (!ended()) {
@@ -99,7 +99,7 @@ class json_reader {
     }
   }
 
-  /// Everything between an opening bracket and its closing one.
+  /// Reads everything between an opening bracket and its closing one.
   template <class Item>
   void items(char closing, Item item) {
     next();
@@ -130,8 +130,8 @@ class json_reader {
     builder_.scalar(node_kind::quoted, std::string(text_.substr(start, at_ - start)), where);
   }
 
-  /// A number, a literal, or text without quotes, which ends with its line, its list, or a comma in front of a line's
-  /// end or a quote.
+  /// Reads a number, a literal, or text without quotes, which ends at the end of its line or list, or at a comma that
+  /// precedes the end of a line or a quote.
   void bare(place where) {
     const size_t start = at_;
     size_t end = at_;
@@ -153,7 +153,7 @@ class json_reader {
     return next == std::string_view::npos || std::string_view("\n\"#").find(text_[next]) != std::string_view::npos ||
            text_.substr(next, 2) == "//" || text_.substr(next, 2) == "/*";
   }
-  /// Whether what JSON itself has without quotes stands there: no comma is part of it.
+  /// True if [from, to) is a value that JSON itself writes without quotes, which contains no comma.
   [[nodiscard]] bool is_literal(size_t from, size_t to) const {
     const std::string_view token = text_.substr(from, to - from);
     return token == "true" || token == "false" || token == "null" ||
@@ -211,7 +211,7 @@ class json_reader {
     return code;
   }
 
-  /// Bytes of the text that a refusal shows.
+  /// Largest number of bytes of the text that an error shows.
   static constexpr size_t most_shown = 40;
 
   std::string_view text_;

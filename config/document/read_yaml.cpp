@@ -1,4 +1,4 @@
-// YAML into nodes, through yaml-cpp's events: its own tree would accept duplicate names and expand aliases
+// Reads YAML into nodes through yaml-cpp's events: yaml-cpp's own tree would accept duplicate names and expand aliases
 // before they could be counted, and every limit here ends the parser from inside an event.
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
@@ -54,18 +54,19 @@ class builder_events final : public YAML::EventHandler {
   tree_builder& builder_;
 };
 
-/// Lets a stream read from text that lives elsewhere.
+/// Lets a stream read from text in another owner's memory.
 class text_buffer final : public std::streambuf {
  public:
   explicit text_buffer(std::string_view text) {
-    char* first = const_cast<char*>(text.data());  // streambuf's interface; nothing writes
+    char* first = const_cast<char*>(text.data());  // required by streambuf's interface; nothing writes
     setg(first, first, first + text.size());
   }
 };
 
-/// What would cost the parser much memory before its first event, since it holds all tokens of a bracket that might
-/// turn out to be a name: brackets nested deeper than is allowed, or very many values in them. Knows no block text:
-/// brackets in that count as well, which matters to no text that closes most of what it opens.
+/// Returns the refusal of a text that would use much memory before the parser's first event, because the parser holds
+/// all tokens of a bracket that might turn out to be a name: brackets nested deeper than allowed, or very many values
+/// in them. Does not recognise block texts: brackets inside them count as well, which is harmless for texts that close
+/// most of their brackets.
 std::optional<refusal> tangled(std::string_view text, uint32_t source) {
   place where{source, 1, 1};
   int depth = 0;

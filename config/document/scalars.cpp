@@ -19,7 +19,8 @@ std::optional<T> number_from(std::string_view text) {
   return value;
 }
 
-/// `4GiB` with units {{"GiB", 2^30}, ...}; a bare number counts as `base`.
+/// A unit of `with_unit`, which reads texts like `4GiB` with units {{"GiB", 2^30}, ...}; a bare number is already in
+/// the base unit.
 struct unit {
   std::string_view name;
   double factor;
@@ -33,7 +34,7 @@ std::optional<double> with_unit(const node& value, std::initializer_list<unit> u
     text.remove_suffix(u.name.size());
     while (text.ends_with(' ')) text.remove_suffix(1);
     const auto number = number_from<double>(text);
-    if (!number || !std::isfinite(*number)) continue;  // "5ms" ends with "s" as well
+    if (!number || !std::isfinite(*number)) continue;  // "5ms" ends with "s", too
     return *number * u.factor;
   }
   return std::nullopt;

@@ -1,4 +1,4 @@
-// What a scalar of a document says, whatever key it stands at: numbers, sizes, times, `auto`.
+// Parses the scalars of a document for any key: numbers, sizes, times, `auto`.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace troupe::config {
 
-/// `"auto"`: the default applies.
+/// True if the value is `"auto"`, so that the default applies.
 bool is_auto(const node& value);
 
-/// The number of a plain scalar, always finite.
+/// Returns the number of a plain scalar, always finite.
 std::optional<double> number_in(const node& value);
 
-/// An integer as written: `5e8` and `5.0` are integers too.
+/// An integer in any notation: `5e8` and `5.0` are integers, too.
 struct whole {
   bool negative = false;
   uint64_t magnitude = 0;
@@ -24,10 +24,10 @@ std::optional<whole> integer_in(const node& value);
 std::optional<bool> boolean_in(const node& value);
 std::optional<double> seconds_in(const node& value);
 std::optional<uint64_t> bytes_in(const node& value);
-/// Quoted, or plain and no boolean.
+/// True if the value is quoted, or plain and no boolean.
 bool is_text(const node& value);
 
-/// A text as YAML and JSON both read it.
+/// Returns a quoted text that YAML and JSON read alike.
 std::string quoted(const std::string& text);
 
 }  // namespace troupe::config

@@ -1,4 +1,4 @@
-// The forms a configuration's text comes in beside plain YAML and JSON. Leaves syntax to the readers.
+// Recognises forms of a configuration's text other than plain YAML and JSON. Leaves syntax to the readers.
 #pragma once
 
 #include <optional>
@@ -7,11 +7,11 @@
 
 namespace troupe::config {
 
-/// The JSON that a base64 text holds (plain or URL-safe alphabet, blanks between are fine), as launchers hand it on;
-/// none when the text is not base64 or does not decode to a JSON object.
+/// Returns the JSON that a base64 text contains (plain or URL-safe alphabet, with optional blanks), in which launchers
+/// pass configurations on; nullopt if the text is not base64 or does not decode to a JSON object.
 std::optional<std::string> json_in_base64(std::string_view text);
 
-/// Whether a text without a telling name is JSON: it begins with a bracket.
+/// True if a text is JSON because it begins with a bracket; for texts whose name has no telling extension.
 bool looks_like_json(std::string_view text);
 
 }  // namespace troupe::config

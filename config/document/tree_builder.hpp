@@ -1,5 +1,5 @@
-// Builds a node tree from the events of a parser and holds the limits while doing so.
-// Shared by the YAML and the JSON reader; leaves syntax to them.
+// Builds a node tree from the events of a parser and enforces the limits. Shared by the YAML and the JSON reader;
+// leaves syntax to them.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace troupe::config {
 
-/// Ends a reading early; only ever seen between tree_builder and the reader that called it.
+/// Exception that ends a reading early; only the reader that called tree_builder catches it.
 struct refusal {
   place at;
   std::string text;
@@ -19,7 +19,7 @@ struct refusal {
 
 class tree_builder {
  public:
-  /// `merges`: the unquoted name `<<` takes over the entries of one or several mappings, as YAML 1.1 has it.
+  /// `merges`: the unquoted name `<<` inserts the entries of one or several mappings, as in YAML 1.1.
   explicit tree_builder(uint32_t source, bool merges = false) : source_(source), merges_(merges) {}
 
   [[nodiscard]] place at(int line, int column) const { return {source_, line, column}; }
@@ -27,9 +27,9 @@ class tree_builder {
   /// Opens a mapping or a sequence; `anchor` 0: none. Throws refusal beyond `deepest_nesting`.
   void open(node_kind kind, place where, size_t anchor = 0);
   void close();
-  /// A value, or the name of an entry where the open mapping waits for one.
+  /// Adds a value, or the name of an entry if the open mapping expects one.
   void scalar(node_kind kind, std::string text, place where, size_t anchor = 0);
-  /// The node anchored before, once more. Throws refusal when that is still open.
+  /// Adds the node with this anchor again. Throws refusal if that node is still open.
   void alias(size_t anchor, place where);
 
   [[nodiscard]] document take() { return {std::move(root_), std::move(problems_)}; }
@@ -57,8 +57,8 @@ class tree_builder {
   std::vector<problem> problems_;
 };
 
-/// The first thing that neither reader can live with: an empty text, a NUL byte, text that is not UTF-8, too many
-/// bytes.
+/// Returns the first reason for which both readers refuse a text: an empty text, a NUL byte, text that is not UTF-8,
+/// too many bytes.
 std::optional<refusal> unreadable(std::string_view text, uint32_t source);
 
 }  // namespace troupe::config

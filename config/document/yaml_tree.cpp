@@ -13,7 +13,7 @@ constexpr std::string_view word_characters =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     "0123456789_-";
 
-/// The end of the first part of a key, which may stand in quotes.
+/// Returns the end of the first part of a key; the part may be in quotes.
 size_t end_of_part(std::string_view key) {
   if (!key.starts_with('"')) return std::min(key.find('.'), key.size());
   size_t end = 1;
@@ -21,7 +21,8 @@ size_t end_of_part(std::string_view key) {
   return std::min(key.find('.', std::min(end, key.size())), key.size());
 }
 
-/// A part of a key as a name that YAML reads as that text: a bare `null` is no name, and `-` begins an item.
+/// Returns a part of a key as a name that YAML reads as that text: a bare `null` is no name in YAML, and `-` starts an
+/// item.
 std::string name_in_yaml(const std::string& part) {
   const bool is_null = part == "null" || part == "Null" || part == "NULL";
   return is_null || part.starts_with('-') ? quoted(part) : part;

@@ -1,5 +1,5 @@
-// A configuration as YAML text in block form, from values by their dotted keys. Owns how sections, lists of mappings
-// and names are written; a value is YAML on one line already (config::as_yaml, config::field_text).
+// Writes a configuration as YAML text in block form, from values with dotted keys. Owns the form of sections, lists of
+// mappings and names; each value is already YAML on one line (config::as_yaml, config::field_text).
 #pragma once
 
 #include <optional>
@@ -9,22 +9,23 @@
 
 namespace troupe::config {
 
-/// A name as a part of a dotted key: in quotes unless it is a word, so that dots and brackets in it separate nothing.
+/// Returns a name as a part of a dotted key: in quotes unless it is a word, so that dots and brackets in it are not
+/// separators.
 std::string part_of_key(const std::string& name);
 
-/// The values of a document, in the order in which they were put.
+/// The values of a document, in the order in which they were added.
 class yaml_tree {
  public:
-  /// `name[2]` as a part of `key` means item 2 of the list `name`; a part in quotes is a name as it is.
+  /// Adds a value. `name[2]` as a part of `key` means item 2 of the list `name`; a part in quotes is a literal name.
   void put(std::string_view key, std::string value);
-  /// Gives the list `items` mappings; those that nothing is put into are written as `{}`.
+  /// Sets the number of mappings in a list to `items`; mappings without values are written as `{}`.
   void put_list(std::string_view key, size_t items);
   [[nodiscard]] std::string text() const;
 
  private:
   struct branch {
-    std::string name;                  ///< as it stands in a key; empty: an item of a list
-    std::optional<std::string> value;  ///< none: a mapping, or a list
+    std::string name;                  ///< as in the key; empty: an item of a list
+    std::optional<std::string> value;  ///< nullopt: a mapping, or a list
     bool is_list = false;
     std::vector<branch> children = {};
   };

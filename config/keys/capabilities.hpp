@@ -1,5 +1,5 @@
-// Capabilities that keys wait for before they act: one name for each, so that one that arrives is found in all its
-// keys.
+// Names of missing capabilities for which keys wait: one name for each, so that all keys of a capability are found when
+// it is added.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// Between checked values and the fields of job_config. Leaves what a value may be to values.cpp.
+// Converts between checked values and the fields of job_config. Leaves the accepted values to values.cpp.
 #include <fmt/format.h>
 
 #include "config/keys/values.hpp"
@@ -11,7 +11,7 @@ struct is_item_field : std::false_type {};
 template <class T>
 struct is_item_field<item_field_of<T>> : std::true_type {};
 
-/// The field of one value, and how it is shown.
+/// Writes one value into its field.
 class writer {
  public:
   writer(const key_info& key, const node& value, const std::filesystem::path& folder)
@@ -53,7 +53,7 @@ class writer {
 
 class reader {
  public:
-  /// An item of a list has every required key, empty or not.
+  /// A required key of a list item shows its text even if it is empty.
   explicit reader(const key_info& key)
       : key_(key), none_if_empty_(key.default_text == "none" && !(key.required && key.in_list())) {}
 
@@ -112,7 +112,7 @@ std::optional<std::string> store(const key_info& key, const node& value, const s
 }
 
 std::string field_text(const key_info& key, const job_config& from, size_t item) {
-  auto& config = const_cast<job_config&>(from);  // the table's accessors serve both ways; nothing is written here
+  auto& config = const_cast<job_config&>(from);  // the table's accessors serve both directions; nothing is written here
   const reader text(key);
   return std::visit(
       [&](const auto& f) -> std::string {
@@ -130,7 +130,7 @@ std::string field_text(const key_info& key, const job_config& from, size_t item)
 }
 
 bool was_told(const key_info& key, const job_config& from) {
-  return *key.target.told(const_cast<job_config&>(from));  // as above
+  return *key.target.told(const_cast<job_config&>(from));  // nothing is written through the accessor
 }
 
 }  // namespace troupe::config

@@ -5,7 +5,7 @@
 namespace troupe::config {
 namespace {
 
-/// Of a key of `params`, which belongs to some types.
+/// Returns the reason for a key of `params` that belongs to other types.
 std::string of_other_types(const key_info& key, const job_config& c) {
   const std::string_view type =
       key.section() == "optimizer.params" ? core::name_of(c.optimizer.type) : core::name_of(c.scheduler.type);
@@ -14,7 +14,7 @@ std::string of_other_types(const key_info& key, const job_config& c) {
   return type.empty() ? of : fmt::format("{}, not of {}", of, type);
 }
 
-/// Of a key about processes that may be lost; empty of the other keys of `cluster`.
+/// Returns the reason for a key about processes that may be lost; empty for the other keys of `cluster`.
 std::string of_processes(const key_info& key, const job_config& c) {
   if (key.section() == "cluster.page_tls" || key.key == "cluster.page_token_file")
     return c.cluster.page.empty() ? "there is no cluster.page" : "";
@@ -44,7 +44,7 @@ std::string idle(const key_info& key, const job_config& c) {
   const auto& z = c.zero_optimization;
   const bool stored = c.offload_activations == offload_device::nvme;
   const bool swaps = z.swaps() || stored;
-  const bool swap_folder = stored && key.name() == "nvme_path";  // activations go there too
+  const bool swap_folder = stored && key.name() == "nvme_path";  // activations are stored there, too
   if (key.section() == "zero_optimization.offload_param") {
     if (key.name() == "device") return z.stage == 3 ? "" : "only stage 3 has parameters to offload";
     return swap_folder ? "" : of_offload(key, z.offload_param);

@@ -1,4 +1,4 @@
-// Keys that act, but not in this configuration: those of another optimizer, of a tier that nothing lives in.
+// Finds keys that have an effect, but not in this configuration: keys of another optimizer, of an unused tier.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace troupe::config {
 
-/// Why `config` makes nothing of a key, for readers of `explain`; empty: it does, or nothing is known against it.
+/// Returns the reason why the key has no effect in `config`, for readers of `explain`; empty: it has an effect, or no
+/// reason against it is known.
 std::string idle(const key_info& key, const job_config& config);
 
 }  // namespace troupe::config

@@ -1,5 +1,5 @@
 // One configuration key: its type, default, range, spellings, meaning, effect, and the field of job_config that it
-// sets; with the words that a row of the table is written in. Leaves the rows to keys_*.cpp, the table to
+// sets; and the functions with which a row of the table is written. Leaves the rows to keys_*.cpp, the table to
 // key_table.hpp.
 #pragma once
 
@@ -15,41 +15,42 @@
 
 namespace troupe::config {
 
-enum class value_type : uint8_t {  ///< of a key
+enum class value_type : uint8_t {  ///< type of a key's value
   boolean,
   integer,
   number,
   text,
   path,
-  number_list,       ///< as many numbers as `choices` has names
+  number_list,       ///< one number for each name in `choices`
   integers,          ///< a list of any length
   texts,             ///< a list of any length, or one text
   text_or_integers,  ///< one text, or a list of integers of any length
-  dtype,             ///< a floating type, as core::float_dtype_from reads it
+  dtype,             ///< a floating type, read by core::float_dtype_from
   seconds,           ///< a number, or text such as 500ms, 5s, 2min, 1h
   bytes,             ///< an integer, or text such as 512MiB, 4GiB, 4GB
-  any,               ///< of a key that nothing reads: whatever its type
+  any,               ///< any type, for a key that nothing reads
   object,            ///< a mapping whose keys are not in this table
-  section,           ///< a mapping whose keys are
+  section,           ///< a mapping whose keys are in this table
 };
 
-enum class effect : uint8_t {  ///< of a key on a run
+enum class effect : uint8_t {  ///< effect of a key on a run
   acts,
-  when_there,  ///< acts when key_info::capability is there; not yet
-  no_effect,   ///< and key_info::reason says why
+  when_there,  ///< will act when key_info::capability exists; it does not exist yet
+  no_effect,   ///< never acts; key_info::reason is the explanation
 };
 
-/// Fields that no plain type holds. `set` returns what was wanted instead when the value will not do.
+/// Access to a field that no plain type holds. `set` returns nullopt, or a description of the expected value if it
+/// refuses the given one.
 struct hand_made {
   std::optional<std::string> (*set)(job_config&, const node&);
-  std::string (*get)(const job_config&);  ///< as YAML
+  std::string (*get)(const job_config&);  ///< the field's value as YAML
 };
-/// Kept as given in model_section::hugging_face_json.
+/// Target of keys that are kept as given in model_section::hugging_face_json.
 struct model_key {};
 
 template <class T>
 using field_of = T* (*)(job_config&);
-/// Of one item of a list; null behind its end.
+/// Returns the field of one item of a list; null after the list's end.
 template <class T>
 using item_field_of = T* (*)(job_config&, size_t item);
 using field =
@@ -61,72 +62,75 @@ using field =
                  item_field_of<std::filesystem::path>, item_field_of<std::optional<double>>, item_field_of<uint64_t>,
                  item_field_of<std::vector<std::string>>, hand_made, model_key>;
 
-/// Another name that a key may be written with, beside its own.
+/// Another accepted name of a key.
 struct alias {
-  std::string_view name;  ///< within the same section
+  std::string_view name;  ///< name within the same section
   bool deprecated = false;
 };
 
-/// The default of a key where the `type` beside it is this one.
+/// The default of a key if the neighbouring key `type` has this value.
 struct default_of_type {
   std::string_view type;
   std::string_view text;
 };
 
-/// The bounds of a number, both inclusive unless they say otherwise.
+/// The bounds of a number, both inclusive unless above_least or below_most is set.
 struct value_range {
   std::optional<double> least, most;
-  bool above_least = false;  ///< then `least` itself is excluded
-  bool below_most = false;   ///< then `most` itself is excluded
+  bool above_least = false;  ///< true: `least` itself is excluded
+  bool below_most = false;   ///< true: `most` itself is excluded
 };
 
 /// The texts that a value may be.
 struct value_choices {
-  std::vector<std::string_view> names;  ///< empty: any text; of number_list: what each number is
-  std::vector<std::string_view> later;  ///< that DeepSpeed has too and a job may not say yet
-  std::string_view otherwise;           ///< what DeepSpeed reads other texts as
-  bool any_case = false;                ///< read in any letter case
-  bool or_number = false;               ///< or an integer within the key's range
+  std::vector<std::string_view> names;  ///< empty: any text; for number_list: the name of each number
+  std::vector<std::string_view> later;  ///< DeepSpeed's choices that a job may not use yet
+  std::string_view otherwise;           ///< the choice as which DeepSpeed reads other texts
+  bool any_case = false;                ///< true: read in any letter case
+  bool or_number = false;               ///< true: or an integer within the key's range
 };
 
-/// Whether a run does what a key says.
+/// How far a run honours a key.
 struct key_support {
   effect acts = effect::acts;
-  std::string_view reason;      ///< why no_effect
-  std::string_view capability;  ///< what it takes for the key, or for values beyond `only` and `choices`, to act
-  /// The values that do what they say so far, the first one by name; a job may not say others. Empty: all do.
+  std::string_view reason;  ///< the reason for no_effect
+  /// The capability that is needed for the key, or for values beyond `only` and `choices`, to act.
+  std::string_view capability;
+  /// The values that are supported so far, of which messages name the first; a job may not use others. Empty: all are
+  /// supported.
   std::vector<std::string_view> only;
-  std::string_view refusal;  ///< why the key is never accepted; empty: it is
+  std::string_view refusal;  ///< reason why the key is never accepted; empty: it is accepted
 };
 
-/// Of keys that belong to some values of another key only: the model's family, the `type` beside `params`.
+/// Restricts a key to some values of another key: the model's family, or the `type` next to `params`.
 struct key_types {
-  std::string_view family;                  ///< of a model key: "gpt2", "llama"; empty: both
-  std::vector<std::string_view> readers;    ///< the types that read it; empty: all
-  std::vector<std::string_view> needed_by;  ///< those that cannot do without it
+  std::string_view family;                  ///< family of a model key: "gpt2", "llama"; empty: both
+  std::vector<std::string_view> readers;    ///< the types that read the key; empty: all
+  std::vector<std::string_view> needed_by;  ///< the types that require the key
   std::vector<default_of_type> defaults;
 };
 
-/// Where a value goes.
+/// The field of job_config that a key sets.
 struct key_target {
   config::field field;
-  field_of<bool> told = nullptr;  ///< says whether a value was given; then a default is written as nothing
-  size_t (*items)(const job_config&) = nullptr;   ///< of a list: how many a file would give
-  void (*resize)(job_config&, size_t) = nullptr;  ///< of a list
+  field_of<bool> told = nullptr;  ///< flag for whether a value was given; if false, a default is written as nothing
+  size_t (*items)(const job_config&) = nullptr;   ///< for a list: the number of items that a file would give
+  void (*resize)(job_config&, size_t) = nullptr;  ///< for a list: sets the number of items
 };
 
-struct key_info {  ///< a key as users know it
-  /// Full and dotted; a part `*` stands for any name, as of a group; one that ends in `[]` is a list of mappings.
+struct key_info {  ///< a key in the form that users know
+  /// Full and dotted; a part `*` stands for any name, such as a group's; a part that ends in `[]` is a list of
+  /// mappings.
   std::string key;
   value_type type = value_type::text;
-  std::string default_text = "none";  ///< as YAML; "none": nothing, and `null` may be given
+  std::string default_text = "none";  ///< default as YAML; "none": no value, and `null` may be given
   std::vector<alias> aliases;
   std::string_view deprecation;  ///< its replacement; empty: not deprecated
   std::string_view meaning;
   bool required = false;
-  bool null_too = false;     ///< `null` may be given although there is a default: it means that
-  bool by_presence = false;  ///< of a section: does something, or would, where it stands
-  bool per_group = false;    ///< DeepSpeed takes a list with a number for each parameter group too
+  bool null_too = false;     ///< true: `null` may be given although there is a default, and means that default
+  bool by_presence = false;  ///< for a section: true if its presence alone has an effect, or would have one
+  bool per_group = false;    ///< true: DeepSpeed also accepts a list with a number for each parameter group
   value_range range;
   value_choices choices;
   key_support support;
@@ -176,13 +180,13 @@ struct key_info {  ///< a key as users know it
     support.reason = why;
     return *this;
   }
-  /// Nothing acts on the key before that is there.
+  /// Marks the key as without effect until the capability `what` exists.
   key_info& when(std::string_view what) {
     support.acts = effect::when_there;
     support.capability = what;
     return *this;
   }
-  /// Values beyond `only` and `choices` take that.
+  /// Sets the capability that values beyond `only` and `choices` need.
   key_info& needs(std::string_view what) {
     support.capability = what;
     return *this;
@@ -207,7 +211,7 @@ struct key_info {  ///< a key as users know it
     support.refusal = why;
     return *this;
   }
-  /// A text, or an integer within the range.
+  /// Accepts a text, or an integer within the range.
   key_info& or_number() {
     choices.or_number = true;
     return *this;
@@ -224,7 +228,7 @@ struct key_info {  ///< a key as users know it
     types.family = v;
     return *this;
   }
-  /// Only these values of the `type` beside `params` read the key.
+  /// Restricts the key to these values of the `type` next to `params`.
   key_info& of(std::vector<std::string_view> names) {
     types.readers = std::move(names);
     return *this;
@@ -253,7 +257,7 @@ struct key_info {  ///< a key as users know it
     target.field = v;
     return *this;
   }
-  /// The field at the end of a path of members: `into<&job_config::fp16, &fp16_section::enabled>()`.
+  /// Sets the target to the field at the end of a path of members: `into<&job_config::fp16, &fp16_section::enabled>()`.
   template <auto... Path>
   key_info& into() {
     auto reach = +[](job_config& c) { return &(c.*....*Path); };
@@ -261,7 +265,8 @@ struct key_info {  ///< a key as users know it
     return *this;
   }
 
-  /// The flag at the end of a path of members says whether the key was given a value: what is not is chosen later.
+  /// Sets the flag, at the end of a path of members, that records whether the key was given a value; a value that was
+  /// not given is chosen later.
   template <auto... Path>
   key_info& tells() {
     target.told = +[](job_config& c) { return &(c.*....*Path); };
@@ -274,7 +279,8 @@ struct key_info {  ///< a key as users know it
     target.resize = +[](job_config& c, size_t size) { List()(c).resize(size); };
     return *this;
   }
-  /// The same of the items of a list: `into_item<&data_source::weight>(sources_of)`, which returns the list.
+  /// Sets the target to a member of the items of a list: `into_item<&data_source::weight>(sources_of)`, where
+  /// `sources_of` returns the list.
   template <auto Member, class List>
   key_info& into_item(List /*list_of*/) {
     auto reach = +[](job_config& c, size_t item) {
@@ -295,9 +301,9 @@ struct key_info {  ///< a key as users know it
   [[nodiscard]] bool is_list() const { return key.ends_with("[]"); }
   [[nodiscard]] std::string_view list_name() const { return std::string_view(key).substr(0, key.find('[')); }
   [[nodiscard]] bool in_list() const { return section().ends_with("[]"); }
-  /// Stands for as many keys as a file gives.
+  /// True if the row stands for as many keys as a file gives.
   [[nodiscard]] bool any_name() const { return key.find_first_of("*[") != std::string::npos; }
-  /// Whether the key has a meaning beside that `type`.
+  /// True if the key has a meaning with that `type`.
   [[nodiscard]] bool read_by(std::string_view type) const {
     return types.readers.empty() || std::ranges::find(types.readers, type) != types.readers.end();
   }

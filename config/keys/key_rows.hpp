@@ -1,11 +1,11 @@
-// How the rows of the key table are collected, section by section: what keys_*.cpp see of it.
+// Collects the rows of the key table, section by section; the interface for keys_*.cpp.
 #pragma once
 
 #include "config/keys/key_info.hpp"
 
 namespace troupe::config {
 
-/// Collects rows; `row("zero_optimization.stage", value_type::integer)`.
+/// Collects rows: `row("zero_optimization.stage", value_type::integer)`.
 class key_rows {
  public:
   key_info& row(std::string key, value_type type) {
@@ -16,7 +16,7 @@ class key_rows {
   }
   std::vector<key_info> rows;
 };
-/// Rows of one section, which all wait for the same capability unless they say otherwise.
+/// Collects the rows of one section, which all wait for the same capability unless a row names another.
 class section_rows {
  public:
   section_rows(key_rows& t, std::string name, std::string_view meaning, std::string_view waits_for = {})
@@ -29,7 +29,7 @@ class section_rows {
     key_info& made = t_.row(name_ + "." + std::string(name), type).by_default(std::move(by_default)).means(meaning);
     return waits_for_.empty() ? made : made.when(waits_for_);
   }
-  /// The switch of a section whose being on would change results: a job may not turn it on yet.
+  /// Adds the switch of a section that would change results if it were on: a job may not turn it on yet.
   key_info& off(std::string_view meaning) {
     key_info& made = t_.row(name_ + ".enabled", value_type::boolean).by_default("false").means(meaning).just("false");
     return made.needs(waits_for_);

@@ -49,7 +49,7 @@ size_t edits(std::string_view a, std::string_view b) {
 
 namespace {
 
-/// Longer names are compared by their first characters only: a name in a file may have any length.
+/// Longer names are compared only by their first characters: a name in a file may have any length.
 constexpr size_t most_compared = 80;
 
 }  // namespace
@@ -84,7 +84,7 @@ const key_info* key_named(std::string_view key) {
 }
 
 const key_info* key_in(std::string_view section, std::string_view name, const alias** used) {
-  // A name with a dot would reach into another section; '*' and brackets are no part of a name.
+  // A name with a dot would refer to another section; '*' and brackets cannot be part of a name.
   const bool plain = name.find_first_of(".[") == std::string_view::npos && name != "*";
   auto it = plain ? index().find(joined(section, name)) : index().end();
   if (it == index().end()) it = index().find(joined(section, "*"));

@@ -1,7 +1,7 @@
 // Every configuration key that Troupe knows. Reading, checks, `explain` and docs/configuration.md all come from this
 // one table. Leaves rules between keys to resolve.hpp.
 //
-// A new key is one row in a keys_*.cpp file (and a field in job_config.hpp when something acts on it).
+// A new key is one row in a keys_*.cpp file (and a field in job_config.hpp if some code uses it).
 #pragma once
 
 #include <string>
@@ -12,24 +12,24 @@
 
 namespace troupe::config {
 
-/// All rows, section by section.
+/// Returns all rows, section by section.
 const std::vector<key_info>& key_table();
 
-/// A row by its full key, or null.
+/// Returns the row of a full key, or null.
 const key_info* key_named(std::string_view key);
-/// A row by what was written in a section (canonical), aliases included, or null; `used` tells which alias.
+/// Returns the row for a name in a section (canonical), aliases included, or null; `used` receives the alias.
 const key_info* key_in(std::string_view section, std::string_view name, const alias** used = nullptr);
-/// The full key most like `section.name`: of the same section first.
+/// Returns the full key most similar to `section.name`; keys of the same section are preferred.
 std::string nearest_key(std::string_view section, std::string_view name);
 
-/// Edits (insert, delete, replace, swap of neighbours) from one name to another.
+/// Returns the number of edits (insert, delete, replace, swap of neighbours) from one name to another.
 size_t edits(std::string_view a, std::string_view b);
 
-/// "an integer from 0 to 3": for messages and docs.
+/// Returns the expected values for messages and docs, such as "an integer from 0 to 3".
 std::string wanted(const key_info& key);
-/// "acts", "acts once there is offload", "no effect: ...": what a key does with a value.
+/// Returns the effect of a key: "acts", "acts once there is offload", "no effect: ...".
 std::string effect_of(const key_info& key);
-/// The same with a value that `only` and `choices` leave for later.
+/// Returns the effect of a key with a value beyond `only` and `choices`, which is not supported yet.
 std::string effect_beyond(const key_info& key);
 
 }  // namespace troupe::config

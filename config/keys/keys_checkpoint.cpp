@@ -1,4 +1,5 @@
-// `checkpoint`: DeepSpeed's keys and Troupe's own beside them; and the two sections that choose another writer there.
+// `checkpoint`: DeepSpeed's keys and Troupe's additional ones; and the two sections that choose another writer in
+// DeepSpeed.
 #include <iterator>
 
 #include "config/keys/capabilities.hpp"
@@ -147,7 +148,7 @@ void add_memory_keys(key_rows& t) {
       .into<section_of, &checkpoints::memory, &memory::copies>();
 }
 
-// What DeepSpeed's keys of the section do here.
+// Adds DeepSpeed's keys of the section, with their effect in Troupe.
 void add_deepspeed_checkpoint_keys(key_rows& t) {
   const auto key = [&t](const char* name, value_type type, const char* by_default, const char* meaning) -> key_info& {
     return t.row(std::string("checkpoint.") + name, type).by_default(by_default).means(meaning);

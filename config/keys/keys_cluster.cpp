@@ -1,5 +1,5 @@
-// `cluster`: the processes of a job, their limits, and what comes of one that is lost. Leaves what these keys may not
-// say together to cluster_rules.cpp, and the keys of swapping and of offloaded activations to keys_offload.cpp.
+// `cluster`: the processes of a job, their limits, and the reaction to the loss of one. Leaves combinations of these
+// keys to cluster_rules.cpp, and the keys of swapping and of offloaded activations to keys_offload.cpp.
 #include <fmt/format.h>
 
 #include "config/keys/capabilities.hpp"

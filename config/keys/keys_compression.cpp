@@ -1,4 +1,4 @@
-// `compression_training` and what belongs to it: every technique has shared parameters and groups of modules.
+// `compression_training` and related sections: every technique has shared parameters and groups of modules.
 #include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
@@ -25,7 +25,7 @@ struct technique {
   section_rows around, shared, groups, group, params;
 };
 
-/// `quantization_type` of a section.
+/// Field of a section's `quantization_type`.
 template <auto Section>
 hand_made grid_of() {
   return {[](job_config& c, const node& v) -> std::optional<std::string> {
@@ -103,7 +103,7 @@ void add_quantization(key_rows& t) {
   activations.params("bits", integer, "none", "4 or 8.").at_least(4).at_most(8);
 }
 
-/// `method` of a section.
+/// Field of a section's `method`.
 template <auto Section>
 hand_made method_of() {
   using enum pruning_method;
@@ -117,7 +117,7 @@ hand_made method_of() {
           }};
 }
 
-/// What all kinds of pruning have in common.
+/// Adds the keys that all kinds of pruning have.
 template <auto Section>
 technique add_pruning(key_rows& t, const std::string& name, std::string_view meaning, const char* method,
                       std::vector<std::string_view> methods) {
@@ -162,7 +162,7 @@ void add_pruning(key_rows& t) {
   add_pruning<&compression::channels>(t, "channel_pruning", "Whole channels removed.", "l1", {"l1", "topk"});
 }
 
-/// The list as YAML; nothing, where it is empty.
+/// Returns the list as YAML; an empty text for an empty list.
 template <class List, class Text>
 std::string listed(const List& all, Text text) {
   std::string out;

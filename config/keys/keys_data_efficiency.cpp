@@ -1,4 +1,4 @@
-// DeepSpeed's keys of which samples and tokens are trained on when: curricula, dynamic batches, token and layer drop.
+// DeepSpeed's keys that choose the samples and tokens for each step: curricula, dynamic batches, token and layer drop.
 #include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 
@@ -7,7 +7,7 @@ namespace {
 
 using enum value_type;
 
-/// Difficulty over steps: the same in both forms of a curriculum.
+/// Adds the keys of difficulty over steps, which both forms of a curriculum have.
 void add_schedule(key_rows& t, section_rows& key, const std::string& name) {
   key("min_difficulty", integer, "none", "Difficulty at the start.").at_least(0);
   key("max_difficulty", integer, "none", "Difficulty in the end.").at_least(0);

@@ -1,5 +1,5 @@
-// DeepSpeed's other keys, known so that they are never taken for mistakes: each says what it waits for or why it has no
-// effect, and those that would change results are refused rather than ignored.
+// DeepSpeed's other keys, listed so that they are not reported as unknown: each names the capability that it waits for
+// or the reason why it has no effect. Keys that would change results are refused.
 #include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 

@@ -12,7 +12,7 @@ using enum value_type;
 using job = job_config;
 using degrees = deepspeed_degrees;
 
-/// Kept as written here; parallel_rules reads it, which knows where it stands.
+/// Stores the mapping as text; parallel_rules.cpp parses it, because it has the places for errors.
 hand_made partition_field() {
   return {[](job& c, const node& v) -> std::optional<std::string> {
             c.tensor_parallel.partition.text = as_yaml(v);
@@ -24,7 +24,7 @@ hand_made partition_field() {
           }};
 }
 
-/// DeepSpeed's, plan::option_passes, and those over a host's units.
+/// Names of passes: DeepSpeed's, those of plan::option_passes, and those over a host's units.
 const std::vector<std::string_view> pass_names = {"z1",
                                                   "z3",
                                                   "autosp",
@@ -39,7 +39,7 @@ const std::vector<std::string_view> pass_names = {"z1",
                                                   "split_exchanges",
                                                   "fuse_activation"};
 
-/// An empty list is no pass; nothing, all of them.
+/// An empty list means no pass; a missing value means all passes.
 hand_made passes_field() {
   return {[](job& c, const node& v) -> std::optional<std::string> {
             c.compile.passes.clear();
@@ -141,7 +141,7 @@ void add_compile(key_rows& t) {
   key("keep_all_input_tensors", boolean, "false", "Keep all inputs for another profile.")
       .ignored("plans need no traced inputs");
   key("debug_log", boolean, "false", "Write graphs down.").ignored("`troupe plan` shows them");
-  // Of older versions, which compiled with torch.compile.
+  // Keys of older versions, which compiled with torch.compile.
   for (const char* name : {"enabled", "disable"})
     key(name, boolean, "false", "Of older versions.").ignored("nothing is compiled at run time");
   key("backend", text, "inductor", "Of older versions.").ignored("nothing is compiled at run time");

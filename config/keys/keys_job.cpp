@@ -1,5 +1,4 @@
-// Troupe's own keys: what runs where, on which data, for how long, and what it leaves behind. Leaves the processes of
-// a job to keys_cluster.cpp.
+// Troupe's own keys: devices, data, length and outputs of a run. Leaves the processes of a job to keys_cluster.cpp.
 #include <fmt/format.h>
 
 #include "config/keys/capabilities.hpp"
@@ -11,7 +10,7 @@ namespace {
 
 using enum value_type;
 
-constexpr double device_index_max = 127;  // LibTorch's
+constexpr double device_index_max = 127;  // limit of LibTorch
 
 hand_made bin_dtype_field() {
   return {

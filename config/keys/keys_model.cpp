@@ -1,5 +1,5 @@
-// The keys of Hugging Face's config.json for the families that Troupe builds. They are checked for type here and
-// passed on as given; what they mean together is models/' business.
+// The keys of Hugging Face's config.json for the families that Troupe builds. This file checks their types and stores
+// them as given; models/ interprets them.
 #include "config/keys/key_rows.hpp"
 
 namespace troupe::config {

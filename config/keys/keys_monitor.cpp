@@ -1,4 +1,4 @@
-// DeepSpeed's keys of what a run tells about itself: curves, timers, profiles and logs.
+// DeepSpeed's keys of a run's reports: curves, timers, profiles and logs.
 #include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 

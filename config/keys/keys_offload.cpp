@@ -1,5 +1,5 @@
-// Where states live that do not fit: the offload sections of `zero_optimization`, its other sections, `aio`, and the
-// offload keys of `cluster`. Leaves what they may not say together to offload_rules.cpp.
+// Keys of states that do not fit in device memory: the offload sections of `zero_optimization`, its other sections,
+// `aio`, and the offload keys of `cluster`. Leaves combinations of these keys to offload_rules.cpp.
 #include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
@@ -41,7 +41,7 @@ hand_made activations_device() {
           [](const job& c) { return text_of(c.offload_activations); }};
 }
 
-/// Keys of both sections.
+/// Adds the keys of both sections.
 template <auto Section>
 void add_shared(section_rows& key, hand_made device, const char* buffers, std::string_view of_buffers) {
   key("device", text, "none", "The memory they live in: none (the device's), cpu, or nvme (swap files in nvme_path).")
@@ -211,7 +211,7 @@ void add_aio(key_rows& t) {
       .into<&job::aio, &aio::use_gds>();
 }
 
-/// Of a key that is auto, true or false.
+/// Field of a key that is auto, true or false.
 template <auto Field>
 hand_made open_choice() {
   using choice = std::remove_cvref_t<decltype(std::declval<job>().*Field)>;

@@ -1,4 +1,4 @@
-// Keys of pipelines: Troupe's own and DeepSpeed's, which share a section.
+// Keys of pipelines: Troupe's own and DeepSpeed's, in one section.
 #include <algorithm>
 
 #include "config/keys/capabilities.hpp"
@@ -13,7 +13,8 @@ using enum value_type;
 using job = job_config;
 using pipeline = pipeline_section;
 
-// A file's path is taken from the folder of the file that names it: parallel_rules.cpp.
+// Field of a schedule's name; parallel_rules.cpp resolves a file's path relative to the folder of the file that names
+// it.
 hand_made schedule_field() {
   return {[](job& c, const node& v) -> std::optional<std::string> {
             c.pipeline.schedule = v.text;
@@ -26,7 +27,7 @@ hand_made schedule_field() {
           }};
 }
 
-/// The names that partitions have; `type:` is followed by a pattern.
+/// Names of partitions; `type:` is followed by a pattern.
 constexpr std::string_view partitions[] = {"best", "uniform", "parameters"};
 constexpr std::string_view pattern_prefix = "type:";
 

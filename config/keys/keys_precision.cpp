@@ -10,7 +10,7 @@ using enum value_type;
 using job = job_config;
 
 hand_made param_dtype_field() {
-  // Other values only repeat what fp16 and bf16 say; resolve.cpp compares them with those.
+  // Only fp64 is stored; other values repeat the settings of fp16 and bf16, and resolve.cpp compares them with these.
   return {[](job_config& c, const node& v) -> std::optional<std::string> {
             c.data_types.reference_fp64 = core::float_dtype_from(v.text) == core::dtype::f64;
             return std::nullopt;

@@ -1,4 +1,4 @@
-// Samples that are left out, and what follows a spike of the loss.
+// Keys of samples that are left out, and of the reaction to a spike of the loss.
 #include "config/keys/key_rows.hpp"
 
 namespace troupe::config {

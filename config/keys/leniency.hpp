@@ -1,4 +1,4 @@
-// In which sections DeepSpeed is strict itself: what decides how leniently a file of its own is read.
+// Lists the sections in which DeepSpeed itself is strict; they determine how leniently a DeepSpeed file is read.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace troupe::config {
 
-/// Sections whose unknown keys DeepSpeed refuses itself.
+/// True for sections whose unknown keys DeepSpeed itself refuses.
 inline bool strict_in_deepspeed(std::string_view section) {
   constexpr std::string_view strict[] = {"fp16",
                                          "bf16",
@@ -25,7 +25,8 @@ inline bool strict_in_deepspeed(std::string_view section) {
   return section.starts_with("zero_optimization") || std::ranges::find(strict, section) != std::end(strict);
 }
 
-/// Sections in which a text counts as the value it spells: those, and one that ds_nvme_tune writes with `"true"`.
+/// True for sections in which a text counts as the value it spells: the strict ones, and `aio`, in which ds_nvme_tune
+/// writes `"true"`.
 inline bool converts_texts(std::string_view section) { return section == "aio" || strict_in_deepspeed(section); }
 
 }  // namespace troupe::config

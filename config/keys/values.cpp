@@ -20,7 +20,7 @@ bool in_range(const key_info& key, double v) {
   return !(key.range.most && (key.range.below_most ? v >= *key.range.most : v > *key.range.most));
 }
 
-/// The limits of a field's type, beyond its key's range.
+/// True if an integer fits in the field's type, in addition to its key's range.
 bool fits_field(const key_info& key, const whole& v) {
   if (std::holds_alternative<field_of<uint32_t>>(key.target.field))
     return !v.negative && v.magnitude <= std::numeric_limits<uint32_t>::max();

@@ -1,4 +1,4 @@
-// The batch triangle: which of the three sizes follows from which, exactly as DeepSpeed has it.
+// The batch triangle: derives the missing sizes of the three, exactly like DeepSpeed.
 #include <fmt/format.h>
 
 #include "config/rules/resolve.hpp"

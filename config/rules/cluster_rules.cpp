@@ -1,5 +1,5 @@
-// Rules between the keys of processes and the degrees: how many ranks there are for them. Where degrees are open they
-// hold for each way to have them.
+// Rules between the keys of processes and the degrees: the number of ranks for the processes. For open degrees the
+// rules hold for each way.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ bool is_loopback(std::string_view listen) {
   return listen.starts_with("127.") || listen.starts_with("localhost:") || listen.starts_with("[::1]");
 }
 
-/// What has no meaning beside a store, since another host could not continue from it.
+/// Refuses keys that cannot be combined with a store, because another host could not continue from them.
 void store_rules(const job_config& config, const std::function<void(std::string_view, std::string)>& error) {
   const auto& c = config.cluster;
   if (c.store.empty()) return;

@@ -1,4 +1,4 @@
-// The keys of one document, against the table: known or not, of the right type and range or not.
+// Reads the keys of one document and checks them by the table: known names, types and ranges.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 namespace troupe::config {
 namespace {
 
-/// Bytes of a group's name.
+/// Largest number of bytes of a group's name.
 constexpr size_t most_name = 120;
-/// Of a list of mappings.
+/// Largest number of items of a list of mappings.
 constexpr size_t most_items = 1000;
 
 class collector {
@@ -29,7 +29,7 @@ class collector {
   }
 
  private:
-  /// `key` is the section's row, `path` the same with names in place of each `*`.
+  /// Reads a section. `key` is the section's row, `path` its full key with names in place of each `*`.
   void section(std::string_view key, const std::string& path, const node& mapping) {
     for (const entry& e : mapping.entries) {
       const alias* used = nullptr;
@@ -56,7 +56,7 @@ class collector {
     }
   }
 
-  /// A list of mappings, each of the keys that the row's section has.
+  /// Reads a list of mappings, each with the keys of the row's section.
   void list(const key_info& row, const std::string& path, const entry& e) {
     const auto [first, is_new] = out_.sections.try_emplace(path, place_of(e));
     if (!is_new) {
@@ -84,7 +84,7 @@ class collector {
   static std::string short_name(const std::string& name) {
     std::string out = name.size() > 120 ? name.substr(0, 117) + "..." : name;
     for (char& c : out)
-      if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // one message is one line
+      if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // a message has one line
     return out;
   }
 
@@ -97,7 +97,7 @@ class collector {
         report_.error(e.at, full, fmt::format("wanted the list as a whole: {}: [{{...}}, {{...}}]", row->list_name()));
         return;
       }
-    // Within braces YAML takes `key:value` for a word.
+    // Within braces YAML reads `key:value` as one word.
     if (const size_t colon = e.name.find(':'); colon != std::string::npos)
       if (const std::string key = e.name.substr(0, colon); key_in(section, key) != nullptr)
         return report_.error(
@@ -134,7 +134,7 @@ class collector {
     }
   }
 
-  /// `zero_optimization: true`, as old files have it: stage 1, with the bucket of `allgather_size`.
+  /// Reads `zero_optimization: true`, the form of old files: stage 1, with the bucket of `allgather_size`.
   void legacy_zero(const entry& e, bool on) {
     report_.warn(e.at, "zero_optimization",
                  fmt::format("deprecated, write zero_optimization: {{stage: {}}}", on ? 1 : 0));
@@ -151,7 +151,8 @@ class collector {
     return out_.given[key] = {key_named(key), key, std::move(value), false, at, name_at};
   }
 
-  /// `cpu_offload: true`, as files before the offload sections have it; one may not stand beside the other.
+  /// Reads `cpu_offload: true`, the form of files before the offload sections; it cannot be combined with the new
+  /// section.
   void legacy_offload() {
     for (const auto& [old_name, section] : {std::pair{"cpu_offload", "offload_optimizer"},
                                             {"cpu_offload_param", "offload_param"},
@@ -189,10 +190,10 @@ class collector {
     if (row.key == "allgather_size" && legacy_zero_) use_legacy_bucket(taken);
   }
 
-  /// The value that DeepSpeed reads where it is more lenient than this table; null: it is not.
+  /// Returns the value that DeepSpeed reads if it is more lenient than this table; null if it is not.
   node_ptr as_deepspeed_reads(const key_info& row, const entry& e) {
     const node& v = *e.value;
-    // One number for all groups may be a list with one for each.
+    // a list with an equal number for each group counts as one number for all groups
     if (row.per_group && v.kind == node_kind::sequence && !v.items.empty() &&
         std::ranges::all_of(v.items, [&](const node_ptr& i) { return number_in(*i) == number_in(*v.items[0]); }))
       return checked(row, v.items[0]);
@@ -206,7 +207,7 @@ class collector {
     return read;
   }
 
-  /// `"5"` as 5, `"yes"` and 1 as true and true as 1, as the classes behind DeepSpeed's sections convert them.
+  /// Converts like the classes of DeepSpeed's sections: `"5"` to 5, `"yes"` and 1 to true, and true to 1.
   static node_ptr unquoted(const key_info& row, const node& v) {
     std::string text = v.text;
     if (row.type == value_type::boolean) {
@@ -221,7 +222,7 @@ class collector {
     return make_scalar(node_kind::plain, std::move(text), v.at);
   }
 
-  /// Checks a value and says what comes of it; false when it was refused.
+  /// Checks a value and reports its effect; returns false if it was refused.
   bool take_value(const key_info& row, const entry& e, setting& made) {
     made.value = checked(row, e.value);
     if (made.value == nullptr) made.value = as_deepspeed_reads(row, e);
@@ -253,12 +254,12 @@ class collector {
     return true;
   }
 
-  /// Keys whose value is a path, or may be one.
+  /// True for keys whose value is a path, or may be one.
   static bool names_a_file(const key_info& row) {
     return row.type == value_type::path || row.key == "data.tokenizer" || row.key == "pipeline.schedule";
   }
 
-  /// Puts what `~` and variables stand for into a path; false when it was refused.
+  /// Expands `~` and variables in a path; returns false if it was refused.
   bool take_path(setting& made) {
     const node& given = *made.value;
     if (!given.text.starts_with('~') && given.text.find('$') == std::string::npos) return true;
@@ -270,7 +271,7 @@ class collector {
     return path.has_value();
   }
 
-  /// What the table says beside a refusal: what to write instead, or what the value waits for.
+  /// Returns the table's advice for a refusal: the replacement, or the capability that the value needs.
   static std::string advice(const key_info& row) {
     if (!row.support.reason.empty()) return fmt::format(": {}", row.support.reason);
     return row.support.capability.empty() ? std::string() : fmt::format("; it {}", effect_beyond(row));
@@ -288,21 +289,21 @@ class collector {
     out_.refused.insert(path);
   }
 
-  /// Whether a value is the text, or the same number.
+  /// True if a value equals the text, or the same number.
   static bool says(const key_info& row, const node& value, std::string_view text) {
     key_info same = row;
     same.default_text = std::string(text);
     return is_default(same, value);
   }
 
-  /// Of the value; of the name where there is no value to point at.
+  /// Returns the place of the value; the place of the name if there is no value.
   static place place_of(const entry& e) { return e.value->kind == node_kind::null ? e.at : e.value->at; }
 
   reporter& report_;
   purpose why_;
   settings out_;
   bool legacy_zero_ = false;
-  size_t item_ = 0;  ///< of the list that is being read
+  size_t item_ = 0;  ///< index in the list that is being read
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Rules of the `compile` section: one schedule of passes from its two forms, DeepSpeed's names, what moves to the host.
+// Rules of the `compile` section: one schedule of passes from its two forms, DeepSpeed's names, and the data that
+// passes move to the host.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ class compile_checks {
     report_.error(given_.where(key), std::string(key), std::move(text));
   }
 
-  /// As the keys of tiers have it.
+  /// Sets the keys of tiers that the offload keys of `compile` stand for.
   void offload() {
     auto& z = config_.zero_optimization;
     if (c_.offload_activation) {
@@ -81,8 +82,8 @@ class compile_checks {
     units_and_states_stay();
   }
 
-  /// A host's units and the places of states are what a run was opened with: what changes them is in every entry, from
-  /// the first step on.
+  /// Checks that passes over a host's units and over the places of states are in every entry, from the first step on,
+  /// because units and places stay fixed when a run has been opened.
   void units_and_states_stay() {
     const auto has = [](const compile_entry& e, const std::string& name) {
       return std::ranges::find(e.passes, name) != e.passes.end();

@@ -1,5 +1,5 @@
-// What DeepSpeed says about two or more keys together, of keys that only DeepSpeed's engine and later capabilities
-// read. Leaves the rules of keys that act to resolve.cpp, those of offload to offload_rules.cpp.
+// DeepSpeed's rules between two or more keys, for keys that only DeepSpeed's engine and missing capabilities read.
+// Leaves the rules of keys that act to resolve.cpp, those of offload to offload_rules.cpp.
 #include <fmt/format.h>
 
 #include <ranges>
@@ -97,7 +97,7 @@ class deepspeed_checks {
       needed(root + "layer_reduction.keep_number_layer", "layer_reduction needs it");
   }
 
-  /// Numbers that each group must have of its own.
+  /// Checks the numbers that each group must give itself.
   void groups_of(std::string_view technique, const std::string& groups) {
     const bool weights = technique == "weight_quantization", activations = technique == "activation_quantization";
     for (const auto& path : std::views::keys(given_.sections)) {

@@ -1,4 +1,4 @@
-// Settings that a job on a GPU does not know yet are refused here, each by its key.
+// Refuses settings that a job on a GPU does not support yet, each by its key.
 #include <fmt/format.h>
 
 #include "config/keys/values.hpp"

@@ -1,5 +1,5 @@
-// What `elasticity` says of a job's batch, and what a file may not say beside it. Leaves the rules themselves to
-// elasticity.hpp.
+// Applies `elasticity` to a job's batch, and refuses keys that cannot be combined with it. Leaves the rules of
+// DeepSpeed's elasticity to elasticity.hpp.
 #include "config/sections/elasticity.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ void elasticity_rules(const settings& given, job_config& config, reporter& repor
     report.error(given.where(key), std::string(key), std::move(text));
   };
   if (std::ranges::any_of(given.refused, [&](const std::string& key) { return key.starts_with(section); })) return;
-  // What it cannot do without: deepspeed_rules.cpp says so.
+  // Without these required keys nothing can be computed; deepspeed_rules.cpp reports them.
   for (const char* key : {"elasticity.max_train_batch_size", "elasticity.micro_batch_sizes"})
     if (given.value_of(key) == nullptr && !given.is_auto(key)) return;
   for (const std::string_view key : batch_keys) {

@@ -1,5 +1,5 @@
-// Rules between keys of where states live: what a tier needs beside it, which optimizers and stages have it, what
-// DeepSpeed's older spellings stand for. What only this program cannot do is a warning in a plain DeepSpeed file.
+// Rules between keys of where states are stored: further keys that a tier needs, optimizers and stages that support it,
+// and DeepSpeed's older spellings. Features that only Troupe lacks are warnings in a plain DeepSpeed file.
 #include <fmt/format.h>
 
 #include "config/keys/capabilities.hpp"
@@ -44,11 +44,11 @@ class placement {
   void warn(std::string_view key, std::string text) {
     report_.warn(given_.where(key), std::string(key), std::move(text));
   }
-  /// DeepSpeed does it: only a job that is to run here cannot ask for it.
+  /// Reports a feature that DeepSpeed has and Troupe lacks: an error for a job that is to run here, else a warning.
   void unable(std::string_view key, std::string text) {
     job_ ? error(key, std::move(text)) : warn(key, std::move(text));
   }
-  /// Whether a key comes from a file that DeepSpeed reads without complaint.
+  /// True if a key comes from a file that DeepSpeed reads without complaint.
   [[nodiscard]] bool is_lenient(std::string_view key) const {
     return !job_ || report_.sources.at(given_.where(key).source).kind == source::imported;
   }
@@ -73,7 +73,7 @@ class placement {
     if (zero_.offload_optimizer.ratio < 1) needs_stage_3(in(optimizer, "ratio"));
   }
 
-  /// Keys that device nvme needs in each section.
+  /// Checks the keys that device nvme needs in each section.
   void swapped() {
     const offload_section* parts[] = {&zero_.offload_param, &zero_.offload_optimizer};
     for (const offload_section* part : parts) {
@@ -128,11 +128,11 @@ class placement {
            "backward, with two places for them in the swap files");
   }
 
-  // What lives in files is updated ahead wherever nothing is ever taken back: it costs no memory and hides the disk.
-  // Where steps may be skipped or clipped it takes twice the disk, so that wants to be asked for.
-  // Clipping is no accident that a run hardly ever has, as an overflow is: a step that clips pays for an undo and a
-  // second update, and many runs clip most steps. So only who asks for it has early updates with it.
-  // A job on a GPU has none for now.
+  // Decides whether updates run before the vote. States in files are updated early if no step can be undone: that costs
+  // no memory and hides the disk. If steps may be skipped or clipped, early updates need twice the disk, so they must
+  // be requested. Clipping is not rare as an overflow is: a step that clips pays for an undo and a second update, and
+  // many runs clip most steps. Early updates with clipping must therefore be requested, too. A job on a GPU has no
+  // early updates for now.
   void updates_ahead() {
     auto& part = zero_.offload_optimizer;
     if (config_.early_updates == early_choice::always) must_update_ahead();

@@ -1,4 +1,5 @@
-// Rules between keys of degrees and of pipelines. Leaves what a model and a schedule say of them to job/pipeline.hpp.
+// Rules between the keys of degrees and pipelines. Leaves rules that need the model and the schedule to
+// job/pipeline.hpp.
 #include <fmt/format.h>
 
 #include "config/rules/resolve.hpp"
@@ -7,7 +8,7 @@
 namespace troupe::config {
 namespace {
 
-/// As the key's own range has it.
+/// Equal to the limit in the key's range.
 constexpr uint64_t most_data_ranks = 65536;
 
 class parallel_checks {
@@ -37,7 +38,7 @@ class parallel_checks {
     report_.error(given_.where(key), std::string(key), std::move(text));
   }
 
-  /// DeepSpeed's keys of a degree give our own; where several say one, they say the same.
+  /// Derives Troupe's degree from DeepSpeed's keys for it; if several keys give one, they must be equal.
   void deepspeed_degrees_of(std::string_view own, uint32_t& degree,
                             std::initializer_list<std::pair<std::string_view, uint32_t>> others) {
     std::string_view said = given_.value_of(own) != nullptr ? own : std::string_view();
@@ -75,7 +76,8 @@ class parallel_checks {
     }
   }
 
-  /// What the keys beside it are for: inputs of units that are computed again as a whole.
+  /// Refuses keys that selective recomputation excludes: they need units that are recomputed as a whole from their
+  /// inputs.
   void selective() {
     constexpr std::string_view key = "activation_checkpointing.selective",
                                switched = "activation_checkpointing.enabled";
@@ -88,7 +90,7 @@ class parallel_checks {
       error(key, "wanted false with cluster.offload_activations, for which units have to be recomputed, got true");
   }
 
-  /// Which layers are cut: the mapping as a whole, with the place of whatever is wrong in it.
+  /// Reads which layers are split: the mapping as a whole; errors have their places within it.
   void tensor_layers() {
     constexpr std::string_view key = "tensor_parallel.partition_config", preset = "tensor_parallel.preset_model";
     auto& t = config_.tensor_parallel;
@@ -145,7 +147,7 @@ class parallel_checks {
     derived_.emplace(switched, "derived");
   }
 
-  // Between logits and loss the ranks exchange what each has of a row.
+  // Between logits and loss the tensor ranks exchange their parts of a whole row, so rows cannot be divided into tiles.
   void row_tiles() {
     if (config_.row_tile_bytes == 0 || config_.parallel.tensor == 1 || given_.was_refused("parallel.tensor")) return;
     error("cluster.row_tile_bytes",
@@ -159,7 +161,7 @@ class parallel_checks {
   purpose why_;
 };
 
-/// Norms and activations cut by tokens, and sums in pieces, which go without.
+/// Checks norms and activations that are split by tokens, and sums in pieces, which exclude them.
 class norm_checks {
  public:
   norm_checks(const settings& given, job_config& config, reporter& report, origins& derived)
@@ -188,7 +190,7 @@ class norm_checks {
                                       other, degree));
   }
 
-  /// What is exchanged in pieces is a sum of products over tensor ranks.
+  /// Checks that sums over tensor ranks exist, of which each piece is one exchange.
   void exchange_pieces() {
     constexpr std::string_view key = "tensor_parallel.exchange_pieces";
     const parallel_section& p = config_.parallel;
@@ -206,7 +208,7 @@ class norm_checks {
   static constexpr std::string_view own = "parallel.sharded_norms",
                                     cut = "activation_checkpointing.partition_activations";
 
-  /// Says why not, where it was asked for.
+  /// True if activations are split over tensor ranks; warns with the reason if they were requested but are not.
   [[nodiscard]] bool activations_are_cut() {
     const auto& kept = config_.activation_checkpointing;
     if (!kept.partition_activations) return false;

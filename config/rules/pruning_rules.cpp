@@ -1,5 +1,5 @@
-// Rules of pruning: its groups out of the given keys, and what a method may not say. Leaves modules and widths to the
-// job, which knows the model.
+// Rules of pruning: reads its groups from the given keys, and checks the values that each method allows. Leaves modules
+// and widths to job/, which has the model.
 #include <fmt/format.h>
 
 #include "config/keys/values.hpp"
@@ -31,7 +31,7 @@ class pruning_checks {
     return std::string(root) + name + ".shared_parameters.";
   }
 
-  /// Fills groups in; whether the section is on.
+  /// Adds the groups of a section; returns true if the section is on.
   bool section(const std::string& name, pruning_section& p) {
     if (!p.enabled) return false;
     p.where = where(shared(name) + "enabled");
@@ -56,9 +56,9 @@ class pruning_checks {
                           g.related.size()));
     }
     const std::string ratio = section + ".params.dense_ratio";
-    if (given_.value_of(ratio) == nullptr) return;  // refused elsewhere
+    if (given_.value_of(ratio) == nullptr) return;  // reported by deepspeed_rules.cpp
     g.dense_ratio = given_.number_of(ratio);
-    // What all groups share stands above a group's own, as with DeepSpeed.
+    // A value that all groups share replaces a group's own, as in DeepSpeed.
     if (p.method == pruning_method::snip_momentum && p.dense_ratio) g.dense_ratio = *p.dense_ratio;
     p.groups.push_back(std::move(g));
   }

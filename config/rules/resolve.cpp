@@ -103,7 +103,7 @@ class rules {
       if (value_of(key) == nullptr) derived_.emplace(key, "derived");
   }
 
-  /// A plain DeepSpeed file says nothing of ranks: what it leaves open stays open.
+  /// Completes the batch sizes of a plain DeepSpeed file, which has no ranks: sizes that depend on them stay open.
   void batch_of_any_world() {
     if (given_.was_refused("elasticity.enabled")) return;
     if (config_.elasticity.enabled && value_of("parallel.data") == nullptr)
@@ -162,7 +162,7 @@ class rules {
     }
   }
 
-  /// States are cut within groups of neighbours among the data ranks. DeepSpeed's key is of stage 3 alone.
+  /// Sets the groups of neighbouring data ranks over which states are split. DeepSpeed's key acts only at stage 3.
   void shard_groups() {
     constexpr std::string_view own = "parallel.shard", mics = "zero_optimization.mics_shard_size";
     for (const std::string_view key :
@@ -187,10 +187,10 @@ class rules {
       error(from, fmt::format("wanted a divisor of the {} ranks of parallel.data, got {}", p.data, p.shard));
   }
 
-  /// A DeepSpeed file by itself says nothing of ranks.
+  /// True for a DeepSpeed file by itself, which has no ranks.
   [[nodiscard]] bool of_any_world() const { return why_ == purpose::deepspeed && value_of("parallel.data") == nullptr; }
 
-  /// The second copy of parameters lies among neighbours of a shard group.
+  /// Checks the second copy of parameters, which is spread over neighbours of a shard group.
   void near_copies() {
     constexpr std::string_view key = "zero_optimization.zero_hpz_partition_size";
     const auto& z = config_.zero_optimization;

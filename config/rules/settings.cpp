@@ -28,7 +28,7 @@ void reporter::remark_value(place at, std::string key, std::string text) {
 
 namespace {
 
-/// Whether a key is that one, or one of its section or list.
+/// True if a key equals `outer`, or is within the section or list `outer`.
 bool is_within(std::string_view key, std::string_view outer) {
   return key.starts_with(outer) && (key.size() == outer.size() || key[outer.size()] == '.' || key[outer.size()] == '[');
 }

@@ -1,5 +1,5 @@
-// Rules of samples that are left out (`data.skip`), and of what follows a spike of the loss (`on_spike`). Leaves what
-// steps and samples are to data/.
+// Rules of samples that are left out (`data.skip`), and of the reaction to a spike of the loss (`on_spike`). Leaves the
+// meaning of steps and samples to data/.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -21,7 +21,7 @@ std::optional<uint64_t> step_in(std::string_view text) {
   return out;
 }
 
-/// `900` or `812-820`.
+/// Reads `900` or `812-820`.
 bool read_steps(skipped_steps& x) {
   const std::string_view all = x.steps;
   const size_t dash = all.find('-');

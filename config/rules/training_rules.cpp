@@ -1,5 +1,5 @@
-// Rules between keys of the optimizer, the learning rate, parameter groups and texts: what a type's own defaults are,
-// which numbers it reads and needs. Leaves the rules of everything else to resolve.cpp.
+// Rules between keys of the optimizer, the learning rate, parameter groups and texts: the defaults of each type, and
+// the numbers that it reads and requires. Leaves all other rules to resolve.cpp.
 #include <fmt/format.h>
 #include <re2/re2.h>
 
@@ -37,7 +37,7 @@ class training {
   [[nodiscard]] const setting* value_of(std::string_view key) const { return given_.value_of(key); }
   [[nodiscard]] bool has(std::string_view key) const { return value_of(key) != nullptr || given_.was_refused(key); }
 
-  /// Keys that every item of a list must have.
+  /// Checks that every item of a list has its required keys.
   void items_are_whole() {
     for (const key_info& row : key_table()) {
       if (!row.required || !row.in_list()) continue;
@@ -85,9 +85,10 @@ class training {
     }
   }
 
-  enum class unread : uint8_t { refused, warned };  ///< a key that the chosen type does not read
+  enum class unread : uint8_t { refused, warned };  ///< reaction to a key that the chosen type does not read
 
-  /// Fills in what is another default with the chosen type; says which given numbers it does not read, which it needs.
+  /// Fills in the defaults that differ for the chosen type; reports given numbers that it does not read, and missing
+  /// ones that it requires.
   void params_of(const std::string& section, std::string_view type, unread as) {
     for (const key_info& row : key_table()) {
       if (row.section() != section + ".params") continue;
@@ -135,7 +136,7 @@ class training {
     if (const setting* type = value_of("optimizer.type");
         given_.was_refused("optimizer.type") || (type != nullptr && type->held_back))
       return;
-    // DeepSpeed hands its Muon only the numbers that it knows, and every other rule all that is given.
+    // DeepSpeed passes to Muon only the numbers that Muon reads, and to every other rule all given numbers.
     params_of("optimizer", core::name_of(o.type), o.type == rule::muon ? unread::warned : unread::refused);
     if (o.type == rule::adamw && !o.adam_w_mode) {
       report_.warn(given_.where("optimizer.params.adam_w_mode"), "optimizer.params.adam_w_mode",
@@ -191,7 +192,7 @@ class training {
     if (s.type == curve::one_cycle) one_cycle();
   }
 
-  /// `auto` of a curve's length is the run's.
+  /// Sets a curve's length that is `auto` to the length of the run.
   void until_the_end(const std::string& name) {
     const std::string key = "scheduler.params." + name;
     auto& s = config_.scheduler;
@@ -221,7 +222,7 @@ class training {
     derived_["scheduler.params.cycle_momentum"] = "derived";
   }
 
-  /// decay_mom_rate lets the first beta rise behind the cycle, as long as the run lasts.
+  /// Checks the first beta at the end of the run: decay_mom_rate lets it rise after the cycle.
   void momentum_at_the_end() {
     const auto& s = config_.scheduler;
     const auto& o = config_.optimizer;
@@ -245,11 +246,11 @@ class training {
                       config_.steps, most, std::floor((most / s.cycle_max_mom - 1) / periods * 1e6) / 1e6));
   }
 
-  /// The same as kernels::one_cycle_beta2, and as the bound of job/optimizer_groups.cpp.
+  /// Equal to kernels::one_cycle_beta2 (second beta) and to the bound in job/optimizer_groups.cpp (first beta).
   static constexpr double warmup_decay_rate = 1e-3;
   static constexpr double one_cycle_second_beta = 0.99, most_first_beta = 0.999;
 
-  /// Muon's learning rate of what it leaves to Adam, when nothing is given.
+  /// Default learning rate of the parameters that Muon leaves to Adam.
   static constexpr double muon_adam_lr = 3e-4;
 
   const settings& given_;

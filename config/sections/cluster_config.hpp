@@ -1,5 +1,5 @@
-// The part of job_config that says which processes a job has and what comes of one that is lost: `cluster`, but for the
-// limits and places of memory there, which are job_config's own.
+// The part of job_config with the processes of a job and the reaction to the loss of one: the section `cluster`, except
+// for its limits and places of memory, which are fields of job_config itself.
 #pragma once
 
 #include <cstdint>
@@ -10,70 +10,75 @@
 
 namespace troupe::config {
 
-/// What `cluster.processes` says: one, ranks, or how many.
+/// Value of `cluster.processes`: one, ranks, or a number.
 enum class process_choice : uint8_t { one, ranks, number };
 
-/// What `cluster.on_loss` says.
+/// Value of `cluster.on_loss`.
 enum class loss_policy : uint8_t { recover, stop };
 
 struct restarts_section {  ///< `cluster.restarts`
-  uint64_t max = 10;       ///< losses of a run that it recovers from
-  double backoff_s = 0.5;  ///< key: backoff; before the first start in a place, then twice as long each time
-  bool processes = true;   ///< a lost process is started again
+  uint64_t max = 10;       ///< number of losses from which a run recovers
+  double backoff_s = 0.5;  ///< key: backoff; seconds before the first restart in a place, doubled for each further one
+  bool processes = true;   ///< true: a lost process is started again
 };
 
-struct cluster_host {     ///< of `cluster.hosts`
-  std::string name;       ///< as its certificate has it
-  uint64_t ranks = 1;     ///< neighbours
-  std::string bind;       ///< the address on which its processes take bytes; empty: the one that the first host sees
-  bool is_spare = false;  ///< key: spare; its ranks are as many as it takes from a host that is lost or replaced
+struct cluster_host {  ///< an item of `cluster.hosts`
+  std::string name;    ///< the name in its certificate
+  uint64_t ranks = 1;  ///< number of ranks, which are consecutive
+  /// Address on which its processes receive data; empty: the address under which the first host sees it.
+  std::string bind;
+  /// Key: spare. True: the host waits without ranks for the place of a host that is lost or replaced; `ranks` is the
+  /// number of ranks that it can take over.
+  bool is_spare = false;
 };
 
-struct tls_section {  ///< `cluster.tls`; absolute
+struct tls_section {  ///< `cluster.tls`; absolute paths
   std::filesystem::path ca, certificate, key;
 
-  /// Those of one machine: `{host}` in them is its name.
+  /// Returns the files of one machine: `{host}` in the paths is replaced by its name.
   [[nodiscard]] tls_section of(const std::string& host) const;
 };
 
-struct page_tls_section {  ///< `cluster.page_tls`; absolute; empty: as `cluster.tls` has them
+struct page_tls_section {  ///< `cluster.page_tls`; absolute paths; empty: those of `cluster.tls`
   std::filesystem::path certificate, key;
 };
 
-/// Where a run's page is served. Only texts that cluster_rules.cpp takes.
+/// Address of a run's page, parsed from a text that cluster_rules.cpp accepts.
 struct page_place {
   std::string host;   ///< an address or a name, without brackets
-  uint16_t port = 0;  ///< 0: the system chooses
+  uint16_t port = 0;  ///< port number; 0: the system chooses
 
-  /// Whether only this machine reaches it.
+  /// True if only this machine can connect.
   [[nodiscard]] bool is_loopback() const { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 };
-/// "8080", "0.0.0.0:8080", "[::1]:8080"; none for other texts.
+/// Parses "8080", "0.0.0.0:8080", "[::1]:8080"; nullopt for other texts.
 std::optional<page_place> page_place_of(const std::string& text);
 
 struct cluster_section {  ///< `cluster`
   process_choice choice = process_choice::one;
-  uint32_t number = 0;      ///< of process_choice::number: how many, a divisor of the ranks
-  double lost_after_s = 5;  ///< key: lost_after; silence after which a process is lost
-  uint32_t min_ranks = 1;   ///< a job that would go on with fewer ends
-  uint32_t spares = 0;      ///< processes beside processes_for(), without ranks
+  uint32_t number = 0;      ///< number of processes for process_choice::number, a divisor of the ranks
+  double lost_after_s = 5;  ///< key: lost_after; seconds of silence after which a process is lost
+  uint32_t min_ranks = 1;   ///< a job that would continue with fewer ranks ends
+  uint32_t spares = 0;      ///< processes without ranks in addition to processes_for()
   loss_policy on_loss = loss_policy::recover;
   restarts_section restarts;
-  std::string job;                  ///< which agents have to say; empty: they name none
-  std::vector<cluster_host> hosts;  ///< empty: this machine alone; else the first is this one
-  std::string listen;               ///< HOST:PORT where the first host awaits the others
-  std::string store;      ///< etcd://HOST:PORT[,HOST:PORT...], which says who leads; empty: the first host does
-  std::string interface;  ///< whose address each host takes connections on; empty: as `listen` and `bind` say
+  std::string job;                  ///< job name that agents must present; empty: agents present none
+  std::vector<cluster_host> hosts;  ///< machines of the job, this one first; empty: only this machine
+  std::string listen;               ///< HOST:PORT on which the first host waits for the others
+  /// etcd://HOST:PORT[,HOST:PORT...], the store that elects the leader; empty: the first host leads.
+  std::string store;
+  /// Network interface on whose address each host accepts connections; empty: by `listen` and `bind`.
+  std::string interface;
   tls_section tls;
-  std::string page;  ///< PORT or HOST:PORT where the run shows itself; empty: nowhere
+  std::string page;  ///< PORT or HOST:PORT of the run's page; empty: no page
   page_tls_section page_tls;
-  std::filesystem::path page_token_file;  ///< absolute; empty: everyone who reaches the page sees it
+  std::filesystem::path page_token_file;  ///< absolute; empty: everyone who can connect sees the page
 
-  /// The processes that hold so many ranks; 1 too where a process of its own has them all.
+  /// Returns the number of processes for this many ranks; 1 also if a single separate process has all of them.
   [[nodiscard]] uint32_t processes_for(uint32_t ranks) const {
     return choice == process_choice::one ? 1 : choice == process_choice::ranks ? ranks : number;
   }
-  /// Whether ranks live in processes apart from the one that a user starts, and may be lost.
+  /// True if ranks run in processes other than the one that a user starts, and may be lost.
   [[nodiscard]] bool is_on() const { return choice != process_choice::one; }
 };
 

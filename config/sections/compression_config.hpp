@@ -1,6 +1,6 @@
-// The `compression_training` section: which techniques act on which modules, from which update on. Owns their form;
-// what a technique makes of a module's weights is job/compression/compression.hpp's choice and
-// kernels/weight_grid.hpp's arithmetic.
+// The `compression_training` section: which techniques act on which modules, and from which update on. Owns the form of
+// the section; job/compression/compression.hpp applies it to modules, and kernels/compress/compressed_weight.hpp does
+// the arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,29 @@
 
 namespace troupe::config {
 
-/// Where the values of a grid lie.
+/// Position of the values of a grid relative to zero.
 enum class grid_type : uint8_t { symmetric, asymmetric };
 
-struct weight_group : module_group {  ///< of weight_quantization
+struct weight_group : module_group {  ///< a group of weight_quantization
   uint32_t start_bits = 8, target_bits = 8;
-  uint64_t period = 1;  ///< quantization_period
+  uint64_t period = 1;  ///< key: quantization_period
 };
 
 struct weight_quantization_section {  ///< `compression_training.weight_quantization`
   bool enabled = false;
   uint64_t schedule_offset = 0;  ///< updates before it begins
-  uint64_t quantize_groups = 1;  ///< runs of a matrix with a scale each
+  uint64_t quantize_groups = 1;  ///< number of ranges of a matrix, each with its own scale
   grid_type type = grid_type::symmetric;
-  bool in_forward = false;  ///< quantize_weight_in_forward: at target_bits at once; else bits go one by one (MoQ)
-  bool stochastic = false;  ///< rounding
-  bool mixed = false;       ///< fp16_mixed_quantize
+  /// quantize_weight_in_forward; true: target_bits at once; false: bits are removed one by one (MoQ)
+  bool in_forward = false;
+  bool stochastic = false;  ///< stochastic rounding
+  bool mixed = false;       ///< key: fp16_mixed_quantize
   double change_ratio = 0.001;
   std::vector<weight_group> groups;
-  std::string where;  ///< of `enabled`
+  std::string where;  ///< file and line of `enabled`
 };
 
-struct activation_group : module_group {  ///< of activation_quantization
+struct activation_group : module_group {  ///< a group of activation_quantization
   uint32_t bits = 8;
 };
 
@@ -41,7 +42,7 @@ struct activation_quantization_section {  ///< `compression_training.activation_
   bool enabled = false;
   uint64_t schedule_offset = 1000;
   grid_type type = grid_type::symmetric;
-  bool is_static = false;  ///< range_calibration: one range for all tokens, learned
+  bool is_static = false;  ///< key: range_calibration; true: one learned range for all tokens
   std::vector<activation_group> groups;
   std::string where;
 };
@@ -50,9 +51,9 @@ struct layer_reduction_section {  ///< `compression_training.layer_reduction`
   bool enabled = false;
   uint64_t keep_number_layer = 0;
   std::string module_name_prefix;               ///< layer i of a model is the module `module_name_prefix.i`
-  std::vector<uint64_t> teacher_layer;          ///< [layer]: the teacher's whose weights it begins with
+  std::vector<uint64_t> teacher_layer;          ///< [layer]: the teacher's layer whose weights it starts with
   std::vector<std::string> other_module_names;  ///< key: other_module_name
-  std::string where, layers_where, prefix_where, others_where;  ///< file and line of the keys above
+  std::string where, layers_where, prefix_where, others_where;  ///< file and line of `enabled` and of the keys above
 };
 
 struct compression_section {  ///< `compression_training`

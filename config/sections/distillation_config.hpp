@@ -1,4 +1,5 @@
-// The `distillation` section: what a model is told by the teacher that `model.teacher` names, beside its data.
+// The `distillation` section: the loss terms with which a model learns from the teacher in `model.teacher`, in addition
+// to its data.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,7 @@
 
 namespace troupe::config {
 
-/// Of the teacher's distribution over the next token and the model's own.
+/// Divergence between the teacher's distribution over the next token and the model's own.
 enum class divergence_type : uint8_t { forward_kl, reverse_kl, jsd };
 
 struct distillation_section {  ///< `distillation`
@@ -15,10 +16,10 @@ struct distillation_section {  ///< `distillation`
   double cross_entropy = 1;  ///< key: terms.cross_entropy, the weight of the data's own loss
   double logits = 1;         ///< key: terms.logits.weight
   divergence_type divergence = divergence_type::forward_kl;
-  double beta = 0.5;         ///< of jsd: the teacher's share of the mixture that both are compared with
+  double beta = 0.5;         ///< for jsd: the teacher's share of the mixture with which both are compared
   double hidden_states = 0;  ///< key: terms.hidden_states
   double attention = 0;      ///< key: terms.attention
-  bool layer_wise = false;   ///< key: layer_wise.enabled; each block learns alone, and terms do not count
+  bool layer_wise = false;   ///< key: layer_wise.enabled; true: each block learns alone, and terms are ignored
   std::string where;         ///< file and line of `enabled`
 };
 

@@ -10,13 +10,13 @@
 namespace troupe::config {
 namespace {
 
-/// Numbers with more divisors than any smaller one: a batch of so many micro-batches suits the most rank counts.
+/// Numbers with more divisors than any smaller one: a batch of this many micro-batches fits the most rank counts.
 constexpr uint64_t highly_composite[] = {1,      2,      4,      6,      12,     24,     36,     48,    60,    120,
                                          180,    240,    360,    720,    840,    1260,   1680,   2520,  5040,  7560,
                                          10080,  15120,  20160,  25200,  27720,  45360,  50400,  55440, 83160, 110880,
                                          166320, 221760, 277200, 332640, 498960, 554400, 665280, 720720};
 
-/// The largest of them that is not above `most`, which is at least 1.
+/// Returns the largest highly composite number that is at most `most`, which is at least 1.
 uint64_t composite_below(uint64_t most) { return *(std::ranges::upper_bound(highly_composite, most) - 1); }
 
 struct batch_and_counts {
@@ -24,7 +24,8 @@ struct batch_and_counts {
   std::vector<uint64_t> counts;
 };
 
-/// All numbers of ranks from `least` to `most` that a batch can be cut for in whole micro-batches of one of the sizes.
+/// Returns all numbers of ranks from `least` to `most` over which a batch can be divided into whole micro-batches of
+/// one of the sizes.
 std::vector<uint64_t> counts_of(uint64_t batch, const std::set<uint64_t>& sizes, uint64_t least, uint64_t most) {
   std::set<uint64_t> out;
   const auto add = [&](uint64_t count) {
@@ -42,24 +43,24 @@ std::vector<uint64_t> counts_of(uint64_t batch, const std::set<uint64_t>& sizes,
   return {out.begin(), out.end()};
 }
 
-/// The least multiple of all sizes; 0: it is above `most`.
+/// Returns the least common multiple of all sizes; 0 if it is above `most`.
 uint64_t common_multiple(const std::set<uint64_t>& sizes, uint64_t most) {
   uint64_t out = 1;
   for (const uint64_t size : sizes) {
-    out = std::lcm(out, size);  // both at most elastic_batch_max
+    out = std::lcm(out, size);  // no overflow: both are at most elastic_batch_max
     if (out > most) return 0;
   }
   return out;
 }
 
-/// The batch of at most `most` samples that suits the most rank counts; of several the largest or the smallest. None:
-/// no batch suits any.
+/// Returns the batch of at most `most` samples that fits the most rank counts; among several the largest or the
+/// smallest. Nullopt: no batch fits any count.
 std::optional<batch_and_counts> best_batch(const std::set<uint64_t>& sizes, uint64_t most, uint64_t least_ranks,
                                            uint64_t most_ranks, bool larger) {
   std::set<uint64_t> bases = sizes, candidates;
   if (const uint64_t all = common_multiple(sizes, most); all > 0) bases.insert(all);
   for (const uint64_t base : bases) candidates.insert(base * composite_below(most / base));
-  // As DeepSpeed begins: with the smallest size and no count, so that a batch without counts may take its place.
+  // DeepSpeed starts with the smallest size and no counts, so that a batch without counts may replace it.
   batch_and_counts best{*sizes.begin(), {}};
   bool found = false;
   for (const uint64_t batch : candidates) {
@@ -74,7 +75,7 @@ std::optional<batch_and_counts> best_batch(const std::set<uint64_t>& sizes, uint
 
 bool by_nodes(const elasticity_section& s) { return s.version == 0.2; }
 
-/// Data ranks of a node.
+/// Returns the number of data ranks of a node.
 uint64_t data_of_node(const elasticity_section& s) {
   return by_nodes(s) ? s.num_gpus_per_node / s.model_parallel_size : 1;
 }
@@ -87,8 +88,8 @@ tl::unexpected<elastic_problem> refused(const char* name, std::string text) {
   return tl::unexpected(elastic_problem{fmt::format("elasticity.{}", name), std::move(text)});
 }
 
-/// Of ranks that fill no allowed number of nodes: the largest multiple of a size for each of them that is not above
-/// the largest batch. In floating point, as DeepSpeed has it: its ranks need not fill nodes at all.
+/// Returns the batch for ranks that do not fill an allowed number of nodes: the largest multiple of a size for each of
+/// them that is at most the largest batch. In floating point, as in DeepSpeed: the ranks need not fill whole nodes.
 batch_and_counts own_batch(const elasticity_section& s, uint64_t ranks) {
   const double data = double(ranks) / double(s.num_gpus_per_node) * double(data_of_node(s));
   double least = 0, most = 0;
@@ -103,7 +104,7 @@ batch_and_counts own_batch(const elasticity_section& s, uint64_t ranks) {
   return {static_cast<uint64_t>(s.prefer_larger_batch ? most : least), {static_cast<uint64_t>(data)}};
 }
 
-/// "the nearest are 4 and 6"
+/// Returns a text such as "the nearest are 4 and 6".
 std::string nearest_of(const std::vector<uint64_t>& counts, uint64_t wanted) {
   const auto above = std::ranges::upper_bound(counts, wanted);
   const bool has_above = above != counts.end(), has_below = above != counts.begin();
@@ -159,7 +160,7 @@ tl::expected<elastic_batch, elastic_problem> elastic_batch_for(const elasticity_
                                     best->batch, nearest_of(best->counts, data), data)});
   elastic_batch out{best->batch, std::move(best->counts), 0};
   for (const uint64_t size : sizes)
-    if (out.train / data % size == 0) out.micro = size;  // the largest
+    if (out.train / data % size == 0) out.micro = size;  // the loop ends with the largest size that fits
   if (out.micro == 0)
     return refused("micro_batch_sizes", fmt::format("wanted a size that divides the {} samples of each of {} data "
                                                     "ranks, got none",

@@ -1,6 +1,6 @@
-// Global batches that can be cut for many data degrees: `elasticity`, by the rules 0.1 and 0.2 of DeepSpeed, which had
-// it until 0.19.6. Owns the section and the rules, which are pure; what a file may say beside it is
-// elasticity_rules.cpp's, which degree a job takes after a loss job/feasible_degree.hpp's.
+// Global batches that can be divided at many data degrees: `elasticity`, by the rules 0.1 and 0.2 of DeepSpeed, which
+// contained it until 0.19.6. Owns the section and the rules, which are pure; elasticity_rules.cpp refuses keys that
+// cannot be combined with it, job/feasible_degree.hpp chooses the degree after a loss.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace troupe::config {
 
-/// Limits of what the rules try: the batch, and sizes of micro-batches.
+/// Largest batch, and largest number of micro-batch sizes, that the rules try.
 inline constexpr uint64_t elastic_batch_max = 1'000'000'000;
 inline constexpr size_t elastic_sizes_max = 64;
 
@@ -23,30 +23,31 @@ struct elasticity_section {  ///< `elasticity`
   double version = 0.2;
   bool prefer_larger_batch = true;
   bool ignore_non_elastic_batch_info = false;
-  uint64_t model_parallel_size = 1, num_gpus_per_node = 1;  ///< of version 0.2
+  uint64_t model_parallel_size = 1, num_gpus_per_node = 1;  ///< for version 0.2
 };
 
-struct elastic_batch {            ///< what the rules give
-  uint64_t train = 0;             ///< samples of a step; 0: a micro-batch for each rank is more than the largest batch
-  std::vector<uint64_t> degrees;  ///< data degrees that it can be cut for, ascending
-  uint64_t micro = 0;             ///< samples of a micro-batch at the degree that was asked for
+struct elastic_batch {            ///< result of the rules
+  uint64_t train = 0;             ///< samples of a step; 0: a micro-batch for each rank exceeds the largest batch
+  std::vector<uint64_t> degrees;  ///< data degrees at which the batch can be divided, ascending
+  uint64_t micro = 0;             ///< samples of a micro-batch at the requested degree
 };
 
-struct elastic_problem {  ///< why they give nothing
-  std::string key, text;  ///< the key that is wrong, and what was wanted and got
+struct elastic_problem {  ///< reason why the rules have no result
+  std::string key, text;  ///< the wrong key, and the expected and actual values
 };
 
-/// What is wrong with the section, whatever the ranks are.
+/// Returns the error of the section that holds for any number of ranks; nullopt if there is none.
 std::optional<elastic_problem> elastic_problem_of(const elasticity_section& section);
 
-/// The batch for a job of `ranks` ranks, `data` of which train on different samples. Equal to DeepSpeed's
+/// Returns the batch for a job of `ranks` ranks, `data` of which train on different samples. Equal to DeepSpeed's
 /// compute_elastic_config, whose world_size stands for both. Version 0.1 has one batch for all degrees; 0.2 counts in
-/// nodes, and for ranks that fill no allowed number of them it has a batch of their own. Errors: those of
-/// elastic_problem_of, and a degree that the batch cannot be cut for, at `parallel.data`.
+/// nodes, and uses a separate batch for ranks that do not fill an allowed number of nodes. Errors: those of
+/// elastic_problem_of, and a degree at which the batch cannot be divided, at `parallel.data`.
 tl::expected<elastic_batch, elastic_problem> elastic_batch_for(const elasticity_section& section, uint64_t ranks,
                                                                uint64_t data);
 
-/// The same for a data degree of a job: the ranks are model_parallel_size times as many. Error too: a batch of 0.
+/// Returns the batch at a data degree of a job, with model_parallel_size times as many ranks. Errors: those of
+/// elastic_batch_for, and a batch of 0.
 tl::expected<elastic_batch, elastic_problem> elastic_batch_at(const elasticity_section& section, uint64_t data);
 
 }  // namespace troupe::config

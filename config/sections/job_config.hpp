@@ -1,9 +1,8 @@
-// One validated, immutable description of a run. Made by `config::load`, read by everybody.
-// Field names are the YAML's keys; defaults are DeepSpeed's where the key is DeepSpeed's.
-// Its sections stand in training_config.hpp (how to train), offload_config.hpp (where states live), pipeline_config.hpp
-// (stages and their order), cluster_config.hpp (processes), elasticity.hpp (batches for
-// many degrees), run_config.hpp (what is read and told) and here. What a key
-// means, its range and its effect stand in config/keys/key_table.cpp and nowhere else.
+// One validated, immutable description of a run, made by `config::load`. Field names are the YAML's keys; defaults are
+// DeepSpeed's for DeepSpeed's keys. Other sections are in training_config.hpp (how to train), offload_config.hpp (where
+// states are stored), pipeline_config.hpp (stages and their order), cluster_config.hpp (processes), elasticity.hpp
+// (batches for many degrees) and run_config.hpp (input and output). The meaning of a key, its range and its effect are
+// documented only in config/keys/key_table.cpp.
 #pragma once
 
 #include <cstdint>
@@ -29,25 +28,26 @@
 namespace troupe::config {
 
 struct model_section {            ///< `model`
-  std::string hugging_face_json;  ///< the keys as given inline, as one JSON object; empty when `path` is set
+  std::string hugging_face_json;  ///< the inline keys as one JSON object; empty if `path` is set
   std::filesystem::path path;     ///< a Hugging Face folder (config.json, optional weights); absolute
-  std::filesystem::path teacher;  ///< a trained model: what layers are copied from and what is distilled; absolute
-  bool dequantise = false;        ///< compressed weights that a run begins with are read as what their codes mean
-  std::vector<std::string> ignore_keys;  ///< of config.json that are read as if they were not there
+  std::filesystem::path teacher;  ///< a trained model from which layers are copied and which is distilled; absolute
+  /// True: compressed weights at the start of a run are converted to the numbers that their codes represent.
+  bool dequantise = false;
+  std::vector<std::string> ignore_keys;  ///< keys of config.json that are treated as absent
 };
 
-/// Degrees by the keys that DeepSpeed has for them; those of `parallel` follow them. 1 or less: not said.
+/// Degrees by DeepSpeed's keys, from which those of `parallel` follow. 1 or less: not given.
 struct deepspeed_degrees {
   uint32_t autotp_size = 0, tp_size = 1;
   uint32_t sequence_parallel_size = 1, sequence_size = 1;
-  bool sequence_enabled = false;  ///< without it sequence_size has no effect
+  bool sequence_enabled = false;  ///< false: sequence_size has no effect
 };
 
 struct parallel_section {  ///< `parallel`
   uint32_t data = 1, pipeline = 1, tensor = 1, sequence = 1, context = 1, expert = 1;
-  std::optional<uint64_t> all;   ///< key: ranks; after load nothing else than ranks(), where it was given
-  uint32_t shard = 0;            ///< data ranks that states are cut over, in groups of neighbours; 0: all of them
-  bool sharded_norms = false;    ///< tensor ranks have own columns outside of products
+  std::optional<uint64_t> all;   ///< key: ranks; if given, equal to ranks() after load
+  uint32_t shard = 0;            ///< data ranks over which states are split, in groups of neighbours; 0: all of them
+  bool sharded_norms = false;    ///< true: outside of products each tensor rank has its own columns
   bool overlap_comm = false;     ///< key: tensor_parallel.tp_overlap_comm
   uint32_t exchange_pieces = 1;  ///< key: tensor_parallel.exchange_pieces
   [[nodiscard]] core::mesh mesh() const {
@@ -59,11 +59,11 @@ struct parallel_section {  ///< `parallel`
   [[nodiscard]] uint32_t ranks() const { return mesh().ranks(); }
 };
 
-/// One way to share ranks out among degrees that are `auto`, with all that follows from it.
+/// One way to divide ranks over degrees that are `auto`, with the values that follow from it.
 struct degree_choice {
   parallel_section parallel;
   uint64_t train_batch_size = 0, train_micro_batch_size_per_gpu = 0, gradient_accumulation_steps = 0;
-  std::string refusal;  ///< for which a file with these degrees is refused; empty: it is not
+  std::string refusal;  ///< reason for which a file with these degrees is refused; empty: it is accepted
 };
 
 struct zero_section {  ///< `zero_optimization`
@@ -71,66 +71,68 @@ struct zero_section {  ///< `zero_optimization`
   bool contiguous_gradients = true;
   bool reduce_scatter = true;
   uint64_t reduce_bucket_size = 500'000'000;
-  bool reduce_bucket_size_given = false;  ///< false: the plan chooses where gradients are swapped
+  bool reduce_bucket_size_given = false;  ///< false: if gradients are swapped, the plan chooses the size
   uint64_t allgather_bucket_size = 500'000'000;
-  bool allgather_bucket_size_given = false;  ///< false: the plan chooses where publishing overlaps updates
+  bool allgather_bucket_size_given = false;  ///< false: if publishing overlaps updates, the plan chooses it
   bool overlap_comm = true;
   bool ignore_unused_parameters = true;
-  bool pipeline_loading_checkpoint = false;  ///< ranks load one after the other
+  bool pipeline_loading_checkpoint = false;  ///< true: ranks load one after the other
   bool round_robin_gradients = false;
   uint64_t sub_group_size = 1'000'000'000;
-  bool sub_group_size_given = false;  ///< false: the plan chooses where states are swapped
+  bool sub_group_size_given = false;  ///< false: if states are swapped, the plan chooses the size
   uint64_t stage3_prefetch_bucket_size = 50'000'000;
   uint64_t stage3_param_persistence_threshold = 100'000;
   uint64_t stage3_model_persistence_threshold = 9223372036854775807ULL;
   uint64_t stage3_max_live_parameters = 1'000'000'000;
   uint64_t stage3_max_reuse_distance = 1'000'000'000;
-  uint64_t zero_hpz_partition_size = 1;  ///< stage 3: ranks that share a second copy of parameters; 0, 1: none
-  int64_t mics_shard_size = -1;          ///< stage 3: parallel.shard; below 1: not given
+  /// Stage 3: ranks that share a second copy of parameters; 0, 1: no second copy.
+  uint64_t zero_hpz_partition_size = 1;
+  int64_t mics_shard_size = -1;  ///< stage 3: parallel.shard; below 1: not given
   bool stage3_gather_16bit_weights_on_model_save = false;
-  bool load_from_fp32_weights = true;  ///< master weights from saved fp32; false: from the 16-bit weights
+  /// True: master weights are loaded from saved fp32; false: from the 16-bit weights.
+  bool load_from_fp32_weights = true;
   offload_param_section offload_param;
   offload_optimizer_section offload_optimizer;
   zenflow_section zenflow;
-  /// Some state or parameter lives in swap files.
+  /// True if any states or parameters are stored in swap files.
   [[nodiscard]] bool swaps() const {
     return offload_param.device == offload_device::nvme || offload_optimizer.device == offload_device::nvme;
   }
 };
 
-/// The first of two sums: over ranks (per micro-batch) or over micro-batches (per step).
+/// The first of two sums of gradients: over ranks (per micro-batch) or over micro-batches (per step).
 enum class gradient_order : uint8_t { automatic, per_micro_batch, per_step };
 
-/// Where the gradients of a weight that several units use are added: in its bucket as they come, or a sum for each use
-/// first. Automatic: the latter where a pipeline may lay the units on different ranks.
+/// Where the gradients of a weight that several units use are added: in its bucket as they arrive, or as a sum for each
+/// use first. Automatic: the latter if a pipeline may place the units on different ranks.
 enum class tied_gradients : uint8_t { automatic, in_bucket, per_use };
 
 struct cuda_section {                   ///< `cuda`
-  std::vector<uint32_t> devices = {0};  ///< indices of GPUs among those that the process sees, at least one
+  std::vector<uint32_t> devices = {0};  ///< indices of GPUs among those visible to the process, at least one
   bool deterministic = false;
-  bool tf32 = false;          ///< products of fp32 numbers by TF32
-  uint64_t memory_limit = 0;  ///< of a GPU, in bytes, of all ranks on it; 0: what it has
+  bool tf32 = false;          ///< true: products of fp32 numbers use TF32
+  uint64_t memory_limit = 0;  ///< bytes of a GPU's memory for all ranks on it; 0: all of it
 };
 
 struct job_config {            ///< a validated job, never changed once loaded
-  std::filesystem::path file;  ///< the YAML; empty when built from text
+  std::filesystem::path file;  ///< the YAML file; empty if built from text
   model_section model;
   data_section data;
   parallel_section parallel;
-  /// Degrees are `auto`: the ways to choose from, in the order of config/open_degrees.hpp, at least one without
-  /// refusal; until one is taken (`with`), `parallel` and the batch sizes are those of the first such. Empty: nothing
-  /// is open.
+  /// If degrees are `auto`: the ways to choose from, in the order of config/open_degrees.hpp, at least one of them
+  /// without refusal. Until one is taken (`with`), `parallel` and the batch sizes are those of the first such way.
+  /// Empty: no degree is open.
   std::vector<degree_choice> open_degrees;
   deepspeed_degrees degrees;
   pipeline_section pipeline;
-  core::device_kind device = core::device_kind::cpu;  ///< what every rank computes on
+  core::device_kind device = core::device_kind::cpu;  ///< device of every rank
   cuda_section cuda;
   uint64_t seed = 0;
   uint64_t steps = 0;
-  uint64_t train_batch_size = 0;  ///< the three are consistent and positive after load
+  uint64_t train_batch_size = 0;  ///< all three batch sizes are consistent and positive after load
   uint64_t train_micro_batch_size_per_gpu = 0;
   uint64_t gradient_accumulation_steps = 0;
-  elasticity_section elasticity;  ///< where enabled, what the three follow from
+  elasticity_section elasticity;  ///< if enabled, determines the three batch sizes
   uint64_t steps_per_print = 0;
   double gradient_clipping = 1.0;
   bool prescale_gradients = false;
@@ -160,19 +162,20 @@ struct job_config {            ///< a validated job, never changed once loaded
   flops_profiler_section flops_profiler;
   bool wall_clock_breakdown = false, memory_breakdown = false;
   sample_section sample;
-  std::filesystem::path output;  ///< folder for the run's outputs; default runs/<file stem> beside the current folder
+  std::filesystem::path output;  ///< folder for the run's outputs; default runs/<file stem> below the current folder
   cluster_section cluster;
-  double stall_after_s = 0;         ///< cluster.stall_after; 0: 30 s
-  uint64_t row_tile_bytes = 0;      ///< cluster.row_tile_bytes: of a rank's logits; 0: as many as there are
-  uint64_t mlp_tile_bytes = 0;      ///< cluster.mlp_tile_bytes: of what is in front of an MLP's activation, likewise
-  uint64_t host_memory_budget = 0;  ///< cluster.host_memory_budget in bytes, of all ranks of a process; 0: none
-  early_choice early_updates = early_choice::automatic;  ///< cluster.*, as the four below
+  double stall_after_s = 0;     ///< cluster.stall_after in seconds; 0: 30 s
+  uint64_t row_tile_bytes = 0;  ///< cluster.row_tile_bytes: bytes of a rank's logits at once; 0: all of them
+  /// cluster.mlp_tile_bytes: bytes of inputs of an MLP's activation at once; 0: all of them.
+  uint64_t mlp_tile_bytes = 0;
+  uint64_t host_memory_budget = 0;  ///< cluster.host_memory_budget in bytes, of all ranks of a process; 0: no budget
+  early_choice early_updates = early_choice::automatic;  ///< a key of `cluster`, like the four below
   bool swap_checksums = true;
   swap_choice swap_gradients = swap_choice::automatic;
   offload_device offload_activations = offload_device::none;
-  std::optional<uint64_t> offload_activations_units;  ///< the first so many units; none: all
+  std::optional<uint64_t> offload_activations_units;  ///< only the first so many units; nullopt: all
 
-  /// The same job with one of its open choices taken.
+  /// Returns the job with one of its open choices taken.
   [[nodiscard]] job_config with(const degree_choice& taken) const {
     job_config out = *this;
     out.open_degrees.clear();
@@ -182,7 +185,7 @@ struct job_config {            ///< a validated job, never changed once loaded
     out.gradient_accumulation_steps = taken.gradient_accumulation_steps;
     return out;
   }
-  /// Where swap files go; empty when nothing is swapped.
+  /// Folder of the swap files; empty if nothing is swapped.
   [[nodiscard]] std::filesystem::path swap_folder() const {
     const offload_section &optimizer = zero_optimization.offload_optimizer, &param = zero_optimization.offload_param;
     if (param.device == offload_device::nvme) return param.nvme_path;
@@ -194,9 +197,9 @@ struct job_config {            ///< a validated job, never changed once loaded
     if (data_types.reference_fp64) return core::dtype::f64;
     return bf16.enabled ? core::dtype::bf16 : fp16.enabled ? core::dtype::f16 : core::dtype::f32;
   }
-  /// A gradient that is not finite is no accident: with fp16 it is how the loss scale is found.
+  /// True if gradients that are not finite are normal: with fp16 they determine the loss scale.
   [[nodiscard]] bool expects_overflow() const { return fp16.enabled || (bf16.enabled && bf16.check_grad_overflow); }
-  /// Such a gradient skips the step; otherwise it ends the run.
+  /// True if a gradient that is not finite skips the step; otherwise it ends the run.
   [[nodiscard]] bool skips_overflow() const { return expects_overflow() || on_spike.skips(); }
   [[nodiscard]] core::dtype communication_dtype() const { return communication_data_type.value_or(parameter_dtype()); }
   [[nodiscard]] core::dtype accumulation_dtype() const {

@@ -1,4 +1,4 @@
-// Modules that a technique of compression treats alike.
+// A group of modules that a compression technique treats alike.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace troupe::config {
 
-struct module_group {  ///< one of `different_groups`
+struct module_group {  ///< an entry of `different_groups`
   std::string name;
   std::vector<std::string> modules;  ///< RE2 patterns that are searched in modules' names; "*": all
-  std::string where;                 ///< file and line
+  std::string where;                 ///< file and line of the group
 };
 
 }  // namespace troupe::config

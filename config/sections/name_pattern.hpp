@@ -1,4 +1,4 @@
-// Names that a pattern of a configuration is found in. Owns the search, on RE2, whose time is linear in the name.
+// Matches names with the patterns of a configuration. Owns the search, by RE2, whose time is linear in the name.
 #pragma once
 
 #include <string>
@@ -8,15 +8,16 @@
 
 namespace troupe::config {
 
-/// [name] Whether the pattern holds from the name's first character on, as Python's `re.match` asks. Refused
-/// (bad_input): a pattern that is none.
+/// Returns for each name whether the pattern matches from its first character on, like Python's `re.match`. Refused
+/// (bad_input): an invalid pattern.
 core::result<std::vector<bool>> matched_at_start(const std::string& pattern, const std::vector<std::string>& names);
 
-/// [name] Whether the pattern is found in it, as Python's `re.search` asks. Refused (bad_input): a pattern that is
-/// none.
+/// Returns for each name whether the pattern matches anywhere in it, like Python's `re.search`. Refused (bad_input): an
+/// invalid pattern.
 core::result<std::vector<bool>> searched_in(const std::string& pattern, const std::vector<std::string>& names);
 
-/// [name] Whether the pattern is found in it, in any letter case. Refused (bad_input): a pattern that is none.
+/// Returns for each name whether the pattern matches anywhere in it, in any letter case. Refused (bad_input): an
+/// invalid pattern.
 core::result<std::vector<bool>> found_in(const std::string& pattern, const std::vector<std::string>& names);
 
 }  // namespace troupe::config

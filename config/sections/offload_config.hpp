@@ -1,6 +1,6 @@
-// The part of job_config that says where states live that need not be in device memory, and how files are read and
-// written: `zero_optimization.offload_*`, `zero_optimization.zenflow`, `aio` and the offload keys of `cluster`.
-// Leaves which states these are, and when they move, to plan/.
+// The part of job_config with the storage of states that need not be in device memory, and with the reading and writing
+// of files: `zero_optimization.offload_*`, `zero_optimization.zenflow`, `aio` and the offload keys of `cluster`. Leaves
+// to plan/ which states these are and when they move.
 #pragma once
 
 #include <cstdint>
@@ -9,52 +9,53 @@
 
 namespace troupe::config {
 
-inline constexpr uint32_t aio_queue_depth_max = 4096;       ///< as storage::queue_depth_max
-inline constexpr uint32_t aio_threads_max = 64;             ///< as storage::queue_threads_max
+inline constexpr uint32_t aio_queue_depth_max = 4096;       ///< equal to storage::queue_depth_max
+inline constexpr uint32_t aio_threads_max = 64;             ///< equal to storage::queue_threads_max
 inline constexpr uint64_t aio_block_alignment = 4096;       ///< block_size is a multiple of it
 inline constexpr uint64_t aio_block_size_max = 1ULL << 30;  ///< bytes; one request of the kernel
 
-inline constexpr uint64_t offload_buffers_max = 65536;  ///< swap windows
+inline constexpr uint64_t offload_buffers_max = 65536;  ///< largest number of swap windows
 
 enum class offload_device : uint8_t { none, cpu, nvme };  ///< none: device memory
 
 struct offload_section {  ///< keys of both offload sections
   offload_device device = offload_device::none;
-  std::filesystem::path nvme_path;  ///< absolute; given with device nvme
+  std::filesystem::path nvme_path;  ///< folder of the swap files, absolute; given with device nvme
   uint64_t buffer_count = 4;        ///< swap buffers (windows)
-  bool buffer_count_given = false;  ///< false: the plan chooses where states are swapped
-  bool pin_memory = true;           ///< lock windows as far as the limit goes
+  bool buffer_count_given = false;  ///< false: if states are swapped, the plan chooses the number
+  bool pin_memory = true;           ///< true: windows are locked as far as the system's limit allows
 };
 
 struct offload_param_section : offload_section {  ///< `zero_optimization.offload_param`; device is none below stage 3
   offload_param_section() { buffer_count = 5; }
   uint64_t buffer_size = 100'000'000;   ///< no effect
-  uint64_t max_in_cpu = 1'000'000'000;  ///< elements that stay in host memory too with device nvme
+  uint64_t max_in_cpu = 1'000'000'000;  ///< elements that stay in host memory in addition, with device nvme
   bool max_in_cpu_given = false;        ///< false: the plan chooses
 };
 
-struct offload_optimizer_section : offload_section {  ///< `zero_optimization.offload_optimizer`; none at stage 0
-  bool pipeline_read = false;                         ///< read the next sub-group while one is updated
-  bool pipeline_write = false;                        ///< write the last sub-group while one is updated
-  bool pipeline_given = false;                        ///< either of the two; false: the plan chooses
-  bool fast_init = false;                             ///< no effect
-  double ratio = 1;                 ///< stage 3: the share of sub-groups that `device` has, the last ones; others stay
-  bool super_offload = false;       ///< stage 3, cpu: update sub-groups as their gradients arrive
+/// `zero_optimization.offload_optimizer`; device is none at stage 0.
+struct offload_optimizer_section : offload_section {
+  bool pipeline_read = false;       ///< true: the next sub-group is read while one is updated
+  bool pipeline_write = false;      ///< true: the previous sub-group is written while one is updated
+  bool pipeline_given = false;      ///< true: one of the two above is given; false: the plan chooses
+  bool fast_init = false;           ///< no effect
+  double ratio = 1;                 ///< stage 3: the share of sub-groups on `device`, the last ones; the others stay
+  bool super_offload = false;       ///< stage 3, cpu: true: sub-groups are updated as their gradients arrive
   double cpuadam_cores_perc = 0.8;  ///< no effect
-  bool speculates = false;          ///< updates may run ahead of norm and overflow; derived
+  bool speculates = false;          ///< derived: updates may run before the norm and the overflow check
 };
 
-/// When ZenFlow selects columns anew.
+/// When ZenFlow selects new columns.
 enum class select_strategy : uint8_t { automatic, step, epoch };
 
-struct zenflow_section {  ///< `zero_optimization.zenflow`; on where the section stands in the file
+struct zenflow_section {  ///< `zero_optimization.zenflow`; enabled if the file has the section
   bool enabled = false;
   double topk_ratio = 0.1;  ///< the share of gradient columns updated at once
   select_strategy select = select_strategy::automatic;
-  std::optional<uint64_t> select_interval;  ///< steps or epochs; none: automatic
-  std::optional<uint64_t> update_interval;  ///< steps between updates of the others; none: automatic
+  std::optional<uint64_t> select_interval;  ///< steps or epochs between selections; nullopt: automatic
+  std::optional<uint64_t> update_interval;  ///< steps between updates of the other columns; nullopt: automatic
   bool overlap_step = false;
-  bool offload = false;  ///< states of selected columns on the host
+  bool offload = false;  ///< true: states of selected columns are on the host
   double auto_ratio = 0.99;
   uint64_t full_warm_up_rounds = 0;
   double pt_reserved_cores_perc = 0.5;
@@ -63,18 +64,18 @@ struct zenflow_section {  ///< `zero_optimization.zenflow`; on where the section
 struct aio_section {                  ///< `aio`
   uint64_t block_size = 1'048'576;    ///< bytes of one request, a multiple of 4096
   uint32_t queue_depth = 8;           ///< blocks in flight of one queue
-  bool queue_depth_given = false;     ///< false: storage's own depth may be used
-  uint32_t intra_op_parallelism = 1;  ///< threads of a queue where there is no io_uring
+  bool queue_depth_given = false;     ///< false: the default depth of storage/ may be used
+  uint32_t intra_op_parallelism = 1;  ///< threads of a queue without io_uring
   bool intra_op_parallelism_given = false;
   bool single_submit = false;
   bool overlap_events = true;
   bool use_gds = false;  ///< no effect
 };
 
-/// What `cluster.swap_gradients` says: auto, true or false.
+/// Value of `cluster.swap_gradients`: auto, true or false.
 enum class swap_choice : uint8_t { automatic, always, never };
 
-/// What `cluster.early_updates` says: auto, true or false.
+/// Value of `cluster.early_updates`: auto, true or false.
 enum class early_choice : uint8_t { automatic, always, never };
 
 }  // namespace troupe::config

@@ -1,4 +1,4 @@
-// Which group of `parameter_groups` a parameter falls to. Owns the matching; the patterns run on RE2, whose time is
+// Assigns parameters to the groups of `parameter_groups`. Owns the matching; the patterns run on RE2, whose time is
 // linear in the name.
 #pragma once
 
@@ -10,19 +10,19 @@
 
 namespace troupe::config {
 
-/// A group all of whose parameters earlier groups have: it changes nothing.
+/// A group without effect, because earlier groups contain all of its parameters.
 struct shadowed_group {
   size_t group = 0;
-  size_t by = 0;        ///< the earlier group that has the first of them
-  size_t names = 0;     ///< so many match its pattern
-  std::string first{};  ///< the first of them
+  size_t by = 0;        ///< index of the earlier group that contains the first of its names
+  size_t names = 0;     ///< number of names that match its pattern
+  std::string first{};  ///< the first of these names
 };
-/// In the order of the groups; none where groups_of() refuses a pattern.
+/// Returns the groups without effect, in the order of the groups; empty if groups_of() refuses a pattern.
 std::vector<shadowed_group> shadowed_groups(const std::vector<parameter_group>& groups,
                                             const std::vector<std::string>& names);
 
-/// Per name the index of the first group whose pattern is found in it; `groups.size()` where none is.
-/// Refused: a pattern that is none, or that is found in no name at all (a group shadowed by earlier ones is meant).
+/// Returns for each name the index of the first group whose pattern matches in it; `groups.size()` if there is none.
+/// Refused: an invalid pattern, or one that matches no name at all (a group shadowed by earlier ones is accepted).
 core::result<std::vector<size_t>> groups_of(const std::vector<parameter_group>& groups,
                                             const std::vector<std::string>& names);
 

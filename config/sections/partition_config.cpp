@@ -14,13 +14,13 @@ namespace {
 
 using on_problem = std::function<void(place, const std::string&, std::string)>;
 
-/// Of one mapping: takes the keys that it is asked for, and refuses others at its end.
+/// Reads the keys of one mapping by name, and refuses all other keys at its end.
 class mapping_reader {
  public:
   mapping_reader(const node& value, std::string name, const on_problem& problem)
       : value_(value), name_(std::move(name)), problem_(problem) {}
 
-  /// The value of a key that is there and not null.
+  /// Returns the value of a key that is present and not null; null if there is none.
   const node* take(const std::string& key) {
     known_.push_back(key);
     const node* found = value_.find(key);
@@ -119,7 +119,9 @@ layer_spec read_spec(const node& value, const std::string& name, const on_proble
       out.dimension = static_cast<uint32_t>(std::min<int64_t>(*n, std::numeric_limits<uint32_t>::max()));
   from.texts("model_types", out.model_types);
   from.flag("gather_output", out.gather_output);
-  bool unread = false;  // gradients of what is whole are always sums over tensor ranks where these have parts of them
+  // grad_allreduce is not used: gradients of whole parameters are always summed over tensor ranks that hold parts of
+  // them.
+  bool unread = false;
   from.flag("grad_allreduce", unread);
   from.end();
   return out;

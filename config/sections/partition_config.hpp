@@ -1,5 +1,5 @@
-// Which layers of a model are cut over tensor ranks, as DeepSpeed's `tensor_parallel` section says it. Owns the form of
-// `partition_config`; what it means for a model is job/tensor/partition.hpp's.
+// The layers of a model that are split over tensor ranks, in the form of DeepSpeed's `tensor_parallel` section. Owns
+// the form of `partition_config`; job/tensor/partition.hpp applies it to a model.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace troupe::config {
 
-enum class partition_type : uint8_t { column, row, skip };  ///< a layer's outputs, its inputs, nothing
+enum class partition_type : uint8_t { column, row, skip };  ///< splits a layer's outputs, its inputs, nothing
 
-/// "column", "row", "skip"
+/// Returns "column", "row" or "skip".
 std::string_view name_of(partition_type type);
 
 struct shape_part {            ///< an entry of `shape`
-  bool nested = false;         ///< a list: sizes of blocks side by side
-  std::vector<int64_t> sizes;  ///< one where it is no list; -1: what is left
+  bool nested = false;         ///< true: a list with the sizes of blocks side by side
+  std::vector<int64_t> sizes;  ///< sizes, a single one if the entry is no list; -1: the rest
 };
 
 struct layer_spec {                   ///< an item of `layer_specs`
-  std::vector<std::string> patterns;  ///< of parameters' names, each from its start
+  std::vector<std::string> patterns;  ///< patterns of parameters' names, each matched from the start
   partition_type type = partition_type::column;
-  std::vector<shape_part> shape;  ///< how outputs are packed; none: one block, or the family's own
+  std::vector<shape_part> shape;  ///< packing of the outputs; empty: one block, or the family's own packing
   std::optional<uint32_t> dimension;
-  std::vector<std::string> model_types;  ///< that it is for; none: all
+  std::vector<std::string> model_types;  ///< model types to which it applies; empty: all
   bool gather_output = false;
   place at;
   std::string where;  ///< file and line
@@ -36,26 +36,26 @@ struct layer_spec {                   ///< an item of `layer_specs`
 struct partition_section {  ///< `tensor_parallel.partition_config`
   std::vector<layer_spec> specs;
   bool given = false;
-  bool use_default_specs = true;  ///< those of preset_model follow
-  bool strict_mode = false;       ///< a linear layer without a spec is an error
-  place at;                       ///< of strict_mode, where it is given
-  std::string where;              ///< file and line of that
-  std::string text;               ///< as given, on one line
+  bool use_default_specs = true;  ///< true: the specs of preset_model follow
+  bool strict_mode = false;       ///< true: a linear layer without a spec is an error
+  place at;                       ///< place of strict_mode, if it is given
+  std::string where;              ///< file and line of strict_mode
+  std::string text;               ///< the given mapping on one line
 };
 
-struct tensor_parallel_section {  ///< `tensor_parallel`, but for its degrees
+struct tensor_parallel_section {  ///< `tensor_parallel`, except for its degrees
   partition_section partition;
-  std::string preset_model;             ///< empty: none
-  uint64_t grain = 1;                   ///< tp_grain_size
-  std::vector<std::string> rows;        ///< injection_policy_tuple: of a host's modules
-  std::optional<bool> vocabulary_head;  ///< vocab_parallel_lm_head
-  bool own_layers = false;              ///< replace_with_kernel_inject: in a host's modules
-  /// Whether it says what is cut.
+  std::string preset_model;             ///< name of DeepSpeed's preset; empty: none
+  uint64_t grain = 1;                   ///< key: tp_grain_size
+  std::vector<std::string> rows;        ///< key: injection_policy_tuple; names among a host's modules
+  std::optional<bool> vocabulary_head;  ///< key: vocab_parallel_lm_head
+  bool own_layers = false;              ///< key: replace_with_kernel_inject; for a host's modules
+  /// True if the section chooses which layers are split.
   [[nodiscard]] bool chooses() const { return partition.given || !preset_model.empty(); }
 };
 
-/// Reads the mapping; `problem` gets what is wrong with it, by place and by the name within the mapping, such as
-/// "layer_specs[1].shape". An empty mapping is as none.
+/// Reads the mapping; `problem` receives each error, with its place and the name within the mapping, such as
+/// "layer_specs[1].shape". An empty mapping counts as absent.
 partition_section read_partition(
     const node& value, const std::function<void(place at, const std::string& name, std::string text)>& problem);
 

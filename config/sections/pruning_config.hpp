@@ -1,5 +1,5 @@
-// The pruning sections of `compression_training`: which elements, rows, heads and channels of which modules go, and
-// when. Owns their form; masks are kernels/compress/weight_mask.hpp's arithmetic.
+// The pruning sections of `compression_training`: which elements, rows, heads and channels of which modules are
+// removed, and when. Owns the form of the sections; kernels/compress/weight_mask.hpp computes masks.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace troupe::config {
 
-/// What says which parts of a weight stay.
+/// Criterion for the parts of a weight that stay.
 enum class pruning_method : uint8_t {
-  l1,             ///< the size of the weights that the run starts with
-  topk,           ///< scores that are learned
-  snip_momentum,  ///< the size of weight times gradient, over the steps
+  l1,             ///< the magnitude of the weights at the start of the run
+  topk,           ///< learned scores
+  snip_momentum,  ///< the magnitude of weight times gradient, accumulated over steps
 };
 
-struct pruned_group : module_group {  ///< of a technique of pruning
+struct pruned_group : module_group {  ///< a group of a pruning technique
   double dense_ratio = 1;             ///< the share that stays
-  /// Modules that are cut along with each pattern of `modules`, as patterns; empty: none.
+  /// Patterns of the modules that are cut together with each pattern of `modules`; empty: none.
   std::vector<std::vector<std::string>> related;
 };
 
@@ -30,12 +30,12 @@ struct pruning_section {  ///< `compression_training.sparse_pruning`, `row_pruni
   uint64_t schedule_offset = 1000;            ///< updates before it begins
   std::optional<uint64_t> schedule_end = {};  ///< snip_momentum: the update of its last cut
   uint64_t schedule_stride = 1;               ///< snip_momentum: updates between two cuts
-  std::optional<double> dense_ratio = {};     ///< snip_momentum: the share that stays; none: each group's own
-  std::string block_pattern = "4x1";          ///< snip_momentum: rows x columns that stay or go together
-  std::vector<std::string> excluded = {};     ///< snip_momentum: patterns of modules that stay whole
-  std::optional<uint64_t> num_heads = {};     ///< of the model, where heads are pruned
+  std::optional<double> dense_ratio = {};     ///< snip_momentum: the share that stays; nullopt: each group's own
+  std::string block_pattern = "4x1";          ///< snip_momentum: rows x columns that stay or are removed together
+  std::vector<std::string> excluded = {};     ///< snip_momentum: patterns of modules that are not pruned
+  std::optional<uint64_t> num_heads = {};     ///< heads of the model, if heads are pruned
   std::vector<pruned_group> groups = {};
-  std::string where = {};  ///< of `enabled`
+  std::string where = {};  ///< file and line of `enabled`
 };
 
 }  // namespace troupe::config

@@ -1,4 +1,4 @@
-// The part of job_config that says what a run reads and what it tells of itself: data, evaluation, telemetry.
+// The part of job_config with the input and output of a run: data, evaluation, checkpoints, telemetry.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,30 @@
 
 namespace troupe::config {
 
-/// One of the texts that samples are drawn from, in proportion to its weight.
+/// One of the texts from which samples are drawn, in proportion to its weight.
 struct data_source {
   std::filesystem::path text;  ///< file, .gz/.dz, .jsonl, .bin or folder; absolute
   double weight = 1;
-  std::string text_key;  ///< data_section::text_key where the source names none
+  std::string text_key;  ///< data_section::text_key if the source names none
 };
 
-/// Steps whose samples are left out: those that they would have taken without what stands before them in the list.
+/// Steps whose samples are left out: the samples that these steps would use if only the earlier items of the list were
+/// left out.
 struct skipped_steps {
-  std::string steps;             ///< as it was given: 812-820, 900
-  uint64_t first = 0, last = 0;  ///< the same, from 1
+  std::string steps;             ///< text as given, such as 812-820 or 900
+  uint64_t first = 0, last = 0;  ///< the parsed range, counted from 1
 };
 
 struct data_section {                        ///< `data`
-  std::filesystem::path text;                ///< the short form of one source; empty when `sources` was given
-  std::vector<data_source> sources;          ///< after load never empty, of `text` too
+  std::filesystem::path text;                ///< key `text`, the short form of one source; empty if `sources` was given
+  std::vector<data_source> sources;          ///< never empty after load; contains `text`, too
   std::string text_key = "text";             ///< the key of a JSON line that holds its text
-  std::string tokenizer = "bytes";           ///< or the path as it was given
-  std::filesystem::path tokenizer_path;      ///< absolute; empty for bytes
-  bool document_mask = false;                ///< attention and positions stay within a document
-  core::dtype bin_dtype = core::dtype::i16;  ///< i16 = uint16 tokens, i32 = uint32
+  std::string tokenizer = "bytes";           ///< `bytes`, or the path as given
+  std::filesystem::path tokenizer_path;      ///< path of the tokenizer, absolute; empty for `bytes`
+  bool document_mask = false;                ///< true: attention and positions stay within a document
+  core::dtype bin_dtype = core::dtype::i16;  ///< type of tokens in .bin files: i16 = uint16, i32 = uint32
   uint64_t max_bytes = uint64_t{16} << 30;
-  uint64_t sequence_length = 0;  ///< 0: the model's n_positions
+  uint64_t sequence_length = 0;  ///< tokens; 0: the model's n_positions
   double validation_fraction = 0;
   uint64_t prefetch_batches = 4;
   std::vector<skipped_steps> skip;
@@ -42,69 +43,74 @@ enum class spike_action : uint8_t { none, skip, stop };  ///< `on_spike.action`
 
 struct on_spike_section {  ///< `on_spike`
   spike_action action = spike_action::none;
-  double factor = 3;         ///< of the median of the last losses
-  uint64_t window = 100;     ///< of them
-  uint64_t min_steps = 20;   ///< losses that are there before one is compared
-  uint64_t back_steps = 1;   ///< of a saved state, at least so many before the spike's end
-  uint64_t ahead_steps = 0;  ///< steps behind the spike that are left out as well
-  uint64_t times_max = 10;   ///< that a run goes back
+  double factor = 3;        ///< a loss above this multiple of the median of the latest losses is a spike
+  uint64_t window = 100;    ///< number of latest losses in the median
+  uint64_t min_steps = 20;  ///< losses that must exist before one is compared
+  /// Least number of steps from the saved state that the run restores to the end of the spike's step.
+  uint64_t back_steps = 1;
+  uint64_t ahead_steps = 0;  ///< steps after the spike whose samples are left out, too
+  uint64_t times_max = 10;   ///< number of times that a run goes back; the next spike ends it
   [[nodiscard]] bool skips() const { return action == spike_action::skip; }
 };
 
-struct checkpoint_load_section {  ///< `checkpoint.load`
-  std::filesystem::path path;     ///< where a run without checkpoints of its own begins; absolute; empty: at step 0
-  std::string tag;                ///< the checkpoint within `path`; empty: the newest that is named there
-  bool module_only = false;       ///< weights only: the run begins at step 0
+struct checkpoint_load_section {  ///< section `checkpoint.load`
+  std::filesystem::path path;     ///< checkpoint with which a run without its own starts; absolute; empty: step 0
+  std::string tag;                ///< the checkpoint within `path`; empty: the newest one that `path` names
+  bool module_only = false;       ///< true: only weights are loaded, and the run begins at step 0
   bool optimizer_states = true;
   bool lr_scheduler_states = true;
   bool strict = true;                 ///< false: parameters that `path` lacks keep their first values
-  bool fallback_to_previous = false;  ///< where the newest is damaged, the newest that is whole
-  /// A run of another global batch or seed is gone on with, at the sample where it was.
+  bool fallback_to_previous = false;  ///< true: if the newest is damaged, the newest intact one is loaded
+  /// True: a run with another global batch or another seed is resumed, at the sample where it was.
   bool changed_batch = false, changed_seed = false;
-  bool changed_data = false;  ///< likewise one of other data, in the order of those of now
+  /// True: a run with other data is resumed at the sample where it was, in the order of the current data.
+  bool changed_data = false;
 };
 
 struct checkpoint_memory_section {  ///< `checkpoint.memory`
-  uint64_t every_steps = 0;         ///< 0: none; after load 1 where it is not given and there are processes
-  uint32_t copies = 2;              ///< of each, in as many processes
+  /// Steps between saves in memory; 0: none; 1 after load if it is not given and the job has processes.
+  uint64_t every_steps = 0;
+  uint32_t copies = 2;  ///< number of processes that keep each save in memory
 };
 
-enum class tag_policy : uint8_t { ignore, warn, fail };  ///< of a process that names a checkpoint otherwise
+enum class tag_policy : uint8_t { ignore, warn, fail };  ///< reaction to a process that names a checkpoint differently
 
-/// Of `checkpoint.staging_bytes`.
+/// Least value of `checkpoint.staging_bytes`.
 inline constexpr uint64_t staging_bytes_min = 64 << 10;
 
 struct checkpoint_section {  ///< `checkpoint`
   enum class error_policy : uint8_t { go_on, stop };
   enum class busy_policy : uint8_t { wait, skip };
-  /// Of ranks that hold the same elements; a replica each is what every rank does by itself.
+  /// Which of the ranks that hold the same elements write them. of_replica has the effect of every_rank.
   enum class writers : uint8_t { every_rank, of_replica, of_socket, of_machine };
 
-  uint64_t every_steps = 0;  ///< 0: none
-  double every_minutes = 0;  ///< 0: none
-  uint64_t keep_last = 0;    ///< 0: all
-  uint64_t keep_every = 0;   ///< 0: none stays beyond those
+  uint64_t every_steps = 0;  ///< steps between checkpoints; 0: none by steps
+  double every_minutes = 0;  ///< minutes between checkpoints; 0: none by time
+  uint64_t keep_last = 0;    ///< number of newest checkpoints that stay; 0: all
+  uint64_t keep_every = 0;   ///< checkpoints of multiples of this many steps stay for good; 0: none do
   bool asynchronous = true;
-  uint64_t staging_bytes = uint64_t{64} << 20;  ///< of a rank
+  uint64_t staging_bytes = uint64_t{64} << 20;  ///< bytes of staging memory of each rank
   bool staging_bytes_given = false;
   writers writing = writers::every_rank;
-  error_policy on_error = error_policy::go_on;  ///< of a checkpoint that cannot be written
-  busy_policy when_busy = busy_policy::wait;    ///< of one that is due while another is being written
-  double retry_for_s = 30;                      ///< at the end of a run, of its last one that cannot be written
+  error_policy on_error = error_policy::go_on;  ///< reaction to a checkpoint that cannot be written
+  busy_policy when_busy = busy_policy::wait;    ///< reaction to a checkpoint that is due while another is being written
+  /// Seconds for which the end of a run retries to write a last checkpoint that cannot be written.
+  double retry_for_s = 30;
   bool exclude_frozen_parameters = false;
-  std::string tag;  ///< names of folders instead of the steps' own, `{step}` in it is the step; empty: those
+  /// Folder names that replace the steps' own, `{step}` in it is the step; empty: the steps' own names.
+  std::string tag;
   tag_policy tag_validation = tag_policy::warn;
-  bool use_node_local_storage = false;  ///< each machine has files of its own ranks on a disk of its own
+  bool use_node_local_storage = false;  ///< true: each machine stores the files of its ranks on its own disk
   checkpoint_load_section load;
   checkpoint_memory_section memory;
 
-  /// Whether the run writes any by itself.
+  /// True if the run saves checkpoints by itself.
   [[nodiscard]] bool is_on() const { return every_steps > 0 || every_minutes > 0; }
 };
 
 struct evaluation_section {  ///< `evaluation`
-  uint64_t every_steps = 0;  ///< 0: only at the end, and only when there is a validation part
-  uint64_t batches = 0;      ///< 0: the whole validation part
+  uint64_t every_steps = 0;  ///< steps between evaluations; 0: only at the end, if there is a validation part
+  uint64_t batches = 0;      ///< number of batches; 0: the whole validation part
 };
 
 struct telemetry_section {  ///< `telemetry`
@@ -117,27 +123,27 @@ struct telemetry_section {  ///< `telemetry`
 /// Curves in files: `tensorboard` and `csv_monitor`.
 struct monitor_section {
   bool enabled = false;
-  std::filesystem::path output_path;  ///< absolute; empty: the run's output folder
+  std::filesystem::path output_path;  ///< folder of the curves, absolute; empty: the run's output folder
   std::string job_name = "DeepSpeedJobName";
 };
 
 struct comms_logger_section {  ///< `comms_logger`
   bool enabled = false, verbose = false, prof_all = true, debug = false;
-  std::vector<std::string> prof_ops;  ///< only these, when prof_all is false
+  std::vector<std::string> prof_ops;  ///< operations that are logged if prof_all is false
 };
 
 struct flops_profiler_section {  ///< `flops_profiler`
   bool enabled = false;
   uint64_t profile_step = 1;
   double recompute_fwd_factor = 0.0;
-  int64_t module_depth = -1;  ///< -1: all levels
+  int64_t module_depth = -1;  ///< number of levels of modules in the profile; -1: all
   uint64_t top_modules = 1;
   bool detailed = true;
-  std::filesystem::path output_file;  ///< absolute; empty: the log
+  std::filesystem::path output_file;  ///< file of the profile, absolute; empty: the log
 };
 
 struct sample_section {  ///< `sample`
-  uint64_t tokens = 0;   ///< generated at the end; 0: none
+  uint64_t tokens = 0;   ///< tokens generated at the end of the run; 0: none
   std::string prompt = "The ";
   double temperature = 0.8;
 };

@@ -1,4 +1,4 @@
-// The part of job_config that says how a model is trained: optimizer, parameter groups, learning rate, precision.
+// The part of job_config with the training of a model: optimizer, parameter groups, learning rate, precision.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace troupe::config {
 
-/// Defaults are AdamW's; of another type what differs there is filled in by load.
+/// `optimizer`; defaults are AdamW's, and load fills in the differing defaults of another type.
 struct optimizer_section {
   core::optimizer_type type = core::optimizer_type::adamw;
   double lr = 1e-3;
@@ -20,24 +20,26 @@ struct optimizer_section {
   double weight_decay = 0.0;
   bool adam_w_mode = true;
   bool bias_correction = true;
-  double momentum = 0.0;                        ///< sgd, muon
-  double dampening = 0.0;                       ///< sgd
-  bool nesterov = false;                        ///< sgd, muon
-  double lr_decay = 0.0;                        ///< adagrad
-  double initial_accumulator_value = 0.0;       ///< adagrad
-  double max_coeff = 10.0, min_coeff = 0.01;    ///< lamb
-  uint32_t ns_steps = 5;                        ///< muon
-  std::optional<double> muon_lr, adam_lr = {};  ///< muon: of matrices, of everything else; none: `lr`
+  double momentum = 0.0;                      ///< for sgd and muon
+  double dampening = 0.0;                     ///< for sgd
+  bool nesterov = false;                      ///< for sgd and muon
+  double lr_decay = 0.0;                      ///< for adagrad
+  double initial_accumulator_value = 0.0;     ///< for adagrad
+  double max_coeff = 10.0, min_coeff = 0.01;  ///< for lamb
+  uint32_t ns_steps = 5;                      ///< for muon
+  /// Muon's learning rates of matrices and of everything else; nullopt: `lr`.
+  std::optional<double> muon_lr, adam_lr = {};
 };
 
 /// Settings of the parameters whose name a pattern matches.
 struct parameter_group {
-  std::string match;                       ///< RE2, searched in the name; the first group that matches a name has it
-  std::optional<double> lr, weight_decay;  ///< none: the optimizer's
+  /// RE2, searched in the name; a name belongs to the first group that matches.
+  std::string match;
+  std::optional<double> lr, weight_decay;  ///< settings of the group; nullopt: the optimizer's
   bool trainable = true;
 };
 
-/// Fields are named as the keys; each type reads its own.
+/// `scheduler.params`; fields have the names of the keys, and each type reads its own.
 struct scheduler_section {
   core::schedule_type type = core::schedule_type::constant;
   double warmup_min_lr = 0.0;
@@ -51,26 +53,26 @@ struct scheduler_section {
   uint64_t lr_range_test_step_size = 2000;
   double lr_range_test_step_rate = 1.0;
   bool lr_range_test_staircase = false;
-  double cycle_min_lr = 0.0, cycle_max_lr = 0.0;  ///< given with OneCycle
+  double cycle_min_lr = 0.0, cycle_max_lr = 0.0;  ///< required with OneCycle
   double decay_lr_rate = 0.0;
   uint64_t cycle_first_step_size = 2000;
-  std::optional<uint64_t> cycle_second_step_size;  ///< none: as the first
+  std::optional<uint64_t> cycle_second_step_size;  ///< nullopt: equal to the first
   uint64_t cycle_first_stair_count = 0;
-  std::optional<uint64_t> cycle_second_stair_count;  ///< none: as the first
+  std::optional<uint64_t> cycle_second_stair_count;  ///< nullopt: equal to the first
   uint64_t decay_step_size = 0;
   bool cycle_momentum = true;
   double cycle_min_mom = 0.8, cycle_max_mom = 0.9;
   double decay_mom_rate = 0.0;
-  uint64_t t_max = 0;  ///< given with CosineAnnealingLR
+  uint64_t t_max = 0;  ///< required with CosineAnnealingLR
   double eta_min = 0.0;
-  double start_factor = 1.0 / 3, end_factor = 1.0;  ///< LinearLR
-  uint64_t total_iters = 5;                         ///< LinearLR, PolynomialLR
-  double power = 1.0;                               ///< PolynomialLR
+  double start_factor = 1.0 / 3, end_factor = 1.0;  ///< for LinearLR
+  uint64_t total_iters = 5;                         ///< for LinearLR and PolynomialLR
+  double power = 1.0;                               ///< for PolynomialLR
 };
 
 struct fp16_section {  ///< `fp16`
   bool enabled = false;
-  double loss_scale = 0;  ///< 0: dynamic
+  double loss_scale = 0;  ///< fixed loss scale; 0: dynamic
   uint32_t initial_scale_power = 16;
   uint64_t loss_scale_window = 1000;
   uint32_t hysteresis = 2;
@@ -85,15 +87,15 @@ struct bf16_section {  ///< `bf16`
 
 struct data_types_section {  ///< `data_types`
   std::optional<core::dtype> grad_accum_dtype;
-  bool reference_fp64 = false;  ///< everything in fp64: `data_types.param_dtype: fp64`
+  bool reference_fp64 = false;  ///< true: everything in fp64, by `data_types.param_dtype: fp64`
 };
 
 struct activation_checkpointing_section {  ///< `activation_checkpointing`
   bool enabled = false;                    ///< Troupe's key: recompute every unit from its input
-  bool selective = false;                  ///< Troupe's key: with `enabled`, products behind norms alone
-  uint32_t number_checkpoints = 0;         ///< of DeepSpeed; 0 = every unit when enabled
-  bool partition_activations = false;      ///< of DeepSpeed; acts beside more than one tensor rank
-  bool cpu_checkpointing = false;          ///< of DeepSpeed; then job_config::offload_activations is cpu or nvme
+  bool selective = false;                  ///< Troupe's key: with `enabled`, recompute only the products after norms
+  uint32_t number_checkpoints = 0;         ///< DeepSpeed's key; 0: every unit if enabled
+  bool partition_activations = false;      ///< DeepSpeed's key; acts with more than one tensor rank
+  bool cpu_checkpointing = false;          ///< DeepSpeed's key; if true, job_config::offload_activations is cpu or nvme
 };
 
 }  // namespace troupe::config

@@ -1,4 +1,4 @@
-// Messages one after the other: a schema, then dictionaries and batches.
+// Reads the messages one after the other: a schema, then dictionaries and batches.
 #include "data/formats/arrow.hpp"
 
 #include <fmt/format.h>
@@ -20,10 +20,11 @@ using core::fail;
 constexpr std::string_view magic{"ARROW1"};
 constexpr uint32_t continuation = 0xFFFFFFFF;
 enum header_type : uint8_t { schema_header = 1, dictionary_header = 2, batch_header = 3 };
-/// Of a file's end: the footer's length and the magic. And of what its footer says of a message: where, how long.
+/// Bytes at the end of a file: the footer's length and the magic; bytes of one entry in the footer: offset and lengths
+/// of a message.
 constexpr uint64_t tail_bytes = 10, block_bytes = 24;
 
-/// Texts that rows name by number. Some may be null, whether or not a row names them.
+/// The texts of a dictionary, which rows refer to by number. Some may be null, whether or not a row refers to them.
 class dictionary {
  public:
   [[nodiscard]] uint64_t size() const { return ends_.size(); }
@@ -34,7 +35,7 @@ class dictionary {
     return std::string_view(text_).substr(begin, ends_[i] - begin);
   }
 
-  /// False where it would have more than max_block_bytes, the ends of its words among them.
+  /// Adds a word. False if the dictionary would then have more than max_block_bytes, the ends of its words included.
   bool add(std::optional<std::string_view> word) {
     const uint64_t bytes = word ? word->size() : 0;
     if (text_.size() + bytes + (ends_.size() + 1) * sizeof ends_[0] > max_block_bytes) return false;
@@ -78,7 +79,7 @@ class arrow_reader {
     return fail(kind, fmt::format("'{}': message at byte {}: {}", file_.name(), message_, why));
   }
 
-  /// A file has the stream between its magic and its footer.
+  /// Finds the stream; a file has it between its magic and its footer.
   core::result<void> begin() {
     std::array<std::byte, 8> head{};
     if (file_.size() < head.size()) return no_arrow(fmt::format("{} bytes", file_.size()));
@@ -99,8 +100,8 @@ class arrow_reader {
     return {};
   }
 
-  /// Whether a file's first message is a schema. Polars' writer puts one there without its length, so that the footer
-  /// alone says what lies where.
+  /// True if the file's first message is a schema. Polars' writer writes one there without its length; then only the
+  /// footer states where the messages are.
   bool holds_stream() {
     std::array<uint32_t, 2> lengths{};
     if (end_ - at_ < sizeof lengths || !file_.read(at_, std::as_writable_bytes(std::span(lengths)))) return false;
@@ -126,7 +127,7 @@ class arrow_reader {
     const auto schema = root.table(1);
     if (bytes.broken || !schema.exists()) return no_arrow("neither its first message nor its footer is a schema");
     if (auto ok = take(schema_header, schema, root.number<int16_t>(0, 0)); !ok) return ok;
-    for (const unsigned field : {2U, 3U}) {  // dictionaries, then batches
+    for (const unsigned field : {2U, 3U}) {  // dictionaries come before batches
       const auto blocks = root.vector(field, block_bytes);
       for (uint64_t i = 0; i < blocks.size(); i += block_bytes) {
         int64_t offset = 0;
@@ -151,7 +152,7 @@ class arrow_reader {
     return out;
   }
 
-  /// False at the stream's end.
+  /// Reads the next message; false at the end of the stream.
   core::result<bool> read_message() {
     auto length = number();
     if (length && *length == continuation) length = number();
@@ -197,9 +198,10 @@ class arrow_reader {
     }
     if (type != dictionary_header)
       return lies(fmt::format("wanted a batch of rows or a dictionary, got a message of type {}", type));
-    if (!column_->dictionary || header.number<int64_t>(0, 0) != *column_->dictionary) return {};  // of another column
+    // Dictionary of another column.
+    if (!column_->dictionary || header.number<int64_t>(0, 0) != *column_->dictionary) return {};
     if (!header.number<uint8_t>(2, 0)) words_ = {};
-    arrow_column values = *column_;  // alone in their batch
+    arrow_column values = *column_;  // the values are the only column of their batch
     values.first_node = values.first_buffer = values.views_before = 0;
     const arrow_batch batch(file_, header.table(1), body_begin_, body_bytes_);
     return read_texts(batch, values, [&](std::optional<std::string_view> word, uint64_t) {
@@ -214,10 +216,10 @@ class arrow_reader {
     return text ? visit_(text, at) : core::result<void>{};
   }
 
-  /// What a batch or a view in it says that is not so.
+  /// Returns the error of a batch, or of a view in it, with the file and the message.
   [[nodiscard]] core::result<void> lies(const core::error& why) const { return lies(why.text, why.kind); }
 
-  /// Calls `look(i, is_null)` with each row; the first buffer of the column says which are null.
+  /// Calls `look(i, is_null)` for each row; the column's first buffer says which rows are null.
   template <class Look>
   core::result<void> each_row(const arrow_batch& batch, uint64_t rows, uint64_t validity_index, Look look) {
     auto validity = batch.buffer(validity_index);

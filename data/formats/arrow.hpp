@@ -1,5 +1,5 @@
-// Arrow IPC files and streams: one column of text, row by row. Owns messages, batches and dictionaries; the schema is
-// data/formats/arrow_schema.hpp's.
+// Reads one column of text from Arrow IPC files and streams, row by row. Owns messages, batches and dictionaries;
+// leaves the schema to data/formats/arrow_schema.hpp.
 #pragma once
 
 #include <string>
@@ -10,15 +10,16 @@
 
 namespace troupe::data {
 
-/// No message's description is longer.
+/// Longest description of a message that is read, in bytes.
 inline constexpr uint64_t max_arrow_message_bytes = uint64_t{64} << 20;
-/// No row's text is longer.
+/// Longest text of a row that is read, in bytes.
 inline constexpr uint64_t max_row_bytes = uint64_t{64} << 20;
 
-/// Gives the texts of column `key`; a null is no row, nor is one that names a null of its dictionary. A file is read as
-/// the stream that it contains. Buffers that are not packed are read a piece at a time; of others those of one batch
-/// are in memory, each at most max_block_bytes, as is a dictionary with the ends of its words, and all that views name
-/// together. Refused with file and byte: what is broken or lies, and by name what is not read.
+/// Passes the texts of column `key` to `visit`; a null is not a row, nor is an index of a null in the dictionary. A
+/// file is read as the stream that it contains. Uncompressed buffers are read in pieces; compressed buffers of one
+/// batch are in memory, each at most max_block_bytes, as are a dictionary with the ends of its words and all buffers
+/// that views refer to, together. Refused with file and byte: broken or inconsistent content, and, by name, features
+/// that are not read.
 core::result<void> read_arrow(const core::source_file& file, const std::string& key, const row_visit& visit);
 
 }  // namespace troupe::data

@@ -1,5 +1,5 @@
-// One batch of an Arrow stream: how many rows a column has there, where its buffers are. Owns what the batch says of
-// itself; the messages around it are arrow.cpp's.
+// One batch of an Arrow stream: the number of a column's rows, and the place of its buffers. Owns the description of
+// the batch; leaves the messages to arrow.cpp.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@ namespace troupe::data {
 
 class arrow_batch {
  public:
-  /// `header` describes it; its bytes lie in [body_begin, body_begin + body_bytes) of the file.
+  /// `header` describes the batch; its bytes are [body_begin, body_begin + body_bytes) of the file.
   arrow_batch(const core::source_file& file, const flat_table& header, uint64_t body_begin, uint64_t body_bytes)
       : file_(file), header_(header), body_begin_(body_begin), body_bytes_(body_bytes) {}
 
-  // Errors of all: what the batch says is not so; no file and no message is named.
+  // All functions fail if the description is inconsistent; their errors name no file and no message.
   [[nodiscard]] core::result<uint64_t> rows(uint64_t node) const;
   [[nodiscard]] core::result<column_buffer> buffer(uint64_t index) const;
 
   struct place {
     uint64_t first_buffer = 0;
-    uint64_t text_buffers = 0;  ///< of a column of views
+    uint64_t text_buffers = 0;  ///< number of buffers with texts, for a column of views
   };
-  /// `views`: the batch holds the column's views, not indices of a dictionary.
+  /// Returns the place of a column's buffers. `views`: the batch holds the column's views, not indices of a dictionary.
   [[nodiscard]] core::result<place> find(const arrow_column& column, bool views) const;
 
-  /// How far into the file row `row` of `rows` is, about.
+  /// Returns the approximate byte of the file at which row `row` of `rows` is stored.
   [[nodiscard]] uint64_t byte_of(uint64_t row, uint64_t rows) const {
     return body_begin_ + static_cast<uint64_t>(double(body_bytes_) * double(row) / double(rows));
   }

@@ -1,4 +1,4 @@
-// Every type of a field before the column is known by how many buffers it has.
+// Skips the fields before the column; their types determine how many buffers they have.
 #include "data/formats/arrow_schema.hpp"
 
 #include <fmt/format.h>
@@ -77,12 +77,12 @@ enum { field_name = 0, field_type_type = 2, field_type_table = 3, field_dictiona
 
 constexpr int16_t version_5 = 4;
 constexpr int max_depth = 32;
-/// Fields of a schema, those inside others too: a flatbuffer may name one table from many places.
+/// Most fields of a schema, nested ones included: a flatbuffer may refer to one table from many places.
 constexpr uint64_t max_fields = 100'000;
 
 bool is_view(uint8_t type) { return type == type_binary_view || type == type_utf8_view; }
 
-/// Buffers of a field alone; nothing where nobody knows.
+/// Returns the number of a field's own buffers; nothing for a type with an unknown number.
 std::optional<uint64_t> buffers_of(uint8_t type, const flat_table& of, int16_t version) {
   switch (type) {
     case type_null:
@@ -93,7 +93,7 @@ std::optional<uint64_t> buffers_of(uint8_t type, const flat_table& of, int16_t v
       return 1;
     case type_union:
       return (of.number<int16_t>(0, 0) == 0 ? 1 : 2) +
-             (version < version_5 ? 1 : 0);  // sparse: types; dense: offsets too
+             (version < version_5 ? 1 : 0);  // sparse unions have types only, dense unions offsets too
     case type_binary:
     case type_utf8:
     case type_large_binary:
@@ -101,7 +101,7 @@ std::optional<uint64_t> buffers_of(uint8_t type, const flat_table& of, int16_t v
     case type_list_view:
     case type_large_list_view:
       return 3;
-    default:  // of a view's buffers with texts each batch says how many it has
+    default:  // each batch states how many buffers with texts a column of views has
       return type > type_none && type < types ? std::optional<uint64_t>(2) : std::nullopt;
   }
 }

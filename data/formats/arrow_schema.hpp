@@ -1,5 +1,5 @@
-// What the schema of an Arrow stream says of one column of text: where its buffers stand among those of a batch. Owns
-// the walk over the fields; batches are data/formats/arrow.hpp's.
+// Finds one column of text in the schema of an Arrow stream: the place of its buffers in a batch. Owns the walk over
+// the fields; leaves batches to data/formats/arrow.hpp.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,22 @@
 namespace troupe::data {
 
 struct arrow_column {
-  /// Of the column, in each batch: one node, then validity, offsets, texts; or validity, views, buffers with texts.
+  /// Index of the column's first node and buffer in each batch: one node, then validity, offsets, texts; or validity,
+  /// views, buffers with texts.
   uint64_t first_node = 0, first_buffer = 0;
-  /// Columns of views that lie before it: batches say how many buffers with texts each has, which first_buffer lacks.
+  /// Number of columns of views before it: batches state how many buffers with texts each has; first_buffer does not
+  /// include them.
   uint64_t views_before = 0;
   bool view = false;
-  bool large = false;                 ///< offsets of 64 bits, not 32
-  std::optional<int64_t> dictionary;  ///< its id, where the column holds indices of one
-  uint8_t index_bytes = 4;            ///< of one such index
+  bool large = false;                 ///< offsets have 64 bits, not 32
+  std::optional<int64_t> dictionary;  ///< id of the dictionary, if the column holds indices of one
+  uint8_t index_bytes = 4;            ///< bytes of one index into the dictionary
   bool index_signed = true;
 };
 
-/// The column `key` of a schema (a flatbuffer's table). Refused, no file named: no such column, one that is no text, or
-/// lies behind one whose buffers are not known. `version` is the message's: up to 3 unions have one buffer more.
+/// Returns the column `key` of a schema (a flatbuffer's table). Refused, without a file's name: no such column, a
+/// column that is not text, or a column after one whose buffers are unknown. `version` is the message's: unions have
+/// one buffer more up to version 3.
 core::result<arrow_column> find_arrow_column(const flat_table& schema, const std::string& key, int16_t version);
 
 }  // namespace troupe::data

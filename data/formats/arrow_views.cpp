@@ -14,8 +14,8 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// A view: the text's length; then the text itself where it is at most this long, else its first four bytes, the buffer
-/// and the byte in it.
+/// Longest text that a view contains itself. A view has the text's length, then the text, or, if it is longer, its
+/// first four bytes, the number of the buffer and the byte in it.
 constexpr int32_t inline_bytes_max = 12;
 
 int32_t number_at(std::span<const std::byte> view, size_t at) {
@@ -50,7 +50,8 @@ core::result<std::string_view> viewed_texts::text(std::span<const std::byte> vie
   return as_text(*found);
 }
 
-// Rows mostly name one buffer after the other. What they hold in memory together stays below what one of them may.
+// Returns an open buffer. Rows mostly refer to one buffer after the other. The bytes of all open buffers in memory
+// together stay below the limit of one.
 core::result<column_buffer*> viewed_texts::buffer(uint64_t index) {
   if (const auto at = opened_.find(index); at != opened_.end()) return &at->second;
   auto opened = open_(index);

@@ -1,5 +1,5 @@
-// Arrow's views of text: sixteen bytes for each row, with the text itself where it is short, else where it lies in one
-// of several buffers. Owns the reading of one view; whose rows they are is arrow.cpp's.
+// Reads Arrow's views of text: sixteen bytes for each row, with the text itself if it is short, else with its place in
+// one of several buffers. Owns the reading of one view; leaves the rows to arrow.cpp.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace troupe::data {
 
 inline constexpr uint64_t view_bytes = 16;
 
-class viewed_texts {  ///< of one batch's column
+class viewed_texts {  ///< the texts of one column of views in one batch
  public:
   using open_buffer = std::function<core::result<column_buffer>(uint64_t index)>;
-  /// `buffers`: with texts, which are opened when the first of their texts is read.
+  /// `buffers`: number of buffers with texts; each is opened when its first text is read.
   viewed_texts(uint64_t buffers, open_buffer open) : buffers_(buffers), open_(std::move(open)) {}
 
-  /// Good until the next call, and while `view` is. Errors: bad_input, where a view names what is not there; limit, for
-  /// a text of more than max_row_bytes.
+  /// Returns the text of a view, valid until the next call and while `view` is. Errors: bad_input for a view outside
+  /// the buffers; limit for a text of more than max_row_bytes.
   core::result<std::string_view> text(std::span<const std::byte> view);
 
  private:

@@ -1,4 +1,5 @@
-// Snappy and LZ4 are read here; gzip and zstd by their libraries, as streams, so that a lying length costs no memory.
+// Expands Snappy and LZ4 with code of this library, gzip and zstd with their libraries as streams, so that a wrong
+// length costs no memory.
 #include "data/formats/block_codec.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +17,7 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// What a library writes to at once.
+/// Bytes of the output that a library may write in one step.
 constexpr size_t step_bytes = size_t{1} << 18;
 
 core::result<void> wrong(const char* codec, const std::string& why) {
@@ -28,7 +29,7 @@ core::result<void> wrong_length(const char* codec, uint64_t wanted, uint64_t got
       codec, fmt::format("wanted {} bytes, got {}{}", wanted, got < wanted ? "" : "more than ", std::min(got, wanted)));
 }
 
-/// The format: https://github.com/google/snappy/blob/main/format_description.txt
+/// Expands a Snappy block. Format: https://github.com/google/snappy/blob/main/format_description.txt
 core::result<void> expand_snappy(std::span<const std::byte> in, uint64_t bytes, std::vector<std::byte>& out) {
   size_t at = 0;
   const auto byte = [&](size_t i) { return static_cast<uint64_t>(in[i]); };
@@ -71,7 +72,8 @@ core::result<void> expand_snappy(std::span<const std::byte> in, uint64_t bytes, 
     } else {
       const size_t to = out.size();
       out.resize(to + length);
-      for (size_t i = 0; i < length; ++i) out[to + i] = out[to + i - offset];  // may overlap, on purpose
+      // Source and target may overlap; the format requires this order.
+      for (size_t i = 0; i < length; ++i) out[to + i] = out[to + i - offset];
     }
   }
   return out.size() == bytes ? core::result<void>{} : wrong_length("snappy", bytes, out.size());

@@ -18,7 +18,7 @@ using core::fail;
 
 struct card_line {
   size_t number = 0, indent = 0;
-  std::string text;  ///< behind its indentation
+  std::string text;  ///< the line without its indentation
 };
 
 struct card_member;
@@ -47,7 +47,7 @@ std::string_view without_blanks(std::string_view text) {
   return text;
 }
 
-/// Where the key of `text` ends; npos where it is no member of a mapping.
+/// Returns the end of the key in `text`; npos if the text is not a member of a mapping.
 size_t end_of_key(std::string_view text) {
   if (text.ends_with(':') && text.find(": ") == std::string_view::npos) return text.size() - 1;
   return text.starts_with('"') || text.starts_with('\'') ? std::string_view::npos : text.find(": ");
@@ -122,7 +122,7 @@ class card_reader {
     return out;
   }
 
-  /// A text that goes on in deeper lines is none that is needed here: these are passed over.
+  /// Reads a scalar. Continuation lines of a text are skipped, because no such text is needed here.
   core::result<card_value> scalar(std::string_view text, size_t indent) {
     card_value out;
     if (text.starts_with('[')) {
@@ -144,7 +144,7 @@ class card_reader {
   size_t at_ = 0;
 };
 
-/// The lines below `configs:`, and the rest of its own line where there is one.
+/// Returns the lines below `configs:`, and the rest of its own line if it has one.
 std::vector<card_line> lines_of_configs(std::string_view metadata) {
   std::vector<card_line> out;
   bool is_inside = false;

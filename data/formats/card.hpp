@@ -1,5 +1,5 @@
-// A data set's card: the `configs` in the metadata that README.md begins with. Owns the part of YAML that such cards
-// are written in: blocks of lists and mappings, scalars, lists in brackets on one line.
+// Reads a data set's card: the `configs` in the metadata at the beginning of README.md. Owns the part of YAML that such
+// cards use: blocks of lists and mappings, scalars, lists in brackets on one line.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,28 @@
 
 namespace troupe::data {
 
-/// No longer card is read.
+/// Largest card that is read, in bytes.
 inline constexpr uint64_t max_card_bytes = uint64_t{1} << 20;
-/// Values inside values of its metadata.
+/// Deepest nesting of values in the metadata.
 inline constexpr size_t max_card_depth = 16;
 
 struct card_split {
   std::string name;
-  std::vector<std::string> paths;  ///< patterns below the configuration's folder
+  std::vector<std::string> paths;  ///< patterns relative to the configuration's folder
 };
 
 struct card_configuration {
-  std::string name, folder;  ///< `folder`: its data_dir; empty: none
+  std::string name, folder;  ///< `folder`: the configuration's data_dir; empty: none
   bool is_default = false;
-  std::vector<card_split> splits;  ///< empty: by the files' names
+  std::vector<card_split> splits;  ///< empty: the files' names determine the splits
 };
 
 struct data_card {
-  bool is_there = false;  ///< README.md begins with metadata
+  bool is_there = false;  ///< true if README.md begins with metadata
   std::vector<card_configuration> configurations;
 };
 
-/// Of the README.md in `folder`. Errors (bad_input): metadata whose `configs` are of another form.
+/// Reads the card in README.md of `folder`. Errors (bad_input): metadata whose `configs` have another form.
 core::result<data_card> read_card(const std::filesystem::path& folder);
 
 }  // namespace troupe::data

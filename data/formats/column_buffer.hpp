@@ -1,5 +1,5 @@
-// One buffer of an Arrow batch, read from front to back. Owns where its bytes come from: the file, a piece at a time,
-// or memory where it was packed.
+// Reads one buffer of an Arrow batch from its beginning to its end. Owns the source of its bytes: the file, a piece at
+// a time, or memory if the buffer was compressed.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace troupe::data {
 
 class column_buffer {
  public:
-  /// Bytes read of a file at once, at least.
+  /// Least number of bytes that one read of the file takes.
   static constexpr uint64_t piece_read_bytes = uint64_t{1} << 20;
 
   column_buffer() = default;
-  /// Bytes [begin, begin + length) of the file, which must lie in it. With a codec they begin with the length of what
-  /// they hold, -1 for bytes that are not packed after all.
+  /// Opens bytes [begin, begin + length) of the file, which must be inside it. With a codec they begin with their
+  /// expanded length, or -1 if they are not compressed.
   static core::result<column_buffer> open(const core::source_file& file, uint64_t begin, uint64_t length,
                                           block_codec codec) {
     column_buffer out;
@@ -50,10 +50,10 @@ class column_buffer {
   }
 
   [[nodiscard]] uint64_t size() const { return size_; }
-  /// In memory now.
+  /// Returns the bytes that are in memory now.
   [[nodiscard]] uint64_t held_bytes() const { return held_.size(); }
 
-  /// Bytes [at, at + bytes), which must lie in it; good until the next call.
+  /// Returns bytes [at, at + bytes), which must be inside the buffer; valid until the next call.
   core::result<std::span<const std::byte>> read(uint64_t at, uint64_t bytes) {
     if (at < first_ || at + bytes > first_ + held_.size()) {
       held_.resize(std::min(std::max(bytes, piece_read_bytes), size_ - at));
@@ -63,7 +63,7 @@ class column_buffer {
     return std::span<const std::byte>(held_).subspan(at - first_, bytes);
   }
 
-  /// The integer number `index` of those of `width` bytes.
+  /// Returns integer number `index` in an array of integers of `width` bytes.
   core::result<int64_t> integer(uint64_t index, uint64_t width, bool is_signed) {
     const auto bytes = read(index * width, width);
     if (!bytes) return core::fail(bytes.error());
@@ -76,7 +76,7 @@ class column_buffer {
  private:
   const core::source_file* file_ = nullptr;
   uint64_t begin_ = 0, size_ = 0, first_ = 0;
-  std::vector<std::byte> held_;  // from first_ on
+  std::vector<std::byte> held_;  // bytes of the buffer from first_ on
 };
 
 }  // namespace troupe::data

@@ -42,7 +42,8 @@ bool delta_numbers::begin_block() {
   return true;
 }
 
-// The last block has the widths of all its parts, and the bits of those alone that hold values.
+// Begins a part of a block. The last block has the widths of all its parts, but only the bits of parts that hold
+// values.
 bool delta_numbers::begin_part() {
   if (part_ == parts_ && !begin_block()) return false;
   const uint64_t bytes = part_values_ / 8 * widths_[part_];

@@ -1,6 +1,6 @@
-// Parquet's delta encodings of texts: lengths as differences in packed bits, then the bytes of all; or first how much
-// of the text before is repeated. Source: parquet-format's Encodings.md (DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY,
-// DELTA_BYTE_ARRAY).
+// Reads Parquet's delta encodings of texts: lengths as packed differences, then the bytes of all texts; or first the
+// number of bytes that repeat the previous text. Source: parquet-format's Encodings.md (DELTA_BINARY_PACKED,
+// DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY).
 #pragma once
 
 #include <array>
@@ -13,19 +13,19 @@
 
 namespace troupe::data {
 
-/// Most values of a block, and packed parts of one. Writers have 128 and 4.
+/// Most values of a block, and most packed parts of one. Writers use 128 and 4.
 inline constexpr uint64_t delta_block_max = uint64_t{1} << 20, delta_parts_max = 256;
 
-/// Integers as differences, from front to back, in memory that does not grow with them.
+/// Reads integers stored as differences, in constant memory.
 class delta_numbers {
  public:
-  /// What lies behind them in `bytes` is not looked at.
+  /// Ignores bytes after the integers in `bytes`.
   explicit delta_numbers(std::span<const std::byte> bytes);
 
-  /// Nothing behind the last one, and once the bytes are broken.
+  /// Returns the next integer; nothing after the last one, and after broken bytes.
   std::optional<int64_t> next();
   [[nodiscard]] uint64_t count() const { return count_; }
-  /// How many bytes they take; nothing where they are broken.
+  /// Returns the number of bytes that the integers occupy; nothing if they are broken.
   [[nodiscard]] std::optional<size_t> bytes() const;
 
  private:
@@ -44,18 +44,18 @@ class delta_numbers {
   size_t part_begin_ = 0;
 };
 
-class delta_texts {  ///< one page's
+class delta_texts {  ///< reads the texts of one page
  public:
-  /// `repeats`: DELTA_BYTE_ARRAY; else DELTA_LENGTH_BYTE_ARRAY.
+  /// `repeats`: the encoding is DELTA_BYTE_ARRAY; else DELTA_LENGTH_BYTE_ARRAY.
   delta_texts(std::span<const std::byte> bytes, bool repeats);
 
-  /// Good until the next call. Nothing behind the last one, and once the bytes are broken.
+  /// Returns the next text, valid until the next call; nothing after the last one, and after broken bytes.
   std::optional<std::string_view> next();
 
  private:
   std::optional<delta_numbers> repeated_, lengths_;
   std::span<const std::byte> rest_;
-  std::string text_;  ///< of those that repeat
+  std::string text_;  ///< the current text, for DELTA_BYTE_ARRAY
 };
 
 }  // namespace troupe::data

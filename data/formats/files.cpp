@@ -1,4 +1,4 @@
-// Folders walked, names read.
+// Walks folders and interprets file names.
 #include "data/formats/files.hpp"
 
 #include <fmt/format.h>
@@ -17,13 +17,13 @@ using core::dangling_link_in;
 using core::error_kind;
 using core::fail;
 
-/// True where `p`, all links followed, lies in `folder` (itself canonical).
+/// True if `p`, with all links resolved, is in `folder`, which must be canonical.
 bool lies_inside(const fs::path& p, const fs::path& folder) {
   const auto [end, rest] = std::mismatch(folder.begin(), folder.end(), p.begin(), p.end());
   return end == folder.end();
 }
 
-/// Hugging Face's cache: DATASET/snapshots/REVISION/.. links to DATASET/blobs/digest.
+/// True for a target in Hugging Face's cache: DATASET/snapshots/REVISION/.. links to DATASET/blobs/digest.
 bool lies_in_cache(const fs::path& target, const fs::path& folder) {
   for (fs::path at = folder; at.has_relative_path(); at = at.parent_path())
     if (at.parent_path().filename() == "snapshots")
@@ -31,13 +31,13 @@ bool lies_in_cache(const fs::path& target, const fs::path& folder) {
   return false;
 }
 
-/// What writers of data sets leave beside their rows, and what is hidden.
+/// True for hidden files and for files that writers of data sets add to rows.
 bool is_aside(const fs::path& p) {
   const auto name = p.filename().string();
   return name.starts_with('.') || name == "_metadata" || name == "_common_metadata" || name == "_SUCCESS";
 }
 
-/// All regular files below `folder`, sorted by path.
+/// Returns all regular files below `folder`, sorted by path.
 core::result<std::vector<fs::path>> files_below(const fs::path& folder) {
   std::error_code ec;
   const fs::path root = fs::canonical(folder, ec);
@@ -80,7 +80,7 @@ std::string small(const fs::path& p) {
   return out;
 }
 
-/// A `DatasetDict` of `datasets`, whose splits are not all for training.
+/// Refuses the folder of a `DatasetDict` of `datasets` with several splits, because not all are for training.
 core::result<void> check_no_splits(const fs::path& folder) {
   std::error_code ec;
   if (!fs::exists(folder / "dataset_dict.json", ec)) return {};
@@ -120,7 +120,8 @@ source_kind kind_of(const fs::path& p) {
 core::result<source_listing> source_files(const fs::path& path) {
   std::error_code ec;
   if (!fs::is_directory(path, ec)) {
-    const fs::path bin = path.string() + ".bin", index = path.string() + ".idx";  // a pair's name, as Megatron has it
+    // Megatron names a pair without extension.
+    const fs::path bin = path.string() + ".bin", index = path.string() + ".idx";
     if (!fs::exists(path, ec) && fs::exists(bin, ec) && fs::exists(index, ec)) return source_listing{{bin}, {}};
     if (const auto link = dangling_link_in(path)) return fail(error_kind::bad_input, *link);
     return source_listing{{path}, {}};

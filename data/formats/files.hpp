@@ -1,5 +1,5 @@
-// Which files a source is made of, and what their names say about their content. Reads no content but a data set's
-// card.
+// Finds the files of a source, and derives the kind of their content from their names. Reads no content except a data
+// set's card.
 #pragma once
 
 #include <cstdint>
@@ -11,45 +11,46 @@
 
 namespace troupe::data {
 
-/// Most regular files below one data folder; more are refused.
+/// Most regular files in one data folder; more are refused.
 inline constexpr uint64_t max_source_files = uint64_t{1} << 20;
 
-/// The name says how a file is read, capitals or not, a last `.gz`, `.dz` or `.zst` aside: `.bin` holds tokens; each
-/// object of a
-/// `.jsonl`, `.ndjson` or `.json`, each row of a `.parquet` or of an Arrow file or stream (`.arrow`, `.arrows`, `.ipc`,
-/// `.feather`), each sample of a `.tar` or `.tgz` and of MosaicML's `.mds` is a document; everything else is one text.
+/// How a file is read, by its name, ignoring case and a final `.gz`, `.dz` or `.zst`: `.bin` holds tokens; each object
+/// of a `.jsonl`, `.ndjson` or `.json`, each row of a `.parquet` or of an Arrow file or stream (`.arrow`, `.arrows`,
+/// `.ipc`, `.feather`), each sample of a `.tar` or `.tgz` and of MosaicML's `.mds` is a document; any other file is one
+/// text.
 enum class source_kind : uint8_t { text, json_lines, tokens, parquet, arrow, tar, mds };
 
-bool is_packed(const std::filesystem::path& path);       ///< by its ending: .gz, .dz, .tgz or .zst
-source_kind kind_of(const std::filesystem::path& path);  ///< by its ending, that of compression aside
-/// The ending in small letters, that of compression aside.
+bool is_packed(const std::filesystem::path& path);       ///< true for the extensions .gz, .dz, .tgz and .zst
+source_kind kind_of(const std::filesystem::path& path);  ///< kind by the extension, without that of a compression
+/// Returns the extension in lower case, without that of a compression.
 std::string ending_of(const std::filesystem::path& path);
 
-/// True for `NAME.bin.json` or `NAME.idx` beside a `NAME.bin`: it says what that holds (data/token_file.hpp,
-/// data/formats/indexed_pair.hpp) and is no text itself.
+/// True for `NAME.bin.json` or `NAME.idx` next to a `NAME.bin`: the file describes the tokens (data/token_file.hpp,
+/// data/formats/indexed_pair.hpp) and is not a text itself.
 bool describes_tokens(const std::filesystem::path& path);
 
-/// True for what writers leave beside rows and what is no text itself: `dataset_info.json` and `state.json` of Hugging
-/// Face's `datasets` beside an Arrow file, `index.json` of MosaicML's beside a `.mds`.
+/// True for files that writers add to rows and that are not text: `dataset_info.json` and `state.json` of Hugging
+/// Face's `datasets` next to an Arrow file, `index.json` of MosaicML's next to a `.mds`.
 bool describes_rows(const std::filesystem::path& path);
 
-/// A file of a folder that is not read as data.
+/// A file of a folder that is not read as data, with the reason.
 struct left_out_file {
   std::filesystem::path path;
-  std::string why;  ///< in a few words: "card or licence"
+  std::string why;  ///< a few words: "card or licence"
 };
 
-/// The files that a source names, and those of its folder that are left out.
+/// The files that a source names, and the files of its folder that are left out.
 struct source_listing {
   std::vector<std::filesystem::path> files;
-  std::vector<left_out_file> left_out;  ///< of a data set's repository: what is not trained on
+  std::vector<left_out_file> left_out;  ///< for a data set's repository: files that are not trained on
 };
 
-/// `path` itself, or `path`.bin where only that and its `path`.idx exist, or all regular files below the folder, sorted
-/// by path; not those that are hidden (a name that begins with a dot) or that writers leave beside their rows
-/// (`_metadata`, `_common_metadata`, `_SUCCESS`). Of a folder that is a data set's repository: those of its train split
-/// (data/formats/repository.hpp). Refused: a link out of the folder, but for those of Hugging Face's cache, and a
-/// folder of `datasets` with several splits. Links that stay inside are passed over, as what they name is read anyway.
+/// Returns the files of a source: `path` itself, or `path`.bin if only that and its `path`.idx exist, or all regular
+/// files below the folder, sorted by path, without hidden files (a name that begins with a dot) and files that writers
+/// add to rows (`_metadata`, `_common_metadata`, `_SUCCESS`). A folder that is a data set's repository: the files of
+/// its train split (data/formats/repository.hpp). Refused: a link out of the folder, except links of Hugging Face's
+/// cache, and a folder of `datasets` with several splits. Links that stay inside are skipped, because their targets are
+/// read anyway.
 core::result<source_listing> source_files(const std::filesystem::path& path);
 
 }  // namespace troupe::data

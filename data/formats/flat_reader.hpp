@@ -1,4 +1,4 @@
-// Flatbuffers, walked without their library: what Arrow's messages say of themselves.
+// Reads flatbuffers, the form of Arrow's messages, without their library.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace troupe::data {
 
-/// A table within a buffer. Fields that are missing have their default; whatever lies outside the buffer is broken, and
-/// marks the buffer so for all of its tables.
+/// A table in a buffer. Missing fields have their default. An offset outside the buffer marks the buffer as broken for
+/// all of its tables.
 class flat_table {
  public:
   struct buffer {
@@ -19,8 +19,8 @@ class flat_table {
     bool broken = false;
   };
 
-  flat_table() = default;  ///< no table: every field is missing
-  /// The one that the front of the buffer names.
+  flat_table() = default;  ///< an empty table: every field is missing
+  /// Returns the root table of the buffer.
   static flat_table root(buffer& in) {
     flat_table out;
     out.in_ = &in;
@@ -43,7 +43,7 @@ class flat_table {
     const auto rows = vector(field, 1);
     return {reinterpret_cast<const char*>(rows.data()), rows.size()};
   }
-  /// A vector of structures of `item_bytes` each, as they lie.
+  /// Returns the bytes of a vector of structures, each of `item_bytes`.
   [[nodiscard]] std::span<const std::byte> vector(unsigned field, uint64_t item_bytes) const {
     const auto at = place(field);
     if (!at) return {};
@@ -52,7 +52,7 @@ class flat_table {
       return in_->broken = true, std::span<const std::byte>();
     return in_->bytes.subspan(begin + 4, count * item_bytes);
   }
-  /// Number of tables in a vector of them, and one of these.
+  /// Return the number of tables in a vector of tables, and one of them.
   [[nodiscard]] uint64_t tables(unsigned field) const { return vector(field, 4).size() / 4; }
   [[nodiscard]] flat_table table(unsigned field, uint64_t index) const {
     const auto rows = vector(field, 4);

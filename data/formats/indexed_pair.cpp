@@ -1,4 +1,4 @@
-// An index is walked in blocks, so that its size costs no memory.
+// Walks an index in blocks, so that memory does not grow with its size.
 #include "data/formats/indexed_pair.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ using core::error_kind;
 using core::fail;
 
 constexpr std::string_view magic{"MMIDIDX\0\0", 9};
-/// Magic, version, type, number of sequences, number of document borders.
+/// Bytes of magic, version, type, number of sequences and number of document borders.
 constexpr uint64_t header_bytes = 9 + 8 + 1 + 8 + 8;
 constexpr size_t block_entries = 8192;
 
@@ -29,7 +29,7 @@ uint64_t width_of(indexed_type type) {
   return widths[static_cast<size_t>(type)];
 }
 
-/// Integers of an index one after the other, a block of them in memory.
+/// Integers of an index in order, with one block of them in memory.
 template <class Entry>
 class entry_row {
  public:
@@ -61,7 +61,7 @@ Number number_at(const std::byte* bytes) {
   return out;
 }
 
-/// A stored token as a number; below zero where it is none that a vocabulary could hold.
+/// Returns a stored token as a number; a negative number if no vocabulary could contain the token.
 int64_t token_at(const std::byte* at, indexed_type type) {
   const auto whole = [](double x) { return x >= 0 && x < 0x1p62 && std::floor(x) == x ? static_cast<int64_t>(x) : -1; };
   switch (type) {
@@ -175,7 +175,7 @@ core::result<void> indexed_pair::check(bool keep_starts) {
     return wrong(fmt::format("its documents end at sequence {}, wanted {}",
                              borders_left > 0 ? *border : static_cast<int64_t>(last_border), sequences_));
   if (!begin_) begin_ = 0;
-  if (!starts_.empty() && starts_.back() == tokens_) starts_.pop_back();  // of documents without a token
+  if (!starts_.empty() && starts_.back() == tokens_) starts_.pop_back();  // start of trailing documents without tokens
   return {};
 }
 

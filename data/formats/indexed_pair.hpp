@@ -1,5 +1,5 @@
-// Megatron's indexed data sets: `NAME.bin` of tokens and `NAME.idx`, which says where sequences and documents begin.
-// Owns the index's form and that it stays within its `.bin`; where the tokens go is open_tokens' business.
+// Reads Megatron's indexed data sets: `NAME.bin` of tokens and `NAME.idx`, which states where sequences and documents
+// begin. Owns the index's form and that it stays within its `.bin`; leaves the tokens to open_tokens.cpp.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +14,29 @@
 
 namespace troupe::data {
 
-/// How a token is stored: the codes of an index.
+/// Storage type of a token, with the codes of an index.
 enum class indexed_type : uint8_t { u8 = 1, i8, i16, i32, i64, f64, f32, u16 };
 
-/// NAME.idx beside NAME.bin, where there is one.
+/// Returns NAME.idx next to NAME.bin, if it exists.
 std::optional<std::filesystem::path> index_of(const std::filesystem::path& bin);
 
 class indexed_pair {
  public:
-  /// Opens the index of `bin`, whose content is `content` and must outlive this. Every sequence is checked to lie in
-  /// it. Where `keep_starts`, starts() is filled. Errors: bad_input, with both files.
+  /// Opens the index of `bin`, whose content is `content`, which must outlive the result. Checks that every sequence is
+  /// inside it. `keep_starts`: fills starts(). Errors: bad_input, with both files.
   static core::result<indexed_pair> open(const std::filesystem::path& index, const core::source_file& content,
                                          bool keep_starts);
 
   [[nodiscard]] indexed_type type() const { return type_; }
   [[nodiscard]] uint64_t tokens() const { return tokens_; }
   [[nodiscard]] uint64_t documents() const { return documents_; }
-  /// Token at which each document that has tokens begins, ascending.
+  /// Returns the token at which each document that has tokens begins, ascending.
   [[nodiscard]] const std::vector<uint64_t>& starts() const { return starts_; }
-  /// The byte of the `.bin` from which all sequences follow each other without a gap; nothing where they do not.
+  /// Returns the byte of the `.bin` from which all sequences follow each other without a gap; nothing if they do not.
   [[nodiscard]] std::optional<uint64_t> begin_of_all() const { return consecutive_ ? begin_ : std::nullopt; }
 
-  /// Gives the sink all tokens, sequence by sequence, as integers of `width` bytes in blocks. Refused: a value that is
-  /// no whole number from 0 up to below `vocab_size`, or that `width` does not hold.
+  /// Passes all tokens to the sink, sequence by sequence, in blocks of integers of `width` bytes. Refused: a value that
+  /// is not a whole number from 0 to below `vocab_size`, or that `width` cannot hold.
   core::result<void> give(uint8_t width, uint64_t vocab_size,
                           const std::function<core::result<void>(std::span<const std::byte>)>& sink) const;
 

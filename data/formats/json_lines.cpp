@@ -1,4 +1,4 @@
-// An object is parsed as events, so that nothing but its text is ever built.
+// Parses an object as events, so that only its text is built.
 #include "data/formats/json_lines.hpp"
 
 #include <fmt/format.h>
@@ -18,16 +18,16 @@ using nlohmann::json;
 
 constexpr size_t most_shown_keys = 8;
 
-/// Takes the one string it is asked for out of a line, and builds nothing else.
+/// Extracts one string from a line and builds nothing else.
 class text_taker final : public nlohmann::json_sax<json> {
  public:
   explicit text_taker(const std::string& wanted) : wanted_(wanted) {}
 
   std::optional<std::string> text;
   bool is_object = false;
-  std::string other_type;                    ///< of the key's value where that is no string
-  size_t broken_at = 0;                      ///< byte of the line, from 1
-  std::vector<std::string>* keys = nullptr;  ///< takes the object's first keys, where somebody wants them
+  std::string other_type;                    ///< type of the key's value, if it is not a string
+  size_t broken_at = 0;                      ///< byte of the line at which the JSON is broken, from 1
+  std::vector<std::string>* keys = nullptr;  ///< receives the first keys of the object; null: they are not needed
 
   bool null() override { return value("null"); }
   bool boolean(bool) override { return value("a boolean"); }
@@ -74,8 +74,8 @@ class text_taker final : public nlohmann::json_sax<json> {
   bool mine_ = false;
 };
 
-/// The line at `from` without its end, and where the next one begins; more than max_json_line_bytes of it where it is
-/// longer than those.
+/// A line without its end, and the byte where the next line begins. A line longer than max_json_line_bytes is returned
+/// in part, but with more than that limit.
 struct json_line {
   std::string_view text;
   uint64_t next = 0;
@@ -88,7 +88,7 @@ core::result<json_line> line_at(text_window& content, uint64_t from) {
     const auto end = text->find('\n');
     if (end != std::string_view::npos || text->size() > max_json_line_bytes || from + text->size() == content.size()) {
       const auto line = text->substr(0, end);
-      const auto single = line.find('\r');  // inside a string JSON has none
+      const auto single = line.find('\r');  // JSON strings contain no line ends
       if (single != std::string_view::npos && single + 1 < line.size())
         return json_line{line.substr(0, single), from + single + 1};
       return json_line{line, from + line.size() + 1};
@@ -97,7 +97,7 @@ core::result<json_line> line_at(text_window& content, uint64_t from) {
   }
 }
 
-/// Whether JSON's grammar has this number, however large it is.
+/// True if the word is a number by JSON's grammar, however large it is.
 bool is_json_number(std::string_view word) {
   size_t at = word.starts_with('-') ? 1 : 0;
   const auto digits = [&] {
@@ -116,8 +116,8 @@ bool is_json_number(std::string_view word) {
   return at == word.size();
 }
 
-/// `object` with zeros for its numbers, and for those that Python writes and JSON does not have: NaN, Infinity. Numbers
-/// beyond the range of a double (1e999) are then no error.
+/// Returns `object` with zeros in place of its numbers, and of NaN and Infinity, which Python writes and JSON does not
+/// have. Numbers beyond the range of a double (1e999) then cause no error.
 std::string with_zeros(std::string_view object) {
   std::string out;
   bool in_string = false;
@@ -143,7 +143,7 @@ std::string with_zeros(std::string_view object) {
   return out;
 }
 
-/// One file's objects, wherever they stand.
+/// Reads the objects of one file, as lines or as elements of an array.
 class object_reader {
  public:
   object_reader(const std::string& file, const std::string& key,
@@ -169,7 +169,7 @@ class object_reader {
     return {};
   }
 
-  /// `at`: behind the bracket that opens the array.
+  /// Reads an array; `at` is the byte after its opening bracket.
   core::result<void> read_array(text_window& content, uint64_t at) {
     for (uint64_t number = 1;; ++number) {
       const std::string place = fmt::format("{}: element {}", file_, number);
@@ -194,7 +194,7 @@ class object_reader {
  private:
   struct seen_character {
     uint64_t at = 0;
-    char character = 0;  ///< 0: the file's end
+    char character = 0;  ///< 0: end of the file
   };
 
   static core::result<seen_character> next_character(text_window& content, uint64_t at) {
@@ -215,7 +215,7 @@ class object_reader {
     return wrong(file_, fmt::format(": byte {}: something follows the end of the array", more->at + 1));
   }
 
-  /// What stands before the comma or bracket that ends the element; the rest of the file where none does.
+  /// Returns the text before the comma or bracket that ends the element; the rest of the file if there is none.
   static core::result<std::string_view> element_at(text_window& content, uint64_t from) {
     uint64_t depth = 0, done = 0;
     bool in_string = false, is_escaped = false;
@@ -239,7 +239,7 @@ class object_reader {
     }
   }
 
-  /// `end`: the byte behind the object.
+  /// Parses one object and passes its text to the visitor; `end` is the byte after the object.
   core::result<void> take(std::string_view object, const std::string& place, const char* wanted, uint64_t end) {
     std::optional<text_taker> taker(std::in_place, key_);
     if (!json::sax_parse(object, &*taker)) {

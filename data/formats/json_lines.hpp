@@ -1,5 +1,5 @@
-// JSON lines and JSON arrays: one object a document, its text under one key. Owns how such an object is read and
-// refused; the file's first character says which of the two it is, whatever its name.
+// Reads JSON lines and JSON arrays: one object for each document, its text under one key. Owns how such an object is
+// read and refused. The file's first character, not its name, decides which of the two it is.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace troupe::data {
 
-/// A longer line, or element of an array, is refused.
+/// Longest line, or element of an array, that is read, in bytes.
 inline constexpr uint64_t max_json_line_bytes = uint64_t{64} << 20;
 
-/// Calls `visit` with the text of each object in turn and with the byte behind it; what it refuses ends the reading.
-/// An array is one whose elements are the objects; else each line is one (a line ends at \n, \r or both). Blank lines
-/// and objects whose `key` is null are no documents; where a key comes twice, the last counts. NaN, Infinity and
-/// numbers beyond the range of a double are read as Python does, since its writers make them. bad_input with
-/// `file`:line, or the number of the element, for broken JSON, for what is no object, lacks `key` or has no string
-/// there.
+/// Calls `visit` with the text of each object and with the byte after it; an error of `visit` ends the reading. The
+/// objects are the elements of an array, or else the lines (a line ends at
+/// , \r or both). Blank lines and objects whose `key` is null are not documents; the last value of a repeated key is
+/// used. NaN, Infinity and numbers beyond the range of a double are read as in Python, because its writers produce
+/// them. bad_input with `file`:line, or the number of the element: broken JSON, a value that is not an object, an
+/// object without `key` or without a string there.
 core::result<void> read_json_lines(text_window&& content, const std::string& file, const std::string& key,
                                    const std::function<core::result<void>(std::string_view, uint64_t)>& visit);
 

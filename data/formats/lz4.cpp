@@ -11,12 +11,12 @@ namespace {
 
 constexpr const char* cut_off = "it ends in the middle";
 constexpr uint32_t frame_magic = 0x184D2204, end_mark = 0, stored_bit = 0x80000000;
-/// Magics of frames that hold nothing for a reader, but for their last four bits.
+/// Magic of frames without content for a reader; their last four bits may differ.
 constexpr uint32_t skippable_magic = 0x184D2A50;
 
 uint32_t checksum_of(std::span<const std::byte> bytes) { return XXH32(bytes.data(), bytes.size(), 0); }
 
-/// Little-endian numbers from front to back; once the bytes are too few, `ok` is false.
+/// Reads little-endian numbers in order; `ok` is false after the bytes have run out.
 struct number_reader {
   std::span<const std::byte> rest;
   bool ok = true;
@@ -37,14 +37,14 @@ struct number_reader {
 
 struct frame_header {
   bool linked = false, block_checksums = false, content_checksum = false;
-  uint64_t content_bytes = 0;  ///< 0: not said
+  uint64_t content_bytes = 0;  ///< 0: the frame does not state it
 };
 
-/// Behind the magic.
+/// Reads the header of a frame after its magic; returns the error, empty if there is none.
 std::string read_header(number_reader& in, frame_header& out) {
   const auto begin = in.rest;
   const uint64_t flags = in.number(1);
-  in.number(1);  // the largest block, which the length that is wanted bounds as well
+  in.number(1);  // largest block size, unused: the requested length limits it too
   if (flags >> 6 != 1) return "another version of frames";
   if ((flags & 1) != 0) return "a dictionary, which is not read";
   out.linked = (flags & 0x20) == 0;
@@ -88,7 +88,7 @@ std::string read_frame(number_reader& in, uint64_t bytes, std::vector<std::byte>
 std::string expand_lz4_block(std::span<const std::byte> in, uint64_t bytes, size_t window,
                              std::vector<std::byte>& out) {
   size_t at = 0;
-  // A length of 15 goes on in further bytes, up to the first that is not 255.
+  // A length of 15 continues in further bytes, up to the first one that is not 255.
   const auto length_of = [&](uint64_t nibble, uint64_t& length) {
     length = nibble;
     if (nibble != 15) return true;
@@ -106,7 +106,7 @@ std::string expand_lz4_block(std::span<const std::byte> in, uint64_t bytes, size
     if (literals > bytes - out.size()) return "it holds more than was said";
     out.insert(out.end(), in.begin() + static_cast<ptrdiff_t>(at), in.begin() + static_cast<ptrdiff_t>(at + literals));
     at += literals;
-    if (at == in.size()) return "";  // the last sequence is literals alone
+    if (at == in.size()) return "";  // the last sequence has only literals
     if (in.size() - at < 2) return cut_off;
     const uint64_t offset = static_cast<uint64_t>(in[at]) | static_cast<uint64_t>(in[at + 1]) << 8;
     at += 2;
@@ -116,7 +116,8 @@ std::string expand_lz4_block(std::span<const std::byte> in, uint64_t bytes, size
     if (copied > bytes - out.size()) return "it holds more than was said";
     const size_t to = out.size();
     out.resize(to + copied);
-    for (size_t i = 0; i < copied; ++i) out[to + i] = out[to + i - offset];  // may overlap, on purpose
+    // Source and target may overlap; the format requires this order.
+    for (size_t i = 0; i < copied; ++i) out[to + i] = out[to + i - offset];
   }
   return cut_off;
 }

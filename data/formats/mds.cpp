@@ -1,5 +1,5 @@
-// A number of samples, where each begins, the columns as JSON, the samples. A sample begins with the sizes of those
-// columns that have no fixed one. Source: mosaicml/streaming, base/format/mds/writer.py.
+// A shard has the number of samples, the place of each, the columns as JSON, then the samples. A sample begins with the
+// sizes of its columns without a fixed size. Source: mosaicml/streaming, base/format/mds/writer.py.
 #include "data/formats/mds.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ using core::fail;
 
 struct mds_column {
   std::string name, encoding;
-  std::optional<uint64_t> bytes;  ///< none: each sample says it
+  std::optional<uint64_t> bytes;  ///< fixed size of the column; none: each sample states it
 };
 
 class mds_reader {
@@ -94,7 +94,7 @@ class mds_reader {
     return {};
   }
 
-  /// Where a sample lies, from a block of the table at a time.
+  /// Returns the byte range of a sample; reads one block of the table at a time.
   core::result<std::pair<uint64_t, uint64_t>> range_of(uint64_t sample) {
     constexpr uint64_t block = uint64_t{1} << 16;
     if (sample < first_ || sample + 1 >= first_ + offsets_.size()) {
@@ -141,7 +141,7 @@ class mds_reader {
   uint64_t samples_ = 0, first_ = 0;
   std::vector<mds_column> columns_;
   size_t column_ = 0;
-  std::vector<uint32_t> offsets_;  ///< of sample first_ and those behind it
+  std::vector<uint32_t> offsets_;  ///< places of sample first_ and the following samples
   std::string sample_;
 };
 

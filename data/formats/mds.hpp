@@ -1,5 +1,5 @@
-// Shards of MosaicML's streaming data sets (`shard.00000.mds`): samples of columns. Owns the file's form; the texts are
-// those of one column.
+// Reads shards of MosaicML's streaming data sets (`shard.00000.mds`): samples of columns. Owns the file's form; returns
+// the texts of one column.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace troupe::data {
 
-/// The most bytes of a shard's description, of its table of samples at once, and of one sample.
+/// Most bytes of a shard's description, of its table of samples at once, and of one sample.
 inline constexpr uint64_t max_mds_description_bytes = uint64_t{1} << 20;
 inline constexpr uint64_t max_mds_sample_bytes = uint64_t{64} << 20;
 
-/// Gives the text of each sample's column `key`, which must be of type `str`. Errors (bad_input, limit) with the file
-/// and the sample's number.
+/// Passes the text of each sample's column `key`, which must be of type `str`, to `visit`. Errors (bad_input, limit)
+/// name the file and the sample's number.
 core::result<void> read_mds(const core::source_file& file, const std::string& key, const row_visit& visit);
 
 }  // namespace troupe::data

@@ -23,9 +23,9 @@ constexpr const char* as_utf8 = "convert it to UTF-8, for example by `iconv -f U
 constexpr const char* wide_as_utf8 = "convert it to UTF-8, for example by `iconv -f UTF-32 -t UTF-8`";
 
 struct signature {
-  std::string_view begins;          ///< its first bytes
-  size_t at = 0;                    ///< where `also` stands
-  std::string_view also{}, ends{};  ///< further bytes, and the last ones; empty: any will do
+  std::string_view begins;          ///< first bytes of the file
+  size_t at = 0;                    ///< byte at which `also` is expected
+  std::string_view also{}, ends{};  ///< bytes at `at`, and the last bytes of the file; empty: not compared
   const char *what = nullptr, *mend = nullptr;
 };
 constexpr signature signatures[] = {
@@ -75,7 +75,7 @@ constexpr signature signatures[] = {
     {"\0\0\0"sv, 4, "ftyp"sv, {}, "a video (MP4)", no_text},
 };
 
-/// What holds text in an encoding that is not read.
+/// Beginnings of texts in an encoding that is not read.
 constexpr signature encodings[] = {
     {"\xFF\xFE\0\0"sv, 0, {}, {}, "text in UTF-32", wide_as_utf8},
     {"\0\0\xFE\xFF"sv, 0, {}, {}, "text in UTF-32", wide_as_utf8},
@@ -88,14 +88,14 @@ bool fits(const signature& s, std::string_view begin, std::string_view end) {
          (s.also.empty() || begin.substr(std::min(s.at, begin.size())).starts_with(s.also));
 }
 
-/// A pickle of protocol 2 to 5, which ends with its STOP.
+/// True for a pickle of protocol 2 to 5, which ends with its STOP.
 bool is_pickle(std::string_view begin, std::string_view end) {
-  constexpr std::string_view first = "}](cXK\x8A\x8C\x95NG\x88\x89\x93";  // opcodes that a first value begins with
+  constexpr std::string_view first = "}](cXK\x8A\x8C\x95NG\x88\x89\x93";  // opcodes with which a first value begins
   return begin.size() > 2 && begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5 && end.ends_with('.') &&
          first.find(begin[2]) != std::string_view::npos;
 }
 
-/// CRC-32C, bit by bit: of eight bytes it is needed once a file.
+/// Returns the CRC-32C, computed bit by bit: it is needed for eight bytes of a file.
 uint32_t crc32c(std::string_view bytes) {
   uint32_t crc = ~0U;
   for (const char c : bytes) {
@@ -105,7 +105,7 @@ uint32_t crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-/// A record of TensorFlow's begins with its length and the masked checksum of that.
+/// True if the file begins like a TFRecord: the length of a record and the masked checksum of the length.
 bool is_tfrecord(std::string_view begin, uint64_t bytes) {
   if (begin.size() < 12 || bytes < 16) return false;
   uint64_t length = 0;
@@ -116,7 +116,7 @@ bool is_tfrecord(std::string_view begin, uint64_t bytes) {
   return length <= bytes - 16 && masked == (crc >> 15 | crc << 17) + 0xA282EAD8U;
 }
 
-/// A header's length, then the header, which is JSON.
+/// True if the file begins like safetensors: the header's length, then the header, which is JSON.
 bool is_safetensors(std::string_view begin, uint64_t bytes) {
   uint64_t length = 0;
   if (begin.size() < 10) return false;
@@ -124,7 +124,7 @@ bool is_safetensors(std::string_view begin, uint64_t bytes) {
   return length >= 2 && bytes >= 8 && length <= bytes - 8 && begin.substr(8).starts_with("{\"");
 }
 
-/// How many samples, where each begins, then the description of the columns, which is JSON.
+/// True if the file begins like a MosaicML shard: the number of samples, the place of each, then the columns as JSON.
 bool is_mosaic_shard(std::string_view begin, uint64_t bytes) {
   uint32_t samples = 0, first = 0;
   if (begin.size() < 8) return false;
@@ -138,7 +138,7 @@ std::string_view what_has_zeros(std::string_view text) {
   uint64_t even = 0, odd = 0;
   for (size_t i = 0; i < text.size(); ++i)
     if (text[i] == '\0') ++(i % 2 == 0 ? even : odd);
-  const uint64_t most = text.size() / 2;  // of either
+  const uint64_t most = text.size() / 2;  // for even and odd places each
   if (10 * odd > 4 * most && 100 * even <= most) return "text in UTF-16, the lower byte first";
   if (10 * even > 4 * most && 100 * odd <= most) return "text in UTF-16, the upper byte first";
   return {};

@@ -1,4 +1,4 @@
-// Content that is not what a file's name says: packed, binary or in another encoding, known by its first bytes.
+// Recognises, by its first bytes, content that contradicts a file's name: packed, binary or in another encoding.
 #pragma once
 
 #include <filesystem>
@@ -8,13 +8,14 @@
 
 namespace troupe::data {
 
-/// So much of a text is searched for what no text has.
+/// Bytes of a text that are searched for bytes that no text has.
 inline constexpr uint64_t searched_text_bytes = uint64_t{1} << 16;
 
-/// `path` names the file whose content, expanded, is `file`. Refused (bad_input), naming what it is and what to do: a
-/// pointer of git-lfs, whatever the name; of a file that is text, JSON or tokens by its name, known formats of other
-/// content; of a text also UTF-16, UTF-32 and zero bytes, and a table of comma-separated values. Tokens without a
-/// description that begin like another format by chance are one file in 2^32.
+/// Refuses content that contradicts the name. `path` is the name of the file whose content, expanded, is `file`.
+/// Refused (bad_input), naming the format and the remedy: a pointer of git-lfs, whatever the name; known other formats
+/// in a file that is text, JSON or tokens by its name; in a text also UTF-16, UTF-32 and zero bytes, and a table of
+/// comma-separated values. A file of tokens without description begins like another format by chance once in 2^32
+/// files.
 core::result<void> refuse_other_content(const std::filesystem::path& path, const core::source_file& file);
 
 }  // namespace troupe::data

@@ -1,4 +1,4 @@
-// Pages: their headers, levels, dictionaries and values.
+// Reads pages: their headers, levels, dictionaries and values.
 #include "data/formats/parquet.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +23,8 @@ using core::error_kind;
 using core::fail;
 using bytes_view = std::span<const std::byte>;
 
-/// A page's header is short, but may quote the smallest and largest text of its page.
+/// Bytes of a page header that are read first, and most bytes of one: a header is short, but may contain the smallest
+/// and largest text of its page.
 constexpr uint64_t first_header_bytes = 4096, max_header_bytes = uint64_t{16} << 20;
 
 enum page_type : int64_t { data_page = 0, index_page = 1, dictionary_page = 2, data_page_2 = 3 };
@@ -51,7 +52,7 @@ struct page_header {
   bool packed = true;
 };
 
-/// The header at the front of `bytes`, and how long it is; nothing where it is cut off or broken.
+/// Returns the header at the beginning of `bytes` and its length; nothing if it is truncated or broken.
 std::optional<std::pair<page_header, size_t>> read_header(bytes_view bytes) {
   page_header h;
   thrift_reader in(bytes);
@@ -82,7 +83,7 @@ std::optional<std::pair<page_header, size_t>> read_header(bytes_view bytes) {
   return std::pair(h, in.at());
 }
 
-class chunk_reader {  ///< one column's part of one row group
+class chunk_reader {  ///< reads the column's part of one row group
  public:
   chunk_reader(const core::source_file& file, const parquet_chunk& chunk, uint8_t max_definition, size_t group,
                const row_visit& visit)
@@ -93,7 +94,8 @@ class chunk_reader {  ///< one column's part of one row group
     while (values_ < chunk_.values) {
       if (at_ >= end()) return lies(fmt::format("its pages hold {} of {} values", values_, chunk_.values));
       page_ = at_;
-      if (auto ok = visit_(std::nullopt, at_); !ok) return ok;  // a page of few bytes may expand to many
+      // Lets the visitor stop: a small page may expand to many rows.
+      if (auto ok = visit_(std::nullopt, at_); !ok) return ok;
       if (auto ok = read_page(); !ok) return ok;
     }
     return {};
@@ -137,7 +139,8 @@ class chunk_reader {  ///< one column's part of one row group
     if (packed_bytes > max_block_bytes)
       return fail(error_kind::limit,
                   lies(fmt::format("{} bytes, at most {} are read", packed_bytes, max_block_bytes)).error().text);
-    if (packed_bytes > packed_.capacity()) packed_ = std::vector<std::byte>();  // not both at a time
+    // Frees the old buffer first, so that both are not in memory.
+    if (packed_bytes > packed_.capacity()) packed_ = std::vector<std::byte>();
     packed_.resize(packed_bytes);
     if (auto ok = file_.read(at_, packed_); !ok) return ok;
     at_ += packed_bytes;
@@ -176,7 +179,7 @@ class chunk_reader {  ///< one column's part of one row group
     return {};
   }
 
-  /// One more row or word: calls without a text from time to time, so that the reading can be ended.
+  /// Counts a row or word; calls the visitor without a text from time to time, so that the reading can be stopped.
   core::result<void> taken() {
     return ++taken_ % rows_between_calls == 0 ? visit_(std::nullopt, at_) : core::result<void>{};
   }
@@ -234,7 +237,7 @@ class chunk_reader {  ///< one column's part of one row group
       if (max_definition_ > 0) {
         const auto level = levels.next();
         if (!level || *level > max_definition_) return lies(fmt::format("value {} has no sound level", i));
-        if (*level < max_definition_) {  // a few bytes may say that billions of rows are null
+        if (*level < max_definition_) {  // a few bytes may state that billions of rows are null
           i += levels.pass_same(rows - i - 1);
           continue;
         }
@@ -262,7 +265,7 @@ class chunk_reader {  ///< one column's part of one row group
   const row_visit& visit_;
   uint64_t at_ = 0, page_ = 0, values_ = 0, taken_ = 0;
   std::vector<std::byte> packed_, page_bytes_, dictionary_;
-  std::vector<uint32_t> words_;  ///< where each begins in the dictionary, with its length
+  std::vector<uint32_t> words_;  ///< place of each word in the dictionary, where its length is stored first
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The footer is walked once; of its schema and row groups only what concerns the one column is kept.
+// Walks the footer once; keeps only the parts of its schema and row groups that concern the column.
 #include "data/formats/parquet_footer.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ using core::error_kind;
 using core::fail;
 
 constexpr uint64_t magic_bytes = 4;
-constexpr uint64_t tail_bytes = 8;  // length of the footer, magic
+constexpr uint64_t tail_bytes = 8;  // length of the footer, then the magic
 constexpr int64_t type_byte_array = 6;
 constexpr size_t names_shown = 8, name_shown_bytes = 64;
 constexpr size_t max_name_bytes = 65536;
@@ -51,7 +51,7 @@ const char* name_of_group(const schema_element& e) {
   return e.converted == converted_list || e.logical == logical_list ? "list" : "structure";
 }
 
-/// Finds the column among the leaves of the schema, whose groups come before what is in them.
+/// Finds the column among the leaves of the schema, in which groups come before their members.
 class schema_search {
  public:
   explicit schema_search(std::string_view key) : key_(key) {}
@@ -95,20 +95,22 @@ class schema_search {
   [[nodiscard]] const std::optional<schema_element>& found() const { return found_; }
   [[nodiscard]] bool whole() const { return seen_root_ && groups_.empty() && !broken_; }
 
-  std::string names;  ///< of the first columns
-  size_t column = 0;  ///< its number among the leaves
+  std::string names;  ///< names of the first columns, for messages
+  size_t column = 0;  ///< index of the column among the leaves
   int max_definition = 0;
-  const char* other = nullptr;  ///< what the column is that is found, where it is no single value
+  const char* other = nullptr;  ///< kind of the column that was found, if it is not a single value
 
  private:
-  /// Its names could be long and its elements many: of the path only what is shown, and how much of the key it is.
+  /// A group of the schema. Names may be long and elements many, so the group keeps only the part of its path that
+  /// messages show, and how much of the key the path matches.
   struct group {
     std::string path{};
-    int64_t children = 0;  ///< still to come
+    int64_t children = 0;  ///< members that have not come yet
     int definition = 0;
-    const char* repeated = nullptr;  ///< what repeats it
+    const char* repeated = nullptr;  ///< "list" or "map" if a repeated group contains the members; null: none does
     const char* kind = "structure";
-    std::optional<std::string_view> left_of_key{};  ///< none: the key does not begin with its path
+    /// Rest of the key after the group's path; none: the key does not begin with that path.
+    std::optional<std::string_view> left_of_key{};
 
     [[nodiscard]] std::optional<std::string_view> rest_behind(std::string_view name) const {
       if (!left_of_key || left_of_key->size() <= name.size() || (*left_of_key)[name.size()] != '.' ||
@@ -162,7 +164,7 @@ column_chunk read_chunk(thrift_reader& in, uint8_t type) {
   return c;
 }
 
-/// The bytes of the footer; the file's pages lie before them.
+/// Returns the bytes of the footer; the file's pages are before them.
 core::result<std::vector<std::byte>> footer_of(const core::source_file& file) {
   const auto wrong = [&](const std::string& why) {
     return fail(error_kind::bad_input, fmt::format("'{}' is no whole Parquet file: {}", file.name(), why));
@@ -197,7 +199,7 @@ core::result<parquet_column> read_parquet_footer(const core::source_file& file, 
   };
   parquet_column out;
   schema_search schema(key);
-  std::string problem;  // the first one
+  std::string problem;  // first problem that was found
   const auto take_group = [&](thrift_reader& in, uint8_t type) {
     std::optional<column_chunk> mine;
     int64_t rows = -1;

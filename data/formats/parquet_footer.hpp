@@ -1,5 +1,5 @@
-// What a Parquet file's footer says of one column of text: where its pages lie. Owns the footer's form; pages are
-// data/formats/parquet.hpp's.
+// Finds the pages of one column of text by a Parquet file's footer. Owns the footer's form; leaves pages to
+// data/formats/parquet.hpp.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,24 @@
 
 namespace troupe::data {
 
-/// No footer is longer.
+/// Longest footer that is read, in bytes.
 inline constexpr uint64_t max_parquet_footer_bytes = uint64_t{64} << 20;
 
 struct parquet_chunk {  ///< the column's part of one row group
   block_codec codec = block_codec::none;
-  uint64_t begin = 0, bytes = 0;  ///< of its pages in the file, which they lie in
-  uint64_t values = 0;            ///< nulls among them
+  uint64_t begin = 0, bytes = 0;  ///< byte range of its pages, checked to be inside the file
+  uint64_t values = 0;            ///< number of values, nulls included
 };
 
 struct parquet_column {
   std::vector<parquet_chunk> chunks;
-  uint8_t max_definition = 0;  ///< the level of a value that is there; below it something on the way is null
+  /// Level of a value that is present; a lower level means that the value or a structure around it is null.
+  uint8_t max_definition = 0;
 };
 
-/// The column `key` of `file`; a column inside structures is named by all of them, with dots. Refused with the file's
-/// name: no Parquet, broken, encrypted, no such column, one that is no text, a codec that is not read.
+/// Returns the column `key` of `file`; a column inside structures is named by all of them, with dots. Refused with the
+/// file's name: a file that is not Parquet, a broken or encrypted one, a missing column, a column that is not text, a
+/// codec that is not supported.
 core::result<parquet_column> read_parquet_footer(const core::source_file& file, const std::string& key);
 
 }  // namespace troupe::data

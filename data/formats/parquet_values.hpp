@@ -1,5 +1,5 @@
-// What a Parquet page holds once it is expanded: numbers in runs and packed bits, and plain texts. Owns how they are
-// read from front to back; headers of pages are data/formats/parquet.cpp's, delta encodings data/formats/delta.hpp's.
+// Reads the content of an expanded Parquet page: numbers in runs and packed bits, and plain texts. Leaves headers of
+// pages to data/formats/parquet.cpp and delta encodings to data/formats/delta.hpp.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 
 namespace troupe::data {
 
-/// Small numbers in runs and in packed bits (RLE / bit packing hybrid).
+/// Reads small numbers stored in runs and in packed bits (RLE / bit packing hybrid).
 class hybrid_reader {
  public:
   hybrid_reader(std::span<const std::byte> bytes, unsigned width) : bytes_(bytes), width_(width) {}
 
-  /// Nothing once the bytes are at their end or broken.
+  /// Returns the next number; nothing at the end of the bytes or after broken bytes.
   std::optional<uint32_t> next() {
     while (run_ == 0)
       if (!begin_run()) return std::nullopt;
@@ -31,7 +31,7 @@ class hybrid_reader {
     return static_cast<uint32_t>((x >> (bit % 8)) & ((uint64_t{1} << width_) - 1));
   }
 
-  /// Passes over at most `most` numbers that are surely the one that came last; how many.
+  /// Skips at most `most` numbers that are known to equal the last one; returns how many were skipped.
   uint64_t pass_same(uint64_t most) {
     const uint64_t passed = repeats_ ? std::min(run_, most) : 0;
     run_ -= passed;
@@ -67,7 +67,7 @@ class hybrid_reader {
   uint64_t run_ = 0, packed_bit_ = 0;
 };
 
-/// Texts one after the other, each behind its length.
+/// Reads texts stored one after the other, each after its length.
 class plain_reader {
  public:
   explicit plain_reader(std::span<const std::byte> bytes, size_t at = 0) : bytes_(bytes), at_(at) {}

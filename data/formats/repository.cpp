@@ -21,13 +21,13 @@ using core::fail;
 
 enum class split : uint8_t { none, training, held_out };
 
-/// A file's split as its path names it.
+/// The split that a file's path names.
 struct named_split {
   split kind = split::none;
   std::string name{};  ///< "train", "train_sft"
 };
 
-/// By the words of `text`, which anything but letters separates.
+/// Returns the split that the words of `text` name; words are separated by anything but letters.
 named_split split_in(std::string_view text) {
   constexpr std::string_view training[] = {"train", "training"};
   constexpr std::string_view held_out[] = {"test", "testing",    "eval",  "evaluation",
@@ -41,13 +41,13 @@ named_split split_in(std::string_view text) {
     const bool trains = std::ranges::find(training, word) != std::end(training);
     const bool is_held_out = std::ranges::find(held_out, word) != std::end(held_out);
     if (!trains && !is_held_out) continue;
-    if (out.kind != split::none && (out.kind == split::training) != trains) return {};  // names both
+    if (out.kind != split::none && (out.kind == split::training) != trains) return {};  // the text names both splits
     out = {trains ? split::training : split::held_out, trains ? "train" : word};
   }
   return out;
 }
 
-/// NAME of NAME-00000-of-00001, how `push_to_hub` names the files of a split.
+/// Returns NAME of NAME-00000-of-00001, the form in which `push_to_hub` names the files of a split.
 std::optional<std::string> name_of_shards(std::string_view stem) {
   const auto digits = [&](size_t from, size_t count) {
     return stem.size() >= from + count &&
@@ -59,7 +59,7 @@ std::optional<std::string> name_of_shards(std::string_view stem) {
   return std::string(stem.substr(0, of - 6));
 }
 
-/// A folder's name comes before the file's.
+/// Returns the split that a path names; a folder's name is preferred to the file's.
 named_split split_of(const fs::path& relative) {
   named_split out;
   for (const auto& part : relative.parent_path())
@@ -86,8 +86,8 @@ bool describes_data(const fs::path& p) {
   return std::ranges::find(names, p.filename().string()) != std::end(names);
 }
 
-/// A path of the card's file lists: `*`, `?` and `[...]` stay within a name, `**` does not. Places of the path that the
-/// pattern has reached so far are kept, so that its length costs no more than the product.
+/// True if a path of the card's file lists matches: `*`, `?` and `[...]` match within a name, `**` across names. Keeps
+/// the positions of the path that the pattern has reached, so the time is at most the product of both lengths.
 bool matches(std::string_view pattern, std::string_view path) {
   std::vector<char> reached(path.size() + 1);
   reached[0] = 1;
@@ -104,7 +104,7 @@ bool matches(std::string_view pattern, std::string_view path) {
       else
         next[at] = at > 0 && reached[at - 1] != 0 && (one ? before != '/' : before == pattern.front());
     }
-    if (folders)  // whole names alone
+    if (folders)  // `**` followed by a slash matches whole names only
       for (size_t at = 0; at <= path.size(); ++at)
         if (reached[at] == 0 && (at == 0 || path[at - 1] != '/')) next[at] = 0;
     const size_t class_end = pattern.starts_with('[') ? pattern.find(']') : 0;
@@ -119,12 +119,13 @@ bool has_row_kind(const fs::path& p) {
   return kind != source_kind::text && kind != source_kind::tokens;
 }
 
-/// Chooses among files whose splits are known.
+/// Chooses the training files among files whose splits are known.
 class choosing {
  public:
   choosing(const fs::path& folder, source_listing& to) : folder_(folder), to_(to) {}
 
-  /// `splits`: [file]. Files without a split stay only where no file has one.
+  /// Keeps the files of training splits; `splits` has one entry for each file. Files without a split stay only if no
+  /// file has one.
   core::result<void> keep_training(const std::vector<named_split>& splits) {
     std::set<std::string> training, others;
     for (const auto& s : splits) {
@@ -155,7 +156,7 @@ class choosing {
     return {};
   }
 
-  /// The files of the card's only or default configuration.
+  /// Keeps the files of the card's only or default configuration.
   core::result<void> keep_configured(const std::vector<card_configuration>& all) {
     auto chosen = std::ranges::find_if(all, &card_configuration::is_default);
     if (chosen == all.end() && all.size() > 1) {
@@ -189,7 +190,8 @@ class choosing {
     return keep_training(splits);
   }
 
-  /// Whether every file names its split, some for training and some held out, as `wiki.train.raw` and `wiki.test.raw`.
+  /// True if every file names its split, some for training and some held out, like `wiki.train.raw` and
+  /// `wiki.test.raw`.
   [[nodiscard]] bool are_all_split() const {
     bool trains = false, is_held_out = false;
     for (const auto& p : to_.files) {

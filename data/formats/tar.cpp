@@ -1,4 +1,4 @@
-// Headers of 512 bytes, each with the file behind it.
+// Reads headers of 512 bytes, each followed by its file.
 #include "data/formats/tar.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ using core::error_kind;
 using core::fail;
 
 constexpr uint64_t block_bytes = 512;
-/// Of a long name or a pax header.
+/// Largest long name or pax header, in bytes.
 constexpr uint64_t max_extra_bytes = uint64_t{1} << 20;
 
 std::string_view field(std::string_view header, size_t at, size_t bytes) {
@@ -26,7 +26,7 @@ std::string_view field(std::string_view header, size_t at, size_t bytes) {
   return whole.substr(0, whole.find('\0'));
 }
 
-/// Octal digits, or GNU's big-endian bytes behind a set bit; nothing where it is neither.
+/// Returns the number in octal digits, or in GNU's big-endian bytes after a set bit; nothing for any other text.
 std::optional<uint64_t> number(std::string_view text) {
   uint64_t value = 0;
   if (static_cast<unsigned char>(text.front()) == 0x80) {
@@ -44,7 +44,8 @@ std::optional<uint64_t> number(std::string_view text) {
   return end.ec == std::errc{} && end.ptr == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-/// The value of `key` in a pax header, whose lines are "LENGTH KEY=VALUE\n".
+/// Returns the value of `key` in a pax header, whose lines are "LENGTH KEY=VALUE
+/// ".
 std::optional<std::string> pax_value(std::string_view text, std::string_view key) {
   std::optional<std::string> out;
   while (!text.empty()) {
@@ -59,7 +60,7 @@ std::optional<std::string> pax_value(std::string_view text, std::string_view key
   return out;
 }
 
-/// Endings are compared without capitals, as WebDataset does.
+/// Returns the text in lower case, for extensions, whose case WebDataset ignores.
 std::string lowercase(std::string_view text) {
   std::string out(text);
   for (char& c : out)
@@ -99,7 +100,7 @@ class tar_reader {
     return out;
   }
 
-  /// False at the end, which is a block of zeros.
+  /// Reads one member; false at the end, which is a block of zeros.
   core::result<bool> read_member() {
     member_ = at_;
     name_.clear();
@@ -151,16 +152,17 @@ class tar_reader {
     long_name_.reset();
     long_size_.reset();
     if (type == 'S') return wrong("a sparse file, which is not read");
-    if (type != '0' && type != '\0' && type != '7') return {};  // folders and links
+    if (type != '0' && type != '\0' && type != '7') return {};  // folders and links are skipped
     return take_file(bytes);
   }
 
   core::result<void> take_file(uint64_t bytes) {
-    if (is_metadata(std::string_view(name_).substr(0, name_.find('/')))) return {};  // WebDataset's `skip_meta`
+    // WebDataset's `skip_meta` skips them too.
+    if (is_metadata(std::string_view(name_).substr(0, name_.find('/')))) return {};
     const auto slash = name_.rfind('/');
     const size_t base = slash == name_.npos ? 0 : slash + 1;
     const auto dot = name_.find('.', base);
-    if (dot == name_.npos || dot == base) return {};  // WebDataset passes them over, too
+    if (dot == name_.npos || dot == base) return {};  // WebDataset skips them too
     const std::string sample = name_.substr(0, dot), ending = lowercase(name_.substr(dot + 1));
     if (!sample_ || *sample_ != sample) {
       if (auto ok = end_sample(); !ok) return ok;
@@ -181,7 +183,7 @@ class tar_reader {
     return visit_(*text, at_);
   }
 
-  /// A sample's own text comes first; only without one its JSON is looked into.
+  /// Passes the sample's text to the visitor; its JSON is read only if it has no text file.
   core::result<void> end_sample() {
     const bool lacks = sample_ && !has_text_;
     const auto json = std::move(json_);
@@ -197,7 +199,7 @@ class tar_reader {
                               endings));
     std::string line = *json;
     for (char& c : line)
-      if (c == '\n' || c == '\r') c = ' ';  // between values: inside a string JSON has none
+      if (c == '\n' || c == '\r') c = ' ';  // between values only: JSON strings contain no line ends
     return read_json_lines(text_window(line), fmt::format("{}: {}.json", file_.name(), name.substr(0, 200)), key_,
                            [&](std::string_view text, uint64_t) { return visit_(text, std::min(at_, file_.size())); });
   }

@@ -1,5 +1,5 @@
-// Tars of samples as WebDataset has them: files that share a name up to its first dot belong together. Owns the form of
-// a tar and which of a sample's files is its text.
+// Reads tars of samples in WebDataset's form: files that share a name up to its first dot belong together. Owns the
+// form of a tar and which of a sample's files is its text.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace troupe::data {
 
-/// No text of a sample is longer, nor a file that may hold one.
+/// Longest text of a sample, and largest file that may hold one, in bytes.
 inline constexpr uint64_t max_tar_text_bytes = uint64_t{64} << 20;
 
-/// Gives the text of each sample: its file with the ending `key` (`txt` too where the key is `text`), else the string
-/// under `key` in its `.json`, where a null is no text; capitals in endings do not count. Passed over: files
-/// `__NAME__`, what lies in such folders, and samples of such a name without a text file. Read: ustar, GNU's long
-/// names, pax paths and sizes. Refused with file and member: what is broken or cut off, a sample without text, sparse
+/// Passes the text of each sample to `visit`: its file with the extension `key` (`txt` too if the key is `text`), else
+/// the string under `key` in its `.json`, where null means no text; the case of extensions is ignored. Skipped: files
+/// `__NAME__`, files in such folders, and samples of such a name without a text file. Supported: ustar, GNU's long
+/// names, pax paths and sizes. Refused with file and member: a broken or truncated tar, a sample without text, sparse
 /// members.
 core::result<void> read_tar(const core::source_file& file, const std::string& key, const row_visit& visit);
 

@@ -1,5 +1,5 @@
-// A text of any length as a short piece of memory that moves along it. Owns the buffer; where the text lies is the
-// source's business, which may be a file that others change.
+// Presents a text of any length as a short piece of memory that moves along it. Owns the buffer; the text is in the
+// source, which may be a file that other processes change.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace troupe::data {
 
-/// Bytes read at once, at least.
+/// Least number of bytes that one read takes.
 inline constexpr uint64_t window_block_bytes = uint64_t{1} << 22;
 
-class text_window {  ///< over a file that outlives it, or over text in memory
+class text_window {  ///< reads a file that outlives it, or text in memory
  public:
   explicit text_window(const core::source_file& file) : file_(&file), size_(file.size()) {}
   text_window(std::string_view text) : held_(text), size_(text.size()) {}
@@ -22,8 +22,8 @@ class text_window {  ///< over a file that outlives it, or over text in memory
 
   [[nodiscard]] uint64_t size() const { return size_; }
 
-  /// The text from `offset` on: `bytes` of it or more, fewer only where it ends. Good until the next call; offsets may
-  /// only grow. Errors: those of core::source_file::read.
+  /// Returns the text from `offset` on: at least `bytes` of it, fewer only at its end. Valid until the next call;
+  /// offsets must not decrease. Errors: those of core::source_file::read.
   core::result<std::string_view> at(uint64_t offset, uint64_t bytes) {
     const uint64_t wanted = std::min(bytes, size_ - offset);
     if (offset + wanted > first_ + held_.size())
@@ -46,7 +46,7 @@ class text_window {  ///< over a file that outlives it, or over text in memory
 
   const core::source_file* file_ = nullptr;
   std::string buffer_;
-  std::string_view held_;  // text from first_ on: of the buffer, or all that there is
+  std::string_view held_;  // text from first_ on: in the buffer, or the whole text in memory
   uint64_t first_ = 0, size_;
 };
 

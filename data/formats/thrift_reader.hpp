@@ -1,4 +1,4 @@
-// Thrift's compact protocol, walked without its library: what Parquet's footer and pages say of themselves.
+// Reads Thrift's compact protocol, the form of Parquet's footer and page headers, without its library.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace troupe::data {
 
-/// How a value is stored.
+/// Encoding of a value.
 enum thrift_type : uint8_t {
   t_true = 1,
   t_false,
@@ -24,7 +24,8 @@ enum thrift_type : uint8_t {
   t_struct
 };
 
-/// From front to back. Once it is broken it stays so: ok() is false, every value is 0 or empty, every loop ends.
+/// Reads from the beginning to the end. After broken bytes ok() is false, every value is 0 or empty, and every loop
+/// ends.
 class thrift_reader {
  public:
   explicit thrift_reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -32,7 +33,7 @@ class thrift_reader {
   [[nodiscard]] bool ok() const { return ok_; }
   [[nodiscard]] size_t at() const { return at_; }
 
-  /// Values whose stored type must be the one asked for.
+  /// Read a value; `type` is its stored type and must fit the function.
   int64_t integer(uint8_t type) {
     if (type == t_byte) return static_cast<int8_t>(byte());
     if (type < t_i16 || type > t_i64) return broken();
@@ -52,7 +53,7 @@ class thrift_reader {
     at_ += length;
     return out;
   }
-  /// `take(id, type)` reads the value of a field, or returns false and it is passed over.
+  /// Reads a structure. `take(id, type)` reads the value of a field, or returns false to skip it.
   template <class Take>
   void structure(uint8_t type, Take take) {
     if (type != t_struct || ++depth_ > max_depth) broken();
@@ -65,13 +66,13 @@ class thrift_reader {
     }
     --depth_;
   }
-  /// `take(type)` reads each item.
+  /// Reads a list. `take(type)` reads each item.
   template <class Take>
   void list(uint8_t type, Take take) {
     if ((type != t_list && type != t_set) || ++depth_ > max_depth) broken();
     const uint8_t head = byte();
     const uint64_t count = head >> 4 == 0xF ? varint() : head >> 4;
-    if (count > bytes_.size() - at_) broken();  // an item has a byte at least
+    if (count > bytes_.size() - at_) broken();  // an item has at least one byte
     for (uint64_t i = 0; ok_ && i < count; ++i) take(static_cast<uint8_t>(head & 0xF));
     --depth_;
   }

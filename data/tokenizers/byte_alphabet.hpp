@@ -1,4 +1,4 @@
-// The characters that byte-level vocabularies write bytes as.
+// The characters with which byte-level vocabularies write bytes.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace troupe::data {
 
-/// GPT-2 writes bytes as characters that can be seen: those that can be seen in Latin-1 stand for themselves, the
-/// others take the characters from U+0100 on in turn.
+/// GPT-2's alphabet, which writes bytes as visible characters: visible characters of Latin-1 stand for themselves, the
+/// other bytes are written as the characters from U+0100 on, in order.
 struct byte_alphabet {
   std::array<uint32_t, 256> character_of{};
   std::unordered_map<uint32_t, unsigned char> byte_of;
@@ -31,11 +31,12 @@ struct byte_alphabet {
     return out;
   }
 
-  /// The text that a word of the vocabulary stands for; a word with other characters (a special token) for itself.
+  /// Returns the bytes that a word of the vocabulary stands for; a word with other characters (a special token)
+  /// unchanged.
   [[nodiscard]] std::string bytes_of(std::string_view word) const {
     std::string out;
     for (std::string_view rest = word; !rest.empty();) {
-      const size_t n = core::utf8_character(rest);  // the JSON reader lets nothing else pass
+      const size_t n = core::utf8_character(rest);  // the JSON reader accepts only valid UTF-8
       uint32_t code = static_cast<unsigned char>(rest[0]);
       if (n == 2) code = (code & 0x1F) << 6 | (static_cast<unsigned char>(rest[1]) & 0x3F);
       const auto found = n <= 2 ? byte_of.find(code) : byte_of.end();

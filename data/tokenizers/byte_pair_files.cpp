@@ -1,4 +1,5 @@
-// Reads vocab.json and merges.txt as GPT-2's tokenizer writes them, and refuses what is cut short or of another kind.
+// Reads vocab.json and merges.txt as GPT-2's tokenizer writes them, and refuses truncated files and files of another
+// kind.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +25,8 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// Words of the vocabulary that neither a merge makes nor angle or square brackets mark as special. A few may be there
-/// (fillers); more mean that merges.txt is not all there.
+/// Most words of the vocabulary that no merge makes and that angle or square brackets do not mark as special. A few may
+/// be fillers; more mean that merges.txt is incomplete.
 constexpr size_t most_unmade_words = 16;
 
 core::result<std::string> open_text(const fs::path& path) {
@@ -121,9 +122,9 @@ core::result<merge_table> read_merges(const fs::path& path, std::string_view tex
   return table;
 }
 
-/// Other families ship vocab.json and merges.txt too, but cut or normalise text in another way, which only the
-/// tokenizer.json beside them says: ours would give tokens that their models never saw. Returns its `model`; null where
-/// there is no such file.
+/// Checks the tokenizer.json next to vocab.json and merges.txt: other families have these two files too but cut or
+/// normalise text in another way, which only tokenizer.json states; this tokenizer would produce tokens that their
+/// models never saw. Returns its `model`; null if the file does not exist.
 core::result<nlohmann::json> check_pipeline(const fs::path& path) {
   std::error_code ec;
   if (!fs::exists(path, ec)) return nlohmann::json();
@@ -154,7 +155,7 @@ core::result<nlohmann::json> check_pipeline(const fs::path& path) {
   return model;
 }
 
-/// Puts the folder's added words into the vocabulary. Refused: one with two numbers, and an end of text that no token
+/// Adds the folder's added words to the vocabulary. Refused: a word with two numbers, and an end of text that no token
 /// has.
 core::result<tokenizer_description> add_folder_words(const fs::path& folder, word_numbers& numbers,
                                                      byte_pair_vocabulary& out) {

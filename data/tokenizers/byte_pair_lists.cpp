@@ -1,4 +1,4 @@
-// A byte-pair tokenizer from the lists that a file of weights carries.
+// Makes a byte-pair tokenizer from the lists in a file of weights.
 #include <fmt/format.h>
 
 #include <unordered_map>

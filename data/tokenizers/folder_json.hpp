@@ -1,4 +1,4 @@
-// JSON files of a tokenizer's folder, and keys that may be missing or of another type than expected.
+// Reads JSON files of a tokenizer's folder, and keys that may be missing or have an unexpected type.
 #pragma once
 
 #include <filesystem>
@@ -9,19 +9,19 @@
 
 namespace troupe::data {
 
-/// The object in the file. Refused: broken JSON, and anything but an object.
+/// Returns the object in the file. Refused: broken JSON, and any value but an object.
 core::result<nlohmann::json> read_json_object(const std::filesystem::path& path);
 
-/// As above; null where there is no such file.
+/// Returns the object in the file; null if the file does not exist. Refused: broken JSON, and any value but an object.
 core::result<nlohmann::json> read_json_if_there(const std::filesystem::path& path);
 
-/// A text, or that of a special token, which may be an object with its text as `content`; empty for anything else.
+/// Returns a text, or the `content` of a special token that is written as an object; empty for any other value.
 std::string json_text_of(const nlohmann::json& from, const char* key);
 
-/// A flag; `otherwise` where the key is missing or no flag.
+/// Returns a boolean; `otherwise` if the key is missing or its value is not a boolean.
 bool json_flag_of(const nlohmann::json& from, const char* key, bool otherwise);
 
-/// The value of a key; null where `from` is no object or lacks it.
+/// Returns the value of a key; null if `from` is not an object or lacks the key.
 const nlohmann::json& json_value_of(const nlohmann::json& from, const char* key);
 
 }  // namespace troupe::data

@@ -1,5 +1,5 @@
-// The lines of a merges.txt, without a byte order mark, the line of the version, empty lines and ends of Windows'
-// lines. A line that merely begins with # is a merge.
+// Reads the lines of a merges.txt without byte order mark, version line, empty lines and Windows line ends. A line
+// other than the version that begins with # is a merge.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ class merge_lines {
     if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);
   }
 
-  /// The next merge; nothing at the end.
+  /// Returns the next merge; nothing at the end.
   std::optional<std::string_view> next() {
     while (!rest_.empty()) {
       ++number_;
@@ -29,9 +29,9 @@ class merge_lines {
     return std::nullopt;
   }
 
-  /// The number of the line that next() gave last, from 1.
+  /// Returns the number of the line that next() returned last, from 1.
   [[nodiscard]] uint64_t number() const { return number_; }
-  /// True if no end of line follows it.
+  /// True if the line that next() returned last has no line end.
   [[nodiscard]] bool is_cut() const { return is_cut_; }
 
  private:

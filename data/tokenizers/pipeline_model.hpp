@@ -1,5 +1,5 @@
-// The `model` of a tokenizer.json as far as words and merges do not say it: options that change how a text is cut, and
-// whether the vocab.json and merges.txt beside it are the same.
+// Examines the `model` of a tokenizer.json beyond its words and merges: options that change how a text is cut, and
+// whether the vocab.json and merges.txt next to it agree.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,15 @@
 
 namespace troupe::data {
 
-/// Why its words are no byte-level ones: the model marks words' ends or middles. Nothing where it does not.
+/// Returns why the model's words are not byte-level words: it marks the ends or middles of words. Nothing if it does
+/// not.
 std::optional<std::string> objection_to_marks(const nlohmann::json& model);
 
-/// Why texts are not cut by its merges alone: some merges are left out by chance, or whole words come before merges.
-/// Nothing where they are.
+/// Returns why the merges alone do not determine the tokens: merges are dropped at random, or whole words are matched
+/// before merges. Nothing if they do.
 std::optional<std::string> objection_to_merging(const nlohmann::json& model);
 
-/// Where the model differs from the words and the merges.txt beside it; nothing where it does not.
+/// Returns where the model differs from the words and the merges.txt next to it; nothing if it does not.
 std::optional<std::string> difference_to_files(const nlohmann::json& model,
                                                const std::unordered_map<std::string, uint32_t>& numbers,
                                                std::string_view merges);

@@ -1,4 +1,4 @@
-// A tokenizer around the library's processor.
+// A tokenizer that uses the library's processor.
 #include "data/tokenizers/sentencepiece.hpp"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ class sentencepiece_tokenizer final : public tokenizer {
     return {};
   }
 
-  /// Takes the added words and the end of texts that files beside the model name.
+  /// Reads the added words and the end of text that files next to the model name.
   core::result<void> read_folder(const std::filesystem::path& folder) {
     auto words = read_added_words(folder);
     if (!words) return fail(words.error());
@@ -106,7 +106,8 @@ class sentencepiece_tokenizer final : public tokenizer {
 
   sentencepiece::SentencePieceProcessor processor_;
   std::vector<int> ids_;
-  std::map<uint32_t, std::string> added_text_;  ///< by number, beside and instead of the model's pieces
+  /// Text by number, for words that add to the model's pieces or replace them.
+  std::map<uint32_t, std::string> added_text_;
   added_words added_;
 };
 

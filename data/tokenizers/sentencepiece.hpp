@@ -1,5 +1,5 @@
-// SentencePiece models, whatever their kind (unigram, BPE, words, characters). The only place that sees the library
-// and, inside it, a protocol buffer runtime of its own.
+// SentencePiece models of any kind (unigram, BPE, words, characters). The only interface to the library and to the
+// protocol buffer runtime inside it.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +9,8 @@
 
 namespace troupe::data {
 
-/// Reads a `.model` file; see open_tokenizer. Its end-of-sentence piece is the end of text. What the model normalises
-/// (white space, compatibility characters) decodes in its normal form.
+/// Opens a `.model` file; see open_tokenizer(). Its end-of-sentence piece is the end of text. Text that the model
+/// normalises (white space, compatibility characters) decodes in its normalised form.
 core::result<std::unique_ptr<tokenizer>> open_sentencepiece(const std::filesystem::path& path);
 
 }  // namespace troupe::data

@@ -1,4 +1,4 @@
-// Protocol buffer fields, walked without the library.
+// Reads protocol buffer fields without the library.
 #include "data/tokenizers/sentencepiece_file.hpp"
 
 #include <fmt/format.h>
@@ -16,9 +16,9 @@ using core::error_kind;
 using core::fail;
 
 enum field_number : uint64_t { pieces = 1, trainer = 2, normalizer = 3, denormalizer = 5 };
-constexpr uint64_t table_of_rules = 2;  ///< of a normalizer
+constexpr uint64_t table_of_rules = 2;  ///< field of a normalizer
 
-/// A piece has its text (1); score (2) and type (3) may be left out.
+/// True for a valid piece: it has a text (1); score (2) and type (3) are optional.
 bool is_piece(std::span<const std::byte> bytes) {
   wire_reader in(bytes);
   bool text = false;
@@ -30,7 +30,7 @@ bool is_piece(std::span<const std::byte> bytes) {
   return text;
 }
 
-/// Why a normalizer's table is not sound; the library takes the last of several.
+/// Returns why a normalizer's table is invalid; of several tables the library uses the last.
 std::string_view fault_in_normalizer(std::span<const std::byte> bytes) {
   wire_reader in(bytes);
   while (!in.at_end()) {

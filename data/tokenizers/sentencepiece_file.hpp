@@ -1,5 +1,5 @@
-// The outer shape of a SentencePiece `.model` file, a protocol buffer: read far enough to refuse what is cut short or
-// of another kind before the library sees it, which would take half a vocabulary for a whole one.
+// Checks the outer form of a SentencePiece `.model` file, a protocol buffer, to refuse truncated files and files of
+// another kind before the library reads them: the library would accept half a vocabulary as a whole one.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ struct sentencepiece_shape {
   uint64_t pieces = 0;
 };
 
-/// Walks the fields of `ModelProto` (sentencepiece_model.proto): pieces (1), trainer (2) and normalizer (3) must all be
-/// there, each whole, and the tables of rules of normalizer and denormalizer (5) lead nowhere else
+/// Walks the fields of `ModelProto` (sentencepiece_model.proto): pieces (1), trainer (2) and normalizer (3) must exist
+/// and be whole, and the rule tables of normalizer and denormalizer (5) must not refer outside themselves
 /// (sentencepiece_rules.hpp). Errors name the byte and, inside the vocabulary, the piece.
 core::result<sentencepiece_shape> check_sentencepiece_file(std::span<const std::byte> file);
 

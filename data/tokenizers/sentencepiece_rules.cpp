@@ -1,4 +1,4 @@
-// The units of Darts, a double-array trie: https://github.com/s-yata/darts-clone, include/darts.h.
+// Checks the units of Darts, a double-array trie: https://github.com/s-yata/darts-clone, include/darts.h.
 #include "data/tokenizers/sentencepiece_rules.hpp"
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace troupe::data {
 namespace {
 
 constexpr size_t unit_bytes = 4;
-/// A node and its children lie in one block: a child's place is its parent's, with the text's byte by exclusive or.
+/// Units of a block. A node and its children are in one block: a child's index is the node's index, changed by
+/// exclusive or with the text's byte.
 constexpr uint32_t block_units = 256;
 
 uint32_t number_at(std::span<const std::byte> bytes, size_t at) {
@@ -20,7 +21,7 @@ uint32_t number_at(std::span<const std::byte> bytes, size_t at) {
   return value;
 }
 
-/// Follows every text that the trie knows.
+/// Follows every text in the trie.
 class trie_walk {
  public:
   trie_walk(std::span<const std::byte> trie, size_t text_bytes)
@@ -62,14 +63,14 @@ class trie_walk {
 
  private:
   static constexpr uint32_t label_bits = 0x800000FF, leaf_bit = 0x100, value_bits = 0x7FFFFFFF;
-  static constexpr uint8_t unseen = 0xFF, open = 0xFE;  ///< beyond any number of rules
+  static constexpr uint8_t unseen = 0xFF, open = 0xFE;  ///< larger than any number of rules
   static constexpr std::string_view outside = "rules that lead out of their table", nested = "too many rules in a row";
 
   struct visit {
     uint32_t node;
-    uint32_t next;    ///< byte of a text to look at
-    uint8_t deepest;  ///< rules on the longest way down
-    bool is_rule;     ///< the way to here
+    uint32_t next;    ///< next byte of a text to follow
+    uint8_t deepest;  ///< most rules on a path below the node
+    bool is_rule;     ///< true if the text up to the node is a rule
     bool take(bool rule, uint8_t below) {
       deepest = std::max(deepest, static_cast<uint8_t>(below + (rule ? 1 : 0)));
       return deepest <= max_nested_rules;
@@ -77,7 +78,7 @@ class trie_walk {
   };
 
   [[nodiscard]] uint32_t unit_at(uint32_t at) const { return number_at(trie_, size_t{at} * unit_bytes); }
-  /// The node that a unit leads to, where there is one.
+  /// Returns the node that a unit leads to; nothing if it is outside the trie.
   [[nodiscard]] std::optional<uint32_t> child_of(uint32_t at) const {
     const uint32_t unit = unit_at(at), offset = (unit >> 10) << ((unit & 0x200) >> 6);
     return (at ^ offset) < rules_.size() ? std::optional(at ^ offset) : std::nullopt;
@@ -85,7 +86,7 @@ class trie_walk {
 
   std::span<const std::byte> trie_;
   size_t text_bytes_;
-  std::vector<uint8_t> rules_;  ///< by node: on the longest way down from it
+  std::vector<uint8_t> rules_;  ///< for each node, the most rules on a path below it
 };
 
 }  // namespace

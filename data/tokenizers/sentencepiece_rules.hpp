@@ -1,6 +1,6 @@
-// The table by which a SentencePiece model rewrites text before it cuts it (`precompiled_charsmap`): a trie and the
-// texts that its leaves stand for. The library follows its numbers without a look at where they lead, so a damaged one
-// would end the process when a text is encoded.
+// Checks the table by which a SentencePiece model rewrites text before it cuts it (`precompiled_charsmap`): a trie and
+// the texts of its leaves. The library uses the table's offsets unchecked, so a damaged table would crash the process
+// when a text is encoded.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,11 @@
 
 namespace troupe::data {
 
-/// Rules that may begin a text one inside the other; the library has room for as many.
+/// Most rules that may match nested prefixes of a text, the size of the library's buffer for them.
 inline constexpr size_t max_nested_rules = 32;
 
-/// Why the library would read beyond `table`, whatever text comes; empty where it would not. No bytes are no table.
+/// Returns why the library could read beyond `table` for some text; empty if it cannot. An empty `table` means that
+/// there is none.
 std::string_view fault_in_rules(std::span<const std::byte> table);
 
 }  // namespace troupe::data

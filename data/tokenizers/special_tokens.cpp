@@ -1,4 +1,4 @@
-// Which file says what follows transformers (the files' formats) and gguf-py's SpecialVocab (their order).
+// Follows transformers for the files' formats, and gguf-py's SpecialVocab for the order in which files apply.
 #include "data/tokenizers/special_tokens.hpp"
 
 #include <fmt/format.h>
@@ -47,7 +47,7 @@ class added_word_list {
                           json_flag_of(from, "single_word", false)});
   }
 
-  /// Marks the words that the keys of special tokens name.
+  /// Marks the words that the keys of special tokens name as special.
   void mark_named(const json& keys) {
     for (const char* kind : kinds_of_special) mark(json_text_of(keys, with_tail(kind, "_token").c_str()));
     for (const char* list : {"additional_special_tokens", "extra_special_tokens"})
@@ -72,7 +72,7 @@ class added_word_list {
   std::map<uint32_t, added_word> words_;
 };
 
-/// One folder's files, and what they say together.
+/// Reads the files of one folder and combines them.
 class special_token_reader {
  public:
   special_token_reader(const fs::path& folder, const token_finder& number_of, uint64_t tokens)
@@ -121,7 +121,7 @@ class special_token_reader {
     if (!*place && number && *number < tokens_) *place = static_cast<uint32_t>(*number);
   }
 
-  /// A token by its text: added words first, as transformers looks.
+  /// Sets a token by its text; searches added words first, as transformers does.
   void set_named(std::string_view kind, const std::string& text) {
     if (text.empty()) return;
     std::optional<uint64_t> number;
@@ -150,7 +150,7 @@ class special_token_reader {
     return value.is_number_unsigned() ? std::optional(value.get<uint64_t>()) : std::nullopt;
   }
 
-  /// `bos_token_id` and the like; a model of several parts has them in `text_config`.
+  /// Reads `bos_token_id` and similar keys; a model of several parts has them in `text_config`.
   void take_numbers(const json& from) {
     for (const auto& [kind, text] : names_) {
       const std::string key = kind + "_token_id";
@@ -199,7 +199,8 @@ class special_token_reader {
     if (now_.sep.empty() && has_config_) names_["sep"] = now_.sep = around_["eos"];
   }
 
-  /// The template of a single text tells the tokens around it, that of a pair the one between two.
+  /// Reads template processing: the template of a single text has the tokens around it, that of a pair the token
+  /// between both texts.
   void read_template_processing(const json& processor) {
     auto& [bos, eos, cls, sep] = now_;
     const auto& single = json_value_of(processor, "single");
@@ -222,7 +223,8 @@ class special_token_reader {
     read_pair(json_value_of(processor, "pair"), first, last);
   }
 
-  /// The post-processor ends texts with another token than tokenizer_config.json says: the latter ends a turn.
+  /// Handles a post-processor that ends texts with another token than tokenizer_config.json: the token of
+  /// tokenizer_config.json then ends a turn.
   void give_up_end(const std::string& last) {
     for (const char* kind : {"eot", "eom"})
       if (!names_.contains(kind)) {
@@ -284,7 +286,7 @@ class special_token_reader {
         add_template(json_text_of(one, "name"), text);
   }
 
-  /// Names become parts of GGUF keys: letters, digits and `_`.
+  /// Adds a template. Names become parts of GGUF keys: letters, digits and `_`.
   void add_template(std::string name, std::string text) {
     for (char& c : name)
       if ((c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')) c = '_';
@@ -304,8 +306,8 @@ class special_token_reader {
   json pipeline_, config_, map_, model_, generation_;
   bool has_config_ = false;
   std::map<std::string, std::string>
-      names_;  ///< the text of each kind, as tokenizer_config.json and tokenizer.json say
-  std::map<std::string, std::string> around_;  ///< what tokenizer.json alone puts around a text
+      names_;  ///< text of each kind of token in tokenizer_config.json and tokenizer.json
+  std::map<std::string, std::string> around_;  ///< texts that only tokenizer.json puts around a text
   current_names now_;
   std::optional<uint32_t> classifier_;
   special_tokens out_;

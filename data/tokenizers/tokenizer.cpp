@@ -1,4 +1,4 @@
-// Bytes, and which kind a path names.
+// Implements the tokenizer of bytes, and finds the kind of tokenizer that a path names.
 #include "data/tokenizers/tokenizer.hpp"
 
 #include <fmt/format.h>
@@ -33,7 +33,8 @@ class byte_tokenizer final : public tokenizer {
   }
 };
 
-/// ", got vocab.txt of WordPiece", or nothing.
+/// Returns ", got vocab.txt of WordPiece" or the like for a tokenizer that is not supported; an empty text if there is
+/// none.
 std::string others_in(const fs::path& folder) {
   constexpr std::pair<const char*, const char*> others[] = {{"vocab.txt", "WordPiece"}, {"tekken.json", "Mistral"}};
   std::error_code ec;
@@ -45,7 +46,7 @@ std::string others_in(const fs::path& folder) {
   return "";
 }
 
-/// A tokenizer.json that cuts words as GPT-2 does.
+/// Opens a tokenizer.json that cuts words as GPT-2 does.
 core::result<std::unique_ptr<tokenizer>> open_pipeline(const fs::path& path) {
   const auto v = read_vocabulary(path);
   if (!v) return fail(v.error());

@@ -19,7 +19,8 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Without a last "Fast". The general classes do what the tokenizer.json says, which is checked beside this.
+/// Classes that work as GPT-2's, without a final "Fast". The general classes follow tokenizer.json, which is checked
+/// separately.
 constexpr std::string_view as_gpt2[] = {
     "GPT2Tokenizer",   "RobertaTokenizer",    "BartTokenizer",    "LongformerTokenizer", "LEDTokenizer",
     "MvpTokenizer",    "BlenderbotTokenizer", "OPTTokenizer",     "DebertaTokenizer",    "CodeGenTokenizer",

@@ -1,4 +1,5 @@
-// Finds the files of a vocabulary, and reads those of byte-level ones; SentencePiece's are vocabulary_pieces.cpp's.
+// Finds the files of a vocabulary, and reads those of byte-level ones; leaves SentencePiece models to
+// vocabulary_pieces.cpp.
 #include "data/tokenizers/vocabulary.hpp"
 
 #include <fmt/format.h>
@@ -29,14 +30,14 @@ constexpr const char* pieces_file = "tokenizer.model";
 constexpr const char* pipeline_file = "tokenizer.json";
 constexpr const char* words_file = "vocab.json";
 constexpr const char* merges_file = "merges.txt";
-/// gguf-py gives words that were added to a vocabulary this score.
+/// Score that gguf-py gives words that were added to a vocabulary.
 constexpr float added_score = -1000;
 
 tl::unexpected<core::error> refused(const fs::path& path, const std::string& why) {
   return fail(error_kind::bad_input, fmt::format("'{}': {}", path.string(), why));
 }
 
-/// Words by number; a number that is missing stays unused.
+/// Adds words by number; a missing number stays unused.
 core::result<void> add_words(const fs::path& path, const json& words, vocabulary& out) {
   if (!words.is_object() || words.empty()) return refused(path, "wanted words and their numbers");
   for (const auto& [word, number] : words.items()) {
@@ -58,7 +59,7 @@ std::unordered_map<std::string_view, uint32_t> numbers_of(const vocabulary& v) {
   return out;
 }
 
-/// Words that llama.cpp's converter takes for control tokens though no file marks them.
+/// True for words that llama.cpp's converter treats as control tokens although no file marks them.
 bool looks_like_control(std::string_view text) {
   for (const char* one : {"<pad>", "<mask>", "<2mass>", "[@BOS@]"})
     if (text == one) return true;
@@ -67,7 +68,7 @@ bool looks_like_control(std::string_view text) {
          (text.starts_with("<unused") && text.ends_with(">"));
 }
 
-/// An added word takes the place of the word that has its number. Refused: one that has another number already.
+/// Replaces the words that have the numbers of added words. Refused: an added word that already has another number.
 core::result<void> add_added_words(const fs::path& folder, vocabulary& out) {
   const auto words = read_added_words(folder);
   if (!words) return fail(words.error());
@@ -81,7 +82,7 @@ core::result<void> add_added_words(const fs::path& folder, vocabulary& out) {
   for (const auto& w : *words) {
     if (w.id >= out.entries.size()) out.entries.resize(w.id + 1, {"", token_kind::unused});
     auto& e = out.entries[w.id];
-    if (has_scores && e.text == w.text) continue;  // the SentencePiece model says its kind
+    if (has_scores && e.text == w.text) continue;  // the SentencePiece model has its kind
     e = {w.text, w.is_special || looks_like_control(w.text) ? token_kind::control : token_kind::user_defined,
          has_scores ? added_score : 0};
   }
@@ -106,7 +107,7 @@ core::result<void> add_special(const fs::path& folder, vocabulary& out) {
   return {};
 }
 
-/// GPT-2's own file of words does not say which one ends a text.
+/// Marks GPT-2's end of text, which its file of words does not mark.
 void mark_end_of_text(vocabulary& out) {
   const auto at = std::ranges::find(out.entries, "<|endoftext|>", &vocabulary_entry::text);
   if (at == out.entries.end()) return;
@@ -118,7 +119,7 @@ void mark_end_of_text(vocabulary& out) {
 core::result<vocabulary> read_words(const fs::path& folder) {
   vocabulary out;
   out.words = "gpt-2";
-  // Its rules, and that the merges are all there, are the tokenizer's to check.
+  // Opening the tokenizer checks its rules, and that the merges are complete.
   if (auto usable = open_tokenizer(folder / words_file); !usable) return fail(usable.error());
   const auto words = read_json_object(folder / words_file);
   if (!words) return fail(words.error());
@@ -135,7 +136,7 @@ core::result<vocabulary> read_words(const fs::path& folder) {
   return out;
 }
 
-/// llama.cpp's name for how words are cut; empty where it is none that is known here.
+/// Returns llama.cpp's name for the way in which words are cut; empty for an unknown way.
 std::string words_of(const json& cutter) {
   const auto type = [](const json& j) { return j.is_object() ? json_text_of(j, "type") : std::string(); };
   const auto is_gpt2 = [&](const json& j) {

@@ -1,5 +1,5 @@
-// A vocabulary as a list: every token's text, what kind it is, the merges. For files that carry it to other programs;
-// cutting text into tokens is tokenizer.hpp's.
+// A vocabulary as a list: every token's text and kind, and the merges, for files that pass it to other programs. Leaves
+// cutting text into tokens to tokenizer.hpp.
 #pragma once
 
 #include <cstdint>
@@ -14,48 +14,48 @@
 
 namespace troupe::data {
 
-/// The numbers are SentencePiece's.
+/// Kind of a token, with SentencePiece's numbers.
 enum class token_kind : int32_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
 
-/// How a text becomes tokens.
+/// How a text is converted to tokens.
 enum class vocabulary_kind : uint8_t {
-  byte_level,             ///< byte-pair merges of a byte alphabet; single bytes have no merges
-  sentencepiece_bpe,      ///< merges by the score of what they make
-  sentencepiece_unigram,  ///< the likeliest pieces
+  byte_level,             ///< merges of pairs in a byte alphabet; single bytes have no merges
+  sentencepiece_bpe,      ///< merges by the score of the resulting piece
+  sentencepiece_unigram,  ///< the likeliest sequence of pieces
 };
 
-/// One token.
+/// One token of a vocabulary.
 struct vocabulary_entry {
   std::string text;
   token_kind kind = token_kind::normal;
-  float score = 0;  ///< SentencePiece's
+  float score = 0;  ///< SentencePiece only
 };
 
-/// All of a tokenizer that others need.
+/// All parts of a tokenizer that other programs need.
 struct vocabulary {
   vocabulary_kind kind = vocabulary_kind::byte_level;
-  std::vector<vocabulary_entry> entries;  ///< by token; one that is missing is `unused`
-  std::vector<std::string> merges;        ///< `left right`, by rank
-  /// How a byte-level one cuts words before it merges, as llama.cpp calls it: gpt-2, smollm, llama-bpe.
+  std::vector<vocabulary_entry> entries;  ///< tokens by number; a missing token is `unused`
+  std::vector<std::string> merges;        ///< `left right` of each merge, by rank
+  /// How a byte-level vocabulary cuts words before merging, by llama.cpp's name: gpt-2, smollm, llama-bpe.
   std::string words;
-  /// Why texts are cut in another way than words and merges say; empty: they are not.
+  /// Why words and merges do not describe how texts are cut; empty: they do.
   std::string objection{};
-  special_tokens special{};           ///< of the folder, and of a SentencePiece model
-  bool adds_space = false;            ///< SentencePiece: in front of a text
-  bool removes_extra_spaces = false;  ///< SentencePiece
-  std::string normaliser;             ///< SentencePiece: its compiled table
+  special_tokens special{};           ///< special tokens of the folder and of a SentencePiece model
+  bool adds_space = false;            ///< SentencePiece: a space is added before a text
+  bool removes_extra_spaces = false;  ///< SentencePiece only
+  std::string normaliser;             ///< SentencePiece: the compiled table of the normaliser
 };
 
-/// The 256 bytes.
+/// Returns the vocabulary of the 256 bytes.
 vocabulary byte_vocabulary();
 
-/// The vocabulary at `path`: a `.model` file; a tokenizer.json; a vocab.json with merges.txt beside it; or a folder
-/// that holds one of them, looked for in this order. Special tokens, added words and templates of conversations are
-/// those of the folder (special_tokens.hpp). Refused: a kind that is none of vocabulary_kind, or cuts words in a way
-/// that is not known here.
+/// Reads the vocabulary at `path`: a `.model` file; a tokenizer.json; a vocab.json with merges.txt next to it; or a
+/// folder that holds one of them, searched in this order. Special tokens, added words and chat templates are those of
+/// the folder (special_tokens.hpp). Refused: a kind outside vocabulary_kind, and a way of cutting words that is not
+/// known.
 core::result<vocabulary> read_vocabulary(const std::filesystem::path& path);
 
-/// Whether read_vocabulary() finds something to read there.
+/// True if read_vocabulary() would find a file to read in `folder`.
 bool has_vocabulary(const std::filesystem::path& folder);
 
 }  // namespace troupe::data

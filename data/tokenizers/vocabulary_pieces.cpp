@@ -1,4 +1,4 @@
-// Field numbers are those of sentencepiece_model.proto.
+// Reads a SentencePiece model; field numbers are those of sentencepiece_model.proto.
 #include "data/tokenizers/vocabulary_pieces.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ enum kind_of_model : uint64_t { unigram = 1, byte_pairs = 2 };
 
 std::string text_in(bytes b) { return {reinterpret_cast<const char*>(b.data()), b.size()}; }
 
-/// Each field of a message; what is broken was refused before.
+/// Calls `each` for every field of a message; broken messages were refused before.
 template <class Each>
 void for_fields(bytes message, Each&& each) {
   for (wire_reader in(message); !in.at_end();) {
@@ -44,7 +44,7 @@ vocabulary_entry entry_of(bytes message) {
   return out;
 }
 
-/// Numbers of special tokens as the trainer writes them: int32, -1 where there is none.
+/// Numbers of special tokens as the trainer writes them: int32, -1 for a missing one.
 struct special_ids {
   int32_t unknown = 0, begin = 1, end = 2, padding = -1;
 };

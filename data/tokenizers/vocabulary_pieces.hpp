@@ -1,4 +1,4 @@
-// The vocabulary of a SentencePiece model file.
+// Reads the vocabulary of a SentencePiece model file.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace troupe::data {
 
-/// Pieces with scores and kinds, special tokens, and what the normaliser does. Refused: what
+/// Returns pieces with scores and kinds, special tokens, and the normaliser's options. Refused: files that
 /// check_sentencepiece_file() refuses, and a model that is neither BPE nor unigram.
 core::result<vocabulary> pieces_of(std::span<const std::byte> file);
 

@@ -1,4 +1,4 @@
-// The fields of a protocol buffer, walked without its library.
+// Reads the fields of a protocol buffer without its library.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace troupe::data {
 
-/// How a field's value is stored.
+/// Encoding of a field's value.
 enum wire_type : uint32_t { varint = 0, eight_bytes = 1, lengthy = 2, four_bytes = 5 };
-/// A protocol buffer from front to back; nothing once it is broken.
+/// Reads a protocol buffer from its beginning to its end; returns nothing after broken bytes.
 class wire_reader {
  public:
   explicit wire_reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -36,17 +36,17 @@ class wire_reader {
     return out;
   }
 
-  /// Key and value of the next field; the value's bytes where it has a length.
+  /// Number, encoding and value of a field; `bytes` for a value with a length.
   struct field {
     uint64_t number = 0;
     uint64_t wire = 0;
-    uint64_t value = 0;  ///< of a varint
+    uint64_t value = 0;  ///< value of a varint
     std::span<const std::byte> bytes{};
   };
   std::optional<field> next() {
     const auto key = number();
     if (!key || *key > std::numeric_limits<uint32_t>::max())
-      return std::nullopt;  // the library would cut it to 32 bits
+      return std::nullopt;  // the library would truncate it to 32 bits
     field out{*key >> 3, *key & 7, 0, {}};
     if (out.number == 0) return std::nullopt;
     if (out.wire == varint) {

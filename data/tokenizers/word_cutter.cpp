@@ -12,11 +12,11 @@
 namespace troupe::data {
 namespace {
 
-// Unicode's White_Space, spelt out: PCRE2's own \s takes U+180E too, which Unicode gave up in 2013.
+// Unicode's White_Space, listed explicitly: PCRE2's own \s includes U+180E, which Unicode removed in 2013.
 #define TROUPE_SPACES \
   "\\x{9}-\\x{d} \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 
-// The words of "Language models are unsupervised multitask learners" (Radford et al. 2019), as its encoder has them.
+// The pattern of words in the encoder of "Language models are unsupervised multitask learners" (Radford et al. 2019).
 constexpr const char* pattern =
     "'(?:[sdmt]|ll|ve|re)"
     "| ?\\p{L}+"

@@ -9,8 +9,8 @@
 
 namespace troupe::data {
 
-/// Limits of PCRE2's work on one word. GPT-2's pattern never goes back over more than the spaces in front
-/// of a word, so only a broken PCRE2 meets these.
+/// Limits of PCRE2's work on one word. GPT-2's pattern backtracks over the spaces before a word at most, so only a
+/// broken PCRE2 reaches these limits.
 inline constexpr uint32_t word_match_limit = 100'000'000;
 inline constexpr uint32_t word_depth_limit = 10'000;
 inline constexpr uint32_t word_heap_limit_kib = 64 * 1024;
@@ -23,12 +23,13 @@ class word_cutter {
   word_cutter& operator=(word_cutter&&) noexcept;
   ~word_cutter();
 
-  /// Length of the word that begins at `at` < text.size(): every byte belongs to exactly one word. `text` must be sound
-  /// UTF-8 and `at` the start of a character. Words are contractions ('s, 'll, ...), letters, digits or other signs
-  /// with at most one space in front, and runs of white space; of such a run the last goes to the word behind it.
+  /// Returns the length of the word that begins at `at` < text.size(); every byte belongs to exactly one word. `text`
+  /// must be valid UTF-8 and `at` the start of a character. Words are contractions ('s, 'll, ...), letters, digits or
+  /// other signs with at most one space before them, and runs of white space. If a word follows such a run, the run
+  /// ends before its last character: a space belongs to that word, any other character is a word of its own.
   core::result<size_t> next(std::string_view text, size_t at);
 
-  /// True where PCRE2 turned the pattern into machine code.
+  /// True if PCRE2 compiled the pattern to machine code.
   [[nodiscard]] bool compiled_to_machine_code() const;
 
  private:

@@ -1,5 +1,5 @@
-// CUDA devices: memory, streams, events and facts by CUDA's runtime. Owns the backend, and the list of what the program
-// that has opened the library lends to it.
+// The backend of CUDA devices: memory, streams, events and properties, on CUDA's runtime. Owns the backend, and the
+// list of functions that the program which opened the library lends to it.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,20 @@
 
 namespace troupe::device::cuda {
 
-/// The library has its own copy of this folder's code; memory of the host and the streams of threads are the program's.
+/// Functions of the program that opened the library: the library has its own copy of the code of device/, but uses the
+/// program's host memory and the program's streams of threads.
 struct program {
   const backend* cpu = nullptr;
-  /// The backend's handle of stream::current on the calling thread.
+  /// Returns the backend's handle of stream::current on the calling thread.
   void* (*current_stream)(uint32_t index) = nullptr;
 };
 
-/// Called once, before anything else of this folder.
+/// Sets the program's functions. Called once, before any other function of device/cuda.
 void use(const program& p);
 const program& used_program();
 
-/// A stream's handle is CUDA's own. Torch's streams stay as they are; whoever has Torch replaces `make_current`.
+/// The backend of CUDA devices; a stream's handle is a cudaStream_t. Torch's streams stay as they are; code that links
+/// Torch replaces `make_current`.
 extern const backend cuda_backend;
 
 }  // namespace troupe::device::cuda

@@ -1,4 +1,5 @@
-// Whether the library has kernels for the device that the calling thread uses: CUDA knows, by one of them. Internal.
+// Checks that the library has kernels for the device that the calling thread uses, by asking CUDA for one of them.
+// Internal.
 #pragma once
 
 #include <cuda_runtime_api.h>

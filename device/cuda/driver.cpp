@@ -14,12 +14,12 @@
 namespace troupe::device::cuda {
 namespace {
 
-/// Memory of every tier starts there: cudaMalloc's own promise.
+/// Alignment of memory of every tier: the one that cudaMalloc guarantees.
 constexpr uint64_t memory_alignment_bytes = 256;
 
 tl::unexpected<core::error> missing(std::string text) { return core::fail(core::error_kind::limit, std::move(text)); }
 
-/// CUDA's numbers of versions: 13020 is 13.2.
+/// Returns CUDA's version number as text: 13020 is 13.2.
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
@@ -56,7 +56,7 @@ core::result<void> check_code(int index) {
   use_device(static_cast<uint32_t>(index));
   const cudaError_t status = find_code();
   if (status == cudaSuccess) return {};
-  cudaGetLastError();  // said here, and so no later call's
+  cudaGetLastError();  // reported here; clears it for later calls
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
     return missing(name +
                    ", for which this libtroupe_cuda.so has no kernels: build one with "
@@ -74,7 +74,7 @@ core::result<uint32_t> usable_devices() {
     return missing("no NVIDIA driver is loaded: install one for " + driver_for(runtime) + ", or set device: cpu");
   if (driver / 1000 < runtime / 1000) return too_old(driver, runtime);
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess) cudaGetLastError();  // said here, and so no later call's
+  if (status != cudaSuccess) cudaGetLastError();  // reported here; clears it for later calls
   if (status == cudaErrorInsufficientDriver) return too_old(driver, runtime);
   if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) return no_device();
   if (status != cudaSuccess) return missing("CUDA does not start: " + text_of(status) + "; `troupe doctor` tells more");
@@ -85,7 +85,7 @@ core::result<uint32_t> usable_devices() {
 
 const properties& facts_of(uint32_t index) {
   static std::mutex lock;
-  static std::map<uint32_t, properties> all;  // their addresses stay
+  static std::map<uint32_t, properties> all;  // a map, because addresses of its entries never change
   const std::lock_guard guard(lock);
   const auto [at, is_new] = all.try_emplace(index);
   if (!is_new) return at->second;

@@ -1,5 +1,5 @@
-// Whether this process can use CUDA devices, and the facts about each. Owns the sentences for what is missing.
-// Internal.
+// Checks whether this process can use CUDA devices, and reads the properties of each. Owns the error sentences for
+// missing parts. Internal.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace troupe::device::cuda {
 
-/// Compute capability, major * 10 + minor, below which there are no kernels: those of bf16 begin there.
+/// Lowest compute capability, major * 10 + minor, that the library has kernels for: kernels of bf16 need 80.
 inline constexpr int least_capability = 80;
 
-/// How many devices CUDA_VISIBLE_DEVICES leaves; each has kernels in this library. Errors: limit, where the driver is
-/// missing or too old, where there is no device, or one that the library has no kernels for.
+/// Returns how many devices CUDA_VISIBLE_DEVICES leaves; this library has kernels for each of them. Errors: limit, if
+/// the driver is missing or too old, if there is no device, or if the library has no kernels for one of them.
 core::result<uint32_t> usable_devices();
 
-/// Facts of a device that `usable_devices` counts.
+/// Returns the properties of a device that `usable_devices` counts.
 const properties& facts_of(uint32_t index);
 
-/// Makes `index` the device that the calling thread's calls of CUDA are for.
+/// Makes `index` the device of the calling thread's CUDA calls.
 void use_device(uint32_t index);
 
 }  // namespace troupe::device::cuda

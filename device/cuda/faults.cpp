@@ -29,7 +29,7 @@ void keep(core::error why, bool stays) {
   k.is_there = true;
 }
 
-/// Errors that only a launch or a call has met; all others are the device's, which then does nothing any more.
+/// True for errors of a single launch or call; after any other error the device does no more work.
 bool is_calls_own(cudaError_t status) {
   return status == cudaErrorInvalidValue || status == cudaErrorMemoryAllocation ||
          status == cudaErrorInvalidConfiguration || status == cudaErrorInvalidResourceHandle;
@@ -43,7 +43,7 @@ std::string text_of(cudaError_t status) {
 
 void note(cudaError_t status, const char* doing) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // kept here, and so no later call's
+  cudaGetLastError();  // stored here; clears it for later calls
   const std::string what = std::string(doing) + ": " + text_of(status);
   if (is_calls_own(status))
     keep({core::error_kind::io, "the GPU refused " + what}, false);

@@ -1,5 +1,5 @@
-// Faults of work that nobody waits for: the first fault of the process is kept until somebody asks. Owns its sentences.
-// Internal to the library of CUDA devices.
+// Faults of work that no thread waits for: the first fault of the process is stored until take_fault() reads it. Owns
+// the error sentences of faults. Internal to the library of CUDA devices.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,15 +10,16 @@
 
 namespace troupe::device::cuda {
 
-/// CUDA's own words and the name of the error, as its manual has it.
+/// Returns CUDA's message and the name of the error, as its manual spells it.
 std::string text_of(cudaError_t status);
 
-/// Keeps what `doing` came to, where that is no success. Behind a fault on the device, every later call fails, too.
+/// Stores the error of the call that `doing` names, if `status` is one. After a fault of the device, every later call
+/// fails, too.
 void note(cudaError_t status, const char* doing);
 void note(const core::result<void>& done);
 
-/// The first fault that was kept. One of the device itself stays for as long as the process lives, another is told
-/// once.
+/// Returns the first fault that was stored. A fault of the device itself stays for as long as the process lives; any
+/// other is returned once.
 core::result<void> take_fault();
 
 }  // namespace troupe::device::cuda

@@ -16,7 +16,7 @@
 namespace troupe::device::cuda {
 namespace {
 
-/// Memory that CUDA gave, or that the CPU's backend did.
+/// Memory allocated by CUDA (`at`) or by the CPU's backend (`of_cpu`).
 struct piece {
   cudaError_t (*give_back)(void*) = nullptr;
   void* at = nullptr;
@@ -24,7 +24,7 @@ struct piece {
 
   piece() = default;
   ~piece() {
-    if (at != nullptr) give_back(at);  // the process may end behind the driver, and then nobody hears an error
+    if (at != nullptr) give_back(at);  // errors are ignored: the driver may have shut down before the process ends
   }
   piece(const piece&) = delete;
   piece& operator=(const piece&) = delete;
@@ -41,11 +41,11 @@ core::result<block> on_device(uint32_t index, uint64_t bytes) {
   made->give_back = cudaFree;
   cudaError_t status = cudaMalloc(&made->at, bytes);
   if (status != cudaSuccess) made->at = nullptr;
-  // The host waits: streams of threads are not ordered with the one that clears.
+  // The host waits, because the streams of threads are not ordered with the stream that clears the memory.
   if (status == cudaSuccess) status = cudaMemset(made->at, 0, bytes);
   if (status == cudaSuccess) status = cudaDeviceSynchronize();
   if (status == cudaSuccess) return block_of(std::move(made), bytes);
-  cudaGetLastError();  // said here, and so no later call's
+  cudaGetLastError();  // reported here; clears it for later calls
   if (status != cudaErrorMemoryAllocation)
     return core::fail(core::error_kind::io, "the GPU gives no memory: " + text_of(status));
   size_t free_bytes = 0, all_bytes = 0;
@@ -56,7 +56,7 @@ core::result<block> on_device(uint32_t index, uint64_t bytes) {
                                                  "; `troupe plan FILE --fit` lists settings that need less");
 }
 
-/// The memory that this process may lock, as the shell's ulimit prints it.
+/// Returns the number of bytes that this process may lock, as the shell's ulimit prints it.
 std::string lock_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "unlimited";
@@ -70,7 +70,7 @@ core::result<block> on_host(uint32_t index, uint64_t bytes) {
   const cudaError_t status = cudaHostAlloc(&made->at, bytes, cudaHostAllocPortable);
   if (status != cudaSuccess) {
     made->at = nullptr;
-    cudaGetLastError();  // said here, and so no later call's
+    cudaGetLastError();  // reported here; clears it for later calls
     return core::fail(core::error_kind::limit,
                       "pinned memory: wanted " + std::to_string(bytes) + " bytes that the GPU reaches, refused with " +
                           text_of(status) + "; the limit of locked memory (ulimit -l) is " + lock_limit() +

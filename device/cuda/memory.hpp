@@ -1,4 +1,4 @@
-// Memory of a CUDA device and of the host beside it. Internal.
+// Allocates memory of a CUDA device and memory of the host for its other tiers. Internal.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Streams and events of CUDA. A fault is noted (device/cuda/faults.hpp), for nobody waits here. Internal.
+// Streams and events of CUDA. These functions store errors as faults (device/cuda/faults.hpp), because no thread waits
+// for the work. Internal.
 #pragma once
 
 #include <cstddef>

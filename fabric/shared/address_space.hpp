@@ -1,5 +1,6 @@
-// Memory that the processes of a machine share, each at an address of its own: names of places that mean the same in
-// all of them. Owns no bytes; whoever maps a segment keeps it as long as this is used.
+// Names bytes of memory that the processes of a machine share and that each maps at its own address, so that a name
+// means the same byte in all processes. Owns no bytes: the caller keeps the segments mapped while an address space is
+// used.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace troupe::fabric {
 
-/// A byte of a segment. Segments are numbered by whoever hands them out, alike in all processes.
+/// A byte of a segment. The caller of `address_space::add` numbers segments alike in all processes.
 struct location {
   static constexpr uint32_t nowhere = ~uint32_t{0};  ///< the segment of an operand that an operation does not use
   uint32_t segment = nowhere;
@@ -20,15 +21,17 @@ struct location {
   friend bool operator==(const location&, const location&) = default;
 };
 
-class address_space {  ///< one process's; complete before a group uses it, unchanged from then on
+class address_space {  ///< the segments of one process; complete before a group uses it, unchanged from then on
  public:
-  /// `bytes`, not empty, are segment `segment` in this process. Errors: bug, for a number or bytes that it has already.
+  /// Adds `bytes`, not empty, as segment `segment` of this process. Errors: bug, for a number or bytes that were added
+  /// before.
   core::result<void> add(uint32_t segment, std::span<std::byte> bytes);
 
-  /// Where `address` lies; nothing if in no segment. Null is `nowhere`.
+  /// Returns the location of `address`; nothing if it is in no segment. The location of null is `nowhere`.
   [[nodiscard]] std::optional<location> locate(const std::byte* address) const;
 
-  /// The address of `where` in this process; null for nowhere, and for what lies in no segment of this process.
+  /// Returns the address of `where` in this process; null for nowhere, and for a location in no segment of this
+  /// process.
   [[nodiscard]] std::byte* at(const location& where) const;
 
  private:
@@ -36,7 +39,7 @@ class address_space {  ///< one process's; complete before a group uses it, unch
     uint32_t number;
     std::span<std::byte> bytes;
   };
-  std::vector<segment> segments_;  // by address
+  std::vector<segment> segments_;  // segments in the order of their addresses
 };
 
 }  // namespace troupe::fabric

@@ -14,11 +14,11 @@
 namespace troupe::fabric {
 namespace {
 
-/// Words that processes share have to be so without a lock.
+/// A 64-bit word that processes share; it must be lock-free.
 using word = std::atomic<uint64_t>;
 static_assert(word::is_always_lock_free);
 
-/// Of everything that has to be equal on all members, pieces included.
+/// Returns the digest of all fields that must be equal on all members, pieces included.
 uint64_t digest_of(const request& r) {
   uint64_t seed = XXH3_64bits(r.id.what.data(), r.id.what.size());
   const uint64_t fields[] = {r.id.step,
@@ -81,14 +81,15 @@ std::optional<std::string> difference(const arrival& wanted, const arrival& got,
   return "wanted the same instruction and pieces, got others behind what is shown here";
 }
 
-/// An operation of one member. A later one of the same slot has larger numbers, and comes when this one is done.
+/// An operation of one member. A later operation in the same slot has larger numbers, and starts only after this one is
+/// done.
 struct alignas(64) board::slot {
-  word arrived;   ///< sequence + 1; set behind `said`
-  word finished;  ///< sequence + 1
+  word arrived;   ///< sequence + 1; set after `said` was written
+  word finished;  ///< sequence + 1; set when the member has done its share
   arrival said;
 };
 
-/// Why a member ended the communicator; written once, before `head::failed`.
+/// The reason why a member ended the communicator; written once, before `head::failed`.
 struct alignas(64) board::line {
   uint64_t kind;
   uint64_t bytes;
@@ -96,7 +97,7 @@ struct alignas(64) board::line {
 };
 
 struct alignas(64) board::head {
-  word failed;  ///< member + 1 of the first reason
+  word failed;  ///< member + 1 of the first failure; 0: none
 };
 
 uint64_t board::bytes_of(const board_shape& shape) {
@@ -126,8 +127,8 @@ board::slot& board::at(uint32_t member, uint64_t sequence) const {
   return slots[uint64_t{member} * shape_.operations + (sequence & (shape_.operations - 1))];
 }
 
-// Sequentially consistent, here and in `finish`: of members that write at once and then look at each other, the last
-// one sees all, so somebody wakes the rest.
+// Stores are sequentially consistent, here and in `finish`: if several members write at once and then read each other's
+// slots, the last one sees all of the writes, so at least one member wakes the rest.
 void board::arrive(uint32_t member, uint64_t sequence, const arrival& said) {
   slot& s = at(member, sequence);
   s.said = said;

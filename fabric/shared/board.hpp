@@ -1,10 +1,10 @@
-// What the members of one communicator tell each other when they live in several processes: who has arrived at which
-// operation and with what, whose share is done, and why the communicator ended. Lies in memory that all of them map.
+// Owns the state that the members of one communicator share when they are in several processes: who has arrived at
+// which operation and with which request, whose share is done, and why the communicator ended. Stored in memory that
+// all of the processes map. Leaves threads, addresses, wakes and the movement of bytes to group.hpp.
 //
-// No locks, and nothing to repair after a kill at any instruction: a member writes its own slots and its own line
-// alone, and numbers in them only grow. The one word that all write, who failed first, is set by one exchange, behind
-// the reason in that member's line. Knows neither threads nor addresses, wakes no one and moves no bytes: the group
-// does.
+// There are no locks, and a process killed at any instruction leaves nothing to repair: a member writes only its own
+// slots and its own line, and numbers in them only grow. All members write one word only, the first member that failed:
+// one exchange sets it, after the reason was written to that member's line.
 #pragma once
 
 #include <array>
@@ -21,18 +21,18 @@
 
 namespace troupe::fabric {
 
-/// Members of a communicator, and how many operations a member may post beyond the oldest unfinished one: a power of
-/// two.
+/// Number of members of a communicator, and of operations that a member may post beyond the oldest unfinished one: a
+/// power of two.
 struct board_shape {
   uint32_t members = 1;
   uint32_t operations = operations_in_flight_max;
 };
 
-/// Longer reasons are cut at their end. Enough for a sentence with two operations in it.
+/// Bytes to which reasons are cut, at their end. Enough for a sentence with two operations in it.
 inline constexpr uint64_t reason_bytes_max = 1000;
 
-/// What a member says of an operation. All but the locations is equal on all members: the digest tells, and the other
-/// fields are for naming the difference.
+/// The request of one member, as other processes see it. All but the locations is equal on all members: `digest`
+/// compares requests, and the other fields serve to name the difference.
 struct arrival {
   location input, output;
   uint64_t digest = 0;
@@ -43,43 +43,46 @@ struct arrival {
   core::dtype input_type = core::dtype::f32, communication = core::dtype::f32, output_type = core::dtype::f32;
   bool accumulate = false;
   std::array<piece, 4> first_pieces{};
-  std::array<char, 128> what{};  ///< ends with 0; longer instructions are cut
+  std::array<char, 128> what{};  ///< ends with 0; longer names of instructions are cut
 
-  /// Of a request whose operands lie at `input` and `output`.
+  /// Returns the arrival for a request whose operands are at `input` and `output`.
   static arrival of(const request& r, const location& input, const location& output);
-  /// The request again, as far as it is said here. Valid while this object is.
+  /// Returns the request as far as this object stores it. Valid while this object is.
   [[nodiscard]] request as_request(uint64_t sequence) const;
 };
 
-/// The first difference of what two members said; nothing if they mean the same operation.
+/// Returns the first difference between two members' arrivals; nothing if they mean the same operation.
 std::optional<std::string> difference(const arrival& wanted, const arrival& got, uint64_t sequence);
 
-/// Any thread of any process, one at a time for each member.
+/// View of the arrivals, shares and failure of a communicator in shared memory. Callable from any thread of any
+/// process, one at a time for each member.
 class board {
  public:
-  /// Bytes that a board of this shape takes; zeros are a board that nobody has used.
+  /// Returns the bytes that a board of this shape takes; a board that is all zeros is unused.
   static uint64_t bytes_of(const board_shape& shape);
 
-  /// Refuses (bad_input) memory that is too small or not at a multiple of 64, and shapes that no board has.
+  /// Refuses (bad_input) memory that is too small or not at a multiple of 64, and shapes without members or whose
+  /// number of operations is not a power of two.
   static core::result<void> check(std::span<const std::byte> memory, const board_shape& shape);
 
-  /// A view of it. `memory` and `shape`: what `check` takes.
+  /// Creates a view of a board in `memory`. Requires that `check` accepts `memory` and `shape`.
   board(std::span<std::byte> memory, const board_shape& shape);
 
   [[nodiscard]] const board_shape& shape() const { return shape_; }
 
-  /// `member` has arrived at `sequence`: its own next one, whose slot's last operation is done on all members.
+  /// Records that `member` has arrived at `sequence`: its own next one. Requires that the previous operation in that
+  /// slot is done on all members.
   void arrive(uint32_t member, uint64_t sequence, const arrival& said);
   [[nodiscard]] bool has_arrived(uint32_t member, uint64_t sequence) const;
   [[nodiscard]] bool all_arrived(uint64_t sequence) const;
-  /// Of a member that has arrived and not all of whose peers are done.
+  /// Returns what `member` posted. Requires that `member` has arrived and that not all of its peers are done.
   [[nodiscard]] const arrival& said(uint32_t member, uint64_t sequence) const;
 
-  void finish(uint32_t member, uint64_t sequence);  ///< `member` has done its share
+  void finish(uint32_t member, uint64_t sequence);  ///< records that `member` has done its share
   [[nodiscard]] bool has_finished(uint32_t member, uint64_t sequence) const;
   [[nodiscard]] bool all_finished(uint64_t sequence) const;
 
-  /// Ends the communicator, unless it has ended, and returns why it ended: the first reason, for all members alike.
+  /// Ends the communicator, unless it has ended, and returns why it ended: the first reason, equal for all members.
   core::error fail(uint32_t member, const core::error& why);
   [[nodiscard]] std::optional<core::error> failure() const;
 

@@ -9,15 +9,15 @@
 
 namespace troupe::fabric {
 
-/// A member of this process.
+/// State of a member of this process.
 struct shared_group::local {
   struct operation_here {
     request posted;
-    bool begun = false;  ///< its share
+    bool begun = false;  ///< true if this member's share has begun
   };
   std::shared_ptr<const waker> wake;
-  uint64_t next = 0;                              ///< sequence that it posts next
-  std::map<uint64_t, operation_here> unfinished;  ///< by sequence: until this member has been told of their end
+  uint64_t next = 0;                              ///< sequence that this member posts next
+  std::map<uint64_t, operation_here> unfinished;  ///< by sequence: operations whose end this member has not seen yet
 };
 
 class shared_group::member final : public communicator {
@@ -70,7 +70,7 @@ std::string shared_group::name_of(uint32_t rank) const {
   return "rank " + std::to_string(ranks_.empty() ? rank : ranks_[rank]);
 }
 
-/// This process's members, for what they can do now, and all others.
+/// Returns the wakes of this process's members that can do something now, and all members of other processes.
 shared_group::wakes shared_group::due() const {
   wakes out;
   for (uint32_t m = 0; m < board_.shape().members; ++m)
@@ -111,7 +111,8 @@ core::error shared_group::end_with(std::unique_lock<std::mutex>& lock, uint32_t 
   return agreed;
 }
 
-/// Of those that it has posted, the first that some have not done; else the one that it posts next.
+/// Returns the first operation posted by `me` that some members have not done; if there is none, the sequence that it
+/// posts next.
 uint64_t shared_group::oldest_unfinished(const local& me) const {
   for (const auto& [sequence, x] : me.unfinished)
     if (!board_.all_finished(sequence)) return sequence;
@@ -138,7 +139,8 @@ core::result<void> shared_group::book(uint32_t rank, const request& r) {
   return {};
 }
 
-/// Of all that have arrived: whether they mean what `rank` means. Once all have, nobody begins before it has looked.
+/// Checks that all members that have arrived posted the same operation as `rank`. After all members have arrived, each
+/// calls this before it begins.
 core::result<void> shared_group::agreed(uint32_t rank, uint64_t sequence) const {
   const arrival& mine = board_.said(rank, sequence);
   for (uint32_t other = 0; other < board_.shape().members; ++other) {
@@ -199,7 +201,7 @@ core::result<progress> shared_group::advance(uint32_t rank, uint64_t sequence) {
   }
   ++moving_;
   lock.unlock();
-  // What others put into their inputs was written before they arrived; it stays until all are finished.
+  // Other members wrote their inputs before they arrived; the inputs stay unchanged until all members have finished.
   const auto moved = do_share(device_, posted, memory, rank, stop_);
   lock.lock();
   --moving_;
@@ -224,7 +226,8 @@ void shared_group::abort(uint32_t rank, const core::error& why) {
   end_with(lock, rank, why);
 }
 
-/// Names the oldest operation that some have posted and not all have done.
+/// Returns the error for `rank` leaving; it names the oldest operation that some members have posted and not all have
+/// done.
 core::error shared_group::lost(uint32_t rank) const {
   std::string text = name_of(rank) + (ranks_.empty() ? " of " + std::to_string(board_.shape().members) : "") + " ended";
   const local& me = here_.at(rank);

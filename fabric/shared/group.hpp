@@ -1,6 +1,6 @@
-// Collectives among processes of one machine: members read and write each other's memory, which all of them map, as
-// threads of one process do. Owns one process's view of a communicator: its members, their unfinished operations, and
-// the end of copies before a member ends. How a process is woken is the caller's.
+// Implements collectives among processes of one machine: members read and write each other's memory, which all
+// processes map, as threads of one process do. Owns one process's view of a communicator: its members, their unfinished
+// operations, and the wait for running copies before a member ends. Leaves the way to wake a process to the caller.
 #pragma once
 
 #include <atomic>
@@ -23,37 +23,40 @@
 
 namespace troupe::fabric {
 
-/// Wakes the processes of other members: each then calls `look` on its group. Called from any thread, without locks;
-/// it only tells. Rings may be lost in each other: one `look` after the last of them is enough.
+/// Wakes the process of another member, which then calls `look` on its group. Called from any thread, without locks; a
+/// bell only sends a notification. Several rings may merge: one `look` after the last of them is enough.
 using bell = std::function<void(uint32_t member)>;
 
-/// One communicator, as this process has it. Every member does its own share, in its own process.
+/// One communicator, as seen by this process. Every member does its own share, in its own process.
 ///
-/// A process that is killed leaves its operations pending on all others, until one of them aborts: whoever supervises
-/// knows of the death. Its memory must stay mapped until they have ended. Likewise a member's destructor waits for
-/// copies of this process alone: those of others, which notice the end at their next chunk, touch what is theirs to
-/// touch as long as its segments are not given to others.
+/// A process that is killed leaves its operations pending on all other members until one of them aborts; the supervisor
+/// of the processes detects the death. The memory of the killed process must stay mapped until the others have ended.
+/// Likewise a member's destructor waits only for copies of this process: copies of other processes, which notice the
+/// end at their next chunk, may still touch this member's segments, so the segments must not be reused until those have
+/// ended.
 class shared_group : public std::enable_shared_from_this<shared_group> {
  public:
-  /// `memory`: the board, of which all processes have the same bytes (board.hpp), kept mapped by the caller, like the
-  /// segments of `space`. `ranks`: the numbers that errors call members by, where those are others than their numbers
-  /// here. A group that cannot be (too little memory, no address space, no bell) has only members that say so.
+  /// Creates the group. `memory`: the board, the same bytes in all processes (board.hpp), which the caller keeps
+  /// mapped, like the segments of `space`. `ranks`: the ranks that errors name, where they differ from the members'
+  /// numbers in the group. If the arguments are invalid (too little memory, no address space, no bell), every member
+  /// that joins fails with the reason.
   static std::shared_ptr<shared_group> make(std::span<std::byte> memory, const board_shape& shape,
                                             std::shared_ptr<const address_space> space, bell ring,
                                             device::device_id device = {}, std::vector<uint32_t> ranks = {});
 
   /// Makes `rank` < members one of this process; `wake` may be empty for a member that calls `advance` by itself.
-  /// Members may post before all have joined. Another rank, or one that has joined before, gets a communicator whose
-  /// calls all fail (bad_input). Callable from any thread.
+  /// Members may post before all have joined. A rank outside the group, or one that has joined before, gets a
+  /// communicator whose calls all fail (bad_input). Callable from any thread.
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
 
-  /// Somebody has rung: wakes the members of this process that have something to do. Any thread.
+  /// Handles a ring of another process: wakes the members of this process that have something to do. Callable from any
+  /// thread.
   void look();
 
  private:
   class member;
   struct local;
-  struct wakes {  ///< whom to tell, once the lock is given back
+  struct wakes {  ///< members to notify after the lock is released
     std::vector<std::pair<std::shared_ptr<const waker>, uint64_t>> here;
     std::vector<uint32_t> elsewhere;
   };
@@ -68,7 +71,7 @@ class shared_group : public std::enable_shared_from_this<shared_group> {
   [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const;
 
   [[nodiscard]] std::string name_of(uint32_t rank) const;
-  // With the lock held:
+  // The following functions require the lock:
   core::result<void> book(uint32_t rank, const request& r);
   [[nodiscard]] uint64_t oldest_unfinished(const local& me) const;
   [[nodiscard]] core::result<void> agreed(uint32_t rank, uint64_t sequence) const;
@@ -76,10 +79,10 @@ class shared_group : public std::enable_shared_from_this<shared_group> {
   [[nodiscard]] core::error lost(uint32_t rank) const;
   [[nodiscard]] wakes due() const;
   core::error end_with(std::unique_lock<std::mutex>& lock, uint32_t rank, const core::error& why);
-  // Without it:
+  // The following function requires that the lock is not held:
   void tell(const wakes& whom) const;
 
-  std::optional<core::error> wrong_;  ///< why there can be no such group
+  std::optional<core::error> wrong_;  ///< error that every joining member gets, if the arguments of `make` were invalid
   board board_;
   std::shared_ptr<const address_space> space_;
   bell ring_;
@@ -87,9 +90,9 @@ class shared_group : public std::enable_shared_from_this<shared_group> {
   std::vector<uint32_t> ranks_;
   mutable std::mutex mutex_;
   std::condition_variable moved_;
-  std::map<uint32_t, local> here_;  ///< by rank: the members of this process
-  uint32_t moving_ = 0;             ///< shares of this process that run without the lock
-  std::atomic<bool> stop_ = false;  ///< there is a failure: copies may end early
+  std::map<uint32_t, local> here_;  ///< members of this process by rank
+  uint32_t moving_ = 0;             ///< shares of this process that are done without the lock at the moment
+  std::atomic<bool> stop_ = false;  ///< true after a failure: copies may end early
 };
 
 }  // namespace troupe::fabric

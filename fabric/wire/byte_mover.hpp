@@ -1,5 +1,5 @@
-// What moves bytes between processes that share no memory, as collectives use it. An interface: who implements it owns
-// links, threads and secrets; who uses it owns the memory and the meaning of names.
+// Declares how collectives move bytes between processes that share no memory. An interface: the implementation owns
+// links, threads and secrets; the caller owns the memory and the meaning of names.
 #pragma once
 
 #include <compare>
@@ -14,14 +14,14 @@
 
 namespace troupe::fabric {
 
-/// Which transfer between two processes, one way: equal on both ends, and never used twice.
+/// Name of a transfer between two processes, in one direction: equal on both ends, and never used twice.
 struct transfer_name {
   uint64_t communicator = 0, sequence = 0, part = 0;
   friend auto operator<=>(const transfer_name&, const transfer_name&) = default;
 };
 
-/// How a transfer ended. Called from any thread, perhaps before `send` or `receive` has returned; it only tells. Never
-/// called after `stop` has returned.
+/// Receives the result of a transfer. Called from any thread, perhaps before `send` or `receive` has returned; the
+/// function may only send a notification. Never called after `stop` has returned.
 using transfer_end = std::function<void(const core::result<void>&)>;
 
 /// Bytes of transfers, without notes.
@@ -30,32 +30,35 @@ struct moved_bytes {
   friend bool operator==(const moved_bytes&, const moved_bytes&) = default;
 };
 
-/// The longest note.
+/// Upper limit of a note's size, in bytes.
 inline constexpr uint64_t note_bytes_max = 4096;
 
-/// One process's. Processes are called by their places. Calls come from any thread and never wait, but for `stop`.
+/// The mover of one process. Peers are named by the places of their processes. Calls come from any thread and never
+/// block, except `stop`.
 class byte_mover {
  public:
   virtual ~byte_mover() = default;
 
-  /// Both ends give the same name and the same number of bytes; a transfer moves once both have called. The memory
-  /// stays as it is until `tell` was called or `stop` has returned, and whatever `tell` owns lives as long.
+  /// Sends `bytes` to `place`. Both ends give the same name and the same number of bytes; a transfer moves once both
+  /// ends have called. The memory must stay unchanged until `tell` was called or `stop` has returned, and everything
+  /// `tell` owns lives as long.
   virtual void send(uint32_t place, const transfer_name& name, std::span<const std::byte> bytes, transfer_end tell) = 0;
   virtual void receive(uint32_t place, const transfer_name& name, std::span<std::byte> bytes, transfer_end tell) = 0;
 
-  /// A short message, at most `note_bytes_max`, in order among the notes to one place.
+  /// Sends a short message, at most `note_bytes_max`, in order among the notes to one place.
   virtual void note(uint32_t place, std::string text) = 0;
-  /// Who hears notes: set before use, called on a mover's thread, one note of a place at a time.
+  /// Sets the receiver of notes. Called before use; the receiver runs on a mover's thread, for one note of a place at a
+  /// time.
   virtual void on_note(std::function<void(uint32_t from, std::string_view text)> hear) = 0;
 
-  /// Ends all transfers with `why` and refuses further ones; when it returns no memory is touched and nothing is told
-  /// any more.
+  /// Ends all transfers with `why` and refuses further ones. After it returns the mover touches no memory and calls no
+  /// callback.
   virtual void stop(const core::error& why) = 0;
 
-  /// To and from a place so far: for the log of communication and for tests.
+  /// Returns the bytes moved to and from a place so far: for the log of communication and for tests.
   [[nodiscard]] virtual moved_bytes moved(uint32_t place) const = 0;
-  /// Nanoseconds so far in which a transfer from a place was coming in: its first bytes were there, its last ones not.
-  /// 0 where nobody measures.
+  /// Returns the nanoseconds so far in which a transfer from a place was in progress: its first bytes had arrived, its
+  /// last ones had not. 0 if the implementation does not measure.
   [[nodiscard]] virtual int64_t receiving_ns(uint32_t /*place*/) const { return 0; }
 };
 

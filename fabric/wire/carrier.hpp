@@ -1,9 +1,10 @@
-// Who speaks for a machine: tells the other machines of arrivals and endings of its members, and writes what it hears
-// of theirs into its machine's record. Owns what has been told and what has been heard too early. Wakes no one and
-// judges no arrival: the group does.
+// Represents one machine: sends the arrivals and endings of its members to the other machines, and writes those
+// received from them into its machine's record. Owns what has been sent, and arrivals received too early. Leaves wakes
+// and the comparison of arrivals to group.hpp.
 //
-// Endings come into force in one order on all machines: the first machine's carrier decides it. Others propose to it
-// and wait for its word, but for links that are lost, which are in force at once where they were noticed.
+// Endings come into force in one order on all machines: the first machine's carrier decides it. Other carriers propose
+// endings to it and wait for its answer. The exception is a lost link: its ending is in force at once on the machine
+// that noticed the loss.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +22,22 @@
 
 namespace troupe::fabric {
 
-class carrier {  ///< one thread at a time
+class carrier {  ///< the notes of one machine to and from the others; used by one thread at a time
  public:
   carrier(const homes& where, uint32_t machine, uint64_t communicator, std::shared_ptr<byte_mover> mover);
 
-  /// Tells what has not been told: arrivals first, then endings.
+  /// Sends what has not been sent: arrivals first, then endings.
   void tell(const machine_record& record);
 
-  /// Of another process. Errors: mismatch, for bytes that are no note or speak for others.
+  /// Handles a note of process `from`. Errors: mismatch, for bytes that are not a note, or for a note about members
+  /// that the sender does not represent.
   core::result<void> hear(machine_record& record, uint32_t from, std::string_view text);
 
   struct admitted {
     uint32_t member = 0;
     uint64_t sequence = 0;
   };
-  /// Writes arrivals for which the record has room now.
+  /// Writes received arrivals for which the record has room now, and returns them.
   std::vector<admitted> admit(machine_record& record);
 
  private:
@@ -47,9 +49,9 @@ class carrier {  ///< one thread at a time
   uint32_t machine_;
   uint64_t communicator_;
   std::shared_ptr<byte_mover> mover_;
-  std::vector<uint64_t> told_;              ///< by member of this machine: arrivals, how many
-  std::vector<bool> proposed_, heard_;      ///< by member: its ending was proposed; is in force by another's word
-  uint32_t enforced_told_ = 0;              ///< endings in force, how many
+  std::vector<uint64_t> told_;              ///< arrivals sent so far, by member of this machine
+  std::vector<bool> proposed_, heard_;      ///< by member: ending proposed; in force by another's note
+  uint32_t enforced_told_ = 0;              ///< number of endings in force that have been sent
   std::vector<std::deque<wire_note>> due_;  ///< by member: arrivals that the record has no room for
   std::vector<uint64_t> next_;              ///< by member of other machines: the sequence that arrives next
 };

@@ -1,10 +1,10 @@
-// How members of a communicator ended it, as all processes of a machine know it: each member says at most one ending,
-// and endings come into force in one order. Lies in memory that those processes map; no locks, as in
+// Owns how members of a communicator ended it, as all processes of a machine see it: each member states at most one
+// ending, and endings come into force in one order. Stored in memory that those processes map; no locks, as in
 // fabric/shared/board.hpp: a line has one writer, and the order only grows.
 //
-// An ending holds from a sequence on. A member that leaves has done all before it, and so can its peers: what they need
-// of it is under way. So an operation fails with the first ending in force that reaches down to it, and which one that
-// is never changes.
+// An ending holds from a sequence on. A member that leaves has finished all operations before that sequence, and its
+// peers can finish them as well: the bytes that they need from it have already left its memory. An operation therefore
+// fails with the first ending in force whose start is at or before it, and that choice never changes.
 #pragma once
 
 #include <cstddef>
@@ -16,31 +16,33 @@
 
 namespace troupe::fabric {
 
-/// From where on, and why.
+/// An ending as a member states it: the first sequence that fails, and the reason.
 struct ending_said {
   uint64_t from = 0;  ///< the first sequence that fails
-  core::error why;    ///< cut where it is too long (fabric/shared/board.hpp)
+  core::error why;    ///< cut at reason_bytes_max (fabric/shared/board.hpp)
 };
 
-/// Any thread of any process; what one member says comes from one of them.
+/// View of the endings in shared memory. Callable from any thread of any process; all calls of `say` for one member
+/// come from one process.
 class endings {
  public:
   static uint64_t bytes_of(uint32_t members);
 
-  /// A view. `memory`: bytes_of(members), zeros at first, at a multiple of 64.
+  /// Creates a view. `memory`: bytes_of(members), zeros at first, at a multiple of 64.
   endings(std::span<std::byte> memory, uint32_t members);
 
-  /// Keeps what `member` says, the first time; it is not in force by that.
+  /// Stores the ending of `member`, the first time; that does not bring it into force.
   void say(uint32_t member, const ending_said& what);
   [[nodiscard]] std::optional<ending_said> said(uint32_t member) const;
 
-  /// What `member` has said comes into force, behind all that is, unless it is there. Any process.
+  /// Brings the stored ending of `member` into force after all endings in force, unless it already is. Callable from
+  /// any process.
   void enforce(uint32_t member);
-  /// Members whose endings are in force, in order: the n-th; nothing behind the last.
+  /// Returns the member whose ending came into force as the n-th, from 0; nothing if there are fewer.
   [[nodiscard]] std::optional<uint32_t> in_force(uint32_t n) const;
   [[nodiscard]] bool is_in_force(uint32_t member) const;
 
-  /// Why `sequence` fails, if it does.
+  /// Returns why `sequence` fails, or nothing.
   [[nodiscard]] std::optional<core::error> failure_of(uint64_t sequence) const;
 
  private:

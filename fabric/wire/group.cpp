@@ -40,18 +40,18 @@ core::result<void> check_setting(const wire_setting& s) {
 
 }  // namespace
 
-/// A member of this process.
+/// State of a member of this process.
 struct wire_group::local {
   struct operation_here {
     request posted;
-    bool refused = false;  ///< never begins: the member waits for the reason that holds for all
+    bool refused = false;  ///< never begins: the member waits for the reason that holds for all members
   };
   std::shared_ptr<const waker> wake;
-  uint64_t next = 0;                              ///< sequence that it posts next
-  uint64_t begun = 0;                             ///< the first that has not begun
-  std::map<uint64_t, operation_here> unfinished;  ///< by sequence: until this member has been told of their end
-  std::unique_ptr<member_work> work;              ///< its own thread's while it works, else whoever has the lock's
-  bool works = false;                             ///< without the lock
+  uint64_t next = 0;                              ///< sequence that this member posts next
+  uint64_t begun = 0;                             ///< first sequence that this member has not begun
+  std::map<uint64_t, operation_here> unfinished;  ///< by sequence: operations whose end this member has not seen yet
+  std::unique_ptr<member_work> work;              ///< used by the member while `works`, else under the lock
+  bool works = false;                             ///< true while the member works without the lock
 };
 
 class wire_group::member final : public communicator {
@@ -123,13 +123,15 @@ uint64_t wire_group::most_staged_bytes() const {
   return out;
 }
 
-/// What is refused here never begins, whatever its number.
+/// Returns why `sequence` fails for `me`, or nothing. An operation that this process refused never begins, so any
+/// ending fails it, whatever its sequence.
 std::optional<core::error> wire_group::failure_of(const local& me, uint64_t sequence) const {
   const auto found = me.unfinished.find(sequence);
   return record_.ended.failure_of(found != me.unfinished.end() && found->second.refused ? ~uint64_t{0} : sequence);
 }
 
-/// This process's members, for what they can do now, and those of this machine's other processes.
+/// Returns the wakes of this process's members that can do something now, and the members of this machine's other
+/// processes.
 wire_group::wakes wire_group::due() const {
   wakes out;
   for (uint32_t m = record_.first; m < record_.first + record_.count; ++m)
@@ -157,8 +159,9 @@ void wire_group::tell_all(std::unique_lock<std::mutex>& lock, uint32_t but, std:
   for (const uint32_t other : whom.elsewhere) setting_.ring(other);
 }
 
-/// Speaks and listens for the machine, if that is this process's. Who hears of an operation that others mean otherwise
-/// ends it, in the name of the machine's first member. True if there is news for this machine.
+/// Sends and admits arrivals and endings, if this process represents its machine. If an admitted arrival differs from
+/// another member's, ends the communicator in the name of the machine's first member. True if there is news for this
+/// machine.
 bool wire_group::carry() {
   if (!carrier_) return false;
   const auto admitted = carrier_->admit(record_);
@@ -189,8 +192,8 @@ uint64_t wire_group::oldest_unfinished() {
   return oldest_;
 }
 
-/// `rank` ends the communicator. What the first machine's members say is in force at once, and what is said of a lost
-/// link; all else once the first machine has heard it.
+/// Ends the communicator for `rank`. An ending of a member of the first machine, or one because of a lost link
+/// (`at_once`), is in force at once; all others come into force when the first machine has received them.
 void wire_group::say(uint32_t rank, const core::error& why, bool at_once) {
   record_.ended.say(rank, {oldest_unfinished(), why});
   if (at_once || machine_ == 0) record_.ended.enforce(rank);
@@ -215,7 +218,8 @@ core::result<void> wire_group::book(uint32_t rank, const request& r) {
   return {};
 }
 
-/// Of all that have arrived: whether they mean what `rank` means. Once all have, nobody begins before it has looked.
+/// Checks that all members that have arrived posted the same operation as `rank`. After all members have arrived, each
+/// calls this before it begins.
 core::result<void> wire_group::agreed(uint32_t rank, uint64_t sequence) const {
   const board& all = record_.arrivals;
   const arrival& mine = all.said(rank, sequence);
@@ -252,7 +256,8 @@ core::result<void> wire_group::post(uint32_t rank, const request& r) {
   return {};
 }
 
-/// What `rank` can begin: operations at which all have arrived, in order, with where everything of this machine lies.
+/// Returns the operations that `rank` can begin: those at which all members have arrived, in order, with the addresses
+/// of this machine's operands.
 std::vector<std::pair<request, std::vector<member_memory>>> wire_group::take_ready(uint32_t rank) {
   std::vector<std::pair<request, std::vector<member_memory>>> out;
   local& me = here_.at(rank);
@@ -289,7 +294,8 @@ core::result<progress> wire_group::advance(uint32_t rank, uint64_t sequence) {
   ++working_;
   me.works = true;
   lock.unlock();
-  // What neighbours put into their inputs was written before they arrived; it stays until all of the machine are done.
+  // Neighbours wrote their inputs before they arrived; the inputs stay unchanged until all members of the machine are
+  // done.
   for (auto& [r, memory] : ready) me.work->begin(r, std::move(memory));
   const auto worked =
       me.work->go_on([this](uint64_t x) { return record_.ended.in_force(0) && record_.ended.failure_of(x); });
@@ -329,7 +335,7 @@ std::vector<uint32_t> wire_group::missing(uint32_t rank, uint64_t sequence) cons
   std::vector<uint32_t> out = not_arrived(sequence);
   if (!out.empty()) return out;
   out = awaited(rank, sequence);
-  if (!out.empty()) {  // a neighbour that is not done either waits for other machines, too, and is not to blame
+  if (!out.empty()) {  // not the neighbours: those that are not done may wait, too
     out.insert(std::ranges::lower_bound(out, rank), rank);
     return out;
   }
@@ -338,7 +344,7 @@ std::vector<uint32_t> wire_group::missing(uint32_t rank, uint64_t sequence) cons
   return out;
 }
 
-/// Members of other machines whose bytes `rank` waits for; none while it works.
+/// Returns the members of other machines whose bytes `rank` waits for; empty while `rank` works.
 std::vector<uint32_t> wire_group::awaited(uint32_t rank, uint64_t sequence) const {
   const local& me = here_.at(rank);
   return me.works ? std::vector<uint32_t>{} : me.work->awaited(sequence);
@@ -350,7 +356,8 @@ void wire_group::abort(uint32_t rank, const core::error& why) {
   tell_all(lock, rank, std::nullopt);
 }
 
-/// Names the oldest operation that some have posted and not all of this machine have done.
+/// Returns the error for `rank` leaving; it names the oldest operation that some members have posted and not all of
+/// this machine have done.
 core::error wire_group::lost(uint32_t rank) {
   const uint32_t size = setting_.shape.members;
   std::string text = name_of(rank) + (setting_.ranks.empty() ? " of " + std::to_string(size) : "") + " ended";

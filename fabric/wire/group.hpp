@@ -1,12 +1,14 @@
-// Collectives among processes of several machines, with the bits of one: members of a machine read and write each
-// other's memory, as in fabric/shared/group.hpp, and a byte_mover carries what crosses between machines. Owns one
-// process's view of a communicator: its members, their work, and, in one process of each machine, what machines tell
-// each other. How processes of a machine are woken is the caller's, and so are the links.
+// Implements collectives among processes of several machines, with the same bits as on one machine: members of a
+// machine read and write each other's memory, as in fabric/shared/group.hpp, and a byte_mover carries the bytes that
+// cross between machines. Owns one process's view of a communicator: its members, their work, and, in one process of
+// each machine, the notes between machines. Leaves the way to wake processes of a machine, and the links, to the
+// caller.
 //
 // An operation is done for a member when all members of its machine have done their shares: each has received and
-// stored all that is its own, and what it sent has left its memory. What other machines do among themselves then is of
-// no concern to it: nobody there can reach its memory, and whatever they still need from here is under way. That is
-// why an ending holds from a sequence on (endings.hpp): who leaves having done all does no harm to the others.
+// stored its results, and the bytes it sent have left its memory. Other machines may still be working on the operation
+// then; they cannot reach this member's memory, and the bytes they still need from here have already left it. That is
+// why an ending holds from a sequence on (endings.hpp): a member that leaves after its last operation does not make the
+// others fail.
 #pragma once
 
 #include <condition_variable>
@@ -31,50 +33,54 @@
 
 namespace troupe::fabric {
 
-/// Of one communicator and process. All but `memory`, `place`, `space`, `ring`, `mover` and `notes` is equal on all.
+/// Setting of one communicator in one process. All fields but `memory`, `place`, `space`, `ring`, `mover` and `notes`
+/// are equal in all processes.
 struct wire_setting {
-  std::span<std::byte> memory;  ///< machine_record::bytes_of(shape), the same bytes in all processes of the machine
+  std::span<std::byte> memory;  ///< machine_record::bytes_of(shape) bytes, shared by all processes of the machine
   board_shape shape;
   homes where;
-  uint32_t place = 0;         ///< this process
-  uint64_t communicator = 0;  ///< of notes and transfers, used once for as long as the mover lives
+  uint32_t place = 0;         ///< number of this process
+  uint64_t communicator = 0;  ///< number in notes and transfers, used once during the life of the mover
   std::shared_ptr<const address_space> space;
-  bell ring;  ///< for members of other processes of this machine
+  bell ring;  ///< wakes members of other processes of this machine
   std::shared_ptr<byte_mover> mover;
   std::shared_ptr<note_switch> notes;
-  std::vector<uint32_t> ranks{};  ///< what errors call members, where that is not their number here
+  std::vector<uint32_t> ranks{};  ///< ranks that errors name, where they differ from the members' numbers
   wire_limits limits{};
 };
 
-/// As shared_group, and: what a member refuses on another machine than the first, `advance` says, once the first has
-/// decided which of several reasons is the one for all. After an error bytes may still be moved from and to memory of
-/// unfinished operations until the mover has stopped: stop it before that memory, or what `ring` uses, is given back,
-/// and not before all processes have ended their members, for what they have been told may still be under way.
+/// One communicator over several machines. Behaves as shared_group, with two differences. A refusal on a machine other
+/// than the first is reported by `advance`, after the first machine has decided which of several reasons holds for all.
+/// After an error bytes may still be moved from and to memory of unfinished operations until the mover has stopped:
+/// stop it before that memory, or whatever `ring` uses, is released, and only after all processes have ended their
+/// members, because notes for them may still be in transit.
 class wire_group : public std::enable_shared_from_this<wire_group> {
  public:
-  /// `memory` and the segments of `space` are kept mapped by the caller, who keeps the group as long as any process
-  /// has members: this one may speak for its machine. Errors: limit; bad_input, for a setting that lacks something.
+  /// Creates the group. The caller keeps `memory` and the segments of `space` mapped, and keeps the group as long as
+  /// any process has members, because this process may carry its machine's notes. Errors: limit; bad_input, for a
+  /// setting that lacks something.
   static core::result<std::shared_ptr<wire_group>> make(wire_setting s);
 
-  /// Makes `rank` one of this process, where it lives; `wake` may be empty for a member that calls `advance` by itself.
-  /// Members may post before all have joined. Another rank, or one that has joined before, gets a communicator whose
-  /// calls all fail (bad_input). Callable from any thread.
+  /// Makes `rank`, whose home is this process, a member; `wake` may be empty for a member that calls `advance` by
+  /// itself. Members may post before all have joined. A rank outside the group or of another process, or one that has
+  /// joined before, gets a communicator whose calls all fail (bad_input). Callable from any thread.
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
 
-  /// Somebody has rung: wakes the members of this process that have something to do. Any thread.
+  /// Handles a ring of another process: wakes the members of this process that have something to do. Callable from any
+  /// thread.
   void look();
 
-  /// Links to other machines are lost because of `why`: the communicator ends at once for all of this machine. Any
-  /// thread. A transfer that ends with an error does the same by itself.
+  /// Handles the loss of links to other machines because of `why`: ends the communicator at once for all of this
+  /// machine. Callable from any thread. A transfer that fails does this by itself.
   void end(const core::error& why);
 
-  /// The most staging memory that members of this process have had, for reports and tests.
+  /// Returns the peak staging bytes of this process's members, summed over them, for reports and tests.
   [[nodiscard]] uint64_t most_staged_bytes() const;
 
  private:
   class member;
   struct local;
-  struct wakes {  ///< whom to tell, once the lock is given back
+  struct wakes {  ///< members to notify after the lock is released
     std::vector<std::pair<std::shared_ptr<const waker>, uint64_t>> here;
     std::vector<uint32_t> elsewhere;
   };
@@ -88,7 +94,7 @@ class wire_group : public std::enable_shared_from_this<wire_group> {
   void hear(uint32_t from, std::string_view text);
 
   [[nodiscard]] std::string name_of(uint32_t rank) const;
-  // With the lock held:
+  // The following functions require the lock:
   core::result<void> book(uint32_t rank, const request& r);
   [[nodiscard]] uint64_t oldest_unfinished();
   [[nodiscard]] core::result<void> agreed(uint32_t rank, uint64_t sequence) const;
@@ -102,7 +108,7 @@ class wire_group : public std::enable_shared_from_this<wire_group> {
   [[nodiscard]] std::vector<uint32_t> not_arrived(uint64_t sequence) const;
   [[nodiscard]] std::vector<uint32_t> awaited(uint32_t rank, uint64_t sequence) const;
   [[nodiscard]] wakes due() const;
-  // Gives it back:
+  // The following function releases the lock:
   void tell_all(std::unique_lock<std::mutex>& lock, uint32_t but, std::optional<uint64_t> its_sequence);
 
   wire_setting setting_;
@@ -111,11 +117,11 @@ class wire_group : public std::enable_shared_from_this<wire_group> {
   machine_record record_;
   mutable std::mutex mutex_;
   std::condition_variable moved_;
-  std::map<uint32_t, local> here_;  ///< by rank: the members of this process
-  std::optional<carrier> carrier_;  ///< where this process speaks for its machine
-  uint64_t oldest_ = 0;             ///< the first sequence that some of this machine have not done
+  std::map<uint32_t, local> here_;  ///< members of this process by rank
+  std::optional<carrier> carrier_;  ///< set if this process represents its machine
+  uint64_t oldest_ = 0;             ///< first sequence that some members of this machine have not done
   uint32_t working_ = 0;            ///< members of this process that work without the lock
-  uint64_t most_staged_bytes_ = 0;  ///< of members that have left
+  uint64_t most_staged_bytes_ = 0;  ///< peak staging bytes, summed over the members that have left
 };
 
 }  // namespace troupe::fabric

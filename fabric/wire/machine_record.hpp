@@ -1,5 +1,5 @@
-// What the processes of a machine know together of a communicator over several machines, in memory that all of them
-// map: who has arrived and done its share, who has ended it, what has been sent.
+// Owns the state of a communicator over several machines that the processes of one machine share, in memory that all of
+// them map: who has arrived and done its share, who has ended it, and how much has been sent.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@
 
 namespace troupe::fabric {
 
-/// Any thread of any process, as its parts say. What members of other machines say is written by one process of this
-/// machine, the one that speaks for it (`homes::carrier`).
+/// View of a machine's shared state. Callable from any thread of any process, within the limits of its parts. Arrivals
+/// and endings of members of other machines are written by one process of this machine, its carrier (`homes::carrier`).
 struct machine_record {
   static uint64_t bytes_of(const board_shape& shape) {
     return board_bytes(shape) + core::round_up(endings::bytes_of(shape.members), 64) +
            sent_counts::bytes_of(shape.members);
   }
 
-  /// A view. `memory`: bytes_of(shape), zeros at first, at a multiple of 64.
+  /// Creates a view. `memory`: bytes_of(shape), zeros at first, at a multiple of 64.
   machine_record(std::span<std::byte> memory, const board_shape& shape, const homes& where, uint32_t of_machine)
       : arrivals(memory, shape),
         ended(memory.subspan(board_bytes(shape)), shape.members),
@@ -31,14 +31,15 @@ struct machine_record {
         count(where.count(of_machine)) {}
 
   [[nodiscard]] bool is_here(uint32_t member) const { return member - first < count; }
-  /// All members of this machine have done their share: nobody here touches memory of it any more.
+  /// True if all members of this machine have done their share: no process here touches the operation's memory any
+  /// more.
   [[nodiscard]] bool is_done(uint64_t sequence) const {
     for (uint32_t m = first; m < first + count; ++m)
       if (!arrivals.has_finished(m, sequence)) return false;
     return true;
   }
 
-  board arrivals;  ///< of all machines; shares of this one's members alone
+  board arrivals;  ///< arrivals of all machines' members; shares of this machine's members only
   endings ended;
   sent_counts sent;
   uint32_t first, count;  ///< members of this machine

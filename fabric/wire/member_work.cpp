@@ -17,7 +17,7 @@ uint64_t partial_bytes(const request& r, uint64_t count) {
 }
 uint64_t result_bytes(const request& r, uint64_t count) { return count * core::size_of(result_type(r)); }
 
-/// Of one contribution or sum that has its final bits but for the last rounding.
+/// Returns the options for one contribution or sum that is complete except for the last rounding.
 kernels::reduce_options ended_as(const request& r, core::dtype input, core::dtype output, bool accumulate) {
   return {.input = input, .communication = r.communication, .output = output, .accumulate = accumulate};
 }
@@ -27,7 +27,8 @@ std::byte* at(const request& r, const std::vector<member_memory>& memory, const 
   return memory[o.member].output + (o.to + c.first) * core::size_of(r.output_type);
 }
 
-/// Stores what `made` makes at the first output, and the same, or what is added to others, at the rest.
+/// Calls `made` to store a sum at the first output. The other outputs get a copy of it or, with `accumulate`, their own
+/// call of `made`.
 void store_all(const request& r, const std::vector<member_memory>& memory, const std::vector<wire_sum::output>& outputs,
                const wire_chunk& c, const std::function<void(std::byte*)>& made) {
   for (size_t k = 0; k < outputs.size(); ++k) {
@@ -126,7 +127,8 @@ void member_work::take_ends(outcome& out) {
   }
 }
 
-/// Contributions without gaps: what comes first is sent, and what comes behind it does not count yet.
+/// Updates the count of sent contributions. Only contributions before the first unsent one count; later ones that are
+/// sent already do not count yet.
 void member_work::count_sent(outcome& out) {
   uint64_t count = contributions_;
   for (auto& [sequence, x] : jobs_) {
@@ -177,7 +179,7 @@ void member_work::await_chunks(job& x) {
       next.buffer = incoming_.take(each * next.missing.size());
       if (next.buffer == nullptr) return;
     }
-    // Booked before anything is asked for: an end may be told at once.
+    // Record the chunk before any transfer is requested: the end of a transfer may be reported at once.
     x.adding.push_back(next);
     uint64_t offset = 0;
     for (const uint32_t m : next.missing) {
@@ -217,7 +219,7 @@ void member_work::pass(job& x, const wire_chunk& c, std::shared_ptr<staging_buff
   }
 }
 
-/// The next chunk, if all of it has come and there is room for what it sends.
+/// Adds the next chunk, if all of its bytes have arrived and there is room for the bytes it sends. True if it did.
 bool member_work::add_chunk(job& x) {
   if (x.adding.empty() || !x.adding.front().missing.empty()) return false;
   const wire_chunk& c = x.traffic.chunks[x.added];
@@ -248,7 +250,8 @@ bool member_work::add_chunk(job& x) {
     kernels::add_in_rank_order(inputs, leaves->bytes.get(), !s.continues, c.count, options);
   } else {
     if (s.continues) kernels::add_in_rank_order(inputs, came->bytes.get(), false, c.count, options);
-    // Where results leave, the rounded sum is made once, before any output, which may be an input, too.
+    // If results are sent, the rounded sum is made once, before any output is written, because an output may also be an
+    // input.
     const auto sum_into = [&](std::byte* to, core::dtype output, bool accumulate) {
       auto o = s.continues ? ended_as(r, kernels::partial_type(options), output, accumulate) : options;
       o.output = output;
@@ -270,8 +273,9 @@ bool member_work::add_chunk(job& x) {
   return true;
 }
 
-/// In place a sum is written over contributions to it. The sum has come, so they have arrived; but only what has been
-/// told to be sent is surely not read again.
+/// True if the sum of chunk `c` may be written to its outputs. In place a sum is written over contributions to it. The
+/// received sum shows that the contributions have arrived, but the mover may read one again until it has reported the
+/// end of its send.
 bool member_work::may_overwrite(const job& x, const wire_chunk& c, const wire_result& result) {
   if (x.r.accumulate) return true;
   const auto all_sent = [&] {
@@ -322,7 +326,7 @@ member_work::outcome member_work::go_on(const std::function<bool(uint64_t)>& has
       if (!x.copied) copy(x);
       return true;
     });
-    // Memory and turns in the order of operations: none overtakes an unfinished one.
+    // Memory and turns follow the order of operations: no operation overtakes an unfinished one.
     for_each_job([&](job& x) {
       await_chunks(x);
       return x.added + x.adding.size() == x.traffic.chunks.size();

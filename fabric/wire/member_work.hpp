@@ -1,11 +1,12 @@
-// One member's work at the operations of a communicator over several machines: starts its transfers, and adds, copies
-// and passes on what has come. Owns the plans of unfinished operations and the staging memory. Knows neither who has
-// arrived nor who is woken: the group does.
+// Does one member's work for the operations of a communicator over several machines: starts its transfers, and adds,
+// copies and passes on received bytes. Owns the plans of unfinished operations and the staging memory. Leaves arrivals
+// and wakes to group.hpp.
 //
-// Sums are made in one order, chunk by chunk and operation by operation, and staging memory is given out in that order,
-// for what comes in before a sum and for what comes out of it separately. Only operations at which all have arrived
-// begin, in order, on every member alike. So the first chunk that is not done anywhere has, or gets, all the memory it
-// needs: what later ones hold was left over by it. That is why nothing waits in a circle.
+// Sums are made in one order, chunk by chunk and operation by operation. Staging memory is allocated in that order,
+// separately for the bytes that come in before a sum and for the bytes that come out of it. Only operations at which
+// all members have arrived begin, in the same order on every member. The first unfinished chunk of all members
+// therefore has, or gets, all the memory it needs: later chunks only use memory that it left over. That is why no
+// members wait for each other in a circle.
 #pragma once
 
 #include <atomic>
@@ -28,21 +29,22 @@
 
 namespace troupe::fabric {
 
-/// What the members of a communicator in one process share.
+/// Setting that the members of a communicator in one process share.
 struct wire_links {
   homes where;
-  uint64_t communicator = 0;  ///< of the names of transfers
+  uint64_t communicator = 0;  ///< communicator number in the names of transfers
   std::shared_ptr<byte_mover> mover;
   wire_limits limits;
 };
 
-/// The member's own thread, but for what is told to `ends`.
+/// Unfinished operations of one member. Used by the member's own thread; other threads report to `ends` only.
 class member_work {
  public:
   member_work(std::shared_ptr<const wire_links> links, uint32_t member, sent_counts sent,
               std::shared_ptr<transfer_ends> ends);
 
-  /// All have arrived at the next operation. `memory` [member]: of the members of this machine.
+  /// Begins the next operation, at which all members have arrived. `memory`: operands by member, filled for the members
+  /// of this machine.
   void begin(const request& r, std::vector<member_memory> memory);
 
   struct failed_transfer {
@@ -51,23 +53,25 @@ class member_work {
     core::error why;
   };
   struct outcome {
-    std::vector<uint64_t> finished;         ///< this member's share of them
-    std::optional<failed_transfer> failed;  ///< the first
-    bool has_sent = false;                  ///< its count of contributions has grown
+    std::vector<uint64_t> finished;         ///< sequences whose share this member has finished
+    std::optional<failed_transfer> failed;  ///< the first failed transfer
+    bool has_sent = false;                  ///< true if this member's count of sent contributions has grown
   };
-  /// Does all that can be done now. `has_failed(sequence)`: nothing is done for it any more, nor for those behind.
+  /// Does all work that is possible now. `has_failed(sequence)`: true if no work is to be done for that operation and
+  /// the later ones.
   outcome go_on(const std::function<bool(uint64_t)>& has_failed);
 
-  /// Members of other machines whose bytes an operation waits for, in order.
+  /// Returns the members of other machines whose bytes, or whose acceptance of bytes, operation `sequence` waits for,
+  /// in order.
   [[nodiscard]] std::vector<uint32_t> awaited(uint64_t sequence) const;
-  /// It waits until a neighbour has sent more. Any thread.
+  /// True if the member waits until a neighbour has sent more. Callable from any thread.
   [[nodiscard]] bool waits_for_neighbours() const { return waits_; }
   [[nodiscard]] uint64_t most_staged_bytes() const;
 
  private:
   struct chunk_under_way {
-    std::shared_ptr<staging_buffer> buffer;  ///< null: nothing comes from elsewhere
-    std::vector<uint32_t> missing;           ///< members whose bytes have not come
+    std::shared_ptr<staging_buffer> buffer;  ///< null if no bytes come from other machines
+    std::vector<uint32_t> missing;           ///< members whose bytes have not arrived
   };
   struct leaving {
     std::shared_ptr<staging_buffer> buffer;
@@ -77,14 +81,14 @@ class member_work {
     request r;
     std::vector<member_memory> memory;
     wire_traffic traffic;
-    uint64_t sent_before = 0;                    ///< contributions of earlier operations
-    std::vector<bool> sent, landed;              ///< by index in `traffic`
-    size_t num_sent = 0, num_landed = 0;         ///< how many
-    size_t first_unsent = 0;                     ///< of `sent`
-    std::vector<size_t> to_spread;               ///< landings
-    std::deque<chunk_under_way> adding, coming;  ///< chunks and results for which there is memory, not done
-    size_t added = 0, stored = 0;                ///< chunks and results done
-    std::map<uint64_t, leaving> outgoing;        ///< by number of chunk
+    uint64_t sent_before = 0;                    ///< number of contributions of earlier operations
+    std::vector<bool> sent, landed;              ///< whether each send, or each landing, in `traffic` has ended
+    size_t num_sent = 0, num_landed = 0;         ///< numbers of ended sends and landings
+    size_t first_unsent = 0;                     ///< index in `sent`
+    std::vector<size_t> to_spread;               ///< indices of landings to copy to neighbours
+    std::deque<chunk_under_way> adding, coming;  ///< chunks and results that have memory and are not done
+    size_t added = 0, stored = 0;                ///< numbers of chunks and results that are done
+    std::map<uint64_t, leaving> outgoing;        ///< sums being sent, by number of chunk
     bool copied = false;
   };
 
@@ -108,8 +112,8 @@ class member_work {
   uint32_t me_, machine_;
   sent_counts sent_;
   std::shared_ptr<transfer_ends> ends_;
-  std::map<uint64_t, job> jobs_;  ///< by sequence
-  uint64_t contributions_ = 0;    ///< of all operations begun
+  std::map<uint64_t, job> jobs_;  ///< unfinished operations by sequence
+  uint64_t contributions_ = 0;    ///< number of contributions of all operations begun
   staging incoming_, outgoing_, results_;
   std::atomic<bool> waits_ = false;
 };

@@ -1,5 +1,5 @@
-// What processes that speak for the machines of a communicator write to each other, as bytes and back; and who of a
-// process reads what has come. Owns the format and its bounds; what follows from a note is the group's.
+// Owns the format of the notes between the carriers of a communicator's machines, its limits, and the dispatch of
+// received notes within a process. Leaves the handling of a note to group.hpp.
 #pragma once
 
 #include <cstdint>
@@ -19,42 +19,44 @@
 
 namespace troupe::fabric {
 
-/// One of them.
+/// A note of one machine's carrier to another.
 struct wire_note {
   enum class kind : uint8_t {
     arrived,  ///< `member` has arrived at `sequence`
-    ends,     ///< to who decides: `member` says this ending
+    ends,     ///< proposal to the first machine's carrier: the ending of `member`
     ended     ///< the ending of `member` is in force
   };
   kind what = kind::arrived;
   uint32_t member = 0;
-  uint64_t sequence = 0;  ///< or from which the ending holds
-  arrival said;           ///< of arrived, without locations
-  core::error why;        ///< of the others
+  uint64_t sequence = 0;  ///< `arrived`: the operation; else the first one that the ending fails
+  arrival said;           ///< `arrived`: the request, without locations
+  core::error why;        ///< `ends` and `ended`: the reason
 };
 
-/// At most `note_bytes_max`.
+/// Returns the bytes of a note, with the communicator's number in front; at most `note_bytes_max`.
 std::string text_of(uint64_t communicator, const wire_note& note);
-/// Of the text that a communicator's number stands before; nothing for bytes that are no note.
+/// Returns the note in `text`, from which the communicator's number was removed; nothing for bytes that are not a note.
 std::optional<wire_note> note_of(std::string_view text);
-/// Takes the number off the front; nothing if there is none.
+/// Removes the communicator's number from the front of `text` and returns it; nothing if there is none.
 std::optional<uint64_t> take_communicator(std::string_view& text);
 
-/// Who hears the notes of each communicator. Those that come before anybody listens wait for him. Any thread.
+/// Dispatches received notes to the receiver of their communicator. Notes that come before the receiver was added are
+/// stored for it. Callable from any thread.
 class note_switch : public std::enable_shared_from_this<note_switch> {
  public:
-  /// Of a process that takes a place in a term.
+  /// Receives a note of process `from`, without the communicator's number.
   using hearer = std::function<void(uint32_t from, std::string_view text)>;
 
-  /// From now on notes of `mover` come here.
+  /// Creates a switch that receives all notes of `mover` from now on.
   static std::shared_ptr<note_switch> make(byte_mover& mover);
 
-  /// `hear` is called for every note of the communicator, first those that have come already, one at a time.
+  /// Sets the receiver of the communicator's notes. `hear` is called for every note, first those received already, one
+  /// at a time.
   void add(uint64_t communicator, hearer hear);
 
  private:
   struct line {
-    std::mutex turn;  // one note of a communicator at a time
+    std::mutex turn;  // held while one note of the communicator is handled
     hearer hear;
     std::vector<std::pair<uint32_t, std::string>> early;
   };

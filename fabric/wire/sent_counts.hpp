@@ -1,5 +1,5 @@
-// How many of its contributions to sums each member of a machine has sent, as all processes of the machine know it: a
-// sum that comes back may be written over a contribution, in place, once that has gone. Lies in memory that those
+// Counts the contributions to sums that each member of a machine has sent, visible to all processes of the machine. In
+// place, a received sum may overwrite a contribution once that contribution has been sent. Stored in memory that those
 // processes map; a count has one writer and only grows.
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace troupe::fabric {
 
-/// Any thread of any process.
+/// View of the counts in shared memory. Callable from any thread of any process.
 class sent_counts {
  public:
   static uint64_t bytes_of(uint32_t members) { return members * sizeof(line); }
 
-  /// A view. `memory`: bytes_of(members), zeros at first, at a multiple of 64.
+  /// Creates a view. `memory`: bytes_of(members), zeros at first, at a multiple of 64.
   sent_counts(std::span<std::byte> memory, uint32_t members) : lines_(reinterpret_cast<line*>(memory.data())) {
     assert(memory.size() >= bytes_of(members) && reinterpret_cast<uintptr_t>(lines_) % 64 == 0);
     (void)members;
@@ -25,9 +25,10 @@ class sent_counts {
   void set(uint32_t member, uint64_t sent) { lines_[member].sent.store(sent); }
   [[nodiscard]] uint64_t of(uint32_t member) const { return lines_[member].sent.load(); }
 
-  /// `member` waits for others' counts: it says so, looks once more, and is told when they have changed.
+  /// Records that `member` waits for other members' counts. The member reads the counts once more afterwards, and is
+  /// woken when they have changed.
   void wait(uint32_t member) { lines_[member].waits.store(1); }
-  /// Whether `member` has waited until now.
+  /// Returns true if `member` was waiting, and clears its mark.
   bool take_waiting(uint32_t member) {
     return lines_[member].waits.load() != 0 && lines_[member].waits.exchange(0) != 0;
   }

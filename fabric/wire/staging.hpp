@@ -1,4 +1,4 @@
-// Memory for bytes under way: buffers that are used again, together never more than a limit. One thread.
+// Owns memory for bytes in transit: buffers that are reused and together never exceed a limit. One thread.
 #pragma once
 
 #include <algorithm>
@@ -9,19 +9,19 @@
 
 namespace troupe::fabric {
 
-/// One buffer; a transfer that uses it keeps it.
+/// One buffer; a transfer that uses it holds a reference.
 struct staging_buffer {
   explicit staging_buffer(uint64_t n) : bytes(new std::byte[n]), size(n) {}
   std::unique_ptr<std::byte[]> bytes;
   uint64_t size;
 };
 
-/// Those of one purpose.
+/// The staging buffers of one purpose.
 class staging {
  public:
   explicit staging(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  /// A buffer of at least `bytes`; null while there is no room for it.
+  /// Returns a buffer of at least `bytes`; null while there is no room for it.
   std::shared_ptr<staging_buffer> take(uint64_t bytes) {
     const auto fits = std::ranges::find_if(free_, [&](const auto& b) { return b->size >= bytes; });
     if (fits != free_.end()) {
@@ -41,7 +41,7 @@ class staging {
   void give_back(std::shared_ptr<staging_buffer> buffer) { free_.push_back(std::move(buffer)); }
 
   [[nodiscard]] uint64_t bytes_max() const { return bytes_max_; }
-  [[nodiscard]] uint64_t most() const { return most_; }  ///< bytes at any time so far
+  [[nodiscard]] uint64_t most() const { return most_; }  ///< peak bytes so far
 
  private:
   uint64_t bytes_max_, made_bytes_ = 0, most_ = 0;

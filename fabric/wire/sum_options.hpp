@@ -1,4 +1,4 @@
-// What a request asks of the kernels that add.
+// Converts a request to the options of the kernels that add.
 #pragma once
 
 #include "fabric/communicator.hpp"

@@ -10,19 +10,19 @@
 namespace troupe::fabric {
 namespace {
 
-/// Bytes of an element that any of the types has at most.
+/// Bytes of an element of the largest type.
 constexpr uint64_t element_bytes_max = 8;
 
-/// A part of a sum, before anybody in particular looks at it.
+/// A part of a sum, independent of the member that plans it.
 struct shared_part {
-  uint64_t from = 0, count = 0;             // elements, from `from` of every input on
-  std::vector<wire_sum::output> outputs{};  // of all members that get it, in rank order
+  uint64_t from = 0, count = 0;             // elements of the part, from `from` of every input on
+  std::vector<wire_sum::output> outputs{};  // outputs of all members that receive the part, in rank order
   bool chained = false;
-  uint32_t ends_at = 0;  // the member that makes the rounded sum
-  uint64_t number = 0;   // among the parts of the operation: members of a machine take turns by it
+  uint32_t ends_at = 0;  // member that makes the rounded sum
+  uint64_t number = 0;   // index among the parts of the operation; members of a machine take turns by it
 };
 
-/// How many of the machines have an output of `outputs`, which are in rank order; `but` does not count.
+/// Returns how many machines other than `but` have an output of `outputs`, which are in rank order.
 uint32_t machines_of(const std::vector<wire_sum::output>& outputs, const homes& where, uint32_t but) {
   uint32_t found = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -39,7 +39,8 @@ std::vector<wire_sum::output> outputs_on(const shared_part& x, const homes& wher
   return out;
 }
 
-/// Bytes of an element of the part that cross between machines, contributions straight or a partial sum passed on.
+/// Bytes of an element of the part that cross between machines: with contributions sent straight to the owner, and with
+/// a partial sum passed from machine to machine.
 struct costs {
   uint64_t straight = 0, chained = 0;
 };
@@ -51,7 +52,7 @@ costs costs_of(const request& r, const homes& where, const std::vector<wire_sum:
           last * core::size_of(kernels::partial_type(options_of(r))) + machines_of(outputs, where, last) * result};
 }
 
-/// On `machine`, the member whose turn it is: of those with an output, if there are any.
+/// Returns the member of `machine` whose turn it is: among the members with an output, or among all if there are none.
 uint32_t in_turn(const shared_part& x, const homes& where, uint32_t machine) {
   const auto here = outputs_on(x, where, machine);
   if (!here.empty()) return here[x.number % here.size()].member;
@@ -83,10 +84,10 @@ void for_each_part(const request& r, const homes& where, F&& f) {
   }
 }
 
-/// What `member` has to do with a part: indices into `out`, where it has anything.
+/// The roles of a member in a part: its indices in `sums` and `results` of `out`, if it has them.
 struct roles {
   std::optional<size_t> sum, result;
-  bool contributes = false;  // sends its input to `ends_at`
+  bool contributes = false;  // true if the member sends its input to `ends_at`
   bool machine_contributes = false;
 };
 
@@ -146,13 +147,14 @@ void plan_sums(const request& r, const homes& where, uint32_t member, const wire
   });
 }
 
-/// Moves of unchanged elements, in the one order of all members, which gives the names.
+/// Plans moves of unchanged elements, in the one order of all members, which determines the names of transfers.
 class moves {
  public:
   moves(const request& r, const homes& where, uint32_t member, const wire_limits& limits, wire_traffic& out)
       : where_(where), me_(member), bytes_max_(limits.transfer_bytes), out_(out), size_(core::size_of(r.input_type)) {}
 
-  /// `count` elements from `from` of `owner`'s input to `to` of `to_member`'s output, and its neighbours' if `spread`.
+  /// Adds a move of `count` elements from `from` of `owner`'s input to `to` of `to_member`'s output, and of its
+  /// neighbours' outputs if `spread`.
   void add(uint32_t owner, uint64_t from, uint32_t to_member, uint64_t to, uint64_t count, bool spread) {
     if (count == 0) return;
     const uint64_t bytes = count * size_;
@@ -178,7 +180,7 @@ class moves {
 
 void plan_moves(const request& r, const homes& where, uint32_t member, const wire_limits& limits, wire_traffic& out) {
   moves all(r, where, member, limits, out);
-  std::vector<uint64_t> landed(where.size());  // elements: who has landed least lands next
+  std::vector<uint64_t> landed(where.size());  // elements by member: the member that has landed least lands next
   for (const piece& p : r.pieces) {
     if (p.count == 0) continue;
     if (r.op == operation::send_receive || r.op == operation::all_to_all) {

@@ -1,14 +1,15 @@
-// What one member of a communicator over several machines sends, receives, adds and copies for an operation: a plan as
-// plain data. Pure functions of a request and of where members live, so all members make plans that fit each other.
-// Moves nothing, and knows neither links nor threads.
+// Plans what one member of a communicator over several machines sends, receives, adds and copies for an operation, as
+// plain data. Pure functions of a request and of the members' homes, so the plans of all members fit each other. Moves
+// nothing; leaves links and threads to member_work.hpp.
 //
 //   all_gather, broadcast    a piece enters each machine once: a landing member there receives it into its own output
 //                            and copies it to its neighbours
-//   send_receive, all_to_all every element goes straight to the member that wants it
+//   send_receive, all_to_all every element is sent directly to the member that receives it
 //   reductions               in parts with one owner each (layout.hpp), a chunk at a time. Contributions of other
-//                            machines go to the owner as they are, or one unrounded sum goes from machine to machine in
-//                            rank order: whichever moves fewer bytes. The rounded sum enters each machine that wants it
-//                            once, and a member there stores it, or adds it, for all of its neighbours.
+//                            machines are sent to the owner unsummed, or one unrounded sum is passed from machine to
+//                            machine in rank order: whichever moves fewer bytes. The rounded sum enters each machine
+//                            that has outputs of it once, and a member there stores it, or adds it, for all of its
+//                            neighbours.
 #pragma once
 
 #include <cstddef>
@@ -21,26 +22,27 @@
 
 namespace troupe::fabric {
 
-/// Memory that a member takes for bytes under way, and the sizes that follow. Equal on all members.
+/// Limits of the memory that a member takes for bytes in transit, and of sizes that follow. Equal on all members.
 struct wire_limits {
-  uint64_t incoming_bytes = uint64_t{16} << 20;  ///< of contributions and partial sums that it receives
-  uint64_t outgoing_bytes = uint64_t{8} << 20;   ///< of sums that it sends
-  uint64_t result_bytes = uint64_t{8} << 20;     ///< of sums that it receives
-  uint64_t transfer_bytes = uint64_t{4} << 20;   ///< of one transfer of what is only moved
-  uint64_t sum_elements = uint64_t{1} << 18;     ///< of one chunk of a sum, at most
+  uint64_t incoming_bytes = uint64_t{16} << 20;  ///< bytes of memory for received contributions and partial sums
+  uint64_t outgoing_bytes = uint64_t{8} << 20;   ///< bytes of memory for sums to send
+  uint64_t result_bytes = uint64_t{8} << 20;     ///< bytes of memory for received rounded sums
+  uint64_t transfer_bytes = uint64_t{4} << 20;   ///< largest transfer, in bytes, of data that is only moved
+  uint64_t sum_elements = uint64_t{1} << 18;     ///< largest chunk of a sum, in elements
 };
 
-/// Two chunks of a sum fit into each of them. Errors: limit.
+/// Checks that two chunks of a sum fit into each memory of `limits`. Errors: limit.
 core::result<void> check_limits(const wire_limits& limits, uint32_t members);
 
-/// From this member's input to `to`.
+/// A transfer of bytes [offset, offset + bytes) of this member's input to member `to`.
 struct wire_send {
   uint32_t to = 0;
-  uint64_t part = 0;  ///< of the transfer's name
+  uint64_t part = 0;  ///< number in the transfer's name
   uint64_t offset = 0, bytes = 0;
 };
 
-/// Into this member's output, and from there, if it is to `spread`, to the same offset of its neighbours'.
+/// A transfer from member `from` into this member's output and, if `spread`, from there to the same offset of its
+/// neighbours' outputs.
 struct wire_landing {
   uint32_t from = 0;
   uint64_t part = 0;
@@ -48,70 +50,71 @@ struct wire_landing {
   bool spread = false;
 };
 
-/// Into this member's output, from the input of a neighbour or its own.
+/// A copy into this member's output, from the input of a neighbour or its own.
 struct wire_copy {
   uint32_t from = 0;
   uint64_t from_offset = 0, to_offset = 0, bytes = 0;
 };
 
-/// A part of a sum, as one member has to do with it.
+/// A part of a sum, as one member handles it.
 struct wire_sum {
   struct output {
-    uint32_t member = 0;  ///< on this machine
+    uint32_t member = 0;  ///< a member on this machine
     uint64_t to = 0;      ///< element of its output where the part begins
   };
   uint64_t from = 0;                    ///< element of every input where the part begins
   std::vector<uint32_t> inputs{};       ///< members whose contributions are added here, in rank order
-  std::optional<uint32_t> continues{};  ///< the member of the machine before whose partial sum comes first
-  std::optional<uint32_t> passes_to{};  ///< the member of the next machine that continues; none: the sum ends here
-  std::vector<uint32_t> results_to{};   ///< members of other machines that get the rounded sum
-  std::vector<output> outputs{};        ///< that this member writes
+  std::optional<uint32_t> continues{};  ///< the member of the previous machine whose partial sum comes first
+  std::optional<uint32_t> passes_to{};  ///< the member of the next machine that continues; none if the sum ends here
+  std::vector<uint32_t> results_to{};   ///< members of other machines that receive the rounded sum
+  std::vector<output> outputs{};        ///< outputs that this member writes
 };
 
-/// Of one part: elements [first, first + count), with the transfers' names from `part` on.
+/// A chunk of one part: elements [first, first + count); the names of its transfers are numbered from `part` on.
 struct wire_chunk {
-  size_t sum = 0;  ///< of `wire_traffic::sums` or `results`
+  size_t sum = 0;  ///< index in `wire_traffic::sums` or `results`
   uint64_t part = 0;
   uint64_t first = 0, count = 0;
-  uint64_t contributions = 0;  ///< of `wire_traffic::sends`, of any member of this machine: up to this chunk's own
+  uint64_t contributions = 0;  ///< number of sends of one member of this machine up to and including this chunk
 };
 
 struct wire_result {  ///< a rounded sum that a member receives for its machine
-  uint32_t from = 0;  ///< the member that made it
+  uint32_t from = 0;  ///< the member that made the sum
   std::vector<wire_sum::output> outputs;
 };
 
-/// One member's. Chunks of all members are in one order, by `part`.
+/// Traffic of one member. Chunks of all members are in one order, by `part`.
 struct wire_traffic {
-  std::vector<wire_send> sends;  ///< of reductions: its contributions, in the order of chunks
+  std::vector<wire_send> sends;  ///< in reductions: its contributions, in the order of chunks
   std::vector<wire_landing> landings;
   std::vector<wire_copy> copies;
   std::vector<wire_sum> sums;
-  std::vector<wire_chunk> chunks;  ///< of `sums`
+  std::vector<wire_chunk> chunks;  ///< chunks of `sums`
   std::vector<wire_result> results;
-  std::vector<wire_chunk> result_chunks;  ///< of `results`
+  std::vector<wire_chunk> result_chunks;  ///< chunks of `results`
 };
 
-/// What `member` does for `r`, which check_request has found sound. Addresses of `r` do not count.
+/// Returns the traffic of `member` for `r`. Requires that check_request accepts `r`. Addresses of `r` are not used.
 wire_traffic traffic_of(const request& r, const homes& where, uint32_t member, const wire_limits& limits);
 
-/// The names of the transfers of a chunk: contributions by member, then partial sums and results by machine.
+/// Returns the number of the transfer of a contribution of member `from`. A chunk numbers its contributions by member,
+/// then its partial sums and results by machine.
 inline uint64_t part_of_contribution(const wire_chunk& c, uint32_t from) { return c.part + from; }
-/// Of the sum that enters a machine unrounded.
+/// Returns the number of the transfer of the unrounded sum that enters a machine.
 inline uint64_t part_of_partial(const wire_chunk& c, const homes& where, uint32_t to_machine) {
   return c.part + where.size() + to_machine;
 }
-/// Of the rounded sum that enters a machine.
+/// Returns the number of the transfer of the rounded sum that enters a machine.
 inline uint64_t part_of_result(const wire_chunk& c, const homes& where, uint32_t to_machine) {
   return c.part + where.size() + where.machines() + to_machine;
 }
 
-/// The type of a rounded sum between machines: `communication`, or fp64 where the sum is computed in it.
+/// Returns the type of a rounded sum between machines: `communication`, or fp64 where the sum is computed in fp64.
 core::dtype result_type(const request& r);
-/// Elements of a chunk of a sum.
+/// Returns the elements of a chunk of a sum.
 uint64_t chunk_elements(const wire_limits& limits, uint32_t members);
 
-/// Bytes that enter each machine for `r`, whatever the limits.
+/// Returns the bytes that enter each machine for `r`, whatever the limits.
 std::vector<uint64_t> wire_bytes(const request& r, const homes& where);
 
 }  // namespace troupe::fabric

@@ -1,4 +1,5 @@
-// The ends of a member's transfers, from when a mover's thread tells them until the member's own thread takes them.
+// Stores the results of a member's transfers from the call of a mover's thread until the member's own thread takes
+// them.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +14,19 @@
 
 namespace troupe::fabric {
 
-/// What a transfer is to the member.
+/// The part of a member's work that a transfer belongs to.
 struct transfer_tag {
   enum class kind : uint8_t { send, landing, incoming, outgoing, result };
   uint64_t sequence = 0;
   kind what = kind::send;
   uint32_t peer = 0;   ///< the member at the other end
-  uint64_t index = 0;  ///< among what is of its kind
+  uint64_t index = 0;  ///< index among the transfers of its kind
 };
 
-/// Of one member.
+/// The ended transfers of one member.
 class transfer_ends {
  public:
-  /// `wake`: the member's; null for one that calls `advance` by itself.
+  /// Creates an empty list. `wake`: the member's waker; null for a member that calls `advance` by itself.
   explicit transfer_ends(std::shared_ptr<const waker> wake) : wake_(std::move(wake)) {}
 
   struct entry {
@@ -33,7 +34,8 @@ class transfer_ends {
     core::result<void> how;
   };
 
-  /// Any thread. Wakes the member for the operation, once until it takes what there is.
+  /// Records the end of a transfer. Wakes the member for the operation, once until the member takes the entries.
+  /// Callable from any thread.
   void tell(const transfer_tag& tag, const core::result<void>& how) {
     {
       const std::lock_guard lock(mutex_);

@@ -32,7 +32,7 @@ const config::pruning_section& section_of(const config::job_config& c, pruned_pa
 
 class cleaner {
  public:
-  /// `changes`: weights are, so that it matters who reads them.
+  /// `changes`: true if weights are changed, so that other readers of a weight matter.
   cleaner(const config::job_config& c, const core::model_table& table, uint64_t updates, const mask_lookup& mask,
           widths_said said, bool changes = true)
       : config_(c), table_(table), updates_(updates), mask_(mask), said_(said), changes_(changes) {}
@@ -79,7 +79,7 @@ class cleaner {
                      "wanted weights on their grid, got those of " + m.module + ", of which a share of " +
                          std::to_string(now.kept) + " is still as the optimizer has it (fp16_mixed_quantize)");
     if (now.grid) m.recipe.grid = *now.grid;
-    m.recipe.stochastic = false;  // rounded once more, to nearest
+    m.recipe.stochastic = false;  // rounds to nearest
     const auto is_alike = [&](const layer_info& l) {
       return std::ranges::any_of(out_->chosen.modules, [&](const compressed_module& x) {
         return x.module == l.name && x.group == m.group && x.recipe.groups == m.recipe.groups;
@@ -143,11 +143,11 @@ class cleaner {
     return {};
   }
 
-  /// Of the layer's parameters as they lie.
+  /// Applies a cut to the layer's parameters, in memory order.
   void take(const cut_module& cut) {
     const layer_info& l = *std::ranges::find(table_.layers, cut.module, &layer_info::name);
     out_->cuts.push_back(cut);
-    if (!l.weight) return;  // a norm without
+    if (!l.weight) return;  // a norm without weight
     auto& weight = of(*l.weight);
     const bool lies_transposed = l.layout == core::weight_layout::in_out;
     weight.kept_rows = lies_transposed ? cut.inputs : cut.outputs;
@@ -155,7 +155,7 @@ class cleaner {
     if (l.bias && !cut.outputs.empty()) of(*l.bias).kept_rows = cut.outputs;
   }
 
-  /// config.json has one width and one number of heads for all blocks.
+  /// Checks that all blocks are alike: config.json has one width and one number of heads for all blocks.
   core::result<void> same_in_all_blocks() {
     const size_t blocks = table_.units.size() - 2;  // without embedding and head
     const auto same = [&](const std::map<uint32_t, std::set<uint64_t>>& by_unit,
@@ -187,8 +187,8 @@ class cleaner {
   std::shared_ptr<cleaning> out_ = std::make_shared<cleaning>();
   std::map<uint32_t, cleaned_parameter> parameters_;
   module_cuts cuts_{table_};
-  std::optional<module_pairs> pairs_;                      // of those chosen
-  std::map<uint32_t, std::set<uint64_t>> widths_, heads_;  // [unit]: that stay
+  std::optional<module_pairs> pairs_;                      // pairs of the chosen modules
+  std::map<uint32_t, std::set<uint64_t>> widths_, heads_;  // [unit]: numbers that remain
 };
 
 }  // namespace

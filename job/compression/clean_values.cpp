@@ -11,7 +11,7 @@ namespace troupe::job {
 
 namespace {
 
-/// As a run has them whose parameters are of type `used`.
+/// Returns the values rounded as in a run whose parameters are of type `used`.
 std::vector<float> rounded_to(core::dtype used, std::span<const float> values) {
   std::vector<float> out(values.begin(), values.end());
   std::vector<std::byte> bytes(values.size() * core::size_of(used));

@@ -1,5 +1,5 @@
-// Values of parameters when they are cleaned: masks of learned scores, weights on their grids, the scales of these.
-// Plain functions of numbers, for whoever has them.
+// Computes the values of cleaned parameters: masks of learned scores, weights on their grids, and the scales of these
+// grids. Plain functions of numbers.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,17 @@
 
 namespace troupe::job {
 
-/// The `kept` largest of them, of equal ones the first, as a run sees them whose parameters are of type `used`.
+/// Returns a mask of the `kept` largest scores, of equal ones the first, rounded as in a run whose parameters are of
+/// type `used`.
 kernels::mask_bits mask_of_scores(std::span<const float> scores, uint64_t kept, core::dtype used);
 
-/// All elements of a weight of type `type`, as it lies, as a run multiplied with them whose parameters are of type
-/// `used`: from weights that are rounded to it.
+/// Replaces all elements of a weight of type `type`, in memory order, by the values with which a run multiplied whose
+/// parameters are of type `used`: rounds the elements to that type first.
 void put_on_grid(const kernels::weight_recipe& recipe, core::dtype used, core::dtype type, std::span<std::byte> whole);
 
-/// The distance of neighbouring points of each group's grid, of a weight that is on none yet; of ternary and binary
-/// ones the size of what is not 0; 0 of a group that stays as it is. `recipe` is not asymmetric.
+/// Returns for each group the distance of neighbouring grid points, for a weight that is on no grid yet; for ternary
+/// and binary grids the size of the nonzero values; 0 for a group that stays unchanged. `recipe` must not be
+/// asymmetric.
 std::vector<float> scales_of_grid(const kernels::weight_recipe& recipe, core::dtype used,
                                   std::span<const float> weight);
 

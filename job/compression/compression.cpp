@@ -14,14 +14,14 @@ bool is_embedding(const core::layer_info& l) {
 }
 
 bool is_compressible(const core::layer_info& l) {
-  // Filters of a convolution are rows; a transposed one has them along the second dimension.
+  // The filters of a convolution are rows; a transposed convolution has them along the second dimension.
   const bool holds_matrix = l.kind == core::layer_kind::linear || is_embedding(l) ||
                             (l.kind == core::layer_kind::convolution && l.layout == core::weight_layout::out_in);
   return holds_matrix && l.weight.has_value() && l.layout.has_value();
 }
 
-// Of the whole matrix, of a convolution's filters as rows. With bits that move, groups of embeddings are those of other
-// matrices, as the peer has them.
+// Returns the recipe of the whole matrix; the filters of a convolution are its rows. With bits that change (MoQ),
+// embeddings have the same number of groups as other matrices, as in DeepSpeed.
 core::result<kernels::weight_recipe> recipe_of(const config::weight_quantization_section& w, uint32_t bits,
                                                const core::layer_info& l, const core::parameter_info& weight) {
   auto grid = kernels::weight_quantiser(bits, w.type == config::grid_type::symmetric);
@@ -37,7 +37,7 @@ core::result<kernels::weight_recipe> recipe_of(const config::weight_quantization
   return out;
 }
 
-// Its groups are those of the whole matrix; a rank of several has a share of it.
+// Returns a compressed module. The groups are those of the whole matrix; a tensor rank has a share of them.
 core::result<compressed_module> module_from(const config::weight_quantization_section& w, const config::weight_group& g,
                                             const core::model_table& table, const chosen_tensor& tensor,
                                             uint32_t layer) {
@@ -103,7 +103,8 @@ core::result<void> choose_inputs(const config::job_config& c, const core::model_
   return {};
 }
 
-/// One for each use: with the most room that a technique takes, and the masks of all.
+/// Merges entries of the same unit and parameter: keeps the largest scratch space of any technique, and adds the masks
+/// of all.
 void join_uses(std::vector<plan::compressed_use>& uses) {
   std::ranges::sort(uses);
   std::vector<plan::compressed_use> out;
@@ -145,7 +146,7 @@ plan::compression_options chosen_compression::after(uint64_t updates) const {
   for (const auto& m : pruned) {
     if (m.from_update > updates) continue;
     const bool learns = m.score_parameter.has_value();
-    // Of its mask, and of what the masks of its weight come to together; and the ranges that backward needs again.
+    // Bytes of the module's mask, of the combined mask of its weight, and of the ranges that backward needs again.
     uint64_t bytes = mask_bytes_of(m.scores()) + mask_bytes_of(m.elements_of(m.weight));
     if (const auto* on_grid = module_of(m.unit, m.weight); learns && on_grid != nullptr)
       bytes += on_grid->use.ranges * on_grid->shares.size() * sizeof(kernels::value_range<double>);

@@ -29,7 +29,8 @@ auto layer_of(core::model_table& table, uint32_t unit, const std::string& module
   return std::ranges::find_if(table.layers, [&](const auto& l) { return l.unit == unit && l.name == module; });
 }
 
-/// Behind the last of the layer's parameters, so that a segment's stay in the order of its layers.
+/// Inserts `scores` after the last of the layer's parameters, so that a segment's parameters stay in the order of its
+/// layers.
 void add_behind(std::vector<uint32_t>& all, const std::vector<uint32_t>& of_layer, uint32_t scores) {
   auto at = all.end();
   while (at != all.begin() && std::ranges::find(of_layer, *(at - 1)) == of_layer.end()) --at;
@@ -108,7 +109,7 @@ core::model_table without_scores(core::model_table table) {
     for (auto& segment : unit.segments) strip(segment.parameters);
   }
   for (auto& layer : table.layers) strip(layer.parameters);
-  table.parameters.erase(first, table.parameters.end());  // and copies, behind
+  table.parameters.erase(first, table.parameters.end());  // copies come after the scores, so they are removed, too
   return table;
 }
 

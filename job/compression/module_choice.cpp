@@ -10,7 +10,7 @@ tl::unexpected<core::error> refused(const std::string& where, const std::string&
 
 namespace {
 
-/// Those of its head stand in a unit of the model.
+/// True for a layer of the teacher. The teacher's head is in a unit of the model, so its parameter decides.
 bool is_of_teacher(const core::model_table& table, const core::layer_info& l) {
   return l.unit < table.teacher_units || (l.weight && table.parameters[*l.weight].of_teacher);
 }

@@ -1,5 +1,5 @@
-// Modules of a technique of compression, out of the patterns of its groups. Owns what all techniques refuse; which
-// layers one fits, and what it makes of them, is its own.
+// Chooses the modules of a compression technique from the patterns of its groups. Owns the refusals that all techniques
+// share; each technique decides which layers it fits and what it changes.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,24 @@
 
 namespace troupe::job {
 
-/// "FILE:LINE: KEY: TEXT" as bad_input.
+/// Returns "FILE:LINE: KEY: TEXT" as a bad_input error.
 tl::unexpected<core::error> refused(const std::string& where, const std::string& key, const std::string& text);
 
-/// Layers whose module names have the pattern in them; "*": all. In the order of the table.
+/// Returns the indices of the layers whose module name contains a match of the pattern; "*" matches all. In the order
+/// of the table.
 core::result<std::vector<size_t>> layers_found(const std::string& pattern, const core::model_table& table);
 
-/// What all techniques have in common.
+/// The key and the place of a technique, for errors.
 struct technique {
   std::string key;
   const std::string& where;
 };
 
-/// Calls take(group, layer) for each layer that a group's patterns find among those that `fits` accepts.
+/// Calls take(group, layer) for each layer that a group's patterns match among the layers that `fits` accepts.
 template <class Group, class Fits, class Take>
 core::result<void> choose(const technique& t, const std::vector<Group>& groups, const core::model_table& table,
                           Fits fits, Take take) {
-  std::map<size_t, std::string> group_of;  // [layer]
+  std::map<size_t, std::string> group_of;  // [layer]: name of its group
   for (const Group& g : groups) {
     const std::string key = t.key + ".different_groups." + g.name + ".modules";
     size_t modules = 0;
@@ -40,7 +41,7 @@ core::result<void> choose(const technique& t, const std::vector<Group>& groups, 
         const auto& l = table.layers[i];
         if (!fits(l)) continue;
         const auto [before, is_new] = group_of.emplace(i, g.name);
-        if (!is_new && before->second == g.name) continue;  // another pattern of this group has found it
+        if (!is_new && before->second == g.name) continue;  // another pattern of this group has matched the layer
         if (!is_new)
           return refused(g.where, key,
                          "wanted each module in one group, got " + l.name + " in " + before->second + " and " + g.name);

@@ -10,7 +10,7 @@ namespace {
 
 using core::layer_info;
 
-/// What stays of `count`, ascending.
+/// Returns the kept indices below `count`, ascending.
 std::vector<uint64_t> places_in(const kernels::mask_bits& bits, uint64_t count) {
   std::vector<uint64_t> out;
   for (uint64_t i = 0; i < count; ++i)
@@ -18,7 +18,8 @@ std::vector<uint64_t> places_in(const kernels::mask_bits& bits, uint64_t count) 
   return out;
 }
 
-/// Outputs and inputs; of a convolution's filters their channels, of a vector no inputs.
+/// Returns the numbers of outputs and inputs; for a convolution's filters the numbers of channels, for a vector no
+/// inputs.
 std::pair<uint64_t, uint64_t> widths_of(const layer_info& l, const core::model_table& table) {
   if (!l.weight) return {l.out, 0};
   const auto& shape = table.parameters[*l.weight].shape;
@@ -26,7 +27,7 @@ std::pair<uint64_t, uint64_t> widths_of(const layer_info& l, const core::model_t
   return l.layout == core::weight_layout::in_out ? std::pair(second, first) : std::pair(first, second);
 }
 
-/// Whether each of its filters sees a part of the channels.
+/// True if each filter of the convolution reads only a part of the channels.
 bool is_grouped(const layer_info& l, const core::model_table& table) {
   return l.kind == core::layer_kind::convolution && widths_of(l, table) != std::pair(l.out, l.in);
 }
@@ -45,7 +46,7 @@ core::result<void> check_not_shared(const core::model_table& table, const std::s
 }
 
 std::vector<uint64_t> rows_of_heads(const layer_info& l, const kernels::mask_bits& bits, uint64_t heads) {
-  if (l.kv_heads != 0 && l.kv_heads != heads) return {};  // queries in groups
+  if (l.kv_heads != 0 && l.kv_heads != heads) return {};  // grouped-query attention
   std::vector<uint64_t> widths;
   for (const auto& part : l.parts) widths.push_back(part.width);
   if (widths.empty()) widths.push_back(l.out);
@@ -97,7 +98,7 @@ core::result<void> module_cuts::cut_rows(const pruned_module& m, const std::vect
   return {};
 }
 
-// Queries, keys and values lose the rows of heads that go, the output projection its columns.
+// Removes the rows of dropped heads from queries, keys and values, and their columns from the output projection.
 core::result<void> module_cuts::cut_heads(const pruned_module& m, const kernels::mask_bits& bits, const layers& related,
                                           const place& at) {
   const uint64_t width = m.matrix.columns / m.heads;

@@ -1,6 +1,6 @@
-// Which outputs and inputs of which layers stay when rows, channels or heads are cut out of a model: of the module that
-// was pruned and of those that go with it. Owns the places and their refusals; how a parameter lies in memory is
-// job/compression/clean.hpp's.
+// Computes which outputs and inputs of which layers remain when rows, channels or heads are cut out of a model: of the
+// pruned module and of its related modules. Owns these positions and the refusals; job/compression/clean.hpp maps them
+// to the memory order of parameters.
 #pragma once
 
 #include <cstdint>
@@ -18,31 +18,32 @@ namespace troupe::job {
 /// A module that becomes smaller.
 struct cut_module {
   std::string module;
-  std::vector<uint64_t> outputs, inputs;  ///< that stay, ascending; empty: all
+  std::vector<uint64_t> outputs, inputs;  ///< remaining indices, ascending; empty: all remain
 };
 
-/// Refused (bad_input): a weight that another module than `module` reads, unless `is_alike` accepts that one.
+/// Refused (bad_input): a weight that a module other than `module` reads, unless `is_alike` accepts that module.
 core::result<void> check_not_shared(const core::model_table& table, const std::string& module, uint32_t weight,
                                     const std::function<bool(const core::layer_info&)>& is_alike,
                                     const std::string& where, const std::string& key);
 
-/// The outputs of queries, keys or values, packed or apart, that belong to the heads that stay: of a packed weight head
-/// by head inside each of its parts. Empty where its heads are others than `heads`.
+/// Returns the outputs of queries, keys or values, packed or separate, of the remaining heads; for a packed weight,
+/// head by head within each of its parts. Empty if the layer does not have `heads` heads.
 std::vector<uint64_t> rows_of_heads(const core::layer_info& l, const kernels::mask_bits& bits, uint64_t heads);
 
-class module_cuts {  ///< grows mask by mask
+class module_cuts {  ///< collects the cuts of one mask after the other
  public:
   using layers = std::vector<const core::layer_info*>;
   explicit module_cuts(const core::model_table& table) : table_(table) {}
 
-  /// What `bits` keeps of `m` stays of it, and of the related modules that take it, stand beside it or norm it; how
-  /// many rows or heads that are. Refused (bad_input), with `where` and `key`: one of another width, of which another
-  /// mask keeps other parts, or whose weight others read; elements, which are cut out of nothing; convolutions in
-  /// groups; queries, keys and values whose heads are others, or lie nobody knows where.
+  /// Cuts `m` and the related modules that take its outputs, are parallel to it or normalise it, down to what `bits`
+  /// keeps; returns the number of remaining rows or heads. Refused (bad_input), with `where` and `key`: a related
+  /// module of another width, of which another mask keeps other parts, or whose weight others read; single elements,
+  /// which cannot be cut out; convolutions in groups; queries, keys and values with other heads, or whose order in the
+  /// layer is unknown.
   core::result<uint64_t> cut(const pruned_module& m, const kernels::mask_bits& bits, const layers& related,
                              const std::string& where, const std::string& key);
 
-  /// By name.
+  /// The cut modules by name.
   [[nodiscard]] const std::map<std::string, cut_module>& all() const { return cuts_; }
 
  private:

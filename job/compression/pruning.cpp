@@ -17,7 +17,7 @@ using core::layer_kind;
 
 bool fits(pruned_part part, const core::layer_info& l) {
   const bool is_linear = l.kind == layer_kind::linear && l.layout.has_value();
-  // Transposed ones have their filters along the second dimension.
+  // Transposed convolutions have their filters along the second dimension.
   const bool is_filter = l.kind == layer_kind::convolution && l.layout == core::weight_layout::out_in;
   if (!l.weight) return false;
   switch (part) {
@@ -66,12 +66,13 @@ core::result<pruned_module> pruned(const config::pruning_section& p, pruned_part
   const auto is_score = [&, name = score_name(l.name, part)](uint32_t q) {
     return all[table.original(q)].name == name;
   };
-  const auto at = std::ranges::find_if(l.parameters, is_score);  // maybe a copy, where units share the module
+  const auto at = std::ranges::find_if(l.parameters, is_score);  // maybe a copy, if units share the module
   if (at != l.parameters.end()) out.score_parameter = *at;
   return out;
 }
 
-/// Norms behind it would give something for what is gone, so they lose it as well.
+/// Adds the norms after the module to its pruned vectors: a norm would otherwise output nonzero values for removed
+/// elements.
 core::result<void> take_norms_along(const config::pruning_section& section, pruned_module& m, module_pairs& pairs,
                                     const core::model_table& table) {
   const auto g = std::ranges::find(section.groups, m.group, &config::pruned_group::name);
@@ -92,7 +93,7 @@ core::result<void> take_norms_along(const config::pruning_section& section, prun
   return {};
 }
 
-/// Names of the modules that one of the patterns finds.
+/// Returns the names of the modules that one of the patterns matches.
 core::result<std::vector<std::string>> layers_named(const std::vector<std::string>& patterns,
                                                     const core::model_table& table) {
   std::vector<std::string> out;
@@ -114,7 +115,7 @@ std::string_view name_of(pruned_part part) {
 uint64_t pruned_module::elements_of(uint32_t parameter) const {
   if (shares.empty()) return parameter == bias ? matrix.rows : matrix.elements();
   uint64_t out = 0;
-  for (const auto& run : runs_of(parameter, 0)) out += run.count;  // the same on all
+  for (const auto& run : runs_of(parameter, 0)) out += run.count;  // equal on all coordinates
   return out;
 }
 

@@ -1,6 +1,5 @@
-// Which weights a configuration prunes, by which method and from which update on. Owns the choice of modules and its
-// refusals; what a mask is made of is kernels/compress/weight_mask.hpp's arithmetic, and who makes and keeps it is not
-// decided here.
+// Chooses which weights a configuration prunes, by which method and from which update on. Owns the choice of modules
+// and its refusals; kernels/compress/weight_mask.hpp computes masks; other code creates and stores them.
 #pragma once
 
 #include <cstdint>
@@ -18,54 +17,55 @@
 
 namespace troupe::job {
 
-/// What of a weight stays or goes as one.
+/// The part of a weight that is kept or removed as a whole.
 enum class pruned_part : uint8_t { elements, rows, heads, channels };
-/// "sparse_pruning", "row_pruning" ...: as configurations and checkpoints call it.
+/// Returns "sparse_pruning", "row_pruning" ..., the name in configurations and checkpoints.
 std::string_view name_of(pruned_part part);
 
-/// A vector that loses elements with the rows of a weight: a norm's behind it.
+/// A vector that loses elements together with the rows of a weight, such as that of a norm after it.
 struct pruned_vector {
   uint32_t unit = 0, parameter = 0;
 };
 
-/// What a tensor rank has of a pruned weight, and of a bias that loses rows with it: the elements of its shares, in
-/// order, and where they lie in the whole ones.
+/// A tensor rank's part of a pruned weight, and of a bias that loses rows with it: the elements of its shares, in
+/// order, with their positions in the whole weight and bias.
 struct pruned_share {
   std::vector<core::tp_run> weight, bias;
 };
 
 /// A module that is pruned. Its mask is that of the whole weight.
 struct pruned_module {
-  std::string module, group;  ///< their names
+  std::string module, group;  ///< names of the module and of its group
   pruned_part part = pruned_part::elements;
   config::pruning_method method = config::pruning_method::l1;
   uint32_t unit = 0, weight = 0;
-  std::optional<uint32_t> bias;  ///< that loses rows, too
+  std::optional<uint32_t> bias;  ///< bias that loses the same rows
   kernels::masked_matrix matrix;
-  uint64_t heads = 0;        ///< of pruned_part::heads
-  uint64_t kept = 0;         ///< of scores()
-  uint64_t from_update = 0;  ///< so many updates have been applied before it begins
-  /// Where scores are learned: their parameter.
+  uint64_t heads = 0;        ///< number of heads, for pruned_part::heads
+  uint64_t kept = 0;         ///< number of set bits in the mask, which has scores() bits
+  uint64_t from_update = 0;  ///< number of applied updates after which pruning begins
+  /// The parameter that holds the scores, if scores are learned.
   std::optional<uint32_t> score_parameter = std::nullopt;
-  /// Weights and biases of norms among its related modules: what goes is 0 behind them, too.
+  /// Weights and biases of norms among the related modules; the mask sets their elements to 0, too.
   std::vector<pruned_vector> along = {};
-  std::vector<pruned_share> shares{};  ///< [tensor coordinate]; none: every rank has all of it
+  std::vector<pruned_share> shares{};  ///< [tensor coordinate]; empty: every rank has the whole weight
 
-  /// Bits of its mask.
+  /// Number of bits of the mask.
   [[nodiscard]] uint64_t scores() const {
     return part == pruned_part::elements ? matrix.elements() : part == pruned_part::heads ? heads : matrix.rows;
   }
-  /// Elements that a rank has of its weight, or of its bias.
+  /// Returns the number of elements of the weight or of the bias that one rank has.
   [[nodiscard]] uint64_t elements_of(uint32_t parameter) const;
-  /// Those of tensor rank `coordinate` in order; empty: it has all.
+  /// Returns the runs of tensor rank `coordinate` in order; empty: the rank has the whole parameter.
   [[nodiscard]] std::span<const core::tp_run> runs_of(uint32_t parameter, uint32_t coordinate) const;
 };
-/// Of a mask of so many elements.
+/// Returns the bytes of a mask of this many elements.
 constexpr uint64_t mask_bytes_of(uint64_t elements) { return (elements + 7) / 8; }
 
-/// By unit and weight, ascending; of one weight in the order in which masks follow each other: elements, rows, heads.
-/// Refused (bad_input), with file, line and key: what choose_compression refuses of every technique, and a ratio that
-/// leaves all or nothing of what it chooses. `table` is the whole model's, and shares are not said.
+/// Chooses the pruned modules, by unit and weight, ascending; for one weight in the order in which masks are applied:
+/// elements, rows, heads. Refused (bad_input), with file, line and key: what choose_compression refuses of every
+/// technique, and a ratio that keeps all or nothing of the chosen parts. `table` is the whole model's, and `shares`
+/// stay empty.
 core::result<std::vector<pruned_module>> choose_pruning(const config::job_config& config,
                                                         const core::model_table& table);
 

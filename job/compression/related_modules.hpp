@@ -1,5 +1,5 @@
-// Modules that go with one that is pruned: which of those that a group's `related_modules` finds is whose. Owns the
-// pairing; what is cut out of them is job/compression/clean.hpp's.
+// Pairs each pruned module with its related modules, out of those that the group's `related_modules` match. Owns the
+// pairing; job/compression/clean.hpp decides what is cut out of them.
 #pragma once
 
 #include <map>
@@ -13,25 +13,26 @@
 
 namespace troupe::job {
 
-/// Where a module that goes with another may stand.
+/// Where related modules of a pruned module may be.
 enum class pairing_reach : uint8_t {
-  unit,   ///< beside it: blocks of a family are alike
-  model,  ///< a host's units may be single modules
+  unit,   ///< in its own unit, as in the blocks of a family, which are alike
+  model,  ///< anywhere in the model, because a host's units may be single modules
 };
 
-/// The modules of a model that were chosen for pruning, with those that go with them. A pattern is compared with the
-/// model's layers once, however many modules are asked for.
+/// The modules of a model that were chosen for pruning, with their related modules. Each pattern is compared with the
+/// model's layers once, however many modules are queried.
 class module_pairs {
  public:
-  /// `table` outlives this.
+  /// `table` must outlive this object.
   module_pairs(std::span<const pruned_module> chosen, const core::model_table& table);
 
-  /// Of `m`, one of those chosen, by the patterns of its group `g`: those in its unit, else of the whole model. Where a
-  /// pattern finds as many modules as are pruned they are paired in order, one of these has all that are found. Refused
-  /// (bad_input), with file, line and key: a pattern that finds none, and one by which it is not clear whose they are.
+  /// Returns the related modules of `m`, one of the chosen modules, by the patterns of its group `g`: those in its
+  /// unit; if there are none and `reach` is `model`, those of the whole model. If a pattern matches as many modules as
+  /// are pruned, they are paired in order; a single pruned module has all matches. Refused (bad_input), with file, line
+  /// and key: a pattern that matches nothing, and one whose matches cannot be assigned.
   core::result<std::vector<const core::layer_info*>> related(const pruned_module& m, const config::pruned_group& g,
                                                              pairing_reach reach);
-  /// How many patterns have been compared so far.
+  /// Number of patterns that have been compared so far.
   [[nodiscard]] size_t patterns_read() const { return patterns_read_; }
 
  private:
@@ -43,7 +44,7 @@ class module_pairs {
   size_t patterns_read_ = 0;
 };
 
-/// "compression_training.row_pruning.different_groups.mlp.related_modules"
+/// Returns a key such as "compression_training.row_pruning.different_groups.mlp.related_modules".
 std::string related_key(const pruned_module& m);
 
 }  // namespace troupe::job

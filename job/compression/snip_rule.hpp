@@ -1,5 +1,5 @@
-// How snip_momentum prunes one weight: its blocks and its schedule, out of a configuration. Owns the choice; the rule
-// is kernels/compress/snip_momentum.hpp's.
+// Reads from a configuration how snip_momentum prunes one weight: its blocks and its schedule. Owns the choice;
+// kernels/compress/snip_momentum.hpp implements the rule.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace troupe::job {
 
-/// Of all weights of a run: a checkpoint's manifest holds their scores as text, eight digits each, and is at most
-/// 256 MiB.
+/// Largest number of elements in all weights of a run that snip_momentum prunes: a checkpoint's manifest stores their
+/// scores as text, eight digits each, and has at most 256 MiB.
 inline constexpr uint64_t max_snip_elements = 30'000'000;
 
-struct snip_rule {  ///< steps are updates that have been applied
+struct snip_rule {  ///< rule of one weight; steps are applied updates
   kernels::pruned_matrix matrix;
   kernels::prune_schedule schedule;
 };
 
-/// `ratio`: the share that stays in the end. Refused: a block that is none or does not divide the weight, an end before
-/// the begin.
+/// Returns the rule for one weight. `ratio`: the share that finally remains. Refused: an invalid block or one that does
+/// not divide the weight, an end before the begin.
 core::result<snip_rule> snip_rule_of(const config::pruning_section& section, double ratio,
                                      const kernels::masked_matrix& weight);
 

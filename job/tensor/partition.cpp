@@ -32,7 +32,7 @@ bool is_for(const layer_spec& spec, std::string_view model_type) {
          });
 }
 
-/// The specs in the order in which they count, and what each parameter's name finds first.
+/// The specs in order of precedence, and for each parameter the first spec that matches its name.
 class spec_list {
  public:
   spec_list(const config::tensor_parallel_section& section, std::string_view model_type) : model_type_(model_type) {
@@ -46,7 +46,7 @@ class spec_list {
   core::result<void> match(const core::model_table& whole) {
     std::vector<std::string> names;
     for (const auto& p : whole.parameters) names.push_back(p.name);
-    names.emplace_back("lm_head.weight");  // of a tied head, which has no weight of its own
+    names.emplace_back("lm_head.weight");  // for a tied head, which has no weight of its own
     first_.assign(names.size(), none);
     for (size_t s = 0; s < specs_.size(); ++s)
       for (const std::string& pattern : is_for(specs_[s], model_type_) ? specs_[s].patterns : no_patterns) {
@@ -62,7 +62,7 @@ class spec_list {
     return first_[parameter] == none ? nullptr : &specs_[first_[parameter]];
   }
   [[nodiscard]] const layer_spec* of_head() const { return first_.back() == none ? nullptr : &specs_[first_.back()]; }
-  /// "job.yaml:3: tensor_parallel.partition_config"; no spec: the key alone.
+  /// Returns the place of a spec: "job.yaml:3: tensor_parallel.partition_config"; for null only the key.
   [[nodiscard]] std::string where(const layer_spec* spec) const {
     return spec == nullptr ? key_ : where(static_cast<size_t>(spec - specs_.data()));
   }
@@ -81,7 +81,7 @@ class spec_list {
   std::string_view model_type_;
   std::vector<layer_spec> specs_;
   std::vector<std::string> no_patterns;
-  std::vector<size_t> first_;  ///< [parameter], and one more: of a tied head
+  std::vector<size_t> first_;  ///< [parameter], and one more entry for a tied head
   size_t own_ = 0;
   std::string key_;
 };
@@ -91,7 +91,7 @@ tp_style style_of(const layer_spec* spec) {
   return spec->type == partition_type::row ? tp_style::row : tp_style::column;
 }
 
-/// The blocks that a shape says, of so many outputs; empty: they are not those outputs.
+/// Returns the sizes of the blocks that a spec's shape describes; empty if they do not sum to `outputs`.
 std::vector<uint64_t> blocks_of(const layer_spec& spec, uint64_t outputs) {
   const config::shape_part& packed = spec.shape[0];
   std::vector<uint64_t> out;
@@ -112,7 +112,7 @@ std::string text_of(const std::vector<uint64_t>& sizes) {
   return out;
 }
 
-/// Whether a spec that cuts a layer of a block says what the family computes.
+/// Checks that a spec that splits a layer of a block matches the family's computation.
 core::result<void> check_layer(const spec_list& specs, const layer_info& l, const std::string& name, tp_style wanted,
                                const layer_spec& spec) {
   const std::string where = specs.where(&spec);
@@ -202,7 +202,7 @@ class splitter {
     return {};
   }
 
-  /// Rows of the embedding and of the head go together.
+  /// Decides the split of the vocabulary: the rows of the embedding and of the head are split together.
   core::result<void> vocabulary() {
     const layer_spec *cut = nullptr, *left = nullptr;
     const auto see = [&](const layer_spec* spec, const std::string& name) -> core::result<void> {

@@ -1,6 +1,6 @@
-// What `tensor_parallel.partition_config` and `preset_model` mean for a family's model: which halves of its blocks are
-// cut, and whether its vocabulary is. Owns the matching of names and its refusals; the form of the section is
-// config/sections/partition_config.hpp's, widths are models/table/tp_split.hpp's.
+// Applies `tensor_parallel.partition_config` and `preset_model` to a family's model: which halves of its blocks are
+// split, and whether its vocabulary is. Owns the matching of names and its refusals;
+// config/sections/partition_config.hpp owns the form of the section, models/table/tp_split.hpp the widths.
 #pragma once
 
 #include <string_view>
@@ -13,20 +13,20 @@
 
 namespace troupe::job {
 
-/// What says of a parameter that it is cut, or that it is not.
+/// Source of the decision whether a parameter is split.
 enum class cut_origin : uint8_t { family, config, preset, host };
-/// "family", "config", "preset", "host"
+/// Returns "family", "config", "preset" or "host".
 std::string_view name_of(cut_origin origin);
 
-struct named_split {  ///< a split, and what says it
+struct named_split {  ///< a split, and the source of each decision
   models::tensor_split split;
-  std::vector<cut_origin> origins;  ///< [parameter]
+  std::vector<cut_origin> origins;  ///< [parameter]: source of the decision whether it is split
 };
 
-/// The split that the section's specs describe; `whole` is the family's table without cuts, `model_type` its family's
-/// name. Refused (bad_input), with the place of the spec: layers of one half of a block of which some are cut, styles
-/// and shapes other than the family computes with, gather_output within a block, a layer without spec under
-/// strict_mode, specs that cut nothing.
+/// Returns the split that the section's specs describe; `whole` is the family's table without cuts, `model_type` the
+/// name of its family. Refused (bad_input), with the place of the spec: layers of one half of a block of which only
+/// some are split, styles and shapes that differ from the family's computation, gather_output within a block, a layer
+/// without spec under strict_mode, specs that split nothing.
 core::result<named_split> split_of(const config::tensor_parallel_section& section, const core::model_table& whole,
                                    std::string_view model_type, uint32_t degree);
 

@@ -21,7 +21,7 @@ core::result<named_split> choose_split(const config::job_config& c, const models
     out = std::move(*named);
   }
   if (c.tensor_parallel.vocabulary_head) out.split.vocabulary = *c.tensor_parallel.vocabulary_head;
-  // What a row loses to its teacher is made of all of its logits.
+  // The distillation loss of a row needs all of its logits, so the vocabulary is not split.
   if (c.distillation.enabled && !c.tensor_parallel.vocabulary_head && !c.tensor_parallel.chooses())
     out.split.vocabulary = false;
   if (c.distillation.enabled && out.split.vocabulary)

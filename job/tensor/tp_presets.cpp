@@ -9,9 +9,9 @@ namespace {
 using config::partition_type;
 
 struct preset_layer {
-  const char* pattern;  ///< of a module's name, behind what precedes it
+  const char* pattern;  ///< end of a module's name
   partition_type type;
-  int64_t blocks = 1;  ///< of the same size, packed
+  int64_t blocks = 1;  ///< number of packed blocks of the same size
 };
 
 constexpr auto column = partition_type::column, row = partition_type::row, skip = partition_type::skip;

@@ -1,5 +1,5 @@
-// DeepSpeed's presets of `tensor_parallel.preset_model`: which layers of a family of models are cut. Patterns as
-// DeepSpeed publishes them, so that a file means the same; what they find in a model is partition.hpp's.
+// DeepSpeed's presets of `tensor_parallel.preset_model`: which layers of a model family are split. The patterns are
+// those that DeepSpeed publishes, so that a file has the same meaning; partition.hpp matches them with a model.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace troupe::job {
 
-/// Of a name that the key table takes; nothing of others.
+/// Returns the specs of a preset that the key table accepts; an empty list for any other name.
 std::vector<config::layer_spec> preset_specs(std::string_view name);
 
 }  // namespace troupe::job

@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// The least magnitude that rounds to infinity in a narrower type.
+/// Least magnitude that becomes infinity when it is rounded to a narrower type.
 template <class To>
 constexpr float infinite_from = std::is_same_v<To, f16> ? 65520.0F : 0x1.FFp127F;
 
@@ -46,7 +46,7 @@ std::optional<cast_overflow> cast_as(const std::byte* in, std::byte* out, uint64
   auto* to = reinterpret_cast<To*>(out);
   uint64_t i = 0;
   for (; i + lanes <= count; i += lanes) vector(from + i, to + i, i);
-  if (const uint64_t left = count - i; left > 0) {  // as a vector of their own, filled up with zeros
+  if (const uint64_t left = count - i; left > 0) {  // the rest is padded to a whole vector with zeros
     From last[hn::MaxLanes(full())] = {};
     To made[hn::MaxLanes(full())];
     std::memcpy(last, from + i, left * sizeof(From));

@@ -1,4 +1,5 @@
-// One word: marks what the scalar twins and the CUDA twins share, so that a formula is written once.
+// TROUPE_HOST_DEVICE marks functions that the scalar twins and the CUDA kernels share, so that a formula is written
+// once.
 #pragma once
 
 #ifdef __CUDACC__

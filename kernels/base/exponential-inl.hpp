@@ -1,4 +1,4 @@
-// The vectors' form of exponential.hpp: the same operations on every lane. Included once per SIMD target, after
+// The SIMD form of exponential.hpp: the same operations on every lane. Included once per SIMD target, after
 // hwy/foreach_target.h.
 #if defined(TROUPE_KERNELS_EXPONENTIAL_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_EXPONENTIAL_INL_HPP
@@ -19,7 +19,7 @@ HWY_INLINE floats<D> linear_term(D d, float a, float b, floats<D> r) {
   return hn::Add(hn::Set(d, a), hn::Mul(hn::Set(d, b), r));
 }
 
-/// The power of two whose exponent stands in the lowest bits of `shifted`.
+/// Returns the power of two whose biased exponent is in the lowest bits of `shifted`.
 template <class D>
 HWY_INLINE floats<D> power_in(D d, floats<D> shifted) {
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(bits_of<D>(), shifted)));

@@ -1,6 +1,6 @@
-// The two 16-bit floating types as bits: conversion of one value, rounded once to nearest even.
-// Owns what "rounded" means everywhere in Troupe; the SIMD and CUDA kernels give these bits.
-// Integer arithmetic only, so a processor's flush-to-zero mode changes nothing.
+// The two 16-bit floating types as bits: conversion of one value, rounded once to nearest even. Owns the meaning of
+// "rounded" everywhere in Troupe; the SIMD and CUDA kernels produce the same bits. Uses integer arithmetic only, so a
+// processor's flush-to-zero mode changes nothing.
 #pragma once
 
 #include <bit>
@@ -26,7 +26,7 @@ TROUPE_HOST_DEVICE constexpr float float_from_bf16(bf16 h) {
   return std::bit_cast<float>(static_cast<uint32_t>(h.bits) << 16);
 }
 
-/// A NaN keeps its sign and upper fraction bits and becomes quiet.
+/// Rounds a float to bf16, to nearest even; a NaN keeps its sign and upper fraction bits and becomes quiet.
 TROUPE_HOST_DEVICE constexpr bf16 bf16_from_float(float x) {
   const auto u = std::bit_cast<uint32_t>(x);
   if ((u & 0x7FFFFFFFU) > 0x7F800000U) return {static_cast<uint16_t>((u >> 16) | 0x40U)};
@@ -45,7 +45,8 @@ TROUPE_HOST_DEVICE constexpr float float_from_f16(f16 h) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
 }
 
-/// Above 65,504 rounds to infinity from 65,520 on; a NaN keeps its sign and upper fraction bits and becomes quiet.
+/// Rounds a float to f16, to nearest even: magnitudes from 65,520 on become infinity (the largest finite number is
+/// 65,504); a NaN keeps its sign and upper fraction bits and becomes quiet.
 TROUPE_HOST_DEVICE constexpr f16 f16_from_float(float x) {
   const auto u = std::bit_cast<uint32_t>(x);
   const uint32_t sign = (u >> 16) & 0x8000U;
@@ -61,9 +62,9 @@ TROUPE_HOST_DEVICE constexpr f16 f16_from_float(float x) {
   return {static_cast<uint16_t>(sign | out)};
 }
 
-/// A double cut to a float so that a second rounding (to 16 bits) gives what one rounding would: "round to odd".
-/// Source: Boldo, Melquiond 2008, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to
-/// odd".
+/// Rounds a double to a float such that a second rounding, to 16 bits, gives the bits of a single rounding: "round to
+/// odd". Source: Boldo, Melquiond 2008, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding
+/// to odd".
 TROUPE_HOST_DEVICE constexpr float float_rounded_to_odd(double x) {
   const auto nearest = static_cast<float>(x);
   const auto back = static_cast<double>(nearest);
@@ -74,7 +75,7 @@ TROUPE_HOST_DEVICE constexpr float float_rounded_to_odd(double x) {
   return std::bit_cast<float>(bits | 1U);
 }
 
-/// One element of each stored type as the type that it is computed in, and back.
+/// `widen` converts an element of a stored type to the type that it is computed in, and `narrow` converts back.
 TROUPE_HOST_DEVICE constexpr float widen(bf16 h) { return float_from_bf16(h); }
 TROUPE_HOST_DEVICE constexpr float widen(f16 h) { return float_from_f16(h); }
 TROUPE_HOST_DEVICE constexpr float widen(float x) { return x; }

@@ -1,5 +1,6 @@
-// Memory that a caller gives to one call of a kernel, view by view, and the refusal of views that share bytes where one
-// of them is written. Calls of a run are not checked: their memory is the plan's, which the checker proves to be apart.
+// Views of the memory that a caller passes to one call of a kernel, and the check that no written view shares bytes
+// with another. Calls of a run are not checked: the plan lays out their memory, and its checker proves that nothing
+// overlaps.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ struct memory_view {
   bool is_written = false;
 };
 
-/// Refuses the first two of `all` of which one is written and which share bytes. `call`: "an optimizer's update".
+/// Returns an error that names the first two views of `all` that share bytes while one of them is written. `call` names
+/// the kernel in the error, e.g. "an optimizer's update".
 inline core::result<void> check_apart(std::string_view call, std::span<const memory_view> all) {
   const auto at = [](const memory_view& v) { return reinterpret_cast<uintptr_t>(v.begin); };
   for (size_t i = 0; i < all.size(); ++i)
@@ -32,7 +34,7 @@ inline core::result<void> check_apart(std::string_view call, std::span<const mem
   return {};
 }
 
-/// The view of a span's memory.
+/// Returns the view of a span's memory, written if the span is not const.
 template <class T>
 memory_view view_of(std::string_view name, std::span<T> x) {
   return {name, x.data(), x.size_bytes(), !std::is_const_v<T>};

@@ -1,6 +1,5 @@
-// Random numbers that are functions of their position: whoever needs element i of a stream computes it alone,
-// with the same bits. Owns the generator and its uses, initial weights, dropout and stochastic rounding; no state
-// anywhere.
+// Random numbers that are functions of their position: any rank computes element i of a stream alone, with the same
+// bits. Owns the generator and its uses: initial weights, dropout and stochastic rounding. Keeps no state.
 #pragma once
 
 #include <array>
@@ -14,8 +13,8 @@ namespace troupe::kernels {
 using uint32x4 = std::array<uint32_t, 4>;
 using uint32x2 = std::array<uint32_t, 2>;
 
-/// Philox4x32-10: 128 mixed bits of a counter and a key.
-/// Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
+/// Returns 128 mixed bits of a counter and a key, by Philox4x32-10. Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel
+/// random numbers: as easy as 1, 2, 3".
 constexpr uint32x4 philox(uint32x4 counter, uint32x2 key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53} * counter[0];
@@ -28,41 +27,42 @@ constexpr uint32x4 philox(uint32x4 counter, uint32x2 key) {
   return counter;
 }
 
-/// A stream is cut into chunks of 64 elements, made of 16 counters: element e of chunk c is word e / 16 of the
-/// counter 16 c + e mod 16. (So sixteen neighbours come from one vector operation.)
+/// Elements and counters of a chunk of a random stream: element e of chunk c is word e / 16 of the counter 16 c + e mod
+/// 16. Sixteen neighbouring elements therefore come from one vector operation.
 inline constexpr uint64_t random_chunk = 64;
 inline constexpr uint64_t random_chunk_counters = 16;
 
-/// out[i] = mean + std * (element first_index + i of the standard normal stream (seed, stream)). By Box and Muller in
-/// fp64 with elementary functions of our own, rounded once to fp32: the same bits on every processor and C library.
+/// Sets out[i] = mean + std * (element first_index + i of the standard normal stream (seed, stream)). Computed by Box
+/// and Muller's method in fp64 with Troupe's own elementary functions, rounded once to fp32: the same bits on every
+/// processor and C library.
 void fill_normal(std::span<float> out, uint64_t seed, uint64_t stream, uint64_t first_index, float mean, float std);
 
-/// The words of one dropout site of one sample, named as in dropout_mask(): what stands at a position is kept where its
-/// word is at least `threshold`.
+/// The random words of one dropout site of one sample, named as in dropout_mask(). The element at a position is kept if
+/// the position's word is at least `threshold`.
 struct mask_stream {
   uint64_t key = 0, high = 0, threshold = 0;
 };
-/// The stream of a dropout site, by dropout_mask()'s arguments.
+/// Returns the stream of a dropout site; the arguments are those of dropout_mask().
 constexpr mask_stream mask_stream_of(float p, uint64_t seed, uint64_t step, uint64_t sample, uint32_t layer,
                                      uint32_t site) {
   return {core::mix64(seed ^ core::mix64(step)), core::mix64(sample ^ core::mix64((uint64_t{layer} << 32) | site)),
           static_cast<uint64_t>(static_cast<double>(p) * 0x1p32)};
 }
 
-/// keep[i] = 1 with probability 1 - p, otherwise 0, for position first_position + i of one dropout site of one sample.
-/// `p` in [0, 1], counted in units of 2^-32. `site` tells apart the dropouts of one layer.
+/// Sets keep[i] = 1 with probability 1 - p, otherwise 0, for position first_position + i of one dropout site of one
+/// sample. `p` is in [0, 1], counted in units of 2^-32. `site` distinguishes the dropouts of one layer.
 void dropout_mask(std::span<uint8_t> keep, float p, uint64_t seed, uint64_t step, uint64_t sample, uint32_t layer,
                   uint32_t site, uint64_t first_position);
 
-/// Keeps the noise of rounding apart from a step's dropouts.
+/// Number of the stream for rounding noise; keeps this noise independent of a step's dropouts.
 inline constexpr uint64_t rounding_stream = 0x726F756E64696E67ULL;
 
-/// Names the noise by which a parameter is rounded in one step.
+/// Names the noise that rounds a parameter in one step.
 struct rounding_key {
   uint64_t seed = 0, step = 0, parameter = 0;
 };
 
-/// out[i] = the noise of element first_element + i: uniform in [-0.5, 0.5), a multiple of 2^-24.
+/// Sets out[i] to the noise of element first_element + i: uniform in [-0.5, 0.5), a multiple of 2^-24.
 void rounding_noise(std::span<float> out, const rounding_key& key, uint64_t first_element);
 
 }  // namespace troupe::kernels

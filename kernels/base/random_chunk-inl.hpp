@@ -1,6 +1,6 @@
-// A chunk of 64 random numbers, of 16 counters side by side. Included once per SIMD target: what follows the random
-// words is plain loops that the compiler turns into that target's vectors; as nothing is contracted or reordered the
-// bits stay those of the source.
+// Computes a chunk of 64 random numbers from 16 counters, in vectors. Included once per SIMD target: everything after
+// the random words is plain loops that the compiler turns into the target's vectors; no operation is contracted or
+// reordered, so the bits are those of the source.
 #if defined(TROUPE_KERNELS_RANDOM_CHUNK_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_RANDOM_CHUNK_INL_HPP
 #undef TROUPE_KERNELS_RANDOM_CHUNK_INL_HPP
@@ -22,14 +22,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr uint64_t lanes = random_chunk_counters;
 
-/// Which numbers: the key, the upper half of the counter, and the first counter of the chunk.
+/// Names a chunk of random numbers: the key, the upper half of the counter, and the first counter of the chunk.
 struct chunk_position {
   uint64_t key, high, first_counter;
 };
 
 using counters = hn::CappedTag<uint64_t, lanes>;
 
-/// The lower 32 bits of each lane times a 32-bit factor.
+/// Returns the lower 32 bits of each lane times a 32-bit factor, as 64 bits.
 HWY_INLINE hn::Vec<counters> product(hn::Vec<counters> x, uint32_t factor) {
 #if HWY_TARGET == HWY_SCALAR
   return hn::Set(counters(), (hn::GetLane(x) & 0xFFFFFFFFU) * factor);
@@ -39,12 +39,12 @@ HWY_INLINE hn::Vec<counters> product(hn::Vec<counters> x, uint32_t factor) {
 #endif
 }
 
-/// words[w][l] = word w of counter first_counter + l, in the lower 32 bits of 64.
+/// Sets words[w][l] to word w of counter first_counter + l, in the lower 32 bits of 64.
 HWY_INLINE void random_words(const chunk_position& at, uint64_t words[4][lanes]) {
   const counters d;
   const auto low = hn::Set(d, 0xFFFFFFFFU);
   for (uint64_t l = 0; l < lanes; l += hn::Lanes(d)) {
-    auto word0 = hn::Add(hn::Set(d, at.first_counter), hn::Iota(d, l));  // above bit 31 a word may hold anything
+    auto word0 = hn::Add(hn::Set(d, at.first_counter), hn::Iota(d, l));  // bits above 31 of a word are arbitrary
     auto word1 = hn::ShiftRight<32>(word0);
     auto word2 = hn::Set(d, at.high);
     auto word3 = hn::ShiftRight<32>(word2);
@@ -67,14 +67,15 @@ HWY_INLINE void random_words(const chunk_position& at, uint64_t words[4][lanes])
   }
 }
 
-/// ln x for x >= 2^-33, to about 1e-16: x = m * 2^e with m near 1, then 2 artanh((m - 1) / (m + 1)) as a series.
+/// Returns ln x for x >= 2^-33, to about 1e-16: x = m * 2^e with m near 1, then 2 artanh((m - 1) / (m + 1)) as a
+/// series.
 HWY_INLINE double natural_log(double x) {
-  // Adding the distance from sqrt(1/2) to 1 carries into the exponent where m would exceed sqrt(2).
+  // Adding the distance from sqrt(1/2) to 1 carries into the exponent if m would exceed sqrt(2).
   constexpr uint64_t one = 0x3FF0000000000000U;
   constexpr uint64_t sqrt_half = 0x3FE6A09E667F3BCDU;
   const uint64_t shifted = std::bit_cast<uint64_t>(x) + (one - sqrt_half);
   const uint64_t m_bits = (shifted & 0x000FFFFFFFFFFFFFU) + sqrt_half;
-  // The exponent by way of the fraction of 2^52 + e: no conversion from 64-bit integers, which few targets have.
+  // Computes the exponent as the fraction of 2^52 + e, because few targets convert 64-bit integers.
   const double e = std::bit_cast<double>((shifted >> 52) | 0x4330000000000000U) - (0x1p52 + 1023);
   const double m = std::bit_cast<double>(m_bits);
   const double s = (m - 1) / (m + 1);
@@ -93,14 +94,14 @@ HWY_INLINE double natural_log(double x) {
   return e * 0.693147180559945309417 + 2 * s * series;
 }
 
-/// A 32-bit integer as a double, by the fraction of 2^52 + x.
+/// Returns a 32-bit integer as a double: the fraction of 2^52 + x.
 HWY_INLINE double as_double(uint64_t word) { return std::bit_cast<double>(word | 0x4330000000000000U) - 0x1p52; }
 
-/// Two independent standard normal numbers of two random words.
+/// Computes two independent standard normal numbers from two random words.
 HWY_INLINE void normal_pair(uint64_t radius_word, uint64_t angle_word, double& first, double& second) {
-  // The middle of the word's interval, so never 0 and never 1.
+  // The middle of the word's interval is used, so the argument is never 0 and never 1.
   const double radius = std::sqrt(-2 * natural_log((as_double(radius_word) + 0.5) * 0x1p-32));
-  // A turn in eighths: the quarter nearest to the angle, and what remains, at most an eighth to either side.
+  // Splits the angle: the nearest quarter of a turn, and the rest of at most an eighth to either side.
   const uint64_t quarter = (angle_word + 0x20000000U) >> 30;
   const double rest = as_double(angle_word) + 0.5 - as_double(quarter) * 0x1p30;
   const double t = rest * (6.283185307179586476925 * 0x1p-32);
@@ -122,7 +123,7 @@ HWY_INLINE void normal_pair(uint64_t radius_word, uint64_t angle_word, double& f
   c = c * z + 1.0 / 24.0;
   c = c * z - 0.5;
   c = c * z + 1.0;
-  // (cos, sin) turned by the quarters: (c, s), (-s, c), (-c, -s), (s, -c).
+  // (cos, sin) rotated by 0 to 3 quarters of a turn: (c, s), (-s, c), (-c, -s), (s, -c).
   const bool swapped = (quarter & 1) != 0;
   const double x = swapped ? s : c;
   const double y = swapped ? c : s;
@@ -152,7 +153,7 @@ HWY_INLINE void mask_chunk(const chunk_position& at, uint64_t threshold, uint8_t
   }
 }
 
-/// The upper 24 bits of each word as a fraction, less a half.
+/// Converts the upper 24 bits of each word to a fraction, minus one half.
 HWY_INLINE void noise_chunk(const chunk_position& at, float* out) {
   uint64_t words[4][lanes];
   random_words(at, words);

@@ -1,6 +1,6 @@
-// Loads and stores of every fp32-computed type as vectors of fp32, with the bits of half.hpp. Included
-// once per SIMD target, after hwy/foreach_target.h. One lane or sixteen: the same operations, so a loop's
-// tail (`one_lane`) rounds like its body. No fused multiply-adds anywhere: not every target has them.
+// Loads and stores of each type that is computed in fp32, as vectors of fp32, with the bits of half.hpp. Included once
+// per SIMD target, after hwy/foreach_target.h. The operations are the same for one lane and for sixteen, so a loop's
+// tail (`one_lane`) rounds like its body. No fused multiply-adds, because some targets have none.
 #if defined(TROUPE_KERNELS_SIMD_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_SIMD_INL_HPP
 #undef TROUPE_KERNELS_SIMD_INL_HPP
@@ -31,7 +31,7 @@ using floats = hn::Vec<D>;
 template <class D>
 using words = hn::Vec<bits_of<D>>;
 
-/// fp32 rounded to bf16 in the upper 16 bits of each word; the lower ones are anything.
+/// Rounds fp32 to bf16 in the upper 16 bits of each word; the lower 16 bits are arbitrary.
 template <class D>
 HWY_INLINE words<D> bf16_upper_bits(D /*d*/, floats<D> x) {
   const bits_of<D> du;
@@ -41,7 +41,7 @@ HWY_INLINE words<D> bf16_upper_bits(D /*d*/, floats<D> x) {
   return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), hn::Or(u, hn::Set(du, 0x00400000U)), rounded);
 }
 
-/// fp32 rounded to bf16, still as fp32: the lower 16 bits are zero.
+/// Rounds fp32 to bf16, and returns the result as fp32: the lower 16 bits are zero.
 template <class D>
 HWY_INLINE words<D> bf16_rounded_bits(D d, floats<D> x) {
   return hn::And(bf16_upper_bits(d, x), hn::Set(bits_of<D>(), 0xFFFF0000U));
@@ -50,7 +50,7 @@ HWY_INLINE words<D> bf16_rounded_bits(D d, floats<D> x) {
 // Processors from AVX2 on convert fp16 themselves, with the same bits.
 #define TROUPE_KERNELS_NATIVE_F16 (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3)
 
-/// fp32 rounded to f16, as the 16 bits in the lower half of each word.
+/// Rounds fp32 to f16, returned in the lower half of each word.
 template <class D>
 HWY_INLINE words<D> f16_bits(D d, floats<D> x) {
   const bits_of<D> du;
@@ -91,7 +91,7 @@ HWY_INLINE floats<D> from_f16_bits(D d, words<D> h) {
 #endif
 }
 
-/// The bits at `p`, which may stand at any address: a member of an object may not.
+/// Returns a pointer to the bits at `p`, which may have any alignment; a pointer to a member may not.
 template <class T>
 HWY_INLINE const uint16_t* bits_at(const T* p) {
   return reinterpret_cast<const uint16_t*>(p);
@@ -119,7 +119,7 @@ template <class D>
 HWY_INLINE void store(D d, floats<D> x, float* p) {
   hn::StoreU(x, d, p);
 }
-/// Rounded to the 16 bits of T.
+/// Rounds fp32 to the 16 bits of T.
 template <class T, class D>
 HWY_INLINE hn::Vec<halves_of<D>> rounded_halves(D d, floats<D> x) {
   if constexpr (std::is_same_v<T, bf16>) {
@@ -133,8 +133,8 @@ HWY_INLINE void store(D d, floats<D> x, T* p) {
   hn::StoreU(rounded_halves<T>(d, x), halves_of<D>(), bits_at(p));
 }
 
-/// `store` past the caches, for what is written once and not read soon: the line is not read first. `p` is aligned to
-/// the vector's halves; `hwy::FlushStream` stands behind the last one.
+/// Stores past the caches, for data that is written once and not read soon: the cache line is not read first. `p` must
+/// be aligned to the vector's halves; the caller calls `hwy::FlushStream` after the last store.
 template <class D, class T>
 HWY_INLINE void stream(D d, floats<D> x, T* p) {
   hn::Stream(rounded_halves<T>(d, x), halves_of<D>(), bits_at(p));

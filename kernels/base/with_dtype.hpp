@@ -1,4 +1,4 @@
-// From a dtype known at run time to a type known at compile time, once, outside every loop.
+// Converts a dtype known at run time to a type known at compile time, once, outside every loop.
 #pragma once
 
 #include <cassert>
@@ -29,7 +29,7 @@ decltype(auto) with_float_dtype(core::dtype t, F&& f) {
   }
 }
 
-/// The same for a type that is computed in fp32: one of f32, bf16, f16.
+/// Calls `f(std::type_identity<T>{})` with the stored type of `t`, which must be computed in fp32: f32, bf16 or f16.
 template <class F>
 decltype(auto) with_fp32_dtype(core::dtype t, F&& f) {
   assert(is_float(t) && t != core::dtype::f64);

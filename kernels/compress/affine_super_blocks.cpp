@@ -1,5 +1,5 @@
-// q4_k and q5_k: a run's scale and offset are looked for first, alone; then all runs' become small integers of two
-// factors, each tries its neighbours, and the factors are fitted again to what was chosen.
+// Quantises q4_k and q5_k: searches each run's scale and offset alone; then expresses those of all runs as small
+// integers times two factors, tries the neighbours of each integer, and fits the factors again.
 #include "kernels/compress/super_blocks.hpp"
 
 #include <algorithm>
@@ -23,15 +23,16 @@ namespace {
 constexpr uint32_t long_run = 32, long_runs = super_block / long_run;
 constexpr float six_bits = 63;
 
-/// A block of eight runs as it is stored.
+/// A block of eight runs in its stored form.
 struct affine_block {
-  float d = 0, m = 0;  ///< factors of scales and offsets, with the bits of an fp16
+  float d = 0, m = 0;  ///< factors of scales and offsets, rounded to fp16
   std::array<float, long_runs> s{}, t{};
   std::array<float, super_block> q{};
   float error = infinity;
 };
 
-/// Scales and offsets as integers of the factors d and m: the nearest ones to `wanted` or one beside them.
+/// Expresses scales and offsets as integers of the factors d and m: for each of `wanted`, the nearest integer or one of
+/// its neighbours.
 template <class By>
 affine_block with_factors(const float* x, By by_column, const std::array<affine_scale, long_runs>& wanted, float d,
                           float m, float top) {
@@ -57,7 +58,7 @@ affine_block with_factors(const float* x, By by_column, const std::array<affine_
   return out;
 }
 
-/// Factors that fit the block's integers best.
+/// Returns the factors that fit the block's integers best.
 template <class By>
 std::array<float, 2> fitted_factors(const float* x, By by_block, const affine_block& b) {
   double uu = 0, uv = 0, vv = 0, ux = 0, vx = 0;
@@ -84,7 +85,7 @@ std::array<float, 2> fitted_factors(const float* x, By by_block, const affine_bl
   return {as_half(static_cast<float>(std::max(d, 0.0))), as_half(static_cast<float>(std::max(m, 0.0)))};
 }
 
-/// The search of both affine formats.
+/// Searches the best block of both affine formats.
 template <class By>
 affine_block best_block(const float* x, By by_column, float top) {
   std::array<affine_scale, long_runs> wanted;
@@ -107,7 +108,7 @@ affine_block best_block(const float* x, By by_column, float top) {
 
 uint8_t byte_of(float x) { return static_cast<uint8_t>(static_cast<int>(x)); }
 
-/// d, m and the twelve bytes of scales and offsets.
+/// Writes d, m and the twelve bytes of scales and offsets; false if a factor does not fit fp16.
 bool write_affine_head(const affine_block& b, std::byte* out) {
   if (!store_half(b.d, out) || !store_half(b.m, out + 2)) return false;
   for (uint32_t j = 0; j < 4; ++j) {
@@ -138,7 +139,7 @@ bool read_affine_head(const std::byte* in, affine_head& out) {
 
 constexpr uint32_t affine_head_bytes = 16, fifth_bytes = 32;
 
-/// Where a run's nibbles lie: two runs share 32 bytes.
+/// Byte offset and shift of a run's nibbles: two runs share 32 bytes.
 constexpr uint32_t nibble_at(uint32_t run, uint32_t i) { return run / 2 * long_run + i; }
 constexpr uint32_t nibble_shift(uint32_t run) { return run % 2 * 4; }
 

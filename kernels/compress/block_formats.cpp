@@ -17,9 +17,9 @@ using half_block_tag = hn::CappedTag<float, half_block>;  ///< its lanes divide 
 using byte_lanes = hn::Rebind<uint8_t, half_block_tag>;
 using word_lanes = hn::RebindToSigned<half_block_tag>;
 
-/// What a block's elements have in common.
+/// Range of a block's elements.
 struct block_range {
-  uint32_t magnitude = 0;  ///< bits of the largest
+  uint32_t magnitude = 0;  ///< bits of the largest magnitude
   float low = 0, high = 0;
 };
 
@@ -46,7 +46,7 @@ HWY_INLINE block_range range_of(const float* in) {
   return out;
 }
 
-/// The first element of that magnitude.
+/// Returns the first element of that magnitude.
 HWY_INLINE float first_of(const float* in, uint32_t magnitude) {
   const half_block_tag d;
   const hn::RebindToUnsigned<half_block_tag> du;
@@ -161,8 +161,8 @@ HWY_EXPORT(dequantise_vectors);
 
 namespace {
 
-/// Those that models are mostly stored in. q5_0 and q5_1 are a fallback's; blocks of 256 choose their target
-/// themselves.
+/// True for the formats with vector code, which most models are stored in. q5_0 and q5_1 are used as a fallback only;
+/// formats of 256 elements select their SIMD target themselves.
 bool has_vectors(block_format f) {
   return f == block_format::q8_0 || f == block_format::q4_0 || f == block_format::q4_1;
 }

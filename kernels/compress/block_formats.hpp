@@ -1,5 +1,5 @@
-// Weights in blocks of a few bits, as GGUF files hold them: each block has its own scale, some a smallest value, too.
-// Owns sizes and arithmetic; which tensor has which format, and files, are checkpoint/gguf/'s.
+// Weights in blocks of a few bits, as GGUF files store them: each block has its own scale, some also have a smallest
+// value. Owns sizes and arithmetic; leaves the files, and the choice of a format for a tensor, to checkpoint/gguf/.
 // Source: ggml's published block layouts; all integers and fp16 values are little-endian.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace troupe::kernels {
 
-/// In a block's bytes, `d` and `m` are fp16 and q[i] an element's integer.
+/// Layout of a block's bytes; `d` and `m` are fp16, and q[i] is an element's integer.
 enum class block_format : uint8_t {
   q8_0,  ///< 32 of d * q, q int8: d, q[32]
   q4_0,  ///< 32 of d * (q - 8): d, then 16 bytes with q[i] low and q[i + 16] high
@@ -16,14 +16,14 @@ enum class block_format : uint8_t {
   q5_0,  ///< 32 of d * (q - 16): d, the fifth bits as 32 bits, nibbles as q4_0
   q5_1,  ///< 32 of d * q + m: d, m, fifth bits, nibbles
   q4_k,  ///< 8 x 32 of d * s * q - m * t, s and t of 6 bits: d, m, 12 bytes of s and t, nibbles by pairs of runs
-  q5_k,  ///< the same with fifth bits: d, m, s and t, 32 bytes of fifth bits, nibbles
+  q5_k,  ///< 8 x 32 of d * s * q - m * t, as q4_k with fifth bits: d, m, s and t, 32 bytes of fifth bits, nibbles
   q6_k,  ///< 16 x 16 of d * s * (q - 32), s int8: 128 bytes of nibbles, 64 of upper pairs of bits, s[16], d
 };
 
-/// Elements of one block, which are neighbours in a row.
+/// Returns the elements of one block, which are neighbours in a row.
 constexpr uint32_t elements_of(block_format f) { return f >= block_format::q4_k ? 256 : 32; }
 
-/// Bytes of one block.
+/// Returns the bytes of one block.
 constexpr uint32_t bytes_of(block_format f) {
   switch (f) {
     case block_format::q8_0:
@@ -46,24 +46,26 @@ constexpr uint32_t bytes_of(block_format f) {
   return 0;
 }
 
-/// What both functions below return where all went well.
+/// Result of quantise_blocks and dequantise_blocks if every block was converted.
 inline constexpr uint64_t no_block = ~uint64_t{0};
 
-/// `blocks` blocks of fp32 values become their bytes. Formats of 32 elements round as ggml's reference does, bit for
-/// bit; those of 256 search scales of least squared error. A scale so small that its reciprocal is infinite counts as
-/// 0, a smallest value of -0 as 0. Returns the first block that has no such form, else no_block: one with a value that
-/// is not finite, or whose scale is too large for fp16. What lies behind that block is not written.
+/// Converts `blocks` blocks of fp32 values to bytes. Formats of 32 elements round as ggml's reference does, bit for
+/// bit; those of 256 search for the scales of least squared error. A scale so small that its reciprocal is infinite
+/// counts as 0, a smallest value of -0 as 0. Returns the first block that cannot be converted, else no_block: a block
+/// with a value that is not finite, or whose scale is too large for fp16. Blocks after that one are not written.
 uint64_t quantise_blocks(block_format f, const float* in, uint64_t blocks, std::byte* out);
 
-/// The same with least error weighed by `weights`, a number for each column of rows of `row_blocks` blocks, none
-/// negative. Formats of 32 elements then search, too, all but q8_0, which is as above.
+/// Converts blocks to bytes with the least error weighted by `weights`, one non-negative number for each column of rows
+/// of `row_blocks` blocks. Formats of 32 elements then search for scales as well, except q8_0, which is converted as by
+/// quantise_blocks.
 uint64_t quantise_blocks_weighted(block_format f, const float* in, const float* weights, uint64_t row_blocks,
                                   uint64_t blocks, std::byte* out);
 
-/// The way back. Returns the first block whose scale or smallest value is not finite, else no_block.
+/// Converts the bytes of blocks to fp32 values. Returns the first block whose scale or smallest value is not finite,
+/// else no_block.
 uint64_t dequantise_blocks(block_format f, const std::byte* in, uint64_t blocks, float* out);
 
-/// The scalar twins: the same bits, one element at a time.
+/// The scalar twins of quantise_blocks and dequantise_blocks: the same bits, one element at a time.
 uint64_t quantise_blocks_reference(block_format f, const float* in, uint64_t blocks, std::byte* out);
 uint64_t dequantise_blocks_reference(block_format f, const std::byte* in, uint64_t blocks, float* out);
 

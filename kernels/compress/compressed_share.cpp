@@ -12,8 +12,8 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Calls whole(local, group, groups) for neighbouring groups that lie here, part(local, group, first element, count)
-/// for what lies here of others.
+/// Calls whole(local, group, groups) for neighbouring groups that are completely on this rank, and part(local, group,
+/// first element, count) for this rank's elements of other groups.
 template <class Whole, class Part>
 void for_each_group(const matrix_share& share, Whole whole, Part part) {
   const uint64_t size = share.group_size;
@@ -27,7 +27,8 @@ void for_each_group(const matrix_share& share, Whole whole, Part part) {
     }
 }
 
-/// Calls look(group, values, count) for what lies here of groups that lie elsewhere, too, in their order.
+/// Calls look(group, values, count) for this rank's elements of each group that other ranks also have parts of, in the
+/// order of groups.
 template <class Look>
 void look_at_parts(const matrix_share& share, core::dtype type, const std::byte* weight, Look look) {
   constexpr uint64_t at_once = 16384;  // elements of a matrix in another order
@@ -44,7 +45,7 @@ void look_at_parts(const matrix_share& share, core::dtype type, const std::byte*
       });
 }
 
-/// Entry `at` of all ranks, added in their order.
+/// Returns the sum of entry `at` of all ranks, added in rank order.
 magnitudes added(const matrix_share& share, std::span<const value_range<double>> told, uint64_t at) {
   magnitudes out;
   for (; at < told.size(); at += share.told()) {
@@ -100,7 +101,7 @@ void compress_share(const matrix_share& share, core::dtype type, const std::byte
     to_order(share.recipe, type, weight, 0, share.recipe.elements(), room.data());
     from = to = room.data();
   } else {
-    std::memcpy(out, weight, share.recipe.elements() * element_bytes);  // and with that the padding
+    std::memcpy(out, weight, share.recipe.elements() * element_bytes);  // this also copies the padding
   }
   const auto noise = [&](uint64_t first) { return stochastic_rounding{now.noise.value_or(rounding_key{}), first}; };
   const quantiser grid = now.grid.value_or(share.recipe.grid);

@@ -10,8 +10,8 @@
 namespace troupe::kernels {
 namespace {
 
-/// Elements of (out, in) that lie as (in, out): `first` to `first + count`, between the matrix and a run of memory.
-/// Outputs are taken a few at a time, so that a row of memory is read once for all of them.
+/// Calls `copy` for elements `first` to `first + count` in the order (out, in) of a matrix stored as (in, out). Takes a
+/// few outputs at a time, so that a row of memory is read once for all of them.
 template <class Copy>
 void walk_transposed(const weight_recipe& r, uint64_t first, uint64_t count, Copy copy) {
   constexpr uint64_t outputs_at_once = 16;
@@ -24,7 +24,7 @@ void walk_transposed(const weight_recipe& r, uint64_t first, uint64_t count, Cop
   }
 }
 
-/// Whatever the type, elements are only moved.
+/// Calls `f` with the unsigned integer of the type's size: elements are only moved.
 template <class F>
 void as_integers(core::dtype type, F f) {
   const uint64_t element_bytes = core::size_of(type);
@@ -33,10 +33,12 @@ void as_integers(core::dtype type, F f) {
   f(std::type_identity<uint64_t>());
 }
 
-/// Outputs of a group from which on its elements are taken where they lie: below, rows of them are too short.
+/// Least number of outputs per group for which elements are read in place; with fewer, the group's parts of rows are
+/// too short.
 constexpr uint64_t outputs_in_place = 16;
 
-/// Groups of whole outputs, in memory a few neighbours of each row: a range does not depend on the order.
+/// Quantises groups of whole outputs, which are a few neighbours of each row in memory: a range does not depend on the
+/// order of elements.
 void compress_outputs(const weight_recipe& r, const quantiser& grid, core::dtype type, const std::byte* weight,
                       std::byte* out) {
   const uint64_t bytes = core::size_of(type), width = r.columns / r.groups;

@@ -1,5 +1,6 @@
-// What a module multiplies with instead of its weight while it is trained for fewer bits. Owns how the groups of a
-// matrix lie in memory; the grid of a group is quantiser.hpp's, and which modules have one is not decided here.
+// The compressed copy of a weight, which a module multiplies with while it is trained for fewer bits. Owns the layout
+// of a matrix's groups in memory; leaves the grid of a group to quantiser.hpp, and the choice of modules to its
+// callers.
 #pragma once
 
 #include <cstddef>
@@ -13,39 +14,42 @@
 
 namespace troupe::kernels {
 
-/// A matrix of (rows, columns) elements, row by row, as (out, in): or as (in, out) where it is `transposed`, as GPT-2
-/// has its linear layers. Groups are neighbouring elements of (out, in) in either case.
+/// Shape and quantiser of a weight: a matrix of (rows, columns) elements, row by row, stored as (out, in), or as (in,
+/// out) if it is `transposed`, as GPT-2 stores its linear layers. In either case, groups are neighbouring elements of
+/// (out, in).
 struct weight_recipe {
   quantiser grid;
-  uint64_t groups = 1;  ///< divides the elements
+  uint64_t groups = 1;  ///< number of groups; divides the number of elements
   uint64_t rows = 0, columns = 0;
   bool transposed = false;
   bool stochastic = false;  ///< elements are rounded with noise
 
   [[nodiscard]] uint64_t elements() const { return rows * columns; }
-  /// Elements of room beside the result: a group whose elements do not lie side by side is worked on there.
+  /// Returns the elements of scratch memory besides the result: a group whose elements are not contiguous is computed
+  /// there.
   [[nodiscard]] uint64_t room_elements() const;
 };
 
-/// What changes from step to step.
+/// Settings of a compression that change from step to step.
 struct weight_moment {
-  std::optional<quantiser> grid{};      ///< instead of the recipe's, which needs as much room at least
-  std::optional<rounding_key> noise{};  ///< of a recipe that is stochastic
-  float kept = 0;                       ///< share of the weight itself in the result
+  std::optional<quantiser> grid{};      ///< replaces the recipe's; needs no more scratch memory than that
+  std::optional<rounding_key> noise{};  ///< noise of a recipe that is stochastic
+  float kept = 0;                       ///< share of the uncompressed weight in the result
 };
 
-/// `out` = the weight, each group on its grid (fake_quantise.hpp), and of that perhaps a mix with the weight. The same
-/// bits for a matrix and its transpose. `room`: room_elements() of the type.
+/// Sets `out` to the weight with each group on its grid (fake_quantise.hpp), mixed with the weight itself if `now.kept`
+/// is not 0. A matrix and its transpose give the same bits. `room`: room_elements() elements of the type.
 void compress_weight(const weight_recipe& recipe, core::dtype type, const std::byte* weight, std::byte* out,
                      std::span<std::byte> room, const weight_moment& now = {});
 
-/// Elements [first, first + count) of a `transposed` matrix as (out, in), whatever its groups; and all of them back.
+/// Copies elements [first, first + count) of a `transposed` matrix to the order (out, in), whatever its groups;
+/// from_order copies all of them back.
 void to_order(const weight_recipe& recipe, core::dtype type, const std::byte* weight, uint64_t first, uint64_t count,
               std::byte* ordered);
 void from_order(const weight_recipe& recipe, core::dtype type, const std::byte* ordered, std::byte* weight);
 
-/// out = kept * weight + (1 - kept) * out, in fp32 (fp64 for f64) and rounded to the type once; nothing where `kept`
-/// is 0.
+/// Sets out = kept * weight + (1 - kept) * out, in fp32 (fp64 for f64), rounded to the type once; does nothing if
+/// `kept` is 0.
 void mix(core::dtype type, const std::byte* weight, std::byte* out, uint64_t elements, float kept);
 
 }  // namespace troupe::kernels

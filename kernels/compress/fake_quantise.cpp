@@ -1,4 +1,4 @@
-// A group at a time: its range or its sums, then its elements, while it is in the cache.
+// Quantises a group at a time: computes its range or its sums, then its elements, while it is in the cache.
 #include "kernels/compress/fake_quantise.hpp"
 
 #include <algorithm>
@@ -23,13 +23,13 @@
 namespace troupe::kernels {
 namespace {
 
-/// Running sums of a group.
+/// Number of lanes that the running sums of a group are spread over.
 constexpr uint64_t sum_lanes = 16;
-/// Elements whose noise is drawn at once.
+/// Elements of a block whose noise is drawn together.
 constexpr uint64_t noise_block = 1024;
 static_assert(noise_block % random_chunk == 0);
 
-/// What all forms of the kernel are called with; ranges are null where they are to be measured.
+/// Arguments of all forms of the kernel; null ranges are measured.
 struct quantise_call {
   grouped_values x;
   quantiser q;
@@ -37,7 +37,7 @@ struct quantise_call {
   uint64_t num_ranges = 0;
   std::byte* y = nullptr;
   const stochastic_rounding* rounding = nullptr;
-  const magnitudes* sums = nullptr;  ///< of ternary and binary groups: all, above the threshold; null: to be measured
+  const magnitudes* sums = nullptr;  ///< two sums of |x|: all, and above the threshold; null: to be measured
 
   [[nodiscard]] value_range<double> range_of(uint64_t group) const { return ranges[num_ranges == 1 ? 0 : group]; }
 };
@@ -57,7 +57,8 @@ Real threshold_of(Real mean) {
   return static_cast<Real>(0.7) * mean;
 }
 
-/// What a group without a grid takes, `sum_above(t)` being that of all magnitudes above t; false: it keeps its values.
+/// Computes the threshold and the size of a group without a grid; `sum_above(t)` returns the sum of all magnitudes
+/// above t. Returns false if the group keeps its values.
 template <class Real, class Sum>
 bool signs_of(const quantise_call& call, value_signs<Real>& out, Sum&& sum_above) {
   const auto mean = call.sums != nullptr
@@ -72,7 +73,8 @@ bool signs_of(const quantise_call& call, value_signs<Real>& out, Sum&& sum_above
   return std::isfinite(out.size) && out.size > 0;
 }
 
-/// Calls f(first, count, noise) for blocks of a group that begins at element `at`; noise is null where there is none.
+/// Calls f(first, count, noise) for blocks of a group that begins at element `at`; noise is null if nothing is rounded
+/// with noise.
 template <class F>
 void in_blocks(const quantise_call& call, uint64_t at, F&& f) {
   if (call.rounding == nullptr) return f(uint64_t{0}, call.x.group_size, static_cast<const float*>(nullptr));
@@ -84,7 +86,7 @@ void in_blocks(const quantise_call& call, uint64_t at, F&& f) {
   }
 }
 
-/// Integers in the order of the floats that have these bits; NaN at either end.
+/// Maps the bits of floats to integers in the same order; NaN at either end.
 constexpr int32_t ordered(uint32_t bits) {
   return static_cast<int32_t>(bits ^ (static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31) & 0x7FFFFFFFU));
 }
@@ -130,7 +132,7 @@ value_range<float> range_in(const T* x, uint64_t count) {
 using wide = hn::CappedTag<double, sum_lanes>;
 using of_wide = hn::Rebind<float, wide>;
 
-/// |x| of those that are not at most the threshold, so that what is not a number is among them.
+/// Sums all |x| that are not at most the threshold, so that NaN is included.
 template <class T, size_t... V>
 HWY_INLINE magnitudes sum_above(const T* x, uint64_t count, float threshold, std::index_sequence<V...>) {
   constexpr uint64_t step = hn::MaxLanes(wide());
@@ -149,7 +151,7 @@ HWY_INLINE magnitudes sum_above(const T* x, uint64_t count, float threshold, std
   };
   uint64_t i = 0;
   for (; i + sum_lanes <= count; i += sum_lanes) add(x + i);
-  if (i < count) {  // a zero adds nothing to the sum, and is above no threshold whose count is asked for
+  if (i < count) {  // a zero adds nothing to the sum, and is above no threshold whose count is used
     std::array<T, sum_lanes> rest{};
     std::copy(x + i, x + count, rest.begin());
     add(rest.data());
@@ -332,7 +334,7 @@ memory_view view_of_values(const grouped_values& x) {
   return {"values", x.x, x.groups * x.group_size * core::size_of(x.type), false};
 }
 
-/// `ranges`: what is known of the groups beforehand.
+/// Returns the errors of a call; `ranges` are the groups' known ranges.
 core::result<void> check_call(const grouped_values& x, const quantiser& q, const std::byte* y,
                               std::span<const value_range<double>> ranges = {}) {
   if (auto ok = check(x); !ok) return ok;
@@ -341,7 +343,7 @@ core::result<void> check_call(const grouped_values& x, const quantiser& q, const
   if (y == nullptr && x.groups > 0 && x.group_size > 0) return wanted("a place for the result, got none");
   const memory_view values = view_of_values(x), result{"the result", y, values.bytes, true};
   const memory_view both[] = {values, result}, known[] = {view_of("ranges", ranges), result};
-  if (y != x.x)  // in place each element is read before it is written
+  if (y != x.x)  // each element is read before it is overwritten
     if (auto ok = check_apart(call_name, both); !ok) return ok;
   return check_apart(call_name, known);
 }

@@ -1,6 +1,6 @@
-// Values put onto the grid of their group and kept in their own type: what quantised weights and activations are while
-// they are trained. Owns the loops over memory; quantiser.hpp says what a quantiser does. Backward is the identity
-// (straight through), so there is none here.
+// Puts values onto the grid of their group, in their own type: the form of quantised weights and activations during
+// training. Owns the loops over memory; leaves the rules of quantisers to quantiser.hpp. The gradient of this operation
+// is the identity (straight through), so there is no backward function.
 #pragma once
 
 #include <cstddef>
@@ -22,47 +22,49 @@ struct grouped_values {
   uint64_t groups = 1, group_size = 0;
 };
 
-/// Stochastic rounding: each element's noise is that of its place in the whole parameter, so that whoever quantises
-/// some of it has the same bits.
+/// Noise of stochastic rounding: an element's noise depends on its position in the whole parameter, so a part of a
+/// parameter gets the same bits as the whole.
 struct stochastic_rounding {
   rounding_key key;
-  uint64_t first_element = 0;  ///< of the parameter: where x begins
+  uint64_t first_element = 0;  ///< index in the parameter of the first element of x
 };
 
-/// y = x, each group on its own grid. In fp32 (fp64 for f64), rounded to the type once; sums of |x| in fp64: element i
-/// of a group belongs to lane i mod 16, lanes are added in halves. A group without a range, or that holds what is not
-/// finite, keeps its values. y may be x. `rounding`: null rounds to nearest; ternary and binary do not round.
-/// Refused (bad_input), here and below, with nothing written: values or a result without memory, a type that is not a
-/// floating one, a quantiser of no bits or more than max_quantiser_bits, ranges that are neither one nor one per group,
-/// a result that overlaps the values, unless it takes their place, or ranges that overlap what is read or written.
+/// Sets y = x, each group on its own grid. Computed in fp32 (fp64 for f64), rounded to the type once; sums of |x| in
+/// fp64: element i of a group belongs to lane i mod 16, lanes are added in halves. A group without a range, or with a
+/// value that is not finite, keeps its values. y may be x. `rounding`: null rounds to nearest; ternary and binary
+/// groups do not round. Errors (bad_input) of all functions of this file, with nothing written: values or a result
+/// without memory, a type that is not a floating one, a quantiser of no bits or more than max_quantiser_bits, a number
+/// of ranges that is neither one nor one per group, a result that overlaps the values without being in place, or ranges
+/// that overlap memory that is read or written.
 core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y,
                                  const stochastic_rounding* rounding = nullptr);
 
-/// The least and the largest value of each group: `out` has x.groups. For quantisers with a grid whose groups lie on
-/// several ranks, and for static ranges of activations. Refused: groups of no elements, too.
+/// Sets `out`, x.groups entries, to the least and the largest value of each group. Used by quantisers with a grid whose
+/// groups are spread over several ranks, and for static ranges of activations. Groups of no elements are an error
+/// (bad_input), too.
 core::result<void> group_ranges(const grouped_values& x, std::span<value_range<double>> out);
 
-/// fake_quantise() with ranges that are known: those of all groups, or one for all of them. `q` has a grid.
+/// Computes fake_quantise() with known ranges: one per group, or one for all of them. `q` has a grid.
 core::result<void> fake_quantise_within(const grouped_values& x, const quantiser& q,
                                         std::span<const value_range<double>> ranges, std::byte* y,
                                         const stochastic_rounding* rounding = nullptr);
 
-/// Some magnitudes: their sum, and how many they are.
+/// The sum of some magnitudes, and their number.
 struct magnitudes {
   double sum = 0, count = 0;
 };
 
-/// Of all |x| above `threshold`, below which nothing is where it is -1; added as in fake_quantise(). x is one group, or
-/// a part of one whose others lie elsewhere.
+/// Returns the sum and the number of all |x| above `threshold`; -1 includes all of them. Added as in fake_quantise(). x
+/// is one group, or the local part of a group that is spread over ranks.
 core::result<magnitudes> sum_above(const grouped_values& x, double threshold);
-/// What ternary and binary groups of a type become, of which `all` are the magnitudes: signs with `above` added by
-/// whoever has a part. Binary ones need no `above`.
+/// Returns the threshold of a ternary group with `all` as the sum of its magnitudes; every rank with a part of the
+/// group then adds its magnitudes `above` the threshold. Binary groups need no `above`.
 double ternary_threshold(core::dtype type, const magnitudes& all);
-/// fake_quantise() of a part of such a group.
+/// Computes fake_quantise() for a part of a ternary or binary group whose sums `all` and `above` are known.
 core::result<void> fake_quantise_by_sums(const grouped_values& x, const quantiser& q, const magnitudes& all,
                                          const magnitudes& above, std::byte* y);
 
-/// The scalar twins: the same bits; fp64 throughout for f64.
+/// The scalar twins of the functions of this file: the same bits; fp64 throughout for f64.
 void fake_quantise_reference(const grouped_values& x, const quantiser& q, std::byte* y,
                              const stochastic_rounding* rounding = nullptr);
 void group_ranges_reference(const grouped_values& x, std::span<value_range<double>> out);

@@ -1,4 +1,4 @@
-// q6_k: runs of 16 without an offset; the search is that of affine_super_blocks.cpp with one factor.
+// Quantises q6_k: runs of 16 without an offset; the search is that of affine_super_blocks.cpp with one factor.
 #include "kernels/compress/super_blocks.hpp"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ float fitted_factor(const float* x, By by_block, const plain_block& b) {
   return uu > 0 ? as_half(static_cast<float>(ux / uu)) : b.d;
 }
 
-/// The search of the format.
+/// Searches the best block of q6_k.
 template <class By>
 plain_block best_block(const float* in, By by_column) {
   std::array<float, short_runs> wanted{};
@@ -84,7 +84,7 @@ plain_block best_block(const float* in, By by_column) {
   return best;
 }
 
-struct six_place {  ///< of element `i` of half a block, 0 to 127
+struct six_place {  ///< position of element `i` of half a block, 0 to 127
   uint32_t nibble, nibble_shift, pair, pair_shift;
 };
 constexpr six_place six_at(uint32_t i) {

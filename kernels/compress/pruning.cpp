@@ -14,22 +14,22 @@ namespace troupe::kernels {
 namespace {
 
 constexpr uint64_t sum_lanes = 16;
-/// A score's place in the order is found by its bits, some at a time from the upper end; neighbours are counted apart,
-/// for many have the same upper bits and one count would wait for the other.
+/// A run of bits of a score, by which its rank in the order is found, from the upper end. Neighbours are counted
+/// separately: many have the same upper bits, and one count would wait for the other.
 struct digit {
   uint32_t shift, values;
 };
 constexpr digit digits[] = {{21, 1U << 11}, {10, 1U << 11}, {0, 1U << 10}};
 constexpr size_t counted_apart = 4;
 
-/// Integers in the order of the numbers; both zeros are one.
+/// Maps numbers to integers in the same order; both zeros map to one integer.
 uint32_t order_of(float score) {
   const auto bits = std::bit_cast<uint32_t>(score + 0.0F);
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
 }
 
-/// The largest value v of a digit so that at least `wanted` of those that begin with `prefix` have v or more there;
-/// `wanted` becomes how many of those with v are needed.
+/// Returns the largest value v of a digit such that at least `wanted` of the scores that begin with `prefix` have v or
+/// more in that digit; sets `wanted` to the number needed of those with v.
 uint32_t value_at(std::span<const float> scores, const digit& d, uint32_t prefix, uint64_t& wanted) {
   std::vector<uint64_t> counts(counted_apart * d.values);
   const uint64_t above = uint64_t{d.shift} + static_cast<uint64_t>(std::countr_zero(d.values));

@@ -1,5 +1,5 @@
-// What it means to quantise values by groups: which quantisers there are, which jobs have them, the grid of a group.
-// Owns the rules and the scalar arithmetic of one group and one element; loops over memory are fake_quantise.hpp's.
+// Quantisation by groups: the kinds of quantisers, the quantisers that a job's settings mean, and the grid of a group.
+// Owns the rules and the scalar arithmetic of one group and one element; leaves loops over memory to fake_quantise.hpp.
 #pragma once
 
 #include <cmath>
@@ -11,10 +11,10 @@
 
 namespace troupe::kernels {
 
-/// Bits of a quantised value: with more there is nothing to gain over f16.
+/// Most bits of a quantised value: more bits would gain nothing over f16.
 inline constexpr uint32_t max_quantiser_bits = 16;
 
-/// How a group's values become few. With b bits, rounding to the nearest even integer:
+/// Rule by which a group's values are reduced to few. With b bits, rounding to the nearest even integer:
 ///   symmetric   scale = max|x| / 2^(b-1); clamp(round(x / scale), -2^(b-1), 2^(b-1) - 1) * scale
 ///   asymmetric  scale = (max - min) / 2^b, zero = round(min / scale) * scale;
 ///               clamp(round((x - zero) / scale), 0, 2^b - 1) * scale + zero
@@ -23,28 +23,30 @@ inline constexpr uint32_t max_quantiser_bits = 16;
 /// Source: DeepSpeed's compression/utils.py; Li, Zhang, Liu 2016 (arXiv:1605.04711), "Ternary weight networks".
 enum class quantiser_kind : uint8_t { symmetric, asymmetric, ternary, binary };
 
-struct quantiser {  ///< of a group's values
+struct quantiser {  ///< quantiser of a group's values
   quantiser_kind kind = quantiser_kind::symmetric;
   uint32_t bits = 8;  ///< ternary and binary have 2 and 1
 
   [[nodiscard]] constexpr bool has_grid() const { return kind <= quantiser_kind::asymmetric; }
 };
 
-/// That of weights by their bits: 3 and more have a grid, 2 are ternary, 1 is binary. Refused: none or more than the
-/// limit, 1 or 2 that are asymmetric.
+/// Returns the quantiser of weights with this many bits: 3 and more have a grid, 2 are ternary, 1 is binary. Errors: 0
+/// bits or more than the limit, 1 or 2 bits that are asymmetric.
 core::result<quantiser> weight_quantiser(uint32_t bits, bool symmetric);
-/// That of activations: 4 or 8 bits, else refused.
+/// Returns the quantiser of activations. Errors: other than 4 or 8 bits.
 core::result<quantiser> activation_quantiser(uint32_t bits, bool symmetric);
-/// Elements of each of `groups` groups of a tensor. Refused: groups that do not divide it, or none.
+/// Returns the elements of each of `groups` groups of a tensor. Errors: a number of groups that does not divide the
+/// elements, or is 0.
 core::result<uint64_t> elements_of_group(uint64_t elements, uint64_t groups);
 
-/// The least and the largest of some values. One that is not a number makes both such.
+/// The least and the largest of some values; both are NaN if one of the values is.
 template <class Real>
 struct value_range {
   Real least = 0, largest = 0;
 };
 
-/// The range of what lies in either; none if one of them is none. {infinity, -infinity} is that of nothing.
+/// Returns the range of the values in either range; NaN if one of them is NaN. {infinity, -infinity} is the range of no
+/// values.
 inline value_range<double> joined(const value_range<double>& a, const value_range<double>& b) {
   if (std::isnan(a.least) || std::isnan(b.least)) return {std::nan(""), std::nan("")};
   return {std::fmin(a.least, b.least), std::fmax(a.largest, b.largest)};
@@ -54,15 +56,16 @@ inline value_range<double> joined(const value_range<double>& a, const value_rang
 template <class Real>
 struct value_grid {
   Real scale = 0, zero = 0, lowest = 0, highest = 0;
-  /// False of a group without a range, or with one that is not finite: its values stay as they are.
+  /// False for a group without a range, or with one that is not finite: its values stay as they are.
   bool quantises = false;
 };
 
-/// Adding and taking this away rounds to the nearest even integer what is below 2^22 (2^51).
+/// Constant that rounds: adding and subtracting it rounds a number below 2^22 (2^51 in fp64) to the nearest even
+/// integer.
 template <class Real>
 inline constexpr Real rounding_shift = std::numeric_limits<Real>::digits == 24 ? Real{0x1.8p23} : Real{0x1.8p52};
 
-/// The grid of a group with this range.
+/// Returns the grid of a group with this range.
 template <class Real>
 TROUPE_HOST_DEVICE value_grid<Real> grid_of(const quantiser& q, const value_range<Real>& range) {
   value_grid<Real> out;
@@ -81,11 +84,11 @@ TROUPE_HOST_DEVICE value_grid<Real> grid_of(const quantiser& q, const value_rang
   return out;
 }
 
-/// One element on its grid, rounded to nearest even after `noise` was added, which is within a half.
+/// Returns an element on its grid, rounded to nearest even after adding `noise`, which is within a half.
 template <class Real>
 TROUPE_HOST_DEVICE Real on_grid(Real x, const value_grid<Real>& g, Real noise) {
   Real v = (x - g.zero) / g.scale;
-  v = v < g.lowest - 1 ? g.lowest - 1 : v;  // so that the shift rounds; what is not a number stays so
+  v = v < g.lowest - 1 ? g.lowest - 1 : v;  // keeps v small enough for the shift to round; NaN stays NaN
   v = v > g.highest + 1 ? g.highest + 1 : v;
   v = ((v + noise) + rounding_shift<Real>)-rounding_shift<Real>;
   v = v < g.lowest ? g.lowest : v;
@@ -93,19 +96,20 @@ TROUPE_HOST_DEVICE Real on_grid(Real x, const value_grid<Real>& g, Real noise) {
   return v * g.scale + g.zero;
 }
 
-/// What ternary and binary quantisers know of a group: `size` with x's sign where |x| is above the threshold, else 0.
+/// Parameters of a ternary or binary group: an element becomes `size` with its own sign if |x| is above the threshold,
+/// else 0.
 template <class Real>
 struct value_signs {
   Real threshold = 0, size = 0;
 };
 
-/// One element of such a group.
+/// Returns an element of a ternary or binary group after quantisation.
 template <class Real>
 TROUPE_HOST_DEVICE Real as_sign(Real x, const value_signs<Real>& s) {
   return x > s.threshold ? s.size : x < -s.threshold ? -s.size : Real{0};
 }
 
-/// An activation's range over batches, of a static quantiser.
+/// Range of an activation over batches, for a static quantiser.
 struct activation_range {
   float least = 0, largest = 0;
   [[nodiscard]] bool is_known() const { return least != largest; }
@@ -113,8 +117,8 @@ struct activation_range {
 };
 inline constexpr float activation_momentum = 0.95F;
 
-/// The range after a batch with the range `seen`: that one where the two ends were equal, as at the begin; then
-/// momentum * old + (1 - momentum) * seen.
+/// Updates the range with a batch of range `seen`: to `seen` if the range's two ends are equal, as at the start;
+/// afterwards to momentum * old + (1 - momentum) * seen.
 void follow(activation_range& range, const value_range<double>& seen, float momentum = activation_momentum);
 
 }  // namespace troupe::kernels

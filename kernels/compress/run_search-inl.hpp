@@ -1,5 +1,5 @@
-// The scale, or scale and offset, of least squared error for one run of a block alone: those of 256-element blocks in a
-// first step, those of 32-element blocks where a search is wanted. Source: least squares over a grid of first scales.
+// Searches the scale, or scale and offset, of least squared error for one run of a block alone: the first step for
+// 256-element blocks, and the whole search for 32-element blocks. Source: least squares over a grid of first scales.
 #if defined(TROUPE_KERNELS_RUN_SEARCH_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_RUN_SEARCH_INL_HPP
 #undef TROUPE_KERNELS_RUN_SEARCH_INL_HPP
@@ -13,12 +13,12 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 namespace {
 
-/// The whole numbers of a run without an offset; least is negative.
+/// Range of the whole numbers of a run without an offset; `least` is negative.
 struct level_range {
   float least = 0, most = 0;
 };
 
-/// Σ (scale * q - x)² with the best q among `of`, which are written to `q`.
+/// Returns Σ (scale * q - x)² with the best q within `of`, and writes these to `q`.
 template <uint32_t N, class By>
 float plain_error(const float* x, By by_column, float scale, level_range of, float* q) {
   const float by = scale == 0 ? 0.0F : 1.0F / scale;
@@ -30,14 +30,14 @@ float plain_error(const float* x, By by_column, float scale, level_range of, flo
   });
 }
 
-/// The least squares scale for given q.
+/// Returns the least squares scale for given q.
 template <uint32_t N, class By>
 float plain_fit(const float* x, By by_column, const float* q) {
   const float qq = sum_of<N>([&](uint32_t i) { return by_column(i, q[i] * q[i]); });
   return qq > 0 ? sum_of<N>([&](uint32_t i) { return by_column(i, x[i] * q[i]); }) / qq : 0.0F;
 }
 
-/// A scale of either sign: the largest element may take the one level that only one side has.
+/// Returns the best scale, of either sign: the largest element may use the one level that only the negative side has.
 template <uint32_t N, class By>
 float best_plain(const float* x, By by_column, level_range of) {
   float largest = x[0];
@@ -58,12 +58,12 @@ float best_plain(const float* x, By by_column, level_range of) {
   return best;
 }
 
-/// Values are about scale * q - least; least is not negative.
+/// Scale and offset of a run: values are about scale * q - least; `least` is not negative.
 struct affine_scale {
   float scale = 0, least = 0;
 };
 
-/// Σ (scale * q - least - x)² with the best q from 0 to `top`, which are written to `q`.
+/// Returns Σ (scale * q - least - x)² with the best q from 0 to `top`, and writes these to `q`.
 template <uint32_t N, class By>
 float affine_error(const float* x, By by_column, affine_scale s, float top, float* q) {
   const float by = s.scale > 0 ? 1.0F / s.scale : 0.0F;
@@ -75,7 +75,7 @@ float affine_error(const float* x, By by_column, affine_scale s, float top, floa
   });
 }
 
-/// The least squares scale and offset for given q.
+/// Returns the least squares scale and offset for given q.
 template <uint32_t N, class By>
 affine_scale affine_fit(const float* x, By by_column, const float* q) {
   const double count = by_column.template count<N>();
@@ -84,7 +84,7 @@ affine_scale affine_fit(const float* x, By by_column, const float* q) {
   const double sum_qq = sum_of<N>([&](uint32_t i) { return by_column(i, q[i] * q[i]); });
   const double sum_xq = sum_of<N>([&](uint32_t i) { return by_column(i, x[i] * q[i]); });
   const double determinant = count * sum_qq - sum_q * sum_q;
-  if (determinant <= 0) {  // one level for all
+  if (determinant <= 0) {  // all elements have the same level
     if (sum_x > 0 && sum_q > 0) return {static_cast<float>(sum_x / sum_q), 0};
     return {0, static_cast<float>(std::max(-sum_x / count, 0.0))};
   }
@@ -97,7 +97,8 @@ affine_scale affine_fit(const float* x, By by_column, const float* q) {
   return {static_cast<float>(std::max(scale, 0.0)), static_cast<float>(least)};
 }
 
-/// The scale of one run alone, from many first ones, each fitted once; the best is fitted until that stops helping.
+/// Returns the scale and offset of one run alone: fits each of many first scales once, then fits the best one until
+/// that stops helping.
 template <uint32_t N, class By>
 affine_scale best_affine(const float* x, By by_column, float top) {
   float low = std::min(x[0], 0.0F), high = x[0];

@@ -1,5 +1,6 @@
-// One block of 32 elements by a search for the scale, or scale and offset, of least squared error; the plain form takes
-// them from the largest elements. Every sum has a fixed order, so the bits are the same on all processors.
+// Quantises one block of 32 elements by searching the scale, or scale and offset, of least squared error; the plain
+// form of block_formats.hpp computes them from the largest elements. Every sum has a fixed order, so the bits are the
+// same on all processors.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +9,10 @@
 
 namespace troupe::kernels {
 
-/// q4_0, q4_1, q5_0 or q5_1. `weights`, not negative, weigh the error of each element. False where a value is not
-/// finite or a scale or offset does not fit fp16.
+/// Quantises a block to q4_0, q4_1, q5_0 or q5_1. The non-negative `weights` weight the error of each element. Returns
+/// false if a value is not finite or a scale or offset does not fit fp16.
 bool quantise_searched(block_format f, const float* in, const float* weights, std::byte* out);
-/// The scalar twin: the same bits.
+/// The scalar twin of quantise_searched: the same bits.
 bool quantise_searched_reference(block_format f, const float* in, const float* weights, std::byte* out);
 
 }  // namespace troupe::kernels

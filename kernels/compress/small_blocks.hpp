@@ -1,5 +1,5 @@
-// One block of 32 elements, a value at a time: the scalar form of the formats that block_formats.hpp lists first. What
-// it computes the vectors of block_formats.cpp compute, too.
+// Quantises one block of 32 elements, a value at a time: the scalar form of the formats of 32 elements in
+// block_formats.hpp. The vector code of block_formats.cpp computes the same.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace troupe::kernels {
 
 inline constexpr uint32_t small_block = 32, half_block = 16;
-/// Bits of |x| from here on: infinity or NaN.
+/// Least bits of |x| that mean infinity or NaN.
 inline constexpr uint32_t infinite_bits = 0x7F800000U;
 
 inline uint32_t magnitude_bits(float x) { return std::bit_cast<uint32_t>(x) & 0x7FFFFFFFU; }
@@ -26,22 +26,22 @@ inline float load_half(const std::byte* at) {
   std::memcpy(&h.bits, at, sizeof h.bits);
   return float_from_f16(h);
 }
-/// False where `x` is infinite as fp16.
+/// Stores `x` as fp16; false if it is infinite as fp16.
 inline bool store_half(float x, std::byte* at) {
   const f16 h = f16_from_float(x);
   std::memcpy(at, &h.bits, sizeof h.bits);
   return (h.bits & 0x7FFFU) < 0x7C00U;
 }
 
-/// 1 / d, and 0 where that is no number to multiply with.
+/// Returns 1 / d; 0 if that is infinite.
 inline float reciprocal_scale(float d) {
   const float r = d == 0 ? 0.0F : 1.0F / d;
   return std::isinf(r) ? 0.0F : r;
 }
 
-/// What a small block's quantiser needs to know before it looks at single elements.
+/// Numbers of a small block that are computed before its single elements.
 struct small_scale {
-  float reciprocal = 0, least = 0;  ///< q = (x - least) * reciprocal, shifted and cut
+  float reciprocal = 0, least = 0;  ///< q = (x - least) * reciprocal, shifted and clamped
   bool fits = false;
 };
 
@@ -57,7 +57,7 @@ small_scale write_scale(float largest, float low, float high, std::byte* out) {
   } else if constexpr (F == block_format::q5_0) {
     d = largest / -16;
   } else {
-    s.least = low + 0.0F;  // one zero, whichever came first
+    s.least = low + 0.0F;  // + 0: -0 becomes 0, whichever was first
     d = (high - s.least) / (F == block_format::q4_1 ? 15 : 31);
   }
   s.reciprocal = reciprocal_scale(d);

@@ -1,7 +1,7 @@
-// Pruning by the gradient's say: blocks of a weight whose |w g| stays small go, a few more at each turn. Owns the rule,
-// one weight at a time; which step is a turn, and what belongs to it, the caller knows.
-// Source: Intel Neural Compressor's SnipMomentumCriterion and its cubic scheduler, as DeepSpeed's `snip_momentum` hands
-// its keys to them; the schedule is that of Zhu, Gupta 2017 (arXiv:1710.01878).
+// Pruning by gradient: removes blocks of a weight whose |w g| stays small, a few more at each turn. Owns the rule for
+// one weight; the caller chooses the steps with a turn and the weights. Source: Intel Neural Compressor's
+// SnipMomentumCriterion and its cubic scheduler, to which DeepSpeed's `snip_momentum` passes its keys; the schedule is
+// that of Zhu, Gupta 2017 (arXiv:1710.01878).
 #pragma once
 
 #include <cstdint>
@@ -13,50 +13,51 @@
 
 namespace troupe::kernels {
 
-/// `4x1`: blocks of 4 rows and 1 column, which stay or go as one.
+/// Shape of a block whose elements are kept or removed together; `4x1` is 4 rows and 1 column.
 struct prune_block {
   uint64_t rows = 4, columns = 1;
 };
-/// Refused: text that is not two whole numbers from 1 on with an x between.
+/// Parses text such as `4x1`. Errors: text that is not two whole numbers from 1 on with an x between.
 core::result<prune_block> prune_block_from(std::string_view text);
 
-/// A weight, out x in, and its blocks.
+/// The shape of a weight, out x in, and of its blocks.
 struct pruned_matrix {
   uint64_t rows = 0, columns = 0;
   prune_block block;
 
   [[nodiscard]] uint64_t blocks() const { return rows / block.rows * (columns / block.columns); }
 };
-/// Refused: blocks that do not divide the matrix, or are empty.
+/// Checks the blocks of a matrix. Errors: blocks that do not divide the matrix, or are empty.
 core::result<void> check(const pruned_matrix& m);
 
-/// When how much is pruned.
+/// Schedule of pruning: at which steps how much is pruned.
 struct prune_schedule {
-  double dense_ratio = 0.1;  ///< kept at the end
+  double dense_ratio = 0.1;  ///< share that is kept at the end
   uint64_t begin = 0, end = 0, stride = 1;
 
-  /// Nothing before `begin`; then, at every `stride` steps, the share 1 - dense_ratio, less its (1 - t)^3, t being the
-  /// part of the way from begin to end; from `end` on all of it. A stride of 0, which check() refuses, is 1.
+  /// Returns the share that is pruned at `step`: 0 before `begin`; then, changing at every `stride` steps, (1 -
+  /// dense_ratio) * (1 - (1 - t)^3), where t is the fraction of the way from begin to end; from `end` on 1 -
+  /// dense_ratio. A stride of 0, which check() refuses, counts as 1.
   [[nodiscard]] double sparsity_at(uint64_t step) const;
-  /// Whether a mask is made at this step: begin, every `stride` steps behind it, and end.
+  /// True if a mask is made at this step: at begin, at every `stride` steps after it, and at end.
   [[nodiscard]] bool is_turn(uint64_t step) const;
 };
-/// Refused: a ratio outside (0, 1), an end before the begin, a stride of 0.
+/// Checks a schedule of pruning. Errors: a ratio outside (0, 1), an end before the begin, a stride of 0.
 core::result<void> check(const prune_schedule& s);
 
-/// Of what a score was before.
+/// Factor on the earlier score.
 inline constexpr float snip_momentum = 0.9F;
-/// score = snip_momentum * score + |w g|, for each element after each backward pass. Refused: numbers of scores,
-/// weights and gradients that differ, scores that share bytes with one of the others.
+/// Updates score = snip_momentum * score + |w g| for each element; called after each backward pass. Errors: different
+/// numbers of scores, weights and gradients; scores that share bytes with one of the others.
 core::result<void> add_saliency(std::span<float> scores, std::span<const float> weight,
                                 std::span<const float> gradient);
 
-/// The sum of its elements' scores for each block, rows of blocks one after the other: in fp64, rounded once. Refused:
-/// what check() refuses, another number of scores than elements.
+/// Returns the sum of its elements' scores for each block, rows of blocks one after another: in fp64, rounded once.
+/// Errors: those of check(), and a number of scores that differs from the number of elements.
 core::result<std::vector<float>> block_scores(const pruned_matrix& m, std::span<const float> scores);
 
-/// keep[i] of each element: the blocks of the largest scores, as many as floor(sparsity * blocks) leaves; of equal ones
-/// the first. Refused: what block_scores() refuses, another number of elements to keep, a sparsity outside [0, 1], a
+/// Sets keep[i] of each element: keeps the blocks of the largest scores, except floor(sparsity * blocks) of them; among
+/// equal ones the first are kept. Errors: those of block_scores(), a wrong size of `keep`, a sparsity outside [0, 1], a
 /// mask that shares bytes with the scores.
 core::result<void> snip_mask(const pruned_matrix& m, std::span<const float> scores, double sparsity,
                              std::span<uint8_t> keep);

@@ -1,6 +1,6 @@
-// What the searches for scales of 256-element blocks share: limits, rounding, sums of a fixed order. Plain loops,
-// compiled once per SIMD target (after hwy/foreach_target.h), which gives all of them the same bits: nothing is added
-// in another order, and nothing is multiplied and added in one.
+// Limits, rounding and sums of a fixed order that the searches for scales of 256-element blocks share. Plain loops,
+// compiled once per SIMD target (after hwy/foreach_target.h); all targets give the same bits, because no additions are
+// reordered and no multiply-adds are fused.
 #if defined(TROUPE_KERNELS_SUPER_BLOCK_SEARCH_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_SUPER_BLOCK_SEARCH_INL_HPP
 #undef TROUPE_KERNELS_SUPER_BLOCK_SEARCH_INL_HPP
@@ -22,29 +22,29 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
 inline constexpr uint32_t super_block = 256;  ///< elements
-/// Of a run that are tried, in steps of so many levels around the plain one.
+/// Number of first scales that are tried for a run, in steps of `scale_step` levels around the plain one.
 inline constexpr int first_scales = 21;
 inline constexpr float scale_step = 0.1F;
-inline constexpr int refits = 2;  ///< of the factors
-/// As an error: nothing was found yet.
+inline constexpr int refits = 2;  ///< number of times that the factors are fitted again
+/// Error of a search that has found nothing yet.
 inline constexpr float infinity = std::numeric_limits<float>::infinity();
-/// No factor in fp16 reaches such values, and below it no square overflows.
+/// Limit of |x|: no fp16 factor represents such values, and below it no square overflows.
 inline constexpr float out_of_reach = 0x1p30F;
 
-/// All elements of a block.
+/// True if all elements of a block are below the limit out_of_reach.
 inline bool is_in_reach(const float* x) {
   return std::all_of(x, x + super_block, [](float v) { return std::abs(v) < out_of_reach; });
 }
 
-/// `x` as fp16 holds it.
+/// Returns `x` rounded to fp16.
 inline float as_half(float x) { return float_from_f16(f16_from_float(x)); }
 
-/// To nearest even, for values far below 2^22; a form that compilers turn into vectors.
+/// Rounds to nearest even, for values far below 2^22; in a form that compilers turn into vectors.
 inline float rounded(float x) {
   constexpr float shift = 0x1.8p23F;
   return (x + shift) - shift;
 }
-/// The nearest whole number from `low` to `high`, which are whole.
+/// Returns the nearest whole number from `low` to `high`, which are whole.
 inline float rounded_within(float x, float low, float high) { return rounded(std::min(std::max(x, low), high)); }
 
 /// A sum in eight lanes, whose order does not depend on the processor.
@@ -54,7 +54,7 @@ struct lanes {
   [[nodiscard]] float sum() const { return ((of[0] + of[4]) + (of[2] + of[6])) + ((of[1] + of[5]) + (of[3] + of[7])); }
 };
 
-/// `each(i)` over [0, N), added up.
+/// Returns the sum of `each(i)` over [0, N).
 template <uint32_t N, class Each>
 float sum_of(Each&& each) {
   lanes out;
@@ -63,7 +63,7 @@ float sum_of(Each&& each) {
   return out.sum();
 }
 
-/// What a column counts in sums: all the same, or what `w` says of it.
+/// Weight of a column in sums: 1 for all_alike, `w` of the column for weighted.
 struct all_alike {
   float operator()(uint32_t, float x) const { return x; }
   template <uint32_t N>

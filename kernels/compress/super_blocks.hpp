@@ -1,30 +1,30 @@
-// One block of 256 elements: runs of 32 or 16 with scales of 6 or 8 bits, and one or two fp16 factors of those. Owns
-// the search for scales of least squared error; every sum has a fixed order, so the bits are the same on all
-// processors. Source: the published layouts of ggml's k-quants; the search is least squares over a grid of first
-// scales.
+// Quantises one block of 256 elements: runs of 32 or 16 with scales of 6 or 8 bits, and one or two fp16 factors on
+// these scales. Owns the search for scales of least squared error; every sum has a fixed order, so the bits are the
+// same on all processors. Source: the published layouts of ggml's k-quants; the search is least squares over a grid of
+// first scales.
 #pragma once
 
 #include <cstddef>
 
 namespace troupe::kernels {
 
-/// `weights`, not negative, weigh the error of each column; null: all alike. False where a value is not finite or a
-/// factor does not fit fp16.
+/// Quantises a block. The non-negative `weights` weight the error of each column; null: all columns count alike.
+/// Returns false if a value is not finite or a factor does not fit fp16.
 bool quantise_q4_k(const float* in, const float* weights, std::byte* out);
 bool quantise_q5_k(const float* in, const float* weights, std::byte* out);
 bool quantise_q6_k(const float* in, const float* weights, std::byte* out);
 
-/// The scalar twins: the same bits.
+/// The scalar twins of quantise_q4_k, quantise_q5_k and quantise_q6_k: the same bits.
 bool quantise_q4_k_reference(const float* in, const float* weights, std::byte* out);
 bool quantise_q5_k_reference(const float* in, const float* weights, std::byte* out);
 bool quantise_q6_k_reference(const float* in, const float* weights, std::byte* out);
 
-/// False where a factor is not finite.
+/// Converts a block to fp32; false if a factor is not finite.
 bool dequantise_q4_k(const std::byte* in, float* out);
 bool dequantise_q5_k(const std::byte* in, float* out);
 bool dequantise_q6_k(const std::byte* in, float* out);
 
-/// The scalar twins: the same bits.
+/// The scalar twins of dequantise_q4_k, dequantise_q5_k and dequantise_q6_k: the same bits.
 bool dequantise_q4_k_reference(const std::byte* in, float* out);
 bool dequantise_q5_k_reference(const std::byte* in, float* out);
 bool dequantise_q6_k_reference(const std::byte* in, float* out);

@@ -12,7 +12,7 @@
 namespace troupe::kernels {
 namespace {
 
-/// Adding and taking this away rounds to the nearest even integer what is below 2^22.
+/// Constant that rounds: adding and subtracting it rounds a number below 2^22 to the nearest even integer.
 constexpr float shift = 0x1.8p23F;
 
 float rounded_scale(scale_kind kind, float scale) {
@@ -41,9 +41,10 @@ float least_scale(scale_kind kind) {
   }
 }
 
-/// The power of two by which the largest magnitude of a group comes into E2M1's highest binade, a little rounded up.
+/// Returns the power of two that scales the largest magnitude of a group into E2M1's highest binade, a little rounded
+/// up.
 float power_of_two_scale(float largest) {
-  const uint32_t rounded = (std::bit_cast<uint32_t>(largest) + (1U << 21)) >> 23;  // its exponent, biased
+  const uint32_t rounded = (std::bit_cast<uint32_t>(largest) + (1U << 21)) >> 23;  // the biased exponent of `largest`
   const auto code = static_cast<uint8_t>(rounded < 2 ? 0U : std::min(rounded - 2, 254U));
   return float_from_e8m0(code);
 }
@@ -64,7 +65,7 @@ float global_scale_of(float largest) {
 }
 
 core::result<group_scale> scale_of(const code_format& format, std::span<const float> group, float global) {
-  float least = 0, most = 0;  // zero is always among the values
+  float least = 0, most = 0;  // 0 is included even if no value is 0
   bool finite = true;
   for (const float x : group) {
     finite = finite && std::isfinite(x);

@@ -1,5 +1,6 @@
-// Masks of weights as bits: which parts a weight keeps, whatever its layout in memory, and a weight or gradient times
-// its mask. Owns the order of scores and the way of bits; when a mask is made and kept is not decided here.
+// Masks of weights as bits: the parts that a weight keeps, whatever its layout in memory, and the product of a weight
+// or gradient with its mask. Owns the order of scores and of bits; leaves to callers when a mask is made and where it
+// is stored.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +13,12 @@
 
 namespace troupe::kernels {
 
-/// A bit for each element, the first in the lowest of the first byte (packed_mask of pruning.hpp). 1: it stays.
+/// One bit per element, the first in the lowest bit of the first byte (packed_mask of pruning.hpp). 1: the element is
+/// kept.
 using mask_bits = std::vector<uint8_t>;
 
-/// A weight of `rows` outputs and `columns` inputs; transposed: it lies as (columns, rows), as GPT-2 has its linear
-/// layers. A convolution's filters are its rows.
+/// Shape of a weight of `rows` outputs and `columns` inputs; if transposed it is stored as (columns, rows), as GPT-2
+/// stores its linear layers. A convolution's filters are its rows.
 struct masked_matrix {
   uint64_t rows = 0, columns = 0;
   bool transposed = false;
@@ -25,32 +27,35 @@ struct masked_matrix {
   bool operator==(const masked_matrix&) const = default;
 };
 
-/// The `kept` largest |x| of a weight that lies in memory as `m` says, a bit an element in the order of (rows,
-/// columns): of equal ones the first stay. The same for a matrix and its transpose.
+/// Returns a mask of the `kept` largest |x| of a weight stored as `m` says, one bit per element in the order (rows,
+/// columns); among equal ones the first are kept. A matrix and its transpose have the same mask.
 mask_bits largest_elements(const masked_matrix& m, std::span<const float> weight, uint64_t kept);
-/// The `kept` rows of the largest sums of |x|, a bit a row.
+/// Returns a mask of the `kept` rows with the largest sums of |x|, one bit per row.
 mask_bits largest_rows(const masked_matrix& m, std::span<const float> weight, uint64_t kept);
 
-/// All bits 1.
+/// Returns a mask that keeps all elements.
 mask_bits whole_mask(uint64_t elements);
-/// `into`, which is by element as they lie in memory, loses the elements that `bits` (rows, columns) has not.
+/// Removes from `into`, a mask by element in memory order, the elements that `bits`, a mask in the order (rows,
+/// columns), does not keep.
 void and_elements(const masked_matrix& m, std::span<const uint8_t> bits, std::span<uint8_t> into);
-/// The same by rows.
+/// Removes from `into`, a mask by element in memory order, the rows that `bits`, a mask by row, does not keep.
 void and_rows(const masked_matrix& m, std::span<const uint8_t> bits, std::span<uint8_t> into);
-/// The same by heads: blocks of columns / heads inputs, side by side.
+/// Removes from `into`, a mask by element in memory order, the heads that `bits`, a mask by head, does not keep; a head
+/// is a block of columns / heads neighbouring inputs.
 void and_heads(const masked_matrix& m, std::span<const uint8_t> bits, uint64_t heads, std::span<uint8_t> into);
 
-/// Of a mask by element, the bits of those that a share has, as its runs say; of padding all are 1.
+/// Returns the bits of a share's elements out of a mask by element, according to the share's runs; padding has bits of
+/// 1.
 mask_bits share_of_mask(std::span<const uint8_t> whole, std::span<const core::tp_run> runs);
 
-/// Whether element `i` stays.
+/// True if element `i` is kept.
 [[nodiscard]] inline bool is_kept(std::span<const uint8_t> bits, uint64_t i) {
   return (bits[i / 8] >> i % 8 & 1U) != 0;
 }
-/// How many of `elements` stay.
+/// Returns how many of `elements` are kept.
 uint64_t kept_in(std::span<const uint8_t> bits, uint64_t elements);
 
-/// x = 0 where bit `first` + i is 0, for each of `elements` elements; else as it is.
+/// Sets x = 0 for each of `elements` elements whose bit `first` + i is 0.
 void apply_mask(std::byte* x, core::dtype type, uint64_t elements, std::span<const uint8_t> bits, uint64_t first = 0);
 
 }  // namespace troupe::kernels

@@ -28,7 +28,7 @@ core::result<void> cast(const std::byte* in, core::dtype from, std::byte* out, c
       with_float_dtype(to, [&]<class To>(std::type_identity<To>) {
         const auto* x = reinterpret_cast<const From*>(in);
         auto* y = reinterpret_cast<To*>(out);
-        constexpr int n = access_bytes / sizeof(To);  // neighbours store neighbouring bytes
+        constexpr int n = access_bytes / sizeof(To);  // neighbouring threads store neighbouring bytes
         with_width<n>(allow_packs<n>(x, y), count, [&]<int N>(width<N>, unsigned blocks) {
           cast_kernel<N><<<blocks, threads_per_block, 0, on>>>(x, y, count);
         });

@@ -1,5 +1,5 @@
 // Sums over the rows of a matrix, column by column, in two stages: runs of 64 rows, each in order, then the runs' sums,
-// in order. That is the CPU's order, so the same terms give the CPU's bits.
+// in order. The CPU uses the same order, so equal terms give the CPU's bits.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace troupe::kernels::cuda {
 inline constexpr uint64_t run_rows = 64;
 static_assert(run_rows == norm_row_grain && run_rows == column_sum_grain, "runs are the CPU's");
 
-/// Few threads to a block, for a column is one thread's and there may be few of them.
+/// Threads of a block: few, because each column belongs to one thread and there may be few columns.
 inline constexpr unsigned column_threads = 64;
 
 inline uint64_t runs_of(uint64_t rows) { return core::div_up(rows, run_rows); }
@@ -21,11 +21,11 @@ inline unsigned column_blocks(uint64_t threads) {
   return static_cast<unsigned>(std::clamp<uint64_t>(core::div_up(threads, column_threads), 1, max_blocks));
 }
 
-/// One run of N neighbouring columns from `column` on. `terms.at<N>(row, column, out)` says what a row adds to them.
+/// Sums one run of N neighbouring columns from `column` on. `terms.at<N>(row, column, out)` returns a row's terms.
 template <int N, class Terms, class Out>
 __device__ void sum_run(const Terms& terms, uint64_t first, uint64_t end, uint64_t column, Out* out) {
   float sum[N] = {};
-#pragma unroll 16  // so many loads are under way at once
+#pragma unroll 16  // 16 loads are in flight at once
   for (uint64_t r = first; r < end; ++r) {
     float more[N];
     terms.template at<N>(r, column, more);
@@ -36,8 +36,8 @@ __device__ void sum_run(const Terms& terms, uint64_t first, uint64_t end, uint64
   for (int k = 0; k < N; ++k) out[column + k] = narrow<Out>(sum[k]);
 }
 
-/// The first stage: out[run * pitch + column], of `width` columns, N of them to a thread. N is 1, or rows allow packs
-/// of N. A run's sum is no -0, so where there is but one, it has the bits of the whole.
+/// First stage: writes out[run * pitch + column], of `width` columns, N of them per thread. N is 1, or rows allow packs
+/// of N. The sum of a run is never -0, so if there is only one run it has the bits of the whole sum.
 template <int N, class Terms, class Out>
 __global__ void __launch_bounds__(column_threads)
     column_runs_kernel(Terms terms, uint64_t rows, uint64_t width, Out* out, uint64_t pitch) {
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(column_threads)
   }
 }
 
-/// The second stage: out[c], of `width` columns, is the sum of the runs' sums.
+/// Second stage: sets out[c], of `width` columns, to the sum of the runs' sums.
 template <class Out>
 __global__ void __launch_bounds__(column_threads)
     add_runs_kernel(const float* sums, uint64_t runs, uint64_t pitch, uint64_t width, Out* out) {

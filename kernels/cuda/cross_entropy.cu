@@ -8,12 +8,12 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Logits that a thread takes at once: their largest is found, then their powers are added.
+/// Logits that a thread processes at once: it finds their largest, then adds their powers.
 constexpr int logits_at_once = 16;
 template <class T>
 constexpr int packs_at_once = logits_at_once / access_elements<T>;
 
-constexpr unsigned loss_threads = 256;  ///< the most to a row
+constexpr unsigned loss_threads = 256;  ///< most threads per row
 constexpr unsigned mean_threads = most_row_threads;
 
 template <class T>
@@ -24,17 +24,17 @@ unsigned blocks_of(uint64_t rows) { return static_cast<unsigned>(std::clamp<uint
 
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 
-/// A row that begins anywhere: of an odd vocabulary all but one in eight do.
+/// A row that may begin at any address: with an odd vocabulary, seven of eight rows are not aligned.
 template <class T>
 struct logit_row {
   static constexpr unsigned n = access_elements<T>;
   const T* x;
   unsigned width;
 
-  /// Bytes by which the row begins behind a word of 16 bytes.
+  /// Returns the bytes between the last 16-byte boundary and the row's start.
   __device__ unsigned beyond() const { return reinterpret_cast<uintptr_t>(x) % access_bytes; }
 
-  /// Pack number `p`, with -infinity for columns that the row has not. Nothing beside the row is read.
+  /// Loads pack number `p`, with -infinity for columns beyond the row's end. Reads nothing outside of the row.
   __device__ row_pack<T> load(unsigned p) const {
     const unsigned first = p * n, before = beyond() / sizeof(T);
     if (before == 0 && first + n <= width) return load_pack<n>(x + first);
@@ -50,7 +50,8 @@ struct logit_row {
     uint32_t of[4];
   };
 
-  /// Out of the two words of 16 bytes that the pack lies in, both of which are the row's.
+  /// Loads a pack that crosses a 16-byte boundary from the two words of 16 bytes around it, both of which are inside
+  /// the row.
   __device__ row_pack<T> load_across(unsigned p) const {
     const auto* const words =
         reinterpret_cast<const uint32_t*>(reinterpret_cast<uintptr_t>(x) - beyond()) + p * uint64_t{4};
@@ -83,7 +84,7 @@ struct logit_row {
   }
 };
 
-/// Overwrites them. NaN is passed over: its power shows in the sum.
+/// Returns the largest element; overwrites the array. A NaN is ignored: its power makes the sum NaN.
 template <int N>
 __device__ float largest_of(float (&x)[N]) {
 #pragma unroll
@@ -93,11 +94,11 @@ __device__ float largest_of(float (&x)[N]) {
   return x[0];
 }
 
-/// The sum of powers seen so far, beside the largest exponent.
+/// The sum of powers so far, relative to the largest exponent so far.
 struct running_powers {
   float largest = lowest, sum = 0;
 
-  /// The number that exponents are counted from: where all of them are -infinity, the powers are still 0.
+  /// Returns the number that exponents are relative to; 0 if all logits are -infinity: then the powers are still 0.
   __device__ float base() const { return largest == lowest ? 0 : largest; }
 
   template <int Packs, class T>
@@ -126,7 +127,7 @@ struct running_powers {
   }
 };
 
-/// A block to a row, one pass over it. Writes either log_sums, or row_statistics for each row.
+/// Processes a row per block, in one pass over it. Writes either log_sums, or row_statistics for each row.
 template <class T>
 __global__ void __launch_bounds__(loss_threads)
     row_powers_kernel(const T* logits, uint64_t rows, unsigned width, uint64_t row_stride, const int64_t* targets,
@@ -138,7 +139,7 @@ __global__ void __launch_bounds__(loss_threads)
     const logit_row<T> row{.x = logits + r * row_stride, .width = width};
     running_powers mine;
     unsigned p = threadIdx.x;
-#pragma unroll 1  // other warps work while this one waits; more code would not fit its cache
+#pragma unroll 1  // other warps hide this one's waits; more code would not fit the instruction cache
     for (; p + (at_once - 1) * step < packs; p += at_once * step) {
       row_pack<T> x[at_once];
 #pragma unroll
@@ -158,7 +159,7 @@ __global__ void __launch_bounds__(loss_threads)
     if (statistics == nullptr) {
       log_sums[r] = static_cast<float>(double{whole.largest} + natural_log(sum[0]));
     } else {
-      const auto target = static_cast<uint64_t>(targets[r]);  // a negative one is beyond every column
+      const auto target = static_cast<uint64_t>(targets[r]);  // a negative target becomes larger than every column
       statistics[r * row_statistics] = whole.largest;
       statistics[r * row_statistics + 1] = sum[0];
       statistics[r * row_statistics + 2] = target < width ? as_float(row.x[target]) : 0.0F;
@@ -166,7 +167,7 @@ __global__ void __launch_bounds__(loss_threads)
   }
 }
 
-/// log_sums of rows whose columns lie on several ranks, which are added in their order.
+/// Computes log_sums of rows whose columns are on several ranks, which are added in their order.
 __global__ void __launch_bounds__(threads_per_block)
     join_powers_kernel(const float* statistics, uint64_t ranks, uint64_t rank_stride, uint64_t rows, float* log_sums) {
   for (uint64_t r = first_index(); r < rows; r += stride()) {
@@ -201,7 +202,8 @@ struct joined_logits {
   }
 };
 
-/// One block: a thread adds every mean_threads-th row's loss in fp64, then threads are added as in a row.
+/// Computes the mean loss in one block: a thread adds every mean_threads-th row's loss in fp64, then threads are added
+/// as in a row.
 template <class Logits>
 __global__ void __launch_bounds__(mean_threads)
     mean_loss_kernel(Logits at_target, const float* log_sums, uint64_t rows, float* loss) {
@@ -213,7 +215,8 @@ __global__ void __launch_bounds__(mean_threads)
   if (threadIdx.x == 0) *loss = static_cast<float>(sum[0] / static_cast<double>(rows));
 }
 
-/// The numbers that one row's logits come to. `target` is no column of the row where another rank has it.
+/// Numbers that the gradient of one row's logits depends on. `target` is outside of the row's columns if it belongs to
+/// another rank.
 struct row_gradient {
   float log_sum, factor;
   uint64_t target;
@@ -240,7 +243,7 @@ struct row_gradient {
   }
 };
 
-/// A block to a row. No sum is formed, so packs may begin where the row's addresses allow.
+/// Processes a row per block. No sum is formed, so packs may begin wherever the row's address allows.
 template <class T>
 __global__ void __launch_bounds__(loss_threads)
     loss_gradient_kernel(T* logits, uint64_t rows, uint64_t width, uint64_t row_stride, const int64_t* targets,
@@ -249,7 +252,7 @@ __global__ void __launch_bounds__(loss_threads)
   const auto factor = static_cast<float>(double{*gradient} / mean_rows);
   for (uint64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     T* const row = logits + r * row_stride;
-    const auto target = static_cast<uint64_t>(targets[r]);  // a negative one is beyond every column
+    const auto target = static_cast<uint64_t>(targets[r]);  // a negative target becomes larger than every column
     const row_gradient g{.log_sum = log_sums[r], .factor = factor, .target = target < width ? target : width};
     const uint64_t to_word =
         (access_bytes - reinterpret_cast<uintptr_t>(row) % access_bytes) % access_bytes / sizeof(T);

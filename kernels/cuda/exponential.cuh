@@ -1,5 +1,5 @@
-// Powers of e and logarithms for sums over a row, of which a device computes thousands of millions: fused
-// multiply-adds, asked for one by one, so that the host gives the same bits; no approximate instruction.
+// Powers of e and logarithms for sums over a row, of which a device computes billions. Uses fused multiply-adds, each
+// written explicitly, so that the host computes the same bits; uses no approximate instruction.
 #pragma once
 
 #include <bit>
@@ -11,23 +11,23 @@
 
 namespace troupe::kernels::cuda {
 
-/// e^x for -87 <= x <= 88, to 2.5e-7 + 3e-9 |x|: a minimax polynomial of (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2, by
-/// which e^r is right to 1.1e-7, times a power of two. NaN stays NaN.
+/// Returns e^x for -87 <= x <= 88, to 2.5e-7 + 3e-9 |x|: a minimax polynomial of (e^r - 1 - r) / r^2 for |r| <= ln(2) /
+/// 2, which gives e^r to 1.1e-7, times a power of two. NaN stays NaN.
 __device__ inline float power_of_e(float x) {
   constexpr float ln2 = 0.693147182F;
   const float shifted = std::fma(x, log2_e, exponent_shift), n = shifted - exponent_shift;
   const float r = std::fma(n, -ln2, x);
   const float high = std::fma(std::fma(std::fma(0.00831246655F, r, 0.041890651F), r, 0.166671172F), r, 0.499992281F);
   const float p = std::fma(std::fma(high, r, 1.0F), r, 1.0F);
-  // A product and no sum of bits, for the sum would make a number of NaN.
+  // Multiplies instead of adding bits: a sum of bits would turn NaN into a number.
   return p * std::bit_cast<float>(std::bit_cast<uint32_t>(shifted) << 23);
 }
 
-/// e^x for x <= 88; 0 below -87.
+/// Returns e^x for x <= 88; 0 below -87.
 __device__ inline float fused_exponential(float x) { return x < exponential_min ? 0.0F : power_of_e(x); }
 
-/// e^x for x <= 88; e^-87 below -87, which 2^100 such terms add up from to something: for sums whose greatest term
-/// is 1.
+/// Returns e^x for x <= 88, and e^-87 for x below -87, which only 2^100 such terms would add up to a visible number:
+/// for sums whose greatest term is 1.
 __device__ inline float exponential_or_least(float x) {
 #ifdef __CUDA_ARCH__
   float limited;
@@ -38,7 +38,7 @@ __device__ inline float exponential_or_least(float x) {
 #endif
 }
 
-/// ln x for x >= 0, to 1e-15 of its size or of 1. NaN stays NaN.
+/// Returns ln x for x >= 0, to 1e-15 relative or absolute, whichever is larger. NaN stays NaN.
 __device__ inline double natural_log(float x) {
   constexpr double ln2 = 0.69314718055994530942, root = 1.41421356237309504880;
   if (!(x > 0) || x == std::numeric_limits<float>::infinity())
@@ -51,7 +51,7 @@ __device__ inline double natural_log(float x) {
     m *= 0.5;
     ++exponent;
   }
-  // 2 artanh(z) with |z| <= 0.172: what is left out is below 1e-17 of it.
+  // 2 artanh(z) with |z| <= 0.172: the omitted terms are below 1e-17 of it.
   const double z = (m - 1) / (m + 1), square = z * z;
   double series = 1.0 / 19;
 #pragma unroll

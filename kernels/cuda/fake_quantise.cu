@@ -8,9 +8,9 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr int packed = 4;  ///< elements that a thread takes at once
+constexpr int packed = 4;  ///< elements that a thread processes at once
 
-/// Noise of elements, as rounding_noise() forms it.
+/// The noise of elements, with the bits of rounding_noise().
 struct element_noise {
   uint64_t key = 0, high = 0, first = 0;
 };
@@ -22,8 +22,8 @@ element_noise noise_of(const stochastic_rounding* rounding) {
           rounding->first_element};
 }
 
-/// Calls `f(i, noise)` for the elements of a group that begins at element `begin` of the stream. A thread takes the
-/// four elements that have a counter in common.
+/// Calls `f(i, noise)` for the elements of a group that begins at element `begin` of the stream. A thread processes the
+/// four elements that share a counter.
 template <class Team, class F>
 __device__ void with_noise(const element_noise& noise, uint64_t begin, uint64_t size, F&& f) {
   constexpr unsigned words_of_counter = random_chunk / random_chunk_counters;
@@ -43,16 +43,16 @@ __device__ void with_noise(const element_noise& noise, uint64_t begin, uint64_t 
   }
 }
 
-/// What is the same for all groups.
+/// Arguments that are the same for all groups.
 template <class T>
 struct quantise_call {
   const T* x;
   T* y;
   uint64_t groups, size;
   quantiser q;
-  const value_range<double>* ranges;  ///< null: each group's own
+  const value_range<double>* ranges;  ///< null: each group's own range is measured
   uint64_t num_ranges;
-  element_noise noise;  ///< not used where values are rounded to nearest
+  element_noise noise;  ///< unused if values are rounded to nearest
 
   __device__ value_range<float> known_range(uint64_t group) const {
     const value_range<double> known = ranges[num_ranges == 1 ? 0 : group];
@@ -60,7 +60,7 @@ struct quantise_call {
   }
 };
 
-/// y = rule(x) for a group; all of it is in `held` if `is_held`.
+/// Sets y = rule(x) for a group; the whole group is in `held` if `is_held`.
 template <class Team, int N, class T, class Rule>
 __device__ void to_all(const T* x, T* y, uint64_t size, held_packs<Team, N, T>& held, bool is_held, Rule&& rule) {
   for (uint64_t first = 0; first < size; first += held.elements) {
@@ -73,7 +73,7 @@ __device__ void to_all(const T* x, T* y, uint64_t size, held_packs<Team, N, T>& 
   }
 }
 
-/// Blocks that a multiprocessor is to have room for at once: with more, registers would not suffice.
+/// Blocks that a multiprocessor must have room for at once: with more, registers would not suffice.
 template <class Team>
 constexpr unsigned resident = 1024 / Team::block;
 
@@ -123,8 +123,9 @@ __global__ void __launch_bounds__(Team::block)
   }
 }
 
-/// Calls `f(team<n>{}, width<N>{}, blocks)`: the smallest groups have `Least` threads each, larger ones a warp, then a
-/// block of `Block` threads; large ones that are few, so that multiprocessors are left without one, the largest block.
+/// Calls `f(team<n>{}, width<N>{}, blocks)`: the smallest groups have `Least` threads each, larger ones a warp, still
+/// larger ones a block of `Block` threads; large groups that are too few to occupy all multiprocessors have the largest
+/// block.
 template <unsigned Least, unsigned Block, class F>
 void with_team(uint64_t groups, uint64_t size, bool packs, F&& f) {
   constexpr uint64_t tiny = 256, small = 1024, large = 16384, few = 512;

@@ -1,5 +1,6 @@
-// What has to be known of a whole group before any of its elements is quantised: its range, the sum of its magnitudes.
-// Owns in which order a team of threads adds; kernels/compress/fake_quantise.hpp says which that has to be.
+// Computes the facts of a whole group that its elements need before they are quantised: its range, and the sum of its
+// magnitudes. Owns the order in which a team of threads adds; kernels/compress/fake_quantise.hpp defines which order
+// that must be.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +10,18 @@
 
 namespace troupe::kernels::cuda {
 
-/// Running sums of a group.
+/// Number of lanes that the running sums of a group are spread over.
 inline constexpr unsigned sum_lanes = 16;
 
-/// Integers in the order of the floats that have these bits; NaN at either end.
+/// Maps the bits of floats to integers in the same order; NaN at either end.
 __device__ inline int32_t ordered(float x) {
   const int32_t bits = __float_as_int(x);
   return bits ^ ((bits >> 31) & 0x7FFFFFFF);
 }
 __device__ inline float unordered(int32_t x) { return __int_as_float(x ^ ((x >> 31) & 0x7FFFFFFF)); }
 
-/// The range of a group, known to all of its threads. The packs of its last part stay in `held`: all of a group that is
-/// no larger than they are together.
+/// Returns the range of the group to all of its threads. The packs of the group's last part stay in `held`; if the
+/// group is no larger than one part, that is the whole group.
 template <class Team, int N, class T>
 __device__ value_range<float> range_in(const T* x, uint64_t size, held_packs<Team, N, T>& held) {
   int32_t low = INT32_MAX, high = INT32_MIN;
@@ -52,25 +53,25 @@ __device__ value_range<float> range_in(const T* x, uint64_t size, held_packs<Tea
       low = min(low, lows[w]);
       high = max(high, highs[w]);
     }
-    __syncthreads();  // nobody begins the next group's before all have read this one's
+    __syncthreads();  // all threads read this group's range before any begins the next
   }
   value_range<float> out{unordered(low), unordered(high)};
   if (isnan(out.least) || isnan(out.largest)) out.least = out.largest = __int_as_float(0x7FC00000);
   return out;
 }
 
-/// Lanes added in halves; the sum is in lane 0.
+/// Adds lanes in halves; the sum is in lane 0.
 __device__ inline double folded(double lane) {
   for (unsigned half = sum_lanes / 2; half > 0; half /= 2) lane += __shfl_down_sync(all_lanes, lane, half, sum_lanes);
   return lane;
 }
 
-/// Some magnitudes of one lane.
+/// Sum and number of some magnitudes of one lane.
 struct lane_sum {
   double sum = 0;
   uint32_t count = 0;  ///< a group has fewer than 2^36 elements
 
-  /// Unless it is at most the threshold, if there is one: NaN are not.
+  /// Adds a magnitude, unless it is at most the threshold, if there is one; NaN is added.
   template <bool has_threshold>
   __device__ void add(float magnitude, float threshold) {
     const bool is_above = !has_threshold || !(magnitude <= threshold);
@@ -79,7 +80,7 @@ struct lane_sum {
   }
 };
 
-/// Where a block of threads fetches magnitudes to, for sixteen of them to add in order.
+/// Shared memory into which a block of threads loads magnitudes, for sixteen threads to add in order.
 struct magnitude_tile {
   static constexpr unsigned elements = 4096;
   static_assert(elements % sum_lanes == 0);
@@ -87,9 +88,9 @@ struct magnitude_tile {
   double sum, count;
 };
 
-/// The sum of |x|, of those that are not at most the threshold if there is one: element i in lane i mod 16, each lane
-/// in the order of i, lanes added in halves. Known to all threads of the group. `is_fetched`: the tile holds the group
-/// already.
+/// Returns to all threads of the group the sum of |x|, excluding those that are at most the threshold if there is one:
+/// element i in lane i mod 16, each lane in the order of i, lanes added in halves. `is_fetched`: true if the tile holds
+/// the group already.
 template <class Team, bool has_threshold, class T>
 __device__ magnitudes sum_of_magnitudes(const T* x, uint64_t size, float threshold, magnitude_tile* tile,
                                         bool is_fetched) {
@@ -126,12 +127,12 @@ __device__ magnitudes sum_of_magnitudes(const T* x, uint64_t size, float thresho
     }
     __syncthreads();
     const magnitudes out{tile->sum, tile->count};
-    __syncthreads();  // nobody begins the next sum before all have read this one
+    __syncthreads();  // all threads read this sum before any begins the next
     return out;
   }
 }
 
-/// How the elements of a group without a grid are replaced; false: the group keeps its values.
+/// Computes how the elements of a group without a grid are replaced; false: the group keeps its values.
 template <class Team, class T>
 __device__ bool signs_of(quantiser_kind kind, const T* x, uint64_t size, magnitude_tile* tile,
                          value_signs<float>& out) {

@@ -1,5 +1,6 @@
-// Who works on a group of neighbouring elements: some threads of a warp, or all of a block. Owns how a group's elements
-// are shared out among them and how many each holds at once; what is done with the elements is the kernels'.
+// Teams of threads that process a group of neighbouring elements: some threads of a warp, or all of a block. Owns how a
+// group's elements are distributed over them and how many each thread holds at once; leaves the operation on elements
+// to the kernels.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,11 @@
 
 namespace troupe::kernels::cuda {
 
-/// Packs that a thread loads before it looks at the first.
+/// Packs that a thread loads before it uses the first.
 inline constexpr unsigned packs_ahead = 4;
 
-/// The threads that share a group: a part of a warp, or all of a block. A block has several of the former.
+/// The threads that share a group: a part of a warp, or all of a block. A block has several teams if they are parts of
+/// a warp.
 template <unsigned Threads>
 struct team {
   static constexpr bool is_in_warp = Threads <= warp_threads;
@@ -21,7 +23,7 @@ struct team {
   __device__ static unsigned rank() { return threadIdx.x % Threads; }
   __device__ static uint64_t first_group() { return is_in_warp ? first_index() / Threads : blockIdx.x; }
   __device__ static uint64_t step() { return is_in_warp ? stride() / Threads : gridDim.x; }
-  /// Those of the warp that are of the team.
+  /// Returns the mask of the warp's threads that belong to the team.
   __device__ static unsigned lanes() {
     if constexpr (Threads >= warp_threads)
       return all_lanes;
@@ -30,22 +32,22 @@ struct team {
   }
 };
 
-/// One thread's packs among neighbouring ones of a group of `size` elements, a multiple of N: as many as it loads
-/// ahead.
+/// One thread's packs out of neighbouring packs of a group of `size` elements, a multiple of N: as many as a thread
+/// loads ahead.
 template <class Team, int N, class T>
 struct held_packs {
-  static constexpr unsigned elements = packs_ahead * N * Team::threads;  ///< of all threads together
+  static constexpr unsigned elements = packs_ahead * N * Team::threads;  ///< elements of all threads together
 
   pack<T, N> of[packs_ahead];
 
-  /// Those from element `first` on.
+  /// Loads the thread's packs out of those from element `first` on.
   __device__ void load(const T* x, uint64_t size, uint64_t first) {
     const unsigned left = rest(size, first), mine = N * Team::rank();
 #pragma unroll
     for (unsigned a = 0; a < packs_ahead; ++a)
       if (a * N * Team::threads + mine < left) of[a] = load_pack<N>(x + first + mine + a * N * Team::threads);
   }
-  /// Calls `f(i, pack)` for those that were loaded.
+  /// Calls `f(i, pack)` for the packs that were loaded.
   template <class F>
   __device__ void each(uint64_t size, uint64_t first, F&& f) {
     const unsigned left = rest(size, first), mine = N * Team::rank();

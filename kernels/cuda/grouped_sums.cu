@@ -7,18 +7,18 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Groups of more rows are long: their rows are loaded by whole blocks, and added one after the other all the same.
+/// Groups of more rows are long: whole blocks load their rows, which are nevertheless added one after another.
 constexpr int64_t long_group = 64;
 
-/// A block of the long groups' kernel takes so many of the 16-byte words that a row is cut into.
+/// 16-byte words of a row that a block of the kernel for long groups processes.
 constexpr unsigned slab_words = 8;
-constexpr unsigned slab_rows = 256;   ///< that lie in shared memory at once
-constexpr unsigned slab_groups = 16;  ///< that one block looks at, for the long ones among them
+constexpr unsigned slab_rows = 256;   ///< rows in shared memory at once
+constexpr unsigned slab_groups = 16;  ///< groups that one block searches for long ones
 constexpr unsigned slab_threads = 256;
 template <class T>
 constexpr unsigned slab_columns = slab_words* access_elements<T>;
 
-/// A thread to a group's pack of columns.
+/// Sums short groups: one thread per group and pack of columns.
 template <bool by_packs, class T>
 __global__ void short_groups_kernel(const T* rows, uint64_t width, row_groups groups, T* sums) {
   constexpr int n = access_elements<T>;
@@ -29,7 +29,7 @@ __global__ void short_groups_kernel(const T* rows, uint64_t width, row_groups gr
     const int64_t first = groups.begin[group], end = groups.begin[group + 1];
     if (end - first > long_group) continue;
     float sum[n] = {};
-#pragma unroll 8  // so many loads are under way at once
+#pragma unroll 8  // 8 loads are in flight at once
     for (int64_t at = first; at < end; ++at) {
       const auto x = load_columns<by_packs>(rows + static_cast<uint64_t>(groups.order[at]) * width, column,
                                             static_cast<unsigned>(width));
@@ -43,7 +43,8 @@ __global__ void short_groups_kernel(const T* rows, uint64_t width, row_groups gr
   }
 }
 
-/// Rows of one long group, `slab_rows` at a time: all threads load them, and one for each column adds them in order.
+/// Sums the rows of one long group, `slab_rows` at a time: all threads load them, and one thread per column adds them
+/// in order.
 template <bool by_packs, class T>
 __device__ void sum_long_group(const T* rows, uint64_t width, const int64_t* order, int64_t count, unsigned column,
                                T* sums, row_pack<T> (&slab)[slab_rows][slab_words]) {
@@ -60,7 +61,7 @@ __device__ void sum_long_group(const T* rows, uint64_t width, const int64_t* ord
                                                  static_cast<unsigned>(width))
                         : row_pack<T>{};
     }
-    __syncthreads();  // until the last rows have been added
+    __syncthreads();  // waits until the previous rows have been added
 #pragma unroll
     for (int u = 0; u < at_once; ++u) slab[threadIdx.x / slab_words + u * (slab_threads / slab_words)][word] = x[u];
     __syncthreads();
@@ -72,7 +73,7 @@ __device__ void sum_long_group(const T* rows, uint64_t width, const int64_t* ord
   if (adds) sums[mine] = as_stored<T>(sum);
 }
 
-/// A block to a slab of the columns of `slab_groups` groups.
+/// Sums the long groups among `slab_groups` groups, one slab of columns per block.
 template <bool by_packs, class T>
 __global__ void __launch_bounds__(slab_threads)
     long_groups_kernel(const T* rows, uint64_t width, row_groups groups, T* sums) {

@@ -1,7 +1,7 @@
-// The CPU kernels' twins on a CUDA device: the same formulas from the same headers, the same bits (norms of rows and
-// losses: bits of their own, see there), the same arguments and one more, the stream. Every pointer into data is device
-// memory; calls return at once. An error is the launch's; what goes wrong on the device later shows at the stream's
-// next synchronisation.
+// The CUDA twins of the CPU kernels: the same formulas from the same headers, the same bits (norms of rows and losses
+// have bits of their own, documented at their functions), the same arguments and one more, the stream. Every pointer
+// into data is device memory; calls return at once. An error is one of the launch; a later failure on the device is
+// reported at the stream's next synchronisation.
 #pragma once
 
 #include <cstddef>
@@ -22,35 +22,37 @@ struct CUstream_st;
 
 namespace troupe::kernels::cuda {
 
-using stream = CUstream_st*;  ///< what CUDA calls cudaStream_t
+using stream = CUstream_st*;  ///< CUDA's cudaStream_t
 
-/// The most contributions of one sum: their pointers travel in the launch's arguments.
+/// Most contributions of one sum: their pointers are part of the launch's arguments.
 inline constexpr size_t max_sum_ranks = 256;
 
-/// kernels/base/cast.hpp
+/// The CUDA twin of kernels/base/cast.hpp.
 core::result<void> cast(const std::byte* in, core::dtype from, std::byte* out, core::dtype to, uint64_t count,
                         stream on);
 
-/// kernels/sums/reduce.hpp. The span itself is host memory; more than `max_sum_ranks` inputs are refused.
+/// The CUDA twin of kernels/sums/reduce.hpp. The span itself is host memory; more than `max_sum_ranks` inputs are an
+/// error.
 core::result<void> sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
                                      const reduce_options& options, stream on);
 
-/// kernels/sums/norm.hpp. The span itself is host memory; many runs are one launch.
+/// The CUDA twin of kernels/sums/norm.hpp. The span itself is host memory; many runs are one launch.
 core::result<void> block_square_sums(std::span<const squared_elements> all, core::dtype type, stream on);
 
-/// kernels/sums/norm.hpp. Sets `*found`, in device memory, to 1 if an element is infinite or NaN; never clears it.
+/// The CUDA twin of has_nonfinite in kernels/sums/norm.hpp. Sets `*found`, in device memory, to 1 if an element is
+/// infinite or NaN; never clears it.
 core::result<void> has_nonfinite(const std::byte* values, core::dtype type, uint64_t count, uint32_t* found, stream on);
 
-/// kernels/sums/column_sums.hpp, kernels/sums/grouped_sums.hpp, of f32, bf16 and f16: the CPU's bits. The arrays of the
-/// groups are device memory.
+/// The CUDA twins of kernels/sums/column_sums.hpp and kernels/sums/grouped_sums.hpp, for f32, bf16 and f16: the CPU's
+/// bits. The arrays of the groups are device memory.
 core::result<void> column_sums(const std::byte* x, core::dtype type, uint64_t rows, uint64_t width, uint64_t row_stride,
                                std::byte* out, core::dtype out_type, stream on);
 core::result<void> grouped_sums(const std::byte* rows, core::dtype type, uint64_t width, const row_groups& groups,
                                 std::byte* sums, stream on);
 
-/// kernels/layers/row_norm.hpp, of f32, bf16 and f16, with the arguments of the table (kernels/operations.hpp). A sum
-/// over a row has an order that its width and type alone decide, and is not the CPU's; dweight and dbias have the CPU's
-/// bits where mean and rstd do.
+/// The CUDA twins of kernels/layers/row_norm.hpp, for f32, bf16 and f16, with the arguments of the table
+/// (kernels/operations.hpp). The order of a sum over a row depends on the row's width and type alone, and is not the
+/// CPU's; dweight and dbias have the CPU's bits if mean and rstd have.
 core::result<void> layer_norm(const norm_input& in, const std::byte* bias, double epsilon, std::byte* y,
                               const norm_rows& kept, stream on);
 core::result<void> layer_norm_backward(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept,
@@ -59,8 +61,9 @@ core::result<void> rms_norm(const norm_input& in, double epsilon, std::byte* y, 
 core::result<void> rms_norm_backward(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept,
                                      std::byte* dx, std::byte* dweight, stream on);
 
-/// kernels/layers/cross_entropy.hpp, of f32, bf16 and f16, with the arguments of the table (kernels/operations.hpp):
-/// `loss` and `gradient` are device memory, too. A row's order of sums and its power of e are not the CPU's.
+/// The CUDA twins of kernels/layers/cross_entropy.hpp, for f32, bf16 and f16, with the arguments of the table
+/// (kernels/operations.hpp): `loss` and `gradient` are device memory, too. The order of a row's sums and its power of e
+/// are not the CPU's.
 core::result<void> cross_entropy(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
                                  const int64_t* targets, std::byte* log_sums, std::byte* loss, stream on);
 core::result<void> cross_entropy_backward(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
@@ -72,7 +75,7 @@ core::result<void> joined_cross_entropy(const std::byte* statistics, core::dtype
                                         uint64_t rank_stride, uint64_t rows, std::byte* log_sums, std::byte* loss,
                                         stream on);
 
-/// kernels/layers/elementwise.hpp, of f32, bf16 and f16. `y` of the backward ones may be null.
+/// The CUDA twins of kernels/layers/elementwise.hpp, for f32, bf16 and f16. `y` of the backward functions may be null.
 core::result<void> gelu_tanh(const std::byte* x, std::byte* y, core::dtype type, uint64_t count, stream on);
 core::result<void> gelu_tanh_backward(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type,
                                       uint64_t count, std::byte* y, stream on);
@@ -84,40 +87,41 @@ core::result<void> silu_gated_backward(const std::byte* gate, const std::byte* u
 core::result<void> scale_kept(std::byte* x, core::dtype type, const uint8_t* keep, double factor, uint64_t count,
                               stream on);
 
-/// kernels/layers/dropout.hpp, of f32, bf16 and f16.
+/// The CUDA twins of kernels/layers/dropout.hpp, for f32, bf16 and f16.
 core::result<void> drop(std::byte* x, core::dtype type, uint64_t count, const dropout_key& key, uint64_t first_position,
                         stream on);
 core::result<void> draw(uint8_t* keep, uint64_t count, const dropout_key& key, uint64_t first_position, stream on);
 
-/// kernels/layers/rotary.hpp, of f32, bf16 and f16. The table's arrays are device memory; a token has fewer than 2^31
-/// elements of heads.
+/// The CUDA twin of kernels/layers/rotary.hpp, for f32, bf16 and f16. The table's arrays are device memory; a token has
+/// fewer than 2^31 elements of heads.
 core::result<void> turn_tokens(const token_heads& x, const rotary_table& table, stream on);
 
-/// kernels/compress/fake_quantise.hpp, of f32, bf16 and f16. `ranges` is device memory: of all groups, or one for all
-/// of them; null: each group's own is measured. A group has fewer than 2^36 elements.
+/// The CUDA twins of kernels/compress/fake_quantise.hpp, for f32, bf16 and f16. `ranges` is device memory: one per
+/// group, or one for all of them; null: each group's own range is measured. A group has fewer than 2^36 elements.
 core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y,
                                  std::span<const value_range<double>> ranges, const stochastic_rounding* rounding,
                                  stream on);
 core::result<void> group_ranges(const grouped_values& x, std::span<value_range<double>> out, stream on);
 
-/// kernels/compress/pruning.hpp. `keep` is device memory.
+/// The CUDA twins of kernels/compress/pruning.hpp. `keep` is device memory.
 core::result<void> mask_elements(std::byte* x, core::dtype type, std::span<const uint8_t> keep, stream on);
 core::result<void> mask_rows(std::byte* x, core::dtype type, uint64_t width, std::span<const uint8_t> keep, stream on);
 core::result<void> mask_heads(std::byte* x, core::dtype type, uint64_t rows, uint64_t head_width,
                               std::span<const uint8_t> keep, stream on);
 
-/// kernels/optimizer/optimizer.hpp: AdamW, Adagrad, Lion and SGD. The span and its pieces are host memory, what they
-/// point to is not; pieces that share an optimizer and types are one launch. LAMB and Muon are refused (bug).
+/// The CUDA twin of kernels/optimizer/optimizer.hpp for AdamW, Adagrad, Lion and SGD. The span and its pieces are host
+/// memory, the memory that they point to is not; pieces that share an optimizer and types are one launch. LAMB and Muon
+/// are an error (bug).
 core::result<void> update(std::span<const piece_update<float>> all, stream on);
 
-/// kernels/optimizer/lamb.hpp. The sums are device memory, one number per started block of `core::partition_grain`
-/// elements.
+/// The CUDA twins of kernels/optimizer/lamb.hpp. The sums are device memory, one number per started block of
+/// `core::partition_grain` elements.
 core::result<void> prepare(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                            std::span<double> weight_sums, std::span<double> update_sums, stream on);
 core::result<void> apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                          double trust_ratio, stream on);
 
-/// kernels/optimizer/muon.hpp
+/// The CUDA twins of kernels/optimizer/muon.hpp.
 core::result<void> prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                            float* direction, stream on);
 core::result<void> apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,

@@ -11,10 +11,10 @@ namespace {
 
 constexpr unsigned lanes = norm_lanes;
 
-/// What a thread has loaded of some elements of its lane before it computes the first.
+/// Elements of its lane that a thread loads before it computes the first.
 constexpr int lanes_ahead = 4;
 
-/// Sixteen threads to a block of 1,024 elements, one to a lane, as in norm.cu: the same order of the same sums.
+/// Uses sixteen threads for a block of 1,024 elements, one per lane, as norm.cu does: the same order of the same sums.
 template <class Gradient>
 __global__ void lamb_prepare_kernel(lamb_factors<float> factors, const float* master, float* m, float* v,
                                     const Gradient* gradient, uint64_t count, double* weight_sums, double* update_sums,
@@ -62,7 +62,7 @@ __global__ void lamb_prepare_kernel(lamb_factors<float> factors, const float* ma
   }
 }
 
-/// `copy` may be null.
+/// Computes LAMB's second half; `copy` may be null.
 template <int N, class Copy>
 __global__ void lamb_apply_kernel(lamb_factors<float> factors, float* master, const float* m, const float* v,
                                   Copy* copy, uint64_t count) {

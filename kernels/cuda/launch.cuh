@@ -1,4 +1,4 @@
-// How the twins are launched: grids that cover any count, and errors as results.
+// Launches of the CUDA twins: grids that cover any count, and errors as results.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace troupe::kernels::cuda {
 
 inline constexpr unsigned warp_threads = 32;
-inline constexpr unsigned all_lanes = 0xFFFFFFFFU;  ///< of a warp
+inline constexpr unsigned all_lanes = 0xFFFFFFFFU;  ///< mask of all threads of a warp
 
 inline unsigned blocks_for(uint64_t threads) {
   return static_cast<unsigned>(std::clamp<uint64_t>(core::div_up(threads, threads_per_block), 1, max_blocks));
@@ -21,7 +21,7 @@ inline unsigned blocks_for(uint64_t threads) {
 __device__ inline uint64_t first_index() { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline uint64_t stride() { return uint64_t{gridDim.x} * blockDim.x; }
 
-/// What the launch just before left behind.
+/// Returns the error of the last launch, if it failed.
 inline core::result<void> launched(const char* kernel) {
   const cudaError_t status = cudaGetLastError();
   if (status == cudaSuccess) return {};
@@ -29,7 +29,7 @@ inline core::result<void> launched(const char* kernel) {
                     std::string("CUDA kernel ") + kernel + ": wanted a launch, got " + cudaGetErrorString(status));
 }
 
-/// Refuses fp64, in which layers are computed on the CPU alone.
+/// Returns an error for fp64, in which layers are computed on the CPU alone.
 inline core::result<void> in_fp32(const char* kernel, core::dtype type) {
   if (type != core::dtype::f64) return {};
   return core::fail(core::error_kind::bad_input, std::string("CUDA kernel ") + kernel +

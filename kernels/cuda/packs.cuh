@@ -1,5 +1,6 @@
-// Neighbouring elements that a thread loads and stores at once: a device's memory is only kept busy by accesses of many
-// bytes. Owns which arrays allow it; what is done with the elements is the kernels', one at a time and in any order.
+// Packs: neighbouring elements that a thread loads and stores in one access; only accesses of many bytes keep a
+// device's memory busy. Owns which arrays allow packs; leaves the operation on elements, one at a time and in any
+// order, to the kernels.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// The most bytes of one access.
+/// Most bytes of one access.
 inline constexpr uint64_t access_bytes = 16;
 
 template <class T, int N>
@@ -32,7 +33,7 @@ __device__ void store_pack(const pack<T, N>& values, T* to) {
   *reinterpret_cast<pack<T, N>*>(to) = values;
 }
 
-/// Each rounded to the type `To`.
+/// Returns a pack with each value rounded to the type `To`.
 template <class To, int N>
 __device__ pack<To, N> narrowed(const pack<float, N>& values) {
   pack<To, N> out;
@@ -44,8 +45,8 @@ __device__ pack<To, N> narrowed(const pack<float, N>& values) {
 template <int N>
 using width = std::integral_constant<int, N>;
 
-/// Calls `f(width<N>{}, i)` for the packs of N elements that begin at i, shared out among `threads` threads of which
-/// the caller is number `thread`, and `f(width<1>{}, i)` for what is left of the `count` elements.
+/// Calls `f(width<N>{}, i)` for the packs of N elements that begin at i, distributed over `threads` threads of which
+/// the caller is number `thread`, and `f(width<1>{}, i)` for the rest of the `count` elements.
 template <int N, class F>
 __device__ void for_each_pack(uint64_t thread, uint64_t threads, uint64_t count, F&& f) {
   for (uint64_t p = thread; p < count / N; p += threads) f(width<N>{}, p * N);
@@ -55,25 +56,25 @@ __device__ void for_each_pack(uint64_t thread, uint64_t threads, uint64_t count,
   }
 }
 
-/// Shared out among all threads of the grid.
+/// Calls `f` for packs distributed over all threads of the grid.
 template <int N, class F>
 __device__ void for_each_pack(uint64_t count, F&& f) {
   for_each_pack<N>(first_index(), stride(), count, f);
 }
 
-/// Shared out among the threads of a block.
+/// Calls `f` for packs distributed over the threads of a block.
 template <int N, class F>
 __device__ void for_each_pack_of_block(uint64_t count, F&& f) {
   for_each_pack<N>(threadIdx.x, blockDim.x, count, f);
 }
 
-/// Whether arrays that begin at these addresses, of which some may be null, are loaded and stored by packs of N.
+/// True if arrays that begin at these addresses, of which some may be null, can be loaded and stored by packs of N.
 template <int N, class... T>
 bool allow_packs(const T*... arrays) {
   return ((reinterpret_cast<uintptr_t>(arrays) % pack_alignment<T, N>() == 0) && ...);
 }
 
-/// Calls `f(width<N>{}, blocks)` where packs are allowed, else `f(width<1>{}, blocks)`.
+/// Calls `f(width<N>{}, blocks)` if packs are allowed, else `f(width<1>{}, blocks)`.
 template <int N, class F>
 void with_width(bool packs, uint64_t count, F&& f) {
   packs ? f(width<N>{}, blocks_for(core::div_up(count, N))) : f(width<1>{}, blocks_for(count));

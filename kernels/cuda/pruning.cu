@@ -5,7 +5,8 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// An element for an entry. Memory is written by whole packs, for one is written in pieces of 32 bytes anyway.
+/// Masks an element per entry. Stores whole packs, even if part of a pack is kept: memory is written in pieces of 32
+/// bytes anyway.
 template <int N, class T>
 __global__ void elements_kernel(T* x, const uint8_t* keep, uint64_t count) {
   for_each_pack<N>(count, [&]<int n>(width<n>, uint64_t i) {
@@ -22,8 +23,8 @@ __global__ void elements_kernel(T* x, const uint8_t* keep, uint64_t count) {
   });
 }
 
-/// `runs` runs of neighbouring elements, none shorter than a warp, a warp to a run: run r belongs to entry
-/// r mod entries of the mask.
+/// Masks `runs` runs of neighbouring elements, none shorter than a warp, one warp per run: run r belongs to entry r mod
+/// entries of the mask.
 template <int N, class T>
 __global__ void runs_kernel(T* x, uint64_t runs, uint64_t length, const uint8_t* keep, uint64_t entries) {
   for (uint64_t r = first_index() / warp_threads; r < runs; r += stride() / warp_threads) {
@@ -34,7 +35,7 @@ __global__ void runs_kernel(T* x, uint64_t runs, uint64_t length, const uint8_t*
   }
 }
 
-/// The same of short runs, a thread to an element.
+/// Masks short runs of neighbouring elements, one thread per element.
 template <class T>
 __global__ void short_runs_kernel(T* x, uint64_t count, uint64_t length, const uint8_t* keep, uint64_t entries) {
   for (uint64_t i = first_index(); i < count; i += stride())

@@ -1,5 +1,6 @@
-// A stream of random words (kernels/base/random.hpp) shared out among threads. Owns which words a thread makes: those
-// of neighbouring counters, so that none is made twice and neighbouring elements are loaded and stored as packs.
+// Distributes a stream of random words (kernels/base/random.hpp) over threads. Owns which words a thread computes:
+// those of neighbouring counters, so that none is computed twice and neighbouring elements are loaded and stored as
+// packs.
 #pragma once
 
 #include "kernels/base/random.hpp"
@@ -7,9 +8,9 @@
 
 namespace troupe::kernels::cuda {
 
-/// Calls `f(width<N>{}, i, words)` with the words of N neighbouring elements that begin at i, of the `count` that stand
-/// at positions from `first` on, or `f(width<1>{}, i, word)` at either end. A thread makes N counters of a chunk, whose
-/// four words each belong to four such packs.
+/// Calls `f(width<N>{}, i, words)` with the words of N neighbouring elements that begin at i, out of the `count`
+/// elements whose positions start at `first`, or `f(width<1>{}, i, word)` at either end. A thread computes N counters
+/// of a chunk, whose four words each belong to four such packs.
 template <int N, class F>
 __device__ void for_each_words(uint64_t key, uint64_t high, uint64_t first, uint64_t count, F&& f) {
   constexpr uint64_t words_of_counter = random_chunk / random_chunk_counters, parts = random_chunk_counters / N;
@@ -39,13 +40,13 @@ __device__ void for_each_words(uint64_t key, uint64_t high, uint64_t first, uint
   }
 }
 
-/// Calls `f(width<N>{}, blocks)` where packs of N that begin at positions divisible by N may be loaded and stored, else
+/// Calls `f(width<N>{}, blocks)` if packs of N that begin at positions divisible by N may be loaded and stored, else
 /// `f(width<1>{}, blocks)`.
 template <int N, class T, class F>
 void with_words(const T* elements, uint64_t first, uint64_t count, F&& f) {
   constexpr uint64_t words_of_counter = random_chunk / random_chunk_counters;
   const bool packs = allow_packs<N>(elements + (N - first % N) % N);
-  const uint64_t most = count + 2 * random_chunk;  // a chunk at either end may be made for one element
+  const uint64_t most = count + 2 * random_chunk;  // a chunk at either end may be computed for a single element
   packs ? f(width<N>{}, blocks_for(core::div_up(most, words_of_counter * N)))
         : f(width<1>{}, blocks_for(core::div_up(most, words_of_counter)));
 }

@@ -12,10 +12,10 @@ struct pointers {
   __host__ __device__ const std::byte* operator[](uint64_t rank) const { return of[rank]; }
 };
 
-/// In fp32, by packs. `plain`: contributions are added as they are stored; most reductions do that.
+/// Sums in fp32, by packs. `plain`: contributions are added as they are stored, as in most reductions.
 template <class In, class Out, bool plain>
 __global__ void pack_sum_kernel(pointers inputs, uint64_t ranks, Out* output, uint64_t count, reduce_options options) {
-  // Rounding to the type that the store rounds to anyway would change nothing.
+  // The sum is not rounded first if the store rounds to the same type anyway.
   const bool round_sum = !plain || options.accumulate || !std::is_same_v<In, Out>;
   for_each_pack<packed>(count, [&]<int n>(width<n>, uint64_t i) {
     float sum[n];
@@ -38,14 +38,14 @@ __global__ void pack_sum_kernel(pointers inputs, uint64_t ranks, Out* output, ui
   });
 }
 
-/// Any types and starts, an element at a time.
+/// Sums any types at any addresses, an element at a time.
 template <class Work, class In, class Out>
 __global__ void sum_kernel(pointers inputs, uint64_t ranks, Out* output, uint64_t count, reduce_options options) {
   for (uint64_t i = first_index(); i < count; i += stride())
     store_sum(sum_element<Work, In>(inputs, ranks, i, options), output[i], options);
 }
 
-/// What a kernel is launched with.
+/// Arguments of a sum's launch.
 struct sum_call {
   pointers inputs;
   uint64_t ranks, count;

@@ -6,7 +6,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// A call's numbers that are the same for all tokens; positions are those of rotary_table.
+/// Numbers of a call that are the same for all tokens; positions are those of rotary_table.
 template <class T>
 struct turn_call {
   const std::byte* from;
@@ -25,7 +25,7 @@ struct turn_call {
   }
 };
 
-/// Calls `f(token, k)` for k below `each`, of every token. `Index` holds the product of both.
+/// Calls `f(token, k)` for k below `each`, for every token. `Index` must be able to hold tokens * each.
 template <class Index, class F>
 __device__ void for_each_of_tokens(uint64_t tokens, uint32_t each, F&& f) {
   const auto all = static_cast<Index>(tokens * each);
@@ -35,7 +35,7 @@ __device__ void for_each_of_tokens(uint64_t tokens, uint32_t each, F&& f) {
   }
 }
 
-/// A thread turns N elements of the first half of a head with those of the second.
+/// Rotates heads: a thread rotates N elements of the first half of a head with those of the second.
 template <int N, class Index, class T>
 __global__ void turn_kernel(turn_call<T> call) {
   const uint32_t packs_of_half = call.half / N;

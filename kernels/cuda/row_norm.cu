@@ -7,11 +7,11 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// How a block takes rows: `rows` of them at once, each thread with `packs` packs of each of them in registers.
+/// Shape of a block's work: `rows` rows at once, of which each thread holds `packs` packs in registers.
 template <int Packs, int Rows>
 struct row_shape {
   static constexpr int packs = Packs, rows = Rows;
-  /// Whether the columns' sums are formed in the same pass; more packs would not leave registers for them.
+  /// True if the columns' sums are formed in the same pass; more packs would leave no registers for them.
   static constexpr bool adds_columns = packs <= 2;
 };
 
@@ -27,7 +27,7 @@ core::result<void> with_shape(const char* kernel, uint64_t width, F&& f) {
                                                  " elements of this type, got " + std::to_string(width));
 }
 
-/// The rows that a block takes at once, from `first` on, of which those up to `end` exist.
+/// The rows that a block processes at once: those from `first` on that are below `end`.
 template <class Shape, class T>
 struct row_batch {
   row_pack<T> of[Shape::rows][Shape::packs];
@@ -43,7 +43,7 @@ struct row_batch {
   }
 };
 
-/// The rows and the weight that every norm kernel reads.
+/// The rows and the weight, which every norm kernel reads.
 template <class T>
 struct norm_call {
   const T *x, *weight;
@@ -51,7 +51,7 @@ struct norm_call {
   unsigned width;
 };
 
-/// RMS norm has no mean and no bias: mean(b) is 0 for it.
+/// Computes layer norm, or RMS norm, which has no mean and no bias: mean(b) is 0 for it.
 template <bool centred, class Shape, bool by_packs, class T>
 __global__ void __launch_bounds__(most_row_threads)
     row_norm_kernel(norm_call<T> in, const T* bias, float epsilon, T* y, float* means, float* rstds) {
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(most_row_threads)
           const float v = as_float(x.of[b][c].of[k]) - mean[b];
           terms[k] = v * v;
         }
-        if (centred && column + n > in.width)  // columns that are none would count as far from the mean
+        if (centred && column + n > in.width)  // columns beyond the row's end would count as far from the mean
 #pragma unroll
           for (int k = 0; k < n; ++k)
             if (column + k >= in.width) terms[k] = 0;
@@ -135,7 +135,7 @@ struct run_sums {
   float *weight, *bias;
 };
 
-/// A block takes a run of rows, in order, and each thread adds up its own columns.
+/// Computes the backward pass: a block processes a run of rows, in order, and each thread adds up its own columns.
 template <bool centred, class Shape, bool by_packs, class T>
 __global__ void __launch_bounds__(most_row_threads)
     row_norm_backward_kernel(norm_call<T> in, const T* dy, const T* past, const float* means, const float* rstds, T* dx,
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(most_row_threads)
           if constexpr (centred) mean[b] = means[first + b];
           rstd[b] = rstds[first + b];
         }
-      // h = dy * weight; wanted are the sums over each row of h * normed and of h.
+      // h = dy * weight; computes the sums over each row of h * normed and of h.
       float of_row[row_sums] = {};
 #pragma unroll
       for (int c = 0; c < packs; ++c) {
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(most_row_threads)
   }
 }
 
-/// The terms that a row adds to the weight's gradient, for rows too wide to form them beside dx.
+/// The terms of a row in the weight's gradient, for rows that are too wide to form them together with dx.
 template <bool centred, class T>
 struct weight_terms {
   const T *x, *dy;
@@ -274,7 +274,7 @@ core::result<void> forward(const char* kernel, const norm_input& in, const std::
   });
 }
 
-/// Backward of rows of type T, `sums` being those of all runs.
+/// Computes backward of rows of type T; `sums` receives the sums of all runs.
 template <bool centred, class T>
 core::result<void> backward_by_runs(const char* kernel, const norm_input& in, const norm_gradient& gradient,
                                     const norm_rows& kept, std::byte* dx, const run_sums& sums, stream on) {
@@ -291,7 +291,7 @@ core::result<void> backward_by_runs(const char* kernel, const norm_input& in, co
   return with_shape<T>(kernel, in.width, [&]<class Shape>(Shape) {
     const bool packs = in.width % n == 0 && allow_packs<n>(call.x, call.weight, dy, past, out);
     const uint64_t runs = runs_of(in.rows);
-    if constexpr (!Shape::adds_columns) {  // first, for dx may lie in the place of dy or x
+    if constexpr (!Shape::adds_columns) {  // before dx is written, because dx may be stored in dy or x
       const weight_terms<centred, T> terms{.x = call.x, .dy = dy, .means = means, .rstds = rstds, .width = in.width};
       const stored_rows<T> of_dy{dy, in.width};
       const unsigned blocks = column_blocks(runs * core::div_up(in.width, packs ? n : 1));

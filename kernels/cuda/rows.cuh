@@ -1,9 +1,9 @@
-// Rows of a matrix, each shared out among the threads of a block. Owns whose columns are whose and the order of a sum
-// over a row, which follows from the row's width and type alone: neither the grid, nor other rows, nor where the row
-// begins have a part in it.
+// Rows of a matrix, each distributed over the threads of a block. Owns which thread has which columns, and the order of
+// a sum over a row. The order depends on the row's width and type alone, not on the grid, on other rows or on the row's
+// address.
 //
-// A row is cut into packs of 16 bytes, and thread t has packs t, t + threads, and so on. The terms of a pack are added
-// in halves, the packs of a thread in order, the lanes of a warp in halves, and warps in order.
+// A row is split into packs of 16 bytes, and thread t has packs t, t + threads, and so on. The terms of a pack are
+// added in halves, the packs of a thread in order, the lanes of a warp in halves, and warps in order.
 #pragma once
 
 #include "kernels/cuda/packs.cuh"
@@ -16,18 +16,18 @@ inline constexpr int access_elements = static_cast<int>(access_bytes / sizeof(T)
 template <class T>
 using row_pack = pack<T, access_elements<T>>;
 
-/// The most threads that share a row.
+/// Most threads that share a row.
 inline constexpr unsigned most_row_threads = 512;
 
-/// Threads that share a row of `width` elements, each with at most `packs` packs if there are no more than
-/// `most_row_threads`.
+/// Returns the number of threads that share a row of `width` elements: each gets at most `packs` packs, if that takes
+/// no more than `most_row_threads` threads.
 template <class T>
 unsigned row_threads(uint64_t width, int packs) {
   const uint64_t wanted = core::div_up(width, static_cast<uint64_t>(packs) * access_elements<T>);
   return static_cast<unsigned>(core::div_up(wanted, warp_threads) * warp_threads);
 }
 
-/// widen() and narrow() by the device's instructions, which round alike; only a NaN may get another payload.
+/// widen() and narrow() by the device's instructions, which round alike; only the payload of a NaN may differ.
 template <class T>
 __device__ float as_float(T x) {
   return widen(x);
@@ -67,14 +67,14 @@ __device__ inline bf16 as_stored(float x) {
 #endif
 }
 
-/// The first of the columns that are the calling thread's by its pack number `c`.
+/// Returns the first column of the calling thread's pack number `c`.
 template <class T>
 __device__ unsigned first_column(int c) {
   return (threadIdx.x + static_cast<unsigned>(c) * blockDim.x) * static_cast<unsigned>(access_elements<T>);
 }
 
-/// A pack of a row from column `first` on; columns that the row has not are 0. `by_packs`: rows allow packs and end
-/// with a whole one.
+/// Loads a pack of a row from column `first` on; columns beyond the row's end are 0. `by_packs`: rows allow packs and
+/// end with a whole one.
 template <bool by_packs, class T>
 __device__ row_pack<T> load_columns(const T* row, unsigned first, unsigned width) {
   row_pack<T> out{};
@@ -98,7 +98,7 @@ __device__ void store_columns(const row_pack<T>& values, T* row, unsigned first,
   }
 }
 
-/// Added in halves; overwrites them.
+/// Returns the sum of the terms, added in halves; overwrites them.
 template <class Wide, int N>
 __device__ Wide sum_of_pack(Wide (&terms)[N]) {
 #pragma unroll
@@ -108,11 +108,12 @@ __device__ Wide sum_of_pack(Wide (&terms)[N]) {
   return terms[0];
 }
 
-/// Numbers of a block's warps; a kernel has two and takes them in turn, so that one barrier for each sum is enough.
+/// Shared memory with numbers of a block's warps; a kernel has two and alternates between them, so that one barrier for
+/// each sum is enough.
 template <class Wide, int N>
 using warp_numbers = Wide[N][most_row_threads / warp_threads];
 
-/// `joined(a, b)` of what each thread of the block brings, in every thread.
+/// Reduces the values of all threads of the block with `joined(a, b)`; every thread gets the result.
 template <class Wide, int N, class Join>
 __device__ void join_row(Wide (&mine)[N], warp_numbers<Wide, N>& of_warps, Join joined) {
 #pragma unroll
@@ -133,7 +134,7 @@ __device__ void join_row(Wide (&mine)[N], warp_numbers<Wide, N>& of_warps, Join 
     for (int n = 0; n < N; ++n) mine[n] = joined(mine[n], of_warps[n][w]);
 }
 
-/// The sums over the block's threads, in every thread.
+/// Sums the values of the block's threads; every thread gets the sums.
 template <class Wide, int N>
 __device__ void sum_row(Wide (&mine)[N], warp_numbers<Wide, N>& of_warps) {
   join_row<Wide, N>(mine, of_warps, [](Wide a, Wide b) { return a + b; });

@@ -9,17 +9,17 @@
 
 namespace troupe::kernels::cuda {
 
-/// What every driver takes as the arguments of a launch.
+/// Most bytes of launch arguments that every driver accepts.
 inline constexpr size_t launch_argument_bytes_max = 4096;
 
-/// Runs, each cut into parts; the parts of all runs are numbered one after another.
+/// A list of runs, each divided into parts; the parts of all runs are numbered one after another.
 template <class Run>
 struct run_list {
   static constexpr size_t most = (launch_argument_bytes_max - sizeof(uint64_t)) / (sizeof(Run) + sizeof(uint64_t));
 
   Run of[most];
-  uint64_t end[most];  ///< of each run, the number behind its last part
-  uint64_t count = 0;  ///< of runs
+  uint64_t end[most];  ///< end[k]: number of the first part after run k
+  uint64_t count = 0;  ///< number of runs
 
   [[nodiscard]] __host__ __device__ uint64_t parts() const { return count == 0 ? 0 : end[count - 1]; }
   void add(const Run& run, uint64_t run_parts) {
@@ -29,8 +29,8 @@ struct run_list {
   }
 };
 
-/// The place of part `part` within its run, whose number becomes `k`. The search begins at run `k`: a thread starts
-/// with 0 and asks for parts in rising order.
+/// Returns the index of part `part` within its run, and sets `k` to the number of that run. The search begins at run
+/// `k`: a thread starts with 0 and asks for parts in ascending order.
 template <class Run>
 __device__ uint64_t part_of_run(const run_list<Run>& runs, uint64_t part, uint64_t& k) {
   while (part >= runs.end[k]) ++k;
@@ -38,7 +38,7 @@ __device__ uint64_t part_of_run(const run_list<Run>& runs, uint64_t part, uint64
 }
 
 /// Calls `launch(list)` for lists of the runs `run_of(item)`, of `parts_of(item)` parts each, in the order of `items`,
-/// until one fails.
+/// until a call fails.
 template <class Items, class RunOf, class PartsOf, class F>
 core::result<void> in_lists(const Items& items, RunOf run_of, PartsOf parts_of, F launch) {
   run_list<decltype(run_of(*items.begin()))> list;

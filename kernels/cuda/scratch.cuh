@@ -1,5 +1,5 @@
-// Device memory that one call of a twin needs between its stages. It is taken and given back in the order of the call's
-// stream, so nobody waits; the device's pool keeps it for the next call.
+// Device memory that one call of a CUDA twin needs between its stages. The memory is allocated and freed in the order
+// of the call's stream, so no thread waits; the device's pool keeps it for the next call.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@ namespace troupe::kernels::cuda {
 
 class scratch {
  public:
-  /// `kernel` names the call in an error.
+  /// Allocates `bytes` in the order of the stream `on`. `kernel` names the call in an error.
   static core::result<scratch> take(size_t bytes, CUstream_st* on, const char* kernel) {
     scratch out(on);
     cudaError_t status = keep_pool();
     if (status == cudaSuccess) status = cudaMallocAsync(&out.memory_, bytes, on);
     if (status == cudaSuccess) return out;
-    cudaGetLastError();  // said here, and so no later call's
+    cudaGetLastError();  // reported here; clears it for later calls
     out.memory_ = nullptr;
     return core::fail(core::error_kind::io, std::string("CUDA kernel ") + kernel + ": wanted " + std::to_string(bytes) +
                                                 " bytes of scratch memory, got " + cudaGetErrorString(status));
@@ -39,7 +39,8 @@ class scratch {
  private:
   explicit scratch(CUstream_st* on) : on_(on) {}
 
-  /// By default the pool gives all that is unused back to the driver whenever somebody waits for a stream.
+  /// Sets the pool to keep unused memory: by default it returns all of it to the driver whenever a stream is
+  /// synchronised.
   static cudaError_t keep_pool() {
     int device = 0;
     cudaMemPool_t pool = nullptr;

@@ -11,7 +11,8 @@ constinit surroundings around{};
 stream here() { return around.current(); }
 void note(const core::result<void>& launched) { around.note(launched); }
 
-/// Settings that would call it are refused with `device: cuda` (config/rules/device_rules.cpp).
+/// Throws for an entry without a kernel: settings that would call it are refused with `device: cuda`
+/// (config/rules/device_rules.cpp).
 [[noreturn]] void refuse(const char* entry) {
   throw std::logic_error(std::string("the kernels of CUDA devices have no ") + entry);
 }

@@ -1,5 +1,5 @@
-// The table of operations (kernels/operations.hpp) of CUDA devices: the twins, on the stream of the calling thread. An
-// entry that no configuration reaches with `device: cuda` throws std::logic_error with its name.
+// The table of operations (kernels/operations.hpp) of CUDA devices: the CUDA twins, on the stream of the calling
+// thread. An entry that no configuration reaches with `device: cuda` throws std::logic_error with its name.
 #pragma once
 
 #include "kernels/cuda/kernels.hpp"
@@ -7,15 +7,15 @@
 
 namespace troupe::kernels::cuda {
 
-struct surroundings {   ///< what the twins are called with
-  stream (*current)();  ///< the calling thread's
+struct surroundings {   ///< functions of the program that the table calls
+  stream (*current)();  ///< returns the calling thread's stream
   void (*note)(const core::result<void>& launched);
-  /// orthogonalise.hpp, of products that Torch knows.
+  /// Computes orthogonalise.hpp's iteration with Torch's products.
   void (*orthogonalise)(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
                         std::span<float> scratch);
 };
 
-/// The table, which lives as long as the process. Called once: there is one table in a process.
+/// Returns the table, which lives as long as the process. Called once: there is one table in a process.
 const operations& table_with(const surroundings& s);
 
 }  // namespace troupe::kernels::cuda

@@ -1,4 +1,4 @@
-// Optimizers that need nothing of an element's neighbours: one kernel, with a formula for each optimizer.
+// Optimizers that update each element by itself: one kernel, with a formula for each optimizer.
 #include <algorithm>
 #include <variant>
 #include <vector>
@@ -52,7 +52,7 @@ struct plain_sgd_formula {
   __device__ void operator()(float& p, float& /*none*/, float& /*none*/, float g) const { sgd_element(f, p, g); }
 };
 
-/// The elements that a block of threads updates before it looks for more: four packs of four for each thread.
+/// Elements of a part, which a block of threads updates before it looks for more: four packs of four per thread.
 constexpr uint64_t part_elements = uint64_t{16} * threads_per_block;
 
 /// A piece in a launch's arguments; `copy` may be null.
@@ -91,7 +91,7 @@ __global__ void update_kernel(const __grid_constant__ run_list<updated_run<Formu
 
 using one_update = piece_update<float>;
 
-/// What the updates of one launch have in common.
+/// Properties that the updates of one launch share.
 struct kind {
   size_t optimizer;
   bool has_momentum;

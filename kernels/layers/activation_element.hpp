@@ -1,5 +1,5 @@
-// One element of each activation and of scaling after dropout, shared by the scalar twins, the fp64 variants and the
-// CUDA kernels; the SIMD loops spell the same operations in the same order.
+// One element of each activation and of the scaling after dropout, shared by the scalar twins, the fp64 variants and
+// the CUDA kernels; the SIMD loops use the same operations in the same order.
 #pragma once
 
 #include <algorithm>
@@ -9,16 +9,17 @@
 
 namespace troupe::kernels {
 
-/// The t of 2^t is bounded: its exponent is one of a normal number.
+/// Bound of |t| in 2^t: within it, the power's exponent is that of a normal number.
 inline constexpr double power_max = 126;
 
-/// gelu_tanh(x) = x / (1 + 2^t), t = -2 log2(e) sqrt(2 / pi) (x + 0.044715 x^3) = x (first + third x^2).
+/// Coefficients of gelu_tanh(x) = x / (1 + 2^t), t = -2 log2(e) sqrt(2 / pi) (x + 0.044715 x^3) = x (first + third
+/// x^2).
 inline constexpr double gelu_first = -2.302208198144325;
 inline constexpr double gelu_third = -0.1029432395800235;
-/// d/dx of what GELU gives to the sigmoid: slope_first + slope_third x^2.
+/// Coefficients of the derivative of GELU's argument of the sigmoid: slope_first + slope_third x^2.
 inline constexpr double gelu_slope_first = 1.5957691216057308;
 inline constexpr double gelu_slope_third = 0.21406444881780076;
-/// The sigmoid's t = -log2(e) x.
+/// Coefficient of SiLU's exponent: t = -log2(e) x in sigmoid(x) = 1 / (1 + 2^t).
 inline constexpr double silu_first = -1.4426950408889634;
 
 template <class T>
@@ -50,7 +51,7 @@ TROUPE_HOST_DEVICE T silu_gated_element(T gate, T up) {
   return gate * sigmoid_element(gate) * up;
 }
 
-/// The gradients of both inputs, and the output once more.
+/// The gradients of both inputs of a gated activation, and its recomputed output.
 template <class T>
 struct gated_gradient {
   T gate, up, y;

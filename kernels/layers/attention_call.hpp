@@ -1,5 +1,5 @@
-// Causal attention with dropout by name instead of by a function: what a call hands to any device. Owns where a
-// document's weights stand among the positions of their site.
+// Arguments of causal attention for any device, which name a dropout instead of passing a function. Owns the positions
+// of a document's attention weights within their dropout site.
 #pragma once
 
 #include "kernels/layers/causal_attention.hpp"
@@ -7,13 +7,13 @@
 
 namespace troupe::kernels {
 
-/// The masks of a document that begins at column `first` of a row of `columns` tokens: the weight of (head, query,
-/// key), counted in the document, stands at position ((first_head + head) * columns + first + query) * columns + first
-/// + key.
+/// Dropout masks of a document that begins at column `first` of a row of `columns` tokens. The weight of (head, query,
+/// key), counted within the document, has position ((first_head + head) * columns + first + query) * columns + first +
+/// key.
 struct attention_masks {
   dropout_key key;
   uint64_t columns = 0, first = 0;
-  uint64_t first_head = 0;  ///< number in the model of the call's first query head
+  uint64_t first_head = 0;  ///< number in the model of the first query head of the call
 };
 
 }  // namespace troupe::kernels

@@ -1,5 +1,5 @@
-// A head's columns of packed tokens as fp32 rows or transposed panels, and back. Included once per SIMD target, after
-// hwy/foreach_target.h.
+// Converts a head's columns of packed tokens to fp32 rows or transposed panels, and back. Included once per SIMD
+// target, after hwy/foreach_target.h.
 #if defined(TROUPE_KERNELS_ATTENTION_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_ATTENTION_ROWS_INL_HPP
 #undef TROUPE_KERNELS_ATTENTION_ROWS_INL_HPP
@@ -20,7 +20,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// The `width` elements of each of `count` tokens as fp32 rows times `factor`, filled up with zeros.
+/// Converts the `width` elements of each of `count` tokens to fp32 rows times `factor`, padded with zeros.
 template <class T>
 void widen_rows(const T* from, size_t stride, size_t count, size_t width, float factor, float* to) {
   const size_t padded = core::round_up(width, row_grain);
@@ -31,7 +31,7 @@ void widen_rows(const T* from, size_t stride, size_t count, size_t width, float 
   }
 }
 
-/// to[k][j] = from[j][k], k < `width`, j < `count`; rows of `to` are panel_keys long.
+/// Transposes: to[k][j] = from[j][k], k < `width`, j < `count`; rows of `to` are panel_keys elements long.
 template <class T>
 void turn(const T* from, size_t stride, size_t count, size_t width, float* to) {
   for (size_t j = 0; j < count; ++j)
@@ -56,10 +56,11 @@ HWY_INLINE void turn_4_by_4(const T* from, size_t stride, float* to) {
 }
 #endif
 
-/// Tokens fetched before they are turned: theirs are lines far apart, which no processor fetches by itself.
+/// Number of tokens that are prefetched before they are transposed: their cache lines are far apart, and no processor
+/// prefetches them by itself.
 constexpr size_t turn_ahead = 12;
 
-/// The transpose of `count` tokens' elements in panels; zeros fill the last one.
+/// Transposes the elements of `count` tokens into panels; zeros fill the last panel.
 template <class T>
 void turn_rows(const T* from, size_t stride, size_t count, size_t width, float* to) {
   for (size_t first = 0; first < count; first += panel_keys, to += width * panel_keys, from += panel_keys * stride) {
@@ -80,7 +81,7 @@ void turn_rows(const T* from, size_t stride, size_t count, size_t width, float* 
   }
 }
 
-/// Rows of fp32 times `factor`, rounded to the tokens' elements.
+/// Stores fp32 rows times `factor`, rounded to the type of the tokens' elements.
 template <class T>
 void narrow_rows(const float* from, size_t count, size_t width, float factor, T* to, size_t stride) {
   const size_t padded = core::round_up(width, row_grain);

@@ -1,4 +1,4 @@
-// How causal_attention cuts its work, and where its parts lie in the scratch that the caller lends.
+// Sizes of the blocks of causal_attention, and the offsets of its parts in the scratch memory that the caller provides.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,19 @@
 
 namespace troupe::kernels {
 
-/// Queries of one block: enough that keys and values are read seldom, few enough that its weights stay in the cache.
+/// Queries of one block: enough that keys and values are read seldom, few enough that the block's weights stay in the
+/// cache.
 inline constexpr uint64_t block_queries = 48;
 
-/// Keys side by side in a transposed panel; a multiple of every target's tile.
+/// Keys of a transposed panel; a multiple of every target's tile.
 inline constexpr uint64_t panel_keys = 64;
 
-/// Elements of the widest vector: rows of scratch are multiples of it.
+/// Elements of the widest vector: rows of scratch have a multiple of these.
 inline constexpr uint64_t row_grain = 16;
 
 inline constexpr uint64_t cache_line_bytes = 64;
 
-/// Hands out scratch; without any it counts only.
+/// Allocates parts of the scratch memory in order; without memory it only counts.
 class scratch_parts {
  public:
   explicit scratch_parts(std::span<float> scratch) {
@@ -35,7 +36,7 @@ class scratch_parts {
     taken_ += core::round_up(elements, row_grain);
     return base_ != nullptr ? base_ + first : nullptr;
   }
-  /// With what alignment may skip.
+  /// Returns the elements allocated so far, plus the most that alignment may skip.
   [[nodiscard]] uint64_t taken() const { return taken_ + cache_line_bytes / sizeof(float); }
 
  private:
@@ -43,15 +44,15 @@ class scratch_parts {
   uint64_t taken_ = 0;
 };
 
-/// Rows of scratch: a head's columns and a block's weights. The latter are no power of two, which would crowd a few
-/// lines of the cache.
+/// Elements of a row of scratch: of a head's columns, and of a block's weights. The row of weights is not a power of
+/// two long, which would crowd a few lines of the cache.
 struct row_widths {
   uint64_t head, weights;
   explicit row_widths(const attention_sizes& s)
       : head(core::round_up(s.head_width, row_grain)), weights(core::round_up(s.tokens, panel_keys) + row_grain) {}
 };
 
-/// The scratch of forward. Transposed keys lie in panels of `panel_keys`, each (head_width, panel_keys).
+/// Scratch of the forward pass. Transposed keys are stored in panels of `panel_keys`, each (head_width, panel_keys).
 struct forward_scratch {
   float *keys, *values, *queries, *weights, *sums;
   uint8_t* keep;
@@ -67,7 +68,8 @@ struct forward_scratch {
   }
 };
 
-/// The scratch of backward: forward's, whose `values` hold keys by rows, and what gradients want.
+/// Scratch of the backward pass: the parts of the forward pass, whose `values` hold keys by rows, and the parts for
+/// gradients.
 struct backward_scratch : forward_scratch {
   float *turned_values, *gradients, *weight_gradients, *key_gradients, *value_gradients;
 

@@ -1,5 +1,5 @@
-// Softmax of a row of scores that are powers of two, forward and backward, in whole vectors: what a query may not see
-// is -infinity. Included once per SIMD target, after hwy/foreach_target.h.
+// Softmax of a row of scores that are exponents of two, forward and backward, in whole vectors; the score of a key that
+// the query may not see is -infinity. Included once per SIMD target, after hwy/foreach_target.h.
 #if defined(TROUPE_KERNELS_ATTENTION_SOFTMAX_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_ATTENTION_SOFTMAX_INL_HPP
 #undef TROUPE_KERNELS_ATTENTION_SOFTMAX_INL_HPP
@@ -17,8 +17,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// 2^x for x <= 0, to one unit in the last place; 0 below 2^-126, NaN for NaN. The polynomial is the one through the
-/// Chebyshev nodes of [-1/2, 1/2].
+/// Returns 2^x for x <= 0, to one unit in the last place; 0 below 2^-126, NaN for NaN. The polynomial interpolates at
+/// the Chebyshev nodes of [-1/2, 1/2].
 HWY_INLINE floats<full> exponential2(full d, floats<full> x) {
   const hn::RebindToSigned<full> di;
   const auto n = hn::Round(x);
@@ -36,7 +36,7 @@ HWY_INLINE floats<full> kept(full d, const uint8_t* keep, floats<full> x) {
   return hn::IfThenElseZero(hn::RebindMask(d, hn::Ne(hn::PromoteTo(di, hn::LoadU(bytes, keep)), hn::Zero(di))), x);
 }
 
-/// scores -> weights before they are divided by their sum, which is returned.
+/// Replaces scores by weights that are not yet divided by their sum; returns that sum.
 HWY_INLINE float exponentials(float* scores, size_t end, float most) {
   const full d;
   const size_t lanes = hn::Lanes(d);
@@ -55,8 +55,8 @@ HWY_INLINE void drop(float* weights, size_t end, const uint8_t* keep) {
     hn::StoreU(kept(d, keep + j, hn::LoadU(d, weights + j)), d, weights + j);
 }
 
-/// A row of exponentials, their sum's `inverse` and gradients of (dropped) weights -> (dropped) weights and gradients
-/// of scores.
+/// Computes (dropped) weights and the gradients of scores from a row of exponentials, the `inverse` of their sum, and
+/// the gradients of the (dropped) weights.
 template <bool Dropping>
 HWY_INLINE void softmax_backward(float* scores, float inverse, float* gradients, size_t end, const uint8_t* keep,
                                  float factor) {

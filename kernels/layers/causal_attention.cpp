@@ -24,7 +24,7 @@ namespace troupe::kernels::HWY_NAMESPACE {
 
 static_assert(block_queries % tile_rows == 0, "the rows of a tile lie in one block");
 
-/// A block of queries [first, first + count) and what its products share.
+/// A block of queries [first, first + count) and the sizes that its products share.
 struct query_rows {
   const attention_sizes& sizes;
   row_widths widths;
@@ -33,10 +33,10 @@ struct query_rows {
   query_rows(const attention_sizes& s, size_t first_query, size_t queries)
       : sizes(s), widths(s), first(first_query), count(queries), lanes(hn::Lanes(full())) {}
 
-  /// Keys that the rows of the tile from `row` on see between them.
+  /// Returns how many keys the rows of the tile from `row` on can see, taken together.
   [[nodiscard]] size_t seen(size_t row) const { return std::min<size_t>(first + row + tile_rows, sizes.tokens); }
 
-  /// out[row][key] = left[row] . panels[key], for all keys that the row's tile may see.
+  /// Computes out[row][key] = left[row] . panels[key], for all keys that the row's tile may see.
   void against_keys(const float* left, const float* panels, float* out) const {
     for (size_t key = 0; key < first + count; key += panel_keys, panels += sizes.head_width * panel_keys)
       for (size_t row = 0; row < count; row += tile_rows) {
@@ -48,7 +48,7 @@ struct query_rows {
       }
   }
 
-  /// out[row] = sum over seen keys of weights[row][key] * by_key[key].
+  /// Computes out[row] = sum over seen keys of weights[row][key] * by_key[key].
   void over_keys(const float* weights, const float* by_key, float* out) const {
     for (size_t row = 0; row < count; row += tile_rows)
       multiply_rows<into::fresh>(std::min(tile_rows, count - row), widths.head / lanes,
@@ -56,7 +56,7 @@ struct query_rows {
                                  out + row * widths.head, widths.head);
   }
 
-  /// out[key] += sum over rows that see it of weights[row][key] * by_row[row].
+  /// Computes out[key] += sum over rows that see the key of weights[row][key] * by_row[row].
   void over_queries(const float* weights, const float* by_row, float* out) const {
     for (size_t key = 0; key < first + count; key += tile_rows) {
       const size_t row = key > first ? key - first : 0;
@@ -67,10 +67,10 @@ struct query_rows {
     }
   }
 
-  /// Elements of a row that hold something: what its query sees, what its tile does, and the rest of a vector.
+  /// Returns the used elements of a row: those that its query and its tile can see, rounded up to a whole vector.
   [[nodiscard]] size_t row_end(size_t row) const { return core::round_up(seen(row / tile_rows * tile_rows), lanes); }
 
-  /// Scores of keys ahead of the query become -infinity. Returns the largest score.
+  /// Sets scores of keys after the query to -infinity. Returns the largest score.
   float mask_and_bound(float* scores, size_t row) const {
     const full d;
     const auto ahead = hn::Set(d, -std::numeric_limits<float>::infinity());
@@ -86,7 +86,7 @@ struct query_rows {
     return hn::GetLane(hn::MaxOfLanes(d, most));
   }
 
-  /// Which weights of a row are kept.
+  /// Draws which weights of a row are kept.
   void draw(const attention_dropout& dropout, uint64_t head, size_t row, uint8_t* keep) const {
     const size_t own = first + row + 1;
     dropout.draw({keep, own}, head, first + row);
@@ -94,13 +94,13 @@ struct query_rows {
   }
 };
 
-/// Scores are powers of two: exponents times log2(e).
+/// Returns the factor on scores: 1 / sqrt(head width), times log2(e), because scores are exponents of two.
 inline float score_factor(const attention_sizes& s) {
   return static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(s.head_width)));
 }
 
-/// Calls f(block, lead, row) for the blocks of all runs. A block begins with a tile: its first `lead` rows are before
-/// the run and count for nothing, the others are tokens `row` and behind.
+/// Calls f(block, lead, row) for the blocks of all runs. A block begins with a whole tile: its first `lead` rows
+/// precede the run and are ignored; the others are the tokens from `row` on.
 template <class F>
 void for_each_block(const attention_sizes& s, std::span<const query_run> runs, F f) {
   for (const query_run& run : runs) {
@@ -112,7 +112,7 @@ void for_each_block(const attention_sizes& s, std::span<const query_run> runs, F
   }
 }
 
-/// A block's rows of a tensor, zeros in front.
+/// Converts a block's rows of a tensor to fp32, after `lead` rows of zeros.
 template <class T>
 void widen_block(const query_rows& block, size_t lead, const T* from, size_t stride, float factor, float* to) {
   std::fill_n(to, lead * block.widths.head, 0.0F);
@@ -208,7 +208,7 @@ void attention_backward(const attention_sizes& s, const attention_dropout& dropo
                     dqueries + token * to.query_stride + head * width, to.query_stride);
       });
       if ((head + 1) % group == 0) {
-        // the queries were multiplied by log2(e), too
+        // ln 2 cancels the factor log2(e) of the queries
         narrow_rows(m.key_gradients, s.tokens, width, std::numbers::ln2_v<float>, dkeys + key_at, to.key_stride);
         narrow_rows(m.value_gradients, s.tokens, width, 1.0F, dkeys + value_at, to.key_stride);
       }
@@ -239,7 +239,7 @@ uint64_t causal_attention_backward_scratch(const attention_sizes& sizes) {
 
 namespace {
 
-/// Tokens that hold queries, keys and values side by side.
+/// Returns views of tokens that store queries, keys and values next to each other.
 template <class Byte>
 attention_operands<Byte> packed(const attention_sizes& s, Byte* qkv) {
   const uint64_t stride = (s.heads + 2 * s.kv_heads) * s.head_width;

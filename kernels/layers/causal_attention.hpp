@@ -1,5 +1,5 @@
 // Causal self-attention over the tokens of one document, forward and backward, in blocks of queries that stay in the
-// cache. Owns the arithmetic; what a document is, the randomness of dropout and memory are the caller's.
+// cache. Owns the arithmetic; leaves the limits of documents, the randomness of dropout and the memory to the caller.
 #pragma once
 
 #include <cstddef>
@@ -11,56 +11,57 @@
 
 namespace troupe::kernels {
 
-/// Of f32, bf16 or f16 elements; sums and weights are fp32 for all of them. Every token holds its queries, keys and
-/// values side by side, (heads + 2 kv_heads) * head_width elements; heads / kv_heads query heads share a key head.
+/// Sizes of an attention over f32, bf16 or f16 elements; sums and weights are fp32 for all of them. Every token stores
+/// its queries, keys and values next to each other, (heads + 2 kv_heads) * head_width elements; heads / kv_heads query
+/// heads share a key head.
 struct attention_sizes {
   core::dtype type = core::dtype::f32;
   uint64_t tokens = 0, heads = 1, kv_heads = 1, head_width = 1;
 };
 
-/// Dropout of attention weights: `draw` sets keep[j] to 1 or 0 for the document's keys j = 0 .. query, and what is kept
-/// is multiplied by `factor`. No `draw`: nothing is dropped.
+/// Dropout of attention weights: `draw` sets keep[j] to 1 or 0 for the document's keys j = 0 .. query, and kept weights
+/// are multiplied by `factor`. Without `draw` nothing is dropped.
 struct attention_dropout {
   std::function<void(std::span<uint8_t> keep, uint64_t head, uint64_t query)> draw;
   float factor = 1;
 };
 
-/// Queries [first, first + count) of a document: tokens `row` and behind of those that are given.
+/// Queries [first, first + count) of a document, which are the tokens from `row` on of the tokens that a call passes.
 struct query_run {
   uint64_t first = 0, count = 0, row = 0;
 };
 
-/// A document's keys and values, all of them, and some of its queries, wherever they lie. Tokens are a stride apart, in
-/// elements; a token holds its query heads side by side, and its key heads before its value heads.
+/// All keys and values of a document and some of its queries, at separate addresses. The strides between tokens count
+/// elements; a token stores its query heads next to each other, and its key heads before its value heads.
 template <class Byte>
 struct attention_operands {
   Byte *queries = nullptr, *keys = nullptr;
   uint64_t query_stride = 0, key_stride = 0;
 };
 using attention_input = attention_operands<const std::byte>;
-using attention_gradient = attention_operands<std::byte>;  ///< like the input
+using attention_gradient = attention_operands<std::byte>;  ///< gradients, laid out like attention_input
 
-/// Elements of scratch that forward and backward want: linear in the number of tokens.
+/// Elements of scratch that the forward and the backward pass require: linear in the number of tokens.
 uint64_t causal_attention_scratch(const attention_sizes& sizes);
 uint64_t causal_attention_backward_scratch(const attention_sizes& sizes);
 
-/// y (tokens, heads * head_width) = softmax(Q K^T / sqrt(head_width), keys up to the query) V, rounded once. A token's
-/// bits depend on the document's tokens up to it and on nothing else, as long as all values are finite.
+/// Computes y (tokens, heads * head_width) = softmax(Q K^T / sqrt(head_width), keys up to the query) V, rounded once. A
+/// token's bits depend on the document's tokens up to it and on nothing else, as long as all values are finite.
 void causal_attention(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
                       std::byte* y, std::span<float> scratch);
 
-/// The same of the queries `runs`, in their order; y has a row for each token of `in.queries`. The keys are those of
-/// `sizes.tokens` tokens. A query's bits are those of causal_attention.
+/// Computes causal attention for the queries `runs`, in their order; y has a row for each token of `in.queries`. The
+/// keys are those of `sizes.tokens` tokens. A query's bits are those of causal_attention.
 void partial_attention(const attention_sizes& sizes, const attention_dropout& dropout, const attention_input& in,
                        std::span<const query_run> runs, std::byte* y, std::span<float> scratch);
 
-/// dqkv, packed like qkv, from dy, shaped like y. Computes the weights again; each sum is rounded once.
-/// Source: Dao 2023, "FlashAttention-2" (arXiv:2307.08691), section 3.1.2, whose row sums are here taken of the
-/// weights and their gradients, so that nothing but qkv is kept.
+/// Computes dqkv, packed like qkv, from dy, shaped like y. Recomputes the weights; each sum is rounded once. Source:
+/// Dao 2023, "FlashAttention-2" (arXiv:2307.08691), section 3.1.2; here its row sums are computed from the weights and
+/// their gradients, so that only qkv is kept.
 void causal_attention_backward(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
                                const std::byte* dy, std::byte* dqkv, std::span<float> scratch);
 
-/// The gradient of these queries, and what they add to that of all keys and values.
+/// Computes the gradients of the queries `runs`, and adds their contributions to the gradients of all keys and values.
 void partial_attention_backward(const attention_sizes& sizes, const attention_dropout& dropout,
                                 const attention_input& in, std::span<const query_run> runs, const std::byte* dy,
                                 const attention_gradient& out, std::span<float> scratch);

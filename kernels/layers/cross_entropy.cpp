@@ -8,30 +8,31 @@
 #include "kernels/base/exponential.hpp"
 #include "kernels/base/with_dtype.hpp"
 
-// Called by every target's namespace, so it comes before any of them.
+// The code of every target's namespace calls these functions, so they come before any of them.
 #ifndef TROUPE_KERNELS_CROSS_ENTROPY_ONCE
 #define TROUPE_KERNELS_CROSS_ENTROPY_ONCE
 namespace troupe::kernels {
 namespace {
 
-/// The sum of powers seen so far, beside the largest exponent.
+/// The sum of powers so far, relative to the largest exponent so far.
 template <class Wide>
 struct running_sum {
   Wide largest = -std::numeric_limits<Wide>::infinity();
   Wide sum = 0;
 
-  /// For a block whose largest exponent is `block_largest`.
+  /// Prepares the sum for a block whose largest exponent is `block_largest`.
   void make_room(Wide block_largest) {
     if (!(block_largest > largest)) return;
     sum *= exponential(largest - block_largest);
     largest = block_largest;
   }
-  /// The largest logit, which exponents are counted from: where all of them are minus infinity, the powers are still 0.
+  /// Returns the largest logit, which exponents are relative to; 0 if all logits are minus infinity: then the powers
+  /// are still 0.
   [[nodiscard]] Wide base() const { return largest == -std::numeric_limits<Wide>::infinity() ? Wide{0} : largest; }
   [[nodiscard]] Wide log_sum() const {
     return static_cast<Wide>(static_cast<double>(largest) + std::log(static_cast<double>(sum)));
   }
-  /// As row_statistics.
+  /// Writes the three numbers of row_statistics.
   void write(Wide* to, Wide at_target) const {
     to[0] = largest;
     to[1] = sum;
@@ -41,7 +42,7 @@ struct running_sum {
 
 bool is_column(int64_t target, uint64_t width) { return target >= 0 && static_cast<uint64_t>(target) < width; }
 
-/// The target's logit, 0 where it is another rank's.
+/// Returns the target's logit; 0 if the target belongs to another rank.
 template <class T>
 auto target_of(const T* x, uint64_t width, int64_t target) {
   return is_column(target, width) ? widen(x[target]) : decltype(widen(*x)){0};
@@ -61,7 +62,7 @@ auto target_of(const T* x, uint64_t width, int64_t target) {
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// NaN may be passed over: its power shows in the sum.
+/// Returns the largest of `count` elements. A NaN may be ignored: its power makes the sum NaN.
 template <class T>
 float largest_of(const T* x, uint64_t count) {
   const full d;

@@ -13,7 +13,7 @@
 namespace troupe::kernels {
 namespace {
 
-/// row_sum, lane by lane in an order that compilers turn into vectors: the same bits.
+/// Computes row_sum lane by lane, in an order that compilers turn into vectors: the same bits.
 template <class Wide, class F>
 Wide sum_over(uint64_t width, F&& term) {
   Wide lanes[row_lanes] = {};
@@ -24,12 +24,12 @@ Wide sum_over(uint64_t width, F&& term) {
   return sum_of_lanes(lanes);
 }
 
-/// A row's distribution: logarithms of probabilities, and these.
+/// A row's distribution: the logarithms of its probabilities, and the probabilities.
 template <class Wide>
 struct distribution {
   std::vector<Wide> log_at, at;
 
-  /// Of logits divided by a temperature.
+  /// Sets the distribution of logits divided by a temperature.
   template <class T>
   void set(const T* x, uint64_t width, double temperature) {
     log_at.resize(width);
@@ -50,20 +50,20 @@ struct distribution {
   }
 };
 
-/// p log(p / q), 0 where p is.
+/// Returns p log(p / q); 0 if p is 0.
 template <class Wide>
 Wide relative(Wide p, Wide log_p, Wide log_q) {
   return p > 0 ? p * (log_p - log_q) : Wide{0};
 }
 
-/// The memory of one row, used by the next.
+/// Scratch memory of one row, reused by the next.
 template <class Wide>
 struct row_room {
-  distribution<Wide> own, q, p;       // the model's, the same and the teacher's by temperature
-  std::vector<Wide> slope, log_mean;  // of reverse_kl and jsd: by the logarithm of q; of jsd: of the mixture
+  distribution<Wide> own, q, p;       // model's at temperature 1; model's and teacher's at the given one
+  std::vector<Wide> slope, log_mean;  // derivative by log q, for reverse_kl and jsd; logarithm of the mixture, for jsd
 };
 
-/// The divergence of row `r`; fills its slopes, if its gradient is q (slope - mean slope).
+/// Returns the divergence of row `r`; fills its slopes, if its gradient is q (slope - mean slope).
 template <class Wide>
 Wide divergence_of(row_room<Wide>& r, uint64_t width, const distillation_terms& terms) {
   const auto &p = r.p.at, &q = r.q.at, &log_p = r.p.log_at, &log_q = r.q.log_at;

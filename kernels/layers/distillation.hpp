@@ -1,4 +1,5 @@
-// What a model loses to its data and to a teacher's distribution over the next token, one row of logits at a time.
+// The loss of a model against its data and against a teacher's distribution over the next token, one row of logits at a
+// time.
 #pragma once
 
 #include <cstddef>
@@ -8,23 +9,23 @@
 
 namespace troupe::kernels {
 
-/// Of the teacher's distribution p and the model's q, both of logits divided by a temperature.
+/// Divergence of the teacher's distribution p and the model's q, both of logits divided by a temperature.
 enum class divergence : uint8_t {
   forward_kl,  ///< sum p log(p / q): Hinton et al. 2015, arXiv:1503.02531
   reverse_kl,  ///< sum q log(q / p)
   jsd,         ///< beta KL(p | m) + (1 - beta) KL(q | m), m = beta p + (1 - beta) q: arXiv:2306.13649
 };
 
-struct distillation_terms {  ///< a row's loss: cross_entropy * its own + logits * temperature^2 * the divergence
+struct distillation_terms {  ///< a row's loss: cross_entropy * its own + logits * temperature^2 * its divergence
   double cross_entropy = 1, logits = 1, temperature = 1;
   kernels::divergence divergence = kernels::divergence::forward_kl;
-  double beta = 0.5;  ///< of jsd, above 0 and below 1
+  double beta = 0.5;  ///< weight of jsd, above 0 and below 1
 };
 
-/// Of `rows` x `width` logits of a model and of its teacher, both of `type`: losses[r], and in the place of the model's
-/// logits the gradient of the losses' sum times `factor`, rounded once. Sums are formed in `Wide`, double for f64 and
-/// float for all other types, in the order of row_sums.hpp; a row's bits depend on the row alone. `targets[r]` is a
-/// column.
+/// Computes the losses of `rows` x `width` logits of a model and of its teacher, both of `type`: sets losses[r], and
+/// replaces the model's logits by the gradient of the sum of losses times `factor`, rounded once. Sums are formed in
+/// `Wide`, double for f64 and float for all other types, in the order of row_sums.hpp; a row's bits depend on the row
+/// alone. `targets[r]` is a column.
 template <class Wide>
 void distil(std::byte* logits, const std::byte* teacher, core::dtype type, uint64_t rows, uint64_t width,
             const int64_t* targets, const distillation_terms& terms, double factor, double* losses);

@@ -1,4 +1,4 @@
-// Masks drawn in blocks that stay in the cache, applied in place.
+// Draws dropout masks in blocks that stay in the cache, and applies them in place.
 #include "kernels/layers/dropout.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace troupe::kernels {
 namespace {
 
-/// Elements masked at once.
+/// Elements of a block, masked together.
 constexpr uint64_t block_numel = 4096;
 static_assert(block_numel % random_chunk == 0);
 

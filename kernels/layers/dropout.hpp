@@ -1,5 +1,5 @@
-// Dropout by name: masks are functions of where an element stands (random.hpp), so they are drawn where they are
-// needed and never kept. Owns applying them; what the names mean is the layers' business.
+// Dropout by name: masks are functions of an element's position (random.hpp), so they are computed when they are needed
+// and never stored. Owns applying masks; leaves the meaning of the names to the layers.
 #pragma once
 
 #include <cstddef>
@@ -9,22 +9,22 @@
 
 namespace troupe::kernels {
 
-/// Names the masks of one site of one sample (random.hpp, dropout_mask).
+/// Names the dropout masks of one site of one sample (random.hpp, dropout_mask).
 struct dropout_key {
   float probability = 0;  ///< 0: nothing is dropped
   uint64_t seed = 0, step = 0, sample = 0;
   uint32_t layer = 0, site = 0;
 
   [[nodiscard]] bool active() const { return probability > 0; }
-  /// What is kept is multiplied by this.
+  /// Returns the factor on elements that are kept.
   [[nodiscard]] double factor() const { return 1.0 / (1.0 - static_cast<double>(probability)); }
 };
 
-/// Multiplies the `count` elements of `type` at `x`, which stand at positions from `first_position` on, by the factor
-/// where they are kept and by 0 elsewhere; in fp32 (fp64 for f64), rounded once.
+/// Multiplies the `count` elements of `type` at `x`, whose positions start at `first_position`, by the factor if they
+/// are kept and by 0 otherwise; in fp32 (fp64 for f64), rounded once.
 void drop(std::byte* x, core::dtype type, uint64_t count, const dropout_key& key, uint64_t first_position);
 
-/// keep[i] = 1 or 0 for the `count` positions from `first_position` on.
+/// Sets keep[i] to 1 or 0 for the `count` positions from `first_position` on.
 void draw(uint8_t* keep, uint64_t count, const dropout_key& key, uint64_t first_position);
 
 }  // namespace troupe::kernels

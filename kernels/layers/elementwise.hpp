@@ -1,5 +1,5 @@
 // Operations of layers on one element at a time: the tanh form of GELU, SiLU times a gate, and scaling after dropout.
-// Owns the loops; shapes and when are the layers' business.
+// Owns the loops; leaves shapes and order to the layers.
 #pragma once
 
 #include <cstddef>
@@ -9,26 +9,26 @@
 
 namespace troupe::kernels {
 
-/// y = 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), computed as x / (1 + e^(-2 u)) in fp32, rounded once.
-/// `x` and `y` hold `count` elements of `type` (f64: by the twin, in fp64); they may be the same memory. To about 1e-7
-/// of |x|. Source: Hendrycks and Gimpel 2016 (arXiv:1606.08415), section 2.
+/// Computes y = 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), as x / (1 + e^(-2 u)) in fp32, rounded once.
+/// `x` and `y` hold `count` elements of `type` (f64 is computed by the scalar twin, in fp64); they may be the same
+/// memory. Exact to about 1e-7 of |x|. Source: Hendrycks and Gimpel 2016 (arXiv:1606.08415), section 2.
 void gelu_tanh(const std::byte* x, std::byte* y, core::dtype type, uint64_t count);
 
-/// dx = dy * d gelu_tanh(x) / dx. `dx` may be `dy`. `y`, where it is not null, gets gelu_tanh(x) once more, bit for
+/// Computes dx = dy * d gelu_tanh(x) / dx. `dx` may be `dy`. If `y` is not null it receives gelu_tanh(x) again, bit for
 /// bit; it may be `x`.
 void gelu_tanh_backward(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type, uint64_t count,
                         std::byte* y = nullptr);
 
-/// y = gate * sigmoid(gate) * up in fp32, rounded once: the inner part of a SwiGLU layer. `y` may be either input.
-/// Source: Shazeer 2020 (arXiv:2002.05202), section 2.
+/// Computes y = gate * sigmoid(gate) * up in fp32, rounded once: the inner part of a SwiGLU layer. `y` may be either
+/// input. Source: Shazeer 2020 (arXiv:2002.05202), section 2.
 void silu_gated(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type, uint64_t count);
 
-/// The gradients of both inputs, and the output once more where `y` is not null; each may be `gate`, `up` or `dy`, each
-/// of which at most once.
+/// Computes the gradients of both inputs of silu_gated, and its output again if `y` is not null. Each result may be
+/// stored in `gate`, `up` or `dy`, and each of these takes at most one result.
 void silu_gated_backward(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate,
                          std::byte* dup, core::dtype type, uint64_t count, std::byte* y = nullptr);
 
-/// The scalar twins: the same bits, and fp64 throughout where `type` is f64.
+/// The scalar twins of the activations: the same bits, and fp64 throughout if `type` is f64.
 void gelu_tanh_reference(const std::byte* x, std::byte* y, core::dtype type, uint64_t count);
 void gelu_tanh_backward_reference(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type,
                                   uint64_t count, std::byte* y = nullptr);
@@ -36,7 +36,7 @@ void silu_gated_reference(const std::byte* gate, const std::byte* up, std::byte*
 void silu_gated_backward_reference(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate,
                                    std::byte* dup, core::dtype type, uint64_t count, std::byte* y = nullptr);
 
-/// x[i] = keep[i] ? x[i] * factor : 0, in fp32 (fp64 for f64), rounded once. `keep` holds 0 and 1.
+/// Sets x[i] = keep[i] ? x[i] * factor : 0, in fp32 (fp64 for f64), rounded once. `keep` holds 0 and 1.
 void scale_kept(std::byte* x, core::dtype type, const uint8_t* keep, double factor, uint64_t count);
 
 }  // namespace troupe::kernels

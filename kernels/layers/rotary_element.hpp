@@ -1,5 +1,5 @@
-// Two elements of a head that turn with each other, shared by the scalar twin, the fp64 variant and the CUDA kernel;
-// the SIMD loop spells the same operations in the same order.
+// Rotates one pair of a head's elements, shared by the scalar twin, the fp64 variant and the CUDA kernel; the SIMD loop
+// uses the same operations in the same order.
 #pragma once
 
 #include "kernels/base/device.hpp"

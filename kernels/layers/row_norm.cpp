@@ -7,19 +7,19 @@
 
 #include "kernels/base/with_dtype.hpp"
 
-// Called by every target's namespace, so it comes before any of them.
+// The code of every target's namespace calls these functions, so they come before any of them.
 #ifndef TROUPE_KERNELS_ROW_NORM_ONCE
 #define TROUPE_KERNELS_ROW_NORM_ONCE
 namespace troupe::kernels {
 namespace {
 
-/// One number of each row that backward needs, as the scalar twin and the vectors compute it.
+/// Returns a row's rstd, the number that backward needs; the scalar twin and the vectors both call this function.
 template <class Wide>
 Wide reciprocal_deviation(Wide sum_of_squares, uint64_t width, double epsilon) {
   return Wide{1} / std::sqrt(sum_of_squares / static_cast<Wide>(width) + static_cast<Wide>(epsilon));
 }
 
-/// Sums over rows by runs of `norm_row_grain`: `row(r, sums)` adds one row to `columns` running sums.
+/// Sums rows in runs of `norm_row_grain`: `row(r, sums)` adds one row to `columns` running sums.
 template <class Wide, class F>
 void sum_rows(uint64_t rows, uint64_t columns, Wide* totals, F&& row) {
   std::vector<Wide> run(columns);
@@ -44,7 +44,7 @@ void sum_rows(uint64_t rows, uint64_t columns, Wide* totals, F&& row) {
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// Both norms: RMS norm is layer norm with a mean of 0 and no bias.
+/// The vector code of both norms: RMS norm is layer norm with a mean of 0 and no bias.
 template <bool Centred>
 struct norm {
   template <class D>
@@ -96,7 +96,7 @@ struct norm {
       const auto* past = gradient.past == nullptr ? nullptr : reinterpret_cast<const T*>(gradient.past) + r * width;
       auto* out = reinterpret_cast<T*>(dx) + r * width;
       const float mean = Centred ? means[r] : 0.0F, rstd = rstds[r];
-      // h = dy * weight; wanted are the sums of h and of h * normed
+      // h = dy * weight; computes the sums of h and of h * normed
       const auto found = row_sums<2>(width, [=](auto d, uint64_t i) HWY_ATTR {
         const auto normed = hn::Mul(centred(d, load(d, x + i), mean), hn::Set(d, rstd));
         const auto g = load(d, dy + i);

@@ -1,5 +1,5 @@
-// Adagrad: every element's step shrinks with the sum of its squared gradients. Owns the formulas; learning rates and
-// skips are others' decisions.
+// Adagrad: every element's step shrinks with the sum of its squared gradients. Owns the formulas; leaves learning rates
+// and the skipping of steps to its callers.
 #pragma once
 
 #include "kernels/optimizer/optimizer_piece.hpp"
@@ -14,19 +14,20 @@ struct adagrad_options {
   double lr_decay = 0;
 };
 
-/// One fused pass. With g the scaled gradient and p the master weight:
+/// Updates a piece in one fused pass. With g the scaled gradient and p the master weight:
 ///   g = g + weight_decay * p
 ///   s = s + g * g
 ///   p = p - (lr / (1 + (step - 1) * lr_decay)) * (g / (sqrt(s) + epsilon))
-/// then the copy. Every product and sum is rounded by itself, so the bits depend on neither processor nor splitting.
-/// Source: Duchi, Hazan, Singer 2011, "Adaptive subgradient methods"; with weight decay as torch.optim.Adagrad. (The
-/// vector path of DeepSpeed's CPU Adagrad leaves the decay out of the numerator, its scalar path does not.)
+/// then writes the copy. Every product and sum is rounded by itself, so the bits depend on neither processor nor
+/// splitting. Source: Duchi, Hazan, Singer 2011, "Adaptive subgradient methods"; with weight decay as
+/// torch.optim.Adagrad. (The vector path of DeepSpeed's CPU Adagrad leaves the decay out of the numerator, its scalar
+/// path does not.)
 void adagrad(const adagrad_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
 
-/// The scalar twin: the same bits, one element at a time.
+/// The scalar twin of adagrad: the same bits, one element at a time.
 void adagrad_reference(const adagrad_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
 
-/// The same formulas in fp64 throughout. `copy` is not written.
+/// Computes adagrad's formulas in fp64 throughout. `copy` is not written.
 void adagrad(const adagrad_options& options, const optimizer_step& step, const optimizer_piece<double>& piece);
 
 }  // namespace troupe::kernels

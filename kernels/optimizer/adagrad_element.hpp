@@ -1,5 +1,5 @@
-// One element of Adagrad, shared by the scalar twin, the fp64 variant and the CUDA kernel; the SIMD loop spells the
-// same operations in the same order.
+// One element of Adagrad, shared by the scalar twin, the fp64 variant and the CUDA kernel; the SIMD loop uses the same
+// operations in the same order.
 #pragma once
 
 #include <cmath>
@@ -9,11 +9,11 @@
 
 namespace troupe::kernels {
 
-/// The numbers of one step, each computed in fp64 and rounded once.
+/// The factors of one step, each computed in fp64 and rounded once.
 template <class T>
 struct adagrad_factors {
   T epsilon, l2;
-  T lr;  ///< after its decay
+  T lr;  ///< learning rate after its decay
   T gradient_scale;
 };
 

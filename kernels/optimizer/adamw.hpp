@@ -1,5 +1,5 @@
-// Adam and AdamW: one pass over master weights, moments and gradient. Owns the formulas; which slice is whose,
-// when a step is skipped and what the learning rate is are others' decisions.
+// Adam and AdamW: one pass over master weights, moments and gradient. Owns the formulas; leaves the ownership of
+// slices, the skipping of steps and the learning rate to its callers.
 #pragma once
 
 #include "kernels/optimizer/optimizer_piece.hpp"
@@ -7,8 +7,8 @@
 
 namespace troupe::kernels {
 
-/// Constants of a training run. In fp64, so that 1 - beta2 is not already rounded: the kernels round
-/// each factor once to the type that they compute in.
+/// Constants of a training run, in fp64, so that 1 - beta2 is not already rounded: the kernels round each factor once
+/// to the type that they compute in.
 struct adamw_options {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -18,21 +18,21 @@ struct adamw_options {
   bool bias_correction = true;
 };
 
-/// One fused pass. With g the scaled gradient, p the master weight, m and v the moments:
+/// Updates a piece in one fused pass. With g the scaled gradient, p the master weight, m and v the moments:
 ///   L2 mode:    g = g + weight_decay * p
 ///   m = beta1 * m + (1 - beta1) * g
 ///   v = beta2 * v + (1 - beta2) * g * g
 ///   d = sqrt(v) * (1 / sqrt(1 - beta2^step)) + epsilon
 ///   AdamW mode: p = p - (lr * weight_decay) * p
 ///   p = p + (-lr / (1 - beta1^step)) * (m / d)
-/// then the copy. Every product and sum is rounded by itself (no fused multiply-adds), so the bits depend on neither
-/// processor nor splitting. Source: Loshchilov, Hutter 2019, "Decoupled weight decay regularization".
+/// then writes the copy. Every product and sum is rounded by itself (no fused multiply-adds), so the bits depend on
+/// neither processor nor splitting. Source: Loshchilov, Hutter 2019, "Decoupled weight decay regularization".
 void adamw(const adamw_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
 
-/// The scalar twin: the same bits, one element at a time.
+/// The scalar twin of adamw: the same bits, one element at a time.
 void adamw_reference(const adamw_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
 
-/// The same formulas in fp64 throughout, for runs that check others. `copy` is not written.
+/// Computes adamw's formulas in fp64 throughout, for runs that verify others. `copy` is not written.
 void adamw(const adamw_options& options, const optimizer_step& step, const optimizer_piece<double>& piece);
 
 }  // namespace troupe::kernels

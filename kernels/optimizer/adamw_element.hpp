@@ -1,5 +1,5 @@
-// One element of AdamW, shared by the scalar twin, the fp64 variant and the CUDA kernel; the SIMD loop spells the
-// same operations in the same order.
+// One element of AdamW, shared by the scalar twin, the fp64 variant and the CUDA kernel; the SIMD loop uses the same
+// operations in the same order.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace troupe::kernels {
 
-/// The numbers of one step, each computed in fp64 and rounded once.
+/// The factors of one step, each computed in fp64 and rounded once.
 template <class T>
 struct adamw_factors {
   T beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon;

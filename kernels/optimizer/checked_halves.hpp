@@ -1,6 +1,6 @@
-// The halves of LAMB's and Muon's updates for callers other than a run: memory and numbers are checked first, as
-// optimizer.hpp's update() checks those of the other optimizers. The formulas are lamb.hpp's and muon.hpp's, whose own
-// halves a run calls on memory that its plan has proved to be apart.
+// The two halves of LAMB's and Muon's updates, for callers other than a run: they check memory and numbers first, as
+// optimizer.hpp's update() does for the other optimizers. The formulas are those of lamb.hpp and muon.hpp, whose halves
+// a run calls without checks, because its plan has proved that its memory does not overlap.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace troupe::kernels {
 
-/// `prepare` and `apply` of LAMB. Refused (bad_input), with nothing written: memory that the half needs and lacks, a
-/// type that no kernel reads, views that overlap, other numbers of sums, a copy of masters in fp64, a step 0, a rate,
+/// Calls `prepare` and `apply` of LAMB. Errors (bad_input), with nothing written: missing memory that the half needs, a
+/// type that no kernel reads, views that overlap, a wrong number of sums, a copy of masters in fp64, a step 0, a rate,
 /// factor or ratio that is not finite.
 core::result<void> prepare_checked(const lamb_options& options, const optimizer_step& step,
                                    const optimizer_piece<float>& piece, std::span<double> weight_sums,
@@ -25,7 +25,9 @@ core::result<void> apply_checked(const lamb_options& options, const optimizer_st
 core::result<void> apply_checked(const lamb_options& options, const optimizer_step& step,
                                  const optimizer_piece<double>& piece, double trust_ratio);
 
-/// `prepare` and `apply` of Muon, which refuse the same. `direction` and `orthogonal` have `piece.count` elements.
+/// Calls `prepare` and `apply` of Muon. Errors (bad_input), with nothing written: missing memory that the half needs, a
+/// type that no kernel reads, views that overlap, a copy of masters in fp64, a step 0, a rate or factor that is not
+/// finite. `direction` and `orthogonal` have `piece.count` elements.
 core::result<void> prepare_checked(const muon_options& options, const optimizer_step& step,
                                    const optimizer_piece<float>& piece, float* direction);
 core::result<void> prepare_checked(const muon_options& options, const optimizer_step& step,

@@ -1,4 +1,4 @@
-// How the optimizers' SIMD loops walk over a piece: loads and stores of every type, so that an optimizer spells only
+// Loops of the optimizers' SIMD code over a piece: loads and stores of every type, so that an optimizer contains only
 // its formula. Included once per SIMD target, after hwy/foreach_target.h.
 #if defined(TROUPE_KERNELS_ELEMENT_PASS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_ELEMENT_PASS_INL_HPP
@@ -16,7 +16,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// Copies in 16 bits go past the caches: the bytes that an update moves are what it takes.
+/// Writes the copy. Copies in 16 bits bypass the caches: the time of an update depends on the bytes that it moves.
 template <class Copy>
 class copy_writer {
  public:
@@ -26,7 +26,7 @@ class copy_writer {
   template <class D>
   HWY_INLINE void write(D d, floats<D> x, uint64_t i) const {
     if constexpr (sizeof(Copy) == 2 && std::is_same_v<D, full>)
-      if (vector_bytes() >= 16 && streams_) return stream(d, x, to_ + i);  // hwy streams no less
+      if (vector_bytes() >= 16 && streams_) return stream(d, x, to_ + i);  // hwy does not stream fewer bytes
     store(d, x, to_ + i);
   }
 
@@ -66,7 +66,8 @@ void gradient_pass_as(const optimizer_piece<float>& piece, const Formula formula
   hwy::FlushStream();
 }
 
-/// `formula(d, p, m0, m1, g)` changes weights and the first `Moments` moments of one vector; g is not yet scaled.
+/// Calls `formula(d, p, m0, m1, g)`, which changes weights and the first `Moments` moments of one vector; g is not yet
+/// scaled.
 template <size_t Moments, class Formula>
 void gradient_pass(const optimizer_piece<float>& piece, const Formula& formula) {
   with_fp32_dtype(piece.gradient_dtype, [&]<class Gradient>(std::type_identity<Gradient>) {
@@ -89,7 +90,7 @@ void weight_pass_as(const optimizer_piece<float>& piece, const Formula formula) 
   hwy::FlushStream();
 }
 
-/// p = `formula(d, i, p)` for the vector at element i, and the copy; nothing else is read or written.
+/// Sets p = `formula(d, i, p)` for the vector at element i, and writes the copy; reads and writes nothing else.
 template <class Formula>
 void weight_pass(const optimizer_piece<float>& piece, const Formula& formula) {
   if (piece.copy == nullptr) return weight_pass_as<void>(piece, formula);

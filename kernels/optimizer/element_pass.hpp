@@ -1,4 +1,4 @@
-// How the scalar twins and the fp64 variants walk over a piece: one element at a time, the copy afterwards.
+// Loops of the scalar twins and the fp64 variants over a piece: one element at a time, the copy afterwards.
 #pragma once
 
 #include <cassert>
@@ -9,7 +9,7 @@
 
 namespace troupe::kernels {
 
-/// copy = master, rounded to `copy_dtype`; nothing where there is no copy.
+/// Sets copy = master, rounded to `copy_dtype`; does nothing if there is no copy.
 inline void store_copy(const optimizer_piece<float>& piece) {
   if (piece.copy == nullptr) return;
   with_fp32_dtype(piece.copy_dtype, [&]<class Copy>(std::type_identity<Copy>) {
@@ -18,7 +18,7 @@ inline void store_copy(const optimizer_piece<float>& piece) {
 }
 inline void store_copy([[maybe_unused]] const optimizer_piece<double>& piece) { assert(piece.copy == nullptr); }
 
-/// Calls `f(index, gradient)` for every element, the gradient as the type that is computed in.
+/// Calls `f(index, gradient)` for every element, with the gradient converted to the type that is computed in.
 template <class F>
 void for_each_gradient(const optimizer_piece<float>& piece, F&& f) {
   with_fp32_dtype(piece.gradient_dtype, [&]<class Gradient>(std::type_identity<Gradient>) {

@@ -72,7 +72,8 @@ namespace {
 
 using square_sum = double(const std::byte*, core::dtype, uint64_t);
 
-/// Block by block, so that a block's directions stay in the nearest cache until their squares are summed.
+/// Computes the sums block by block, so that a block's directions stay in the nearest cache until their squares are
+/// summed.
 template <class State, class Directions>
 void sums_of_blocks(const optimizer_piece<State>& piece, std::span<double> weight_sums, std::span<double> update_sums,
                     square_sum& sum, Directions&& directions) {
@@ -89,7 +90,7 @@ void sums_of_blocks(const optimizer_piece<State>& piece, std::span<double> weigh
   }
 }
 
-/// All moments first, then all sums: the scalar twin and the fp64 variant.
+/// Computes all moments first, then all sums: used by the scalar twin and the fp64 variant.
 template <class State>
 void prepare_by_element(const lamb_options& options, const optimizer_step& step, const optimizer_piece<State>& piece,
                         std::span<double> weight_sums, std::span<double> update_sums) {

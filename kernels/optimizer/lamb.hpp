@@ -1,5 +1,6 @@
 // LAMB: Adam's direction, scaled per parameter by the ratio of two norms. Owns the formulas and the order of the norms'
-// sums inside a block; whoever knows all blocks of a parameter adds them in block order and asks for the ratio.
+// sums inside a block; a caller that has the sums of all blocks of a parameter adds them in block order and calls
+// trust_ratio.
 #pragma once
 
 #include <span>
@@ -15,39 +16,39 @@ struct lamb_options {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0;
-  double max_coeff = 10;    ///< the trust ratio's greatest
-  double min_coeff = 0.01;  ///< and least value
+  double max_coeff = 10;    ///< largest trust ratio
+  double min_coeff = 0.01;  ///< smallest trust ratio
   bool bias_correction = true;
 };
 
-/// First half of an update. With g the scaled gradient and p the master weight:
+/// Computes the first half of an update. With g the scaled gradient and p the master weight:
 ///   m = beta1 * m + (1 - beta1) * g
 ///   v = beta2 * v + (1 - beta2) * g * g
 ///   u = m / (sqrt(v) + epsilon) + weight_decay * p
-/// The moments are stored, u is not; `weight_sums[b]` and `update_sums[b]` are the square sums of p and of u in block b
-/// of `core::partition_grain` elements, counted from the piece's start, in the order of `block_square_sum`. Both spans
-/// hold one number per started block. Bias correction is a factor of the step size, outside of both norms.
-/// Source: You et al. 2020, "Large batch optimization for deep learning: training BERT in 76 minutes", with DeepSpeed's
-/// bias correction and limits (csrc/lamb).
+/// Stores the moments, but not u; `weight_sums[b]` and `update_sums[b]` are the square sums of p and of u in block b of
+/// `core::partition_grain` elements, counted from the piece's start, in the order of `block_square_sum`. Both spans
+/// have one number per started block. Bias correction is a factor of the step size, outside of both norms. Source: You
+/// et al. 2020, "Large batch optimization for deep learning: training BERT in 76 minutes", with DeepSpeed's bias
+/// correction and limits (csrc/lamb).
 void prepare(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
              std::span<double> weight_sums, std::span<double> update_sums);
 
-/// |p| / |u| within [min_coeff, max_coeff]; 1 where either norm is 0. The arguments are the whole parameter's square
-/// sums.
+/// Returns |p| / |u| within [min_coeff, max_coeff]; 1 if either norm is 0. The arguments are the whole parameter's
+/// square sums.
 double trust_ratio(const lamb_options& options, double weight_square_sum, double update_square_sum);
 
-/// Second half: p = p - (lr * sqrt(1 - beta2^step) / (1 - beta1^step) * trust_ratio) * u, with u recomputed from the
-/// moments; then the copy. The gradient is not read.
+/// Computes the second half of an update: p = p - (lr * sqrt(1 - beta2^step) / (1 - beta1^step) * trust_ratio) * u,
+/// with u recomputed from the moments; then writes the copy. Does not read the gradient.
 void apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
            double trust_ratio);
 
-/// The scalar twins: the same bits, one element at a time.
+/// The scalar twins of both halves: the same bits, one element at a time.
 void prepare_reference(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                        std::span<double> weight_sums, std::span<double> update_sums);
 void apply_reference(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      double trust_ratio);
 
-/// The same formulas in fp64 throughout. `copy` is not written.
+/// Both halves in fp64 throughout. `copy` is not written.
 void prepare(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
              std::span<double> weight_sums, std::span<double> update_sums);
 void apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,

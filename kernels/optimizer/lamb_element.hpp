@@ -1,4 +1,4 @@
-// One element of LAMB, shared by the scalar twin, the fp64 variant and the CUDA kernels; the SIMD loops spell the same
+// One element of LAMB, shared by the scalar twin, the fp64 variant and the CUDA kernels; the SIMD loops use the same
 // operations in the same order.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace troupe::kernels {
 
-/// The numbers of one step, each computed in fp64 and rounded once.
+/// The factors of one step, each computed in fp64 and rounded once.
 template <class T>
 struct lamb_factors {
   T beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon, weight_decay;

@@ -12,21 +12,21 @@
 namespace troupe::kernels {
 namespace {
 
-/// Elements that are brought together, updated as a run of their own and put back: they fit the first-level cache.
+/// Elements that are copied together, updated as a run and copied back: they fit the first-level cache.
 constexpr uint64_t gathered_max = 1024;
 
 template <class State>
 constexpr core::dtype dtype_of = std::is_same_v<State, double> ? core::dtype::f64 : core::dtype::f32;
 
-/// Elements of a piece that lie apart, side by side. Every optimizer here looks at one element at a time, so the bits
-/// do not depend on who its neighbours are.
+/// Gathers separate elements of a piece into a contiguous run. Every optimizer that is used here updates each element
+/// by itself, so the bits do not depend on an element's neighbours.
 template <class State>
 class gathered {
  public:
   gathered(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<State>& piece)
       : options_(options), step_(step), piece_(piece) {}
 
-  /// Element `i` of the piece with this gradient, which `step.gradient_scale` still multiplies.
+  /// Adds element `i` of the piece with this gradient, which `step.gradient_scale` still multiplies.
   void add(uint64_t i, State gradient) {
     index_[count_] = i;
     gradient_[count_] = gradient;
@@ -75,7 +75,7 @@ class gathered {
   std::array<std::byte, gathered_max * sizeof(State)> copy_;
 };
 
-/// The column of each element in turn.
+/// Iterates over the columns of consecutive elements.
 class column_walk {
  public:
   explicit column_walk(const matrix_slice& s) : columns_(s.columns), at_(s.first % s.columns) {}

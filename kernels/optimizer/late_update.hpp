@@ -1,6 +1,7 @@
-// ZenFlow's split of a matrix: the columns with the largest gradients are updated now, the others' gradients are summed
-// and applied later. Owns the choice and both passes over a slice; when to choose and when to apply is the caller's.
-// Source: ZenFlow (DeepSpeed, `runtime/zenflow`); where it differs see docs/numerics.md, "Late updates".
+// ZenFlow's split of a matrix: updates the columns with the largest gradients now, and sums the other columns'
+// gradients for a later update. Owns the choice of columns and both passes over a slice; the caller decides when to
+// choose and when to apply. Source: ZenFlow (DeepSpeed, `runtime/zenflow`); docs/numerics.md, "Late updates", lists the
+// differences.
 #pragma once
 
 #include <span>
@@ -9,7 +10,7 @@
 
 namespace troupe::kernels {
 
-/// A run of elements of a row-major matrix: `first` is where it begins, in elements from the matrix's start.
+/// A run of elements of a row-major matrix; `first` is the index of its first element in the matrix.
 struct matrix_slice {
   uint64_t first = 0, columns = 1;
 };
@@ -18,21 +19,21 @@ struct matrix_slice {
 void add_column_sums(const optimizer_piece<float>& piece, const matrix_slice& slice, std::span<double> sums);
 void add_column_sums(const optimizer_piece<double>& piece, const matrix_slice& slice, std::span<double> sums);
 
-/// How many of `columns` are selected: `share` of them, rounded down, at least one.
+/// Returns how many of `columns` are selected: `share` of them, rounded down, at least one.
 uint64_t num_selected(uint64_t columns, double share);
 
-/// selected[c] = 1 for the `count` columns with the largest sums, of equal ones the first; 0 for the others.
+/// Sets selected[c] = 1 for the `count` columns with the largest sums, among equal ones the first; 0 for the others.
 void select_columns(std::span<const double> sums, uint64_t count, std::span<uint8_t> selected);
 
-/// `update` (optimizer.hpp) of the elements in selected columns. Of the others, deferred += g * step.gradient_scale, in
-/// the type of the states; `deferred` lies as the piece does.
+/// Calls `update` (optimizer.hpp) for the elements in selected columns. For the others, adds deferred += g *
+/// step.gradient_scale, in the type of the states; `deferred` is laid out as the piece is.
 void update_selected(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      const matrix_slice& slice, std::span<const uint8_t> selected, float* deferred);
 void update_selected(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
                      const matrix_slice& slice, std::span<const uint8_t> selected, double* deferred);
 
-/// `update` of the elements in the other columns with the mean of the `gradients` that `deferred` is the sum of; then
-/// it is zero. The piece's gradient and the step's factor are not read.
+/// Calls `update` for the elements in columns that are not selected, with the mean of the `gradients` gradients that
+/// `deferred` is the sum of; then sets `deferred` to zero. Does not read the piece's gradient and the step's factor.
 void update_deferred(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      const matrix_slice& slice, std::span<const uint8_t> selected, float* deferred, uint64_t gradients);
 void update_deferred(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,

@@ -1,5 +1,5 @@
-// Lion: steps of one size, in the direction of a sign. Owns the formulas; learning rates and skips are others'
-// decisions.
+// Lion: steps of one size, in the direction of a sign. Owns the formulas; leaves learning rates and the skipping of
+// steps to its callers.
 #pragma once
 
 #include "kernels/optimizer/optimizer_piece.hpp"
@@ -14,18 +14,18 @@ struct lion_options {
   double weight_decay = 0;
 };
 
-/// One fused pass. With g the scaled gradient and p the master weight:
+/// Updates a piece in one fused pass. With g the scaled gradient and p the master weight:
 ///   u = sign(beta1 * m + (1 - beta1) * g), 0 for 0
 ///   p = p * (1 - lr * weight_decay) - lr * u
 ///   m = beta2 * m + (1 - beta2) * g
-/// then the copy. Every product and sum is rounded by itself, so the bits depend on neither processor nor splitting.
-/// Source: Chen et al. 2023, "Symbolic discovery of optimization algorithms".
+/// then writes the copy. Every product and sum is rounded by itself, so the bits depend on neither processor nor
+/// splitting. Source: Chen et al. 2023, "Symbolic discovery of optimization algorithms".
 void lion(const lion_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
 
-/// The scalar twin: the same bits, one element at a time.
+/// The scalar twin of lion: the same bits, one element at a time.
 void lion_reference(const lion_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
 
-/// The same formulas in fp64 throughout. `copy` is not written.
+/// Computes lion's formulas in fp64 throughout. `copy` is not written.
 void lion(const lion_options& options, const optimizer_step& step, const optimizer_piece<double>& piece);
 
 }  // namespace troupe::kernels

@@ -1,5 +1,5 @@
-// The loss scale of fp16 training, as a pure function of its last state. Owns the rule by which it moves; who
-// looks for overflows, skips the step and saves the state are others.
+// The loss scale of fp16 training, as a pure function of its last state. Owns the rule by which the scale changes;
+// callers detect overflows, skip the step and save the state.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace troupe::kernels {
 
-/// The keys of DeepSpeed's fp16 section.
+/// Keys of DeepSpeed's fp16 section.
 struct loss_scale_options {
   double loss_scale = 0;                ///< above 0: fixed at this value; 0: dynamic
   uint32_t initial_scale_power = 16;    ///< a dynamic scale starts at 2^this
@@ -18,7 +18,7 @@ struct loss_scale_options {
   double min_loss_scale = 1;
 };
 
-/// All that has to be saved to resume.
+/// State of the loss scale, which must be saved to resume.
 struct loss_scale_state {
   double cur_scale = 1;
   int64_t cur_iter = 0;
@@ -27,16 +27,18 @@ struct loss_scale_state {
   friend bool operator==(const loss_scale_state&, const loss_scale_state&) = default;
 };
 
-/// Refused (bad_input), by key: a scale that is no finite number of at least 0; where it is dynamic, one that begins
-/// beyond the largest number, a least one that is not above 0, a window or hysteresis of 0.
+/// Checks the options of a loss scale. Errors (bad_input), by key: a scale that is not a finite number of at least 0;
+/// for a dynamic scale, an initial scale above the largest number, a least scale that is not above 0, a window or
+/// hysteresis of 0.
 core::result<void> check(const loss_scale_options& options);
 
-/// Before the first step. Of options that check() refuses, a state that next_loss_scale() refuses too.
+/// Returns the state before the first step. For options that check() refuses, returns a state that next_loss_scale()
+/// refuses, too.
 loss_scale_state first_loss_scale(const loss_scale_options& options);
 
-/// Returns the state for the next optimizer step, given whether this step's gradients overflowed. This step's gradients
-/// are divided by the scale of `state`, which they were multiplied with. Fails when a dynamic scale would have to go
-/// below its least value, and (bad_input) for options or a state that no run has.
+/// Returns the state for the next optimizer step; `overflow`: true if this step's gradients overflowed. This step's
+/// gradients are divided by the scale of `state`, which they were multiplied with. Errors: a dynamic scale that would
+/// have to go below its least value, and (bad_input) options or a state that no run has.
 core::result<loss_scale_state> next_loss_scale(const loss_scale_options& options, loss_scale_state state,
                                                bool overflow);
 

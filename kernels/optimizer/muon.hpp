@@ -1,5 +1,5 @@
-// Muon: momentum, made orthogonal over a whole matrix, then a step. Owns the formulas of elements; the matrix's own are
-// in orthogonalise.hpp, and whoever holds shards brings the pieces of a direction together between the two halves.
+// Muon: momentum, made orthogonal over a whole matrix, then a step. Owns the formulas of elements; leaves those of the
+// matrix to orthogonalise.hpp. Between the two halves, the caller gathers the pieces of a direction from all shards.
 #pragma once
 
 #include "kernels/optimizer/optimizer_piece.hpp"
@@ -15,28 +15,27 @@ struct muon_options {
   uint32_t ns_steps = 5;  ///< Newton-Schulz iterations
 };
 
-/// First half of an update. With g the scaled gradient:
+/// Computes the first half of an update. With g the scaled gradient:
 ///   m = momentum * m + (1 - momentum) * g
 ///   direction = (1 - momentum) * g + momentum * m with `nesterov`, otherwise m
-/// `direction` holds `count` elements; weights are neither read nor written. Between the halves the whole matrix of
-/// directions goes through `orthogonalise`. Every product and sum is rounded by itself.
-/// Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks", as in torch.optim.Muon and
-/// DeepSpeed's muon_update.
+/// `direction` has `count` elements; weights are neither read nor written. Between the halves the whole matrix of
+/// directions goes through `orthogonalise`. Every product and sum is rounded by itself. Source: Jordan et al. 2024,
+/// "Muon: an optimizer for hidden layers in neural networks", as in torch.optim.Muon and DeepSpeed's muon_update.
 void prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
              float* direction);
 
-/// Second half, with o this piece's elements of the orthogonalised matrix: p = p * (1 - lr * weight_decay) - lr * o,
-/// then the copy. Gradient and momentum are not read.
+/// Computes the second half of an update, with o this piece's elements of the orthogonalised matrix: p = p * (1 - lr *
+/// weight_decay) - lr * o, then writes the copy. Does not read gradient and momentum.
 void apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
            const float* orthogonal);
 
-/// The scalar twins: the same bits, one element at a time.
+/// The scalar twins of both halves: the same bits, one element at a time.
 void prepare_reference(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                        float* direction);
 void apply_reference(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      const float* orthogonal);
 
-/// The same formulas in fp64 throughout. `copy` is not written.
+/// Both halves in fp64 throughout. `copy` is not written.
 void prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
              double* direction);
 void apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,

@@ -1,5 +1,5 @@
-// One element of Muon, shared by the scalar twins, the fp64 variants and the CUDA kernels; the SIMD loops spell the
-// same operations in the same order.
+// One element of Muon, shared by the scalar twins, the fp64 variants and the CUDA kernels; the SIMD loops use the same
+// operations in the same order.
 #pragma once
 
 #include "kernels/base/device.hpp"
@@ -7,7 +7,7 @@
 
 namespace troupe::kernels {
 
-/// The numbers of one step, each computed in fp64 and rounded once.
+/// The factors of one step, each computed in fp64 and rounded once.
 template <class T>
 struct muon_factors {
   T momentum, one_minus_momentum;
@@ -26,7 +26,7 @@ muon_factors<T> factors_of(const muon_options& o, const optimizer_step& s) {
           .nesterov = o.nesterov};
 }
 
-/// Updates the momentum; the direction.
+/// Updates the momentum and returns the direction.
 template <class T>
 TROUPE_HOST_DEVICE inline T muon_direction(const muon_factors<T>& f, T& m, T gradient) {
   const T g = f.one_minus_momentum * (gradient * f.gradient_scale);

@@ -1,12 +1,13 @@
-// The numbers of the Newton-Schulz iteration that makes a matrix orthogonal (orthogonalise.hpp): for every device's.
+// Constants of the Newton-Schulz iteration that makes a matrix orthogonal (orthogonalise.hpp), shared by all devices.
 #pragma once
 
 namespace troupe::kernels::newton_schulz {
 
-/// The coefficients of x = a x + (b g + c g g) x with g = x x^T: Jordan et al., "Muon: An optimizer for hidden layers"
+/// Coefficients of x = a x + (b g + c g g) x with g = x x^T: Jordan et al., "Muon: An optimizer for hidden layers"
 /// (2024).
 inline constexpr double coefficient_a = 3.4445, coefficient_b = -4.7750, coefficient_c = 2.0315;
-/// A matrix is divided by its norm beforehand, and by this where its norm is less.
+/// Least divisor of a matrix before the iteration: a matrix is divided by its norm, or by this number if its norm is
+/// less.
 inline constexpr double least_norm = 1e-7;
 
 }  // namespace troupe::kernels::newton_schulz

@@ -1,6 +1,6 @@
-// Any optimizer behind one call. Owns the list of optimizers, the names of their moments and what each needs to know of
-// a parameter besides the piece in hand; whoever holds shards asks here and needs to know no optimizer by name.
-// A new one: its own header with options and one fused pass, one more alternative here, its overloads in optimizer.cpp.
+// One call for all optimizers. Owns the list of optimizers, the names of their moments and the facts that each needs of
+// a whole parameter; callers with shards need no optimizer by name. To add an optimizer: write a header with its
+// options and one fused pass, and add one alternative to this file and its overloads to optimizer.cpp.
 #pragma once
 
 #include <span>
@@ -24,12 +24,12 @@ using optimizer_options =
 
 /// Facts about the whole parameter that the update of a piece needs.
 enum class optimizer_need {
-  elements,         ///< nothing: `update` does it
+  elements,         ///< nothing: `update` computes the whole update
   parameter_norms,  ///< two square sums: `prepare`, then `trust_ratio`, then `apply` (lamb.hpp)
   whole_matrix      ///< every direction: `prepare`, then `orthogonalise`, then `apply` (muon.hpp); two dimensions
 };
 
-/// An update of one piece by an optimizer whose need is `elements`, where many are asked for at once.
+/// An update of one piece by an optimizer whose need is `elements`, for calls with many updates.
 template <class State>
 struct piece_update {
   optimizer_options options;
@@ -37,29 +37,29 @@ struct piece_update {
   optimizer_piece<State> piece;
 };
 
-optimizer_need need_of(const optimizer_options& options);  ///< beyond the element's own state
+optimizer_need need_of(const optimizer_options& options);  ///< the need of a parameter beyond an element's own state
 
-/// Names of the moments in the order of `optimizer_piece::moments`, as checkpoints spell them.
+/// Returns the names of the moments in the order of `optimizer_piece::moments`, as checkpoints spell them.
 std::span<const std::string_view> moment_names(const optimizer_options& options);
 
-/// Whether OneCycle may move its momentum: Adam, LAMB and Lion have betas.
+/// True if OneCycle may change the optimizer's momentum: Adam, LAMB and Lion have betas.
 bool has_betas(const optimizer_options& options);
 
-/// The same optimizer with these betas; unchanged where it has none.
+/// Returns the options with these betas; unchanged if the optimizer has no betas.
 optimizer_options with_betas(optimizer_options options, double beta1, double beta2);
 
-/// One update by an optimizer whose need is `elements`. Refused (bad_input), with nothing written: another optimizer, a
-/// piece that lacks memory, has a type that no kernel reads or has views that overlap, a step 0, a rate or factor that
-/// is not finite.
+/// Updates a piece once, by an optimizer whose need is `elements`. Errors (bad_input), with nothing written: another
+/// optimizer, a piece that lacks memory, has a type that no kernel reads or has views that overlap, a step 0, a rate or
+/// factor that is not finite.
 core::result<void> update(const optimizer_options& options, const optimizer_step& step,
                           const optimizer_piece<float>& piece);
 
-/// An update in fp64 throughout, without a copy.
+/// Updates a piece once in fp64 throughout, without a copy.
 core::result<void> update(const optimizer_options& options, const optimizer_step& step,
                           const optimizer_piece<double>& piece);
 
-/// An update in a run, whose pieces are its plan's: nothing is checked, and numbers that are not finite spread. Views
-/// that overlap are the caller's fault and give other numbers.
+/// Updates a piece in a run, whose memory its plan lays out: nothing is checked, and numbers that are not finite
+/// spread. The caller must not pass views that overlap: they give other numbers.
 void update_unchecked(const optimizer_options& options, const optimizer_step& step,
                       const optimizer_piece<float>& piece);
 void update_unchecked(const optimizer_options& options, const optimizer_step& step,

@@ -1,4 +1,4 @@
-// A run of elements with everything that an optimizer reads and writes. Owns no memory.
+// A run of elements with all data that an optimizer reads and writes. Owns no memory.
 #pragma once
 
 #include <array>
@@ -9,22 +9,22 @@
 
 namespace troupe::kernels {
 
-/// The most moments that an optimizer keeps for an element.
+/// Most moments that an optimizer keeps for an element.
 inline constexpr size_t max_moments = 2;
 
-/// State is float, or double in runs that check others.
+/// A run of elements to update. State is float, or double in runs that verify others.
 template <class State>
 struct optimizer_piece {
   State* master = nullptr;
   std::array<State*, max_moments> moments{};  ///< the first `moment_names().size()` are set
   const std::byte* gradient = nullptr;
-  core::dtype gradient_dtype = core::dtype::f32;  ///< f32, bf16 or f16; f64 where State is double
+  core::dtype gradient_dtype = core::dtype::f32;  ///< f32, bf16 or f16; f64 if State is double
   std::byte* copy = nullptr;                      ///< null: the master is the parameter itself
   core::dtype copy_dtype = core::dtype::bf16;     ///< f32, bf16 or f16
   uint64_t count = 0;
 };
 
-/// Elements [first, first + count) of a piece.
+/// Returns elements [first, first + count) of a piece.
 template <class State>
 optimizer_piece<State> part_of(const optimizer_piece<State>& piece, uint64_t first, uint64_t count) {
   auto out = piece;

@@ -1,5 +1,5 @@
-// The nearest thing to an orthogonal matrix that a few products give: the quintic Newton-Schulz iteration of Muon.
-// Owns the iteration and its constants; the products are matrix_product.hpp's.
+// Approximates the nearest orthogonal matrix with a few products: the quintic Newton-Schulz iteration of Muon. Owns the
+// iteration and its constants; leaves the products to matrix_product.hpp.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,23 @@
 
 namespace troupe::kernels {
 
-/// Elements of scratch that `orthogonalise` wants for a matrix of this shape.
+/// Returns the elements of scratch that `orthogonalise` requires for a matrix of this shape.
 uint64_t orthogonalise_scratch(uint64_t rows, uint64_t cols);
 
 /// Replaces the row-major `rows` x `cols` matrix G by sqrt(max(1, rows / cols)) * X, where X starts as G / max(|G|,
 /// 1e-7) (Frobenius norm, so that no singular value exceeds 1) and `steps` times becomes
 ///   A = X * X^T,  X = 3.4445 * X + (-4.7750 * A + 2.0315 * A * A) * X
-/// with X transposed where rows > cols. Singular values end between about 0.7 and 1.2, five steps being usual. A matrix
-/// of zeros stays one. Computed in the type of its elements; the bits depend on neither processor, alignment nor
-/// threads. Source: Jordan et al. 2024, "Muon", whose iteration (and torch.optim.Muon's) runs in bf16, DeepSpeed's in
-/// fp16 or bf16. Refused (bad_input), with nothing written: a matrix of another size, less scratch than it wants, and
-/// the two of them sharing bytes.
+/// with X transposed if rows > cols. After the usual five steps, singular values are between about 0.7 and 1.2. A
+/// matrix of zeros stays zero. Computed in the type of its elements; the bits depend on neither processor, alignment
+/// nor threads. Source: Jordan et al. 2024, "Muon", whose iteration (and torch.optim.Muon's) runs in bf16, DeepSpeed's
+/// in fp16 or bf16. Errors (bad_input), with nothing written: a matrix of another size, too little scratch, and a
+/// matrix that shares bytes with the scratch.
 core::result<void> orthogonalise(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
                                  std::span<float> scratch);
 core::result<void> orthogonalise(std::span<double> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
                                  std::span<double> scratch);
 
-/// The iteration in a run, whose memory is its plan's: nothing is checked.
+/// Computes the iteration in a run, whose memory its plan lays out: nothing is checked.
 void orthogonalise_unchecked(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
                              std::span<float> scratch);
 void orthogonalise_unchecked(std::span<double> matrix, uint64_t rows, uint64_t cols, uint32_t steps,

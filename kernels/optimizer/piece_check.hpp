@@ -1,4 +1,4 @@
-// Checks the calls that update a piece of a parameter: its memory, its types and the numbers of the step.
+// Checks of the calls that update a piece of a parameter: its memory, its types and the numbers of the step.
 #pragma once
 
 #include <array>
@@ -33,9 +33,9 @@ constexpr bool is_gradient_type(core::dtype type) {
   return std::is_same_v<State, double> ? type == core::dtype::f64 : is_float(type) && type != core::dtype::f64;
 }
 
-/// `call`: "an optimizer's update", for messages. `more`: what the call takes beside the piece. Refused (bad_input): a
-/// step 0, a rate or factor that is not finite, and of a piece with elements memory that is not there, a type that no
-/// kernel reads, and views that overlap.
+/// Checks a call's piece and step. `call` names the call in errors, e.g. "an optimizer's update"; `more`: memory of the
+/// call besides the piece. Errors (bad_input): a step 0, a rate or factor that is not finite, and for a piece with
+/// elements missing memory, a type that no kernel reads, and views that overlap.
 template <class State>
 core::result<void> check_piece(std::string_view call, const optimizer_step& step, const optimizer_piece<State>& piece,
                                const views_of_piece& has, std::initializer_list<memory_view> more = {}) {

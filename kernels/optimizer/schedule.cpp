@@ -13,7 +13,7 @@
 namespace troupe::kernels {
 namespace {
 
-/// Lengths in steps, as numbers to compute with.
+/// Lengths in steps, as floating-point numbers.
 struct spans {
   double warmup, total;
   explicit spans(const schedule_options& o)
@@ -65,7 +65,8 @@ struct cycle {
         rising_stairs(static_cast<double>(o.cycle_first_stair_count)),
         falling_stairs(static_cast<double>(o.cycle_second_stair_count.value_or(o.cycle_first_stair_count))) {}
 
-  /// 0 at a cycle's ends, 1 at its peak. Stairs are cut from whole steps: a fraction may lie a rounding below a stair.
+  /// Returns 0 at a cycle's ends, 1 at its peak. Stairs are computed from whole steps: a fraction may be a rounding
+  /// error below a stair.
   [[nodiscard]] double scale(double it) const {
     const double b = it + 1;
     const double x = 1 + b / total - std::floor(1 + b / total);
@@ -78,7 +79,7 @@ struct cycle {
   }
 };
 
-/// 1 + rate * (decay intervals since the cycle's end); 1 where nothing decays.
+/// Returns 1 + rate * (decay intervals since the cycle's end); 1 if nothing decays.
 double decay_after(const schedule_options& o, const cycle& c, double rate, double it) {
   if (o.decay_step_size == 0) return 1;
   return 1 + rate * (it - c.total + 1) / static_cast<double>(o.decay_step_size);
@@ -111,13 +112,13 @@ double polynomial_rate(const schedule_options& o, double it) {
 double warmup_rate(const schedule_options& o, double it) { return linear_rate(o, spans(o), it); }
 double warmup_cosine_rate(const schedule_options& o, double it) { return o.base_lr * cosine_ratio(o, spans(o), it); }
 
-/// A number of a schedule by its key.
+/// A number of a schedule, and its key.
 struct named_number {
   const char* key;
   double value;
 };
 
-/// The numbers that a schedule of this type reads.
+/// Returns the numbers that a schedule of this type reads.
 std::vector<named_number> numbers_of(const schedule_options& o) {
   const named_number rate{"lr", o.base_lr}, ratio{"ratio of the group's rate to the optimizer's", o.rate_ratio};
   switch (o.type) {
@@ -150,7 +151,7 @@ std::vector<named_number> numbers_of(const schedule_options& o) {
   return {};
 }
 
-/// The length that a schedule of this type divides by; null: it has none.
+/// Returns the key and the length that a schedule of this type divides by; the key is null if there is none.
 std::pair<const char*, uint64_t> length_of(const schedule_options& o) {
   if (o.type == core::schedule_type::range_test) return {"lr_range_test_step_size", o.lr_range_test_step_size};
   if (o.type == core::schedule_type::one_cycle) return {"cycle_first_step_size", o.cycle_first_step_size};

@@ -1,5 +1,5 @@
-// Learning rates, and the momentum that OneCycle moves with them, as pure functions of the step. Owns the formulas; the
-// position is one integer that others keep.
+// Learning rates, and the momentum that OneCycle changes with them, as pure functions of the step. Owns the formulas;
+// the position is one integer, which the caller stores.
 #pragma once
 
 #include <cstdint>
@@ -10,71 +10,70 @@
 
 namespace troupe::kernels {
 
-/// The keys of DeepSpeed's scheduler section and of torch.optim.lr_scheduler's classes.
+/// Keys of DeepSpeed's scheduler section and of torch.optim.lr_scheduler's classes.
 struct schedule_options {
   core::schedule_type type = core::schedule_type::constant;  ///< constant: always `base_lr`
   double warmup_min_lr = 0;
   std::optional<double> warmup_max_lr = std::nullopt;  ///< none: `base_lr` for WarmupLR, 0.001 for WarmupDecayLR
   uint64_t warmup_num_steps = 1000;                    ///< N = max(2, this)
-  uint64_t total_num_steps = 0;                        ///< T, of WarmupDecayLR and WarmupCosineLR
+  uint64_t total_num_steps = 0;                        ///< T of WarmupDecayLR and WarmupCosineLR
   core::warmup_shape warmup_type = core::warmup_shape::log;
-  double warmup_min_ratio = 0;  ///< of WarmupCosineLR, as cos_min_ratio
+  double warmup_min_ratio = 0;  ///< for WarmupCosineLR, as cos_min_ratio
   double cos_min_ratio = 1e-4;
-  double base_lr = 1e-3;  ///< the group's own
-  double rate_ratio = 1;  ///< of the group's rate to the optimizer's; scales the rates that the schedule names itself
+  double base_lr = 1e-3;  ///< learning rate of the parameter group
+  double rate_ratio = 1;  ///< the group's rate divided by the optimizer's; scales the schedule's own rates
 
   double lr_range_test_min_lr = 1e-3;
   uint64_t lr_range_test_step_size = 2000;  ///< at least 1
   double lr_range_test_step_rate = 1;
   bool lr_range_test_staircase = false;
 
-  double cycle_min_lr = 0, cycle_max_lr = 0;  ///< of OneCycle, as all that follow
+  double cycle_min_lr = 0, cycle_max_lr = 0;  ///< for OneCycle, up to decay_mom_rate
   double decay_lr_rate = 0;
   uint64_t cycle_first_step_size = 2000;                            ///< at least 1
-  std::optional<uint64_t> cycle_second_step_size = std::nullopt;    ///< none: as the first
+  std::optional<uint64_t> cycle_second_step_size = std::nullopt;    ///< none: as cycle_first_step_size
   uint64_t cycle_first_stair_count = 0;                             ///< 0: no stairs
-  std::optional<uint64_t> cycle_second_stair_count = std::nullopt;  ///< none: as the first
+  std::optional<uint64_t> cycle_second_stair_count = std::nullopt;  ///< none: as cycle_first_stair_count
   uint64_t decay_step_size = 0;                                     ///< 0: no decay
   bool cycle_momentum = true;
   double cycle_min_mom = 0.8, cycle_max_mom = 0.9;
   double decay_mom_rate = 0;
 
-  uint64_t t_max = 0;  ///< of CosineAnnealingLR, at least 1
+  uint64_t t_max = 0;  ///< for CosineAnnealingLR, at least 1
   double eta_min = 0;
-  double start_factor = 1.0 / 3, end_factor = 1;  ///< of LinearLR
-  uint64_t total_iters = 5;                       ///< of LinearLR and PolynomialLR, at least 1
-  double power = 1;                               ///< of PolynomialLR
+  double start_factor = 1.0 / 3, end_factor = 1;  ///< for LinearLR
+  uint64_t total_iters = 5;                       ///< for LinearLR and PolynomialLR, at least 1
+  double power = 1;                               ///< for PolynomialLR
 };
 
-/// Refused (bad_input), by key: a number that is not finite, a length of 0 where at least 1 is wanted, a schedule that
-/// there is not.
+/// Checks a schedule's options. Errors (bad_input), by key: a number that is not finite, a length of 0 if at least 1 is
+/// required, an unknown schedule.
 core::result<void> check(const schedule_options& options);
 
-/// The rate after `it` + 1 schedule steps; -1, and any other negative number: before the first one. Not a number for
-/// options that check() refuses. Rates that the schedule names itself
-/// (warmup_min_lr, warmup_max_lr, lr_range_test_min_lr, cycle_min_lr, cycle_max_lr) are those of the optimizer's group:
-/// another group gets them times `rate_ratio`. During warm-up (it < N): g = ln(it + 1) / ln N ("log") or it / N
-/// ("linear"). With b = it + 1 and p = min(1, (b - N) / max(1, T - N)):
+/// Returns the rate after `it` + 1 schedule steps; before the first one if `it` is -1 or any other negative number.
+/// Returns NaN for options that check() refuses. Rates that the schedule names itself (warmup_min_lr, warmup_max_lr,
+/// lr_range_test_min_lr, cycle_min_lr, cycle_max_lr) are those of the optimizer's group: another group gets them times
+/// `rate_ratio`. During warm-up (it < N): g = ln(it + 1) / ln N ("log") or it / N ("linear"). With b = it + 1 and p =
+/// min(1, (b - N) / max(1, T - N)):
 ///   WarmupLR           min + (max - min) * g, then max
-///   WarmupDecayLR      the same, then g = max(0, (T - it) / max(1, T - N))
+///   WarmupDecayLR      as WarmupLR, then g = max(0, (T - it) / max(1, T - N))
 ///   WarmupCosineLR     base * (m + (1 - m) * g), then base * max(0, c + (1 - c) * (1 + cos(pi * p)) / 2)
 ///   LRRangeTest        min * (1 + rate * b / size), the quotient floored with a staircase
 ///   OneCycle           min + (max - min) * scale(b) while it < F + S, then min / (1 + decay_rate * k / decay_steps)
-///   with
-///                      k = b - F - S; scale rises to 1 in F steps and falls to 0 in S, in stairs where counted
+///                      with k = b - F - S; scale rises to 1 in F steps and falls to 0 in S, in stairs if they are set
 ///   CosineAnnealingLR  eta_min + (base - eta_min) * (1 + cos(pi * b / t_max)) / 2
 ///   LinearLR           base * (start + (end - start) * min(1, b / total_iters))
 ///   PolynomialLR       base * (1 - min(1, b / total_iters))^power
-/// Before the first step of a warm-up: warmup_min_lr, for WarmupCosineLR 0. Sources: DeepSpeed's
+/// The rate before the first step of a warm-up is warmup_min_lr, for WarmupCosineLR 0. Sources: DeepSpeed's
 /// runtime/lr_schedules.py; the closed forms of torch.optim.lr_scheduler.
 double learning_rate(const schedule_options& options, int64_t it);
 
-/// beta2 of an optimizer whose beta1 OneCycle moves.
+/// beta2 of an optimizer whose beta1 OneCycle changes.
 inline constexpr double one_cycle_beta2 = 0.99;
 
-/// beta1 at the same position where OneCycle moves it, otherwise nothing: max - (max - min) * scale(b) while it < F +
-/// S, then max * (1 + decay_mom_rate * k / decay_steps), which may pass 1; min before the first step. Not a number for
-/// options that check() refuses.
+/// Returns beta1 after `it` + 1 schedule steps if OneCycle changes it, otherwise nullopt: max - (max - min) * scale(b)
+/// while it < F + S, then max * (1 + decay_mom_rate * k / decay_steps), which may exceed 1; min before the first step.
+/// Symbols are those of learning_rate. Returns NaN for options that check() refuses.
 std::optional<double> momentum(const schedule_options& options, int64_t it);
 
 }  // namespace troupe::kernels

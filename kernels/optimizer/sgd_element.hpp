@@ -1,4 +1,4 @@
-// One element of SGD, shared by the scalar twin, the fp64 variant and the CUDA kernel; the SIMD loop spells the same
+// One element of SGD, shared by the scalar twin, the fp64 variant and the CUDA kernel; the SIMD loop uses the same
 // operations in the same order.
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace troupe::kernels {
 
-/// The numbers of one step, each computed in fp64 and rounded once.
+/// The factors of one step, each computed in fp64 and rounded once.
 template <class T>
 struct sgd_factors {
   T momentum, one_minus_dampening, l2, lr, gradient_scale;
-  bool nesterov, first;  ///< first: the momentum becomes the gradient
+  bool nesterov, first;  ///< first: true in the first step, in which the momentum becomes the gradient
 };
 
 template <class T>
@@ -25,7 +25,7 @@ sgd_factors<T> factors_of(const sgd_options& o, const optimizer_step& s) {
           .first = s.step == 1};
 }
 
-/// Without momentum.
+/// Updates one element without momentum.
 template <class T>
 TROUPE_HOST_DEVICE inline void sgd_element(const sgd_factors<T>& f, T& p, T gradient) {
   T g = gradient * f.gradient_scale;

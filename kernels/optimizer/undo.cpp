@@ -9,7 +9,7 @@ namespace troupe::kernels {
 namespace {
 
 constexpr uint64_t alignment = 64;
-/// Elements that are copied and then updated while they are in the cache: at most 18 bytes each are touched.
+/// Elements of a tile, which is copied and then updated while it is in the cache: at most 18 bytes of each are touched.
 constexpr uint64_t tile = 16 * 1024;
 
 /// Calls f(memory, bytes of an element, offset in the undo copy) for each array that an update writes.

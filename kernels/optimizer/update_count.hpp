@@ -1,12 +1,12 @@
-// Which optimizers count their updates. Owns that question alone; the formulas are each optimizer's.
+// Tells which optimizers count their updates. Leaves the formulas to each optimizer's file.
 #pragma once
 
 #include "kernels/optimizer/optimizer.hpp"
 
 namespace troupe::kernels {
 
-/// Whether an update, from the second on, is another one after more updates with the same moments: bias correction, a
-/// rate that decays by itself. Moments whose count is lost mean nothing to such an optimizer.
+/// True if an update, from the second on, depends on the number of earlier updates and not only on the moments: by bias
+/// correction, or by a rate that decays by itself. If the count is lost, such an optimizer's moments are useless.
 bool depends_on_count(const optimizer_options& options);
 
 }  // namespace troupe::kernels

@@ -8,17 +8,17 @@
 
 #include "core/math.hpp"
 
-// Called by every target's namespace, so it comes before any of them.
+// The code of every target's namespace calls these functions, so they come before any of them.
 #ifndef TROUPE_KERNELS_MATRIX_PRODUCT_ONCE
 #define TROUPE_KERNELS_MATRIX_PRODUCT_ONCE
 namespace troupe::kernels {
 namespace {
 
-/// Rows of a that stay in the second-level cache, columns of b that stay in the third.
+/// Rows of a that fit the second-level cache, and columns of b that fit the third.
 constexpr uint64_t cached_rows = 144;
 constexpr uint64_t cached_cols = 1536;
 
-/// No target's tile is larger, nor its vectors.
+/// Upper limits of every target's tile and alignment.
 constexpr uint64_t most_tile_rows = 12;
 constexpr uint64_t most_tile_cols = 32;
 constexpr uint64_t alignment_bytes = 64;
@@ -55,13 +55,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_NATIVE_FMA
 
-/// A tile of the result is held in registers: this many rows, two vectors wide.
+/// Size of a tile of the result, which is held in registers: this many rows, two vectors wide.
 constexpr size_t tile_rows = HWY_TARGET == HWY_AVX2 ? 6 : 12;
 template <class T>
 constexpr size_t tile_cols = 2 * hn::MaxLanes(hn::ScalableTag<T>());
 
-/// `rows` x `cols` of `from`, starting at (i0, j0), in panels of `Width` columns, a panel row by row; zeros fill the
-/// last.
+/// Copies `rows` x `cols` of `from`, starting at (i0, j0), into panels of `Width` columns, each stored row by row;
+/// zeros fill the last panel.
 template <size_t Width, class T>
 void pack(const matrix_view<T>& from, uint64_t i0, uint64_t rows, uint64_t j0, uint64_t cols, T* to) {
   for (uint64_t first = 0; first < cols; first += Width) {
@@ -74,7 +74,7 @@ void pack(const matrix_view<T>& from, uint64_t i0, uint64_t rows, uint64_t j0, u
   }
 }
 
-/// tile = a panel of a times a panel of b. Named vectors, not loops over an array: they must stay in registers.
+/// Computes tile = a panel of a times a panel of b. Uses named vectors, not an array, so that they stay in registers.
 template <class T, size_t... R>
 HWY_INLINE void multiply_tile(std::index_sequence<R...>, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b,
                               uint64_t depth, T* HWY_RESTRICT tile) {
@@ -122,7 +122,7 @@ void product_as(const matrix_view<T>& a, const matrix_view<T>& b, T* out, std::s
       pack<tile_cols<T>>(b, k0, run, j0, cols, packed_b);
       for (uint64_t i0 = 0; i0 < m; i0 += cached_rows) {
         const uint64_t rows = std::min(cached_rows, m - i0);
-        if (symmetric && i0 >= j0 + cols) break;  // below the diagonal from here on
+        if (symmetric && i0 >= j0 + cols) break;  // all further rows are below the diagonal
         pack<tile_rows>(a.transposed(), k0, run, i0, rows, packed_a);
         for (uint64_t j = 0; j < cols; j += tile_cols<T>) {
           for (uint64_t i = 0; i < rows; i += tile_rows) {
@@ -140,7 +140,7 @@ void product_as(const matrix_view<T>& a, const matrix_view<T>& b, T* out, std::s
     for (uint64_t j = 0; j < i; ++j) out[i * n + j] = out[j * n + i];
 }
 
-#else  // every product is fused, by hand where the processor does not
+#else  // without FMA instructions: multiply-adds are fused in software
 
 template <class T>
 void product_as(const matrix_view<T>& a, const matrix_view<T>& b, T* out, std::span<T> /*scratch*/,

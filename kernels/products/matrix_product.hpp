@@ -1,5 +1,5 @@
-// A dense matrix product with fixed bits: one order of additions, whatever the processor and its vectors.
-// Owns one product on the calling thread; layers use LibTorch's, which is free to choose its order.
+// A dense matrix product with fixed bits: one order of additions, on every processor and every vector width. Owns one
+// product on the calling thread; layers use LibTorch's product, which may choose its order.
 #pragma once
 
 #include <cstdint>
@@ -22,24 +22,25 @@ matrix_view<T> row_major(const T* data, uint64_t rows, uint64_t cols) {
   return {data, rows, cols, cols, 1};
 }
 
-/// Products of one sum that are added up before they are added to the rest.
+/// Products of one sum that are added up before they are added to the sum of the earlier ones.
 inline constexpr uint64_t product_grain = 256;
 
-/// Whether out[i][j] is known to be out[j][i]: half the work, the same bits.
+/// `symmetric` if out[i][j] is known to be out[j][i]: half the work, the same bits.
 enum class product_shape { general, symmetric };
 
-/// Elements of scratch that a product of m x k by k x n wants: parts of both factors, at most 2^19.
+/// Elements of scratch that a product of m x k by k x n requires: parts of both factors, at most 2^19.
 uint64_t product_scratch(uint64_t m, uint64_t k, uint64_t n);
 
-/// out = a * b, row-major, a.rows x b.cols; out overlaps neither. Every element is a sum over runs of `product_grain`
-/// products: inside a run each product is added by one fused multiply-add, in order from 0; runs are added in order.
-/// Source of the blocking: Goto, van de Geijn 2008, "Anatomy of high-performance matrix multiplication".
+/// Computes out = a * b, row-major, a.rows x b.cols; out must overlap neither factor. Every element is a sum over runs
+/// of `product_grain` products: inside a run each product is added by one fused multiply-add, in order from 0; runs are
+/// added in order. Source of the blocking: Goto, van de Geijn 2008, "Anatomy of high-performance matrix
+/// multiplication".
 void matrix_product(const matrix_view<float>& a, const matrix_view<float>& b, float* out, std::span<float> scratch,
                     product_shape shape = product_shape::general);
 void matrix_product(const matrix_view<double>& a, const matrix_view<double>& b, double* out, std::span<double> scratch,
                     product_shape shape = product_shape::general);
 
-/// The scalar twins: the same bits.
+/// The scalar twins of matrix_product: the same bits.
 void matrix_product_reference(const matrix_view<float>& a, const matrix_view<float>& b, float* out);
 void matrix_product_reference(const matrix_view<double>& a, const matrix_view<double>& b, double* out);
 

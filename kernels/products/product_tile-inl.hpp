@@ -1,6 +1,6 @@
-// Products of small fp32 matrices, a tile of the result in registers at a time. Included once per SIMD target, after
-// hwy/foreach_target.h. Owns the tiles; blocking for the caches is the caller's. Every element of the result is one
-// chain of multiply-adds in the order of k, wherever its tile lies.
+// Products of small fp32 matrices, one tile of the result in registers at a time. Included once per SIMD target, after
+// hwy/foreach_target.h. Owns the tiles; leaves blocking for the caches to the caller. Every element of the result is
+// one chain of multiply-adds in the order of k, wherever its tile is.
 #if defined(TROUPE_KERNELS_PRODUCT_TILE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_PRODUCT_TILE_INL_HPP
 #undef TROUPE_KERNELS_PRODUCT_TILE_INL_HPP
@@ -19,17 +19,17 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// The largest tile: with its sums, a row of the right factor and an element of the left one it fills the registers.
+/// Size of the largest tile: its sums, a row of the right factor and an element of the left factor fill the registers.
 constexpr size_t tile_rows = 6;
 constexpr size_t tile_vectors = HWY_TARGET == HWY_AVX3 ? 4 : 2;
 
-/// Element (i, k) is data[i * row + k * depth].
+/// The left factor of a product: element (i, k) is data[i * row + k * depth].
 struct left_factor {
   const float* data;
   size_t row, depth;
 };
 
-/// Row k begins at data + k * stride.
+/// The right factor of a product: row k begins at data + k * stride.
 struct right_factor {
   const float* data;
   size_t stride;
@@ -65,7 +65,7 @@ tile_product tile_for(std::index_sequence<I...>, size_t rows, size_t vectors) {
   return all[(rows - 1) * tile_vectors + vectors - 1];
 }
 
-/// c = a * b, or c += a * b: `rows` (at most tile_rows) x `vectors` whole vectors, sums over k < `depth`.
+/// Computes c = a * b, or c += a * b: `rows` (at most tile_rows) x `vectors` whole vectors, sums over k < `depth`.
 template <into How>
 HWY_INLINE void multiply_rows(size_t rows, size_t vectors, left_factor a, right_factor b, size_t depth, float* c,
                               size_t c_stride) {

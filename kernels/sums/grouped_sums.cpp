@@ -1,5 +1,5 @@
-// One pass over the rows, in the order of the groups. Plain loops over neighbours, which the compiler turns into
-// vectors: every element is a sum of its own, so there is no order that vectors could change.
+// Sums groups in one pass over the rows, in the order of the groups. Plain loops over neighbours, which the compiler
+// turns into vectors: every element is a sum of its own, so vectors cannot change the order.
 #include "kernels/sums/grouped_sums.hpp"
 
 #include <algorithm>

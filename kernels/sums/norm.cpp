@@ -27,7 +27,7 @@ HWY_INLINE hn::Vec<wide> load_wide(const T* p) {
     return hn::PromoteTo(wide(), load(of_wide(), p));
 }
 
-/// Adds the squares of 16 elements to their lanes. Named vectors, not an array: they must stay in registers.
+/// Adds the squares of 16 elements to their lanes. Uses named vectors, not an array, so that they stay in registers.
 template <class T, size_t... V>
 HWY_INLINE double block_of(const T* values, uint64_t count, std::index_sequence<V...>) {
   constexpr uint64_t step = hn::MaxLanes(wide());
@@ -65,7 +65,7 @@ void square_sums(const std::byte* values, core::dtype type, uint64_t count, doub
   });
 }
 
-/// Infinities and NaN are what has every bit of the exponent set.
+/// True if any element has all exponent bits set, i.e. is infinite or NaN.
 template <class U>
 bool any_full_exponent(const U* p, uint64_t count, U exponent) {
   const hn::ScalableTag<U> d;

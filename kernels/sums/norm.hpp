@@ -1,5 +1,5 @@
-// Sums of squares in one fixed order, and the search for infinities and NaN. Owns the arithmetic inside one
-// block of 1,024 elements; whoever knows all blocks adds them in the blocks' own global order.
+// Sums of squares in one fixed order, and the search for infinities and NaN. Owns the arithmetic inside one block of
+// 1,024 elements; a caller that has the sums of all blocks adds them in their global order.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,19 @@
 
 namespace troupe::kernels {
 
-/// Running sums of a block: element i belongs to lane i mod `norm_lanes`, whatever the processor's vectors are.
+/// Running sums of a block: element i belongs to lane i mod `norm_lanes`, whatever the processor's vector width.
 inline constexpr uint64_t norm_lanes = 16;
 
-/// Sum of squares in fp64 of at most `core::partition_grain` elements of f64, f32, bf16 or f16, aligned to their own
-/// size. Lanes are summed in order of index, then lane l with lane l + 8, l + 4, l + 2, l + 1. Trailing zeros change no
-/// bit.
+/// Returns the sum of squares in fp64 of at most `core::partition_grain` elements of f64, f32, bf16 or f16, aligned to
+/// their own size. Lanes are summed in order of index, then lane l with lane l + 8, l + 4, l + 2, l + 1. Trailing zeros
+/// change no bit.
 double block_square_sum(const std::byte* values, core::dtype type, uint64_t count);
 
-/// `out[b]` = block_square_sum of block b; `out` holds one number per started block of `core::partition_grain`
+/// Sets `out[b]` to block_square_sum of block b; `out` has one number per started block of `core::partition_grain`
 /// elements.
 void block_square_sums(const std::byte* values, core::dtype type, uint64_t count, std::span<double> out);
 
-/// Elements whose squares are summed block by block, as `block_square_sums` does it.
+/// Elements whose squares are summed block by block into `out`, as by `block_square_sums`.
 struct squared_elements {
   const std::byte* values = nullptr;
   uint64_t count = 0;
@@ -32,7 +32,7 @@ struct squared_elements {
 /// The scalar twin of `block_square_sum`: the same bits.
 double block_square_sum_reference(const std::byte* values, core::dtype type, uint64_t count);
 
-/// Whether any element is infinite or NaN.
+/// True if any element is infinite or NaN.
 bool has_nonfinite(const std::byte* values, core::dtype type, uint64_t count);
 
 }  // namespace troupe::kernels

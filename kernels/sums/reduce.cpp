@@ -14,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// `x` rounded to one of the fp32-computed types, still as fp32.
+/// Returns `x` rounded to one of the types that are computed in fp32, as fp32.
 template <class D>
 HWY_INLINE floats<D> rounded_to(D d, floats<D> x, core::dtype to) {
   if (to == core::dtype::bf16) return hn::BitCast(d, bf16_rounded_bits(d, x));
@@ -22,8 +22,8 @@ HWY_INLINE floats<D> rounded_to(D d, floats<D> x, core::dtype to) {
   return x;
 }
 
-/// What elements from `i` on of a rank's `input` add to a sum. `convert`: whether they are scaled or rounded before;
-/// most reductions do neither.
+/// Returns the contribution of the elements from `i` on of a rank's `input`. `convert`: true if elements are scaled or
+/// rounded first; most reductions do neither.
 template <class In, bool convert, class D>
 HWY_INLINE floats<D> contribution(D d, const std::byte* input, uint64_t i, const reduce_options& o) {
   const auto x = load(d, reinterpret_cast<const In*>(input) + i);
@@ -39,7 +39,7 @@ void sum_as(std::span<const std::byte* const> inputs, std::byte* output, uint64_
             const reduce_options& options) {
   auto* out = reinterpret_cast<Out*>(output);
   const reduce_options o = options;
-  // Rounding to the type that the store rounds to anyway would change nothing.
+  // The sum is not rounded first if the store rounds to the same type anyway.
   const bool round_sum = o.accumulate || o.communication != o.output;
   for_each_vector(count, [=](auto d, uint64_t i) HWY_ATTR {
     auto sum = contribution<In, convert>(d, inputs[0], i, o);

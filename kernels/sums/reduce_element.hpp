@@ -6,12 +6,12 @@
 
 namespace troupe::kernels {
 
-/// Whether a reduction is computed in fp64 rather than fp32.
+/// True if a reduction is computed in fp64 rather than fp32.
 constexpr bool uses_fp64(const reduce_options& o) {
   return o.input == core::dtype::f64 || o.communication == core::dtype::f64 || o.output == core::dtype::f64;
 }
 
-/// `x` rounded to the stored type `to`, in its own working type.
+/// Returns `x` rounded to the stored type `to`, in its own working type.
 template <class Work>
 TROUPE_HOST_DEVICE constexpr Work rounded(Work x, core::dtype to) {
   switch (to) {
@@ -26,7 +26,7 @@ TROUPE_HOST_DEVICE constexpr Work rounded(Work x, core::dtype to) {
   }
 }
 
-/// What a rank's stored element adds to the sum.
+/// Returns the contribution of a rank's stored element to the sum.
 template <class Work, class In>
 TROUPE_HOST_DEVICE constexpr Work contribution_of(In stored, const reduce_options& o) {
   auto x = static_cast<Work>(widen(stored));
@@ -34,7 +34,8 @@ TROUPE_HOST_DEVICE constexpr Work contribution_of(In stored, const reduce_option
   return rounded(x, o.communication);
 }
 
-/// Element `i` of the sum over `ranks` inputs, rounded to the communication dtype. `inputs` is an array of pointers.
+/// Returns element `i` of the sum over `ranks` inputs, rounded to the communication dtype. `inputs` is an array of
+/// pointers.
 template <class Work, class In, class Pointers>
 TROUPE_HOST_DEVICE constexpr Work sum_element(const Pointers& inputs, uint64_t ranks, uint64_t i,
                                               const reduce_options& o) {
@@ -46,7 +47,7 @@ TROUPE_HOST_DEVICE constexpr Work sum_element(const Pointers& inputs, uint64_t r
   return rounded(sum, o.communication);
 }
 
-/// Stores `sum` at `output`, or adds it to what is there.
+/// Stores `sum` at `output`, or adds it to the value there if `o.accumulate` is set.
 template <class Work, class Out>
 TROUPE_HOST_DEVICE constexpr void store_sum(Work sum, Out& output, const reduce_options& o) {
   output = narrow<Out>(o.accumulate ? static_cast<Work>(widen(output)) + sum : sum);

@@ -1,4 +1,4 @@
-// Sums over a row whose order is the same on every target: element i belongs to lane i mod `row_lanes`, lanes are
+// Sums over a row whose order is the same on every target: element i belongs to lane i mod `row_lanes`, and lanes are
 // added in halves. Included once per SIMD target, after hwy/foreach_target.h.
 #if defined(TROUPE_KERNELS_ROW_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_ROW_SUMS_INL_HPP
@@ -15,16 +15,16 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// What `terms` of row_sums returns: one vector for each of the sums.
+/// The terms of row_sums for one vector of elements: one vector for each of the sums.
 template <class D, size_t Sums>
 struct terms_of {
   floats<D> of[Sums];
 };
 
-/// The lanes of one vector added in halves, as `sum_of_lanes` does.
+/// Returns the sum of the lanes of one vector, added in halves as by `sum_of_lanes`.
 template <class D>
 HWY_INLINE float sum_of_vector(D /*d*/, floats<D> v) {
-#if HWY_TARGET != HWY_SCALAR  // whose vectors have one lane
+#if HWY_TARGET != HWY_SCALAR  // vectors of this target have one lane
   if constexpr (hn::MaxLanes(D()) > 1) {
     const hn::Half<D> half;
     return sum_of_vector(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
@@ -33,7 +33,7 @@ HWY_INLINE float sum_of_vector(D /*d*/, floats<D> v) {
   return hn::GetLane(v);
 }
 
-/// The sums over a row of what `terms(d, i)` gives for the vector at element i, a `terms_of<D, Sums>`.
+/// Returns the sums over a row of `terms(d, i)`, a `terms_of<D, Sums>` for the vector at element i.
 template <size_t Sums, class F>
 HWY_INLINE std::array<float, Sums> row_sums(uint64_t width, F&& terms) {
   using vector = hn::CappedTag<float, row_lanes / 2>;
@@ -55,7 +55,7 @@ HWY_INLINE std::array<float, Sums> row_sums(uint64_t width, F&& terms) {
     }
   }
   std::array<float, Sums> sums;
-  if (i == width) {  // nothing left to add to single lanes
+  if (i == width) {  // no elements remain for single lanes
 #pragma GCC unroll 4
     for (size_t s = 0; s < Sums; ++s) {
 #pragma GCC unroll 8

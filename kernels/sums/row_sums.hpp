@@ -5,10 +5,10 @@
 
 namespace troupe::kernels {
 
-/// Running sums of a row: element i belongs to lane i mod `row_lanes`, whatever the processor's vectors are.
+/// Running sums of a row: element i belongs to lane i mod `row_lanes`, whatever the processor's vector width.
 inline constexpr uint64_t row_lanes = 32;
 
-/// The lanes added in halves; overwrites them.
+/// Returns the sum of the lanes, added in halves; overwrites them.
 template <class T>
 T sum_of_lanes(T (&lanes)[row_lanes]) {
   for (uint64_t half = row_lanes / 2; half > 0; half /= 2)
@@ -16,7 +16,7 @@ T sum_of_lanes(T (&lanes)[row_lanes]) {
   return lanes[0];
 }
 
-/// The sum of `term(i)` over a row.
+/// Returns the sum of `term(i)` over a row.
 template <class T, class F>
 T row_sum(uint64_t width, F&& term) {
   T lanes[row_lanes] = {};

@@ -10,7 +10,7 @@ using core::fail;
 
 namespace {
 
-/// What a segment that puts out `out` has added to the hidden states that went in.
+/// Returns the difference between `out`, a segment's output, and the hidden states that entered the segment.
 core::result<at::Tensor> added(const unit_walk& walk, uint64_t step, window_range windows, walk_stream of,
                                core::result<at::Tensor> out) {
   const auto in = walk.input_of(step, windows, of);

@@ -1,5 +1,6 @@
-// One segment of two models at once, the one as it was and the one whose weights are rounded so far: what the layers of
-// the latter take and what their outputs lack. Owns which forwards that takes; weights are the caller's.
+// Runs one segment of two models together, the original model and the one whose weights are rounded so far: collects
+// the inputs of the layers of the latter, and the difference of its outputs. Owns which forwards that requires; leaves
+// the weights to the caller.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +12,19 @@
 
 namespace troupe::models {
 
-/// All windows through `step`, the head too, with both models' inputs: products and drift of what `weights` take. What
-/// comes out of the original is kept for the next step and for watch_end(). The unit's weights are the original's.
+/// Runs all windows through `step`, which may be the head, with both models' inputs, and returns the products and the
+/// drift of the inputs of `weights`. Keeps the original's output for the next step and for watch_end(). Requires the
+/// unit's weights to be the original's.
 core::result<std::vector<input_sums>> watch_inputs(unit_walk& walk, uint64_t step, std::vector<uint32_t> weights);
 
-/// The input of the layer that ends a segment.
+/// Sums over the input of the layer that ends a segment.
 struct end_sums {
   std::vector<input_sums> inputs;
-  at::Tensor missing;  ///< (width, in): the sum of (y - z) xᵀ, of what the segment added in the original and adds now
+  at::Tensor missing;  ///< (width, in): sum of (y - z) xᵀ, which the segment added in the original (y) and adds now (z)
 };
-/// Behind watch_inputs(), once the layers before are rounded. What the hidden states that came in had lost is not made
-/// up for: in large models a few tokens, of very large states, would decide.
+/// Returns the sums of the layer that ends the segment; called after watch_inputs(), when the layers before that layer
+/// are rounded. Errors of the hidden states that enter the segment are not compensated: in large models a few tokens,
+/// of very large states, would dominate.
 core::result<end_sums> watch_end(unit_walk& walk, uint64_t step, uint32_t weight);
 
 }  // namespace troupe::models

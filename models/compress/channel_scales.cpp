@@ -21,16 +21,16 @@ namespace {
 using core::layer_kind;
 using core::weight_layout;
 
-constexpr int grid_steps = 20;        ///< of AWQ's exponent
-constexpr double least_scale = 1e-4;  ///< channels that were hardly used
+constexpr int grid_steps = 20;        ///< steps of the grid for AWQ's exponent
+constexpr double least_scale = 1e-4;  ///< lower bound, for channels that were hardly used
 constexpr double smooth_share = 0.5;
 
-/// The sum over outputs of δ · products · δᵀ.
+/// Returns the sum over outputs of δ · products · δᵀ.
 double lost(const at::Tensor& delta, const at::Tensor& products) {
   return at::mm(delta, products).mul_(delta).sum(at::kDouble).item<double>();
 }
 
-/// What the weights lose, rounded with `scales` in them.
+/// Returns the loss of outputs when the weights are rounded after multiplying them by `scales`.
 core::result<double> lost_with(const scaled_channels& c, const at::Tensor& scales, const input_sums& inputs,
                                const parameter_memory& memory, const parameter_form& form) {
   double out = 0;
@@ -57,7 +57,7 @@ std::vector<scaled_channels> channels_of(const model_spec& spec, const core::mod
   const core::layer_info* norm = nullptr;
   const core::layer_info* attention = nullptr;
   const core::layer_info* activation = nullptr;
-  std::vector<const core::layer_info*> before;  // linear layers behind the norm
+  std::vector<const core::layer_info*> before;  // linear layers after the norm
   for (const auto& l : table.layers_of(unit, segment)) {
     if (l.kind == layer_kind::norm) norm = &l;
     if (l.kind == layer_kind::attention) attention = &l;
@@ -67,7 +67,7 @@ std::vector<scaled_channels> channels_of(const model_spec& spec, const core::mod
       before.push_back(&l);
       continue;
     }
-    // What ends the segment: its channels come from values, or from the factor of a gate.
+    // The last layer of the segment: its channels come from attention's values, or from the factor of a gate.
     const auto* from = before.back();
     if (attention != nullptr ? spec.heads != spec.kv_heads : before.size() != 2) continue;
     out.push_back({.before = *from->weight,

@@ -1,6 +1,6 @@
-// Scales of channels that move from a weight into what stands before it, so that rounding hurts less; without rounding
-// the model computes the same. Owns which layers can be scaled so, the choice of scales, and folding them in. Sources:
-// Lin et al. 2023 (arXiv:2306.00978) and Xiao et al. 2022 (arXiv:2211.10438).
+// Moves scales of channels from a weight into the layer or norm before it, so that rounding loses less; without
+// rounding the model computes the same. Owns which layers can be scaled in this way, the choice of scales, and folding
+// them in. Sources: Lin et al. 2023 (arXiv:2306.00978) and Xiao et al. 2022 (arXiv:2211.10438).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,39 +18,39 @@
 
 namespace troupe::models {
 
-/// Channels between what gives them and the weights that take them.
+/// Channels between the parameters that produce them and the weights that read them.
 struct scaled_channels {
-  /// What gives them: elements of a norm's weight and bias, or outputs of a linear layer's.
+  /// Parameter that produces the channels: a norm's weight, or the weight of a linear layer; `before_bias` is its bias.
   uint32_t before = 0;
   std::optional<uint32_t> before_bias{};
   bool is_norm = true;
-  core::weight_layout before_layout = core::weight_layout::out_in;  ///< of a linear layer
-  uint64_t first_output = 0;                                        ///< of a linear layer's, the channels' first
-  std::vector<uint32_t> weights{};                                  ///< that take them
-  core::weight_layout layout = core::weight_layout::out_in;         ///< of these
+  core::weight_layout before_layout = core::weight_layout::out_in;  ///< layout of `before`, if that is a linear layer
+  uint64_t first_output = 0;                                        ///< first of its outputs that is a channel
+  std::vector<uint32_t> weights{};                                  ///< weights that read the channels
+  core::weight_layout layout = core::weight_layout::out_in;         ///< layout of `weights`
 };
 
-/// Those of a segment, in order: behind norms; from values to what mixes heads, where each head has its own; from the
-/// part of a gated MLP that is multiplied to what ends it.
+/// Returns the scalable channels of a segment, in order: after norms; from attention's values to its output layer, if
+/// each head has its own values; from the multiplied part of a gated MLP to the MLP's last layer.
 std::vector<scaled_channels> channels_of(const model_spec& spec, const core::model_table& table, uint32_t unit,
                                          uint32_t segment);
 
-/// A parameter's memory, to be read and changed.
+/// Returns a parameter's memory, which may be read and changed.
 using parameter_memory = std::function<at::Tensor(uint32_t parameter)>;
-/// How a weight is stored; null where it stays.
+/// Returns the form in which a weight is stored; null if the weight stays as it is.
 using parameter_form = std::function<const checkpoint::stored_form*(uint32_t parameter)>;
 
-/// As (out, in), a copy that is contiguous.
+/// Returns a contiguous copy of the weight as (out, in).
 at::Tensor outputs_first(const at::Tensor& weight, core::weight_layout layout);
 
-/// mean |x|^a for the a, of a grid over [0, 1], that loses least of the outputs of `inputs` behind these weights;
-/// undefined where no scale is better than none. Refused: what rounding refuses.
+/// Returns mean |x|^a, with the a of a grid over [0, 1] that loses least of the outputs of these weights for `inputs`;
+/// undefined if no scale is better than none. Errors: those of rounding.
 core::result<at::Tensor> awq_scales(const scaled_channels& c, const input_sums& inputs, const parameter_memory& memory,
                                     const parameter_form& form);
-/// max |x|^½ / max |w|^½: inputs and weights share the range of both.
+/// Returns max |x|^½ / max |w|^½: inputs and weights each get half of the combined range.
 at::Tensor smooth_scales(const scaled_channels& c, const input_sums& inputs, const parameter_memory& memory);
 
-/// Weights times `scales`, channel by channel, and what is before them divided by these.
+/// Multiplies the weights by `scales`, channel by channel, and divides the parameters before them by `scales`.
 void fold(const scaled_channels& c, const at::Tensor& scales, const parameter_memory& memory);
 
 }  // namespace troupe::models

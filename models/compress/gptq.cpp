@@ -20,13 +20,13 @@ using checkpoint::affine_grid;
 using core::error_kind;
 using core::fail;
 
-/// Columns whose errors are handed on together.
+/// Columns whose errors are applied to the later columns together.
 constexpr int64_t block_columns = 128;
 constexpr float narrowing = 1.0F / 40;
-/// Tenfold each time, where rounding has left the products not positive.
+/// Most attempts at damping, tenfold each time, when rounding has left the products not positive definite.
 constexpr int most_dampings = 6;
 
-/// The order of columns: whole groups, so that each group's grid is chosen once, when its first column comes.
+/// Returns the order of columns: by whole groups, so that each group's grid is chosen once, at its first column.
 std::vector<int64_t> order_of(std::span<const double> diagonal, int64_t group, bool act_order) {
   std::vector<int64_t> out(diagonal.size());
   std::iota(out.begin(), out.end(), 0);
@@ -42,7 +42,8 @@ std::vector<int64_t> order_of(std::span<const double> diagonal, int64_t group, b
   return out;
 }
 
-/// Upper: the inverse of `h`, fp64, which is damped in place, is uᵀu. Holds two more matrices of its size at a time.
+/// Returns the upper triangular u with uᵀu = the inverse of `h`, fp64; damps `h` in place. Allocates two more matrices
+/// of its size.
 core::result<at::Tensor> inverse_factor(const at::Tensor& h, double damping) {
   const double mean = h.diagonal().mean().item<double>();
   double added = 0;
@@ -69,7 +70,7 @@ int32_t code_of(const affine_grid& g, float x) {
 }
 float value_of(const affine_grid& g, int32_t q) { return g.scale * static_cast<float>(q) + g.offset; }
 
-/// The grid of least weighted error among those for the values and for narrower ones.
+/// Returns the grid of least weighted error among those for the values and for narrower ranges.
 core::result<affine_grid> best_grid(const checkpoint::stored_form& form, std::span<const float> values,
                                     std::span<const float> importance, int narrower) {
   affine_grid best;
@@ -92,7 +93,7 @@ core::result<affine_grid> best_grid(const checkpoint::stored_form& form, std::sp
   return best;
 }
 
-/// The work on one matrix, whose columns lie in rows, in the order of `order`.
+/// Rounds one matrix, whose columns are stored as rows, in the order of `order`.
 class solver {
  public:
   solver(const at::Tensor& w, const std::vector<int64_t>& order, const at::Tensor& factor,
@@ -140,7 +141,7 @@ class solver {
     return {};
   }
 
-  /// Of the group that begins at place `at`, for each row, from the values as they are now.
+  /// Chooses each row's grid of the group that begins at position `at`, from the current values.
   core::result<void> choose_grids(int64_t at) {
     const auto* w = work_.const_data_ptr<float>();
     const auto* u = factor_.const_data_ptr<float>();

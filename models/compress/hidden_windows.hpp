@@ -1,5 +1,5 @@
-// The hidden states of all windows between two segments, in files: what goes into a step, and what comes out of it.
-// Owns the two files; the windows are fp32 and of one size.
+// The hidden states of all windows between two segments, in files: the inputs of a step, and its outputs. Owns the two
+// files; all windows are fp32 and of one size.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace troupe::models {
 
 class hidden_windows {
  public:
-  /// Files in `folder`, which is there, whose names begin with `name`; what they hold already stays.
+  /// Opens files in the existing `folder` whose names begin with `name`; existing contents stay.
   static core::result<hidden_windows> open(const std::filesystem::path& folder, const std::string& name,
                                            uint64_t window_elements);
 
@@ -24,11 +24,11 @@ class hidden_windows {
   hidden_windows& operator=(const hidden_windows&) = delete;
   ~hidden_windows();
 
-  /// Windows [first, ...) as they go into step `step`; as many as fill `out`.
+  /// Reads windows [first, ...) of the input of step `step`; as many as fill `out`.
   core::result<void> read(uint64_t step, uint64_t first, std::span<float> out) const;
-  /// As they come out of step `step`: they go into the next one.
+  /// Writes windows of the output of step `step`, which is the input of the next step.
   core::result<void> write(uint64_t step, uint64_t first, std::span<const float> in) const;
-  /// What came out of `step` survives a crash of the machine.
+  /// Makes the output of `step` durable: after the call it survives a crash of the machine.
   core::result<void> sync(uint64_t step) const;
 
  private:
@@ -38,7 +38,7 @@ class hidden_windows {
   std::filesystem::path folder_;
   std::string name_;
   uint64_t window_elements_;
-  std::array<int, 2> files_{-1, -1};  ///< of even and odd steps
+  std::array<int, 2> files_{-1, -1};  ///< files of even and odd steps
 };
 
 }  // namespace troupe::models

@@ -1,5 +1,5 @@
-// What the linear layers of a segment were given, over all windows of calibration: sums that methods choose by. Layers
-// that share an input share its sums.
+// Sums over the inputs of a segment's linear layers, over all windows of calibration, which post-training methods use.
+// Layers that share an input share its sums.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,21 +14,21 @@
 
 namespace troupe::models {
 
-/// Of one input of C columns, over N rows.
+/// Sums over one input of C columns and N rows.
 struct input_sums {
-  std::vector<uint32_t> weights;  ///< that were multiplied with it, in the order of forward
+  std::vector<uint32_t> weights;  ///< weights that were multiplied with the input, in the order of forward
   uint64_t rows = 0;
-  at::Tensor products;   ///< (C, C): the sum of x xᵀ; undefined where nobody wants it
-  at::Tensor drift;      ///< (C, C): the sum of (o - x) xᵀ, o of the same place in another model; or undefined
-  at::Tensor squares;    ///< (C): the sum of x², fp32 as all of them
+  at::Tensor products;   ///< (C, C): the sum of x xᵀ; undefined if no method requires it
+  at::Tensor drift;      ///< (C, C): the sum of (o - x) xᵀ, where o is the same input in another model; or undefined
+  at::Tensor squares;    ///< (C): the sum of x², fp32 like all sums here
   at::Tensor magnitude;  ///< (C): the sum of |x|
   at::Tensor largest;    ///< (C): the largest |x|
 };
 
-/// Null for a weight that was not multiplied with.
+/// Returns the sums over the input of `weight`; null if `weight` was not multiplied with.
 const input_sums* sums_of(const std::vector<input_sums>& all, uint32_t weight);
 
-/// What some weights were multiplied with in one forward, to be compared with another one's.
+/// Keeps the inputs of some weights in one forward, to compare them with those of another forward.
 class kept_inputs final : public input_watch {
  public:
   explicit kept_inputs(std::vector<uint32_t> of) : of_(std::move(of)) {}
@@ -42,22 +42,22 @@ class kept_inputs final : public input_watch {
   std::map<uint32_t, at::Tensor> rows_;
 };
 
-/// Which sums, and of which inputs.
+/// Which sums are formed, and over which inputs.
 struct statistics_options {
   bool wants_products = false;
-  std::vector<uint32_t> only{};           ///< weights whose inputs count; empty: all
-  const kept_inputs* original = nullptr;  ///< what drift is against, kept before a forward; null: nothing
+  std::vector<uint32_t> only{};           ///< weights whose inputs are summed; empty: all
+  const kept_inputs* original = nullptr;  ///< kept inputs that drift is relative to; null: no drift
 };
 
-/// Adds up in the order of forwards, so the bits depend on that order alone.
+/// Forms the sums in the order of forwards; the bits depend on that order alone.
 class input_statistics final : public input_watch {
  public:
   explicit input_statistics(statistics_options options) : options_(std::move(options)) {}
 
   void takes(uint32_t weight, const at::Tensor& rows) override;
-  /// Between two forwards.
+  /// Must be called between two forwards.
   void next_window() { last_.reset(); }
-  /// The rows of the forward's last input that counts.
+  /// Returns the rows of the last input that was summed.
   [[nodiscard]] const at::Tensor& latest() const { return last_; }
 
   [[nodiscard]] const std::vector<input_sums>& inputs() const { return inputs_; }
@@ -65,7 +65,7 @@ class input_statistics final : public input_watch {
 
  private:
   statistics_options options_;
-  at::Tensor last_;  ///< kept, for another input may come to lie in its memory
+  at::Tensor last_;  ///< kept alive, because another input might get its memory
   size_t last_input_ = 0;
   std::vector<input_sums> inputs_;
 };

@@ -1,6 +1,6 @@
-// Weights that make up for what their inputs have lost: the layers before were rounded, so a layer is given other
-// inputs than in the model as it was, and its weights are moved until their outputs are again those of then, as far as
-// the inputs tell. Then they are rounded. Plain functions on one matrix. Sources: Li et al. 2025 (arXiv:2504.02692) and
+// Moves a layer's weights to compensate errors of its inputs: the layers before it were rounded, so it has other inputs
+// than in the original model. Its weights are changed until its outputs are again the original's, as far as the inputs
+// determine them; then they are rounded. Plain functions on one matrix. Sources: Li et al. 2025 (arXiv:2504.02692) and
 // Arai, Ichikawa 2025 (arXiv:2504.09629), whose closed form this is.
 #pragma once
 
@@ -10,12 +10,13 @@
 
 namespace troupe::models {
 
-/// Of the mean of the diagonal of the inputs' products, added to it: how much the weights stay where they are. With less,
-/// few windows of text are learned by heart.
+/// Damping added to the diagonal of the inputs' products, as a fraction of the mean of that diagonal: the larger, the
+/// closer the weights stay to their old values. Smaller values overfit to the few windows of text.
 inline constexpr double refit_damping = 1;
 
-/// w + missing (products + damping)⁻¹, (out, in) in fp32: of `products` (in, in), the sum of x xᵀ, and `missing` (out,
-/// in), the sum of (y - w x) xᵀ for the outputs y that are wanted. Refused (numeric): products that are not positive.
+/// Returns w + missing (products + damping)⁻¹, (out, in) in fp32; `products` (in, in) is the sum of x xᵀ, and `missing`
+/// (out, in) is the sum of (y - w x) xᵀ for the required outputs y. Errors (numeric): products that are not positive
+/// definite.
 core::result<at::Tensor> refitted(const at::Tensor& w, const at::Tensor& missing, const at::Tensor& products,
                                   double damping = refit_damping);
 

@@ -21,13 +21,13 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Of the mean: columns that the text hardly used are still weights.
+/// Least importance of a column, as a fraction of the mean: columns that the text hardly used are still weights.
 constexpr double least_importance = 1e-3;
 
 std::span<float> elements(const at::Tensor& t) { return {t.mutable_data_ptr<float>(), static_cast<size_t>(t.numel())}; }
 
-/// What is done step by step. GPTQ also solves a head of its own, behind all others; one that is the embedding is
-/// rounded as that.
+/// Applies a method step by step. GPTQ also rounds a head of its own, after all other weights; a head that is the
+/// embedding is rounded as the embedding.
 class chooser {
  public:
   chooser(const model_spec& spec, unit_walk& walk, checkpoint::weight_store& store, const unit_method_options& options)
@@ -49,7 +49,7 @@ class chooser {
     return walk_.sync(step);
   }
 
-  /// Digests of the hidden states that go into a step, in one text.
+  /// Returns the digests of the hidden states that enter a step, as one text.
   core::result<std::string> inputs_of(uint64_t step) const {
     std::string out;
     for (const auto of : {walk_stream::current, walk_stream::original}) {
@@ -70,8 +70,8 @@ class chooser {
     return fail(e.in("tensor '" + core::shown(name_of(parameter)) + "'"));
   }
 
-  /// Rows of an embedding are looked up as they are, so the export searches for the scales of least squared error. GPTQ
-  /// computes with them then: they are the inputs of all that follows.
+  /// Processes the embedding: its rows are looked up, not multiplied, so the export searches the scales of least
+  /// squared error. GPTQ then computes with the rounded rows, which are the inputs of all later units.
   core::result<void> begin() {
     if (is_gptq())
       if (auto ok = walk_.run(0, walk_stream::original, nullptr, true); !ok) return ok;
@@ -86,7 +86,7 @@ class chooser {
     return walk_.run(0, walk_stream::current, nullptr, true);
   }
 
-  /// First the layers behind the norm, then the one that takes what they give and ends the segment.
+  /// Rounds the layers after the norm first, then the layer that takes their outputs and ends the segment.
   core::result<void> round(uint64_t step) {
     std::vector<const core::layer_info*> layers;
     std::vector<uint32_t> before;
@@ -111,8 +111,8 @@ class chooser {
     return seen ? solve(*head_, *seen, {}) : fail(seen.error());
   }
 
-  /// Codes of one weight go into the store, what they mean into memory. `missing` as refitted() wants it; undefined:
-  /// what the inputs' drift takes from its outputs.
+  /// Rounds one weight: stores its codes, and writes the codes' values to memory. `missing` as for refitted(); if
+  /// undefined, the effect of the inputs' drift on the outputs.
   core::result<void> solve(const core::layer_info& l, const std::vector<input_sums>& seen, at::Tensor missing) {
     const uint32_t q = *l.weight;
     const auto form = options_.form_of(name_of(q));
@@ -120,7 +120,7 @@ class chooser {
     if (form == nullptr || inputs == nullptr) return {};
     const at::Tensor memory = walk_.weights().tensor(q), w = outputs_first(memory, *l.layout);
     at::Tensor values = w;
-    if (form->group() == 0) {  // rows that are no whole blocks got another type
+    if (form->group() == 0) {  // rows that are not whole blocks have another type
       if (auto ok = form->round(elements(values), {}); !ok) return in_tensor(ok.error(), q);
     } else {
       if (!missing.defined()) missing = at::mm(w, inputs->drift);
@@ -139,7 +139,7 @@ class chooser {
     return {};
   }
 
-  /// Scales and importance change nothing of what comes out, so that is kept from the same forward.
+  /// Runs a step for scales or importance. They do not change the segment's output, so the same forward stores it.
   core::result<void> watch(uint64_t step) {
     input_statistics seen({.wants_products = options_.method == unit_method::awq});
     if (auto ok = walk_.run(step, walk_stream::current, &seen, true); !ok) return ok;

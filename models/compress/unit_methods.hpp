@@ -1,6 +1,6 @@
-// Post-training methods over a whole model: unit after unit, with what the units before give. Owns what each method
-// does with a unit, and which of its results go into the store; the arithmetic is gptq.hpp's, refit.hpp's and
-// channel_scales.hpp's.
+// Post-training methods over a whole model: one unit after another, with the outputs of the units before. Owns what
+// each method does with a unit, and which of its results are stored; leaves the arithmetic to gptq.hpp, refit.hpp and
+// channel_scales.hpp.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,25 @@
 
 namespace troupe::models {
 
-/// Of the weights of blocks; all others are rounded by the export, embeddings with a search.
+/// Method for the weights of blocks; the export rounds all others, embeddings with a search.
 enum class unit_method : uint8_t {
-  importance,  ///< weights stay: the mean of each column's squared inputs, for formats that search
-  gptq,        ///< with the inputs that the units before give when their weights are rounded, for the outputs of before
-  awq,         ///< other values, with the inputs of the model as it is; rounding is the export's
-  smooth,      ///< the same with SmoothQuant's scales
+  importance,  ///< weights stay; stores the mean of each column's squared inputs, for formats that search
+  gptq,        ///< rounds with the inputs that the rounded units before produce, to the outputs of the original model
+  awq,         ///< changes weights by AWQ's scales, with the inputs of the unrounded model; the export rounds
+  smooth,      ///< changes weights by SmoothQuant's scales, with the inputs of the unrounded model; the export rounds
 };
 
 struct unit_method_options {
   unit_method method = unit_method::gptq;
-  /// How a tensor of the source is stored, by its name there; null where it stays as it is.
+  /// Returns the form in which a tensor of the source is stored, by its name there; null if it stays as it is.
   std::function<std::shared_ptr<const checkpoint::stored_form>(const std::string&)> form_of;
   gptq_options gptq{};
-  /// Told of steps done, of all; false ends the work: error_kind::stopped.
+  /// Called with the number of finished steps and of all steps; returning false ends the work with error_kind::stopped.
   std::function<bool(uint64_t done, uint64_t steps)> progress{};
 };
 
-/// From the step on that the store has; each step is committed. Errors name the tensor.
+/// Applies the method, starting at the first step that the store does not have; commits each step. Errors name the
+/// tensor.
 core::result<void> choose_weights(const model_spec& spec, unit_walk& walk, checkpoint::weight_store& store,
                                   const unit_method_options& options);
 

@@ -18,7 +18,7 @@ namespace {
 
 uint64_t rows_at_once(uint64_t columns) { return std::max<uint64_t>(1, walked_tokens / columns); }
 
-/// What Torch throws where our own sizes are wrong, or memory is refused.
+/// Calls `f` and returns an error if Torch throws, because sizes do not fit or memory is refused.
 template <class F>
 auto caught(F&& f) -> decltype(f()) {
   try {
@@ -50,8 +50,8 @@ uint64_t walk_bytes(const model_spec& spec, uint64_t columns, bool fits_weights)
       uint64_t widest = 0;
       for (const auto& l : table.layers_of(n, s))
         if (l.kind == core::layer_kind::linear) widest = std::max(widest, l.in);
-      // Sums of an input and its other model's; codes, values and errors of one weight, with what it has to make up for
-      // in double; products in double, with a factor and a copy; inputs of the other model.
+      // Bytes of a fit: sums of an input and of the other model's input; codes, values and errors of one weight, with
+      // the compensation in double; products in double, with a factor and a copy; inputs of the other model.
       if (is_fitted)
         fitted = std::max(fitted, 2 * widest * widest * sizeof(float) + 5 * largest + 4 * largest +
                                       4 * widest * widest * sizeof(double) + rows * columns * widest * sizeof(float));

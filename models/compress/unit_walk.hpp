@@ -1,6 +1,6 @@
 // A forward pass of many windows through a model, one unit at a time: all windows pass a segment before the next
-// segment's weights are read; or two passes of which one keeps the model as it was. Owns the order of windows, which
-// the bits of all sums depend on; what is done with a unit's weights is unit_methods.hpp's.
+// segment's weights are read. Optionally a second pass runs the original model. Owns the order of windows, which the
+// bits of all sums depend on; leaves the changes of a unit's weights to unit_methods.hpp.
 #pragma once
 
 #include <array>
@@ -21,76 +21,78 @@
 
 namespace troupe::models {
 
-/// Tokens that pass a segment at once, in whole windows; a longer window passes alone. Part of the bits.
+/// Tokens that pass a segment together, in whole windows; a longer window passes alone. A different number changes
+/// bits.
 inline constexpr uint64_t walked_tokens = 1024;
 
-/// Windows of `columns` + 1 tokens, one behind the other: the last ones are targets alone.
+/// Windows of `columns` + 1 tokens, one after another; the last token of a window is only a target.
 struct token_windows {
   std::vector<int64_t> tokens;
   uint64_t columns = 0;
   [[nodiscard]] uint64_t count() const { return columns == 0 ? 0 : tokens.size() / (columns + 1); }
 };
 
-/// Called between windows; false ends the walk: error_kind::stopped.
+/// Called between windows; returning false ends the walk with error_kind::stopped.
 using go_on_function = std::function<bool()>;
 
-/// Some of them, which pass together.
+/// Windows that pass a segment together.
 struct window_range {
   uint64_t first = 0, rows = 0;
 };
 
-/// Whose hidden states: those of the model as it was, or of what its weights are now, unit by unit.
+/// Selects hidden states: those of the original model, or those of the current weights, unit by unit.
 enum class walk_stream : uint8_t { current, original };
 
-/// Bytes of host memory that a walk takes at most: a unit's weights, the windows that pass at once, and what a method
-/// holds of one weight and the sums of its inputs, where `fits_weights`. An estimate from the table, of what is
+/// Returns the most bytes of host memory that a walk takes: a unit's weights, the windows that pass together, and, if
+/// `fits_weights`, a method's data about one weight and the sums of its inputs. An estimate from the table, of memory
 /// allocated for elements.
 uint64_t walk_bytes(const model_spec& spec, uint64_t columns, bool fits_weights);
 
 class unit_walk {
  public:
-  /// `source` and `windows` outlive it; hidden states lie in `folder`, which is there.
+  /// Opens a walk. `source` and `windows` must outlive it; hidden states are stored in the existing `folder`.
   static core::result<std::unique_ptr<unit_walk>> open(const model_spec& spec, const checkpoint::tensor_source& source,
                                                        const token_windows& windows,
                                                        const std::filesystem::path& folder, go_on_function go_on);
 
-  /// Segments before the head, in order.
+  /// Returns the number of segments before the head, which are run in order.
   [[nodiscard]] uint64_t steps() const { return places_.size(); }
   [[nodiscard]] std::pair<uint32_t, uint32_t> place(uint64_t step) const { return places_[step]; }
   [[nodiscard]] uint32_t head() const { return static_cast<uint32_t>(table().units.size() - 1); }
   [[nodiscard]] const core::model_table& table() const { return model_->table(); }
   [[nodiscard]] unit_weights& weights() { return *weights_; }
 
-  /// Calls f for all windows, in order, those that pass at once together.
+  /// Calls f for all windows, in order, once for each range of windows that pass together.
   core::result<void> each(const std::function<core::result<void>(window_range)>& f) const;
-  /// The output of step `step`, whose unit is loaded, for these windows; after the head, the last one, their mean loss.
+  /// Returns the output of step `step`, whose unit must be loaded, for these windows; for the head, which is the last
+  /// step, their mean loss.
   core::result<at::Tensor> forward(uint64_t step, window_range windows, walk_stream of, input_watch* watch) const;
-  /// The input of step `step`, (windows, columns, width); undefined for the first.
+  /// Returns the input of step `step`, (windows, columns, width); undefined for the first step.
   core::result<at::Tensor> input_of(uint64_t step, window_range windows, walk_stream of) const;
-  /// Keeps `out` as the output of step `step`, which is the input of the next one.
+  /// Stores `out` as the output of step `step`, which is the input of the next one.
   core::result<void> keep(uint64_t step, window_range windows, walk_stream of, const at::Tensor& out);
-  /// Makes the output of `step` survive a crash of the machine.
+  /// Makes the output of `step` durable: after the call it survives a crash of the machine.
   [[nodiscard]] core::result<void> sync(uint64_t step) const;
-  /// The digest of all hidden states that go into step `step`; empty for the first step, which has none.
+  /// Returns the digest of all hidden states that enter step `step`; empty for the first step, which has none.
   [[nodiscard]] core::result<std::string> digest(uint64_t step, walk_stream of) const;
 
-  /// All windows through a step. What comes out is kept for the next one where `writes`.
+  /// Runs all windows through a step. Stores the output for the next step if `writes`.
   core::result<void> run(uint64_t step, walk_stream of, input_statistics* watch, bool writes);
-  /// Runs all steps from the first on and returns the mean cross-entropy a token.
+  /// Runs all steps from the first on and returns the mean cross-entropy per token.
   core::result<double> loss();
 
  private:
   unit_walk(const token_windows& windows, std::filesystem::path folder, go_on_function go_on)
       : windows_(windows), folder_(std::move(folder)), go_on_(std::move(go_on)) {}
   [[nodiscard]] micro_batch batch_of(window_range windows) const;
-  /// Opened when they are wanted first: most walks have one stream.
+  /// Returns the files of a stream, opened at the first use: most walks have one stream.
   core::result<const hidden_windows*> hidden(walk_stream of) const;
 
   const token_windows& windows_;
   std::filesystem::path folder_;
   go_on_function go_on_;
   uint64_t width_ = 0;
-  mutable std::array<std::optional<hidden_windows>, 2> hidden_;  ///< by walk_stream
+  mutable std::array<std::optional<hidden_windows>, 2> hidden_;  ///< files of hidden states, by walk_stream
   std::vector<uint64_t> samples_;
   std::vector<std::pair<uint32_t, uint32_t>> places_;
   std::unique_ptr<language_model> model_;

@@ -1,5 +1,5 @@
-// The parameters of one unit of a model, read from any source when they are wanted and bound for a forward: a model
-// beyond memory passes through unit by unit. Owns the memory; computing is the families'.
+// The parameters of one unit of a model, read from any source when they are needed and bound for a forward: a model
+// larger than memory is processed unit by unit. Owns the memory; leaves the computation to the families.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,20 +18,20 @@
 
 namespace troupe::models {
 
-/// fp32. `table`, `source` and `binding` outlive it.
+/// The parameters of the loaded unit, in fp32. `table`, `source` and `binding` must outlive this object.
 class unit_weights {
  public:
-  /// Refused (mismatch): a parameter that the source lacks, or has in another shape or type.
+  /// Opens the source. Errors (mismatch): a parameter that the source lacks, or has in another shape or type.
   static core::result<unit_weights> open(const core::model_table& table, const checkpoint::tensor_source& source,
                                          parameter_binding& binding);
 
-  /// Reads and binds all parameters of `unit`, and lets go of the unit's before.
+  /// Reads and binds all parameters of `unit`, and frees those of the unit before.
   core::result<void> load(uint32_t unit);
   [[nodiscard]] std::optional<uint32_t> loaded() const { return unit_; }
 
-  /// A parameter of the loaded unit, in its shape: what is written there is computed with.
+  /// Returns a parameter of the loaded unit, in its shape; forwards compute with values written to it.
   [[nodiscard]] at::Tensor tensor(uint32_t parameter) const { return memory_.at(parameter); }
-  /// What the source calls it.
+  /// Returns the parameter's name in the source.
   [[nodiscard]] const std::string& name_in_source(uint32_t parameter) const { return entries_[parameter]->name; }
 
  private:

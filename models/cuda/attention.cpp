@@ -14,11 +14,11 @@ namespace troupe::models::cuda {
 namespace {
 
 constexpr int64_t flash_width_step = 8, flash_width_max = 256;
-/// The number by which LibTorch's memory-efficient kernel knows causality, counted from each sequence's first token.
+/// Value of LibTorch's memory-efficient kernel for a causal mask that is counted from each sequence's first token.
 constexpr int64_t causal_from_top_left = 1;
 
-/// Queries (B, T, heads, D), keys and values (B, T, kv_heads, D), without a copy; with documents (B x T, ..) of one
-/// run of tokens, as LibTorch has sequences of different lengths.
+/// Queries (B, T, heads, D), keys and values (B, T, kv_heads, D), without a copy; with documents (B x T, ..) as one run
+/// of tokens, the form that LibTorch requires for sequences of different lengths.
 struct parts {
   at::Tensor q, k, v;
 
@@ -36,17 +36,17 @@ struct parts {
   }
 };
 
-/// All rows one behind the other.
+/// Returns all rows as one run of tokens.
 at::Tensor run_of(const at::Tensor& x) {
   return x.as_strided({x.size(0) * x.size(1), x.size(2), x.size(3)}, {x.stride(1), x.stride(2), x.stride(3)});
 }
 
-/// Flash attention takes all tokens in one run where sequences are documents, else a sequence for each row.
+/// Returns the input of flash attention: all tokens in one run if sequences are documents, else one sequence per row.
 at::Tensor sequences(const attention_work& work, const at::Tensor& x) {
   return work.boundaries.defined() ? run_of(x) : x;
 }
 
-/// The memory-efficient kernel takes documents in one row.
+/// Returns the input of the memory-efficient kernel: documents in one row.
 at::Tensor rows_of(const attention_work& work, const at::Tensor& x) {
   return work.boundaries.defined() ? run_of(x).unsqueeze(0) : x;
 }
@@ -73,7 +73,8 @@ int64_t longest_of(const attention_work& work) {
   return work.boundaries.defined() ? work.longest_document : work.columns;
 }
 
-/// The memory-efficient kernel has as many heads of keys as of queries: (.., kv_heads, D) -> (.., heads, D).
+/// Repeats heads of keys, because the memory-efficient kernel needs as many as there are heads of queries: (..,
+/// kv_heads, D) -> (.., heads, D).
 at::Tensor repeated(const attention_work& work, const at::Tensor& x) {
   const int64_t group = work.shape.heads / work.shape.kv_heads;
   if (group == 1) return x;
@@ -82,7 +83,7 @@ at::Tensor repeated(const attention_work& work, const at::Tensor& x) {
       .reshape({x.size(0), x.size(1), work.shape.heads, work.shape.head_width});
 }
 
-/// Adds the gradients of a group's heads into `to`.
+/// Adds the gradients of a group's heads to `to`.
 void add_up(const attention_work& work, const at::Tensor& gradient, const at::Tensor& to) {
   const int64_t group = work.shape.heads / work.shape.kv_heads;
   if (group == 1) {

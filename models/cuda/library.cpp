@@ -1,4 +1,4 @@
-// The way into libtroupe_cuda.so: its two exported functions, and Torch's stream of a thread.
+// The entry into libtroupe_cuda.so: its two exported functions, and Torch's stream of a thread.
 #include "models/cuda/library.hpp"
 
 #include <ATen/Context.h>
@@ -19,7 +19,7 @@
 namespace troupe::models::cuda {
 namespace {
 
-/// The device that the calling thread's calls of CUDA are for is that of its streams.
+/// Returns the index of the device of the calling thread's CUDA calls, which is also that of its streams.
 uint32_t used_index() { return static_cast<uint32_t>(c10::cuda::current_device()); }
 
 kernels::cuda::stream current_stream() {
@@ -49,7 +49,7 @@ core::result<void> limit_memory(uint32_t index, uint64_t bytes) {
                                                        static_cast<c10::DeviceIndex>(index));
     return {};
   } catch (const c10::Error& e) {
-    const std::string_view said = e.what_without_backtrace();  // with lines of advice behind the first
+    const std::string_view said = e.what_without_backtrace();  // its first line is the error, the others are advice
     return core::fail(core::error_kind::io,
                       "device cuda:" + std::to_string(index) +
                           ": the GPU's memory is not shared out: " + std::string(said.substr(0, said.find('\n'))));
@@ -62,7 +62,7 @@ cuda_library library_with(const device::cuda::program& p) {
   static const device::backend devices = backend_with_torch();
   static const kernels::operations& table = kernels::cuda::table_with(
       {.current = current_stream, .note = device::cuda::note, .orthogonalise = orthogonalise});
-  // A product takes all rows at once: cuBLAS adds in fp32 and rounds once.
+  // panel_rows is 0 because a product takes all rows at once: cuBLAS adds in fp32 and rounds once.
   static const operations products{
       .memory = &table, .product_out = &product_out, .add_product = &add_product, .panel_rows = 0};
   static const cuda_process process{.settle = settle, .limit_memory = limit_memory};

@@ -1,5 +1,5 @@
-// The tables of functions that libtroupe_cuda.so and the program that uses it hand to each other, so that neither needs
-// a symbol of the other's. Owns the one name that the library exports.
+// The tables of functions that libtroupe_cuda.so and the program that uses it exchange, so that neither needs a symbol
+// of the other. Owns the names of the library's exported functions.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,10 @@ struct cuda_library {
   const cuda_process* process = nullptr;
 };
 
-/// Grows with every change of what the tables hold: a library of another tree is refused instead of misread.
+/// Version and sizes of the tables, which change with every change of their contents: a library of another source tree
+/// is refused instead of misread.
 struct cuda_shape {
-  const char* version = nullptr;  ///< of Troupe
+  const char* version = nullptr;  ///< Troupe's version
   uint64_t backend_bytes = sizeof(device::backend);
   uint64_t kernels_bytes = sizeof(kernels::operations);
   uint64_t products_bytes = sizeof(operations);
@@ -36,11 +37,11 @@ struct cuda_shape {
   }
 };
 
-/// Its version and sizes; the library's are the same.
+/// Returns the version and sizes of the tables; program and library must return the same.
 using cuda_shape_function = cuda_shape();
 inline constexpr const char* cuda_shape_name = "troupe_cuda_shape";
 
-/// Called once, with what the program lends. Touches no device.
+/// Returns the library's tables. Called once, with the functions that the program lends. Accesses no device.
 using cuda_library_function = cuda_library(const device::cuda::program& p);
 inline constexpr const char* cuda_library_name = "troupe_cuda_library";
 

@@ -1,5 +1,5 @@
-// Where libtroupe_cuda.so lies for a program, and what the dynamic linker's refusal to open it names. No Torch here:
-// `troupe doctor` looks, too.
+// Finds libtroupe_cuda.so for a program, and the name of a missing file in the dynamic linker's error. Uses no Torch,
+// because `troupe doctor` includes it, too.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,8 @@ namespace troupe::models {
 
 inline constexpr const char* cuda_library_file = "libtroupe_cuda.so";
 
-/// The library beside a program in `folder`, or where an installed program or one of a wheel has its libraries; empty:
-/// in none of these places.
+/// Returns the library next to a program in `folder`, or in the library folder of an installed program or of a wheel;
+/// empty if none of these folders has it.
 inline std::filesystem::path find_cuda_library(const std::filesystem::path& folder) {
   std::error_code e;
   const auto libraries = folder.parent_path() / "lib";
@@ -21,17 +21,17 @@ inline std::filesystem::path find_cuda_library(const std::filesystem::path& fold
   return {};
 }
 
-/// The command that brings NVIDIA's libraries to where the library `at` finds them.
+/// Returns the command that installs NVIDIA's libraries where the library `at` finds them.
 inline std::string nvidia_installer(const std::filesystem::path& at) {
   const auto folder = at.parent_path(), above = folder.parent_path();
-  if (folder.filename() == "lib" && above.filename() == "troupe") return "pip install 'troupe[cuda]'";  // of a wheel
+  if (folder.filename() == "lib" && above.filename() == "troupe") return "pip install 'troupe[cuda]'";  // in a wheel
   if (folder.filename() == "troupe" && above.filename() == "lib")
     return "pip install --no-deps --target '" + folder.string() + "' -r '" +
            (above.parent_path() / "share/troupe/requirements-cuda.txt").string() + "'";
   return "make setup DEVICE=cuda";
 }
 
-/// The library that the system lacks, out of the dynamic linker's sentence; empty where that says something else.
+/// Returns the name of the missing library from the dynamic linker's error; empty if the error has another cause.
 inline std::string lacking_library(std::string_view said) {
   const auto end = said.find(": cannot open shared object file");
   return std::string(end == std::string_view::npos ? "" : said.substr(0, end));

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The dynamic linker's sentence, of which a user needs the name of the file alone where one is missing.
+/// Returns an error with the dynamic linker's message; if a file is missing, only with that file's name.
 core::error not_opened(const fs::path& at) {
   const char* const said = ::dlerror();
   const std::string why = said == nullptr ? "" : said;
@@ -33,7 +33,7 @@ core::result<void*> opened(const fs::path& folder) {
                       "device: cuda wants " + std::string(cuda_library_file) + ", which is not in '" + folder.string() +
                           "': `make build DEVICE=cuda` builds it, Debian's package `troupe-cuda` and "
                           "Troupe's wheel have it; or set device: cpu");
-  // Never closed: Torch keeps what it registers.
+  // The library is never closed, because Torch keeps what it registers.
   void* const library = ::dlopen(at.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return core::fail(not_opened(at));
   return library;

@@ -1,5 +1,5 @@
-// Devices of kind cuda in a program that has none of CUDA's code: libtroupe_cuda.so provides them. Owns finding and
-// opening it, and the sentences for what is missing.
+// Devices of kind cuda in a program that has no CUDA code: libtroupe_cuda.so provides them. Owns finding and opening
+// the library, and the error sentences for missing parts.
 #pragma once
 
 #include <filesystem>
@@ -8,13 +8,14 @@
 
 namespace troupe::models {
 
-/// Takes the library that the program links, or opens the one in `folder`; nothing where devices of the kind are
-/// provided already. Torch must not have computed a gradient by then, since it asks only once whether it has CUDA.
-/// Errors: limit, where the library, one that it needs, a driver or a device is missing; mismatch, where the library is
-/// another tree's.
+/// Registers the library that the program links, or opens the one in `folder`; does nothing if devices of the kind are
+/// provided already. Torch must not have computed a gradient before, because it checks only once whether it has CUDA.
+/// Errors: limit, if the library, one that it needs, a driver or a device is missing; mismatch, if the library is from
+/// another source tree.
 core::result<void> open_cuda(const std::filesystem::path& folder);
 
-/// Takes the library that the program links, where it does. Errors: mismatch, likewise.
+/// Registers the library that the program links, if it links one. Errors: mismatch, if the library is from another
+/// source tree.
 core::result<void> take_linked_cuda();
 
 }  // namespace troupe::models

@@ -17,7 +17,7 @@
 namespace troupe::models::cuda {
 namespace {
 
-/// A matrix over memory of the device, which whoever called keeps.
+/// Returns a matrix over memory of the device, which the caller keeps alive.
 at::Tensor matrix_at(float* data, int64_t rows, int64_t cols) {
   const c10::Device here(at::kCUDA, c10::cuda::current_device());
   return at::from_blob(data, {rows, cols}, {cols, 1}, 0, {}, at::dtype(at::kFloat).device(here), here);
@@ -26,15 +26,15 @@ at::Tensor matrix_at(float* data, int64_t rows, int64_t cols) {
 }  // namespace
 
 void settle(const cuda_settings& s) {
-  // One workspace of one size: cuBLAS then takes the same algorithm, and the same order of sums, at every call.
+  // One workspace of one size: cuBLAS then uses the same algorithm, and the same order of sums, at every call.
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
   at::Context& torch = at::globalContext();
   torch.setAllowBF16ReductionCuBLAS(false);
   torch.setAllowFP16ReductionCuBLAS(false);
   torch.setAllowTF32CuBLAS(s.tf32);
-  static bool was_deterministic = false;  // a host's own wish stays where nobody asks
+  static bool was_deterministic = false;  // keeps a host's own setting if no session requests determinism
   if (s.deterministic || was_deterministic) torch.setDeterministicAlgorithms(s.deterministic, /*warn_only=*/false);
-  if (s.deterministic) torch.setDeterministicFillUninitializedMemory(false);  // NaN in all that is allocated
+  if (s.deterministic) torch.setDeterministicFillUninitializedMemory(false);  // would write NaN to all new memory
   was_deterministic = s.deterministic;
 }
 

@@ -18,14 +18,14 @@ struct uses_of_process {
 };
 
 uses_of_process& uses() {
-  static auto* const all = new uses_of_process;  // sessions may end behind everything else
+  static auto* const all = new uses_of_process;  // never destroyed, because sessions may end after all static objects
   return *all;
 }
 
 constexpr const char* workspace_variable = "CUBLAS_WORKSPACE_CONFIG";
 
-/// NVIDIA's manual of cuBLAS, "Results reproducibility", names the two; LibTorch refuses others in the middle of a
-/// step.
+/// Returns an error for another workspace than the two that NVIDIA's manual of cuBLAS, "Results reproducibility",
+/// names; LibTorch would refuse it in the middle of a step.
 core::result<void> check_workspace() {
   const char* const said = std::getenv(workspace_variable);
   if (said == nullptr || said == std::string_view(":4096:8") || said == std::string_view(":16:8")) return {};

@@ -1,4 +1,4 @@
-// The order of units and segments, and generation's last step.
+// Runs units and segments in order, and computes generation's last step.
 #include "models/families/family_model.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -67,7 +67,7 @@ std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segme
                      copies_last_input(unit, segment) ? last_input::is_copied : last_input::stays);
 }
 
-// What came from a group in parts is put together in a tensor of its own, or added to another.
+// True if the input comes from a group in parts: these are put together in a new tensor, or added to another.
 bool family_model::copies_last_input(uint32_t unit, uint32_t segment) const {
   if (unit == 0 || unit > spec_.layers || segment == 0) return false;
   const core::exchange_op op = table_.units[first_unit_ + unit].segments[segment - 1].output.op;
@@ -164,7 +164,7 @@ sequence_parts family_model::norm_parts(const segment_scope& scope) const {
 
 at::Tensor family_model::own_columns(segment_scope& scope, const at::Tensor& sum) const {
   const at::Tensor own = take_own(scope, sum, norm_parts(scope));
-  return own.view_as(own);  // what a segment puts out is not what it takes
+  return own.view_as(own);  // a view, because a segment must not return its input itself
 }
 
 values family_model::block_of_own_columns(segment_scope& scope, uint32_t segment, const values& input) const {
@@ -208,7 +208,7 @@ at::Tensor family_model::logits(segment_scope& scope, const at::Tensor& x) const
   return normed_linear(scope, as_rows(x), std::move(norm), {std::move(layer)}).y.front();
 }
 
-// Who wants logits has room for all of them.
+// A batch that requests logits has memory for all of them, so its head is not computed in tiles.
 bool family_model::tiles_head(const micro_batch& batch) const {
   return spec_.head_tile_rows > 0 && batch.logits == nullptr && batch.computes_loss;
 }
@@ -257,7 +257,7 @@ values family_model::losses(segment_scope& scope, const at::Tensor& of_tokens, c
   return values({of_tokens, statistics});
 }
 
-// Of its own columns. The mean of what the ranks of a sequence group give is the mean over all columns.
+// Computes the loss of this rank's columns. The mean over the ranks of a sequence group is the mean over all columns.
 values family_model::loss(const segment_scope& scope, const at::Tensor& of_tokens, const values& input) const {
   if (!scope.batch().computes_loss) return at::zeros({}, of_tokens.options().dtype(at::kFloat));
   const vocabulary_rows own = own_vocabulary();

@@ -1,5 +1,5 @@
 // The common part of the families: units in the order embedding, blocks of attention and MLP, head; a family defines
-// what each segment computes.
+// the computation of each segment.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,9 +22,9 @@ class family_model : public language_model {
 
   [[nodiscard]] const core::model_table& table() const override { return table_; }
   void read_copies(uint32_t first) override;
-  /// From now on it is a part of `whole`, from unit `first_unit` on.
+  /// Makes this model a part of `whole`, from unit `first_unit` on.
   void join(const core::model_table& whole, uint32_t first_unit);
-  /// It learns from `teacher`, a part of the same table, of which `terms` say what it loses.
+  /// Makes this model learn from `teacher`, a part of the same table; `terms` define the loss against the teacher.
   void learn_from(std::shared_ptr<const family_model> teacher, const kernels::distillation_terms& terms);
   std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch, const values& input,
                                        const parameter_binding& parameters) override;
@@ -34,28 +34,30 @@ class family_model : public language_model {
                                        const parameter_binding& parameters) override;
 
  protected:
-  /// Each takes its layers from the scope in the order of the table. Hidden states are (B, T, C).
+  /// Computes the embedding's segment. All functions of this class take their layers from the scope in the order of the
+  /// table; hidden states are (B, T, C).
   virtual std::unique_ptr<segment_run> embedding(segment_scope& scope) const = 0;
-  /// Linear layers between a norm and attention, and between a norm and the MLP's activation.
+  /// Return the number of linear layers between a norm and attention, and between a norm and the MLP's activation.
   [[nodiscard]] virtual size_t attention_inputs() const = 0;
   [[nodiscard]] virtual size_t mlp_inputs() const = 0;
-  /// Queries, keys and values (B, T, (heads + 2 kv_heads) * head_width), side by side, of what these layers put out.
+  /// Returns queries, keys and values (B, T, (heads + 2 kv_heads) * head_width), next to each other, from the outputs
+  /// of the layers before attention.
   virtual at::Tensor packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const = 0;
-  /// What the MLP adds to the residual path, before dropout.
+  /// Returns the MLP's contribution to the residual path, before dropout.
   virtual at::Tensor mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const = 0;
-  /// The MLP's last layer, whose rows are multiplied in panels, as its first ones' are.
+  /// Returns the MLP's last layer, whose rows are multiplied in panels, like those of its first layers.
   static projection mlp_end(segment_scope& scope);
-  /// The residual path, with `y` added, after dropout where the family has it.
+  /// Returns the residual path with `y` added, after dropout if the family has it.
   virtual at::Tensor add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site site) const = 0;
 
   [[nodiscard]] const model_spec& spec() const { return spec_; }
-  /// The heads of own columns, with their numbers in the model.
+  /// Returns the heads of this rank's columns, with their numbers in the model.
   [[nodiscard]] attention_shape own_heads(uint32_t unit) const;
-  /// The rows of the vocabulary that embedding and head have here.
+  /// Returns the rows of the vocabulary that embedding and head have on this rank.
   [[nodiscard]] vocabulary_rows own_vocabulary() const { return models::own_vocabulary(spec_, place_); }
 
  private:
-  /// The segment's next norm and the `count` linear layers behind it, or the norm alone.
+  /// Computes the segment's next norm and the `count` linear layers after it, or the norm alone if `count` is 0.
   [[nodiscard]] normed_outputs normed(segment_scope& scope, const at::Tensor& x, size_t count,
                                       panel_sums panels = panel_sums::none) const {
     return next_normed(scope, x, spec_.norm_epsilon, count, panels);
@@ -64,39 +66,40 @@ class family_model : public language_model {
 
   values block(segment_scope& scope, uint32_t segment, const values& input) const;
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const;
-  /// What attention adds to the residual path, before dropout, of `mixed` heads.
+  /// Returns attention's contribution to the residual path, before dropout, from the `mixed` heads.
   at::Tensor attention_output(segment_scope& scope, const at::Tensor& mixed) const;
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const;
-  /// The same in row tiles, before it is added to the residual path; behind `norm`, if there is one.
+  /// Computes the MLP in row tiles, before it is added to the residual path; after `norm`, if there is one.
   normed_outputs mlp_in_tiles(segment_scope& scope, const at::Tensor& x, std::optional<row_norm> norm) const;
 
-  // Where a sequence is cut.
+  // Functions for a sequence that is split over ranks.
   [[nodiscard]] sequence_parts parts(const segment_scope& scope) const;
   values attention_in(segment_scope& scope, const at::Tensor& x) const;
   values attention_of_own_heads(segment_scope& scope, const values& input) const;
   at::Tensor attention_of_own_queries(segment_scope& scope, const values& input) const;
 
-  // Where norms are cut.
+  // Functions for norms that are split over ranks.
   [[nodiscard]] sequence_parts norm_parts(const segment_scope& scope) const;
   [[nodiscard]] at::Tensor own_columns(segment_scope& scope, const at::Tensor& sum) const;
   values block_of_own_columns(segment_scope& scope, uint32_t segment, const values& input) const;
-  /// A norm of own columns, in the part that is collected, behind the residual path.
+  /// Computes a norm of this rank's columns, in the part that is collected later, and returns it after the residual
+  /// path.
   values normed_columns(segment_scope& scope, const at::Tensor& x) const;
-  /// The layers behind such a norm, on the columns that were collected.
+  /// Computes the layers after such a norm, on the columns that were collected.
   [[nodiscard]] static std::vector<at::Tensor> projected(segment_scope& scope, const at::Tensor& x,
                                                          std::vector<projection> layers);
-  /// Own columns of the residual path, with the sum of what all ranks gave added.
+  /// Returns this rank's columns of the residual path, with the sum of all ranks' contributions added.
   at::Tensor add_columns(segment_scope& scope, const values& input, dropout_site site) const;
 
-  /// What the teacher's head makes its logits of, where there is one: the scope's next layers.
+  /// Returns the teacher's head, which computes the teacher's logits, if there is a teacher: the scope's next layers.
   [[nodiscard]] std::optional<taught_head> taught(segment_scope& scope) const;
   values head(segment_scope& scope, uint32_t segment, const values& input) const;
   [[nodiscard]] bool tiles_head(const micro_batch& batch) const;
-  /// The factor of the mean over a rank's own columns in what it gives.
+  /// Returns the factor on the mean over a rank's own columns in the rank's contribution to the loss.
   [[nodiscard]] double share_of_mean(const segment_scope& scope) const;
-  /// Of rows; behind those of its own columns stand zeros where the vocabulary is cut unevenly.
+  /// Returns the logits of rows; zeros follow those of this rank's columns if the vocabulary is split unevenly.
   [[nodiscard]] at::Tensor logits(segment_scope& scope, const at::Tensor& x) const;
-  /// The loss of `of_tokens`, logits of a hidden state, or what it needs of other ranks.
+  /// Returns the loss of `of_tokens`, logits of a hidden state, or the numbers that other ranks need for it.
   [[nodiscard]] values losses(segment_scope& scope, const at::Tensor& of_tokens, const at::Tensor& hidden) const;
   [[nodiscard]] values loss(const segment_scope& scope, const at::Tensor& of_tokens, const values& input) const;
 
@@ -104,9 +107,9 @@ class family_model : public language_model {
   uint64_t columns_;
   model_place place_;
   core::model_table table_;
-  uint32_t first_unit_ = 0;                      // in it
-  std::shared_ptr<const family_model> teacher_;  // null: none
-  kernels::distillation_terms terms_;            // of what it teaches
+  uint32_t first_unit_ = 0;                      // number in table_ of this model's first unit
+  std::shared_ptr<const family_model> teacher_;  // null: no teacher
+  kernels::distillation_terms terms_;            // terms of the loss against the teacher
 };
 
 std::unique_ptr<family_model> make_gpt2(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,

@@ -1,4 +1,4 @@
-// Names and shapes checked once at open; after that a parameter is a range of bytes of a file.
+// Checks names and shapes once, when it opens a folder; afterwards a parameter is a range of bytes of a file.
 #include "models/families/hugging_face.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace {
 
 using core::error_kind;
 
-/// Elements converted at once.
+/// Elements of a block, which are converted together.
 constexpr size_t block_elements = size_t{1} << 16;
 
 std::string text_of(const std::vector<int64_t>& shape) {
@@ -50,41 +50,41 @@ bool is_float(core::dtype type) {
   return type == core::dtype::f32 || type == core::dtype::bf16 || type == core::dtype::f16 || type == core::dtype::f64;
 }
 
-/// Tensors that files hold beside parameters: constants of older releases.
+/// True for tensors that files contain besides parameters: constants of older releases.
 bool is_known_buffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
 }
 
 constexpr const char* from_scratch = "; model.path of a folder with config.json alone begins from scratch";
 
-struct tensor_there {  ///< in a folder, whichever way it is stored
+struct tensor_there {  ///< a tensor in a folder, in any way of storing it
   std::string_view name;
   const std::vector<int64_t>* shape = nullptr;
   core::dtype type = core::dtype::f32;
-  checkpoint::weights_folder::tensor plain{};  ///< or:
+  checkpoint::weights_folder::tensor plain{};  ///< used if `of_source` is null
   const checkpoint::tensor_entry* of_source = nullptr;
-  std::string unread_type{};  ///< of a type that is not read; `type` says nothing then
+  std::string unread_type{};  ///< name of a type that cannot be read; `type` is invalid then
 };
 
-/// Whether a file of a folder is one of weights, by its name.
+/// True if a file of a folder has weights, according to its name.
 bool is_of_weights(const std::string& name) {
   return name.ends_with(".safetensors") || checkpoint::is_index_name(name) ||
          (name.starts_with("pytorch_model") && name.ends_with(".bin"));
 }
 
-/// The newest checkpoint that another program has written, at `path` or below; empty where there is none.
+/// Returns the newest checkpoint that another program has written, at `path` or below; empty if there is none.
 std::filesystem::path checkpoint_at(const std::filesystem::path& path) {
   const auto contents = checkpoint::look_into(path);
   if (!contents || contents->checkpoints.front().format == checkpoint::source_format::troupe) return {};
   return contents->checkpoints.front().path;
 }
 
-/// What is not plain safetensors, as a list of tensors; null of such.
+/// Returns the weights as a list of tensors if they are not plain safetensors; null if they are.
 core::result<std::unique_ptr<const checkpoint::tensor_source>> listed(const std::filesystem::path& path,
                                                                       bool is_compressed) {
   if (!is_compressed) {
     std::error_code ignored;
-    // what else such a folder holds is not asked for
+    // other files of such a folder are ignored
     if (std::filesystem::exists(path / checkpoint::single_file_name, ignored) ||
         std::filesystem::exists(path / checkpoint::index_file_name, ignored))
       return std::unique_ptr<const checkpoint::tensor_source>();
@@ -109,7 +109,7 @@ core::result<std::unique_ptr<const checkpoint::tensor_source>> listed(const std:
 
 namespace {
 
-/// Refuses a table whose parameters are not those of the model that config.json will describe.
+/// Returns an error if a table's parameters differ from those of the model that config.json will describe.
 core::result<void> check_parameters_of(const model_spec& spec, const core::model_table& table) {
   std::map<std::string, std::vector<int64_t>> wanted;
   for (const auto& p : make_model_table(spec, 1, 1, sizeof(float)).parameters) wanted.emplace(p.name, p.shape);
@@ -196,7 +196,7 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   std::unordered_map<std::string, uint32_t> wanted;
   std::vector<bool> found(table.parameters.size(), false);
   for (uint32_t p = 0; p < table.parameters.size(); ++p) {
-    found[p] = table.parameters[p].is_copy();  // nobody asks for its values: they are its original's
+    found[p] = table.parameters[p].is_copy();  // a copy has its original's values, so it is not read
     if (!found[p]) wanted.emplace(checkpoint::bare_name(table.parameters[p].name), p);
   }
   const auto stored_at = [&](const tensor_there& t) {
@@ -209,7 +209,7 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
     const auto match = wanted.find(checkpoint::bare_name(name));
     if (match == wanted.end()) {
       if (is_known_buffer(name)) continue;
-      // A tied head repeats the embedding, or stands for it where the file has no embedding.
+      // The tensor of a tied head repeats the embedding, or replaces it if the file has no embedding.
       if (spec.tied && checkpoint::bare_name(name) == checkpoint::head_name) {
         if (unread_type.empty()) head = &tensor;
         continue;
@@ -256,7 +256,7 @@ core::result<void> weights_source::read(uint32_t parameter, uint64_t first, std:
     return core::fail(error_kind::bug, "parameter " + std::to_string(parameter) + " has " + std::to_string(count) +
                                            " elements, wanted " + std::to_string(out.size()) + " from " +
                                            std::to_string(first));
-  // the file guarantees no alignment, the conversion needs it
+  // a copy, because the conversion needs aligned memory and the file guarantees no alignment
   std::vector<double> aligned(std::min(out.size(), block_elements));
   auto* block = reinterpret_cast<std::byte*>(aligned.data());
   for (size_t done = 0; done < out.size(); done += block_elements) {
@@ -307,8 +307,8 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
                            : type == core::dtype::bf16 ? "bfloat16"
                            : type == core::dtype::f16  ? "float16"
                                                        : "float64";
-  config.erase("torch_dtype");                                     // its name before transformers 4.56
-  config.erase(std::string(checkpoint::quantization_config_key));  // of the weights that the run began with
+  config.erase("torch_dtype");                                     // the name before transformers 4.56
+  config.erase(std::string(checkpoint::quantization_config_key));  // describes the weights that the run began with
   config["dtype"] = name;
   return checkpoint::write_file_atomically(folder / "config.json",
                                            config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

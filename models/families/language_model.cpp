@@ -28,7 +28,7 @@ core::result<std::unique_ptr<family_model>> make_family(const model_spec& spec, 
   return core::fail(error_kind::bug, "a model of no known family");
 }
 
-/// Calls by unit: the teacher's first, then the model's.
+/// Forwards calls by unit: the teacher's units come first, then the model's.
 class taught_model final : public language_model {
  public:
   taught_model(std::shared_ptr<family_model> model, std::shared_ptr<family_model> teacher, const teaching& by,

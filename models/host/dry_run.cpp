@@ -18,7 +18,7 @@ namespace {
 
 using core::error_kind;
 
-/// The values of a unit's buffers, to be restored.
+/// Saves the values of a unit's buffers, and restores them.
 class kept_buffers {
  public:
   explicit kept_buffers(const module_unit& unit) : buffers_(parts_of(unit).buffers) {
@@ -117,7 +117,7 @@ core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::m
     return core::fail(error_kind::bad_input, "own model: wanted gradients to flow back through " + named(unit) +
                                                  ", but its output, " + shape_text(y) +
                                                  ", does not depend on its input and parameters");
-  std::vector<named_values::entry> next;  // the graph ends here: it holds the unit's tensors
+  std::vector<named_values::entry> next;  // the graph ends here: it would keep the unit's tensors
   for (const auto& [name, t] : y) next.emplace_back(name, t.detach().requires_grad_(t.requires_grad()));
   y_ = named_values(std::move(next));
   cut_.emplace_back();

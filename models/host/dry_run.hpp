@@ -1,5 +1,5 @@
-// One forward of a host's model before anything is planned: whether the units fit each other, what they cost, and
-// whether they draw random numbers.
+// One forward of a host's model before anything is planned: checks that the units fit each other, and finds their costs
+// and which units draw random numbers.
 #pragma once
 
 #include <optional>
@@ -14,29 +14,31 @@
 
 namespace troupe::models {
 
-/// Runs the units one after the other, each built and in the run's type while it computes. Flops are those of matrix
-/// products, convolutions, recurrences and fused attention, two for a multiplication with its addition; saved bytes are
-/// those that the unit's forward leaves allocated. Buffers keep their values.
+/// Runs the units one after another, each built and converted to the run's type while it computes. Flops are those of
+/// matrix products, convolutions, recurrences and fused attention, two for each multiply-add; saved bytes are those
+/// that are still allocated after the unit's forward. Buffers keep their values.
 class dry_run {
  public:
   dry_run(const host_batch& first, at::ScalarType type, at::Device where, const random_key& key);
 
-  /// Unit `u`, the next one: fills in flops (where the host gave none) and bytes of the table, which has its
-  /// parameters. Refused: a unit that cannot take the output of the one before (both are named, with the shape), an
+  /// Runs unit `u`, the next one: fills in flops (if the host gave none) and bytes of the table, which has the unit's
+  /// parameters. Errors: a unit that cannot take the output of the one before (both are named, with the shape), an
   /// output through which no gradient flows.
   core::result<void> compute(const module_unit& unit, uint32_t u, core::model_table& table);
-  /// Probes a cut over `degree` ranks of the unit that was computed last (probe.hpp); the last one that holds counts.
+  /// Probes a cut over `degree` ranks of the unit that was computed last (probe.hpp); the last successful cut is kept.
   core::result<void> try_cut(const module_unit& unit, injection& cut, uint32_t degree);
-  /// Call before `try_cut` of the last unit where the model's loss needs no whole rows of scores: if that unit's only
-  /// cut is the vocabulary's, each rank has its own columns.
+  /// Allows the last unit's output to stay split: called before `try_cut` of the last unit if the model's loss needs no
+  /// whole rows of scores. If that unit's only cut is the vocabulary's, each rank keeps its own columns.
   void joins_loss() { joins_loss_ = true; }
-  /// After the last one. Refused: a loss that is not one number with a gradient; a model without anything to train.
+  /// Finishes the run; called after the last unit. Errors: a loss that is not one number with a gradient; a model
+  /// without trained parameters.
   core::result<void> end(const module_model& model);
 
-  /// Makes the table that a rank computes with out of the whole one: shapes, costs and exchanges of units that are cut.
+  /// Returns the table that a rank computes with, from the whole one: shapes, costs and exchanges of units that are
+  /// cut.
   [[nodiscard]] core::model_table local_table(const core::model_table& whole, const core::tp_plan& cut) const;
 
-  /// Fills in what it has found out beside the table.
+  /// Sets the facts that it has found and the table does not contain.
   void tell(module_facts& facts) const;
 
  private:
@@ -44,30 +46,31 @@ class dry_run {
   at::ScalarType type_;
   at::Device where_;
   random_key key_;
-  named_values x_, y_;  // what the unit computed last took, and what it gave
-  std::string before_;  // the unit that gave it
+  named_values x_, y_;  // input and output of the unit that was computed last
+  std::string before_;  // name of the unit that computed x_
   bool trains_ = false;
   std::vector<bool> draws_;
   std::vector<std::vector<value_info>> inputs_;
   std::vector<std::optional<summand_costs>> cut_;  // [unit]
-  uint64_t output_bytes_ = 0, loss_bytes_ = 0;     // of the last unit; that the loss leaves allocated
-  uint64_t statistics_bytes_ = 0;                  // of its rows, where it is cut by columns
+  uint64_t output_bytes_ = 0, loss_bytes_ = 0;     // of the last unit's output; still allocated after the loss
+  uint64_t statistics_bytes_ = 0;                  // bytes of the last unit's row statistics, if it is cut by columns
   bool joins_loss_ = false;
-  core::tp_widths columns_;  // of the last unit's output, on each coordinate that has its own
+  core::tp_widths columns_;  // columns of the last unit's output on each coordinate, if each has its own
 };
 
-/// `t`, or a copy where it has gaps or overlaps itself. What units hand on and back has neither, so that it is the same
-/// tensor, strides included, when it has crossed between stages or lain in a window.
+/// Returns `t`, or a copy if it has gaps or overlaps itself. Units pass on tensors without gaps only, in both
+/// directions, so that a tensor is the same, strides included, after it has crossed between stages or was stored in a
+/// window.
 at::Tensor without_gaps(const at::Tensor& t);
 named_values without_gaps(const named_values& x);
 
-/// The batch as the first unit takes it: floating tensors in `type`.
+/// Returns the input of the first unit: the batch with floating tensors converted to `type`.
 named_values entering(const host_batch& batch, at::ScalarType type, at::Device where);
 
-/// The loss that the model gives for the last unit's output, whose floating tensors it sees in a type for sums.
+/// Returns the model's loss for the last unit's output, whose floating tensors are widened to a type for sums.
 at::Tensor loss_of(const module_model& model, const named_values& output, const host_batch& batch);
 
-/// The exception's message in one line.
+/// Returns the exception's message in one line.
 std::string line_of(const std::exception& e);
 
 }  // namespace troupe::models

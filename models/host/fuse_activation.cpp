@@ -21,18 +21,18 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// Applied to what nobody else has.
+/// An activation of a tensor that nothing else uses.
 using activation = std::function<at::Tensor(at::Tensor z)>;
 
-/// Autograd does in place only what is no view: of one it would copy the gradient.
+/// Computes the activation in place unless `z` is a view: for a view, autograd would copy the gradient.
 template <at::Tensor& (*in_place)(at::Tensor&), at::Tensor (*apart)(const at::Tensor&)>
 at::Tensor over(at::Tensor z) {
   return z.is_view() ? apart(z) : in_place(z);
 }
 
-/// Its backward reads what it gave alone.
+/// True if the activation's backward reads only its result.
 bool reads_its_result(std::type_index type) { return type == typeid(nn::ReLUImpl) || type == typeid(nn::TanhImpl); }
-/// Its backward reads what it took.
+/// True if the activation's backward reads its input.
 bool reads_its_input(std::type_index type) { return type == typeid(nn::GELUImpl) || type == typeid(nn::SiLUImpl); }
 
 activation activation_of(const nn::Module& m) {
@@ -56,7 +56,7 @@ activation activation_made(const module_recipe& by) {
   return {};
 }
 
-/// As an entry of a Sequential; the layer stays registered.
+/// A linear layer and an activation as one entry of a Sequential; the linear layer stays registered.
 struct fused_entry : nn::Module {
   fused_entry(std::shared_ptr<nn::LinearImpl> layer, activation then)
       : layer_(std::move(layer)), then_(std::move(then)) {}
@@ -74,7 +74,7 @@ std::shared_ptr<Module> exactly_a(const std::shared_ptr<nn::Module>& m) {
 
 using seen_modules = std::set<const nn::Module*>;
 
-/// How many pairs of neighbours were fused, unless `others` call the Sequential.
+/// Fuses neighbouring entries, unless `others` has the Sequential; returns the number of fused pairs.
 size_t fuse_entries(nn::SequentialImpl& s, const seen_modules& others) {
   if (others.contains(&s)) return 0;
   size_t fused = 0;
@@ -91,7 +91,7 @@ size_t fuse_entries(nn::SequentialImpl& s, const seen_modules& others) {
   return fused;
 }
 
-/// What a forward of the host's, or a module's of its own, may call by itself.
+/// Adds the modules that a forward of the host's, or a module's own forward, may call by itself.
 void note_callers(const std::shared_ptr<nn::Module>& m, bool calls_own, seen_modules& out) {
   if (m == nullptr) return;
   const bool is_called_whole = calls_own && exactly_a<nn::SequentialImpl>(m) != nullptr;
@@ -123,7 +123,7 @@ class fusion {
     return fused;
   }
 
-  /// Sequentials that factories make are looked at when they are made.
+  /// Fuses Sequentials that factories make, when they are made.
   size_t factories() {
     size_t count = 0;
     for (module_unit& u : units_) {

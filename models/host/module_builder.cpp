@@ -13,7 +13,7 @@ namespace {
 
 using core::error_kind;
 
-/// The first unit that has the module of unit `u`.
+/// Returns the first unit that has the module of unit `u`.
 size_t first_with(const module_model& model, size_t u) {
   const std::string& key = model.units[u].recipe->key;
   const auto has_it = [&](const module_unit& x) { return x.recipe != nullptr && x.recipe->key == key; };

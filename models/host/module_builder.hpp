@@ -1,5 +1,5 @@
-// Units of one instance of a host's model, built one by one by their recipes. Owns which of them share a module; leaves
-// to others what is done with the tensors.
+// Builds the units of one instance of a host's model one by one, by their recipes. Owns which of them share a module;
+// leaves the use of the tensors to callers.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,22 @@ namespace troupe::models {
 
 class module_builder {
  public:
-  /// With a seed, torch's generator is seeded for every module, by the first unit that has it.
+  /// Makes a builder; if `seed` is given, torch's generator is seeded for every module, by the first unit that has the
+  /// module.
   explicit module_builder(std::optional<uint64_t> seed = std::nullopt) : seed_(seed) {}
 
-  /// Builds unit `u` unless it is built. Errors (bad_input): the factory throws or gives nothing; the unit shares a
+  /// Builds unit `u` unless it is built. Errors (bad_input): the factory throws or returns nothing; the unit shares a
   /// module of another type.
   core::result<void> build(module_model& model, size_t u);
-  /// Drops the unit's module and, where no later unit has it, the shared one.
+  /// Drops the unit's module, and the shared one if no later unit has it.
   void drop(module_model& model, size_t u);
 
  private:
-  /// The module of unit `first`.
+  /// Makes the module of unit `first`.
   [[nodiscard]] core::result<std::shared_ptr<void>> make(const module_model& model, size_t first) const;
 
   std::optional<uint64_t> seed_;
-  std::map<std::string, std::shared_ptr<void>> shared_;  // by key
+  std::map<std::string, std::shared_ptr<void>> shared_;  // modules that units share, by key
 };
 
 }  // namespace troupe::models

@@ -1,5 +1,5 @@
-// A host's own model: torch::nn modules in order, each with a forward from tensors to tensors, and a loss.
-// Owns the host's description; prepared_modules and actors/ make table, plan, gradients and residency of it.
+// A host's own model: torch::nn modules in order, each with a forward from tensors to tensors, and a loss. Owns the
+// host's description; prepared_modules and actors/ derive table, plan, gradients and residency from it.
 //
 //   module_model make() {
 //     torch::nn::Linear in(784, 256), out(256, 10);
@@ -25,48 +25,49 @@ namespace troupe::models {
 
 /// Modules that are gathered, run and released together: a layer, a block. The output is the next unit's input.
 struct module_unit {
-  std::string name;                           ///< unique in the model; parameters are called `name.parameter`
-  std::shared_ptr<torch::nn::Module> module;  ///< null where the unit has no parameters, or is not built
+  std::string name;                           ///< unique in the model; parameters are named `name.parameter`
+  std::shared_ptr<torch::nn::Module> module;  ///< null if the unit has no parameters, or is not built
   unit_forward forward;
-  double forward_flops = 0;  ///< of one micro-batch; 0: the matrix products and convolutions of a dry run are counted
-  std::shared_ptr<const module_recipe> recipe{};  ///< makes module and forward where the unit is computed
-  bool calls_own = false;                         ///< forward is the module's own
-  /// Its place in the list that the factory gave, by which its random numbers are seeded wherever a pass has put it;
-  /// nullopt: the place that it has.
+  double forward_flops = 0;  ///< flops of one micro-batch; 0: counted in a dry run (matrix products and convolutions)
+  std::shared_ptr<const module_recipe> recipe{};  ///< makes module and forward on the ranks that compute the unit
+  bool calls_own = false;                         ///< true if forward is the module's own
+  /// Position in the list that the factory returned, which seeds the unit's random numbers even after a pass has moved
+  /// it; nullopt: its current position.
   std::optional<uint32_t> place{};
 };
 
-/// Parameters live on the CPU in any floating type; the run converts them and its floating buffers to the precision of
-/// the configuration and shards them. A module, or a single tensor, that is in several units is shared between them.
-/// Parameters without requires_grad are not trained. Buffers belong to each rank: running statistics are those of its
-/// own micro-batches, as in data parallelism without synchronised norms.
+/// A host's model as a list of units and a loss. Parameters are on the CPU in any floating type; the run converts them
+/// and the floating buffers to the precision of the configuration and shards them. A module, or a single tensor, that
+/// is in several units is shared between them. Parameters without requires_grad are not trained. Each rank has its own
+/// buffers: running statistics are those of its own micro-batches, as in data parallelism without synchronised norms.
 struct module_model {
   std::vector<module_unit> units;
   loss_function loss;
-  /// How units are cut over the tensor axis; null: none is, and a run with tensor ranks is refused.
+  /// Rules by which units are cut over the tensor axis; null: no unit is cut, and a run with tensor ranks is refused.
   std::shared_ptr<const injection_policy> policy{};
 };
 
-/// By which the random numbers of unit `u` are seeded.
+/// Returns the number that seeds the random numbers of unit `u`.
 inline uint32_t place_of(const module_model& model, size_t u) {
   return model.units[u].place.value_or(static_cast<uint32_t>(u));
 }
 
-/// Has the layers of a model's units cut as `policy` says, in a run with tensor ranks (models/inject/injection.hpp).
-/// For the factory's model, before a session has it; nothing changes in its modules where there is one tensor rank.
+/// Makes a run with tensor ranks cut the layers of the model's units as `policy` says (models/inject/injection.hpp).
+/// Called on the factory's model, before a session has it; with one tensor rank its modules do not change.
 module_model inject(module_model model, injection_policy policy);
 
-/// What would be cut over `degree` ranks, what not and why, layer by layer; builds units that have factories. Refused
-/// (bad_input): a rule that matches no layer that it could cut, and what the walk refuses.
+/// Returns, layer by layer, what would be cut over `degree` ranks and what not, with reasons; builds units that have
+/// factories. Errors (bad_input): a rule that matches no layer that it could cut, and those of injection.
 core::result<std::vector<injected_layer>> injected_layers(const module_model& model, uint32_t degree);
 
 /// Builds all units that are not built yet, for a host that uses the model itself. Throws what their factories throw,
-/// and where units share modules of different types under one key.
+/// and if units share modules of different types under one key.
 void build(module_model& model);
 
-/// Makes the model; called once for each rank of the process, with torch's generator seeded alike. All calls give the
-/// same structure; the first one's values are where training starts. Units with factories of their own are built after
-/// it: once for the dry run, which drops each before the next, and once on each rank that computes them.
+/// Makes the model; called once for each rank of the process, with torch's generator seeded alike. All calls must
+/// return the same structure; training starts from the values of the first call's model. Units with factories of their
+/// own are built later: once for the dry run, which drops each before the next, and once on each rank that computes
+/// them.
 using module_factory = std::function<module_model()>;
 
 /// Returns the micro-batch `micro` of optimizer step `step` (from 0) for `rank`. Called ahead of need, on another
@@ -74,8 +75,8 @@ using module_factory = std::function<module_model()>;
 /// arguments: the batch may be drawn at random and is the same in every run. Must return within a minute.
 using host_batches = std::function<host_batch(uint64_t step, uint32_t micro, uint32_t rank)>;
 
-/// A module with a forward of the host's own: `forward(module, x)`, such as one that takes the first of a GRU's
-/// results.
+/// Returns a unit of a module with a forward of the host's own: `forward(module, x)`, for example one that returns the
+/// first of a GRU's results.
 template <held_module Module, class Forward>
 module_unit unit(std::string name, const Module& module, Forward forward) {
   auto m = module_of(module);
@@ -87,36 +88,37 @@ module_unit unit(std::string name, const Module& module, Forward forward) {
           std::is_same_v<Forward, own_forward>};
 }
 
-/// A module whose own forward takes and returns one tensor, or named values.
+/// Returns a unit of a module whose own forward takes and returns one tensor, or named values.
 template <held_module Module>
 module_unit unit(std::string name, const Module& module) {
   return unit(std::move(name), module, own_forward{});
 }
 
-/// A function without parameters.
+/// Returns a unit of a function without parameters.
 template <class Forward>
 requires(!held_module<Forward> && !module_maker<Forward>) module_unit unit(std::string name, Forward forward) {
   return {std::move(name), nullptr, std::move(forward)};
 }
 
-/// A factory of a module (DeepSpeed's LayerSpec): the unit is built on the ranks that compute it, with torch's
-/// generator seeded for it, so that every call makes the same values.
+/// Returns a unit of a factory of a module (DeepSpeed's LayerSpec): the unit is built on the ranks that compute it,
+/// with torch's generator seeded for it, so that every call makes the same values.
 template <module_maker Factory>
 module_unit unit(std::string name, Factory factory) {
   return unit(std::move(name), shared(std::string(), std::move(factory)));
 }
 template <module_maker Factory, class Forward>
-module_unit unit(std::string name, Factory factory, Forward forward) {  ///< likewise
+module_unit unit(std::string name, Factory factory, Forward forward) {  ///< with a host's forward
   return unit(std::move(name), shared(std::string(), std::move(factory)), std::move(forward));
 }
 
-/// A factory whose module several units share (TiedLayerSpec), each with a forward of its own if it wants.
+/// Returns a unit of a factory whose module several units share (TiedLayerSpec), each with a forward of its own if
+/// required.
 template <class Factory>
 module_unit unit(std::string name, const shared_module<Factory>& module) {
   return unit(std::move(name), module, own_forward{});
 }
 template <class Factory, class Forward>
-module_unit unit(std::string name, const shared_module<Factory>& module, Forward forward) {  ///< likewise
+module_unit unit(std::string name, const shared_module<Factory>& module, Forward forward) {  ///< with a host's forward
   return {std::move(name), nullptr, {}, 0, recipe_of(module, std::move(forward)), std::is_same_v<Forward, own_forward>};
 }
 

@@ -1,4 +1,4 @@
-// Splits a module into tensors and layers, so that only one file needs to see torch::nn.
+// Splits a module into tensors and layers, so that few files need torch::nn.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 namespace troupe::models {
 
 struct named_tensor {
-  std::string name;  ///< inside its module
+  std::string name;  ///< name inside its module
   at::Tensor tensor;
 };
 
@@ -19,18 +19,18 @@ struct module_parts {
   std::vector<named_tensor> parameters, buffers;  ///< each tensor once, in the module's own order
 };
 
-/// Empty for a unit without a module.
+/// Returns the parameters and buffers of a unit; empty for a unit without a module.
 module_parts parts_of(const module_unit& unit);
 
-/// The layers of a unit, which is segment 0 of `number`, in the order in which its modules were registered, each module
-/// once. Torch's linear, embedding, norm, attention, activation and convolution modules and classes derived from them
-/// have their kind; any other module that holds parameters itself is `other`, its `weight` and `bias` the parameters of
-/// these names. `index_of` gives a parameter's place in the table.
+/// Returns the layers of a unit, which is segment 0 of `number`, in the order in which its modules were registered,
+/// each module once. Torch's linear, embedding, norm, attention, activation and convolution modules and classes derived
+/// from them have their kind; any other module that has parameters itself is `other`, with the parameters named
+/// `weight` and `bias` as its weight and bias. `index_of` returns a parameter's number in the table.
 std::vector<core::layer_info> layers_of(const module_unit& unit, uint32_t number,
                                         const std::function<uint32_t(const at::Tensor&)>& index_of);
 
-/// Returns a function that puts all modules of the model into training or evaluation mode. Modules that the host has
-/// put into evaluation mode by now stay there.
+/// Returns a function that puts all modules of the model into training or evaluation mode. Modules that are in
+/// evaluation mode at this call stay there.
 std::function<void(bool training)> mode_switch(const module_model& model);
 
 }  // namespace troupe::models

@@ -1,5 +1,5 @@
-// How a module is made where it is computed and nowhere else: a factory, units that share what it makes, and the
-// forward of each. Owns the types of a host's modules, so that nothing else has to know them.
+// Recipes for modules, which are made only on the ranks that compute them: a factory, the units that share its module,
+// and the forward of each. Owns the types of a host's modules, so that no other code has to know them.
 #pragma once
 
 #include <concepts>
@@ -17,18 +17,18 @@ class Module;
 
 namespace troupe::models {
 
-/// torch::nn::Linear and the like: holders of a module.
+/// Holders of a module, e.g. torch::nn::Linear.
 template <class T>
 concept module_holder = requires(T m) {
   m.ptr();
 };
 
 template <module_holder Holder>
-auto module_of(const Holder& m) {  ///< its module
+auto module_of(const Holder& m) {  ///< the module that the holder has
   return m.ptr();
 }
 template <class Module>
-std::shared_ptr<Module> module_of(std::shared_ptr<Module> m) {  ///< likewise
+std::shared_ptr<Module> module_of(std::shared_ptr<Module> m) {  ///< the module itself
   return m;
 }
 
@@ -38,7 +38,7 @@ concept held_module = requires(const T& m) {
   module_of(m);
 };
 
-/// A function that makes one.
+/// A function that makes a module.
 template <class T>
 concept module_maker = !held_module<T> && requires(const T& make) {
   module_of(make());
@@ -56,34 +56,34 @@ struct own_forward {
   }
 };
 
-/// A module and what computes with it.
+/// A module and the forward that computes with it.
 struct built_module {
   std::shared_ptr<torch::nn::Module> module;
   unit_forward forward;
 };
 
-struct module_recipe {  ///< of one unit
-  std::string key;      ///< units of one key share a module; empty: this unit's alone
+struct module_recipe {  ///< recipe of one unit
+  std::string key;      ///< units of one key share a module; empty: the module belongs to this unit alone
   std::type_index type = typeid(void);
-  std::function<std::shared_ptr<void>()> make;  ///< the module, as `type`
+  std::function<std::shared_ptr<void>()> make;  ///< makes the module, whose type is `type`
   std::function<built_module(const std::shared_ptr<void>&)> use;
 };
 
-/// A factory of a module that units share, where they are on the same rank; on others each has its own, with the same
-/// values. Units name the same module by `key`; the first one's factory is called.
+/// A factory of a module that units on the same rank share; each other rank has its own module, with the same values.
+/// Units name the shared module by `key`; the first unit's factory is called.
 template <class Factory>
 struct shared_module {
   std::string key;
   Factory factory;
 };
 
-/// A module that units share by `key`, for `unit`.
+/// Returns a factory of a module that units share by `key`, for `unit`.
 template <module_maker Factory>
 shared_module<Factory> shared(std::string key, Factory factory) {
   return {std::move(key), std::move(factory)};
 }
 
-/// The recipe of a unit that computes `forward(module, x)`.
+/// Returns the recipe of a unit that computes `forward(module, x)`.
 template <class Factory, class Forward>
 std::shared_ptr<const module_recipe> recipe_of(const shared_module<Factory>& from, Forward forward) {
   using module = typename decltype(module_of(from.factory()))::element_type;

@@ -11,7 +11,7 @@
 namespace troupe::models {
 namespace {
 
-/// While it lives the buffers are as they were then.
+/// Restores, during its lifetime, the values that buffers had after the forward.
 class buffers_as_then {
  public:
   explicit buffers_as_then(const std::vector<kept_buffer>& then) {
@@ -51,7 +51,7 @@ class module_run final : public segment_run {
   [[nodiscard]] const values& outputs() const override { return outputs_; }
 
   void release_outputs() override {
-    if (!is_summand_) return;  // what the host's last operation gave may be what its backward reads
+    if (!is_summand_) return;  // backward may read the result of the host's last operation
     outputs_ = {};
     for (at::Tensor& t : results_)
       if (t.requires_grad()) t.set_data(t.detach().new_empty({1}).expand(t.sizes()));
@@ -63,7 +63,7 @@ class module_run final : public segment_run {
     return of_inputs;
   }
 
-  // Autograd forms all gradients in one pass, so those of the parameters wait as they are.
+  // Autograd computes all gradients in one pass, so the gradients of the parameters are kept until they are written.
   values backward_input(const values& gradients) override {
     const auto inputs = std::exchange(inputs_, {});
     values of_inputs = differentiate(inputs, gradients);
@@ -86,7 +86,7 @@ class module_run final : public segment_run {
       } else {
         TORCH_CHECK(!all_used_, "parameter ", w.name,
                     " got no gradient: wanted one, as zero_optimization.ignore_unused_parameters is false");
-        writer.out().zero_();  // it was not used in this micro-batch
+        writer.out().zero_();  // the parameter was not used in this micro-batch
       }
       writer.commit();
       *next++ = at::Tensor();
@@ -94,7 +94,7 @@ class module_run final : public segment_run {
   }
 
  private:
-  /// The gradients of the inputs, undefined where they have none; those of the parameters are kept.
+  /// Returns the gradients of the inputs, undefined for inputs without one; keeps those of the parameters.
   values differentiate(const std::vector<at::Tensor>& inputs, const values& gradients) {
     TORCH_CHECK(!results_.empty(), "backward of a unit that keeps no graph");
     std::vector<at::Tensor> wanted, from, with;
@@ -123,10 +123,10 @@ class module_run final : public segment_run {
 
   std::vector<at::Tensor> inputs_, results_;
   values outputs_;
-  std::vector<weight> parameters_;    // those that are trained
-  std::vector<kept_buffer> buffers_;  // that its forward changed
+  std::vector<weight> parameters_;    // parameters that are trained
+  std::vector<kept_buffer> buffers_;  // buffers that the forward changed
   bool all_used_, is_summand_, differentiated_ = false;
-  std::vector<at::Tensor> gradients_;  // [of parameters_] once it is differentiated, until they are written
+  std::vector<at::Tensor> gradients_;  // [of parameters_], from the differentiation until they are written
 };
 
 }  // namespace

@@ -24,10 +24,10 @@
 namespace troupe::models {
 namespace {
 
-/// Of the latest step: a pipeline has several in flight.
+/// The micro-batches of the latest step that were computed: a pipeline has several in flight.
 class micro_batches_of_step {
  public:
-  /// False if it is there.
+  /// Adds a micro-batch; false if it was added before.
   bool add(uint64_t step, uint32_t micro) {
     if (std::exchange(step_, step) != step) micros_.clear();
     return micros_.insert(micro).second;
@@ -110,17 +110,17 @@ class module_runner final : public language_model {
   [[nodiscard]] injection injection_of(size_t unit) const {
     const module_unit& u = model_.units[unit];
     auto made = injection::make(u.module, u.name, *model_.policy, facts_->cut.degree, facts_->ways[unit]);
-    TORCH_CHECK(made, made.error().text);  // the dry run's model was cut in the same way
+    TORCH_CHECK(made, made.error().text);  // cannot fail: the dry run's model was cut in the same way
     return std::move(*made);
   }
 
-  /// The loss, from what the last unit puts out.
+  /// Returns the loss, from the last unit's output.
   at::Tensor end(const named_values& y, const micro_batch& batch) const {
     if (batch.logits != nullptr) *batch.logits = batch.output.empty() ? y.only() : y[batch.output];
     return batch.computes_loss ? loss(y, *batch.host) : at::zeros({}, at::device(torch_device(facts_->device)));
   }
 
-  /// Behind a last unit that is cut, once its summands are added.
+  /// Computes the loss after a last unit that is cut, when its summands are added.
   std::unique_ptr<segment_run> loss_of_sum(const micro_batch& batch, const values& input,
                                            const parameter_binding& parameters) const {
     const auto units = static_cast<uint32_t>(model_.units.size());
@@ -133,7 +133,7 @@ class module_runner final : public language_model {
     return run_of(std::move(out));
   }
 
-  /// Whether the unit, the last one, gives a rank's own columns of the scores.
+  /// True if the unit is the last one and returns a rank's own columns of the scores.
   [[nodiscard]] bool gives_columns(size_t unit) const {
     return !facts_->columns.empty() && unit + 1 == model_.units.size();
   }
@@ -142,7 +142,7 @@ class module_runner final : public language_model {
     return static_cast<int64_t>(std::accumulate(all.begin(), all.begin() + coordinate_, uint64_t{0}));
   }
 
-  /// What the ranks gather of their columns.
+  /// Returns the statistics of a rank's own columns, which the ranks gather.
   [[nodiscard]] at::Tensor statistics(const at::Tensor& own, const micro_batch& batch) const {
     const at::Tensor wide = own.detach().to(sum_dtype(own.scalar_type()));
     if (!batch.computes_loss)
@@ -172,7 +172,7 @@ class module_runner final : public language_model {
     return named_values(std::move(all));
   }
 
-  /// Refuses values for `unit` of other names than in the first micro-batch.
+  /// Throws if the values for `unit` have other names than in the first micro-batch.
   [[nodiscard]] named_values as_before(named_values x, size_t unit) const {
     named_values first;
     for (const value_info& v : facts_->inputs[unit]) first = first.with(v.name, {});
@@ -185,7 +185,7 @@ class module_runner final : public language_model {
                              x.names());
   }
 
-  // Whether the gradient of this unit's input is needed.
+  // True if the gradient of this unit's input is needed.
   [[nodiscard]] bool trains_before(uint32_t unit, const parameter_binding& parameters) const {
     const auto& units = table_.units;
     return std::any_of(units.begin(), units.begin() + unit, [&](const core::unit_info& u) {
@@ -216,13 +216,14 @@ class module_runner final : public language_model {
     for (size_t i = 0; i < versions.size() && batch.training; ++i)
       if (const at::Tensor& b = buffers_[unit][i]; b._version() != versions[i])
         changed.push_back({b, b.clone(), b._version()});
-    // As a module's own statistics change: what autograd has saved of the buffers is not outdated by it.
+    // Changes buffers without a new version, as modules do with their running statistics: tensors that autograd has
+    // saved of them stay valid.
     const at::AutoDispatchBelowADInplaceOrView unseen;
     for (size_t i = 0; i < kept.size(); ++i) buffers_[unit][i].copy_(kept[i]);
     return unit + 1 < model_.units.size() ? as_before(std::move(y), unit + 1) : y;
   }
 
-  // The layers have their own weights again before anybody else sees them.
+  // Computes a cut unit; the layers get their own weights back before any other code sees them.
   named_values summand(uint32_t unit, const named_values& x) {
     injection& cut = *cuts_[unit];
     const auto back = [](injection* c) { c->revert(); };
@@ -247,14 +248,14 @@ class module_runner final : public language_model {
 
   module_model model_;
   std::shared_ptr<const module_facts> facts_;
-  uint32_t coordinate_;      // on the tensor axis
-  core::model_table table_;  // the facts', with copies where they are read
+  uint32_t coordinate_;      // coordinate on the tensor axis
+  core::model_table table_;  // table of the facts, with copies if they are read
   std::function<void(bool)> set_mode_;
   bool training_ = true;                          // true: modules are in the factory's modes
   std::vector<std::vector<at::Tensor>> buffers_;  // [unit]
-  std::vector<micro_batches_of_step> computed_;   // [unit]: that it has been trained on
-  std::vector<std::optional<injection>> cuts_;    // [unit]: where it is cut and computed here
-  std::vector<own_layers> own_;                   // [unit], where the policy asks for ours
+  std::vector<micro_batches_of_step> computed_;   // [unit]: micro-batches that it has been trained on
+  std::vector<std::optional<injection>> cuts_;    // [unit]: if it is cut and computed on this rank
+  std::vector<own_layers> own_;                   // [unit]: if the policy requests Troupe's own layers
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A host's modules as the compute lane runs them: every unit is one autograd segment.
+// Runs a host's modules for the compute lane: every unit is one autograd segment.
 #pragma once
 
 #include <memory>
@@ -17,36 +17,37 @@ namespace troupe::models {
 /// One of the tensors that a unit takes.
 struct value_info {
   std::string name;
-  bool has_gradient = false;        ///< something before it is trained, of which it depends
-  std::vector<int64_t> shape = {};  ///< in the dry run
+  bool has_gradient = false;        ///< depends on something that is trained
+  std::vector<int64_t> shape = {};  ///< shape in the dry run
 };
 
-/// Facts about a host's model beside the model itself.
+/// Facts about a host's model that the model itself does not contain.
 struct module_facts {
   core::model_table table;
-  std::vector<bool> draws;                               ///< [unit]: draws numbers from torch's generator
-  std::vector<std::vector<value_info>> inputs;           ///< [unit]: in the order in which they are handed on
-  std::vector<std::string> outputs;                      ///< names of what the last unit puts out
-  std::vector<std::vector<int64_t>> output_shapes = {};  ///< likewise, in the dry run
-  /// Ranks that compute a unit together, and how its parameters are cut; what a rank computes with is `local` then.
+  std::vector<bool> draws;                               ///< [unit]: true if it draws numbers from torch's generator
+  std::vector<std::vector<value_info>> inputs;           ///< [unit]: inputs in the order in which they are passed on
+  std::vector<std::string> outputs;                      ///< names of the last unit's outputs
+  std::vector<std::vector<int64_t>> output_shapes = {};  ///< shapes of the last unit's outputs in the dry run
+  /// Ranks that compute a unit together, and the cuts of its parameters; if there are several, a rank computes with
+  /// `local`.
   core::tp_plan cut = {};
   core::model_table local = {};
-  std::vector<bool> is_cut = {};    ///< [unit]: computes a summand of what it hands on
-  std::vector<uint32_t> ways = {};  ///< [unit]: of injection::make
-  core::tp_widths columns = {};     ///< of the last unit's output, where each coordinate has its own of them
+  std::vector<bool> is_cut = {};    ///< [unit]: true if a rank computes a summand of the unit's output
+  std::vector<uint32_t> ways = {};  ///< [unit]: `way` of injection::make
+  core::tp_widths columns = {};     ///< columns of the last unit's output on each coordinate, if each has its own
 
-  /// What a rank computes with.
+  /// Returns the table that a rank computes with.
   [[nodiscard]] const core::model_table& own_table() const { return cut.degree > 1 ? local : table; }
   core::dtype type = core::dtype::f32;
-  device::device_id device = {};  ///< where the modules compute
-  /// The micro-batch of a step in which a trained parameter without gradient is an error; nullopt: in none.
+  device::device_id device = {};  ///< device on which the modules compute
+  /// Micro-batch of a step in which a trained parameter without gradient is an error; nullopt: in none.
   std::optional<uint32_t> all_used_in = {};
 };
 
-/// Runs `model`; its parameters are bound through a binding made of `own_parameters()`. Each unit that draws random
-/// numbers takes turns with the other ranks at torch's generator, seeded from (seed, step, micro-batch, rank, unit), so
-/// recomputing it gives the same bits; its buffers change once, however often a micro-batch is recomputed.
-/// `coordinate`: the rank's on the tensor axis.
+/// Returns a runner of `model`, whose parameters are bound through a binding made from `own_parameters()`. Units that
+/// draw random numbers use torch's generator in turns with other ranks, seeded from (seed, step, micro-batch, rank,
+/// unit), so recomputing a unit gives the same bits; its buffers change once, however often a micro-batch is
+/// recomputed. `coordinate`: the rank's coordinate on the tensor axis.
 std::unique_ptr<language_model> run_modules(module_model model, std::shared_ptr<const module_facts> facts,
                                             uint32_t coordinate = 0);
 

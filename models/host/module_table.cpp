@@ -21,7 +21,7 @@ tl::unexpected<core::error> differ(const std::string& wanted, const std::string&
   return core::fail(error_kind::bad_input, "wanted " + wanted + " as the first call made, got " + got);
 }
 
-/// Of one instance: which of its tensors is which parameter of the table.
+/// Compares one instance with the table: which of its tensors is which parameter.
 class likeness {
  public:
   explicit likeness(const core::model_table& table) : table_(table), named_by_(table.parameters.size()) {
@@ -54,7 +54,7 @@ class likeness {
     return {};
   }
   const core::model_table& table_;
-  std::vector<uint32_t> named_by_;  // [parameter]: the unit that holds it first
+  std::vector<uint32_t> named_by_;  // [parameter]: the first unit that holds it
   std::unordered_map<const c10::TensorImpl*, uint32_t> number_of_;
   std::unordered_map<uint32_t, at::Tensor> tensor_of_;
 };

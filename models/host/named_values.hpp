@@ -1,4 +1,4 @@
-// What units of a host's model hand on to each other: one tensor, or several by name.
+// Values that units of a host's model pass to each other: one tensor, or several by name.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,38 +12,39 @@
 
 namespace troupe::models {
 
-/// Tensors by name, in order. Floating ones have gradients where something before them is trained; integers, masks and
-/// the batch's own have none. All of them cross between the stages of a pipeline.
+/// Tensors by name, in order. Floating ones have gradients if something before them is trained; integers, masks and the
+/// batch's own tensors have none. All of them are sent between the stages of a pipeline.
 class named_values {
  public:
   using entry = std::pair<std::string, at::Tensor>;
-  /// The name of a tensor that a unit gives alone.
+  /// Name of a tensor that is a unit's only output.
   static constexpr const char* hidden = "hidden";
 
   named_values() = default;
-  /// Throws std::runtime_error where a name is empty or stands twice.
+  /// Throws std::runtime_error if a name is empty or occurs twice.
   named_values(std::initializer_list<entry> all) : named_values(std::vector<entry>(all)) {}
   explicit named_values(std::vector<entry> all);
   explicit named_values(at::Tensor one) : all_{{hidden, std::move(one)}} {}
 
-  /// Throws std::runtime_error, which names those that there are.
+  /// Returns a tensor by name. Throws std::runtime_error, which lists the existing names, if there is none of this
+  /// name.
   const at::Tensor& operator[](std::string_view name) const;
-  /// The only one; throws likewise where there are others.
+  /// Returns the only tensor; throws std::runtime_error, which lists the names, if there are several.
   [[nodiscard]] const at::Tensor& only() const;
-  /// The same with `name` replaced, or added behind the others: what a unit hands on beside its own result.
+  /// Returns a copy with `name` replaced, or added at the end: for units that pass on more than their own result.
   [[nodiscard]] named_values with(std::string_view name, at::Tensor tensor) const;
 
   [[nodiscard]] size_t size() const { return all_.size(); }
   [[nodiscard]] auto begin() const { return all_.begin(); }
   [[nodiscard]] auto end() const { return all_.end(); }
-  /// "'hidden', 'mask'"
+  /// Returns text like "'hidden', 'mask'".
   [[nodiscard]] std::string names() const;
 
  private:
   std::vector<entry> all_;
 };
 
-/// What a host's function gave: named values, or one tensor.
+/// Returns the result of a host's function, which is named values or one tensor, as named values.
 template <class T>
 named_values as_named(T&& given) {
   if constexpr (std::is_same_v<std::remove_cvref_t<T>, named_values>)
@@ -52,7 +53,7 @@ named_values as_named(T&& given) {
     return named_values(at::Tensor(std::forward<T>(given)));
 }
 
-/// Calls `f(first..., values)`, where `f` takes one tensor as its last argument or named values.
+/// Calls `f(first..., values)`, where the last argument of `f` is one tensor or named values.
 template <class F, class... First>
 named_values call_with(F& f, const named_values& x, First&... first) {
   if constexpr (std::is_invocable_v<F&, First&..., const at::Tensor&>)

@@ -1,4 +1,4 @@
-// Counts this thread's ATen operations while it lives: flops of the products, bytes left allocated.
+// Counts this thread's ATen operations during its lifetime: flops of the products, and bytes that are left allocated.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace troupe::models {
 
-/// One per thread at a time.
+/// A counter of operations; at most one per thread at a time.
 class operation_meter {
  public:
   operation_meter();
@@ -14,9 +14,9 @@ class operation_meter {
   operation_meter(const operation_meter&) = delete;
   operation_meter& operator=(const operation_meter&) = delete;
 
-  /// Of matrix products, convolutions, recurrences and fused attention, outermost operations only.
+  /// Returns the flops of matrix products, convolutions, recurrences and fused attention, outermost operations only.
   [[nodiscard]] double flops() const;
-  /// Bytes allocated minus bytes freed since construction.
+  /// Returns the bytes allocated minus the bytes freed since construction.
   [[nodiscard]] int64_t live_bytes() const;
 
  private:

@@ -98,7 +98,7 @@ core::result<std::unique_ptr<prepared_modules>> prepared_modules::make(const mod
   return out;
 }
 
-// The table, the values and the costs of the model, of which one unit with a factory is there at a time.
+// Determines the table, the values and the costs of the model; builds units with factories one at a time.
 core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, const host_batch& first,
                                             uint32_t tensor) {
   if (auto ok = check_units(model); !ok) return ok;
@@ -133,7 +133,7 @@ core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, 
     }
     if (unit.recipe == nullptr) continue;
     builder.drop(model, u);
-    for (const auto& p : parts.parameters)  // but what others hold was made with the model
+    for (const auto& p : parts.parameters)  // a tensor that others hold as well was made with the model
       if (is_shared(unit) || p.tensor.use_count() == 1) values_[rows.number_of(p.tensor)] = at::Tensor();
     rows.forget(std::move(parts));
   }
@@ -148,7 +148,7 @@ core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, 
   return {};
 }
 
-// Of the ways that the policy leaves open the first that computes what the whole unit does.
+// Returns the first of the ways that the policy allows that computes the same as the whole unit.
 core::result<injection> prepared_modules::cut_of(const module_unit& unit, const model_cut& cut, dry_run& trial,
                                                  uint32_t tensor) {
   std::optional<core::error> first;
@@ -203,7 +203,7 @@ core::result<void> prepared_modules::read(uint32_t parameter, uint64_t first, st
     if (module_unit& before = mine.model.units[mine.reading]; mine.reading != u && !is_shared(before))
       drop_values(before);
     mine.reading = u;
-    if (!has_values(unit)) mine.builder.drop(mine.model, u);  // they are made once more
+    if (!has_values(unit)) mine.builder.drop(mine.model, u);  // the values are made again
     if (auto ok = build(rank, u); !ok) return ok;
     from = parts_of(unit).parameters.at(at).tensor.detach();
   }

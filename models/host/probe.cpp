@@ -21,10 +21,11 @@ namespace {
 
 using core::error_kind;
 
-/// Of the norm of the whole: a wrong policy is off by more than a tenth, sums in another order by a millionth.
+/// Largest allowed difference, relative to the norm of the whole: a wrong policy differs by more than a tenth, sums in
+/// another order by a millionth.
 double tolerance(at::ScalarType type) { return type == at::kDouble ? 1e-9 : 1e-4; }
 
-/// While it lives the unit's parameters and buffers are in fp32 if they were narrower.
+/// Converts the unit's parameters and buffers to fp32 during its lifetime, if they are narrower.
 class widened_unit {
  public:
   explicit widened_unit(const module_unit& unit) {
@@ -53,7 +54,7 @@ struct named_gradient {
   at::Tensor values;
 };
 
-struct outcome {  ///< of a forward and a backward
+struct outcome {  ///< results of a forward and a backward
   at::Tensor output;
   std::vector<named_gradient> gradients;
 };
@@ -73,12 +74,12 @@ class prober {
       if (t.requires_grad()) wanted_.emplace_back("its input", t);
   }
 
-  /// The whole unit's, or a coordinate's summand of it.
+  /// Runs the whole unit, or a coordinate's summand of it.
   [[nodiscard]] outcome run(double share) const {
     return run([share](const at::Tensor& y) { return y.mul(share); },
                [](const at::Tensor& y) { return direction_of(y.numel(), y.options()).view(y.sizes()); });
   }
-  /// A coordinate's own columns, `first` on of `whole`.
+  /// Runs a coordinate's own columns, `first` on of `whole`.
   [[nodiscard]] outcome run_columns(uint64_t first, uint64_t whole) const {
     const auto direction = [&](const at::Tensor& y) {
       auto shape = y.sizes().vec();
@@ -131,7 +132,7 @@ void add(outcome& to, const outcome& x) {
     to.gradients[i] = {x.gradients[i].of, sum(to.gradients[i].values, x.gradients[i].values)};
 }
 
-/// ‖got - wanted‖ / ‖wanted‖
+/// Returns ‖got - wanted‖ / ‖wanted‖.
 double difference(const at::Tensor& got, const at::Tensor& wanted) {
   if (!wanted.defined()) return !got.defined() || got.norm().item<double>() == 0 ? 0 : 1;
   if (!got.defined() || got.sizes() != wanted.sizes()) return 1;
@@ -171,7 +172,7 @@ core::result<void> compare(const std::string& name, const injection& cut, const 
   return {};
 }
 
-/// Of all coordinates, added or side by side.
+/// Returns the outcome of all coordinates, added, or with columns concatenated.
 outcome together(const prober& each, injection& cut, uint32_t degree, bool in_columns, uint32_t& coordinate) {
   outcome got;
   std::vector<at::Tensor> columns;
@@ -208,7 +209,7 @@ core::result<summand_costs> probe(const module_unit& unit, const named_values& x
     coordinate = 0;
     const random_turn turn(key);
     const operation_meter meter;
-    cut.sit(0, in_columns);  // copies of weights are among what backward needs
+    cut.sit(0, in_columns);  // also copies weights that backward needs
     const at::Tensor y = unit.forward(x).only().mul(in_columns ? 1 : share_of(0, degree));
     cut.revert();
     return summand_costs{meter.flops(), static_cast<uint64_t>(std::max<int64_t>(0, meter.live_bytes()))};

@@ -1,4 +1,4 @@
-// The functions of a host's model whatever they take: one tensor or several by name.
+// The functions of a host's model, in one form for one tensor or several by name.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 
 namespace troupe::models {
 
-/// One micro-batch of one rank, of any shapes and types, on the CPU. Floating ones are converted to the run's type.
+/// One micro-batch of one rank, of any shapes and types, on the CPU. Floating tensors are converted to the run's type.
 struct host_batch {
   at::Tensor input, target;
-  /// What the first unit takes beside the input, which is called "input" then.
+  /// Inputs of the first unit besides `input`, which is named "input" if there are others.
   named_values others{};
 };
 
 /// A unit's forward: from one tensor or named values to one tensor or named values. A function that can take one tensor
-/// is given one, and an error where the unit before gives several.
+/// is called with one tensor; it throws if the unit before returned several.
 class unit_forward {
  public:
   unit_forward(std::nullptr_t = nullptr) {}  // NOLINT(google-explicit-constructor)
@@ -54,7 +54,7 @@ class loss_function {
     return run_(named_values(output), {{}, target});
   }
   explicit operator bool() const { return run_ != nullptr; }
-  /// The loss itself where it is one that needs no whole rows of scores.
+  /// Returns the loss itself if it needs no whole rows of scores.
   [[nodiscard]] const std::optional<vocabulary_cross_entropy>& of_vocabulary() const { return of_vocabulary_; }
 
  private:

@@ -21,7 +21,7 @@ bool overlap(const std::vector<std::string>& a, const std::vector<std::string>& 
   return std::ranges::any_of(a, [&](const std::string& x) { return has(b, x); });
 }
 
-/// `x` has to wait for `y`.
+/// True if `x` has to run after `y`.
 bool behind(const unit_pass& x, const unit_pass& y) {
   return overlap(x.promise.needs, y.promise.provides) || overlap(x.promise.ends, y.promise.needs);
 }
@@ -36,7 +36,7 @@ core::result<void> all_provided(const unit_pass_order& passes) {
   return {};
 }
 
-/// The one table of ours.
+/// The table of Troupe's own passes.
 const unit_pass passes[] = {
     {.name = "fuse_activation",
      .promise = {.needs = {std::string(unit_facts::apart)},
@@ -69,7 +69,7 @@ core::result<std::vector<unit_account>> run_unit_passes(module_model& m, const u
       return core::fail(error_kind::bad_input, "pass " + x->name + ": " + line_of(e));
     }
     if (auto ok = check_units(m); !ok) return core::fail(ok.error().in("pass " + x->name));
-    std::set<uint32_t> taken;  // a unit that a pass made, or made of a part of another, has numbers of its own
+    std::set<uint32_t> taken;  // units that a pass made have random numbers of their own
     for (module_unit& u : m.units)
       if (!u.place || !taken.insert(*u.place).second) u.place = next++;
     done.units_after = m.units.size();

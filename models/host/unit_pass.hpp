@@ -1,6 +1,7 @@
-// Passes over a host's units: functions that fuse, split, replace or reorder what a host's factory gives, before the
-// model's table is made and anything is planned, on each rank alike. Owns their contracts, order and running; ours are
-// one file each, listed in unit_pass.cpp. A program that embeds Troupe brings its own (actors/session/host_model.hpp).
+// Passes over a host's units: functions that fuse, split, replace or reorder the units of a host's factory, before the
+// model's table is made and anything is planned, on each rank alike. Owns their contracts, order and execution;
+// Troupe's own passes have one file each and are listed in unit_pass.cpp. A program that embeds Troupe adds its own
+// (actors/session/host_model.hpp).
 #pragma once
 
 #include <cstdint>
@@ -17,22 +18,23 @@ namespace troupe::models {
 
 class prepared_modules;
 
-/// Facts that contracts name; a host's own may be any others.
+/// Names of facts in contracts; a host's passes may use any others.
 namespace unit_facts {
-/// A linear layer and the activation behind it are modules of their own, as the factory gave them: at the beginning.
+/// A linear layer and the activation after it are separate modules, as the factory made them: true at the beginning.
 inline constexpr std::string_view apart = "activations stand apart";
-/// Those that can be are computed as one.
+/// All activations that can be fused are computed together with their linear layer.
 inline constexpr std::string_view fused = "activations are fused";
 }  // namespace unit_facts
 
-/// A pass runs behind all that provide what it needs, and behind all that need what it ends.
+/// Contract of a pass: it runs after all passes that provide what it needs, and after all passes that need what it
+/// ends.
 struct unit_contract {
   std::vector<std::string> needs = {}, provides = {}, ends = {};
-  /// Names of passes that it may not share a model with; one of the two says it.
+  /// Names of passes that it may not share a model with; naming one of the two in the other is enough.
   std::vector<std::string> conflicts = {};
 };
 
-/// A unit as the dry run of the factory's model saw it, with the first micro-batch of one rank.
+/// Facts about a unit from the dry run of the factory's model, with the first micro-batch of one rank.
 struct unit_node {
   struct value {
     std::string name;
@@ -40,56 +42,56 @@ struct unit_node {
   };
   std::string name;
   std::vector<value> takes, gives;
-  std::vector<std::string> parameters;  ///< their names in the table
+  std::vector<std::string> parameters;  ///< names in the table
   double forward_flops = 0;
-  uint64_t saved_bytes = 0, input_bytes = 0;  ///< what forward leaves allocated; what it takes from the unit before
-  bool draws = false;                         ///< random numbers
-  /// Places in the list of the units that read what it gives, and of those that share a parameter with it. The last
-  /// unit's output is read by the loss alone.
+  uint64_t saved_bytes = 0, input_bytes = 0;  ///< bytes: allocated after forward; input from the unit before
+  bool draws = false;                         ///< draws random numbers
+  /// Positions in the list of the units that read its output, and of those that share a parameter with it. Only the
+  /// loss reads the last unit's output.
   std::vector<uint32_t> users, sharers;
 };
 
-struct unit_surroundings {          ///< what a pass may go by beside the model
-  std::vector<unit_node> nodes;     ///< of the factory's model, in its order; empty where no pass asks for them
-  uint32_t tensor = 1;              ///< ranks that compute a unit together
-  bool units_are_numbered = false;  ///< the configuration names units by place or type: the list shall stay as it is
-  bool recomputes = false;          ///< units may keep their inputs alone, and compute the rest again in backward
+struct unit_surroundings {          ///< facts that a pass may use besides the model
+  std::vector<unit_node> nodes;     ///< units of the factory's model, in its order; empty if no pass requests them
+  uint32_t tensor = 1;              ///< number of ranks that compute a unit together
+  bool units_are_numbered = false;  ///< the configuration names units by position or type: the list must stay as it is
+  bool recomputes = false;          ///< units may keep only their inputs, and recompute the rest in backward
 };
 
 /// A change of a host's units, with its name and its contract.
 struct unit_pass {
   std::string name;
   unit_contract promise{};
-  /// Changes the model; depends on the two alone, since it runs on each rank's instance. Units that have factories are
-  /// not built yet. Returns the reason in a few words; empty if it had none to change anything. What it throws refuses
-  /// the session.
+  /// Changes the model; must depend on the two arguments alone, because it runs on each rank's instance. Units that
+  /// have factories are not built yet. Returns the reason in a few words; empty if it changed nothing. An exception
+  /// makes the session fail to open.
   std::function<std::string(module_model& m, const unit_surroundings& s)> run;
-  bool reads_nodes = false;  ///< asks for `nodes`: the model is made and run once more
-  bool keeps_bits = false;   ///< losses, gradients and weights have the same bits with it
+  bool reads_nodes = false;  ///< true: requests `nodes`, for which the model is made and run once more
+  bool keeps_bits = false;   ///< true: losses, gradients and weights have the same bits with the pass
 };
 
-struct unit_account {  ///< what a pass did
+struct unit_account {  ///< report of one pass
   std::string name;
   size_t units_before = 0, units_after = 0;
   std::string why;
 };
 
-/// Ours, in the order that decides if contracts leave a choice.
+/// Returns Troupe's own passes, in the order that is used if contracts leave a choice.
 std::span<const unit_pass> all_unit_passes();
 
 using unit_pass_order = std::vector<const unit_pass*>;
-/// The passes in an order in which every contract is kept. Fails (bad_input) as plan::in_order.
+/// Returns the passes in an order in which every contract holds. Errors (bad_input): those of plan::in_order.
 core::result<unit_pass_order> in_order(const unit_pass_order& passes);
 
-/// Runs them, one account each; units keep the place that the factory gave them for their random numbers. Fails
-/// (bad_input) where one throws, or leaves units that no run takes.
+/// Runs the passes and returns one account each; units keep the position that the factory gave them for their random
+/// numbers. Errors (bad_input): a pass that throws, or that leaves units that no run accepts.
 core::result<std::vector<unit_account>> run_unit_passes(module_model& m, const unit_surroundings& s,
                                                         const unit_pass_order& passes);
 
-/// The units of a model that was made ready.
+/// Returns the units of a model that was prepared.
 std::vector<unit_node> nodes_of(const prepared_modules& made);
 
-/// A line for each pass.
+/// Returns a text with a line for each pass.
 std::string text_of(const std::vector<unit_account>& accounts);
 
 }  // namespace troupe::models

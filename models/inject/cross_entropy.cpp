@@ -12,7 +12,7 @@ namespace {
 
 at::Tensor rows_of(const at::Tensor& scores) { return scores.reshape({-1, scores.size(-1)}); }
 
-/// Where the target is one of the columns, and its column among them; 0 elsewhere.
+/// True for rows whose target is one of the columns, and the target's number among them; 0 for other rows.
 struct own_targets {
   at::Tensor is_own, column;
 };
@@ -22,7 +22,7 @@ own_targets among(const at::Tensor& target, int64_t first, int64_t count) {
   return {is_own, t.masked_fill(is_own.logical_not(), 0)};
 }
 
-/// A number with a gradient that is known already.
+/// A number whose gradient is already known.
 struct known_gradient : torch::autograd::Function<known_gradient> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& /*of*/,
                             const at::Tensor& slope, const at::Tensor& value) {

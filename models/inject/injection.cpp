@@ -20,7 +20,7 @@ using core::error_kind;
 using core::parameter_cut;
 using core::tp_style;
 
-/// A coordinate's own elements, out of a whole tensor or its share: one behind the other, without padding.
+/// Returns a coordinate's own elements from a whole tensor or its share: one after another, without padding.
 at::Tensor part_of(const at::Tensor& t, const std::vector<int64_t>& whole, const parameter_cut& cut, uint32_t c) {
   if (!cut.cuts()) return t;
   const bool is_share = t.sizes() != at::IntArrayRef(whole);
@@ -37,7 +37,7 @@ at::Tensor part_of(const at::Tensor& t, const std::vector<int64_t>& whole, const
   return all.sizes() == t.sizes() ? t : all;
 }
 
-/// The rows of a vocabulary where they lie in the whole, zeros elsewhere.
+/// Returns the rows of a vocabulary at their positions in the whole, with zeros elsewhere.
 at::Tensor among_zeros(const at::Tensor& rows, const parameter_cut& cut, uint32_t c) {
   const core::tp_widths& widths = cut.parts.front();
   const auto before = static_cast<int64_t>(std::accumulate(widths.begin(), widths.begin() + c, uint64_t{0}));
@@ -53,7 +53,7 @@ std::string in_quotes(const std::string& name) { return "'" + name + "'"; }
 
 }  // namespace
 
-class injector {  ///< the walk
+class injector {  ///< performs the walk
  public:
   injector(const std::string& unit, const injection_policy& policy, uint32_t degree, uint32_t way)
       : unit_(unit), policy_(policy), way_(way) {
@@ -76,7 +76,7 @@ class injector {  ///< the walk
     nn::LinearImpl* linear;
     nn::EmbeddingImpl* embedding;
     bool is_norm;
-    std::string obstacle;  // why it cannot be cut
+    std::string obstacle;  // reason why the layer cannot be cut; empty if it can
     injection_rule rule;
     injected_layer layer;
   };
@@ -84,7 +84,7 @@ class injector {  ///< the walk
   static core::error refused(const std::string& what) { return {error_kind::bad_input, "injection: " + what}; }
 
   void list(const std::shared_ptr<nn::Module>& tree) {
-    std::set<const nn::Module*> seen, inside;  // of an attention of torch's, which computes with their weights itself
+    std::set<const nn::Module*> seen, inside;  // inside of torch's attention, which computes with their weights itself
     for (const auto& [path, module] : tree->named_modules().pairs()) {
       if (!seen.insert(module.get()).second) continue;
       if (const auto* a = dynamic_cast<const nn::MultiheadAttentionImpl*>(module.get()))
@@ -114,7 +114,7 @@ class injector {  ///< the walk
                : "it computes with another weight than it registered";
   }
 
-  /// A rule for each layer.
+  /// Chooses a rule for each layer.
   core::result<void> choose() {
     bool any = false, named = false;
     for (found& f : found_) {
@@ -151,7 +151,7 @@ class injector {  ///< the walk
     return f.linear != nullptr && std::ranges::any_of(policy_.rows, ends);
   }
 
-  /// Styles of the layers without a rule: by the policy's row names where `named`, else by the heuristic.
+  /// Chooses the styles of the layers without a rule: by the policy's row names if `named`, else by the heuristic.
   void guess(bool named) {
     std::vector<listed_layer> listed;
     std::vector<found*> whose;
@@ -170,14 +170,14 @@ class injector {  ///< the walk
       f.layer.why = named ? "names of row layers" : "the heuristic";
       if (styles[i] == tp_style::replicated) f.layer.why += " finds no row layer";
     }
-    std::vector<found*> rows;  // the first takes what has none behind it
+    std::vector<found*> rows;  // the first one is paired with columns that no row follows
     for (found* f : whose)
       if (f->rule.style == tp_style::row) rows.push_back(f);
     if (!rows.empty()) choose_way(whose, rows, named);
   }
 
-  /// How columns are packed, and of several pairs all, the last or none: what stands in front of a cut pair in its unit
-  /// would want the sum over ranks before.
+  /// Chooses how columns are packed, and which of several pairs are cut: all, the last or none. Layers before a cut
+  /// pair in the same unit would require the sum over ranks earlier.
   void choose_way(const std::vector<found*>& all, const std::vector<found*>& rows, bool named) {
     const size_t none = rows.size();
     std::vector<size_t> row_of(all.size(), none);
@@ -193,7 +193,7 @@ class injector {  ///< the walk
                               static_cast<uint64_t>(rows[row_of[i]]->linear->options.in_features()));
       packings = std::max(packings, parts[i].size());
     }
-    // Row names are the host's word, the heuristic may be wrong altogether.
+    // Row names are stated by the host, so one cut set is enough; the heuristic may be wrong altogether.
     const size_t cut_sets = named ? 1 : rows.size() > 1 ? 2 : 1, cut_set = way_ / packings;
     out_.ways_ = static_cast<uint32_t>(packings * cut_sets + (named ? 0 : 1));
     for (size_t i = 0; i < all.size(); ++i) {
@@ -269,7 +269,7 @@ class injector {  ///< the walk
     return out;
   }
 
-  /// Columns give parts of an output, which rows make whole again.
+  /// Checks pairs: columns return parts of an output, which rows must combine.
   [[nodiscard]] core::result<void> check_pairs() const {
     const injected_layer *column = nullptr, *row = nullptr;
     for (const auto& l : out_.layers_) {

@@ -57,8 +57,8 @@ struct norm_function : torch::autograd::Function<norm_function> {
   }
 };
 
-/// As an entry of a Sequential. A layer norm of torch's, too, for hosts that ask the Sequential for one; its weights
-/// are the original's, which stays registered.
+/// Replaces an entry of a Sequential. Derived from torch's layer norm for hosts that request that type from the
+/// Sequential; its weights are those of the original, which stays registered.
 struct own_norm : nn::LayerNormImpl {
   explicit own_norm(const nn::LayerNormImpl& of)
       : nn::LayerNormImpl(nn::LayerNormOptions(of.options).elementwise_affine(false)) {
@@ -69,7 +69,7 @@ struct own_norm : nn::LayerNormImpl {
   at::Tensor forward(const at::Tensor& x) { return own_layer_norm(*this, x); }
 };
 
-/// Why the layer cannot be ours; empty: it can.
+/// Returns why the layer cannot be replaced; empty if it can.
 std::string obstacle_of(const nn::Module& m) {
   const auto* norm = dynamic_cast<const nn::LayerNormImpl*>(&m);
   if (norm == nullptr) return "no kernel of ours for it alone";
@@ -92,7 +92,7 @@ at::Tensor own_layer_norm(const nn::Module& module, const at::Tensor& x) {
 
 own_layers::own_layers(const std::shared_ptr<nn::Module>& tree, bool is_called_alone) : tree_(tree) {
   if (tree == nullptr) return;
-  std::map<const nn::Module*, nn::AnyModule*> entries;  // without their type
+  std::map<const nn::Module*, nn::AnyModule*> entries;  // entries that are called without their type
   std::set<const nn::Module*> seen;
   const auto modules = tree->named_modules();
   for (const auto& item : modules)

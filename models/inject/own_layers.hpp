@@ -1,6 +1,6 @@
-// Layers of ours in the place of a host's, where these are called without their type: as units by themselves and in a
-// Sequential. Owns what is replaced, what stays and why, and the way back; the weights are the host's layers' own, as
-// they are at each forward.
+// Replaces a host's layers by Troupe's own if they are called without their type: as units by themselves and in a
+// Sequential. Owns which layers are replaced, the reasons why others stay, and the reversal; the weights remain the
+// host's layers' own, with their values at each forward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,36 +17,37 @@ class Module;
 
 namespace troupe::models {
 
-/// What `norm`, a LayerNorm of torch's over the last dimension, computes, with our kernels: sums in fp32 (fp64 for
-/// fp64), added in one fixed order, so that a row's result does not depend on other rows. With torch's history.
+/// Computes `norm`, a LayerNorm of torch's over the last dimension, with Troupe's kernels: sums in fp32 (fp64 for
+/// fp64), added in one fixed order, so that a row's result does not depend on other rows. Records torch's autograd
+/// history.
 at::Tensor own_layer_norm(const torch::nn::Module& norm, const at::Tensor& x);
 
-class own_layers {  ///< of one module and all below it
+class own_layers {  ///< replaces layers of one module and all modules below it
  public:
   struct layer {
-    std::string path;  ///< within the module; empty: the module itself
-    std::string why;   ///< it stays; empty: it is replaced
+    std::string path;  ///< path within the module; empty: the module itself
+    std::string why;   ///< reason why the layer stays; empty: it is replaced
   };
 
-  /// Walks `tree`, which may be null, and changes nothing yet. `is_called_alone`: the tree's own forward, and nothing
-  /// of the host's, is what computes it.
+  /// Walks `tree`, which may be null, and changes nothing yet. `is_called_alone`: true if the unit is computed by the
+  /// tree's own forward, not by a forward of the host's.
   own_layers(const std::shared_ptr<torch::nn::Module>& tree, bool is_called_alone);
   ~own_layers() { revert(); }
   own_layers(own_layers&&) noexcept = default;
   own_layers& operator=(own_layers&&) = delete;
 
-  /// Every layer with weights, in the order of the module.
+  /// Returns every layer with weights, in the order of the module.
   [[nodiscard]] const std::vector<layer>& layers() const { return layers_; }
-  /// In place of the tree's own forward; empty: that stays.
+  /// Returns the replacement of the tree's own forward; empty: the own forward stays.
   [[nodiscard]] const std::function<at::Tensor(const at::Tensor&)>& forward() const { return forward_; }
 
-  /// Entries of Sequentials are ours until `revert`.
+  /// Puts Troupe's layers into the entries of Sequentials, until `revert`.
   void sit();
   void revert();
 
  private:
   struct place {
-    torch::nn::AnyModule* entry;  // of a Sequential, which lives as long as tree_
+    torch::nn::AnyModule* entry;  // entry of a Sequential, which lives as long as tree_
     std::shared_ptr<torch::nn::AnyModule> own, original;
   };
   std::shared_ptr<torch::nn::Module> tree_;

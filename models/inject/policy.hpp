@@ -1,5 +1,6 @@
-// Which layers of a host's modules are cut over the tensor axis, and how: what a host says before any module is there.
-// Owns the rules and the heuristic; the walk over modules is injection.hpp's, widths are core/tp_plan.hpp's. No Torch.
+// Which layers of a host's modules are cut over the tensor axis, and how: stated by the host before any module exists.
+// Owns the rules and the heuristic; leaves the walk over modules to injection.hpp, and widths to core/tp_plan.hpp. No
+// Torch.
 #pragma once
 
 #include <cstdint>
@@ -13,55 +14,56 @@
 
 namespace troupe::models {
 
-struct injection_rule {  ///< for the layers that its pattern matches
-  /// An RE2 pattern of `MODULE.weight`, from its start; MODULE is the unit's name and the path in its module: "mlp
-  /// 0.up".
+struct injection_rule {  ///< rule for the layers that its pattern matches
+  /// An RE2 pattern of `MODULE.weight`, matched from its start; MODULE is the unit's name and the path in its module:
+  /// "mlp 0.up".
   std::string pattern;
   /// column: a linear layer's outputs are cut; row: its inputs; vocabulary: the rows of an embedding or of a linear
-  /// layer, whose output is whole again behind the unit; replicated: it is left whole.
+  /// layer, whose output is whole again after the unit; replicated: the layer is left whole.
   core::tp_style style = core::tp_style::replicated;
-  std::vector<uint64_t> parts = {};  ///< of a column: outputs of what is packed into it, in order; none: one part
-  uint32_t heads = 0;                ///< key-value heads with which its widths go; 0: element by element
+  std::vector<uint64_t> parts = {};  ///< for a column: outputs of each packed layer, in order; empty: one part
+  uint32_t heads = 0;                ///< key-value heads that its widths follow; 0: cut element by element
   bool operator==(const injection_rule&) const = default;
 };
 
-struct injection_policy {                  ///< of a model
-  std::vector<injection_rule> rules = {};  ///< the first that matches a layer counts; each has to match one
-  /// DeepSpeed's injection_policy_tuple: a unit with linear layers whose names end so, in whole words between points,
-  /// has these as rows and its others as columns, where no rule says otherwise. Each has to end one.
+struct injection_policy {                  ///< rules of a model
+  std::vector<injection_rule> rules = {};  ///< the first rule that matches a layer applies; each has to match one
+  /// DeepSpeed's injection_policy_tuple: in a unit with linear layers whose names end with one of these, in whole words
+  /// between points, these layers are rows and its other linear layers are columns, unless a rule decides otherwise.
+  /// Each name has to match a layer.
   std::vector<std::string> rows = {};
-  bool heuristic = false;   ///< units of which no rule matches a layer go by the order of their layers
-  bool strict = false;      ///< a linear layer that nothing matches is an error
-  uint64_t grain = 1;       ///< elements that stay together where there are no heads
-  bool own_layers = false;  ///< ours compute what they can (own_layers.hpp), on one tensor rank, too
+  bool heuristic = false;   ///< units without a layer that a rule matches are cut by the order of their layers
+  bool strict = false;      ///< a linear layer that no rule or name matches is an error
+  uint64_t grain = 1;       ///< elements that stay together if there are no heads
+  bool own_layers = false;  ///< Troupe's layers compute what they can (own_layers.hpp), also with one tensor rank
 };
 
-/// A pattern of this text and nothing else.
+/// Returns a pattern that matches this text only.
 std::string exactly(std::string_view text);
 
-/// The number of the rule for a layer; rules.size(): none. Refused (bad_input): what is no pattern.
+/// Returns the number of the rule for a layer; rules.size() if there is none. Errors (bad_input): an invalid pattern.
 core::result<size_t> rule_of(const injection_policy& policy, const std::string& module);
 
-/// Whether `name`, one of injection_policy::rows, ends that of the layer: "attention.proj" that of "block
-/// 0.attention.proj". A ".weight" behind it is as none.
+/// True if `name`, one of injection_policy::rows, ends the layer's name: "attention.proj" ends "block
+/// 0.attention.proj". Ignores a ".weight" at the end.
 bool names_layer(std::string_view name, std::string_view module);
 
-struct listed_layer {  ///< for the heuristic
+struct listed_layer {  ///< a layer for the heuristic
   std::string name;
-  bool is_norm = false;  ///< a layer norm; else a linear layer
+  bool is_norm = false;  ///< true: a layer norm; false: a linear layer
 };
-/// By the order of a unit's layers and their names, as DeepSpeed's tp_parser: rows stand before a layer norm, where the
-/// one in front of all stands behind the last, or are called out_proj, o_proj, down_proj or dense_4h_to_h, or end in
-/// attention.dense, self_attention.dense, self_attn.dense or w2; all others are columns. All whole where there is no
-/// row.
+/// Returns styles by the order of a unit's layers and their names, as DeepSpeed's tp_parser: a linear layer directly
+/// before a layer norm is a row (the first layer norm of the unit counts as following the last layer), and so is a
+/// layer named out_proj, o_proj, down_proj or dense_4h_to_h, or with a name that ends in attention.dense,
+/// self_attention.dense, self_attn.dense or w2; all others are columns. All layers are whole if there is no row.
 std::vector<core::tp_style> guessed_styles(std::span<const listed_layer> unit);
 
-/// What a column layer of so many outputs may be packed of, where its row layer takes `inputs`: gates beside as many
-/// values, or queries beside keys and values. The likeliest first; an empty one: nothing is packed.
+/// Returns the possible packings of a column layer of so many outputs, whose row layer takes `inputs`: gates with as
+/// many values, or queries with keys and values. The likeliest comes first; an empty one: nothing is packed.
 std::vector<std::vector<uint64_t>> likely_parts(uint64_t outputs, uint64_t inputs);
 
-/// Of a tensor coordinate, in what no row layer computes, such as a residual path: powers of two, so that nothing is
-/// rounded, whose sum is 1.
+/// Returns a tensor coordinate's share of all that no row layer computes, such as a residual path: a power of two, so
+/// that nothing is rounded; the sum over coordinates is 1.
 double share_of(uint32_t coordinate, uint32_t degree);
 
 }  // namespace troupe::models

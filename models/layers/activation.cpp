@@ -1,5 +1,5 @@
-// Activations that are layers of their own, by ATen, and those of rows without history. Those in front of a linear
-// layer whose rows come at once are linear.cpp's.
+// Activations that are layers of their own, by ATen, and those of rows without history. linear.cpp has the activations
+// before a linear layer whose rows are computed at once.
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/relu.h>
@@ -17,12 +17,12 @@
 namespace troupe::models {
 namespace {
 
-/// Whether kernels compute it, and the product with what it is a gate for.
+/// True if kernels compute the activation, and its product with the values if it is a gate.
 bool has_kernel(activation act, size_t inputs) {
   return act == (inputs == 1 ? activation::gelu_tanh : activation::silu);
 }
 
-/// The gradient of x from that of y = act(x), as ATen's own history has it.
+/// Returns the gradient of x from that of y = act(x), with the bits of ATen's own history.
 at::Tensor activate_backward(activation act, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& y) {
   switch (act) {
     case activation::gelu_tanh:

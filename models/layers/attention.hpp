@@ -1,5 +1,5 @@
-// The work of causal attention on one micro-batch, and its two implementations on the CPU, which choose by type;
-// attention.cpp gives the device's a history.
+// Causal attention on one micro-batch: its arguments, and its two implementations on the CPU, which are chosen by type;
+// attention.cpp adds autograd history to the device's implementation.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace troupe::models {
 
-/// What forward and backward of a micro-batch share.
+/// Arguments that forward and backward of a micro-batch share.
 struct attention_work {
   attention_shape shape;
   dropout_masks masks;
-  std::span<const uint32_t> starts;  ///< of documents, for all rows and columns; empty: each row is one document
+  std::span<const uint32_t> starts;  ///< starts of documents, for all rows and columns; empty: each row is one document
   core::column_set queries;          ///< columns that attend
-  int64_t columns = 0;               ///< of keys and values: all
-  at::Tensor boundaries{};           ///< of documents on a device that does not read the host's memory, batch_numbers'
-  int64_t longest_document = 0;      ///< likewise
+  int64_t columns = 0;               ///< columns of keys and values: all
+  at::Tensor boundaries{};           ///< batch_numbers::boundaries, if the device cannot read the host's memory
+  int64_t longest_document = 0;      ///< tokens of the longest document, on such a device
 
-  /// The blocks of row `row`, in order.
+  /// Returns the blocks of row `row`, in order.
   [[nodiscard]] std::vector<query_block> blocks(int64_t row, int64_t most_queries) const {
     const auto n = static_cast<size_t>(columns);
     return query_blocks(queries, most_queries,
@@ -31,31 +31,33 @@ struct attention_work {
   }
 };
 
-/// (B, T', heads * head_width) of the columns that attend, (B, T, 2 * kv_heads * head_width) of all. Tokens may lie
-/// apart, the elements of one side by side.
+/// Inputs of attention: (B, T', heads * head_width) of the columns that attend, and (B, T, 2 * kv_heads * head_width)
+/// of all columns. Tokens may have gaps between them; the elements of a token are contiguous.
 struct attention_tensors {
   at::Tensor queries, keys;
 };
 
-/// Composed of LibTorch's own operations, each rounded to the type of the tensors: any floating type. The readable one.
+/// Computes attention with LibTorch's own operations, each rounded to the type of the tensors: for any floating type,
+/// and simple to read.
 at::Tensor composed_forward(const attention_work& work, const attention_tensors& in);
 /// Fills `out`, which is like `in`, from dy (B, T', heads * head_width), contiguous. Keys that no query sees get zero.
 void composed_backward(const attention_work& work, const attention_tensors& in, const at::Tensor& dy,
                        const attention_tensors& out);
 
-/// Through the CPU kernel, in fp32 between the tensors and the result: fp32, bf16 and f16.
+/// Compute attention with the CPU kernel, in fp32 between the tensors and the result: fp32, bf16 and f16.
 at::Tensor fused_forward(const attention_work& work, const attention_tensors& in);
 void fused_backward(const attention_work& work, const attention_tensors& in, const at::Tensor& dy,
                     const attention_tensors& out);
 
-/// What backward of an attention wants beside its inputs. Undefined on a device that forms both anew, as the CPU does.
+/// Results that backward of an attention needs besides its inputs. Undefined on a device that recomputes both, as the
+/// CPU does.
 struct attention_results {
   at::Tensor y;         ///< (B, T', heads * head_width): the output
   at::Tensor log_sums;  ///< logarithms of the softmax's sums, in the device's own shape
 };
 
-struct attention_operations {  ///< of one device
-  /// The output, a tensor of its own, and in `kept` what backward wants.
+struct attention_operations {  ///< attention on one device
+  /// Returns the output, a new tensor, and sets `kept` to the results that backward needs.
   at::Tensor (*forward)(const attention_work& work, const attention_tensors& in, attention_results& kept);
   /// Fills `out`, which is like `in`, from dy, which is like the output and contiguous. Keys that no query sees get
   /// zero.
@@ -63,14 +65,14 @@ struct attention_operations {  ///< of one device
                    const at::Tensor& dy, const attention_tensors& out);
 };
 
-/// Those of the device of `t`; throws c10::Error where nobody provides them. The CPU's choose one of its two
-/// implementations by type: the kernel does not take fp64.
+/// Returns the functions of the device of `t`; throws c10::Error if no library has registered any. The CPU's functions
+/// choose one of its two implementations by type: the kernel does not support fp64.
 const attention_operations& attention_for(const at::Tensor& t);
 
-/// Makes `table`, which lives as long as the process, that of every device of `kind`; see device::provide.
+/// Makes `table`, which must live as long as the process, the table of every device of `kind`; see device::provide.
 void provide(device::device_kind kind, const attention_operations& table);
 
-/// causal_attention by one of them, whatever the type.
+/// Compute causal_attention by one implementation, whatever the type.
 at::Tensor composed_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                               float dropout);
 at::Tensor fused_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,

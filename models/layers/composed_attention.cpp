@@ -1,5 +1,5 @@
-// Attention in blocks of queries: each block looks only at the keys of its document up to its last query,
-// and nothing of the size of T x T is kept for backward, which recomputes the weights.
+// Attention in blocks of queries: each block reads only the keys of its document up to its last query, and nothing of
+// the size of T x T is kept for backward, which recomputes the weights.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/_softmax_backward_data.h>
@@ -24,7 +24,7 @@ namespace {
 /// Queries of one block: enough for the matrix products, few enough that causality saves work.
 constexpr int64_t block_queries = 128;
 
-/// Of one row: queries, keys and values of the key heads' group `g`, each (kv_heads, T, D) without a copy.
+/// Queries, keys and values of the key heads' group `g` in one row, each (kv_heads, T, D) without a copy.
 struct head_group {
   at::Tensor q, k, v;
 
@@ -44,7 +44,7 @@ struct head_group {
   }
 };
 
-/// (T, heads * D) as (kv_heads, T, D) of group `g`.
+/// Returns (T, heads * D) as (kv_heads, T, D) of group `g`.
 at::Tensor group_view(const at::Tensor& row, const attention_shape& s, int64_t g) {
   return row.view({row.size(0), s.kv_heads, s.heads / s.kv_heads, s.head_width}).select(2, g).transpose(0, 1);
 }
@@ -55,7 +55,7 @@ struct attention_pass {
   const attention_shape& shape;
   const dropout_masks& masks;
   int64_t columns;
-  at::Tensor causal;  // (block, block): -inf where a key of a block's own part lies ahead of the query
+  at::Tensor causal;  // (block, block): -inf for keys of a block's own part that follow the query
 
   attention_pass(const attention_work& w, const at::Tensor& like)
       : work(w), shape(w.shape), masks(w.masks), columns(w.columns) {
@@ -70,20 +70,20 @@ struct attention_pass {
 
   [[nodiscard]] std::vector<query_block> blocks(int64_t row) const { return work.blocks(row, block_queries); }
 
-  /// A block's queries times the scale, which is applied to the smaller factor of the product.
+  /// Returns a block's queries times the scale, which is applied to the smaller factor of the product.
   [[nodiscard]] at::Tensor scaled(const at::Tensor& q, const query_block& b) const {
     return q.narrow(1, b.own, b.count).mul(scale());
   }
 
-  /// A block's attention weights (kv_heads, count, seen), before dropout.
+  /// Returns a block's attention weights (kv_heads, count, seen), before dropout.
   [[nodiscard]] at::Tensor weights(const head_group& in, const query_block& b) const {
     at::Tensor scores = at::bmm(scaled(in.q, b), in.k.narrow(1, b.document, b.seen()).transpose(1, 2));
     scores.narrow(2, b.first - b.document, b.count).add_(causal.narrow(0, 0, b.count).narrow(1, 0, b.count));
     return at::_softmax(scores, -1, /*half_to_float=*/false);
   }
 
-  /// The mask of weights (kv_heads, count, seen); positions count (query head, query, key). Undefined if nothing is
-  /// dropped.
+  /// Returns the dropout mask of weights (kv_heads, count, seen); positions count (query head, query, key). Undefined
+  /// if nothing is dropped.
   [[nodiscard]] at::Tensor mask(const at::Tensor& w, int64_t row, int64_t g, const query_block& b) const {
     if (!masks.active()) return {};
     at::Tensor keep = at::empty({shape.kv_heads, b.count, b.seen()}, w.options().dtype(at::kByte));

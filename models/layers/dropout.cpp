@@ -13,7 +13,7 @@ namespace {
 
 struct add_dropped_node final : function_node {
   dropout_masks masks;
-  bool adds = true;  // x, which is the first input then
+  bool adds = true;  // true: x was added, and is the first input
 
   gradient_list apply(gradient_list&& gradients) override {
     at::Tensor dropped = gradients[0];
@@ -27,7 +27,7 @@ struct add_dropped_node final : function_node {
   [[nodiscard]] std::string name() const override { return "add_dropped"; }
 };
 
-/// `sum`, which `x` and masked `y` were added to, with its place in the graph.
+/// Returns `sum`, the sum of `x` and masked `y`, with its history in the graph.
 at::Tensor with_history(const segment_scope& scope, const at::Tensor& x, const at::Tensor& y, at::Tensor sum,
                         const dropout_masks& masks) {
   if (!wants_node(x, y)) return sum;
@@ -41,7 +41,7 @@ at::Tensor with_history(const segment_scope& scope, const at::Tensor& x, const a
   return sum;
 }
 
-/// Whether a segment that trains took `y`, and did not compute it.
+/// True if a segment that trains took `y` as its input and did not compute it.
 bool is_input(const at::Tensor& y) { return y.requires_grad() && y.is_leaf(); }
 
 }  // namespace
@@ -82,7 +82,7 @@ void dropout_masks::apply_rows(const at::Tensor& rows, int64_t first) const {
   const core::dtype type = core_dtype(rows.scalar_type());
   std::byte* next = bytes_in(rows);
   const int64_t end = first + rows.size(0);
-  int64_t begins = 0;  // of the run, among all rows
+  int64_t begins = 0;  // first row of the run, among all rows
   for (uint64_t sample = 0; sample < samples_.size(); ++sample)
     for (const core::column_run& run : columns_.runs) {
       const int64_t from = std::max(first, begins), to = std::min<int64_t>(end, begins + run.count);
@@ -98,7 +98,8 @@ void dropout_masks::apply_rows(const at::Tensor& rows, int64_t first) const {
 
 namespace {
 
-/// The same sum where the segment's output comes in pieces: y, in whose memory it is, has not all of its rows yet.
+/// Adds x and masked y row by row if the segment's output comes in pieces: then y, which has the sum's memory, does not
+/// have all of its rows yet.
 at::Tensor add_by_rows(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, const dropout_masks& masks) {
   if (!scope.leads() && !masks.active()) return std::move(y);
   at::Tensor sum;
@@ -128,7 +129,7 @@ at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tens
   {
     const below_autograd plain;
     if (scope.batch().wants_output) {
-      // What the segment took, a recompute may read again.
+      // The segment's input is copied, because a recompute may read it again.
       sum = is_input(y) ? y.clone(at::MemoryFormat::Contiguous) : y.detach();
       masks.apply_rows(sum);
       if (scope.leads()) sum.add_(x);

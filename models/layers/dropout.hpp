@@ -1,5 +1,5 @@
 // Dropout whose masks are functions of (seed, step, global sample, layer, site, position): the same bits however the
-// batch is cut. Backward draws the masks again instead of keeping them.
+// batch is split. Backward recomputes the masks instead of keeping them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,27 +15,28 @@ namespace troupe::models {
 /// Distinguishes the dropouts of one unit.
 enum class dropout_site : uint32_t { embedding, attention_weights, attention_output, mlp_output };
 
-/// The masks of one site. Holds the keys of the batch by reference: its arrays outlive forward and backward.
+/// The masks of one site. Refers to the keys of the batch, whose arrays must outlive forward and backward.
 class dropout_masks {
  public:
   dropout_masks() = default;
   dropout_masks(const segment_scope& scope, dropout_site site, float probability);
 
-  /// False where nothing is dropped: probability 0, or not training.
+  /// False if nothing is dropped: probability 0, or not training.
   [[nodiscard]] bool active() const { return probability_ > 0; }
 
-  /// Elements that are kept are multiplied by this.
+  /// Returns the factor on elements that are kept.
   [[nodiscard]] double factor() const { return 1.0 / (1.0 - static_cast<double>(probability_)); }
 
-  /// The kernels' key for the masks of row `row`.
+  /// Returns the kernels' key for the masks of row `row`.
   [[nodiscard]] kernels::dropout_key key(uint64_t row) const;
 
-  /// Multiplies `x`, contiguous, by the factor where `keep` (bytes, as many) is 1, by 0 where it is 0.
+  /// Multiplies `x`, contiguous, by the factor if `keep` (bytes, as many) is 1, and by 0 if it is 0.
   void apply(const at::Tensor& x, const at::Tensor& keep) const;
 
-  /// Draws for a contiguous (B, T, C) tensor of the scope's columns, each column at its place in the row, and applies.
+  /// Draws masks for a contiguous (B, T, C) tensor of the scope's columns, each column at its position in the row, and
+  /// applies them.
   void apply_rows(const at::Tensor& x) const;
-  /// The same for some of its rows, (n, C), the first of which is row `first` of its B x T.
+  /// Draws and applies masks for some rows of such a tensor, (n, C), the first of which is row `first` of its B x T.
   void apply_rows(const at::Tensor& rows, int64_t first) const;
 
  private:
@@ -47,11 +48,11 @@ class dropout_masks {
   core::column_set columns_;
 };
 
-/// x + dropout(y), both (B, T, C); y is not used by the caller afterwards. Without x where the scope does not lead.
+/// Returns x + dropout(y), both (B, T, C); the caller must not use y afterwards. Omits x if the scope does not lead.
 at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,
                        float probability);
 
-/// x + y, in y's memory. Without x where the scope does not lead.
+/// Returns x + y, in y's memory. Omits x if the scope does not lead.
 at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y);
 
 }  // namespace troupe::models

@@ -1,4 +1,4 @@
-// Looks vectors up, and sums their gradients in the order that came with the tokens, each row in fp32 and rounded once.
+// Looks up vectors, and sums their gradients in the order that came with the tokens, each row in fp32 and rounded once.
 #include "models/layers/embedding.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -20,8 +20,8 @@
 namespace troupe::models {
 namespace {
 
-/// The tokens of `own` columns of every row on `where`, after checking that inputs and targets are tokens of the
-/// vocabulary.
+/// Returns the tokens of `own` columns of every row on `where`, after checking that inputs and targets are tokens of
+/// the vocabulary.
 at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary, const core::column_set& own, at::Device where) {
   for (size_t i = 0; i < batch.tokens.size(); ++i)
     TORCH_CHECK(batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary, "a token from 0 to ", vocabulary - 1,
@@ -30,7 +30,7 @@ at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary, const core::c
   return columns_of(tokens_on(batch, where), 1, own).contiguous();
 }
 
-/// The vectors of ids (B, T) that are among `own`, zero for others.
+/// Returns the vectors of ids (B, T) that are among `own`, zero for others.
 at::Tensor vectors_of(const at::Tensor& table, const at::Tensor& ids, const vocabulary_rows& own) {
   if (own.are_all()) return at::embedding(table, ids);
   const at::Tensor places = ids.sub(own.first);
@@ -38,8 +38,8 @@ at::Tensor vectors_of(const at::Tensor& table, const at::Tensor& ids, const voca
   return at::embedding(table, places.masked_fill(others, 0)).masked_fill_(others.unsqueeze(-1), 0);
 }
 
-/// gradient[id - first] = sum of the rows of `g` (N, C) whose input is `id`, of `count` ids; zero for those that do not
-/// occur.
+/// Writes gradient[id - first] = sum of the rows of `g` (N, C) whose input is `id`, for `count` ids; zero for ids that
+/// do not occur.
 void write_row_gradient(const sink_slot& slot, const weight& w, const core::token_order* order,
                         const ordered_places& there, const at::Tensor& g, int64_t first, int64_t count) {
   if (!w.trainable) return;
@@ -64,7 +64,7 @@ void write_zeros(const sink_slot& slot, const weight& w) {
   writer.commit();
 }
 
-/// The positions of `own` columns each get the sum over rows; those never used get zero.
+/// Writes the gradient of positions: those of `own` columns each get the sum over rows; unused positions get zero.
 void write_position_gradient(const sink_slot& slot, const weight& w, const core::column_set& own, const at::Tensor& g) {
   const at::Tensor used = columns_of(at::arange(own.end(), g.options().dtype(at::kLong)), 0, own);
   const at::Tensor sums = g.sum(at::IntArrayRef{0}, /*keepdim=*/false, sum_dtype(g.scalar_type()));
@@ -106,7 +106,7 @@ class embedding_run final : public segment_run {
     return {};
   }
 
-  // There is no input to differentiate: all of it is the weight part.
+  // There is no input to differentiate: all work is in the weight part.
   values backward_input(const values& gradient) override {
     gradient_ = gradient;
     output_ = {};
@@ -135,9 +135,9 @@ class embedding_run final : public segment_run {
   }
 
   values output_;
-  at::Tensor gradient_;  // between the two parts of a split backward
+  at::Tensor gradient_;  // kept between the two parts of a split backward
   const core::token_order *by_token_, *by_column_;
-  ordered_places tokens_there_, columns_there_;  // the same where the model computes
+  ordered_places tokens_there_, columns_there_;  // orders of tokens and columns, on the device where the model computes
   uint64_t all_columns_;
   core::column_set columns_;
   bool with_documents_, leads_;

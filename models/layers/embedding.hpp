@@ -1,4 +1,4 @@
-// The embedding segment: no input to differentiate, so no graph; its gradient is written directly.
+// The embedding segment: it has no input to differentiate and therefore no graph; its gradient is written directly.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace troupe::models {
 
-/// Token vectors, plus position vectors where the family has them, plus dropout. `tokens` begins with the rows `own` of
-/// the vocabulary; vectors of others are zero here, and positions are added where the scope leads.
+/// Computes token vectors, plus position vectors if the family has them, plus dropout. `tokens` begins with the rows
+/// `own` of the vocabulary; vectors of other tokens are zero on this rank, and positions are added if the scope leads.
 std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& tokens, const vocabulary_rows& own,
                                            const std::optional<weight>& positions, float dropout);
 

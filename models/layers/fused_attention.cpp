@@ -1,4 +1,4 @@
-// Attention through the kernel of its device, document by document.
+// Computes attention with the kernel of its device, document by document.
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 /// The queries of one document in one row.
 struct document_queries {
-  int64_t row = 0, first = 0, seen = 0;  // of the batch; its first column; keys from there on
+  int64_t row = 0, first = 0, seen = 0;  // row of the batch; first column of the document; keys from that column on
   std::vector<kernels::query_run> runs;
 };
 
@@ -44,7 +44,7 @@ class kernel_call {
     return {work_.masks.key(static_cast<uint64_t>(d.row)), static_cast<uint64_t>(work_.columns),
             static_cast<uint64_t>(d.first), static_cast<uint64_t>(work_.shape.first_head)};
   }
-  /// For the longest document.
+  /// Allocates scratch memory for the longest document.
   template <class F>
   [[nodiscard]] at::Tensor scratch(const std::vector<document_queries>& documents, F&& elements) const {
     int64_t longest = 0;
@@ -57,7 +57,7 @@ class kernel_call {
   const attention_tensors& in_;
 };
 
-/// Token (row, column).
+/// Returns the address of token (row, column).
 std::byte* token(const at::Tensor& x, int64_t row, int64_t column) {
   return bytes_in(x) + static_cast<size_t>(row * x.stride(0) + column * x.stride(1)) * x.element_size();
 }
@@ -90,7 +90,7 @@ void fused_backward(const attention_work& work, const attention_tensors& in, con
                     const attention_tensors& out) {
   const kernel_call call(work, in);
   const auto documents = documents_of(work, in.queries.size(0));
-  if (work.queries.count() != work.columns) out.keys.zero_();  // of what no query sees
+  if (work.queries.count() != work.columns) out.keys.zero_();  // clears the keys that no query sees
   const at::Tensor scratch = call.scratch(documents, kernels::causal_attention_backward_scratch);
   for (const document_queries& d : documents)
     kernels_for(dy).partial_attention_backward(call.sizes(d.seen), call.masks(d), operands_of<const std::byte>(in, d),

@@ -1,5 +1,5 @@
-// The gradients of a linear layer's parameters where a backward goes tile by tile (models/table/row_tiles.hpp). Owns
-// where they are formed; row_panels.hpp adds them up.
+// The gradients of a linear layer's parameters in a backward that runs tile by tile (models/table/row_tiles.hpp). Owns
+// the memory in which they are formed; row_panels.hpp adds them up.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +13,8 @@
 
 namespace troupe::models {
 
-/// A gradient that is formed while its backward runs: in its place, or, where only the input part runs, in memory of
-/// its own until the weight part.
+/// A gradient that is formed while its backward runs: in its target, or, if only the input part runs, in memory of its
+/// own until the weight part.
 class gradient_in_parts {
  public:
   gradient_in_parts(const sink_slot& slot, const weight& w);
@@ -28,14 +28,15 @@ class gradient_in_parts {
   at::Tensor out_;
 };
 
-/// Those of a layer's weight and bias, with the bits of `projection::write_gradients`. Slot and layer outlive it.
+/// The gradients of a layer's weight and bias, with the bits of `projection::write_gradients`. Slot and layer must
+/// outlive this object.
 class gradient_sums {
  public:
-  /// Of `rows` rows in all.
+  /// Begins gradients over `rows` rows in all.
   gradient_sums(const sink_slot& slot, const projection& p, int64_t rows);
-  /// Of the next rows and of what came out of them: whole panels, but for the last ones.
+  /// Adds the next rows and the gradient of their outputs: whole panels, except for the last rows.
   void add(const at::Tensor& rows, const at::Tensor& g);
-  /// Behind the last rows.
+  /// Writes the gradients; called after the last rows.
   void finish();
 
  private:

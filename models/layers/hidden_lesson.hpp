@@ -1,4 +1,4 @@
-// How far a model's hidden state is from its teacher's, and which way back.
+// The loss between a model's hidden state and its teacher's, and its gradient.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,12 +6,12 @@
 namespace troupe::models {
 
 struct hidden_lesson {
-  at::Tensor gradient;  ///< of the loss times its factor, by the model's hidden state; in its type
+  at::Tensor gradient;  ///< gradient of the loss times its factor, by the model's hidden state; in its type
   double loss = 0;      ///< weight times the mean squared difference
 };
 
-/// Of two hidden states of equal shape and type. `scale` is what the loss is multiplied with before it goes back.
-/// Differences are rounded to the type, their squares are added as a norm's (kernels/sums/norm.hpp).
+/// Compares two hidden states of equal shape and type. `scale` multiplies the loss in the gradient. Differences are
+/// rounded to the type; their squares are added as those of a norm (kernels/sums/norm.hpp).
 hidden_lesson learn_hidden(const at::Tensor& model, const at::Tensor& teacher, double weight, double scale);
 
 }  // namespace troupe::models

@@ -1,5 +1,5 @@
-// Linear layers, alone and behind an activation. Behind one, backward recomputes the activation's output in the pass
-// that goes back through it, so that the widest tensor of a layer is not kept.
+// Linear layers, alone and after an activation. After one, backward recomputes the activation's output in the pass that
+// computes the activation's gradient, so that the widest tensor of a layer is not kept.
 #include <ATen/ops/empty_like.h>
 
 #include "models/layers/functions.hpp"
@@ -29,7 +29,7 @@ struct linear_node final : function_node {
 };
 
 struct gelu_linear_node final : function_node {
-  kept_tensor before;  // (N, in), the activation
+  kept_tensor before;  // (N, in), input of the activation
   projection p;
 
   gradient_list apply(gradient_list&& gradients) override {
@@ -65,7 +65,8 @@ struct gated_linear_node final : function_node {
 
 at::Tensor rows_without_elements(const at::Tensor& x) { return without_elements(x, x.size(-1)).flatten(0, -2); }
 
-/// All rows, or those of the first piece where the product ends a segment that gives pieces.
+/// Returns all rows of the product, or those of the first piece if the product ends a segment whose output comes in
+/// pieces.
 at::Tensor forward_of(const segment_scope& scope, const at::Tensor& rows, const projection& p) {
   if (!p.ends_segment || !scope.gives_pieces()) return p.forward(rows);
   const at::Tensor out = p.room_for(rows);

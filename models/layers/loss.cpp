@@ -1,5 +1,5 @@
-// Cross-entropy over a vocabulary, in fp32, with little memory: beside the logits only one number a row is kept,
-// and the gradient overwrites the logits.
+// Cross-entropy over a vocabulary, in fp32, with little memory: besides the logits only one number per row is kept, and
+// the gradient overwrites the logits.
 #include <ATen/ops/empty.h>
 
 #include "kernels/layers/cross_entropy.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 struct cross_entropy_node final : function_node {
   at::Tensor logits, log_sums, targets;  // (N, V), (N), (N)
-  uint64_t own = 0;                      // the first columns; what lies behind them is padding
+  uint64_t own = 0;                      // columns that are in the vocabulary; padding follows
 
   gradient_list apply(gradient_list&& gradients) override {
     const at::Tensor gradient = std::exchange(logits, {});
@@ -35,7 +35,7 @@ struct cross_entropy_node final : function_node {
   [[nodiscard]] std::string name() const override { return "cross_entropy"; }
 };
 
-/// Logits and targets of a micro-batch, its loss and what its backward wants, filled by `compute`.
+/// Logits and targets of a micro-batch, its loss and the numbers that its backward needs, filled by `compute`.
 struct loss_parts {
   at::Tensor rows, targets, log_sums, loss;
 

@@ -1,5 +1,5 @@
-// The norm in front of linear layers: layer norm and RMS norm over rows, without history. Backward of the layers behind
-// it calls `forward` again instead of keeping the rows.
+// The norm before linear layers: layer norm and RMS norm over rows, without history. Backward of the layers after it
+// calls `forward` again instead of keeping the rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,18 +15,18 @@ struct normed_rows {
   at::Tensor y, mean, rstd;  ///< RMS norm has no mean
 };
 
-/// Over the last dimension: with a bias layer norm, without one RMS norm, x / rms(x) * w, in fp32, rounded once.
+/// A norm over the last dimension: layer norm if it has a bias, else RMS norm, x / rms(x) * w; in fp32, rounded once.
 /// Source: Ba, Kiros, Hinton 2016 (arXiv:1607.06450); Zhang, Sennrich 2019 (arXiv:1910.07467).
 struct row_norm {
   weight w;
   std::optional<weight> bias;
   double epsilon = 1e-5;
 
-  /// `x` (N, C) is contiguous. The same bits for the same rows.
+  /// Computes the norm of `x` (N, C), which is contiguous. Equal rows give equal bits.
   [[nodiscard]] normed_rows forward(const at::Tensor& x) const;
-  /// The gradient of x from that of y, with what reached x past the norm (undefined: nothing) added before it is
-  /// rounded. Writes the gradients of weight and bias, which are formed here even where they
-  /// are written later. The result may take the memory of `dy`.
+  /// Returns the gradient of x from that of y; adds `past`, the gradient of x on the path around the norm (undefined:
+  /// none), before rounding. Writes the gradients of weight and bias, which are formed in this call even if they are
+  /// written later. The result may reuse the memory of `dy`.
   [[nodiscard]] at::Tensor backward(const sink_slot& slot, const at::Tensor& x, const normed_rows& of_x, at::Tensor dy,
                                     const at::Tensor& past) const;
 };

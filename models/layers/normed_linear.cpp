@@ -1,4 +1,4 @@
-// Linear layers behind a norm, or the norm alone. Backward recomputes the norm's output from its input, which the
+// Linear layers after a norm, or the norm alone. Backward recomputes the norm's output from its input, which the
 // residual connection keeps alive anyway, so that the output need not be kept.
 #include <optional>
 #include <utility>
@@ -14,13 +14,13 @@ struct normed_linear_node final : function_node {
   at::Tensor x;  // (N, C), before the norm
   row_norm norm;
   std::vector<projection> layers;
-  std::optional<normed_rows> again;  // of x, from when backward first asks
+  std::optional<normed_rows> again;  // the norm of x, from its first use in backward on
 
   [[nodiscard]] bool makes_again() const override { return !layers.empty(); }
   at::Tensor made_again(uint32_t output) override { return layers[output].forward(norm_again().y); }
   normed_rows& norm_again() { return again ? *again : again.emplace(norm.forward(x)); }
 
-  /// `gradients`: of each layer's output, or of the norm's, then of the residual path.
+  /// Expects in `gradients` those of each layer's output, or of the norm's, and then that of the residual path.
   gradient_list apply(gradient_list&& gradients) override {
     norm_again();
     const auto shape = gradients[0].sizes().vec();

@@ -1,4 +1,4 @@
-// One pass that turns and packs; backward is the same pass with the opposite angle.
+// Rotates and packs in one pass; backward is the same pass with the opposite angle.
 #include "models/layers/rotary.hpp"
 
 #include <ATen/Dispatch.h>
@@ -22,7 +22,7 @@
 namespace troupe::models {
 namespace {
 
-/// A part of a packed tensor and its own contiguous tensor: heads side by side for every token.
+/// A part of a packed tensor and its own contiguous tensor: heads next to each other for every token.
 struct part {
   at::Tensor own;
   int64_t first_head, heads;
@@ -31,8 +31,8 @@ struct part {
 
 enum class direction : uint8_t { pack, unpack };
 
-/// For each token of some columns of a row its column there less its position in its document; undefined where each
-/// row is a document and has all columns.
+/// Returns, for each token of some columns of a row, its column among these minus its position in its document;
+/// undefined if each row is a document and has all columns.
 at::Tensor starts_of(const segment_scope& scope, at::Device where) {
   const micro_batch& b = scope.batch();
   const core::column_set& own = scope.columns();
@@ -76,9 +76,9 @@ void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rota
 struct rotary_node final : function_node {
   attention_shape shape;
   const rotary_angles* angles = nullptr;  // the model's own, which outlives its segments
-  at::Tensor starts;                      // over the batch's numbers, which also outlive them
-  std::vector<kept_tensor> inputs;        // q, k, v, where they are made again and this then packs them again
-  std::vector<int64_t> sizes;             // of the packed tensor
+  at::Tensor starts;                      // refers to the batch's numbers, which also outlive the node
+  std::vector<kept_tensor> inputs;        // q, k, v, if they are recomputed; this node then packs them again
+  std::vector<int64_t> sizes;             // sizes of the packed tensor
 
   [[nodiscard]] bool makes_again() const override { return !inputs.empty(); }
   at::Tensor made_again(uint32_t) override {
@@ -120,7 +120,8 @@ rotary_angles::rotary_angles(double theta, uint32_t head_width, uint64_t positio
     auto* s = sines.mutable_data_ptr<scalar_t>();
     for (int64_t t = 0; t < count; ++t)
       for (int64_t i = 0; i < half; ++i) {
-        // angles are rounded to fp32 where transformers rounds them: at far positions that is visible
+        // angles are rounded to fp32 at the same operations as in transformers: the difference is visible at far
+        // positions
         const auto power = static_cast<scalar_t>(2 * i) / static_cast<scalar_t>(head_width);
         const scalar_t frequency = scalar_t{1} / std::pow(static_cast<scalar_t>(theta), power);
         const scalar_t angle = static_cast<scalar_t>(t) * frequency;

@@ -1,6 +1,6 @@
-// The head in row tiles: norm, product and cross-entropy of some rows at a time. In training all of it happens in
-// backward, where each tile's logits become their gradient in place and are used up, so no product is formed twice.
-// Owns the order of the tiles; which rows are multiplied together is row_panels.hpp's.
+// The head in row tiles: norm, product and cross-entropy of some rows at a time. In training all of that runs in
+// backward, where each tile's logits are replaced by their gradient and are used at once, so no product is computed
+// twice. Owns the order of the tiles; leaves to row_panels.hpp which rows are multiplied together.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
@@ -21,7 +21,7 @@
 namespace troupe::models {
 namespace {
 
-/// A teacher's logits of the same rows, tile by tile, and what rows lose to them.
+/// A teacher's logits of the same rows, tile by tile, and the losses of the rows against them.
 class tiled_teacher {
  public:
   tiled_teacher(const taught_head& head, int64_t tile_rows, int64_t vocabulary)
@@ -32,7 +32,7 @@ class tiled_teacher {
     room_ = at::empty({tile_rows, vocabulary}, y_.options().requires_grad(false));
     losses_ = at::empty({rows.size(0)}, y_.options().dtype(at::kDouble).requires_grad(false));
   }
-  /// In the place of a tile's logits their gradient, from that of the mean over all rows.
+  /// Replaces a tile's logits by their gradient, from the gradient of the mean over all rows.
   void go_back(int64_t first, const at::Tensor& logits, const int64_t* targets, const at::Tensor& gradient) {
     const int64_t count = logits.size(0);
     at::Tensor taught = room_.narrow(0, 0, count);
@@ -42,7 +42,7 @@ class tiled_teacher {
                                bytes_of(gradient), static_cast<uint64_t>(losses_.size(0)),
                                bytes_in(losses_.narrow(0, first, count)));
   }
-  /// In row order.
+  /// Returns the mean loss, added in row order.
   [[nodiscard]] at::Tensor mean(const at::TensorOptions& as) const {
     const auto* each = losses_.const_data_ptr<double>();
     double sum = 0;
@@ -56,7 +56,7 @@ class tiled_teacher {
   at::Tensor y_, room_, losses_;
 };
 
-/// The head of rows (N, C), and the numbers of each row that its loss is of.
+/// The head of rows (N, C), and the numbers of each row that its loss depends on.
 class tiled_head {
  public:
   tiled_head(const at::Tensor& x, const projection& layer, const at::Tensor& targets, uint64_t tile_rows)
@@ -82,7 +82,7 @@ class tiled_head {
     }
   }
 
-  /// In the place of a tile's logits their gradient, from that of the mean over all rows.
+  /// Replaces a tile's logits by their gradient, from the gradient of the mean over all rows.
   void go_back(int64_t first, const at::Tensor& logits, const at::Tensor& gradient) {
     const int64_t count = logits.size(0);
     (void)mean_of(first, count);
@@ -91,7 +91,8 @@ class tiled_head {
                                                bytes_of(gradient), static_cast<uint64_t>(targets_.size(0)));
   }
 
-  /// The mean loss of rows whose tiles have been computed: as over the ranks of a vocabulary that one rank has.
+  /// Returns the mean loss of rows whose tiles have been computed, by the function for a vocabulary split over ranks,
+  /// with one rank.
   at::Tensor mean_of(int64_t first, int64_t count) {
     at::Tensor loss = at::empty({}, log_sums_.options());
     const auto rows = static_cast<uint64_t>(count);
@@ -119,11 +120,11 @@ class tiled_head {
 };
 
 struct tiled_loss_node final : function_node {
-  at::Tensor x, targets, loss;  // (N, C), (N), what forward gave, which gets its value here
+  at::Tensor x, targets, loss;  // (N, C), (N), and the loss that forward returned, which gets its value here
   row_norm norm;
   projection layer;
   std::optional<taught_head> teacher;
-  std::vector<int64_t> shape;  // of the input
+  std::vector<int64_t> shape;  // shape of the input
   uint64_t tile_rows = 0;
   double factor = 1;
 

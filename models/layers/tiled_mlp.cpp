@@ -1,6 +1,6 @@
-// An MLP in row tiles. What is in front of its activation, its widest part, is there for some rows at a time: forward
-// takes them through both products, backward makes the first one again. Owns the order of the tiles; which rows are
-// multiplied together is row_panels.hpp's.
+// An MLP in row tiles. The input of its activation, its widest part, exists for some rows at a time: forward computes
+// both products of these rows, backward recomputes the first one. Owns the order of the tiles; leaves to row_panels.hpp
+// which rows are multiplied together.
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -28,8 +28,8 @@ class tiles_of_mlp {
     for (const projection& p : layers.inputs) rooms_.push_back(rows_like(x, tile_rows_, p.outputs()));
   }
 
-  /// Calls f(first, count, what the layers take, what is in front of the activation) for each tile. The latter may be
-  /// overwritten.
+  /// Calls f(first, count, rows that the layers take, inputs of the activation) for each tile. The inputs of the
+  /// activation may be overwritten.
   template <class F>
   void for_each(normed_rows* statistics, F f) {
     for (int64_t first = 0; first < x_.size(0); first += tile_rows_) {
@@ -45,7 +45,7 @@ class tiles_of_mlp {
   }
 
  private:
-  /// Rows behind the norm, and, where `statistics` are wanted of all rows, theirs.
+  /// Returns rows after the norm, and sets their part of `statistics`, if those of all rows are requested.
   at::Tensor normed(int64_t first, int64_t count, normed_rows* statistics) const {
     const at::Tensor rows = x_.narrow(0, first, count);
     if (!layers_.norm) return rows;
@@ -77,7 +77,7 @@ struct tiled_mlp_node final : function_node {
   mlp_layers layers;
   uint64_t tile_rows = 0;
 
-  /// `gradients`: of the output, then, behind a norm, of the residual path.
+  /// Expects in `gradients` that of the output, and then, after a norm, that of the residual path.
   gradient_list apply(gradient_list&& gradients) override {
     const auto shape = gradients[0].sizes().vec();
     const int64_t rows = x.size(0);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t array_alignment_bytes = 64;
 
-/// Columns of inputs in their documents.
+/// Returns the columns of inputs in their documents.
 std::vector<int64_t> places_in_documents(const micro_batch& batch) {
   std::vector<int64_t> out(batch.document_start.size());
   for (size_t i = 0; i < out.size(); ++i)
@@ -22,7 +22,7 @@ std::vector<int64_t> places_in_documents(const micro_batch& batch) {
   return out;
 }
 
-/// Where documents begin among the tokens of all rows, and how many tokens there are.
+/// Returns the first token of each document among the tokens of all rows, and the number of tokens.
 std::vector<int32_t> boundaries_of(const micro_batch& batch) {
   std::vector<int32_t> out;
   for (size_t i = 0; i < batch.document_start.size(); ++i)
@@ -37,8 +37,8 @@ int64_t longest_of(std::span<const int32_t> boundaries) {
   return out;
 }
 
-/// Calls f(tensor, type, sizes, numbers) for each array that `batch` has, in the order in which they lie in memory.
-/// `numbers()` returns the array's numbers on the host; `boundaries` are those of its documents.
+/// Calls f(tensor, type, sizes, numbers) for each array that `batch` has, in the order of memory. `numbers()` returns
+/// the array's numbers on the host; `boundaries` are those of its documents.
 template <class F>
 void for_each_array(const micro_batch& batch, std::span<const int32_t> boundaries, batch_numbers& to, F f) {
   const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
@@ -73,7 +73,7 @@ at::Tensor view_of(std::span<const T> numbers, at::ScalarType type) {
   return at::from_blob(const_cast<T*>(numbers.data()), {static_cast<int64_t>(numbers.size())}, type);
 }
 
-/// (B, T)
+/// Returns the numbers in the shape (B, T).
 at::Tensor by_input(const at::Tensor& numbers, const micro_batch& batch) {
   return numbers.view({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.columns)});
 }

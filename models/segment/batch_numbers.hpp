@@ -1,5 +1,5 @@
 // The numbers of a micro-batch (tokens, documents, the order of its inputs) as tensors of the device that computes with
-// them. Owns how they lie there: views of the host's arrays, or one run of bytes that a single copy takes up.
+// them. Owns their layout: views of the host's arrays, or one run of bytes that a single copy transfers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,48 +13,48 @@
 
 namespace troupe::models {
 
-/// core::token_order in three tensors of one dimension, int64.
+/// A core::token_order as three tensors of one dimension, int64.
 struct ordered_places {
   at::Tensor ids, begin, order;
 };
 
 struct batch_numbers {
   at::Tensor tokens;                   ///< (B, T + 1), int64
-  at::Tensor document_start;           ///< (B, T), int32; undefined where each row is one document
-  at::Tensor places;                   ///< (B, T), int64: the column of each input in its document; likewise
-  ordered_places by_token, by_column;  ///< undefined where the batch has none
-  /// (documents + 1), int32: where documents of all rows begin among the B x T tokens, and B x T; undefined where each
-  /// row is one document.
+  at::Tensor document_start;           ///< (B, T), int32; undefined if each row is one document
+  at::Tensor places;                   ///< (B, T), int64: columns of inputs in documents; undefined without them
+  ordered_places by_token, by_column;  ///< undefined if the batch has none
+  /// (documents + 1), int32: the first token of each document of all rows among the B x T tokens, and B x T at the end;
+  /// undefined if each row is one document.
   at::Tensor boundaries;
-  int64_t longest_document = 0;  ///< tokens of it; 0 where each row is one document
+  int64_t longest_document = 0;  ///< tokens of the longest document; 0 if each row is one document
 };
 
-/// One of the arrays on `where`: what `batch` brings along, or, on the CPU, a view of its array, which must outlive it.
-/// Throws c10::Error where it brings none along to another device.
+/// Return one of the arrays on `where`: the tensor that `batch` contains, or, on the CPU, a view of its array, which
+/// must outlive the tensor. Throw c10::Error if `batch` contains none for another device.
 at::Tensor tokens_on(const micro_batch& batch, at::Device where);
 at::Tensor document_start_on(const micro_batch& batch, at::Device where);
 at::Tensor places_on(const micro_batch& batch, at::Device where);
 ordered_places by_token_on(const micro_batch& batch, at::Device where);
 ordered_places by_column_on(const micro_batch& batch, at::Device where);
 
-/// An order that is not the batch's own, as views of its arrays, for the CPU alone.
+/// Returns an order that is not the batch's own, as views of its arrays, for the CPU alone.
 ordered_places views_of(const core::token_order& order);
 
 /// All numbers of a micro-batch in one run of bytes, each array at a multiple of 64.
 class packed_numbers {
  public:
-  /// `batch` outlives it.
+  /// Requires `batch` to outlive this object.
   explicit packed_numbers(const micro_batch& batch);
 
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
-  /// Writes them to `out`, which has so many bytes.
+  /// Writes the numbers to `out`, which has bytes() bytes.
   void write(std::byte* out) const;
-  /// The tensors over a copy of that run: `bytes`, on any device, whose memory they keep.
+  /// Returns tensors over `bytes`, a copy of that run on any device, whose memory they keep alive.
   [[nodiscard]] batch_numbers over(const at::Tensor& bytes) const;
 
  private:
   const micro_batch& batch_;
-  std::vector<int32_t> boundaries_;  // empty where each row is one document
+  std::vector<int32_t> boundaries_;  // empty if each row is one document
   uint64_t bytes_ = 0;
 };
 

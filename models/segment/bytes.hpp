@@ -1,4 +1,4 @@
-// A tensor's memory in the form that kernels take.
+// A tensor's memory and number of elements in the form that kernels take.
 #pragma once
 
 #include <ATen/core/Tensor.h>

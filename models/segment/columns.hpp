@@ -1,4 +1,4 @@
-// Some columns of a tensor that has all columns of a sample, as ranks of a sequence group have them.
+// Selects columns of a tensor that has all columns of a sample, as ranks of a sequence group have them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,7 +7,7 @@
 
 namespace troupe::models {
 
-/// Those of `own` along `dimension`, each `shift` further on. A view where they lie side by side.
+/// Returns the columns `own` along `dimension`, each moved by `shift`. A view if they are contiguous.
 at::Tensor columns_of(const at::Tensor& all, int64_t dimension, const core::column_set& own, int64_t shift = 0);
 
 }  // namespace troupe::models

@@ -1,5 +1,5 @@
 // Several documents in one row: attention stays inside each, positions restart at each. Owns the meaning of
-// `document_start`; its effect on attention, position vectors and rotary angles is explained where those are computed.
+// `document_start`; the code of attention, position vectors and rotary angles explains its effect there.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,22 @@
 
 namespace troupe::models {
 
-/// Queries [first, first + count) of one document and the first key that they may see: its start. They are the columns
-/// `own` and behind of those that attend.
+/// Queries [first, first + count) of one document, and `document`, the first key that they may see: its start. Among
+/// the columns that attend, they are those from `own` on.
 struct query_block {
   int64_t first = 0, count = 0, document = 0, own = 0;
-  /// The block works with keys [document, document + seen()); each query sees those up to itself.
+  /// Returns the number of keys of the block, which are [document, document + seen()); each query sees those up to
+  /// itself.
   [[nodiscard]] int64_t seen() const { return first + count - document; }
 };
 
-/// The blocks of the columns `queries` of a row in order, at most `block_queries` queries each, none across documents:
-/// keys of other documents are never touched. `starts` holds the row's document starts; empty: the row is one document.
+/// Returns the blocks of the columns `queries` of a row in order, at most `block_queries` queries each, none across
+/// documents: keys of other documents are never read. `starts` has the row's document starts; empty: the row is one
+/// document.
 std::vector<query_block> query_blocks(const core::column_set& queries, int64_t block_queries,
                                       std::span<const uint32_t> starts);
 
-/// Throws c10::Error unless every row's starts begin with 0 and each is the column itself or the one before it.
+/// Throws c10::Error unless every row's starts begin with 0 and each is the column itself or the start before it.
 void check_documents(const micro_batch& batch);
 
 }  // namespace troupe::models

@@ -1,4 +1,4 @@
-// The only place that sees Torch's autograd node: it stands in the graph and asks ours.
+// The only code that includes Torch's autograd node: that node is in the graph and calls Troupe's function_node.
 #include "models/segment/function_node.hpp"
 
 #include <torch/csrc/autograd/function.h>
@@ -18,7 +18,8 @@ class graph_node final : public torch::autograd::Node {
     if (!output.is_cpu()) forward_.emplace(device::stream::current(device_of(output.device())));
   }
 
-  // Torch runs the backward of a device on a thread of its own: its work goes on in forward's order.
+  // Torch runs the backward of a device on a thread of its own; its work is queued on forward's stream, to keep the
+  // order.
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     std::optional<device::current_stream> in_order;
     if (forward_) in_order.emplace(*forward_);
@@ -30,7 +31,7 @@ class graph_node final : public torch::autograd::Node {
 
  private:
   std::shared_ptr<function_node> function_;
-  std::optional<device::stream> forward_;  // none on the CPU
+  std::optional<device::stream> forward_;  // nullopt on the CPU
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// The base of our autograd functions: a node that holds typed members, reaches the segment's gradient sink, and
-// hooks itself to its output. Lighter than torch::autograd::Function, and saves weights by reference on purpose:
-// their bytes may have moved by the time backward reads them. Torch's own node is function_node.cpp's: its header costs
-// a compiler eight seconds.
+// The base of Troupe's autograd functions: a node with typed members, which reaches the segment's gradient sink and
+// attaches itself to its output. Lighter than torch::autograd::Function, and intentionally saves weights by reference:
+// their bytes may have moved by the time backward reads them. Torch's own node is in function_node.cpp, because its
+// header costs a compiler eight seconds.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -24,20 +24,23 @@ using gradient_list = std::vector<at::Tensor>;
 
 struct function_node {
   virtual ~function_node() = default;
-  /// One gradient for each input that `attach` was given, in order, out of those of its outputs.
+  /// Returns one gradient for each input that `attach` was given, in order, from those of its outputs.
   virtual gradient_list apply(gradient_list&& gradients) = 0;
-  /// Lets go of what was saved: backward asks no more.
+  /// Frees saved tensors, when no backward will follow.
   virtual void release_variables() {}
   [[nodiscard]] virtual std::string name() const = 0;
-  /// Whether it makes its outputs again for the backward of the function behind it: out of what it keeps anyway.
+  /// True if the node can recompute its outputs, for the backward of the next function, from tensors that it keeps
+  /// anyway.
   [[nodiscard]] virtual bool makes_again() const { return false; }
-  /// One of them, contiguous, of the bits that forward gave; before its own `apply`.
+  /// Returns a recomputed output, contiguous, with the bits that forward returned; called before the node's own
+  /// `apply`.
   virtual at::Tensor made_again(uint32_t output);
 
   std::shared_ptr<sink_slot> slot;
 };
 
-/// In its scope operations leave no history and track no views, as inside ATen's own differentiable operations.
+/// Disables autograd in its scope: operations record no history and track no views, as inside ATen's own differentiable
+/// operations.
 using below_autograd = at::AutoDispatchBelowADInplaceOrView;
 
 /// True if a backward will follow: grad mode is on and one of the inputs depends on the segment's input.
@@ -53,18 +56,19 @@ inline at::Tensor taken(at::Tensor& gradient) {
   return out;
 }
 
-/// Memory for a result that replaces `x` element by element: that of `x` itself if nothing else holds it.
+/// Returns memory for a result that replaces `x` element by element: that of `x` itself if nothing else holds it.
 inline at::Tensor in_place_of(const at::Tensor& x) {
   const bool own = x.use_count() == 1 && x.storage().use_count() == 1 && x.is_contiguous();
   return own ? x : at::empty_like(x, at::MemoryFormat::Contiguous);
 }
 
 /// Makes `node` the history of `outputs`. Its `apply` receives their gradients and returns one gradient for each of
-/// `inputs`, in order. Outputs are fresh: no other history, no view of an input.
+/// `inputs`, in order. Outputs must be new tensors: without other history, and no views of inputs.
 void attach(const std::vector<at::Tensor*>& outputs, std::shared_ptr<function_node> node, const segment_scope& scope,
             std::initializer_list<at::Tensor> inputs);
 
-/// The function that `x` is an output of, and which one; null where it is none of ours.
+/// Returns the function that `x` is an output of, and the number of that output; null if it is none of Troupe's
+/// functions.
 std::pair<std::shared_ptr<function_node>, uint32_t> function_of(const at::Tensor& x);
 
 }  // namespace troupe::models

@@ -1,4 +1,4 @@
-// Writes gradients to the places that the sink gives.
+// Writes gradients to the memory that the sink returns.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
@@ -74,7 +74,7 @@ void gradient_writer::put(const at::Tensor& whole) {
 void gradient_writer::write_rows(const at::Tensor& ids, const at::Tensor& rows) {
   if (!kept_) return;
   const at::Tensor converted = rows.to(destination_.scalar_type());
-  TORCH_CHECK(mask_.empty(), "rows of a gradient whose weight is pruned");  // of an embedding, which is not
+  TORCH_CHECK(mask_.empty(), "rows of a gradient whose weight is pruned");  // only embeddings write rows; never pruned
   if (accumulate_) {
     destination_.index_add_(0, ids, converted);
   } else {

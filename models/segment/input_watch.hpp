@@ -1,4 +1,4 @@
-// Who wants to see what linear layers multiply with: calibration, which fits weights to it.
+// Interface for code that reads the inputs of linear layers: calibration, which fits weights to them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,8 +14,8 @@ class input_watch {
   input_watch& operator=(const input_watch&) = delete;
   virtual ~input_watch() = default;
 
-  /// `rows` (N, in) are about to be multiplied with the parameter `weight`. Layers behind one norm are given the same
-  /// tensor one after the other.
+  /// Called before `rows` (N, in) are multiplied with the parameter `weight`. Layers after one norm get the same tensor
+  /// one after another.
   virtual void takes(uint32_t weight, const at::Tensor& rows) = 0;
 };
 

@@ -1,5 +1,5 @@
-// What a function keeps for its backward: a tensor, or, in a segment that keeps the lesser part, the function in front
-// that makes it again, with the same bits. Owns that choice; making it again is the functions' own.
+// A tensor that a function keeps for its backward, or, in a segment that keeps the lesser part, the preceding function
+// that recomputes it with the same bits. Owns that choice; leaves recomputation to the functions.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@ namespace troupe::models {
 class kept_tensor {
  public:
   kept_tensor() = default;
-  /// `x`, in its place in the graph, as `held`, which has its elements, maybe in another shape.
+  /// Keeps `x`, with its history in the graph, as `held`, which has its elements, possibly in another shape.
   kept_tensor(const segment_scope& scope, const at::Tensor& x, at::Tensor held) : sizes_(held.sizes()) {
     if (scope.batch().keeps_light) std::tie(maker_, output_) = function_of(x);
     if (maker_ != nullptr && !maker_->makes_again()) maker_.reset();
@@ -23,10 +23,10 @@ class kept_tensor {
   }
 
   [[nodiscard]] bool is_made_again() const { return maker_ != nullptr; }
-  /// Once, in backward, before the function in front has gone back.
+  /// Returns the tensor; called once, in backward, before the preceding function's backward.
   [[nodiscard]] at::Tensor take() {
     if (maker_ == nullptr) return std::exchange(held_, {});
-    const below_autograd plain;  // a view that tracks its base would hold it beside itself
+    const below_autograd plain;  // a view that tracks its base would keep the base alive
     return std::exchange(maker_, {})->made_again(output_).view(sizes_);
   }
   void reset() {
@@ -41,7 +41,8 @@ class kept_tensor {
   c10::SmallVector<int64_t, 4> sizes_;
 };
 
-/// Stands for a result (.., `width`) of which only shape and history are read (`micro_batch::wants_output`).
+/// Returns a placeholder for a result (.., `width`) of which only shape and history are read
+/// (`micro_batch::wants_output`).
 at::Tensor without_elements(const at::Tensor& like, int64_t width);
 
 }  // namespace troupe::models

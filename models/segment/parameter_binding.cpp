@@ -21,8 +21,8 @@ c10::Storage storage_without_bytes(size_t bytes, at::Device where) {
                                                /*allocator=*/nullptr, /*resizable=*/false);
 }
 
-/// The storage of a released parameter: asking it for bytes throws c10::Error. A null pointer alone is not enough,
-/// since some of ATen's operations dereference it.
+/// Returns the storage of a released parameter: asking it for bytes throws c10::Error. A null pointer alone is not
+/// enough, because some of ATen's operations dereference it.
 c10::Storage refusing_storage(const core::parameter_info& info, size_t bytes, at::Device where) {
   c10::Storage storage = storage_without_bytes(bytes, where);
   storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
@@ -68,7 +68,7 @@ parameter_binding::parameter_binding(const core::model_table& table, core::dtype
   }
 }
 
-// Tensors that outlive the binding must not reach memory that its owner is about to free.
+// Releases all tensors: a tensor that outlives the binding must not reach memory that its owner is about to free.
 parameter_binding::~parameter_binding() {
   for (uint32_t p = 0; p < tensors_.size(); ++p) release(p);
 }

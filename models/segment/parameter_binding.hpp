@@ -12,28 +12,29 @@
 
 namespace troupe::models {
 
-/// Not thread-safe: the compute lane's own.
+/// Binds parameters to memory. Not thread-safe: belongs to the compute lane.
 ///
 /// Each parameter keeps one tensor and one StorageImpl for life; `bind` swaps its data pointer, `release` replaces it
 /// by a storage that refuses access. Autograd saves the tensor itself, which sees the new bytes, so a parameter may be
 /// released after forward and bound elsewhere before backward. Using a released parameter throws c10::Error.
 class parameter_binding {
  public:
-  /// `own`, where there are any, are a host's tensors in the order of the table, without copies, undefined where the
-  /// host has none: they become tensors of `type` on `device`, lose the bytes that they have, and require gradients
-  /// exactly where the table says `trainable`. A copy is its original's tensor then, bound to one place at a time.
+  /// Makes the parameters' tensors. If `own` is not empty, it has a host's tensors in the order of the table, without
+  /// copies, undefined if the host has none: they become tensors of `type` on `device`, lose their bytes, and require
+  /// gradients exactly if the table says `trainable`. A copy is then its original's tensor, bound to one address at a
+  /// time.
   parameter_binding(const core::model_table& table, core::dtype type, std::vector<at::Tensor> own = {},
                     device::device_id device = {});
   ~parameter_binding();
   parameter_binding(const parameter_binding&) = delete;
   parameter_binding& operator=(const parameter_binding&) = delete;
 
-  /// `data` lies on the binding's device, holds numel elements of `type`, starts at a 64-byte boundary and outlives the
-  /// binding.
+  /// Binds a parameter to `data`, which must be on the binding's device, hold numel elements of `type`, start at a
+  /// 64-byte boundary and outlive the binding.
   void bind(uint32_t parameter, void* data);
   void release(uint32_t parameter);
   [[nodiscard]] bool bound(uint32_t parameter) const;
-  /// Others that are the same tensor: what binds `parameter` takes their places away.
+  /// Returns the other parameters that are the same tensor: binding `parameter` replaces their addresses.
   [[nodiscard]] const std::vector<uint32_t>& sharing(uint32_t parameter) const { return sharing_.at(parameter); }
   [[nodiscard]] const at::Tensor& tensor(uint32_t parameter) const;
   [[nodiscard]] bool trainable(uint32_t parameter) const;

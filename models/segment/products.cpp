@@ -14,7 +14,7 @@
 #include "models/segment/widened_products.hpp"
 
 #ifdef TROUPE_MODELS_ONEDNN
-// LibTorch exports this function without shipping its header; models/CMakeLists.txt has tried that it links.
+// LibTorch exports this function without shipping its header; models/CMakeLists.txt has checked that it links.
 namespace at::native {
 TORCH_API void mkldnn_matmul(const Tensor& a, const Tensor& b, const Tensor& out, float beta, float alpha);
 }
@@ -26,8 +26,8 @@ namespace {
 /// Multiplications below which the call costs more than a faster product gains.
 constexpr int64_t onednn_work_min = 1 << 15;
 
-/// LibTorch's own answer, if it has this question: ONEDNN_MAX_CPU_ISA may keep its oneDNN from using all that the
-/// processor has.
+/// Returns LibTorch's own answer, if it has this function: ONEDNN_MAX_CPU_ISA may keep its oneDNN from using all that
+/// the processor has.
 bool torch_says(const char* question) {
   const auto known = c10::Dispatcher::singleton().findSchema({question, ""});
   return !known || known->typed<bool()>().call();
@@ -45,7 +45,7 @@ bool onednn_takes_f16() {
 
 bool processor_prefers_onednn() {
 #if defined(TROUPE_MODELS_ONEDNN) && defined(__x86_64__)
-  // Its fp32 products are behind the same check as those in bf16.
+  // The fp32 products of oneDNN require the same check as those in bf16.
   static const bool answer = core::has_wide_vectors() && !__builtin_cpu_is("intel") && onednn_takes_bf16();
   return answer;
 #else
@@ -54,11 +54,11 @@ bool processor_prefers_onednn() {
 }
 
 #ifdef TROUPE_MODELS_ONEDNN
-/// out = beta * out + a * b
+/// Computes out = beta * out + a * b.
 void by_onednn(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, float beta) {
   // oneDNN reads OpenMP's number of threads, which ATen sets at a thread's first call of this function. The call has to
-  // go to LibTorch: the header's own lazy_init_num_threads() keeps a second flag of the first call here, and would undo
-  // an earlier at::set_num_threads() of this thread.
+  // go to LibTorch: the header's own lazy_init_num_threads() keeps a second flag of the first call in this library, and
+  // would undo an earlier at::set_num_threads() of this thread.
   (void)at::get_num_threads();
   at::native::mkldnn_matmul(a, b, out, beta, 1.0F);
 }

@@ -16,7 +16,7 @@
 namespace troupe::models {
 namespace {
 
-/// Memory for as many rows as `like` has, of `width`.
+/// Returns memory for as many rows as `like` has, of `width` elements.
 at::Tensor rows_of(const at::Tensor& like, int64_t width) {
   return at::empty({like.size(0), width}, like.options().requires_grad(false));
 }
@@ -59,7 +59,7 @@ at::Tensor projection::taken(const at::Tensor& rows) const {
   if (input->seen != nullptr) {
     kernels::value_range<double> here;
     kernels::group_ranges({tokens.x, tokens.type, 1, tokens.groups * tokens.group_size}, {&here, 1});
-    *input->seen = kernels::joined(*input->seen, here);  // what a recompute sees again changes nothing
+    *input->seen = kernels::joined(*input->seen, here);  // unchanged by a recompute of the same input
   }
   if (input->is_static && !input->range) return rows;
   const at::Tensor out = at::empty_like(in_order);

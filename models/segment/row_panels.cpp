@@ -15,10 +15,10 @@
 namespace troupe::models {
 namespace {
 
-/// Whether the device of `x` multiplies all rows that come at once in one product.
+/// True if the device of `x` multiplies all rows that come at once in one product.
 bool is_one_panel(const at::Tensor& x) { return operations_for(x).panel_rows == 0; }
 
-/// Rows of a panel, out of `rows`, on the device of `x`.
+/// Returns the rows of a panel, out of `rows`, on the device of `x`.
 int64_t panel_of(const at::Tensor& x, int64_t rows) {
   const int64_t panel = operations_for(x).panel_rows;
   return panel == 0 ? std::max<int64_t>(rows, 1) : panel;

@@ -13,47 +13,47 @@
 namespace troupe::models {
 
 /// How a sum over several panels is formed. Panels are added in order, in fp32 (fp64 for fp64), and the sum is rounded
-/// once; of 16-bit types that is `wide`: the factors of a panel are widened on every processor, since a library's own
-/// product would round each panel. `rounded` leaves it to that, where the processor has its instructions: four times as
-/// fast, and the error is that of a sum over micro-batches.
+/// once. For 16-bit types that is `wide`: the factors of a panel are widened on every processor, because a library's
+/// own product would round each panel. `rounded` uses the library's product, if the processor has instructions for it:
+/// four times as fast, and the error is that of a sum over micro-batches.
 enum class panel_sums : uint8_t { none, wide, rounded };
 
-/// out (N, n), contiguous, = rows (N, k) * b (k, n), plus `bias` where it is defined, a panel at a time.
+/// Computes out (N, n), contiguous, = rows (N, k) * b (k, n), plus `bias` if it is defined, a panel at a time.
 void panel_product_out(at::Tensor& out, const at::Tensor& rows, const at::Tensor& b, const at::Tensor& bias = {});
 
-/// A product over all rows, left (N, m) transposed times right (N, n). More rows than a panel's are multiplied panel by
-/// panel; those of one have the bits of a plain product.
+/// A product over all rows, left (N, m) transposed times right (N, n). Rows of several panels are multiplied panel by
+/// panel; the rows of one panel have the bits of a plain product.
 class row_sums {
  public:
-  /// Into `out` (m, n), contiguous, of `rows` rows in all.
+  /// Begins a sum into `out` (m, n), contiguous, over `rows` rows in all.
   row_sums(at::Tensor out, int64_t rows, panel_sums how);
-  /// The next rows: whole panels, but for the last ones.
+  /// Adds the next rows: whole panels, except for the last rows.
   void add(const at::Tensor& left, const at::Tensor& right);
-  /// Behind the last rows: `out` has its value.
+  /// Sets `out` to its value; called after the last rows.
   void finish();
 
  private:
-  /// Chooses how sums are formed of rows that come `first_rows` at a time.
+  /// Chooses how sums are formed if `first_rows` rows come at a time.
   void begin(int64_t first_rows);
 
   at::Tensor out_;
   int64_t rows_, added_ = 0;
   panel_sums how_;
-  // Of 16-bit types, from the first of several panels on: one of the three.
+  // Sums of 16-bit types, from the first of several panels on: one of the three is used.
   std::optional<widened_sums> wide_;
   at::Tensor rounded_;  // (m, n) in fp32
-  at::Tensor sums_;     // likewise, on a device whose products add to it
+  at::Tensor sums_;     // (m, n) in fp32, on a device whose products add to it
 };
 
-/// out (C) = the sums of the columns of g (N, C), whose elements lie side by side.
+/// Sets out (C) = the sums of the columns of g (N, C), whose elements are contiguous.
 void sum_columns(const at::Tensor& g, const at::Tensor& out);
 
-/// The same of rows that come in tiles: each panel's sums, added in order in fp32 (fp64 for fp64), rounded once.
+/// Sums of columns of rows that come in tiles: each panel's sums, added in order in fp32 (fp64 for fp64), rounded once.
 class column_sums {
  public:
-  /// Into `out` (C), of `rows` rows in all.
+  /// Begins sums into `out` (C), over `rows` rows in all.
   column_sums(at::Tensor out, int64_t rows);
-  /// The next rows: whole panels, but for the last ones.
+  /// Adds the next rows: whole panels, except for the last rows.
   void add(const at::Tensor& g);
   void finish();
 
@@ -62,7 +62,7 @@ class column_sums {
 
   at::Tensor out_;
   int64_t rows_, added_ = 0;
-  at::Tensor sums_;  // of several panels
+  at::Tensor sums_;  // sums of several panels
 };
 
 }  // namespace troupe::models

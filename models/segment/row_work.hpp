@@ -1,5 +1,5 @@
-// What makes the rows of a segment's output where that comes in pieces of rows: the product that ends the segment, and
-// what is added to its rows. Owns the order of these; what they compute, and in which memory, is the functions' own.
+// Functions that compute the rows of a segment's output if it comes in pieces of rows: the product that ends the
+// segment, and additions to its rows. Owns their order; leaves the computation and its memory to the functions.
 #pragma once
 
 #include <algorithm>
@@ -10,22 +10,22 @@
 
 namespace troupe::models {
 
-/// A function of a range of rows, that computes each row by itself. Leaves no history.
+/// A function of a range of rows that computes each row by itself. Records no history.
 using row_function = std::function<void(int64_t first, int64_t count)>;
 
 class row_work {
  public:
-  /// Does the first `count` of `rows` rows and keeps the others for `run`.
+  /// Computes the first `count` of `rows` rows, and keeps `f` for `run` to compute the others.
   void add(int64_t rows, int64_t count, row_function f) {
     f(0, std::min(rows, count));
     later_.push_back({rows, std::move(f)});
   }
-  /// All functions in order, for those of these rows that there are.
+  /// Calls all functions in order, for those of these rows that exist.
   void run(int64_t first, int64_t count) const {
     for (const entry& e : later_)
       if (const int64_t end = std::min(e.rows, first + count); first < end) e.f(first, end - first);
   }
-  /// No more rows will be asked for.
+  /// Frees the functions: no more rows will be requested.
   void end() { later_.clear(); }
 
  private:

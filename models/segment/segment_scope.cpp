@@ -11,7 +11,7 @@
 namespace troupe::models {
 namespace {
 
-/// What the slot is filled with is reachable while backward runs and never afterwards, whatever happens.
+/// Fills the slot while backward runs, and empties it afterwards, also after an exception.
 class filled_slot {
  public:
   filled_slot(sink_slot& slot, const sink_slot& with) : slot_(slot) { slot_ = with; }
@@ -29,7 +29,7 @@ std::vector<at::Tensor> detached(const values& all) {
   return out;
 }
 
-// The tensor keeps its shape and its place in the graph.
+// Frees a tensor's bytes; it keeps its shape and its history in the graph.
 void release_bytes(const at::Tensor& t) { t.set_data(t.detach().new_empty({1}).expand(t.sizes())); }
 
 class graph_run final : public segment_run {
@@ -49,7 +49,8 @@ class graph_run final : public segment_run {
     later_rows_->run(first, count);
   }
 
-  // Backward wants the results' shapes and histories alone. A result that is an input has no bytes of its own.
+  // Frees the results' bytes: backward needs only their shapes and histories. A result that is an input has no bytes of
+  // its own.
   void release_outputs() override {
     output_ = {};
     if (later_rows_) later_rows_->end();
@@ -80,7 +81,8 @@ class graph_run final : public segment_run {
   }
 
  private:
-  // Of results without a gradient nothing is asked; an input that no result depends on has none.
+  // Returns the gradients of inputs; results without a gradient are skipped, and an input that no result depends on has
+  // none.
   values gradients_of(const std::vector<at::Tensor>& inputs, const values& gradients) {
     std::vector<at::Tensor> of, with;
     const auto results = std::exchange(results_, {});
@@ -98,10 +100,11 @@ class graph_run final : public segment_run {
   values output_;
   std::shared_ptr<sink_slot> slot_;
   std::shared_ptr<row_work> later_rows_;  // null: outputs have all their rows
-  std::optional<weight_work> work_;       // between the two parts of a split backward
+  std::optional<weight_work> work_;       // set between the two parts of a split backward
 };
 
-/// Where norms are cut, what stands on the other side of an exchange of columns from a segment that is cut.
+/// True if a segment has only this rank's columns, when norms are split: it is on the other side of an exchange of
+/// columns from a segment that is cut.
 bool has_own_columns(const core::segment_info& s) {
   const auto collects = [](const core::segment_exchange& x) {
     return x.is_of_tensor_group() && x.op == core::exchange_op::collect;

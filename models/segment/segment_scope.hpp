@@ -14,51 +14,51 @@
 
 namespace troupe::models {
 
-/// Lives for one forward; the functions themselves keep what backward needs.
+/// The inputs of one forward, for whose duration it lives; the functions themselves keep what backward needs.
 class segment_scope {
  public:
-  /// `unit` is counted from the model's first, which is unit `first_unit` of the table.
+  /// Makes the scope. `unit` is counted from the model's first unit, which is unit `first_unit` of the table.
   segment_scope(const core::model_table& table, const parameter_binding& parameters, const micro_batch& batch,
                 uint32_t unit, uint32_t segment, const model_place& place = {}, uint32_t first_unit = 0);
 
-  /// The segment's next layer of `kind`, in the order of the table; those without parameters may be passed over.
+  /// Returns the segment's next layer of `kind`, in the order of the table; layers without parameters may be skipped.
   const core::layer_info& next(core::layer_kind kind);
   [[nodiscard]] weight parameter(uint32_t id) const;
-  /// What `layer`, one of the table's, makes of its input before it multiplies.
+  /// Returns the rounding of the input of `layer`, a layer of the table.
   [[nodiscard]] std::optional<input_rounding> input_grid(const core::layer_info& layer) const;
 
   [[nodiscard]] const micro_batch& batch() const { return batch_; }
   [[nodiscard]] const std::shared_ptr<sink_slot>& slot() const { return slot_; }
   [[nodiscard]] uint32_t unit() const { return unit_; }
-  /// Where ranks of a tensor group compute summands of the segment's output: whether this one's has what is not cut in
-  /// it, the residual path and the biases of the last layer. True everywhere else.
+  /// True if this rank adds the parts of the segment's output that are not split, the residual path and the biases of
+  /// the last layer, when ranks of a tensor group compute summands of the output. Always true otherwise.
   [[nodiscard]] bool leads() const { return leads_; }
-  /// Whether its output comes in pieces of rows: then what makes it is done by rows, which are here.
+  /// True if the segment's output comes in pieces of rows: then `later_rows` has the functions that compute it by rows.
   [[nodiscard]] bool gives_pieces() const { return batch_.first_rows > 0; }
   [[nodiscard]] const std::shared_ptr<row_work>& later_rows() const { return later_rows_; }
-  /// Does `f` for the rows that are computed now, and later for the others.
+  /// Calls `f` for the rows that are computed now, and keeps it for the others.
   void by_rows(int64_t rows, row_function f) const {
     later_rows_->add(rows, static_cast<int64_t>(batch_.first_rows), std::move(f));
   }
-  /// The columns of the batch that tensors here have; in attention itself they have all.
+  /// Returns the columns of the batch that tensors on this rank have; inside attention they have all columns.
   [[nodiscard]] const core::column_set& columns() const { return columns_; }
-  /// Whether other ranks have other columns.
+  /// True if other ranks have other columns.
   [[nodiscard]] bool shares_columns() const { return columns_.count() != static_cast<int64_t>(batch_.columns); }
 
  private:
   const core::model_table& table_;
   const parameter_binding& parameters_;
   const micro_batch& batch_;
-  std::span<const core::layer_info> layers_;  // those to come
+  std::span<const core::layer_info> layers_;  // layers that `next` has not returned yet
   uint32_t unit_;
   bool leads_;
   core::column_set columns_;
   std::shared_ptr<sink_slot> slot_ = std::make_shared<sink_slot>();
-  std::shared_ptr<row_work> later_rows_;  // where it gives pieces
+  std::shared_ptr<row_work> later_rows_;  // set if the output comes in pieces
 };
 
-/// What becomes of the last tensor that a segment takes: it may be saved for backward as it is, or `forward` has copied
-/// what it needs, and its bytes go.
+/// Handling of the last tensor that a segment takes: `stays`: it may be saved for backward as it is; `is_copied`:
+/// `forward` has copied what it needs, and the tensor's bytes are freed.
 enum class last_input : uint8_t { stays, is_copied };
 
 /// Runs `forward` on `input`, detached, and keeps the graph for one backward; keeps no graph when not training.

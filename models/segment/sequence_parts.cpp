@@ -14,7 +14,7 @@ namespace {
 
 int64_t number(uint64_t n) { return static_cast<int64_t>(n); }
 
-/// The same elements in a tensor and in a part: columns and elements of tokens.
+/// A block of elements that a tensor and a part share: columns, and elements of tokens.
 struct moved_block {
   int64_t part = 0;
   int64_t columns = 0, column = 0, part_column = 0;
@@ -35,9 +35,10 @@ enum class direction : uint8_t { give, take };
 struct partition {
   std::vector<moved_block> blocks;
   std::vector<int64_t> whole, parts;  // shapes
-  bool repeats = false;               // an element is in several parts
+  bool repeats = false;               // true: an element is in several parts
 
-  /// `x` moved; what no block fills is zero. Elements that come from several places are summed in the order of blocks.
+  /// Returns `x` moved; elements that no block fills are zero. Elements with several sources are summed in the order of
+  /// blocks.
   [[nodiscard]] at::Tensor moved(const at::Tensor& x, direction way) const {
     const bool gives = way == direction::give;
     const auto options = x.options().requires_grad(false);
@@ -59,7 +60,7 @@ struct partition {
   }
 };
 
-/// Its backward moves the gradient back.
+/// The autograd node of a move; its backward moves the gradient back.
 struct partition_node final : function_node {
   partition of;
   direction way = direction::give;
@@ -84,7 +85,7 @@ at::Tensor moved(const segment_scope& scope, const at::Tensor& x, partition of, 
   return out;
 }
 
-/// Columns of all ranks out of theirs, whole tokens.
+/// Returns the partition of the columns of all ranks into each rank's columns, by whole tokens.
 partition by_columns(const sequence_parts& parts, int64_t rows, int64_t width) {
   partition out{{}, {rows, number(parts.columns), width}, {parts.ranks(), rows, parts.most_columns(), width}};
   for (int64_t r = 0; r < parts.ranks(); ++r) {

@@ -1,4 +1,4 @@
-// Our devices as Torch's. The only place where the two lists meet.
+// Converts Troupe's devices to Torch's and back. No other file uses both lists.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -18,7 +18,7 @@ inline at::Device torch_device(device::device_id id) {
   return {at::kCPU};
 }
 
-/// The inverse; throws c10::Error for a device that is none of ours.
+/// Returns Troupe's device for a Torch device; throws c10::Error for an unsupported one.
 inline device::device_id device_of(at::Device where) {
   if (where.is_cuda()) return {device::device_kind::cuda, static_cast<uint32_t>(where.index())};
   TORCH_CHECK(where.is_cpu(), "tensors of a model lie on the CPU or on a CUDA device, got one on ", where);

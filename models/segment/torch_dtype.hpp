@@ -1,4 +1,4 @@
-// Our element types as Torch's. The only place where the two lists meet.
+// Converts Troupe's element types to Torch's and back. No other file uses both lists.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -33,7 +33,7 @@ constexpr at::ScalarType torch_dtype(core::dtype type) {
   return at::kFloat;
 }
 
-/// The inverse, for the floating types that a model computes in.
+/// Returns Troupe's type for a Torch type, for the floating types that a model computes in.
 constexpr core::dtype core_dtype(at::ScalarType type) {
   return type == at::kDouble     ? core::dtype::f64
          : type == at::kBFloat16 ? core::dtype::bf16
@@ -41,7 +41,7 @@ constexpr core::dtype core_dtype(at::ScalarType type) {
                                  : core::dtype::f32;
 }
 
-/// The type sums are formed in: fp64 for fp64, fp32 for everything narrower.
+/// Returns the type that sums are formed in: fp64 for fp64, fp32 for all narrower types.
 constexpr at::ScalarType sum_dtype(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
 }  // namespace troupe::models

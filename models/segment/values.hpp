@@ -1,5 +1,5 @@
-// The tensors that segments hand on to each other, and their gradients on the way back. Nearly always one hidden state;
-// a host's units may hand on several.
+// The tensors that segments pass to each other, and their gradients in backward. Nearly always one hidden state; a
+// host's units may pass several.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,31 +10,31 @@
 
 namespace troupe::models {
 
-/// Tensors in an order that the units on both sides know. Of gradients, one is undefined where nothing needs it.
+/// Tensors in an order that the units on both sides agree on. A gradient is undefined if it is not needed.
 class values {
  public:
   values() = default;
-  /// One tensor; none where it is undefined.
+  /// Holds one tensor; none if `one` is undefined.
   values(at::Tensor one) {  // NOLINT(google-explicit-constructor): what nearly all segments hand on
     if (one.defined()) all_.push_back(std::move(one));
   }
   explicit values(std::vector<at::Tensor> all) : all_(std::move(all)) {}
 
-  /// The only tensor, undefined where there is none. Throws c10::Error where there are several.
+  /// Returns the only tensor, undefined if there is none. Throws c10::Error if there are several.
   operator at::Tensor() const {  // NOLINT(google-explicit-constructor)
     TORCH_CHECK(all_.size() <= 1, "wanted one tensor, got ", all_.size());
     return first();
   }
-  /// Undefined where there is none.
+  /// Returns the first tensor, undefined if there is none.
   [[nodiscard]] at::Tensor first() const { return all_.empty() ? at::Tensor() : all_.front(); }
 
-  /// Undefined where there is none.
+  /// Returns the last tensor, undefined if there is none.
   [[nodiscard]] at::Tensor last() const { return all_.empty() ? at::Tensor() : all_.back(); }
-  /// All but the last.
+  /// Returns all tensors except the last.
   [[nodiscard]] values without_last() const {
     return values(std::vector<at::Tensor>(all_.begin(), all_.empty() ? all_.end() : all_.end() - 1));
   }
-  /// The same with another tensor as the last.
+  /// Returns a copy with `t` as the last tensor.
   [[nodiscard]] values with_last(at::Tensor t) const {
     std::vector<at::Tensor> out = without_last().all_;
     out.push_back(std::move(t));

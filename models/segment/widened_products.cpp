@@ -34,7 +34,7 @@ void convert(const std::byte* from, core::dtype from_type, int64_t from_stride, 
     kernels::cast(from, from_type, to, to_type, static_cast<uint64_t>(count));
 }
 
-/// One factor's memory for a widened tile.
+/// Memory for a widened tile of one factor.
 class widened_factor {
  public:
   widened_factor(const at::Tensor& from, int64_t rows_max, int64_t cols_max)
@@ -43,7 +43,7 @@ class widened_factor {
         room_(at::empty({std::min(from.size(0), rows_max) * std::min(from.size(1), cols_max)},
                         from.options().dtype(at::kFloat))) {}
 
-  /// The tile in fp32, in the order of memory that the factor has.
+  /// Returns the tile in fp32, in the memory order of the factor.
   at::Tensor at(const tile& t) {
     const int64_t times = turned_ ? t.cols : t.rows, count = turned_ ? t.rows : t.cols;
     convert(element(from_, t.row, t.col), core_dtype(from_.scalar_type()), from_.stride(turned_ ? 1 : 0),
@@ -96,13 +96,13 @@ void widened_product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor&
 widened_sums::widened_sums(int64_t m, int64_t n, const at::Tensor& like)
     : m_(m), n_(n), sums_(at::empty({m * n}, like.options().dtype(at::kFloat).requires_grad(false))) {}
 
-// All rows of the tiles to the left lie in front.
+// Returns the sums of a tile; all rows of the tiles to its left are stored before it.
 at::Tensor widened_sums::tile_at(int64_t row, int64_t col) const {
   const int64_t rows = std::min(widened_rows, m_ - row), cols = std::min(widened_cols, n_ - col);
   return sums_.narrow(0, m_ * col + row * cols, rows * cols).view({rows, cols});
 }
 
-// Every sum lasts, so the order of the tiles is free, and each part of `b` is widened once.
+// Adds a product; all sums are kept, so the order of the tiles is free, and each part of `b` is widened once.
 void widened_sums::add(const at::Tensor& a, const at::Tensor& b) {
   widened_factor left(a, widened_rows, widened_depth), right(b, widened_depth, widened_cols);
   for (int64_t col = 0; col < n_; col += widened_cols)

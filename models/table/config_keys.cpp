@@ -21,7 +21,8 @@ constexpr std::array<alias_row, 4> aliases{{{family::gpt2, "n_embd", "hidden_siz
                                             {family::gpt2, "n_head", "num_attention_heads"},
                                             {family::gpt2, "n_layer", "num_hidden_layers"}}};
 
-/// Keys that transformers, its trainers or the hub write, and that change no logit of a causal language model here.
+/// Keys that transformers, its trainers or the hub write, and that change no logit of a causal language model in
+/// Troupe.
 constexpr std::string_view harmless[] = {
     // about the file
     "architectures", "auto_map", "transformers_version", "_name_or_path", "name_or_path", "_commit_hash",
@@ -57,8 +58,8 @@ constexpr std::string_view harmless[] = {
     "stop_strings", "suppress_tokens", "target_lookbehind", "temperature", "token_healing", "top_h", "top_k", "top_p",
     "typical_p", "use_mtp", "watermarking_config"};
 
-/// Harmless keys of one family. GPT-2's pooled heads are not built, its attention has one order, and n_ctx is an old
-/// name that n_positions replaced.
+/// Harmless keys of one family. GPT-2's pooled heads are not supported, its attention has one order, and n_ctx is an
+/// old name that n_positions replaced.
 constexpr std::string_view harmless_gpt2[] = {
     "n_ctx", "n_special", "predict_special_tokens", "reorder_and_upcast_attn", "summary_type", "summary_use_proj",
     "summary_activation", "summary_proj_to_labels", "summary_first_dropout"};
@@ -68,7 +69,7 @@ struct value_row {
   std::string_view allowed;  ///< a JSON value; null and an absent key are allowed, too
 };
 
-/// Keys that change the model, but for these values.
+/// Keys that change the model unless they have these values.
 constexpr value_row valued[] = {{"is_encoder_decoder", "false"},
                                 {"add_cross_attention", "false"},
                                 {"tie_encoder_decoder", "false"},
@@ -104,7 +105,7 @@ constexpr value_row valued[] = {{"is_encoder_decoder", "false"},
                                 {"parallel_attn", "false"},
                                 {"alibi", "false"}};
 
-/// Inner keys of rope_scaling and rope_parameters that mean nothing where rope_type is default.
+/// Inner keys of rope_scaling and rope_parameters that have no effect if rope_type is default.
 constexpr std::string_view harmless_rotary[] = {"rope_type", "type", "rope_theta", "factor", "attention_factor",
                                                 "beta_fast", "beta_slow", "truncate", "low_freq_factor",
                                                 "high_freq_factor", "original_max_position_embeddings"};
@@ -131,7 +132,7 @@ bool is_allowed(std::string_view allowed, const json& value) {
   return only && *only == value;
 }
 
-/// transformers 5 names each layer's kind of attention.
+/// True if every layer has full attention: transformers 5 names each layer's kind of attention.
 bool is_full_attention(const json& value) {
   return value.is_null() || (value.is_array() && std::ranges::all_of(value, [](const json& v) {
                                return v == "full_attention" || v == "attention";
@@ -147,7 +148,7 @@ bool is_harmless_key(family kind, const std::string& name) {
   return name == "layer_types" || is_in(harmless, name) || (kind == family::gpt2 && is_in(harmless_gpt2, name));
 }
 
-/// Problems by the rows of a table, and the names that it has not.
+/// Returns problems by the rows of a table, and the names that the table lacks.
 std::vector<spec_problem> problems_by(std::span<const value_row> rows, const json& object,
                                       std::span<const std::string> names, std::vector<std::string>& unknown,
                                       auto&& is_harmless) {
@@ -164,7 +165,8 @@ std::vector<spec_problem> problems_by(std::span<const value_row> rows, const jso
   return out;
 }
 
-/// Names in one sentence, at most five of them. `in_front`: of the names where they are passed over, "rope_scaling.".
+/// Returns a problem that lists names in one sentence, at most five of them. `in_front`: prefix of the names in the
+/// option that ignores them, "rope_scaling.".
 spec_problem unknown_keys(const std::vector<std::string>& names, const std::string& in_front = {}) {
   std::string list, flags;
   for (size_t i = 0; i < std::min<size_t>(names.size(), 5); ++i) {

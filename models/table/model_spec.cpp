@@ -1,5 +1,5 @@
-// Reads Hugging Face's config.json keys into a model_spec. Every size is bounded here, so that
-// products of sizes fit 64 bits everywhere else.
+// Reads Hugging Face's config.json keys into a model_spec. Every size is bounded in this file, so that products of
+// sizes fit 64 bits everywhere else.
 #include "models/table/model_spec.hpp"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ constexpr uint64_t positions_max = uint64_t{1} << 24;
 constexpr uint64_t vocabulary_max = uint64_t{1} << 24;
 constexpr uint64_t config_bytes_max = uint64_t{16} << 20;
 
-/// Keys that parameters' names and shapes follow from.
+/// Keys that determine parameters' names and shapes.
 constexpr std::array<std::string_view, 16> size_keys{
     "n_layer",          "n_embd",      "n_head",        "n_inner",           "n_positions",         "vocab_size",
     "hidden_size",      "head_dim",    "mlp_bias",      "intermediate_size", "num_hidden_layers",   "attention_bias",
@@ -44,7 +44,7 @@ class key_reader {
   explicit key_reader(const json& object, std::optional<family> kind = {}) : object_(object), kind_(kind) {}
   void set_family(family kind) { kind_ = kind; }
 
-  /// A whole number in [1, max]; `fallback` where the key is absent or null.
+  /// Returns a whole number in [1, max]; `fallback` if the key is absent or null.
   uint32_t size(const char* key, uint64_t fallback, uint64_t max) {
     const json* v = find(key);
     if (v == nullptr) return static_cast<uint32_t>(fallback);
@@ -55,7 +55,7 @@ class key_reader {
     return static_cast<uint32_t>(v->get<uint64_t>());
   }
 
-  /// A number in [low, high).
+  /// Returns a number in [low, high); `fallback` if the key is absent.
   double number(const char* key, double fallback, double low, double high) {
     const json* v = find(key);
     if (v == nullptr) return fallback;
@@ -88,7 +88,7 @@ class key_reader {
     return v->get<std::string>();
   }
 
-  /// For keys that change the arithmetic in a way that is not built: only `wanted` is accepted.
+  /// Accepts only `wanted`, for keys that change the arithmetic in an unsupported way.
   void only(const char* key, bool wanted) {
     if (flag(key, wanted) != wanted) refuse(key, wanted ? "true" : "false", object_.at(key));
   }
@@ -114,7 +114,7 @@ class key_reader {
                      own->dump() + " and " + other->dump());
     return own != nullptr ? own : other;
   }
-  /// Keys of the object that nobody has asked for.
+  /// Returns the keys of the object that were not read.
   [[nodiscard]] std::vector<std::string> unread() const {
     std::vector<std::string> out;
     for (const auto& [key, value] : object_.items())
@@ -145,7 +145,8 @@ class key_reader {
   std::vector<spec_problem> problems_;
 };
 
-/// The object in `text`; nothing nested deeper than the limit is kept, so that no later walk of it runs out of stack.
+/// Returns the object in `text`; drops everything nested deeper than the limit, so that no later walk of it runs out of
+/// stack.
 core::result<json> parse_object(const std::string& text) {
   if (text.size() > max_model_keys_bytes)
     return core::fail(error_kind::limit, "the model's keys want at most " + std::to_string(max_model_keys_bytes) +
@@ -205,7 +206,7 @@ void read_gpt2(key_reader& keys, model_spec& spec) {
   spec.head_width = spec.width / spec.heads;
 }
 
-/// The rotary base, from the flat key of older files or the `rope_parameters` object of newer ones.
+/// Reads the rotary base, from the flat key of older files or the `rope_parameters` object of newer ones.
 void read_rotary(key_reader& keys, model_spec& spec) {
   spec.rope_theta = keys.number("rope_theta", 10000.0, 1.0, 1e12);
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
@@ -249,7 +250,7 @@ void read_llama(key_reader& keys, model_spec& spec) {
                                             std::to_string(spec.width) + ", got " + std::to_string(spec.heads));
     spec.head_width = spec.width / spec.heads;
   }
-  if (!keys.problems().empty()) return;  // the checks below combine these keys
+  if (!keys.problems().empty()) return;  // the checks after this line combine the read keys
   if (spec.head_width % 2 != 0)
     keys.wrong("num_attention_heads",
                "rotary positions want an even head width, got " + std::to_string(spec.head_width));
@@ -262,7 +263,7 @@ void read_llama(key_reader& keys, model_spec& spec) {
                                           std::to_string(spec.heads) + ", got " + std::to_string(spec.kv_heads));
 }
 
-/// The spec, and everything that is wrong with its keys.
+/// A spec, and all errors in its keys.
 struct reading {
   model_spec spec;
   bool has_family = false;
@@ -270,8 +271,8 @@ struct reading {
   std::vector<std::string> unknown;  ///< names of keys that no table has
 };
 
-/// The object that holds the key `name`, and its name there: `rope_scaling.factor` is `factor` of an object within,
-/// where `object` has no key of the whole name. Null where there is none.
+/// Returns the object that holds the key `name`, and its name there: `rope_scaling.factor` is `factor` of an object
+/// within, if `object` has no key of the whole name. Null if no object has it.
 std::pair<json*, std::string> holder_of(json& object, const std::string& name) {
   if (object.contains(name)) return {&object, name};
   const auto dot = name.find('.');

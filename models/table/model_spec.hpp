@@ -14,8 +14,8 @@
 
 namespace troupe::models {
 
-enum class family : uint8_t { gpt2, llama };                            ///< gives names and layers
-enum class activation : uint8_t { gelu_tanh, gelu_exact, silu, relu };  ///< of the MLP
+enum class family : uint8_t { gpt2, llama };                            ///< determines names and layers
+enum class activation : uint8_t { gelu_tanh, gelu_exact, silu, relu };  ///< activation of the MLP
 
 struct model_spec {  ///< a model's sizes and choices
   family kind = family::gpt2;
@@ -29,45 +29,45 @@ struct model_spec {  ///< a model's sizes and choices
   double initializer_range = 0.02;
   double rope_theta = 10000.0;
   float embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0;
-  uint64_t head_tile_rows = 0;    ///< a job's choice (row_tiles.hpp), no key: of logits at a time; 0: all at once
-  uint64_t mlp_tile_rows = 0;     ///< as head_tile_rows, of what is in front of an MLP's activation
+  uint64_t head_tile_rows = 0;    ///< set by the job, not by a key (row_tiles.hpp): rows of logits at a time; 0: all
+  uint64_t mlp_tile_rows = 0;     ///< set by the job: rows of an MLP's activation inputs at a time; 0: all
   std::string hugging_face_json;  ///< the original keys, written back at export
-  std::string remark;             ///< what differs from the keys, a sentence for people; empty: nothing
+  std::string remark;             ///< differences from the keys, as a sentence for people; empty: none
 };
 
 /// Limits of the keys' text.
 inline constexpr uint64_t max_model_keys_bytes = uint64_t{16} << 20;
 inline constexpr size_t max_model_keys_depth = 64;
 
-/// Reads Hugging Face's config.json keys (a JSON object as text). Unknown family, impossible sizes (width not
-/// divisible by heads ...), repeated keys, and keys that change the model or may (config_keys.hpp) are refused with the
-/// key named; those in `ignored` are read as if they were not there. Missing keys take transformers' defaults; mind
-/// that its GPT-2 drops 0.1 of embeddings, attention weights and residuals unless told otherwise.
+/// Reads Hugging Face's config.json keys (a JSON object as text). Errors, with the key named: an unknown family,
+/// impossible sizes (width not divisible by heads ...), repeated keys, and keys that change the model or may change it
+/// (config_keys.hpp); keys in `ignored` are treated as absent. Missing keys have transformers' defaults; note that its
+/// GPT-2 drops 0.1 of embeddings, attention weights and residuals unless told otherwise.
 core::result<model_spec> parse_model_spec(const std::string& hugging_face_json,
                                           std::span<const std::string> ignored = {});
 
-/// The sizes that give parameters their names and shapes, for files that are copied and not computed with: keys that
-/// change the arithmetic alone are passed over. Nothing where the family is not known; refused: a wrong size, keys that
-/// no table has.
+/// Reads the sizes that determine the names and shapes of parameters, for files that are copied and not computed with:
+/// ignores keys that change the arithmetic alone. Returns nullopt if the family is unknown. Errors: a wrong size, keys
+/// that no table has.
 core::result<std::optional<model_spec>> parse_model_sizes(const std::string& hugging_face_json,
                                                           std::span<const std::string> ignored = {});
 
-/// The model of `folder`/config.json. Refused as parse_model_spec refuses, with the path in front.
+/// Reads the model of `folder`/config.json. Errors: those of parse_model_spec, with the path in front.
 core::result<model_spec> read_spec(const std::filesystem::path& folder, std::span<const std::string> ignored = {});
 
-struct spec_problem {  ///< something wrong with a model's keys
-  std::string key;     ///< the first key that it is about; empty: the keys as a whole
+struct spec_problem {  ///< an error in a model's keys
+  std::string key;     ///< the first key that the problem concerns; empty: the keys as a whole
   core::error what;
-  bool of_sizes = false;  ///< parameters' names or shapes depend on it, or may
+  bool of_sizes = false;  ///< true: the names or shapes of parameters depend on the key, or may depend on it
 };
 
-/// All problems for which parse_model_spec refuses the keys, in the order of its reading; empty: none.
+/// Returns all problems for which parse_model_spec refuses the keys, in the order of its reading; empty: none.
 std::vector<spec_problem> problems_of(const std::string& hugging_face_json, std::span<const std::string> ignored = {});
 
-/// The plain table: parameters (Hugging Face names and shapes, initial values as transformers draws them), the layers
-/// that read them, units and segments, with flops and activation bytes for one micro-batch of rows x columns tokens of
-/// `element_bytes` each. Where `split` cuts it: that of one rank of the tensor axis, the same on all (tp_split.hpp).
-/// Where `sequence` does: that of the rank with most columns, and attention is three segments.
+/// Returns the plain table: parameters (Hugging Face names and shapes, initial values as transformers draws them), the
+/// layers that read them, units and segments, with flops and activation bytes for one micro-batch of rows x columns
+/// tokens of `element_bytes` each. If `split` cuts the model: the table of one rank of the tensor axis, the same on all
+/// (tp_split.hpp). If `sequence` does: the table of the rank with most columns, in which attention is three segments.
 core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64_t columns, uint64_t element_bytes,
                                    const tensor_split& split = {}, const sequence_split& sequence = {});
 

@@ -1,5 +1,5 @@
-// The plain table of a model: layers with the names, shapes and initial values of their parameters, units, segments and
-// their costs. No Torch here.
+// Makes the plain table of a model: layers with the names, shapes and initial values of their parameters, units,
+// segments and their costs. No Torch here.
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -24,7 +24,7 @@ enum class with_bias : uint8_t { no, yes };
 
 constexpr double flops_per_multiply_add = 2.0;
 
-/// Makes layers and adds their parameters in the order of its calls, which is Hugging Face's.
+/// Makes layers and adds their parameters in the order of its calls, which is the order of Hugging Face's files.
 class layer_writer {
  public:
   layer_writer(model_table& table, std::string prefix, double initializer_range)
@@ -54,7 +54,7 @@ class layer_writer {
     if (bias == with_bias::yes) add_bias(l);
     return l;
   }
-  /// One without parameters.
+  /// Returns a layer without parameters.
   [[nodiscard]] layer_info plain(const std::string& name, layer_kind kind, uint64_t in, uint64_t out) const {
     layer_info l;
     l.name = prefix_ + name;
@@ -82,50 +82,51 @@ class layer_writer {
   float range_;
 };
 
-/// Everything a segment's size depends on.
+/// All numbers that a segment's size depends on.
 struct extent {
-  double tokens, columns;  // that a rank has, and all of a row
+  double tokens, columns;  // tokens of a rank; columns of a whole row
   uint64_t element_bytes;
   sequence_split sequence = {};
-  double all_tokens = tokens;  // of a sequence group
-  double own_tokens = 0;       // that a rank computes norms of, where they are cut
+  double all_tokens = tokens;  // tokens of all ranks of a sequence group
+  double own_tokens = 0;       // tokens that a rank computes norms of, if norms are cut
   [[nodiscard]] double product(double in, double out) const { return flops_per_multiply_add * tokens * in * out; }
   [[nodiscard]] uint64_t activations(double per_token) const {
     return static_cast<uint64_t>(tokens * per_token) * element_bytes;
   }
-  /// Of the columns that a rank computes norms of, which it hands from unit to unit.
+  /// Returns the bytes of activations in the columns that a rank computes norms of, which it passes from unit to unit.
   [[nodiscard]] uint64_t own_activations(double per_token) const {
     return static_cast<uint64_t>((own_tokens > 0 ? own_tokens : tokens) * per_token) * element_bytes;
   }
-  /// Token numbers kept for backward.
+  /// Returns the bytes of token numbers kept for backward.
   [[nodiscard]] uint64_t numbers(double per_token) const {
     return static_cast<uint64_t>(tokens * per_token) * sizeof(int64_t);
   }
 };
 
-/// Scores and weighted sums of causal attention: each token looks at half of the columns on average.
+/// Returns the flops of scores and weighted sums of causal attention: each token reads half of the columns on average.
 double attention_flops(const model_spec& s, const extent& e) {
   return 2 * flops_per_multiply_add * e.tokens * (e.columns + 1) / 2 * s.heads * s.head_width;
 }
 
-/// Bytes that backward of an attention segment needs: input (the norm is recomputed), q, k, v, mixed heads.
+/// Returns the bytes that backward of an attention segment needs: input (the norm is recomputed), q, k, v, mixed heads.
 uint64_t attention_saved(const model_spec& s, const extent& e) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
   return e.activations(s.width + 2 * q + kv);
 }
 
-/// The lesser part of it: input and mixed heads. Queries, keys and values are made again, of the norm's output; where
-/// they are turned one after the other, beside the widest of them.
+/// Returns the lesser part that an attention segment may keep: input and mixed heads. Queries, keys and values are
+/// recomputed from the norm's output; if they are rotated, the widest of them exists twice meanwhile.
 core::light_keeping attention_light(const model_spec& s, const extent& e) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
   const double turned = s.kind == family::llama ? q : 0;
   return {e.activations(s.width + q), e.activations(s.width + q + kv + turned), e.product(s.width, q + kv)};
 }
 
-/// An MLP, and what it keeps: its input and what is in front of its activation; of what ATen computes instead of a
-/// kernel the results, too. Where kernels do it, the lesser part is the input. In tiles that is all. Beside it backward
-/// takes, of a tile, the norm, with two first layers one more gradient of it, and the elements around the activation;
-/// two numbers for each row, and for 16-bit types the weights' gradients in fp32, which are added up over panels.
+/// Returns an MLP's segment. The segment keeps its input and the inputs of its activation; if ATen computes the
+/// activation instead of a kernel, also its results. With kernels, the lesser part is the input alone, and in tiles
+/// only the input is kept. In tiles, backward also allocates, for one tile, the norm's output (with two first layers
+/// one more gradient of it) and the elements around the activation; for all rows, two numbers each; and for 16-bit
+/// types the weights' gradients in fp32, which are added up over panels.
 segment_info mlp_segment(const model_spec& s, const extent& e) {
   const uint64_t inputs = mlp_inputs(s.kind), before = inputs * s.inner;
   const bool fused = s.act == (s.kind == family::llama ? activation::silu : activation::gelu_tanh);
@@ -145,8 +146,8 @@ segment_info mlp_segment(const model_spec& s, const extent& e) {
   return out;
 }
 
-/// In tiles the input is all that is kept. Beside it backward takes a tile of logits, four numbers for each row, and
-/// for 16-bit types the weight's gradient in fp32, which is added up over panels.
+/// Returns the head's segment. In tiles only the input is kept. Backward then also allocates a tile of logits, four
+/// numbers for each row, and for 16-bit types the weight's gradient in fp32, which is added up over panels.
 segment_info head_segment(const model_spec& s, const extent& e) {
   if (s.head_tile_rows == 0) return {"head", {}, 0, e.activations(double{1} * s.width + s.vocabulary) + e.numbers(1)};
   segment_info out{"head", {}, 0, e.activations(s.width) + e.numbers(1)};
@@ -169,8 +170,8 @@ struct segment_layers {
   std::vector<layer_info> layers;
 };
 
-/// Elements per token that the weight part of a segment's backward reads: the gradients of its linear layers' outputs,
-/// and their inputs, which neighbours share; of an embedding the gradient alone.
+/// Returns the elements per token that the weight part of a segment's backward reads: the gradients of its linear
+/// layers' outputs, and their inputs, which neighbours share; for an embedding the gradient alone.
 double read_by_weight_part(std::span<const layer_info> layers) {
   double out = 0;
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -182,7 +183,8 @@ double read_by_weight_part(std::span<const layer_info> layers) {
   return out;
 }
 
-/// What is in a tile does not last until the weight part: the input part forms the gradients that are kept for it.
+/// Returns the bytes of gradients that the input part of a tiled segment forms and keeps for the weight part, because a
+/// tile's contents do not last until then.
 uint64_t formed_weight_bytes(const extent& e, std::span<const layer_info> layers) {
   uint64_t elements = 0;
   for (const layer_info& l : layers)
@@ -190,8 +192,8 @@ uint64_t formed_weight_bytes(const extent& e, std::span<const layer_info> layers
   return elements * e.element_bytes;
 }
 
-/// Appends a unit and its segments' layers, from which parameters follow, the flops of the products and what a split
-/// backward keeps.
+/// Appends a unit and its segments' layers, and computes from them the parameters, the flops of the products and the
+/// bytes that a split backward keeps.
 void add_unit(const extent& e, std::string name, std::vector<segment_layers> segments, model_table& table) {
   unit_info unit{std::move(name), {}, {}};
   for (auto& [segment, layers] : segments) {
@@ -213,7 +215,7 @@ void add_unit(const extent& e, std::string name, std::vector<segment_layers> seg
   table.units.push_back(std::move(unit));
 }
 
-/// The attention itself, between its projections.
+/// Returns the layer of attention itself, between its projections.
 layer_info attention_layer(const layer_writer& w, const model_spec& s, const std::string& name) {
   const uint64_t packed = (uint64_t{s.heads} + uint64_t{2} * s.kv_heads) * s.head_width;
   layer_info l = w.plain(name, layer_kind::attention, packed, uint64_t{s.heads} * s.head_width);
@@ -222,14 +224,14 @@ layer_info attention_layer(const layer_writer& w, const model_spec& s, const std
   return l;
 }
 
-/// A linear layer beside attention, with these heads in its inputs or outputs.
+/// Returns a linear layer before or after attention, with these heads in its inputs or outputs.
 layer_info of_heads(layer_info linear, uint32_t heads, uint32_t kv_heads) {
   linear.heads = heads;
   linear.kv_heads = kv_heads;
   return linear;
 }
 
-/// The head's layer: with a weight of its own, or with the embedding's weight in the other layout.
+/// Returns the head's layer: with a weight of its own, or with the embedding's weight in the other layout.
 layer_info head_layer(const model_spec& s, uint32_t embedding_weight, model_table& table) {
   layer_writer w(table, "", s.initializer_range);
   if (!s.tied) return w.linear("lm_head", weight_layout::out_in, s.width, s.vocabulary, with_bias::no);
@@ -239,9 +241,9 @@ layer_info head_layer(const model_spec& s, uint32_t embedding_weight, model_tabl
   return l;
 }
 
-/// What attention's parts in front of it and behind it are, where a sequence is cut.
+/// The parts of an attention segment if a sequence is split: before attention, attention itself, and after it.
 struct attention_cut {
-  segment_layers in, own, out;  // `out` is empty where attention hands on to its own rank
+  segment_layers in, own, out;  // `out` is empty if attention passes its output to its own rank
 
   attention_cut(segment_layers whole, bool apart) {
     auto* into = &in.layers;
@@ -253,7 +255,7 @@ struct attention_cut {
   }
 };
 
-/// Attention of some heads has all columns: what goes there and what comes back is swapped.
+/// Splits attention by heads: a rank computes some heads with all columns, and inputs and outputs are exchanged.
 std::vector<segment_layers> cut_at_heads(const model_spec& s, const extent& e, attention_cut parts) {
   const dealt_heads heads = heads_of(s, e.sequence);
   const auto packed = static_cast<double>(heads.packed_width()), mixed = static_cast<double>(heads.mixed_width());
@@ -271,7 +273,7 @@ std::vector<segment_layers> cut_at_heads(const model_spec& s, const extent& e, a
   return {std::move(parts.in), std::move(parts.own), std::move(parts.out)};
 }
 
-/// Attention of own queries gathers keys and values of all columns.
+/// Splits attention by queries: a rank's own queries need the keys and values of all columns, which are gathered.
 std::vector<segment_layers> cut_at_keys(const model_spec& s, const extent& e, attention_cut parts) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
   extent all = e;
@@ -289,7 +291,7 @@ std::vector<segment_layers> cut_attention(const model_spec& s, const extent& e, 
   return cut_at_heads(s, e, {std::move(whole), /*apart=*/true});
 }
 
-/// Takes the norm off the front of a segment, which is computed of own columns.
+/// Takes the norm, which is computed for own columns, out of a segment.
 segment_layers norm_of(const model_spec& s, const extent& e, const char* name, segment_layers& segment) {
   segment_layers out{{name, {}, 0, e.own_activations(s.width)}, {std::move(segment.layers.front())}};
   segment.layers.erase(segment.layers.begin());

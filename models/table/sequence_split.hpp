@@ -1,4 +1,4 @@
-// How a family's samples are cut over a sequence group: which columns a rank has, and which heads in attention, where
+// How a family's samples are split over a sequence group: which columns a rank has, and which heads in attention, where
 // it has all columns (DeepSpeed Ulysses, arXiv:2309.14509). Owns these numbers. No Torch here.
 #pragma once
 
@@ -12,14 +12,15 @@ namespace troupe::models {
 
 struct model_spec;
 
-/// How attention gets what other ranks have.
+/// How attention gets the columns of other ranks.
 enum class sequence_way : uint8_t {
-  heads,  ///< it has all columns of some heads, which are swapped (DeepSpeed Ulysses, arXiv:2309.14509)
-  keys,   ///< it has all heads of own queries, and keys and values of all columns are gathered (context parallelism)
+  heads,  ///< a rank computes some heads with all columns; heads are exchanged (DeepSpeed Ulysses, arXiv:2309.14509)
+  keys,   ///< a rank computes all heads of its own queries; keys and values of all columns are gathered (context
+          ///< parallelism)
 };
 
-struct sequence_split {  ///< of the ranks that have a sample together
-  uint32_t degree = 1;   ///< 1: nothing is cut
+struct sequence_split {  ///< split of a sample over ranks
+  uint32_t degree = 1;   ///< 1: samples are not split
   sequence_way way = sequence_way::heads;
 
   [[nodiscard]] core::column_order order() const {
@@ -31,24 +32,26 @@ struct sequence_split {  ///< of the ranks that have a sample together
   }
 };
 
-/// The heads of attention dealt to the ranks of a group: key-value heads, with the query heads that share them. Where
-/// there are fewer of them than ranks, each is there several times.
+/// The heads of attention distributed over the ranks of a group: key-value heads, with the query heads that share them.
+/// If there are fewer key-value heads than ranks, each is repeated.
 struct dealt_heads {
-  uint32_t repeats = 1;     ///< of a key-value head
-  uint32_t group = 1;       ///< query heads to each of those
-  core::tp_widths kv = {};  ///< of each rank, repeats counted
+  uint32_t repeats = 1;     ///< how often each key-value head is repeated
+  uint32_t group = 1;       ///< query heads per repeated key-value head
+  core::tp_widths kv = {};  ///< key-value heads of each rank, repeats counted
   uint32_t head_width = 1;
 
   [[nodiscard]] uint64_t widest() const { return core::widest_of(kv); }
-  /// Elements of a token in what a rank's attention takes and gives, padding of the widest rank included.
+  /// Returns the elements of a token in the input of a rank's attention, padding of the widest rank included;
+  /// mixed_width() returns those of its output.
   [[nodiscard]] uint64_t packed_width() const { return widest() * (group + 2) * head_width; }
   [[nodiscard]] uint64_t mixed_width() const { return widest() * group * head_width; }
 };
 
-/// Of a block's spec, which may be a tensor rank's share. `degree` is at most its query heads.
+/// Returns the heads of a block's spec, which may be a tensor rank's share. `degree` is at most its query heads.
 dealt_heads heads_of(const model_spec& block, const sequence_split& split);
 
-/// Refused (bad_input): more ranks than columns, or, where heads are swapped, than query heads of a tensor rank.
+/// Checks that samples can be split. Errors (bad_input): more ranks than columns, or, if heads are exchanged, than
+/// query heads of a tensor rank.
 core::result<void> check_sequence(const model_spec& local, uint64_t columns, const sequence_split& split);
 
 }  // namespace troupe::models

@@ -1,5 +1,6 @@
-// A model with a teacher as one table: the teacher's units in front, frozen and run forward alone, and its head beside
-// the model's own, where the two are compared. Owns that form; what is compared is layers/tiled_loss.cpp's. No Torch.
+// A model with a teacher as one table: the teacher's units come first, frozen and run forward only; its head is in the
+// same unit as the model's own, where the two are compared. Owns that form; leaves the comparison to
+// layers/tiled_loss.cpp. No Torch.
 #pragma once
 
 #include <cstdint>
@@ -17,52 +18,55 @@ struct unit_pair {
   uint32_t unit = 0, of_teacher = 0;
 };
 
-/// A block of the model that learns alone, for what units of the teacher make of what the first of them takes; all
-/// counted from their embedding.
+/// A block of the model that learns alone: it learns to compute the same as units `first` to `last` of the teacher,
+/// from the input of unit `first`; all counted from their embedding.
 struct block_lesson {
   uint32_t unit = 0, first = 0, last = 0;
 };
 
-struct teaching {  ///< what a model learns from another one
+struct teaching {  ///< settings of a model that learns from another one
   model_spec teacher;
-  tensor_split split = {};  ///< of the teacher, over the ranks that its student is cut over
+  tensor_split split = {};  ///< split of the teacher over the ranks that its student is split over
   kernels::distillation_terms terms;
-  double hidden_states = 0, attention = 0;  ///< weights of each mean squared difference of outputs and attention maps
-  std::vector<unit_pair> hidden, maps;      ///< that are compared, by unit, ascending
-  /// By unit; where there are any, nothing else is learned, and the model's ends stay as they are.
+  double hidden_states = 0, attention = 0;  ///< weights of the mean squared differences of outputs and maps
+  std::vector<unit_pair> hidden, maps;      ///< units whose outputs or maps are compared, by unit, ascending
+  /// Blocks that learn alone, by unit; if there are any, nothing else is learned, and the model's ends stay as they
+  /// are.
   std::vector<block_lesson> blocks = {};
 };
 
-/// The pairs for a model of `layers` layers, the embedding's among them: with layer i beside `teacher_layer[i]`, the
-/// first of which is not 0, and the embedding beside the layer in front of that one; or, without such a list, with
+/// Returns the pairs for a model of `layers` layers, including one for the embedding. With `teacher_layer`, whose first
+/// number is not 0, layer i is compared with the teacher's layer `teacher_layer[i]`, and the embedding with the
+/// teacher's unit `teacher_layer[0]` - 1, counted from its embedding. Without such a list, every unit is compared with
 /// every k-th of the teacher's, k = teacher_layers / layers rounded down. Source: DeepSpeedExamples, compression/bert.
 std::vector<unit_pair> hidden_pairs(uint32_t layers, uint32_t teacher_layers,
                                     const std::vector<uint64_t>& teacher_layer);
-/// The same for attention maps, which blocks alone have: every k-th is the last of its k.
+/// Returns the pairs for attention maps, which only blocks have; without a list, a block is compared with the last of
+/// its k blocks of the teacher.
 std::vector<unit_pair> map_pairs(uint32_t layers, uint32_t teacher_layers, const std::vector<uint64_t>& teacher_layer);
 
-/// For each of `layers` blocks the teacher's block that `teacher_layer` names, or, without such a list, the next k of
-/// them. Source: ZeroQuant's layer-by-layer distillation, arXiv:2206.01861, section 4.3.
+/// Returns, for each of `layers` blocks, the teacher's block that `teacher_layer` names, or, without such a list, the
+/// next k of the teacher's blocks. Source: ZeroQuant's layer-by-layer distillation, arXiv:2206.01861, section 4.3.
 std::vector<block_lesson> block_lessons(uint32_t layers, uint32_t teacher_layers,
                                         const std::vector<uint64_t>& teacher_layer);
 
-/// [unit of the teacher, without its head] The unit of the model, counted from its embedding, with which it is computed
-/// where a pipeline has several stages: units that are compared are in one; without any, blocks at the same share of
-/// the depth are. Ascending; empty where the order of what is compared allows none.
+/// Returns, for each unit of the teacher without its head, the unit of the model, counted from its embedding, whose
+/// pipeline stage computes it: units that are compared are in one stage; if none are compared, blocks at the same
+/// relative depth are. Ascending; empty if the order of the compared units does not allow that.
 std::vector<uint32_t> units_beside(const teaching& by, uint32_t layers);
 
-/// What stands before the names of a teacher's parameters, layers and units.
+/// Prefix of the names of a teacher's parameters, layers and units.
 inline constexpr const char* teacher_prefix = "teacher.";
 
-/// `model` behind the units of its teacher, of which the last one, its head, becomes a part of the model's own. The
-/// model's parameters keep their numbers, the teacher's stand behind them, frozen. Both are of the same micro-batch of
-/// rows x columns tokens of `element_bytes` each and of one vocabulary, and both heads are in row tiles. Where `model`
-/// is what a rank computes with, the teacher is cut as said.
+/// Returns the table of `model` after the units of its teacher, whose last unit, the head, becomes a part of the
+/// model's own head. The model's parameters keep their numbers, the teacher's follow them, frozen. Both have the same
+/// micro-batch of rows x columns tokens of `element_bytes` each and the same vocabulary, and both heads are in row
+/// tiles. If `model` is the table that a rank computes with, the teacher is split by `split` and `sequence`.
 core::model_table with_teacher(core::model_table model, const teaching& by, uint64_t rows, uint64_t columns,
                                uint64_t element_bytes, const tensor_split& split = {},
                                const sequence_split& sequence = {});
 
-/// The parameters of the model itself.
+/// Returns the table with the parameters of the model itself only.
 core::model_table without_teacher(core::model_table table);
 
 }  // namespace troupe::models

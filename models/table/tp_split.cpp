@@ -17,13 +17,13 @@ using core::parameter_cut;
 using core::tp_style;
 using core::weight_layout;
 
-/// Along which dimension a weight has its outputs, and its inputs.
+/// Returns the dimension of a weight that is its outputs, or its inputs for style row.
 uint32_t dimension_of(const layer_info& l, tp_style style) {
   const bool outputs_first = l.layout == weight_layout::out_in;
   return (style == tp_style::column) == outputs_first ? 0 : 1;
 }
 
-/// Of one segment that is cut.
+/// Cuts the layers of one segment.
 class segment_cutter {
  public:
   segment_cutter(const tensor_split& split, std::span<const layer_info> layers, core::tp_plan& to)
@@ -113,7 +113,7 @@ core::tp_plan tp_plan_of(const core::model_table& whole, const tensor_split& spl
         if (is_cut(by, layers, u - 1 - (u < first ? 0 : first))) segment_cutter(by, layers, out).run();
         continue;
       }
-      for (const layer_info& l : layers)  // of the embedding and of the head
+      for (const layer_info& l : layers)  // layers of the embedding and of the head
         if (split.vocabulary && (l.kind == layer_kind::embedding || l.kind == layer_kind::linear))
           out.parameters[*l.weight] = {tp_style::vocabulary, 0, {core::dealt(u == first ? l.in : l.out, split.degree)}};
     }
@@ -122,7 +122,7 @@ core::tp_plan tp_plan_of(const core::model_table& whole, const tensor_split& spl
 
 namespace {
 
-/// Splits the loss off a head that has only a part of each row's logits.
+/// Splits the loss from a head that has only a part of each row's logits.
 void split_loss_off(const exchanged_bytes& bytes, core::unit_info& head) {
   core::segment_info& logits = head.segments.back();
   core::segment_info loss{"loss", {}, 0, logits.saved_bytes - bytes.hidden};
@@ -131,8 +131,8 @@ void split_loss_off(const exchanged_bytes& bytes, core::unit_info& head) {
   head.segments.push_back(std::move(loss));
 }
 
-/// Where neighbours of segments that are cut have own columns: parts instead of sums, and gradients of all that is
-/// whole are sums.
+/// Sets exchanges between cut segments and neighbours that have own columns: parts instead of sums; gradients of whole
+/// parameters are sums.
 void exchange_columns(uint64_t own, core::unit_info& unit, core::model_table& local) {
   auto& segments = unit.segments;
   const core::segment_exchange collect{core::exchange_op::collect, own}, scatter{core::exchange_op::scatter, own};
@@ -151,7 +151,7 @@ void exchange_columns(uint64_t own, core::unit_info& unit, core::model_table& lo
   }
 }
 
-/// The output of a segment that a row linear ends: one of `layers`.
+/// Sets the output of a segment to come in pieces if a row linear, one of `layers`, ends it.
 void come_in_pieces(core::segment_exchange& output, uint64_t rows, std::span<const layer_info> layers,
                     const core::tp_plan& cut) {
   for (const layer_info& l : layers) {

@@ -1,5 +1,5 @@
-// Inputs of recomputed units that do not stay in device memory: their forward moves them out, they are back before they
-// are used, and each has its own window and extent.
+// Checks inputs of recomputed units that do not stay in device memory: their forward moves them out, they are back
+// before they are used, and each has its own window and extent.
 #include "plan/check/rules.hpp"
 #include "plan/layout/activation_extents.hpp"
 
@@ -10,7 +10,7 @@ uint64_t window_bytes(const rank_plan& p, uint32_t unit) {
   return p.options().mode == mode::train ? activation_window_bytes(*p.layout, unit) : 0;
 }
 
-// Only those that fill or read a window may name one.
+// Only instructions that fill or read a window may name one.
 core::result<void> windows_are_their_own(const rank_plan& p) {
   for (const auto& x : p.instructions) {
     if (x.lane != lane::compute && x.what != swapped::activations) continue;
@@ -51,7 +51,7 @@ core::result<void> input_comes_back(const world& w, uint32_t rank, uint32_t m, u
     if (auto ok = in_order(w, rank, forward, out, "which fills what it writes"); !ok) return ok;
     if (auto ok = in_order(w, rank, out, in, "which writes what it reads"); !ok) return ok;
     if (auto ok = in_order(w, rank, in, recompute, "which reads its input"); !ok) return ok;
-    // The next micro-batch writes the same extent, but for those of a pipeline.
+    // Without a pipeline the next micro-batch writes the same extent.
     const bool same = activation_extent(*p.layout, u, 0) == activation_extent(*p.layout, u, 1);
     if (const uint32_t next = same && m + 1 < p.options().accumulation ? r.activation_out[at + units] : none;
         next != none)

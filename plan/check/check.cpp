@@ -34,7 +34,8 @@ bool starts_after(const world& w, uint32_t rank, uint32_t a, uint32_t b) {
   if (p.instructions[b].lane != lane::fabric) return w.before(rank, a, b);
   const auto& order = p.lanes[static_cast<size_t>(lane::fabric)];
   const auto ended_for = [&](uint32_t on) { return on == a || w.before(rank, a, on); };
-  // Those of one communicator start in order: what an earlier one has waited for, a later one has, too.
+  // The collectives of one communicator start in order: a later one starts after everything that an earlier one has
+  // waited for.
   for (auto it = std::find(order.rbegin(), order.rend(), b); it != order.rend() && *it != a; ++it) {
     const instruction& x = p.instructions[*it];
     if (x.communicator != p.instructions[b].communicator || !runs(x, w.taken)) continue;
@@ -44,7 +45,8 @@ bool starts_after(const world& w, uint32_t rank, uint32_t a, uint32_t b) {
   return false;
 }
 
-// The vote decides, so nothing can be guarded before it; and an unguarded instruction cannot wait for a guarded one.
+// Checks that every guarded instruction waits for the vote, since the vote decides, and that no unguarded instruction
+// waits for a guarded one.
 core::result<void> guards(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const uint32_t vote = w.rolls[rank].vote;
@@ -60,7 +62,7 @@ core::result<void> guards(const world& w, uint32_t rank) {
       for (uint32_t on : x.after)
         if (p.instructions[on].guard != guard::always)
           return broken(p, x.id, "always runs but waits for " + name(p, on) + ", which a skipped step leaves out");
-    } else if (vote == none || !starts_after(w, rank, vote, x.id)) {  // when it starts it asks how the vote went
+    } else if (vote == none || !starts_after(w, rank, vote, x.id)) {  // reads the outcome of the vote when it starts
       return broken(p, x.id, "is guarded by a vote that it does not wait for");
     }
   }
@@ -114,7 +116,8 @@ core::result<void> prove(const world& w) {
 
 namespace {
 
-/// Whether a plan differs between this branch and that of a step which is neither skipped nor clipped.
+/// True if a plan runs other instructions, or has undo copies to use, in this branch than in a step that is neither
+/// skipped nor clipped.
 bool is_one_of_its_own(const rank_plan& p, branch taken) {
   const bool undoes = taken == branch::skipped || p.options().updates.may_clip;
   if (undoes && std::ranges::any_of(p.undo_offset, [](uint64_t offset) { return offset != no_undo; })) return true;
@@ -122,7 +125,7 @@ bool is_one_of_its_own(const rank_plan& p, branch taken) {
                              [=](const instruction& x) { return runs(x, taken) != runs(x, branch::not_skipped); });
 }
 
-/// How an error names a branch.
+/// Returns the name of a branch in errors.
 std::string when(branch taken) {
   return taken == branch::skipped ? "when the step is skipped" : "when the gradients are clipped";
 }
@@ -139,7 +142,7 @@ core::result<void> well_formed(rank_plans plans) {
   return rules::agreement(plans);
 }
 
-/// With each plan, those of all ranks that it sends to or receives from.
+/// Checks that with each plan the plans of all ranks are given that it sends to or receives from.
 core::result<void> whole_columns(rank_plans plans) {
   const auto& mesh = plans[0]->options().mesh;
   std::vector<bool> here(mesh.ranks(), false);
@@ -152,7 +155,7 @@ core::result<void> whole_columns(rank_plans plans) {
   return {};
 }
 
-/// Order and memory: every instruction, its waits and its slots.
+/// Checks order and memory: every instruction, its waits and its slots.
 core::result<void> runs_well(rank_plans plans) {
   for (const branch taken : {branch::not_skipped, branch::clipped, branch::skipped}) {
     if (taken != branch::not_skipped &&

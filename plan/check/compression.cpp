@@ -1,5 +1,5 @@
-// Compressed parameters: what a unit multiplies with instead of them is made for each use, from the parameters of that
-// use, and lies in a slot of its own. Groups that are cut over tensor ranks have the range of all of them.
+// Checks compressed parameters: they are made for each use, from the parameters of that use, in a slot of their own.
+// Groups that are cut over tensor ranks have the range of all of them.
 #include "plan/check/rules.hpp"
 #include "plan/layout/pieces.hpp"
 
@@ -16,7 +16,8 @@ core::result<void> copy_is_sound(const rank_plan& p, const instruction& x) {
   return {};
 }
 
-/// That it reads ranges on which the ranks have agreed, where `wanted`: what it makes of them is then the same on all.
+/// Checks that an instruction reads ranges on which the ranks have agreed, if `wanted`. Its result is then equal on all
+/// ranks.
 core::result<void> reads_agreed(const world& w, uint32_t rank, const instruction& x, bool wanted) {
   const rank_plan& p = *w.ranks[rank];
   if (wanted != (x.input != none))
@@ -29,7 +30,7 @@ core::result<void> reads_agreed(const world& w, uint32_t rank, const instruction
   return in_order(w, rank, agreed, x.id, "which brings the ranges of the other ranks");
 }
 
-/// A second one reads what all have told first.
+/// Checks a survey; a second one reads the ranges that all ranks have sent first.
 core::result<void> survey_is_sound(const world& w, uint32_t rank, const instruction& x) {
   const rank_plan& p = *w.ranks[rank];
   const uint64_t bytes = p.layout->range_bytes(x.subject) * p.layout->tensor_ranks();
@@ -51,12 +52,13 @@ core::result<void> agreement_is_sound(const world& w, uint32_t rank, const instr
   return in_order(w, rank, found, x.id, "which finds what it tells the others");
 }
 
-/// Of a compress: those of its unit's groups that tensor ranks share; told the second time, where that is needed.
+/// Checks that a compress reads the ranges of its unit's groups that tensor ranks share; the second ones, if there are
+/// two.
 core::result<void> ranges_are_agreed(const world& w, uint32_t rank, const instruction& x) {
   const rank_plan& p = *w.ranks[rank];
   const bool reads = p.layout->range_bytes(x.subject) > 0;
   if (auto ok = reads_agreed(w, rank, x, reads); !ok || !reads) return ok;
-  const uint32_t told = w.rolls[rank].survey[x.input];  // the agreement has been found to name it
+  const uint32_t told = w.rolls[rank].survey[x.input];  // not none: the agreement has been found to name it
   if (p.layout->tells_twice(x.subject) && (told == none || p.instructions[told].input == none))
     return broken(p, x.id, "names ranges that were told once, and needs what is told then");
   return {};

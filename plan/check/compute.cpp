@@ -1,4 +1,4 @@
-// The compute lane: every part of every micro-batch once and in the order of the data.
+// Checks the compute lane: every part of every micro-batch runs once and in the order of the data.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -7,7 +7,7 @@
 namespace troupe::plan::rules {
 namespace {
 
-/// One micro-batch of one rank: what its stages compute, in order, on what has come.
+/// Checks one micro-batch of one rank: the computations of its stages, their order and their inputs.
 class micro_batch_order {
  public:
   micro_batch_order(const world& w, uint32_t rank, uint32_t micro)
@@ -38,7 +38,7 @@ class micro_batch_order {
     return {};
   }
 
-  /// Whether an exchange has to follow a segment's forward or backward.
+  /// True if an exchange must follow a segment's forward or backward.
   [[nodiscard]] bool is_exchanged(uint32_t unit, uint32_t s, use way) const {
     const auto& what = l_.exchange_of(unit, s, way);
     const bool of_loss = what.op == core::exchange_op::gather;
@@ -47,7 +47,7 @@ class micro_batch_order {
   [[nodiscard]] uint32_t exchange(uint32_t unit, uint32_t s, use way, bool again = false) const {
     return r_.exchange[r_.exchange_of(way, again, micro_, r_.segment_base[unit] + s)];
   }
-  // Behind `computed_`: all of its result, in its slot. What comes next waits for that.
+  // Checks the exchange of the whole result of `computed_`, in its slot. The next computation waits for it.
   core::result<void> exchanges(uint32_t unit, uint32_t s, use way, bool again = false) {
     const uint32_t id = exchange(unit, s, way, again);
     waiting_ = none;
@@ -71,8 +71,8 @@ class micro_batch_order {
     last_ = id;
     return at_once ? core::result<void>{} : pieces(unit, s, what);
   }
-  // Of the product that `computed_` has begun: each in its turn, in the same slot, with an exchange behind it that has
-  // waited for the one before. So `last_`, the last one, stands for all.
+  // Checks the pieces of the product that `computed_` has begun: each in its turn, in the same slot, followed by an
+  // exchange that waits for the one before. `last_`, the last exchange, therefore represents all.
   core::result<void> pieces(uint32_t unit, uint32_t s, const core::segment_exchange& what) {
     uint32_t before = computed_;
     for (uint32_t piece = 1; piece < l_.pieces_of(what); ++piece) {
@@ -103,7 +103,7 @@ class micro_batch_order {
       for (uint32_t s = 0; l_.stage_of_unit[u] == stage && l_.runs(u) && s < p_.table().units[u].segments.size(); ++s) {
         const uint32_t id = segment(r_.forward, u, s);
         if (auto ok = next(id, "forward of ", u); !ok) return ok;
-        // What ranks exchanged of a teacher's last unit is read where the model begins.
+        // The exchanged result of a teacher's last unit is read at the start of the model.
         const bool ends_teacher = u == l_.first_of_model() && stage == 0 && waiting_ != none;
         const bool begins = (u == first || u == l_.first_forward(stage)) && s == 0 && !ends_teacher;
         if (begins)
@@ -147,7 +147,7 @@ class micro_batch_order {
     return goes(use::backward, stage, stage > 0);
   }
 
-  // A teacher's unit keeps nothing that it could go back through, and nobody learns there.
+  // Checks that a teacher's unit has no backward: it keeps nothing for one, and none of its parameters are trained.
   [[nodiscard]] core::result<void> has_no_backward(uint32_t u) const {
     for (uint32_t s = 0; s < p_.table().units[u].segments.size(); ++s)
       for (const auto* of : {&r_.recompute, &r_.backward, &r_.weigh})
@@ -155,7 +155,7 @@ class micro_batch_order {
     return {};
   }
 
-  // It may run beside an exchange, which the unit's backward reads.
+  // Checks a recompute, which may overlap with an exchange that the unit's backward reads.
   core::result<void> recompute(uint32_t u, bool begins) {
     const uint32_t exchanged = last_ == computed_ ? none : last_, slot = waiting_;
     last_ = computed_;
@@ -177,11 +177,11 @@ class micro_batch_order {
     if (exchanged == none) return {};
     last_ = exchanged;
     const uint32_t reader = segment(r_.backward, u, static_cast<uint32_t>(p_.table().units[u].segments.size()) - 1);
-    if (reader == none) return {};  // found missing next
+    if (reader == none) return {};  // the missing backward is reported next
     return in_order(w_, rank_, computed_, reader, "which goes back through what it has computed");
   }
 
-  // `id` is a backward, `part` the weight part of the same segment if there is one.
+  // Checks the parts of a backward. `id` is a backward, `part` the weight part of the same segment, if there is one.
   core::result<void> weigh(uint32_t id, uint32_t part, bool begins) {
     const auto& x = p_.instructions[id];
     if (x.use == use::backward)
@@ -192,7 +192,8 @@ class micro_batch_order {
       return broken(p_, part, "names another slot of a transfer than the one that its input part has read");
     return in_order(w_, rank_, id, part, "which leaves it what it needs");
   }
-  // Only what begins or ends a stage reads or fills the slot of a transfer, and within it that of an exchange.
+  // Checks that only instructions that begin or end a stage use the slot of a transfer, and within the stage the slot
+  // of an exchange.
   [[nodiscard]] core::result<void> leaves_slots_alone(uint32_t id, bool begins, bool ends) const {
     const auto& x = p_.instructions[id];
     if (!begins && waiting_ != none && x.input != waiting_)
@@ -200,7 +201,8 @@ class micro_batch_order {
     if ((begins || x.input == waiting_) && (ends || x.output == none)) return {};
     return broken(p_, id, "names the slot of a transfer that it does not need");
   }
-  // `id` reads what crosses the boundary before `later`: from a transfer, or from the other stage of this rank.
+  // Checks that `id` reads the data that cross the boundary before `later`: from a transfer, or from the other stage of
+  // this rank.
   core::result<void> comes(uint32_t id, use way, uint32_t later, bool wanted) {
     const uint32_t slot = p_.instructions[id].input;
     if (!wanted) return slot == none ? core::result<void>{} : broken(p_, id, "names the slot of a transfer in vain");
@@ -215,7 +217,7 @@ class micro_batch_order {
     if (auto ok = slot_is_sound(source, slot, way, later); !ok) return ok;
     return in_order(w_, rank_, done, id, "which brings its input");
   }
-  // `computed_` makes what crosses there.
+  // Checks that `computed_` writes the data that cross the boundary before `later`.
   core::result<void> goes(use way, uint32_t later, bool wanted) {
     const uint32_t id = computed_, slot = p_.instructions[id].output;
     if (!wanted) return slot == none ? core::result<void>{} : broken(p_, id, "names the slot of a transfer in vain");
@@ -228,7 +230,8 @@ class micro_batch_order {
     if (p_.instructions[send].bytes != p_.buffers[slot].bytes) return broken(p_, send, "does not send all of its slot");
     return in_order(w_, rank_, last_, send, "which makes what it sends");
   }
-  /// What completes it in the slot: its exchange, if there is one.
+  /// Returns the instruction that completes, in the slot, the data that cross the boundary before `later`: their
+  /// exchange, if there is one.
   [[nodiscard]] uint32_t completed(use way, uint32_t later) const {
     const uint32_t unit = way == use::backward ? l_.first_computing(later) : l_.last_computing(later - 1);
     const auto last = static_cast<uint32_t>(p_.table().units[unit].segments.size()) - 1;
@@ -247,7 +250,7 @@ class micro_batch_order {
       return broken(p_, fills, "has a slot that is not its own: pool, size, unit or beginning differ");
     return {};
   }
-  // What came forward is read again by backward, to its end.
+  // Checks that the input of the stage's forward is kept to the end of its backward, which reads it again.
   [[nodiscard]] core::result<void> is_kept(uint32_t slot) const {
     if (p_.buffers[slot].last == computed_) return {};
     return broken(p_, computed_, "does not end the life of its stage's input");
@@ -259,11 +262,11 @@ class micro_batch_order {
   const job_layout& l_;
   const roll& r_;
   uint32_t micro_, last_ = none;
-  uint32_t computed_ = none;  // the latest computation; `last_` is that, or its exchange
-  uint32_t waiting_ = none;   // the slot that this exchange completes
+  uint32_t computed_ = none;  // the latest computation; `last_` is that computation or its exchange
+  uint32_t waiting_ = none;   // the slot that the exchange in `last_` completes
 };
 
-/// The compute lane does what the schedule says, in its order: in another one it would add gradients otherwise.
+/// Checks that the compute lane follows its schedule. In another order it would add gradients in another order.
 core::result<void> follows_its_schedule(const rank_plan& p) {
   const auto uses = uses_of(p);
   auto due = uses.begin();
@@ -273,9 +276,9 @@ core::result<void> follows_its_schedule(const rank_plan& p) {
   const auto same = [](const unit_use& u, const instruction& x) {
     return u.unit == x.subject && u.micro == x.micro && u.kind == x.use && u.has(x.segment);
   };
-  uint32_t segment = none;  // of the latest
-  bool begun = false;       // the one that is due
-  uint32_t again = none;    // a recompute just before
+  uint32_t segment = none;  // segment of the latest instruction
+  bool begun = false;       // true: the use that is due has begun
+  uint32_t again = none;    // a recompute directly before, else none
   for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
     const instruction& x = p.instructions[id];
     if (!computes(x)) continue;
@@ -304,7 +307,8 @@ core::result<void> follows_its_schedule(const rank_plan& p) {
   return {};
 }
 
-/// The micro-batches whose activations a stage holds, and those that wait for their weight part: as many as it says.
+/// Checks, for each stage, the stated numbers of micro-batches whose activations it holds and that wait for their
+/// weight part.
 core::result<void> in_flight(const rank_plan& p) {
   const job_layout& l = *p.layout;
   std::vector<uint32_t> live(l.num_stages(), 0), most = live, waiting = live, most_waiting = live;

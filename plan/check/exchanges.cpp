@@ -1,5 +1,5 @@
-// Exchanges between the ranks of a group: what each gives and gets of a slot is its own, whole and once. The order of
-// instructions around them is compute.cpp's.
+// Checks exchanges between the ranks of a group: the parts of a slot that each rank sends and receives are its own,
+// complete, and occur once. The order of instructions around exchanges is checked in compute.cpp.
 #include <algorithm>
 
 #include "plan/check/extents.hpp"
@@ -8,12 +8,14 @@
 namespace troupe::plan::rules {
 namespace {
 
-/// What rank `owner` of the group gives to all others, or adds up; in bytes, or in elements where these are added.
+/// Returns the part that rank `owner` of the group sends to all others, or adds up; in bytes, or in elements if the
+/// exchange adds.
 moved_piece part_of(const job_layout& l, const core::segment_exchange& what, uint32_t owner) {
   const uint64_t unit = core::adds(what.op) ? core::size_of(l.options.types.parameter) : 1;
   const uint64_t each = what.bytes / unit, place = owner * each, given = l.given_at(what) / unit;
   switch (what.op) {
-    case core::exchange_op::swap:  // a part for each rank, in their order; it lands in the order of those who gave it
+    // a part for each rank, in rank order; received parts are in the order of their senders
+    case core::exchange_op::swap:
       return {owner, given, place, each};
     case core::exchange_op::scatter:
       return {owner, given + place, 0, each};
@@ -35,7 +37,7 @@ core::result<void> exchange(const job_layout& l, const core::segment_exchange& w
   if (core::adds(what.op) && what.bytes % element != 0) return wrong("adds a part of an element");
   if (piece && (what.op != core::exchange_op::sum || what.bytes % (what.rows * element) != 0))
     return wrong("moves pieces of what has no rows of whole elements");
-  if (what.op == core::exchange_op::sum) {  // in place; who adds a run is free
+  if (what.op == core::exchange_op::sum) {  // in place; any rank may add a run
     const slice rows = piece ? l.rows_of_piece(what, *piece) : slice{0, 1};
     const uint64_t width = what.bytes / element / (piece ? what.rows : 1), begin = rows.first * width;
     std::vector<extent> added;
@@ -73,7 +75,7 @@ core::result<void> exchanges(const job_layout& l, const collective_pieces& all) 
             return core::fail(ok.error().in(l.table->units[u].name));
         }
         x.piece = 0;
-        x.again = pieces > 1;  // in a recompute at once
+        x.again = pieces > 1;  // a recompute exchanges all rows at once
         if (!x.again) continue;
         if (auto ok = exchange(l, what, all.exchange(x)); !ok) return core::fail(ok.error().in(l.table->units[u].name));
       }

@@ -1,4 +1,4 @@
-// Runs of elements or bytes that must not overlap. The checker's own; not for others.
+// Owns the checks of runs of elements or bytes that must not overlap. For the checker and its tests only.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 
 namespace troupe::plan::rules {
 
-/// Elements, half open.
+/// A run of elements, half open.
 struct extent {
   uint64_t first = 0, end = 0;
 };
 
-/// Sorts; true where no two overlap and none ends beyond `elements`.
+/// Sorts the runs. True if no two overlap and none ends beyond `elements`.
 inline bool apart(std::vector<extent>& all, uint64_t elements) {
   std::erase_if(all, [](const extent& x) { return x.first == x.end; });
   const auto is_before = [](const extent& a, const extent& b) { return a.first < b.first; };
@@ -27,7 +27,7 @@ inline bool apart(std::vector<extent>& all, uint64_t elements) {
   return true;
 }
 
-/// Adds `x`, to the last one where it continues that.
+/// Adds `x`; extends the last run if `x` continues it.
 inline void add_extent(std::vector<extent>& all, const extent& x) {
   if (!all.empty() && all.back().end == x.first)
     all.back().end = x.end;
@@ -35,12 +35,12 @@ inline void add_extent(std::vector<extent>& all, const extent& x) {
     all.push_back(x);
 }
 
-/// Whether every parameter of which something is held (`count` elements of it, by its number) starts at its boundary,
-/// and none lies on another or beyond `elements`.
+/// True if every parameter that is held starts at its boundary, and none overlaps another or ends beyond `elements`.
+/// `count(q)` returns the number of elements of parameter `q` that are held; 0: the parameter is not held.
 template <class Count>
 bool lies_well(const std::vector<uint64_t>& at, uint64_t elements, Count count) {
   uint64_t end = 0;
-  bool rises = true;  // as in every layout that writers make
+  bool rises = true;  // true in every layout that writers make
   for (uint32_t q = 0; q < at.size() && rises; ++q) {
     const uint64_t elements_of_it = count(q);
     if (elements_of_it == 0) continue;

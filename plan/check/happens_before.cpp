@@ -1,6 +1,6 @@
-// One pass over the instructions of all ranks in topological order. Memory and time are linear in instructions x serial
-// lanes, in lines x asyncs and in collectives x ranks: a plan of 100 layers, 8 micro-batches and 8 ranks takes a few
-// MB.
+// Builds the order in one pass over the instructions of all ranks in topological order. Memory and time are linear in
+// instructions x serial lanes, in lines x asyncs and in collectives x ranks: a plan of 100 layers, 8 micro-batches and
+// 8 ranks takes a few MB.
 #include "plan/check/happens_before.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace troupe::plan {
 namespace {
 
-/// Instructions of a cycle that an error spells out.
+/// Maximum number of instructions of a cycle that an error names.
 constexpr size_t names_max = 8;
 
 }  // namespace
@@ -27,7 +27,7 @@ class order_builder {
   }
 
  private:
-  // A collective is its first member, all others are themselves.
+  // A node of the graph. A collective is represented by its first member, every other instruction by itself.
   struct node {
     uint32_t rank = 0, id = none;
   };
@@ -42,7 +42,7 @@ class order_builder {
     return is_collective(n) ? members_[collective_of(n)].front() : n;
   }
 
-  // Lines and rows for those communicators that somebody here is in.
+  // Assigns lines and rows to the communicators that some given rank is in.
   void place_communicators() {
     const auto& all = ranks_[0]->layout->communicators;
     out_.num_ranks_ = static_cast<uint32_t>(ranks_.size());
@@ -126,7 +126,7 @@ class order_builder {
     for (const node member : members_[collective_of(n)]) waits_of(member);
   }
 
-  // Depth first along waits, without recursion: plans are deep.
+  // Sorts depth first along waits, without recursion, because plans are deep.
   core::result<void> sort() {
     std::vector<mark> marks(out_.spots_.size(), mark::unseen);
     std::vector<node> path, waits;
@@ -186,8 +186,8 @@ class order_builder {
     first = position;
     heard_[line].push_back({position, async});
   }
-  // What lies at `mine` starts after `on` has ended (or, where one line only starts in order, has started): all that
-  // preceded `on` precedes it.
+  // Notes that the instruction at `mine` starts after `on` has ended (or, if a line only starts in order, has started):
+  // all that preceded `on` precedes it.
   void take_over(const happens_before::spot& mine, node on, bool ended) {
     const auto& other = out_.spots_[index(on)];
     if (ended && other.async != none) note(mine.line, mine.position, other.async);
@@ -197,7 +197,8 @@ class order_builder {
     for (; next < heard.size() && heard[next].position <= other.position; ++next)
       note(mine.line, mine.position, heard[next].async);
   }
-  // Of an instruction that waits: `c` is what it knows of its own rank, `row` which collectives it knows to have ended.
+  // Adds a wait of an instruction for `on`. `c` is the clock of its own rank, `row` has the collectives that have ended
+  // before it.
   void follow(uint32_t rank, node on, bool ended, clock& c, uint32_t* row) {
     if (is_collective(on)) {
       merge(c, out_.arrival(collective_of(on), rank));
@@ -230,7 +231,8 @@ class order_builder {
       if (runs(ranks_[n.rank]->instructions[on], taken_)) wait(on, true);
   }
 
-  // Every rank that a member knows of through collectives is known to all who wait for this one.
+  // Computes the arrival of a collective. Its arrival includes what its members have learnt about other ranks from
+  // earlier collectives.
   void reach_collective(node n) {
     const uint32_t k = collective_of(n);
     const auto& mine = out_.spots_[index(n)];
@@ -256,7 +258,7 @@ class order_builder {
       }
     }
   }
-  // All that had ended before `other` moved bytes.
+  // Adds everything that had ended before `other` moved bytes.
   void know(uint32_t collective, uint32_t other) {
     for (uint32_t r = 0; r < out_.num_ranks_; ++r)
       merge(out_.arrival_[size_t{collective} * out_.num_ranks_ + r], out_.arrival(other, r));
@@ -270,13 +272,14 @@ class order_builder {
   branch taken_;
   happens_before out_;
   uint32_t num_lines_ = 0;
-  std::vector<uint32_t> line_of_;           // [communicator]; none where nobody here is in it
+  std::vector<uint32_t> line_of_;           // [communicator]; none if no given rank is in it
   std::vector<std::vector<uint32_t>> own_;  // [rank][communicator]: its place in the rank's rows
-  std::vector<std::vector<node>> members_;  // [collective]
-  std::vector<uint32_t> previous_;          // [instruction]: the one before in its line that runs
+  std::vector<std::vector<node>> members_;  // [collective]: its members
+  std::vector<uint32_t> previous_;          // [instruction]: the previous one of its line that runs
   std::vector<node> order_;
-  std::vector<std::vector<news>> heard_;  // [line]: ended asyncs, by position
-  std::vector<size_t> taken_over_;        // [line * lines + other]: how much of other's news the line has
+  std::vector<std::vector<news>> heard_;  // [line]: asyncs that have ended, by position
+  // [line * lines + other]: number of entries of heard_[other] that the line has taken over
+  std::vector<size_t> taken_over_;
   std::vector<uint32_t> scratch_;
 };
 

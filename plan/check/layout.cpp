@@ -1,4 +1,4 @@
-// The layout that all ranks share: every element of every parameter has one place in each layout and one owner.
+// Checks the layout that all ranks share: every element of every parameter has one place in each layout and one owner.
 #include <algorithm>
 
 #include "core/math.hpp"
@@ -74,7 +74,7 @@ core::result<void> sizes(const job_layout& l) {
   return {};
 }
 
-// Who meets whom, and that nobody is left out where all meet.
+// Checks the members of communicators, and that no rank is missing in the communicator of all ranks.
 core::result<void> meetings(const job_layout& l) {
   if (l.communicators != communicators_of(l.options, l.exchanges))
     return broken(l, "its communicators are not those of its ranks and stages");
@@ -139,7 +139,7 @@ core::result<void> set_is_laid_out(const job_layout& l, const parameter_set& s) 
   return {};
 }
 
-/// How often `sets` hold each parameter.
+/// Returns how many of the `sets` hold each parameter.
 std::vector<uint32_t> membership(const job_layout& l, const std::vector<parameter_set>& sets) {
   std::vector<uint32_t> out(l.table->parameters.size(), 0);
   for (const auto& s : sets)
@@ -147,7 +147,7 @@ std::vector<uint32_t> membership(const job_layout& l, const std::vector<paramete
   return out;
 }
 
-// A parameter is held where the units that read it are computed, and so is every set.
+// Checks that a parameter is held by the ranks that compute the units that read it, and so is every set.
 core::result<void> stages(const job_layout& l) {
   const uint32_t ranks = l.options.mesh.degree(core::axis::pipeline);
   for (uint32_t u = 0; u < l.stage_of_unit.size(); ++u) {
@@ -236,8 +236,8 @@ core::result<void> sets(const job_layout& l) {
   return {};
 }
 
-// Sums follow the stages that write to a bucket: a micro-batch's gradients are whole when the last of these has
-// written.
+// Checks the order of sums, which follows the stages that write to a bucket: a micro-batch's gradients are complete
+// when the last of these stages has written.
 core::result<void> sums(const job_layout& l) {
   const auto& pipeline = l.options.pipeline;
   const uint32_t micros = l.options.accumulation;
@@ -248,7 +248,8 @@ core::result<void> sums(const job_layout& l) {
     return broken(l, "it does not say of each bucket in which order its sums are made");
   if (pipeline.first_unit.empty())
     return l.bucket_order.empty() ? core::result<void>{} : broken(l, "its sums leave the order of micro-batches");
-  std::vector<uint32_t> written(size_t{l.num_stages()} * micros, none);  // [stage, micro]: place in its rank's order
+  // [stage, micro]: position in the order of the stage's rank
+  std::vector<uint32_t> written(size_t{l.num_stages()} * micros, none);
   for (const auto& order : pipeline.table.orders)
     for (uint32_t i = 0; i < order.size(); ++i)
       for_each_part(order[i], [&](const action& a) {

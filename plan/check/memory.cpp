@@ -1,4 +1,5 @@
-// Slots and sizes: no byte of a pool is written before the last reader of its previous contents, and everything fits.
+// Checks slots and sizes: no byte of a pool is written before the last reader of its previous contents, and everything
+// fits.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -23,7 +24,7 @@ constexpr const char* pool_names[num_pools] = {"gathered parameters",
                                                "windows onto gradients",
                                                "offloaded activations"};
 
-/// "4096 bytes at 128 of the pool of buckets": a slot, as errors name it.
+/// Returns the name of a slot in errors: "4096 bytes at 128 of the pool of buckets".
 std::string name_of(const buffer& b) {
   return std::to_string(b.bytes) + " bytes at " + std::to_string(b.offset) + " of the pool of " +
          pool_names[static_cast<size_t>(b.pool)];
@@ -69,7 +70,7 @@ core::result<void> life_is_sound(const world& w, uint32_t rank, uint32_t b) {
 /// The buffer that last held each byte of a pool, as runs.
 class holders {
  public:
-  /// Calls f(buffer) for each holder of a byte of [first, end), then gives the bytes to `next`.
+  /// Calls f(buffer) for each holder of a byte of [first, end), then assigns the bytes to `next`.
   template <class F>
   core::result<void> take(uint64_t first, uint64_t end, uint32_t next, F f) {
     split(first);
@@ -83,7 +84,7 @@ class holders {
   }
 
  private:
-  // Runs reach to the next key.
+  // Splits the run at byte `at`. A run extends to the next key.
   void split(uint64_t at) {
     auto it = runs_.upper_bound(at);
     const uint32_t holder = it == runs_.begin() ? none : std::prev(it)->second;
@@ -94,13 +95,14 @@ class holders {
 
 }  // namespace
 
-// Comparing neighbours in time is enough: a buffer's own life is in order, so earlier holders come before it.
+// Checks that no slot is reused too early. Comparing neighbours in time is enough: the lifetime of a buffer is in
+// order, so earlier holders precede it.
 core::result<void> slots(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const auto& accessors = w.rolls[rank].accessors;
   std::vector<uint32_t> order;
   for (uint32_t b = 0; b < p.buffers.size(); ++b) {
-    // Windows of updates that are done again are there for clipped steps alone.
+    // Windows of updates that are done again are used in clipped steps alone.
     const bool again = p.instructions[p.buffers[b].first].guard == guard::clipped;
     if (accessors[b].empty() && w.taken == (again ? branch::clipped : branch::not_skipped))
       return broken(p, "a buffer is never used");
@@ -120,7 +122,8 @@ core::result<void> slots(const world& w, uint32_t rank) {
         if (!w.before(rank, id, x.first))
           return broken(p, x.first,
                         "takes " + name_of(x) + " without waiting for " + name(p, id) + ", which still uses them");
-      // The end of a life may read them though it does not name them: the backward of a stage, what came forward.
+      // The last instruction of a lifetime may read the bytes without naming the slot: the backward of a stage reads
+      // the input of its forward.
       const uint32_t last = p.buffers[earlier].last;
       if (runs(p.instructions[last], w.taken) && !w.before(rank, last, x.first))
         return broken(p, x.first,

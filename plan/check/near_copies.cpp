@@ -1,4 +1,4 @@
-// The second copy of parameters: made once a step from what all shards gave, and read only then.
+// Checks the second copy of parameters: it is made once a step from the slices of all shards, and read only after that.
 #include "plan/check/rules.hpp"
 #include "plan/layout/layout.hpp"
 
@@ -25,7 +25,7 @@ core::result<void> near_copies(const world& w, uint32_t rank) {
     if (!x.near) continue;
     if (auto ok = belongs(p, x); !ok) return ok;
     if (x.kind != kind::release) continue;
-    // A second time would overwrite what neighbours may be reading.
+    // A second write would overwrite bytes that neighbours may be reading.
     if (keeps[x.subject] != none) return broken(p, x.id, "keeps again what " + name(p, keeps[x.subject]) + " has kept");
     keeps[x.subject] = x.id;
     const uint32_t gather = r.gather[x.buffer];

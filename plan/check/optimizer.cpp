@@ -1,4 +1,4 @@
-// Facts about whole parameters that updates need: norms of all ranks' slices, matrices made orthogonal by one rank.
+// Checks whole-parameter values that updates need: norms of all ranks' slices, matrices orthogonalised by one rank.
 #include "plan/check/rules.hpp"
 #include "plan/layout/matrices.hpp"
 
@@ -11,7 +11,8 @@ core::result<void> there(const rank_plan& p, uint32_t id, bool wanted, const std
   return {};
 }
 
-// Moments change in place: whether they may is not known before the vote, and each update reads the prepared values.
+// Checks that `prepare` waits for the vote and the update for `prepare`. Moments change in place, and before the vote
+// it is not known whether they may; each update reads the prepared values.
 core::result<void> is_prepared(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];

@@ -1,4 +1,4 @@
-// One rank's own part: its slices and states have room, and it updates exactly the elements that it owns.
+// Checks one rank's own part: its slices and states have memory, and it updates exactly the elements that it owns.
 #include <algorithm>
 
 #include "plan/check/extents.hpp"
@@ -33,7 +33,7 @@ struct updated {
   }
 };
 
-// Every element of the rank's own is in `all` once.
+// Checks that every element of the rank's own is in `all` once.
 core::result<void> are_all(const rank_plan& p, const rank_slices& own, std::vector<updated>& all) {
   const auto is_before = [](const updated& a, const updated& b) { return a.is_before(b); };
   if (!std::is_sorted(all.begin(), all.end(), is_before)) std::sort(all.begin(), all.end(), is_before);
@@ -48,7 +48,7 @@ core::result<void> are_all(const rank_plan& p, const rank_slices& own, std::vect
   return {};
 }
 
-// Every owned element is in exactly one sub-group, its moments where the layout has them.
+// Checks that every owned element is in exactly one sub-group, with its moments at the layout's offsets.
 core::result<void> owned(const rank_plan& p, const collective_pieces& places) {
   if (p.options().mode != mode::train) return {};
   const rank_slices& own = places.slices(p.rank);

@@ -1,4 +1,4 @@
-// Collectives move every element once, from its owner's place to its destination.
+// Checks that collectives move every element once, from its owner's place to its destination.
 #include <algorithm>
 #include <optional>
 
@@ -15,7 +15,7 @@ namespace {
 
 uint64_t numel(const job_layout& l, uint32_t q) { return l.table->parameters[q].numel(); }
 
-// Finds the parameter at an element of a set; its placements are apart.
+// Finds the parameter at an element of a set, whose placements do not overlap.
 std::optional<placement> member_at(const std::vector<placement>& sorted, uint64_t element) {
   auto it = std::upper_bound(sorted.begin(), sorted.end(), element,
                              [](uint64_t e, const placement& x) { return e < x.offset; });
@@ -25,7 +25,8 @@ std::optional<placement> member_at(const std::vector<placement>& sorted, uint64_
 
 enum class purpose : uint8_t { gather, near, reduce, collect, publish };
 
-/// Those who take part in it, in the order of its communicator: one replica's, of a reduction all.
+/// Returns the ranks that take part in a collective of the set, in the order of its communicator: the ranks of one
+/// replica, or all for a reduction.
 const std::vector<uint32_t>& members_of(const job_layout& l, purpose why, const parameter_set& set) {
   const uint32_t group = shard_communicator(l, set.pipeline, 0);
   const uint32_t c = why == purpose::reduce    ? reduce_communicator(l, set)
@@ -35,12 +36,12 @@ const std::vector<uint32_t>& members_of(const job_layout& l, purpose why, const 
   return l.communicators[c].members;
 }
 
-/// The elements of `q` that a rank gives or receives.
+/// Returns the elements of `q` that a rank sends or receives.
 slice share_of(const rank_slices& of_rank, purpose why, uint32_t q) {
   return why == purpose::near ? of_rank.near(q) : of_rank.of(q);
 }
 
-/// The side of one set's collective that the set does not describe.
+/// The places of a collective's elements on the ranks; the set describes only the other side.
 class other_side {
  public:
   other_side(const collective_pieces& all, purpose why, const parameter_set& set, const std::vector<uint32_t>& ranks)
@@ -52,7 +53,7 @@ class other_side {
     for (const uint32_t rank : ranks) windows_.push_back(shard_runs(l, index_, rank, all.offsets(rank)));
   }
 
-  /// Where element `first` of `q` lies, which is the `owner`-th rank's.
+  /// Returns the place of element `first` of `q` on the `owner`-th rank, which owns it.
   [[nodiscard]] uint64_t place(const rank_slices& of_rank, uint32_t owner, uint32_t q, uint64_t first) const {
     const job_layout& l = of_rank.layout();
     const rank_offsets& at = all_.offsets(of_rank.rank());
@@ -77,17 +78,17 @@ class other_side {
   const collective_pieces& all_;
   purpose why_;
   const parameter_set& set_;
-  uint32_t index_ = 0;                           // of the gather set
-  std::vector<std::vector<shard_run>> windows_;  // [owner]: of slices that are gathered from files
+  uint32_t index_ = 0;                           // number of the gather set
+  std::vector<std::vector<shard_run>> windows_;  // [owner]: runs of slices that are gathered from files
 };
 
-/// The elements that the owners of one replica receive or give.
+/// The elements that the owners of one replica receive or send.
 struct coverage {
   std::vector<extent> all;
   uint64_t elements = 0;
 };
 
-/// What the set's side of the collective has, where it lies: of matrices every share.
+/// Returns the placements of the set's side of the collective, by offset; for matrices every share.
 std::vector<placement> places_of(const job_layout& l, purpose why, const parameter_set& set) {
   std::vector<placement> out;
   for (const auto& x : set.parameters) {
@@ -100,8 +101,8 @@ std::vector<placement> places_of(const job_layout& l, purpose why, const paramet
   return out;
 }
 
-// Each replica has every element once: a sum that some replica's owner did not receive would leave its states behind.
-// Sums that all receive are shared out among the replicas.
+// Checks that the pieces cover each element once in each replica: if the owner in a replica did not receive a sum, its
+// states would differ. Sums that all ranks receive are divided among the replicas.
 core::result<void> moves(const job_layout& l, const collective_pieces& pieces, purpose why, const parameter_set& set,
                          const std::vector<moved_piece>& all) {
   const std::vector<placement> members = places_of(l, why, set);
@@ -138,7 +139,7 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
   return {};
 }
 
-// Owners of the same sum stand side by side: so it is made once, and in place where buckets stay.
+// Checks that the owners of the same sum are side by side, so that it is computed once, and in place if buckets stay.
 core::result<void> replicas_share_sums(const job_layout& l, const parameter_set& set,
                                        const std::vector<moved_piece>& all) {
   const uint32_t replicas =
@@ -151,7 +152,7 @@ core::result<void> replicas_share_sums(const job_layout& l, const parameter_set&
   return {};
 }
 
-// Each matrix goes whole from the rank that made it orthogonal: every share to its place.
+// Checks that each matrix is sent as a whole by the rank that orthogonalised it, every share to its place.
 core::result<void> spreads(const job_layout& l, const parameter_set& set, const std::vector<moved_piece>& all) {
   std::vector<moved_piece> wanted;
   for (const auto& x : set.parameters)
@@ -163,7 +164,8 @@ core::result<void> spreads(const job_layout& l, const parameter_set& set, const 
   return {};
 }
 
-// In place, and every block of a parameter whose norm is needed exactly once, from the rank that owns the block.
+// Checks that every block of a parameter whose norm is needed is sent exactly once, in place, by the rank that owns the
+// block.
 core::result<void> measure_covers(const job_layout& l, const std::vector<moved_piece>& all) {
   std::vector<extent> covered;
   uint64_t total = 0, wanted = 0;
@@ -187,7 +189,8 @@ class voters {
         losses_(l.num_blocks),
         ranges_(l.loss_offset(l.options.data(), 0)),
         last_stage_(l.pipeline_of_stage(l.num_stages() - 1)) {
-    // Copies, which come last, have the blocks of their originals and do not vote; frozen parameters have no blocks.
+    // Copies are last in the table, have the blocks of their originals and do not vote; frozen parameters have no
+    // blocks.
     for (uint32_t q = 0; q < l.table->parameters.size() && !l.is_copy(q); ++q)
       if (l.trains(q)) {
         parameters_.push_back(q);
@@ -195,7 +198,7 @@ class voters {
       }
   }
 
-  /// True if the rank knows the doubles of a piece: square sums of its own slice, its own losses, or ranges.
+  /// True if the rank computes the doubles of a piece: square sums of its own slice, its own losses, or ranges.
   [[nodiscard]] bool knows(const rank_slices& of_rank, const moved_piece& x) const {
     if (x.to >= ranges_) return knows_range(of_rank, x);
     if (x.to >= losses_)
@@ -217,10 +220,10 @@ class voters {
   }
 
   const job_layout& l_;
-  uint64_t losses_, ranges_;  // where they begin
+  uint64_t losses_, ranges_;  // first double of the losses and of the ranges
   uint32_t last_stage_;
-  std::vector<uint32_t> parameters_;  // those that vote
-  std::vector<uint64_t> begins_;      // [of parameters_]: the first block of each
+  std::vector<uint32_t> parameters_;  // parameters that vote
+  std::vector<uint64_t> begins_;      // [of parameters_]: its first block
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Parameters are present where computation reads them: gathered before, given back after, as many at once as the plan
-// says.
+// Checks that parameters are gathered before computation reads them and released after it, and that as many are
+// gathered at once as the plan states.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"

@@ -1,5 +1,5 @@
-// What a plan does, by task: the roll that all other rules read. Owns the place of every instruction in it, and which
-// instructions use which buffer.
+// Collects the instructions of a plan by task, for all other rules. Owns the place of every instruction in the roll,
+// and the list of instructions that use each buffer.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -9,8 +9,8 @@
 namespace troupe::plan::rules {
 namespace {
 
-/// The later one of the stages between which a transfer of this rank crosses; none where its unit is at no boundary, or
-/// no neighbour of another rank is there.
+/// Returns the later one of the two stages between which a transfer of this rank crosses; none if its unit is not at a
+/// boundary, or if the stage at the other end is on this rank, too.
 uint32_t crosses_into(const rank_plan& p, const instruction& x) {
   const job_layout& l = *p.layout;
   const uint32_t stage = l.stage_of_unit[x.subject], later = later_stage(l, x);
@@ -24,7 +24,7 @@ bool holds_use(const rank_plan& p, uint32_t tie) {
   return std::ranges::any_of(p.layout->ties[tie].parameters, [&](uint32_t q) { return p.layout->holds(p.rank, q); });
 }
 
-/// Whether what an instruction works on lies on other ranks of the pipeline.
+/// True if the subject of an instruction is on other ranks of the pipeline.
 bool is_elsewhere(const rank_plan& p, const instruction& x) {
   const job_layout& l = *p.layout;
   const auto other = [&](const std::vector<parameter_set>& sets) {
@@ -65,13 +65,14 @@ bool is_elsewhere(const rank_plan& p, const instruction& x) {
   }
 }
 
-/// Whether it is of a product in pieces: of one of those that its forward leaves.
+/// True if the instruction belongs to a product in pieces, and to one of the pieces that `forward` leaves to
+/// `multiply`.
 bool is_piece(const rank_plan& p, const instruction& x) {
   return x.use == use::forward && !x.again && x.piece > 0 &&
          x.piece < p.layout->pieces_of(p.layout->exchange_of(x.subject, x.segment, use::forward));
 }
 
-/// The entry of `r` that belongs to an instruction; null if it has none.
+/// Returns the entry of `r` that belongs to an instruction; null if there is none.
 uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
   const uint32_t units = static_cast<uint32_t>(p.table().units.size());
   const bool trains = p.options().mode == mode::train;
@@ -162,7 +163,8 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
   return nullptr;
 }
 
-// Buckets that stay are read in place; otherwise the reduced gradient is elsewhere by then.
+// Adds the instruction to the accessors of its buffers. Buckets that stay are read in place; otherwise the reduced
+// gradient is stored elsewhere by then.
 void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
   const auto note = [&](uint32_t buffer) {
     auto& all = r.accessors[buffer];
@@ -176,7 +178,7 @@ void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
     for (uint32_t q : p.table().units[x.subject].segments[x.segment].parameters)
       if (p.layout->trains(q))
         note(p.bucket_buffer[size_t{p.layout->bucket_of[q]} * p.options().accumulation + x.micro]);
-  // Where the reduced gradient of a tied parameter's use waits to be exchanged and added.
+  // Adds the buffers in which the reduced gradient of a tied parameter's use waits for its exchange and sum.
   const auto note_use = [&](uint32_t q) {
     if (!p.layout->holds(p.rank, q)) return;
     const uint32_t bucket = p.layout->bucket_of[q];

@@ -1,4 +1,5 @@
-// The checker's own parts: each rule is a function that names the first instruction that breaks it. Not for others.
+// Owns the rules of the checker: each rule is a function that names the first instruction that violates it. For the
+// checker and its tests only.
 #pragma once
 
 #include <functional>
@@ -15,58 +16,65 @@
 
 namespace troupe::plan::rules {
 
-/// An error of instruction `id`: "rank 1: gather block 3, micro 0, backward (instruction 57) <what>".
+/// Returns an error of instruction `id`: "rank 1: gather block 3, micro 0, backward (instruction 57) <what>".
 tl::unexpected<core::error> broken(const rank_plan& p, uint32_t id, const std::string& what);
-/// An error of a plan as a whole.
+/// Returns an error of a plan as a whole.
 tl::unexpected<core::error> broken(const rank_plan& p, const std::string& what);
-/// An error of the layout that all plans share.
+/// Returns an error of the layout that all plans share.
 tl::unexpected<core::error> broken(const job_layout& l, const std::string& what);
-/// "forward block 3, micro 0 (instruction 12)".
+/// Returns the name of an instruction: "forward block 3, micro 0 (instruction 12)".
 std::string name(const rank_plan& p, uint32_t id);
 
-// structure.cpp: facts that later rules rely on.
-core::result<void> structure(const rank_plan& p);  ///< sizes, ids, subjects, lanes
-core::result<void> agreement(rank_plans ranks);    ///< same collectives on all ranks
-core::result<void> serial(const rank_plan& p);     ///< the step can be done in the order of ids
+// structure.cpp checks facts that later rules require.
+core::result<void> structure(const rank_plan& p);  ///< checks sizes, ids, subjects, lanes
+core::result<void> agreement(rank_plans ranks);    ///< checks that collectives are equal on all ranks
+core::result<void> serial(const rank_plan& p);     ///< checks that the step can run in the order of ids
 
-core::result<void> layout(const job_layout& l);  ///< layout.cpp: every element has its place and its owner
-/// pieces.cpp: the elements that collectives move.
+/// layout.cpp: checks that every element has its place and its owner.
+core::result<void> layout(const job_layout& l);
+/// pieces.cpp: checks the elements that collectives move.
 core::result<void> pieces(const job_layout& l, const collective_pieces& all);
-/// pieces.cpp: what one reduction moves, `places` being where ranks keep it; what the vote does.
+/// pieces.cpp: checks the elements that one reduction moves; `places` has the place where each rank keeps them.
 core::result<void> reduction(const job_layout& l, const collective_pieces& places, uint32_t bucket,
                              const std::vector<moved_piece>& moved);
+/// pieces.cpp: checks the numbers that the vote moves.
 core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& moved);
-/// exchanges.cpp: what one exchange moves in the slots of its ranks, all of it or a piece of rows; all those of the
-/// model.
+/// exchanges.cpp: checks the elements that one exchange moves in the slots of its ranks: all of it, or one piece of
+/// rows.
 core::result<void> exchange(const job_layout& l, const core::segment_exchange& what,
                             const std::vector<moved_piece>& moved, std::optional<uint32_t> piece = std::nullopt);
+/// exchanges.cpp: checks all exchanges of the model.
 core::result<void> exchanges(const job_layout& l, const collective_pieces& all);
-/// compression.cpp: each rank's ranges come whole to its tensor group.
+/// compression.cpp: checks that each rank's ranges reach its tensor group completely.
 core::result<void> agreements(const job_layout& l, const collective_pieces& all);
-core::result<void> tied_layout(const job_layout& l);  ///< ties.cpp: uses of tied parameters, and what goes between them
-/// ties.cpp: each exchange moves what its givers hold, to a place of its own.
+/// ties.cpp: checks the uses of tied parameters and the exchanges between them
+core::result<void> tied_layout(const job_layout& l);
+/// ties.cpp: checks that each exchange moves the gradients that its senders hold, each to a place of its own.
 core::result<void> tied_pieces(const job_layout& l, const collective_pieces& all);
-/// own.cpp: the rank's own slices, updates, swaps, at the places where collectives look for them.
+/// own.cpp: checks the rank's own slices, updates and swaps, at the places where collectives access them.
 core::result<void> own(const rank_plan& p, const collective_pieces& places);
-/// own.cpp: every rank's own part, as `part` makes it, and its share of a checkpoint. A rank is of the class that holds
-/// it, for which the plan of the same place in `plans` stands.
+/// Makes the own part of a rank.
 using rank_part = std::function<rank_plan(uint32_t rank)>;
+/// own.cpp: checks every rank's own part, as `part` makes it, and its share of a checkpoint. Each rank is represented
+/// by the plan of its class; `plans` are in the order of `classes`.
 core::result<void> own_parts(std::span<const rank_class> classes, rank_plans plans, const collective_pieces& places,
                              const rank_part& part);
-core::result<void> swap_layout(const rank_plan& p, const collective_pieces& places);  ///< swaps.cpp: the swap file
-/// activations.cpp: behind the states, from byte `from` to the end of the file.
+/// swaps.cpp: checks the swap file
+core::result<void> swap_layout(const rank_plan& p, const collective_pieces& places);
+/// activations.cpp: checks the extents that follow the states, from byte `from` to the end of the file.
 core::result<void> activation_extents(const rank_plan& p, uint64_t from);
 
-/// saves.cpp: the contents of the checkpoint's files. `take` every rank's own part, in any order, then `end`.
+/// saves.cpp: checks the contents of the checkpoint's files. Call `take` with every rank's own part, in any order, then
+/// `end`.
 class saved_once {
  public:
-  explicit saved_once(const job_layout& l);  ///< keeps `l`, which has to outlive it
+  explicit saved_once(const job_layout& l);  ///< Keeps a reference to `l`, which must outlive this object.
   core::result<void> take(const rank_plan& p, const collective_pieces& places);
   core::result<void> end();
 
  private:
-  /// The elements of a part of a parameter that were taken so far, of a cut one those of a tensor coordinate;
-  /// neighbours that were taken one after the other are one run.
+  /// Returns the elements of a part of a parameter that were taken so far; for a cut parameter, the elements of one
+  /// tensor coordinate. Neighbours that were taken one after the other are one run.
   std::vector<slice>& of(uint32_t parameter, uint32_t part, uint32_t tensor);
   core::result<void> file_is_sound(const rank_plan& p) const;
   core::result<void> piece_is_sound(const rank_plan& p, const snapshot_block& block, const saved_piece& x) const;
@@ -74,16 +82,17 @@ class saved_once {
   const job_layout& l_;
   uint64_t slot_bytes_;
   std::vector<std::vector<slice>> saved_;
-  std::vector<slice> held_;  // [parameter]: of the rank in hand
+  std::vector<slice> held_;  // [parameter]: elements held by the rank that is being taken
 };
 
-/// The ids of all instructions that one rank's plan must have, by their task, in one branch; `none`: missing.
+/// The ids of all instructions that one rank's plan must have in one branch, by their task; `none`: missing.
 struct roll {
-  uint32_t num_segments = 0;                             ///< of all units
-  std::vector<uint32_t> segment_base;                    ///< [unit]: of its segments in the rows below
-  std::vector<uint32_t> load;                            ///< [micro]
-  std::vector<uint32_t> forward, backward, weigh;        ///< [micro * num_segments + segment_base + segment]
-  std::vector<uint32_t> recompute;                       ///< as forward; at once: in the place of the first segment
+  uint32_t num_segments = 0;                       ///< segments of all units
+  std::vector<uint32_t> segment_base;              ///< [unit]: index of its first segment in the rows below
+  std::vector<uint32_t> load;                      ///< [micro]
+  std::vector<uint32_t> forward, backward, weigh;  ///< [micro * num_segments + segment_base + segment]
+  /// index as in `forward`; a recompute of the whole unit is at the unit's first segment
+  std::vector<uint32_t> recompute;
   std::vector<uint32_t> reduce;                          ///< [bucket * accumulation + micro]
   std::vector<uint32_t> norm, update, publish;           ///< [bucket], [sub-group], [publish set]
   std::vector<uint32_t> tie, tied_sum;                   ///< [exchange], [tie]
@@ -93,51 +102,54 @@ struct roll {
   std::vector<uint32_t> survey, agree;                   ///< [buffer]
   std::vector<uint32_t> snapshot, write;                 ///< [block of the checkpoint]
   std::vector<uint32_t> state_in, state_out;             ///< [sub-group]
-  std::vector<uint32_t> again_in, again_out;             ///< [sub-group]: around an update that is done again
+  std::vector<uint32_t> again_in, again_out;             ///< [sub-group]: swaps of an update that is done again
   std::vector<uint32_t> gradient_in, gradient_out;       ///< [bucket * accumulation + micro]
   std::vector<uint32_t> shard_in;                        ///< [buffer]
   std::vector<uint32_t> activation_in, activation_out;   ///< [micro * units + unit]
-  std::vector<uint32_t> send, receive;                   ///< [place_of]: across the boundaries of stages
-  std::vector<uint32_t> exchange;                        ///< [exchange_of]: behind segments
-  /// [piece_of]: what a forward leaves of the product that ends its segment, and the exchange of that.
+  std::vector<uint32_t> send, receive;                   ///< [place_of]: transfers between stages
+  std::vector<uint32_t> exchange;                        ///< [exchange_of]: exchanges after segments
+  /// [piece_of]: the further pieces of the product that ends a segment, and their exchanges.
   std::vector<uint32_t> multiply, piece_exchange;
   uint32_t vote = none, measure = none;
-  std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]
-  std::vector<uint32_t> last_use;                 ///< [unit]: of the compute lane
-  std::vector<std::vector<uint32_t>> accessors;   ///< [buffer]: its readers and writers, in serial order
+  std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]: its gathers
+  std::vector<uint32_t> last_use;  ///< [unit]: its last instruction on the compute lane that reads parameters
+  std::vector<std::vector<uint32_t>> accessors;  ///< [buffer]: its readers and writers, in serial order
 
-  /// What writes the gradients of a segment, by its place in these rows: backward, or its weight part.
+  /// Returns the instruction that writes the gradients of a segment: backward, or its weight part. `segment` is the
+  /// index in the rows of this struct.
   [[nodiscard]] uint32_t writer(size_t segment) const {
     return weigh[segment] == none ? backward[segment] : weigh[segment];
   }
-  /// The reduction that makes the sum of a bucket whole.
+  /// Returns the reduction that completes the sum of a bucket.
   [[nodiscard]] uint32_t last_reduce(const job_layout& l, uint32_t bucket) const {
     return reduce[size_t{bucket} * l.options.accumulation + l.last_micro(bucket)];
   }
 
-  /// In `exchange`: what goes forward behind a segment, or back out of it, or forward in a recompute.
+  /// Returns the index in `exchange` of an exchange: forward after a segment, backward out of it, or forward in a
+  /// recompute.
   [[nodiscard]] size_t exchange_of(use way, bool again, uint32_t micro, uint32_t segment) const {
     return (size_t{micro} * 3 + (again ? 2 : static_cast<size_t>(way))) * num_segments + segment;
   }
 
-  uint32_t num_pieces = 1;  ///< at most
-  /// In `multiply` and `piece_exchange`: pieces from the second on.
+  uint32_t num_pieces = 1;  ///< maximum number of pieces
+  /// Returns the index in `multiply` and `piece_exchange` of a piece; pieces count from the second one, which is 1.
   [[nodiscard]] size_t piece_of(uint32_t micro, uint32_t segment, uint32_t piece) const {
     return (size_t{micro} * num_segments + segment) * (num_pieces - 1) + piece - 1;
   }
 
   uint32_t num_stages = 1;
-  /// In `send` and `receive`: what goes forward into stage `later`, or back out of it.
+  /// Returns the index in `send` and `receive` of a transfer: forward into stage `later`, or backward out of it.
   [[nodiscard]] size_t place_of(use way, uint32_t micro, uint32_t later) const {
     return (size_t{micro} * 2 + static_cast<size_t>(way)) * num_stages + later;
   }
 };
-/// Of the compute lane: all but what gives parameters back.
+/// True for every instruction of the compute lane that computes a part of forward or backward.
 inline bool computes(const instruction& x) {
   return x.kind == kind::forward || x.kind == kind::multiply || x.kind == kind::recompute || x.kind == kind::backward ||
          x.kind == kind::weigh;
 }
-/// roll.cpp. Fails if a task is done twice or has no place in a plan of this kind or rank.
+/// roll.cpp: collects the instructions of a plan. Fails if a task is done twice or has no place in a plan of this kind
+/// or rank.
 core::result<roll> call_roll(const rank_plan& p, branch taken);
 
 /// The input of the rules below: one branch of a step.
@@ -145,36 +157,39 @@ struct world {
   rank_plans ranks;
   branch taken;
   happens_before order;
-  std::vector<roll> rolls;                      ///< [rank]
-  std::vector<std::vector<uint32_t>> units_of;  ///< [parameter]: its readers
+  std::vector<roll> rolls;                      ///< [rank]: its instructions
+  std::vector<std::vector<uint32_t>> units_of;  ///< [parameter]: units that read it
 
   [[nodiscard]] bool before(uint32_t rank, uint32_t a, uint32_t b) const { return order.before(rank, a, rank, b); }
 };
-/// `a` has ended before this rank itself starts `b`. Of a collective `before` says less: that no bytes move sooner,
-/// which may be for what another member waits for.
+/// True if `a` has ended before this rank itself starts `b`. For a collective `b`, `before` is a weaker statement: it
+/// means only that no bytes move sooner, possibly because another member waits for `a`.
 bool starts_after(const world& w, uint32_t rank, uint32_t a, uint32_t b);
-/// `a` must have ended before `b` starts, both of this rank; `why` completes "rank 1: b does not wait for a, <why>".
+/// Returns an error unless `a` has ended before `b` starts, both of this rank. `why` completes "rank 1: b does not wait
+/// for a, <why>".
 core::result<void> in_order(const world& w, uint32_t rank, uint32_t a, uint32_t b, const std::string& why);
 
-core::result<void> guards(const world& w, uint32_t rank);     // check.cpp
+core::result<void> guards(const world& w, uint32_t rank);     // check.cpp: guards of instructions
 core::result<void> compute(const world& w, uint32_t rank);    // compute.cpp: loads, forwards, backwards
 core::result<void> residency(const world& w, uint32_t rank);  // compute.cpp: gathers, uses, releases
-/// compression.cpp: a use multiplies with what was made for it of its parameters.
+/// compression.cpp: checks that each use multiplies with the compressed parameters that were made for it.
 core::result<void> compression(const world& w, uint32_t rank);
 core::result<void> near_copies(const world& w, uint32_t rank);  // near_copies.cpp: gathers from the second copy
-core::result<void> gradients(const world& w, uint32_t rank);    // updates.cpp: buckets, reduces, norms, vote
+core::result<void> gradients(const world& w, uint32_t rank);    // updates.cpp: buckets, reductions, norms, vote
 core::result<void> ties(const world& w, uint32_t rank);         // ties.cpp: gradients of tied parameters are added once
 core::result<void> updates(const world& w, uint32_t rank);      // updates.cpp: updates and the data they overwrite
 core::result<void> optimizer(const world& w, uint32_t rank);    // optimizer.cpp: whole parameters that updates need
-core::result<void> saves(const world& w, uint32_t rank);        // saves.cpp: copies, then changes
-/// updates.cpp: every reader, in this step, of the data that an update of sub-group `g` overwrites has ended before it.
+core::result<void> saves(const world& w, uint32_t rank);        // saves.cpp: states are copied before they change
+/// updates.cpp: checks that every reader, in this step, of the data that an update of sub-group `g` overwrites has
+/// ended before the update.
 core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint32_t g);
 core::result<void> speculation(const world& w, uint32_t rank);  // speculation.cpp: updates before the vote
-core::result<void> undo_copies(const rank_plan& p);             // speculation.cpp: have room of their own
-core::result<void> swaps(const world& w, uint32_t rank);        // swaps.cpp: states that live in files
-core::result<void> activations(const world& w, uint32_t rank);  // activations.cpp: inputs that wait elsewhere
-core::result<void> publishes(const world& w);                   // updates.cpp
-core::result<void> slots(const world& w, uint32_t rank);        // memory.cpp: no byte reused too early
-core::result<void> memory(const rank_plan& p);                  // memory.cpp: pools, budget
+core::result<void> undo_copies(const rank_plan& p);             // speculation.cpp: undo copies have memory of their own
+core::result<void> swaps(const world& w, uint32_t rank);        // swaps.cpp: states that are stored in files
+// activations.cpp: inputs of units that leave device memory
+core::result<void> activations(const world& w, uint32_t rank);
+core::result<void> publishes(const world& w);             // updates.cpp: updated parameters are published
+core::result<void> slots(const world& w, uint32_t rank);  // memory.cpp: no byte is reused too early
+core::result<void> memory(const rank_plan& p);            // memory.cpp: pools, budget
 
 }  // namespace troupe::plan::rules

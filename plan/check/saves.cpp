@@ -1,5 +1,5 @@
-// Checkpoints taken in a step: every element of every state is copied once, before it changes, and each block has a
-// slot of its own until it is handed to the disk.
+// Checks checkpoints taken in a step: every element of every state is copied once, before it changes, and each block
+// has a slot of its own until it is handed to the disk.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -42,7 +42,7 @@ core::result<void> saved_once::piece_is_sound(const rank_plan& p, const snapshot
   return {};
 }
 
-// In the order of the file, without gaps; pieces of a block one after the other.
+// Checks that blocks are in the order of the file, without gaps, and that the pieces of a block follow each other.
 core::result<void> saved_once::file_is_sound(const rank_plan& p) const {
   uint64_t end = save_grain_bytes;
   for (const auto& block : p.snapshots) {
@@ -82,7 +82,7 @@ core::result<void> saved_once::take(const rank_plan& p, const collective_pieces&
 core::result<void> saved_once::end() {
   if (!l_.options.saving.on) return {};
   for (uint32_t q = 0; q < l_.table->parameters.size(); ++q) {
-    if (l_.is_copy(q) || l_.is_of_teacher(q)) continue;  // piece_is_sound refuses to save any of it
+    if (l_.is_copy(q) || l_.is_of_teacher(q)) continue;  // piece_is_sound refuses to save any part of it
     std::vector<uint32_t> parts{l_.trains(q) ? saved_weights : saved_frozen};
     for (uint32_t k = 0; l_.trains(q) && k < l_.options.update_of(q).moments; ++k) parts.push_back(saved_moment + k);
     const uint32_t shares = l_.is_cut(q) ? l_.tensor_ranks() : 1;

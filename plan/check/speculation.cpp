@@ -1,6 +1,6 @@
-// Updates before the vote: they read whole gradients, overwrite nothing that is still read, and a step that is
-// skipped or clipped undoes each of them from a copy of its own; a clipped one then does each again, once. Where no
-// step is ever skipped or clipped there are no copies; states in files need none, since they keep their place.
+// Checks updates before the vote: they read whole gradients, overwrite nothing that is still read, and a step that is
+// skipped or clipped undoes each of them from a copy of its own; a clipped one then does each again, once. If no step
+// is ever skipped or clipped there are no copies; states in files need none, since their former place stays valid.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -20,7 +20,7 @@ core::result<void> reads_whole_gradients(const world& w, uint32_t rank, uint32_t
   return {};
 }
 
-// In the branches that do not keep the update; in the other one nothing is undone.
+// Checks that the update is undone in the branches that do not keep it, and only there.
 core::result<void> is_taken_back(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
@@ -36,8 +36,8 @@ core::result<void> is_taken_back(const world& w, uint32_t rank, uint32_t g) {
   return in_order(w, rank, r.update[g], r.undo[g], "which it undoes");
 }
 
-// Where the vote clips, what was updated with gradients as they are is updated with clipped ones: undone, then done
-// again. Which of the two an update is says its kind, and with it the factor of its gradients.
+// Checks that, if the vote clips, an update before the vote is undone and done again with clipped gradients. The kind
+// of an instruction (update or redo) determines the factor of its gradients.
 core::result<void> is_done_again(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
@@ -48,8 +48,8 @@ core::result<void> is_done_again(const world& w, uint32_t rank, uint32_t g) {
   return in_order(w, rank, r.undo[g], r.redo[g], "which restores what it changes");
 }
 
-// In a run that does not skip such steps, a gradient that is not finite ends the run: the undo fails, and since nothing
-// is published before the last undo has ended, nothing is published.
+// Checks that publishes wait for the last undo. In a run that does not skip such steps, a gradient that is not finite
+// ends the run: the undo fails, and therefore nothing is published.
 core::result<void> is_published_only_if_sound(const rank_plan& p) {
   uint32_t last = none;
   for (uint32_t id : p.lanes[static_cast<size_t>(lane::shard)])

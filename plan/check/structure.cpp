@@ -1,4 +1,4 @@
-// The form of a plan: facts that every other rule relies on, and facts that all ranks must agree on.
+// Checks the form of a plan: facts that every other rule relies on, and facts that all ranks must agree on.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -110,7 +110,7 @@ bool subject_is_known(const rank_plan& p, const instruction& x) {
   return false;
 }
 
-/// A backward is whole or an input part, as its use says; a weight part is nothing else.
+/// True if the use fits the kind: a backward is whole or an input part, a weight part is always a weight part.
 bool use_is_known(const instruction& x) {
   if (x.kind == kind::backward) return x.use == use::backward || x.use == use::input;
   return (x.use == use::weights) == (x.kind == kind::weigh) && x.use != use::input;
@@ -184,7 +184,8 @@ core::result<void> sequences(const rank_plan& p) {
   return {};
 }
 
-/// Two members' parts of one collective. A transfer's are the send and the receive of neighbouring units.
+/// True if `a` and `b` are two members' parts of one collective. For a transfer these are the send and the receive of
+/// neighbouring units.
 bool same_task(const rank_plan& pa, const instruction& a, const rank_plan& pb, const instruction& b) {
   if (!is_transfer(a.kind) || !is_transfer(b.kind))
     return a.kind == b.kind && a.subject == b.subject && a.segment == b.segment && a.again == b.again &&
@@ -193,7 +194,7 @@ bool same_task(const rank_plan& pa, const instruction& a, const rank_plan& pb, c
   return a.use == b.use && later_stage(*pa.layout, a) == later_stage(*pb.layout, b);
 }
 
-/// Collectives of one communicator on two of its members.
+/// Checks that the collectives of one communicator are equal on two of its members.
 core::result<void> same_collectives(const rank_plan& first, const std::vector<uint32_t>& wanted, const rank_plan& p,
                                     const std::vector<uint32_t>& order) {
   for (uint32_t k = 0; k < std::min(order.size(), wanted.size()); ++k) {
@@ -218,7 +219,8 @@ core::result<void> structure(const rank_plan& p) {
 }
 
 core::result<void> agreement(rank_plans ranks) {
-  // [communicator]: who was seen first, and his collectives. Replicas do the same, whoever of them is here.
+  // [communicator]: the first member found, and its collectives. Replicas have equal collectives, whichever of them is
+  // given.
   std::vector<std::pair<const rank_plan*, std::vector<uint32_t>>> first(ranks[0]->layout->communicators.size());
   for (const auto& p : ranks) {
     std::vector<std::vector<uint32_t>> mine(first.size());

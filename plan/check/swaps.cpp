@@ -1,5 +1,5 @@
-// States in swap files: every piece is read before it is used and written after it changed, in windows of its own,
-// and no extent is read while it is written. What may be undone is written to a second place.
+// Checks states in swap files: every piece is read before it is used and written after it changed, in windows of its
+// own, and no extent is read while it is written. States whose update may be undone are written to a second place.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -52,8 +52,8 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
   return {};
 }
 
-// An update that is done again has a window of its own; what it reads is what the first one has read, and it is written
-// over what that has written.
+// Checks an update that is done again: it has a window of its own, reads what the first update has read, and is written
+// over the result of the first update.
 core::result<void> states_move_again(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
@@ -131,7 +131,7 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
   return {};
 }
 
-// Gather sets whose slices come from pages that sub-group `g` writes.
+// Returns the gather sets whose slices come from pages that sub-group `g` writes.
 std::vector<uint32_t> sets_that_read(const rank_plan& p, uint32_t g) {
   std::vector<uint32_t> out;
   if (p.blocks.empty() || !p.blocks[g].holds(weights_part(*p.layout))) return out;
@@ -169,7 +169,7 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
       if (read.subject != set || read.bytes != bytes || read.micro != gathers.micro || read.use != gathers.use)
         return broken(p, in, "reads other slices than " + name(p, gather) + " gathers");
       if (auto ok = in_order(w, rank, in, gather, "which reads its slices"); !ok) return ok;
-      // It must read the states as the previous step left them.
+      // The read must see the states as the previous step left them.
       for (uint32_t g : written_by[set])
         if (auto ok = in_order(w, rank, in, r.state_out[g], "which reads the file"); !ok) return ok;
     }
@@ -177,7 +177,7 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
   return {};
 }
 
-// Reads run ahead and writes lag behind exactly as far as the options allow.
+// Checks that reads run ahead and writes lag behind exactly as far as the options allow.
 core::result<void> pipelined(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];

@@ -1,5 +1,5 @@
-// Tied parameters: each use's gradient is reduced, goes to all ranks of its column that hold another use, and is added
-// there once, in the order of units, before anything reads the sum. The vote counts one of them.
+// Checks tied parameters: each use's gradient is reduced, sent to all ranks of its column that hold another use, and
+// added there once, in the order of units, before anything reads the sum. The vote counts one of them.
 #include <algorithm>
 #include <set>
 
@@ -14,14 +14,14 @@ const std::string& name_of(const job_layout& l, uint32_t tie) {
   return l.table->parameters[l.ties[tie].parameters.front()].name;
 }
 
-/// The first unit that reads `q`.
+/// Returns the first unit that reads `q`.
 uint32_t reader_of(const job_layout& l, uint32_t q) {
   for (uint32_t u = 0; u < l.table->units.size(); ++u)
     if (std::ranges::find(l.table->units[u].parameters, q) != l.table->units[u].parameters.end()) return u;
   return none;
 }
 
-// The original and all its copies, in the order of units; each in a bucket of its own.
+// Checks that a tie has the original and all its copies, in the order of units, each in a bucket of its own.
 core::result<void> uses_are_all(const job_layout& l, uint32_t tie) {
   const auto& uses = l.ties[tie].parameters;
   if (uses.size() < 2 || uses.front() >= l.tie_of.size() || l.is_copy(uses.front()))
@@ -43,7 +43,7 @@ core::result<void> uses_are_all(const job_layout& l, uint32_t tie) {
   return {};
 }
 
-// Each gradient goes exactly once wherever another use is held but not this one.
+// Checks that each gradient is sent exactly once to each pipeline rank that holds another use but not this one.
 core::result<void> uses_are_told(const job_layout& l, uint32_t tie) {
   std::set<uint32_t> holders;
   for (const uint32_t q : l.ties[tie].parameters) holders.insert(l.pipeline_of[q]);
@@ -71,7 +71,7 @@ core::result<void> exchange_is_sound(const job_layout& l, const tie_exchange& e)
   return {};
 }
 
-// Exchanges of a rank, one after the other, between the reductions of what they give and the sum.
+// Checks the exchanges of a rank: they come after the reductions of the gradients that they send, and before the sum.
 core::result<void> others_have_come(const world& w, uint32_t rank, uint32_t tie) {
   const rank_plan& p = *w.ranks[rank];
   const job_layout& l = *p.layout;
@@ -101,7 +101,7 @@ core::result<void> others_have_come(const world& w, uint32_t rank, uint32_t tie)
   return {};
 }
 
-// What reads a reduced gradient reads the sum.
+// Checks that every reader of a reduced gradient waits for the sum.
 core::result<void> readers_wait(const world& w, uint32_t rank, uint32_t tie) {
   const rank_plan& p = *w.ranks[rank];
   const job_layout& l = *p.layout;

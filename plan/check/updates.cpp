@@ -1,4 +1,4 @@
-// From gradients to new parameters: buckets, reduces, norms, the vote, updates and publishing.
+// Checks the way from gradients to new parameters: buckets, reductions, norms, the vote, updates and publishing.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -7,7 +7,7 @@
 namespace troupe::plan::rules {
 namespace {
 
-/// Segments whose gradients are written to each bucket, as places in a row of roll::backward.
+/// Returns the segments whose gradients are written to each bucket, as places in a row of roll::backward.
 std::vector<std::vector<uint32_t>> writers_of(const rank_plan& p, const roll& r) {
   std::vector<std::vector<uint32_t>> out(p.layout->buckets.size());
   const auto all = contributions(p.table());
@@ -25,7 +25,7 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
   const roll& r = w.rolls[rank];
   const uint32_t micros = p.options().accumulation, row = b * micros;
   uint32_t last = none;
-  std::vector<uint32_t> done;  // micro-batches, in the order in which their gradients are whole
+  std::vector<uint32_t> done;  // micro-batches, in the order in which they complete their gradients
   for (uint32_t k = 0; k < micros; ++k) {
     const uint32_t m = done.emplace_back(p.layout->nth_micro(b, k));
     const uint32_t held = p.bucket_buffer[row + m];
@@ -66,10 +66,10 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
   return in_order(w, rank, norm, r.vote, "whose square sums it carries");
 }
 
-// The one whose result the step leaves.
+// Returns the update whose result the step keeps.
 uint32_t last_update(const roll& r, uint32_t g) { return r.redo[g] != none ? r.redo[g] : r.update[g]; }
 
-// Without overlap_comm nothing is computed beside a reduction.
+// Checks that without overlap_comm no backward overlaps with a reduction.
 core::result<void> does_not_overlap(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   uint32_t last = none;
@@ -88,7 +88,8 @@ core::result<void> gradients(const world& w, uint32_t rank) {
   const roll& r = w.rolls[rank];
   if (p.options().mode == mode::generate) return {};
   if (r.vote == none) return broken(p, "there is no vote");
-  // The compute lane does one thing at a time: waiting for its last instruction is waiting for all losses and readers.
+  // The compute lane runs one instruction at a time: waiting for its last instruction is waiting for all losses and
+  // readers.
   const auto& computed = p.lanes[static_cast<size_t>(lane::compute)];
   if (!computed.empty())
     if (!starts_after(w, rank, computed.back(), r.vote))
@@ -122,7 +123,7 @@ core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint
           return ok;
     return {};
   }
-  // A gather ends when every member's has: peers that read this rank's slices are waited for too.
+  // A gather ends when every member's part has ended, so this waits for peers that read this rank's slices, too.
   if (persistent) units.push_back(p.layout->persistent_set(p.rank));
   for (uint32_t u : units)
     for (uint32_t gather : r.gathers_of[u])
@@ -136,7 +137,7 @@ core::result<void> updates(const world& w, uint32_t rank) {
   for (uint32_t g = 0; g < r.update.size(); ++g) {
     const uint32_t update = r.update[g];
     if (update == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
-    if (p.speculates(g)) continue;  // speculation.cpp
+    if (p.speculates(g)) continue;  // checked in speculation.cpp
     if (auto ok = in_order(w, rank, r.vote, update, "which says whether and how to"); !ok) return ok;
     if (auto ok = overwrites_nothing_needed(w, rank, g); !ok) return ok;
   }

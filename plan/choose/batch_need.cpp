@@ -7,9 +7,9 @@
 namespace troupe::plan {
 namespace {
 
-/// An instruction with its edges in the plans of a run, a little less than was measured at 2 ranks.
+/// Bytes of an instruction with its edges in the plans of a run, a little less than was measured at 2 ranks.
 constexpr double bytes_per_instruction = 200;
-/// Plans that train: with and without a checkpoint.
+/// Number of plans that train: with and without a checkpoint.
 constexpr double training_plans = 2;
 
 }  // namespace

@@ -10,18 +10,21 @@
 namespace troupe::plan {
 namespace {
 
-/// The search may go so many parts of all settings further at a time: many small ones are no reason to stop.
+/// The search may look ahead by 1 / `looks` of all settings at a time, so that many small steps do not stop it.
 constexpr size_t looks = 12;
-/// Buckets of a step: no search makes more, and none smaller than `fit_piece_min` elements.
+/// Number of buckets of a step at which the search starts. No search makes more of them, or buckets below
+/// `fit_piece_min` elements.
 constexpr uint64_t fewest_buckets = 64;
-/// From the end of a computation to the start of a gather, to that of the computation behind it, and one to spare.
+/// Number of latencies that a gather must hide: from the end of a computation to the start of the gather, from the
+/// gather to the computation after it, and one to spare.
 constexpr double hidden_latencies = 3;
-/// Optimizer states stay in memory by so many parts of a rank's.
+/// Number of parts of a rank's optimizer states that stay in memory or not.
 constexpr uint32_t offload_parts = 32;
-/// Of rows: each costs a start of a product and of an exchange, and what is left exposed shrinks with their number.
+/// Maximum number of pieces of rows. Each piece costs a start of a product and of an exchange, and the exposed time
+/// shrinks with their number.
 constexpr uint32_t most_exchange_pieces = 8;
 
-/// Units of the model that compute, behind its first, and what is read of each.
+/// Returns the units of the model that compute, except its first one.
 std::vector<uint32_t> computing_units(const core::model_table& table) {
   std::vector<uint32_t> out;
   for (uint32_t u = table.teacher_units + 1; u < table.units.size(); ++u)
@@ -29,13 +32,13 @@ std::vector<uint32_t> computing_units(const core::model_table& table) {
   return out;
 }
 
-/// Segments that may keep less, the last one first.
+/// Returns the segments that may keep less, the last one first.
 std::vector<segment_place> light_segments(const core::model_table& table) {
   std::vector<segment_place> out;
   for (auto u = static_cast<uint32_t>(table.units.size()); u-- > 0;)
     for (auto s = static_cast<uint32_t>(table.units[u].segments.size()); s-- > 0;)
-      if (const auto& x = table.units[u].segments[s]; x.light.flops > 0 && !x.is_tiled())  // these always do
-        out.push_back({u, s});
+      // tiled segments always keep less
+      if (const auto& x = table.units[u].segments[s]; x.light.flops > 0 && !x.is_tiled()) out.push_back({u, s});
   return out;
 }
 
@@ -43,19 +46,20 @@ std::string units_text(size_t n) { return std::to_string(n) + (n == 1 ? " unit" 
 
 struct rule {
   option_pass pass;
-  /// Its settings from the one that needs least memory on; none where it has nothing to choose from.
+  /// Returns the settings from the one that needs least memory on; empty if there is nothing to choose.
   std::vector<std::function<void(plan_options&)>> (*settings)(const compile_request& request);
-  /// Takes what it may change from another step's options.
+  /// Copies the options that the pass may change from another step's options.
   void (*take)(const plan_options& from, plan_options& to);
-  /// What it has changed.
+  /// Returns what the pass has changed, in a few words.
   std::string (*change)(const plan_options& from, const plan_options& to);
 };
 
 using setting = std::function<void(plan_options&)>;
 
-// Those stay whose recomputation takes longest for a byte; of equal ones the last, whose wait for backward is shortest.
-// The model's last unit goes back right behind its forward: nothing is gained by its recompute. Before any segment
-// keeps all, every one of a unit that stays keeps less, if it can.
+// Returns the settings of `recompute`. The units that keep their activations are those whose recomputation takes
+// longest for a byte; of equal ones the last, whose wait for backward is shortest. The backward of the model's last
+// unit directly follows its forward, so its recompute gains nothing. Before any segment keeps all, every segment of a
+// unit that keeps its activations keeps less, if it can.
 std::vector<setting> recompute_settings(const compile_request& r) {
   std::vector<uint32_t> order = computing_units(*r.table);
   const auto worth = [&](uint32_t u) {
@@ -85,7 +89,7 @@ std::vector<setting> recompute_settings(const compile_request& r) {
   if (r.base.tiers.activations != tier::device || r.base.repeat_exchanges) return out;
   std::vector<segment_place> ends{all};
   ends.insert(ends.end(), light.begin(), light.end());
-  if (!light.empty()) ends.back() = {};  // of the first one: none
+  if (!light.empty()) ends.back() = {};  // before the first segment: no segment keeps less
   for (size_t k = 0; k < ends.size(); ++k)
     out.emplace_back([before = ends[k]](plan_options& o) {
       o.recompute = false;
@@ -95,7 +99,8 @@ std::vector<setting> recompute_settings(const compile_request& r) {
   return out;
 }
 
-// Those whose gathers take longest for a byte that stays; all have as many, so the largest share of latency: the small.
+// Returns the settings of `selective_gather`. The units that stay gathered are those whose gathers take longest for a
+// byte that stays. All units have equally many gathers, so the small units have the largest share of latency.
 std::vector<setting> selective_gather_settings(const compile_request& r) {
   if (r.base.stage != 3 || r.base.shards() == 1) return {};
   std::vector<uint32_t> order(r.table->units.size());
@@ -124,8 +129,9 @@ std::vector<setting> prefetch_settings(const compile_request& r) {
     });
   };
   add(0, 0);
-  // As late as products hide them by the model, and twice as early: how much slower they are beside each other, the
-  // model does not know. What follows keeps a unit whose two uses stand side by side.
+  // Gathers as late as products hide them by the model, and two, four and eight times as early: the model does not
+  // predict how much gathers and products slow each other down. `max_reuse_distance` 1 keeps a unit whose two uses
+  // follow each other.
   for (const double margin : {1, 2, 4, 8})
     out.emplace_back([c = r.costs, margin](plan_options& o) {
       const double flops = margin * c.flops_per_s;
@@ -142,7 +148,7 @@ std::vector<setting> prefetch_settings(const compile_request& r) {
 }
 
 std::vector<setting> fuse_buckets_settings(const compile_request& r) {
-  // States that are swapped lie by buckets in their file, and stay where they are.
+  // Swapped states are stored by buckets in their file, and stay where they are.
   if (r.base.data() == 1 || r.base.tiers.swaps()) return {};
   std::vector<setting> out;
   const uint64_t all = r.table->numel();
@@ -160,7 +166,7 @@ std::vector<setting> overlap_exchanges_settings(const compile_request& r) {
 }
 
 std::vector<setting> split_exchanges_settings(const compile_request& r) {
-  uint64_t rows = 0;  // of a product that may be split
+  uint64_t rows = 0;  // most rows of a product that may be split
   for (const auto& u : r.table->units)
     for (const auto& s : u.segments) rows = std::max(rows, s.output.rows);
   if (r.base.mesh.degree(core::axis::tensor) == 1 || rows == 0) return {};
@@ -170,7 +176,7 @@ std::vector<setting> split_exchanges_settings(const compile_request& r) {
   return out;
 }
 
-// Inputs of the first units wait longest: they leave first.
+// Returns the settings of `offload_activation`. The inputs of the first units wait longest, so they leave first.
 std::vector<setting> offload_activation_settings(const compile_request& r) {
   if (r.base.tiers.activations == tier::device) return {};
   std::vector<setting> out;
@@ -179,7 +185,7 @@ std::vector<setting> offload_activation_settings(const compile_request& r) {
   return out;
 }
 
-// As many of the last sub-groups leave memory as have to.
+// Returns the settings of `offload_optimizer`: as many of the last sub-groups leave memory as necessary.
 std::vector<setting> offload_optimizer_settings(const compile_request& r) {
   if (!r.places_states || !r.limits.any() || r.base.tiers.optimizer != tier::nvme) return {};
   if (r.base.stage != 3 || r.base.tiers.ratio < 1) return {};

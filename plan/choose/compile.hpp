@@ -1,6 +1,7 @@
-// Passes that change a step by its options: what is gathered ahead or stays whole, what is computed again, how large
-// buckets are. Owns their names, what each may change, and the choice by predicted time under a limit of memory; the
-// search is fit.hpp's, the times are a model's or measured (measured_prices.hpp).
+// Owns the passes that change a step by its options: which parameters are gathered ahead or stay gathered, which
+// activations are recomputed, how large buckets are. Defines their names, the options that each may change, and the
+// choice by predicted time under a limit of memory. The search is in fit.hpp; times are modelled or measured
+// (measured_prices.hpp).
 #pragma once
 
 #include <cstdint>
@@ -16,48 +17,49 @@
 
 namespace troupe::plan {
 
-/// One of ours. None changes what is computed, so losses and weights keep their bits, or it says that they may not.
+/// One of Troupe's passes over options. A pass does not change the computed values, so that losses and weights keep
+/// their bits, unless `keeps_bits` is false.
 struct option_pass {
   std::string_view name;
-  std::string_view does;  ///< in a few words
-  /// False: products are over other numbers of rows, which a library may round otherwise. Then it acts only where it is
-  /// named, never in `auto`.
+  std::string_view does;  ///< effect in a few words
+  /// False: the pass changes the number of rows of matrix products, and a library may round these differently. Such a
+  /// pass acts only if it is named, never in `auto`.
   bool keeps_bits = true;
 };
 
-/// All of them, in the order in which they are shown.
+/// Returns all option passes, in the order in which they are shown.
 std::span<const option_pass> option_passes();
 
-/// A step, and what may be done to it.
+/// A step, and the passes that may change it.
 struct compile_request {
   std::shared_ptr<const core::model_table> table;
   plan_options base;                ///< the step without passes
   std::vector<std::string> passes;  ///< names among `option_passes`
-  memory_limits limits;             ///< of a rank
-  bool places_states = false;       ///< before a run: states have no place yet
+  memory_limits limits;             ///< limits of one rank
+  bool places_states = false;       ///< true before a run, when states have no place yet
   cost_model costs;
-  instruction_price price{};                    ///< measured; empty: `costs`' own
-  std::function<core::result<void>()> go_on{};  ///< asked before each plan that is tried; an error ends the search
+  instruction_price price{};                    ///< measured prices; empty: the prices of `costs`
+  std::function<core::result<void>()> go_on{};  ///< called before each plan that is tried; an error ends the search
 };
 
-/// What one pass did to the step: the predicted step and bytes without it, less those with it.
+/// The effect of one pass on the step: the predicted time and bytes without the pass, less those with it.
 struct pass_gain {
   std::string pass;
-  std::string change;  ///< in a few words; empty: it left all as it is
+  std::string change;  ///< the change in a few words; empty: the pass changed nothing
   double saved_s = 0;
-  int64_t saved_bytes = 0;  ///< of the rank that needs most
+  int64_t saved_bytes = 0;  ///< bytes saved on the rank that needs most
 };
 
-/// What became of it.
+/// The result of a compilation.
 struct compiled_step {
-  fitted chosen;  ///< `fits` false: the least that there is
+  fitted chosen;  ///< the chosen step; if `fits` is false, the one with the least memory
   fitted base;
-  std::vector<pass_gain> gains;  ///< in the order of `option_passes`
+  std::vector<pass_gain> gains;  ///< one gain for each requested pass, in the order of `option_passes`
 };
 
-/// The settings with the shortest predicted step that meet the limits. If the base does and nothing is faster by a
-/// five-hundredth, it stays. Errors: a name that is none (bad_input), the generator's. Deterministic: all ranks choose
-/// alike.
+/// Returns the settings with the shortest predicted step that meet the limits. If the base meets them and no setting is
+/// faster by a five-hundredth, the base stays. Errors: an unknown name of a pass (bad_input), and the generator's
+/// errors. Deterministic: all ranks choose alike.
 core::result<compiled_step> compile(const compile_request& request);
 
 }  // namespace troupe::plan

@@ -10,7 +10,7 @@
 namespace troupe::plan {
 namespace {
 
-/// Bytes of the gradients that one backward writes, or its weight part.
+/// Bytes of the gradients that one backward, or its weight part, writes.
 uint64_t gradient_bytes(const rank_plan& p, const core::segment_info& s) {
   uint64_t n = 0;
   for (uint32_t q : s.parameters)
@@ -25,7 +25,7 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
       return segment().saved_bytes;
     case kind::backward:
       return segment().saved_bytes + (x.use == use::input ? 0 : gradient_bytes(p, segment()));
-    case kind::weigh:  // what it reads was in the input part's hands
+    case kind::weigh:  // the input part has already counted the bytes that it reads
       return gradient_bytes(p, segment());
     case kind::recompute: {
       if (x.segment != none) return segment().saved_bytes;
@@ -33,24 +33,26 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
       for (const auto& s : p.table().units[x.subject].segments) n += s.saved_bytes;
       return n;
     }
-    // Each rank reads its part of every rank's bucket; where several get the sum, it writes that part to them too.
+    // Each rank reads its part of every rank's bucket; if several ranks receive the sum, it writes that part to them,
+    // too.
     case kind::reduce: {
       const auto& o = p.options();
       if (o.reduce_to_all()) return 2 * x.bytes;
       return x.bytes + (o.replicas() > 1 ? x.bytes / o.shards() : 0);
     }
-    // Each rank adds its part of all summands and writes it to all; or it reads the others' parts.
+    // If the exchange adds, each rank adds its part of all summands and writes it to all; otherwise it reads the
+    // others' parts.
     case kind::exchange:
       return (core::adds(p.layout->exchange_of(x.subject, x.segment, x.use).op) ? 2 : 1) * x.bytes;
-    case kind::compress:  // it reads them and writes as much
+    case kind::compress:  // reads the parameters and writes as many bytes
       return 2 * x.bytes;
     case kind::load:
-    case kind::multiply:       // its forward has written what is kept
-    case kind::orthogonalise:  // arithmetic
+    case kind::multiply:       // its forward has counted the bytes that are kept
+    case kind::orthogonalise:  // arithmetic only
       return 0;
     case kind::survey:
     case kind::agree:
-    case kind::release:  // of what it keeps
+    case kind::release:  // bytes of its part of the second copy
     case kind::gather:
     case kind::send:
     case kind::receive:
@@ -68,7 +70,7 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
     case kind::publish:
     case kind::snapshot:
       return x.bytes;
-    case kind::write:  // the disk's time
+    case kind::write:  // disk time is counted elsewhere
     case kind::swap_in:
     case kind::swap_out:
       return 0;
@@ -76,9 +78,10 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
   return 0;
 }
 
-/// Plays all ranks at once, instruction by instruction in the order of the moments at which they may start: when what
-/// they wait for has ended and their line is free. A line is a lane of a rank, of the fabric's what it does in one
-/// communicator. A collective moves when all members have come and none of them moves another.
+/// Plays all ranks at once, instruction by instruction in the order of the times at which they may start: when the
+/// instructions that they wait for have ended and their line is free. A line is a lane of a rank; on the fabric lane,
+/// the instructions of a rank in one communicator. A collective moves when all members have posted it and none of them
+/// moves another one.
 class player {
  public:
   player(rank_plans ranks, const instruction_price& price, double latency_s, std::vector<uint32_t> stands_for)
@@ -134,7 +137,7 @@ class player {
     end(m.rank, x, {m.at_s, m.at_s, m.at_s + seconds});
   }
 
-  // It starts the next without waiting for this one's end.
+  // Posts a rank's part of a collective. The rank starts the next instruction of the line without waiting for its end.
   void post(const moment& m, const instruction& x) {
     free_line(m.rank, x.id, m.at_s);
     meeting& here = waits_.meeting_of(x);
@@ -156,14 +159,14 @@ class player {
     for (uint32_t l = 0; l < num_lanes; ++l) {
       double busy = 0;
       for (uint32_t id : p.lanes[l]) busy += out.instructions[id].end_s - out.instructions[id].moving_s;
-      out.idle_s[l] = std::max(0.0, out_.step_s - busy);  // writes may outlast the step
+      out.idle_s[l] = std::max(0.0, out_.step_s - busy);  // writes may last longer than the step
     }
     out.compute_s = out_.step_s - out.idle_s[static_cast<size_t>(lane::compute)];
     out.communication_s = out_.step_s - out.idle_s[static_cast<size_t>(lane::fabric)];
     const auto work = working_times(p, out);
     double hidden = 0;
     size_t w = 0;
-    std::vector<timed> moves;  // a rank's do not overlap each other
+    std::vector<timed> moves;  // the collectives of a rank do not overlap each other
     for (uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)]) moves.push_back(out.instructions[id]);
     std::ranges::sort(moves, {}, &timed::moving_s);
     for (const timed& x : moves) {
@@ -174,7 +177,7 @@ class player {
     out.exposed_s = std::max(0.0, out.communication_s - hidden);
   }
 
-  /// When the compute or the shard lane worked: in order, apart from one another.
+  /// Returns the times in which the compute or the shard lane worked, in order and without overlaps.
   static std::vector<timed> working_times(const rank_plan& p, const rank_timeline& of) {
     std::vector<timed> all, out;
     for (const lane l : {lane::compute, lane::shard})
@@ -222,7 +225,7 @@ cost_model card_costs(core::dtype parameter) {
 
 namespace {
 
-/// Whether what the instruction moves is host memory at one end and the device's at the other.
+/// True if the instruction moves bytes between host memory and the device's memory.
 bool crosses(const rank_plan& p, const instruction& x) {
   const auto& tiers = p.options().tiers;
   return x.kind == kind::gather ? tiers.parameters != tier::device : x.kind == kind::reduce && tiers.updates_on_host();

@@ -12,7 +12,8 @@ namespace {
 
 constexpr double gibibyte = 1024.0 * 1024.0 * 1024.0;
 
-/// Doubles, multiplied in the order of the source: the last byte depends on it.
+/// Converts bytes to a whole number. Factors are doubles, multiplied in the order of the source: the last byte depends
+/// on it.
 uint64_t whole(double bytes) { return static_cast<uint64_t>(bytes); }
 
 double gpus_of(const machine_shape& shape) {
@@ -106,7 +107,7 @@ std::string all_live_stage3(const core::model_table& table, const machine_shape&
 }
 
 uint64_t static_state_bytes(uint64_t total_parameters, uint32_t ranks, uint32_t stage) {
-  constexpr std::array<uint64_t, 4> shared = {0, 12, 14, 16};  // bytes of a parameter, of 16
+  constexpr std::array<uint64_t, 4> shared = {0, 12, 14, 16};  // bytes of a parameter, out of 16, that the ranks share
   const uint64_t part = shared[stage];
   return total_parameters * (16 - part) + total_parameters * part / ranks;
 }

@@ -17,10 +17,10 @@ namespace troupe::plan {
 namespace {
 
 constexpr uint32_t resident_cuts = 64;
-/// Units times micro-batches: plans of larger steps take too long to be tried in hundreds.
+/// Maximum of units times micro-batches; plans of larger steps take too long to be tried in hundreds.
 constexpr size_t traded_uses_max = 2048;
 
-/// least, 2 x least ... up to and with `most`.
+/// Returns least, 2 x least ... up to and with `most`.
 std::vector<uint64_t> doublings(uint64_t least, uint64_t most) {
   std::vector<uint64_t> out;
   for (uint64_t n = std::max<uint64_t>(1, least); n < most; n *= 2) out.push_back(n);
@@ -60,14 +60,14 @@ class search {
     if (!best) return best;
     const fitted found_best = *best;
     if (best->fits) best = with_kept(found_best);
-    // Sizes with two places for states are for an order of updates that a run may leave again.
+    // Options with two places for states are skipped: they belong to an order of updates that a run may leave again.
     if (best && best->fits && request_.knobs.empty() && !request_.options.tiers.two_places) {
       auto hides = found.hidden(found_best);
       if (!hides) return hides;
       if (hides->options != found_best.options) {
         hides = with_kept(std::move(*hides));
         if (!hides) return hides;
-        // The memory that is left for states decides as well.
+        // The memory that remains for states is part of the decision.
         if (hides->step_s <= (1 + worth_it) * best->step_s) best = std::move(hides);
       }
     }
@@ -78,7 +78,7 @@ class search {
  private:
   using levels = knob_search::levels;
 
-  /// Elements, were all stages of a pipeline equal.
+  /// Elements that a rank would hold if all stages of a pipeline were equal.
   [[nodiscard]] uint64_t held_by_a_rank() const {
     return core::div_up(request_.table->numel(), request_.options.mesh.degree(core::axis::pipeline));
   }
@@ -95,11 +95,11 @@ class search {
     knobs_.push_back(std::move(k));
   }
 
-  /// A state that may stay in memory, and how `part` / resident_cuts of it is kept.
+  /// A state that may stay in memory; `keep` keeps `part` / resident_cuts of it.
   struct keepable {
     std::function<void(plan_options&, uint32_t)> keep;
     bool in_parts = true;
-    double saves = 0;  ///< seconds of the disk for a byte
+    double saves = 0;  ///< seconds of disk time saved per byte
   };
 
   [[nodiscard]] std::vector<keepable> keepables(const plan_options& from) const {
@@ -108,7 +108,7 @@ class search {
     std::vector<keepable> out;
     if (open.resident_parameters && from.tiers.parameters == tier::nvme)
       out.push_back({[own](plan_options& o, uint32_t part) {
-        // Runs are rounded up to pages: all of them are more than the elements.
+        // Runs are rounded up to pages, so all runs together are more than the elements.
         o.tiers.resident_parameters =
             part == resident_cuts ? 2 * own + (uint64_t{1} << 20) : own * part / resident_cuts;
       }});
@@ -147,8 +147,8 @@ class search {
     if (limited()) {
       for (const auto& x : keepables(o)) {
         knob k;
-        k.look = resident_cuts;  // whole units stay or none: a little more may change nothing
-        // All or nothing of the gradients.
+        k.look = resident_cuts;  // whole units stay or none, so a little more may change nothing
+        // Gradients stay in memory as a whole or not at all.
         const std::vector<uint32_t> parts = x.in_parts ? std::vector<uint32_t>{0, 4, 8, 16, 32, 48, resident_cuts}
                                                        : std::vector<uint32_t>{0, resident_cuts};
         for (uint32_t part : parts) k.settings.emplace_back([part, x](plan_options& y) { x.keep(y, part); });
@@ -187,7 +187,8 @@ class search {
     return o;
   }
 
-  /// All ranks, or of many one of each class; as a sample the first of each part of the pipeline.
+  /// Returns the ranks whose plans are judged: all ranks, or one of each class if there are many; for a sample the
+  /// first of each part of the pipeline.
   [[nodiscard]] static std::vector<uint32_t> asked(const std::shared_ptr<const job_layout>& layout, uint32_t ranks) {
     std::vector<uint32_t> out;
     if (ranks > fit_ranks_max)
@@ -304,7 +305,7 @@ const core::unit_info& largest_unit(const core::model_table& table) {
 core::result<fitted> choose(const fit_request& request) {
   fit_request tightened = request;
   auto out = search(tightened).run();
-  // The search looked at a sample of ranks: another may need a little more.
+  // The search has judged a sample of ranks, and another rank may need a little more.
   for (uint32_t again = 0; again < 4 && out && !out->fits && request.options.ranks() > fit_sample_ranks_max; ++again) {
     for (uint64_t* limit : {&tightened.limits.states, &tightened.limits.total, &tightened.limits.device})
       if (*limit > 0) *limit -= std::min(*limit - 1, out->missing);

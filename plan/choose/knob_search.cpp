@@ -7,9 +7,9 @@
 namespace troupe::plan {
 namespace {
 
-/// Without a limit, windows take at most this part of what lies in files.
+/// Without a limit, windows take at most 1 / `unlimited_windows` of the bytes in files.
 constexpr uint64_t unlimited_windows = 2;
-/// After a climb has come to its end.
+/// Maximum number of plans that polished() tries after a climb.
 constexpr size_t polish_plans_max = 150;
 constexpr size_t trade_plans_max = 1000;
 constexpr uint32_t random_starts = 4;
@@ -116,7 +116,7 @@ core::result<fitted> knob_search::climb(levels& at, whether counted) {
     const auto faster = [&](const fitted& x) {
       const double saved = best->step_s - x.step_s;
       if (!good(x) || saved < worth_it * best->step_s) return 0.0;
-      // A job that swaps without a budget still wants to save memory.
+      // A job that swaps without a budget still has to save memory.
       if (memory_ == memory::free && x.memory.windows > x.memory.swapped / unlimited_windows) return 0.0;
       if (counted == whether::any) return saved;
       const uint64_t before = best->memory.total(), after = x.memory.total();

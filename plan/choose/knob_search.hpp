@@ -1,5 +1,5 @@
-// The way through the settings of knobs to the step that takes least time in the memory that there is. Owns the order
-// in which settings are tried and when that ends; what a setting needs it asks (fit.cpp).
+// Searches the settings of knobs for the step that takes least time in the available memory. Owns the order in which
+// settings are tried and the end of the search; its caller (fit.cpp) computes the needs of a setting.
 #pragma once
 
 #include <cstddef>
@@ -13,57 +13,60 @@
 
 namespace troupe::plan {
 
-/// The part of a step that a choice of sizes must save to be taken; less is within what predictions are good for.
+/// Minimum share of the step that a choice of sizes must save to be taken. Smaller savings are below the accuracy of
+/// predictions.
 inline constexpr double worth_it = 0.002;
 
-/// Deterministic. A setting is judged once.
+/// A search over knobs. Deterministic; each setting is judged once.
 class knob_search {
  public:
-  using levels = std::vector<size_t>;  ///< [knob]: which of its settings; as many as it has: `hiding`
+  using levels = std::vector<size_t>;  ///< [knob]: index of its setting; the number of its settings means `hiding`
   using judge = std::function<core::result<fitted>(const levels& at)>;
-  enum class memory : uint8_t { limited, free };  ///< whether `fitted::fits` may be false
+  enum class memory : uint8_t { limited, free };  ///< limited: `fitted::fits` may be false
 
   knob_search(const std::vector<knob>& knobs, judge judge, memory how)
       : knobs_(knobs), judge_(std::move(judge)), memory_(how) {}
 
-  /// From the smallest settings up: while they do not fit (small pieces may waste memory) the change that needs less;
-  /// then, one after the other, the one that saves most time for a byte, until none saves `worth_it` of the step.
-  /// Errors: the judge's.
+  /// Climbs from the smallest settings up. While they do not fit (small pieces may waste memory), it takes the change
+  /// that needs less memory; then, one after the other, the change that saves most time for a byte, until none saves
+  /// `worth_it` of the step. Errors: the judge's.
   core::result<fitted> climbed();
 
-  /// The same. Then each further setting of a knob is tried for what it takes from others: those give up what costs
-  /// least time for a byte, until the limits hold, and the predicted step alone decides.
+  /// Climbs as climbed() does. Then it tries each further setting of a knob in exchange for memory of other knobs:
+  /// these give up the settings that cost least time for a byte, until the limits hold; the predicted step alone
+  /// decides.
   core::result<fitted> climbed_and_traded();
 
-  /// `best`, which one of the two has found, with copies hidden: knobs below their `hiding_from` take `hiding`, and
-  /// others make room, where the step stays within `worth_it`.
+  /// Returns `best`, a result of climbed() or climbed_and_traded(), with copies hidden: each knob below its
+  /// `hiding_from` takes `hiding`, and other knobs give up memory for it, if the step stays within `worth_it`.
   core::result<fitted> hidden(fitted best);
 
-  /// climbed_and_traded, and from the best of all down, and down from settings drawn at random (always the same), each
-  /// followed by other settings of one knob and of two: one change after the other may end where three at a time would
-  /// go on.
+  /// Runs climbed(), then descends from the best setting without limits, and from settings drawn at random (always the
+  /// same ones). After each of these it tries other settings of one knob and of two, because a search by single changes
+  /// may end where several changes together would improve the step.
   core::result<fitted> best_of_starts();
 
  private:
-  enum class whether : uint8_t { fits, any };  ///< the limits count, or not
+  enum class whether : uint8_t { fits, any };  ///< fits: the limits count; any: they do not
 
   core::result<fitted> judged(const levels& at);
-  /// The best next setting of one knob; none if none is worth it. `worth` of a candidate: above 0.
+  /// Returns the best next setting of one knob; empty if none is worth it. `worth` of a candidate must be above 0.
   core::result<levels> further(const levels& at, const std::function<double(const fitted&)>& worth);
-  /// `at` ends where it ends.
+  /// Climbs from `at`. On return `at` is the setting at which the search stopped.
   core::result<fitted> climb(levels& at, whether counted);
-  /// Gives settings up until the limits hold, each time the one that costs least time for a byte; never of `kept`.
+  /// Gives settings up until the limits hold, each time the one that costs least time for a byte, but never settings of
+  /// knob `kept`.
   core::result<fitted> reduced(levels& at, fitted best, size_t kept = SIZE_MAX);
-  /// Settings of one knob, then of two, as long as that helps, and within a number of plans.
+  /// Tries settings of one knob, then of two, as long as that improves the step, and within a limit of plans.
   core::result<fitted> polished(levels at, fitted best);
-  /// At most so many settings of a knob, the first and the last among them.
+  /// Returns at most `most` settings of knob `k`, including the first and the last.
   [[nodiscard]] std::vector<size_t> spread(size_t k, size_t most) const;
 
   const std::vector<knob>& knobs_;
   judge judge_;
   memory memory_;
   std::map<levels, fitted> known_;
-  levels found_;  // settings of the last answer of climbed and climbed_and_traded
+  levels found_;  // settings of the last result of climbed(), climbed_and_traded() or hidden()
 };
 
 }  // namespace troupe::plan

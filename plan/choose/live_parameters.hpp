@@ -1,4 +1,4 @@
-// How much of the model is whole at once, for people: in parameters, where memory_table counts bytes.
+// Computes how much of the model is gathered at once, for people: in parameters, whereas memory_table counts bytes.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,12 @@
 
 namespace troupe::plan {
 
-/// The most elements of parameters that are gathered at the same time. A parameter that two units share counts once,
-/// though each unit's slot has it; so this is never above the model's size. 0 where nothing is gathered.
+/// Returns the most elements of parameters that are gathered at the same time. A parameter that two units share counts
+/// once, though each unit's slot has it; the result is therefore never above the model's size. 0 if nothing is
+/// gathered.
 uint64_t peak_live_parameters(const rank_plan& p);
 
-/// Where all parameters are whole at once: `: ` and the setting that keeps them so. Empty where they are not.
+/// Returns `: ` and the setting that keeps all parameters gathered at once; empty if they never are.
 std::string why_whole(const rank_plan& p);
 
 }  // namespace troupe::plan

@@ -47,7 +47,8 @@ std::vector<price_sum> measured_prices::sums() const {
 
 double measured_prices::seconds(const rank_plan& p, const instruction& x) const {
   if (x.guard != guard::always && x.guard != guard::not_skipped) return 0;
-  // Numbers of buckets, sub-groups and sets mean something else in another plan: what has other bytes is another one.
+  // Numbers of buckets, sub-groups and sets have another meaning in another plan: an instruction with other bytes is
+  // another one.
   const auto same = known_.find(key_of(p, x));
   const double modelled_s = predicted_seconds(p, x, costs_);
   if (same != known_.end() && same->second.bytes == x.bytes * same->second.count) {
@@ -61,7 +62,7 @@ double measured_prices::seconds(const rank_plan& p, const instruction& x) const 
     const auto at = all.find(which);
     return at != all.end() && at->second.modelled_s > 0 ? modelled_s * at->second.seconds / at->second.modelled_s : -1;
   };
-  if (x.kind == kind::forward || x.kind == kind::multiply)  // in other pieces
+  if (x.kind == kind::forward || x.kind == kind::multiply)  // the measured instruction was in other pieces
     if (const double s = scaled(forward_of_, std::pair(x.subject, x.segment)); s >= 0) return s;
   if (const double s = scaled(of_kind_, x.kind); s >= 0) return s;
   const double s = scaled(of_lane_, x.lane);
@@ -69,7 +70,7 @@ double measured_prices::seconds(const rank_plan& p, const instruction& x) const 
 }
 
 double measured_prices::recomputed(const rank_plan& p, const instruction& x) const {
-  double out = 0, flops = 0;  // of whole forwards
+  double out = 0, flops = 0;  // sums over whole forwards
   for (uint32_t s = 0; s < p.table().units[x.subject].segments.size(); ++s) {
     if (x.segment != none && s != x.segment) continue;
     const auto forward = forward_of_.find({x.subject, s});

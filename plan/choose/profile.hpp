@@ -1,5 +1,5 @@
-// How long the units of a model take, as a run has measured it: the times that a cut and a search go by where there are
-// any. Owns the file's text and the question whether it is of a job's model; telemetry/ measures, job/ reads the file.
+// Owns the text of a profile, which holds the measured times of a model's units, and the check that it belongs to a
+// job's model. Cuts and searches use these times if there are any. telemetry/ measures, job/ reads the file.
 #pragma once
 
 #include <cstdint>
@@ -12,42 +12,42 @@
 
 namespace troupe::plan {
 
-/// In a run's folder.
+/// Name of the profile in a run's folder.
 inline constexpr std::string_view profile_file_name = "profile.csv";
-/// Of a file that is read.
+/// Limit of the bytes of a profile that is read.
 inline constexpr uint64_t max_profile_bytes = uint64_t{16} << 20;
 
-/// A unit: what tells whether another one is the same, then the time of one micro-batch.
+/// One unit: the numbers that identify it, then the times of one micro-batch.
 struct profiled_unit {
   std::string name;
-  uint64_t elements = 0;  ///< of its parameters
+  uint64_t elements = 0;  ///< elements of the unit's parameters
   double forward_flops = 0;
-  uint64_t activation_bytes = 0;  ///< kept from forward to backward
+  uint64_t activation_bytes = 0;  ///< bytes kept from forward to backward
   double forward_s = 0, backward_input_s = 0, backward_weight_s = 0;
-  double recompute_s = 0;  ///< 0 where it was not recomputed
+  double recompute_s = 0;  ///< 0 if the unit was not recomputed
 };
 
-/// A model on a machine. No time depends on the cut or the degrees at which it was measured.
+/// The times of a model on a machine. No time depends on the cut or the degrees at which it was measured.
 struct model_profile {
-  std::string dtype;                ///< of parameters
-  uint64_t steps = 0;               ///< measured
-  double update_s_per_element = 0;  ///< of the elements that a rank updates
-  double transfer_s_per_byte = 0;   ///< between stages; 0 where nothing crossed
+  std::string dtype;                ///< dtype of parameters
+  uint64_t steps = 0;               ///< number of measured steps
+  double update_s_per_element = 0;  ///< seconds per element that a rank updates
+  double transfer_s_per_byte = 0;   ///< seconds per byte between stages; 0 if nothing was transferred
   std::vector<profiled_unit> units;
 };
 
-/// What a profile says of units before anything is measured.
+/// Returns the units of a profile before anything is measured: everything but times.
 std::vector<profiled_unit> units_to_profile(const core::model_table& table);
 
-/// As docs/formats.md has it.
+/// Returns the text of a profile, in the format of docs/formats.md.
 std::string write_profile(const model_profile& profile);
-/// Errors (bad_input) start with `path:line: `.
+/// Reads the text of a profile. Errors (bad_input) start with `path:line: `.
 core::result<model_profile> read_profile(std::string_view text, const std::string& path);
 
-/// Whether it is of this model with this micro-batch and type.
+/// True if the profile is of this model with this micro-batch and dtype.
 bool is_of(const model_profile& profile, const core::model_table& table, core::dtype parameter);
 
-/// Measured times instead of modelled ones; bytes stay. The profile is of this model.
+/// Replaces the modelled times of `units` by measured ones; bytes stay. The profile must be of this model.
 void take_times(const model_profile& profile, const core::model_table& table, const plan_options& options,
                 std::vector<modelled_unit>& units);
 

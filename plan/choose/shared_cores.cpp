@@ -10,8 +10,8 @@
 namespace troupe::plan {
 namespace {
 
-/// Plays all ranks on two clocks: seconds, and work, of which every running task has done as much as any other since it
-/// began. With n tasks and c cores a second is min(1, c / n) of work.
+/// Plays all ranks on two clocks: seconds, and work. All running tasks advance in work by the same amount. With n tasks
+/// and c cores, a second is min(1, c / n) of work.
 class player {
  public:
   player(rank_plans ranks, const cost_model& costs, uint32_t cores, std::vector<uint32_t> stands_for)
@@ -50,7 +50,7 @@ class player {
  private:
   enum class what : uint8_t { start, begin_meeting, end };
   struct event {
-    double at = 0;  // seconds of a timer, work of a task
+    double at = 0;  // seconds for a timer, work for a task
     std::tuple<what, uint32_t, uint32_t> of;
     uint32_t rank = 0, id = 0;
     bool operator>(const event& o) const { return std::tie(at, of) > std::tie(o.at, o.of); }
@@ -121,7 +121,7 @@ class player {
     begin_meetings();
   }
 
-  // Those whose members move nothing else, in the order in which they became complete.
+  // Starts the collectives whose members move no other one, in the order in which they became complete.
   void begin_meetings() {
     for (auto i = waiting_.begin(); i != waiting_.end();) {
       meeting& here = **i;
@@ -143,11 +143,11 @@ class player {
   const uint32_t cores_;
   wait_graph waits_;
   std::vector<uint32_t> stands_for_;
-  std::vector<bool> moves_;        // [rank]: a collective
+  std::vector<bool> moves_;        // [rank]: true while it moves a collective
   std::vector<double> io_free_s_;  // [rank]
-  std::vector<meeting*> waiting_;  // complete ones, in the order in which they became it
+  std::vector<meeting*> waiting_;  // complete collectives, in the order in which they became complete
   queue timers_, running_;
-  uint64_t tasks_ = 0;  // running, of all ranks
+  uint64_t tasks_ = 0;  // running tasks of all ranks
   double now_s_ = 0, work_ = 0, step_s_ = 0, disk_free_s_ = 0;
   const std::function<void(double, uint32_t, uint32_t)> start_ = [this](double at_s, uint32_t r, uint32_t id) {
     at(at_s, {what::start, r, id});

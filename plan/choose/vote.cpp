@@ -13,7 +13,7 @@ std::string too_many(size_t prices) {
   return "wanted at most " + std::to_string(vote_prices_max) + " different instructions, got " + std::to_string(prices);
 }
 
-// Why nothing can be chosen by this vote; empty: it can.
+// Returns the reason why nothing can be chosen by this vote; empty: it can.
 std::string fault_of(const rank_vote& v) {
   if (!v.failure.empty()) return v.failure;
   if (v.prices.empty()) return "no step was measured";

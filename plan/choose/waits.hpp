@@ -1,6 +1,6 @@
-// What the instructions of a step wait for while it is played: what they name, and who is before them in their line.
-// Owns these counts and who has come to which collective; clocks and prices are the players' (cost.cpp,
-// shared_cores.cpp).
+// Owns the waits of a step's instructions while the step is played: for the instructions that they name, and for the
+// predecessor in their line. Counts them, and records which members have posted which collective. Clocks and prices are
+// in the players (cost.cpp, shared_cores.cpp).
 #pragma once
 
 #include <algorithm>
@@ -17,52 +17,55 @@ struct arrival {
   uint32_t rank = 0, id = 0;
 };
 
-struct meeting {  ///< one collective
+/// One collective and the members that have posted it.
+struct meeting {
   std::vector<arrival> posted;
   uint32_t members = 0;
-  uint32_t moving = 0;  ///< members whose share is not done, for players to which a share is work of its member
+  uint32_t moving = 0;  ///< members whose share is not done, for players in which a share is work of its member
   [[nodiscard]] bool complete() const { return posted.size() == members; }
 };
 
-/// A line is a lane of a rank, of the fabric's what it does in one communicator. Times are seconds since the step
-/// began. Functions that take `start` call it with (seconds, rank, id) for each instruction that waits for nothing
-/// more.
+/// The waits of all instructions. A line is a lane of a rank; on the fabric lane, the instructions of a rank in one
+/// communicator. Times are seconds since the step began. Functions that take `start` call it with (seconds, rank, id)
+/// for each instruction that waits for nothing more.
 class wait_graph {
  public:
-  /// `ranks` has at least one plan, and all of them outlive the graph. `latency_s`: docs of `play`.
+  /// Requires at least one plan in `ranks`; all plans must outlive the graph. `latency_s` has the meaning that it has
+  /// in `play`.
   wait_graph(rank_plans ranks, double latency_s);
 
   [[nodiscard]] const instruction& at(uint32_t rank, uint32_t id) const { return plans_[rank]->instructions[id]; }
   [[nodiscard]] const rank_plan& plan_of(uint32_t rank) const { return *plans_[rank]; }
   [[nodiscard]] uint32_t num_ranks() const { return static_cast<uint32_t>(plans_.size()); }
   meeting& meeting_of(const instruction& x) { return meetings_[x.communicator][x.sequence]; }
-  /// A collective of one rank has no other to hear from, so it begins at once.
+  /// Returns the latency of a collective; 0 for a collective of one rank, which waits for no other member.
   [[nodiscard]] double latency_of(const instruction& x) const {
     return plans_[0]->layout->communicators[x.communicator].members.size() > 1 ? latency_s_ : 0;
   }
 
-  /// Those that wait for nothing when the step begins.
+  /// Starts the instructions that wait for nothing when the step begins.
   void begin(auto&& start) const {
     for (uint32_t r = 0; r < num_ranks(); ++r)
       for (uint32_t id = 0; id < ranks_[r].unmet.size(); ++id)
         if (ranks_[r].unmet[id] == 0) start(0.0, r, id);
   }
-  /// The next in its line no longer waits for `id`.
+  /// Removes the wait of the next instruction in the line of `id` for `id`.
   void free_line(uint32_t rank, uint32_t id, double at_s, auto&& start) {
     if (const uint32_t next = ranks_[rank].behind[id]; next != none) met(rank, next, at_s, start);
   }
-  /// `x` has ended; whoever waits for it in another lane hears of it by a message.
+  /// Ends `x`, and removes the waits for it. An instruction in another lane is ready one latency later.
   void end(uint32_t rank, const instruction& x, double at_s, auto&& start) {
     for (const uint32_t d : ranks_[rank].dependents[x.id])
       met(rank, d, at_s + (at(rank, d).lane == x.lane ? 0 : latency_s_), start);
   }
 
  private:
-  struct rank_waits {                               // [id] each
-    std::vector<uint32_t> unmet;                    // how many it waits for, its predecessor in the line among them
-    std::vector<double> ready_s;                    // so far
-    std::vector<uint32_t> behind;                   // the next in its line
-    std::vector<std::vector<uint32_t>> dependents;  // who names it
+  // The waits of one rank's instructions; each list is indexed by instruction id.
+  struct rank_waits {
+    std::vector<uint32_t> unmet;   // number of instructions that it waits for, its predecessor in the line included
+    std::vector<double> ready_s;   // latest end so far of the instructions that it waited for
+    std::vector<uint32_t> behind;  // next instruction in its line
+    std::vector<std::vector<uint32_t>> dependents;  // instructions that name it
   };
   void prepare(uint32_t rank);
   void met(uint32_t rank, uint32_t id, double at_s, auto&& start) {

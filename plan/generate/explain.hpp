@@ -1,4 +1,4 @@
-// A plan together with its history: the writers' draft and the changes of each pass.
+// Owns a plan together with its history: the writers' draft and the changes of each pass.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,13 @@
 
 namespace troupe::plan {
 
-/// A plan, and how it came about.
+/// A plan and its history.
 struct explained_plan {
   std::shared_ptr<const rank_plan> plan;
-  std::vector<account> accounts;  ///< the writers' first, then the passes' as they ran
+  std::vector<account> accounts;  ///< one account of the writers, then one for each pass in the order of running
 };
 
-/// As `generate`, with its history.
+/// Makes the same plan as `generate`, and returns its history, too. Fails as `generate` does.
 core::result<explained_plan> explain(std::shared_ptr<const job_layout> layout, uint32_t rank);
 
 }  // namespace troupe::plan

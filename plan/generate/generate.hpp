@@ -9,9 +9,9 @@
 
 namespace troupe::plan {
 
-/// The plan of `rank`, one below the layout's ranks. Every rank's plan has the same collectives in the same order. The
-/// checker (check.hpp) proves it. Fails only for passes that a program has added: their contracts contradict each
-/// other's or ours, one throws or does not end.
+/// Makes the plan of `rank`, which must be below the layout's number of ranks. The plans of all ranks have equal
+/// collectives in the same order; the checker (check.hpp) proves it. Fails only for passes that the embedding program
+/// has added: if contracts contradict each other, or if a pass throws or does not end.
 core::result<std::shared_ptr<const rank_plan>> generate(std::shared_ptr<const job_layout> layout, uint32_t rank);
 
 }  // namespace troupe::plan

@@ -8,8 +8,8 @@
 namespace troupe::plan {
 namespace {
 
-/// The buckets that a stage writes to: with the input part of a split backward, where units do theirs at once, and with
-/// the weight part.
+/// The buckets that a stage writes to. at_once: with the input part of a split backward, for units whose backward is
+/// not split. with_weights: with the weight part.
 struct written_buckets {
   std::set<uint32_t> at_once, with_weights;
 };

@@ -1,5 +1,6 @@
-// The order in which micro-batches complete the gradients of each bucket: that of the stages that write to it, which a
-// pipeline's schedule may let leave the order of micro-batches. Everything that begins or ends a sum follows it.
+// Owns the order in which micro-batches complete the gradients of each bucket. The stages that write to the bucket
+// determine it, and a pipeline's schedule may let it differ from the order of micro-batches. All code that begins or
+// ends a sum follows this order.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace troupe::plan {
 
-/// job_layout::bucket_order of a layout whose stages and buckets are made.
+/// Computes job_layout::bucket_order. Requires a layout whose stages and buckets are made.
 std::vector<std::vector<uint32_t>> bucket_orders(const job_layout& l);
 
 }  // namespace troupe::plan

@@ -11,8 +11,8 @@
 namespace troupe::plan {
 namespace {
 
-// Buckets by how their gradients are added: over data ranks, or over those of all tensor coordinates. Parameters of the
-// two alternate in the model, so both are filled side by side.
+// Packs buckets by how their gradients are added: over data ranks, or over data ranks of all tensor coordinates.
+// Parameters of the two alternate in the model, so both packers are filled side by side.
 class bucket_packer {
  public:
   explicit bucket_packer(job_layout& l)
@@ -25,7 +25,7 @@ class bucket_packer {
     of(q).add(q);
     of(q).close();
   }
-  /// Those that have so many elements.
+  /// Closes the open sets that have at least this many elements.
   void close(uint64_t elements = 0) {
     for (auto& packer : packers_)
       if (packer.elements() >= elements) packer.close();
@@ -39,15 +39,15 @@ class bucket_packer {
 
 }  // namespace
 
-// In order of completion. A parameter that several segments write to gets a bucket of its own: it is open longest. So
-// does each use of a tied one: it is complete when the others are. A stage's are its own, since neighbours on one rank
-// come to their weight parts in any order.
+// Makes buckets in order of completion. A parameter that several segments write to gets a bucket of its own, because it
+// is open longest. Each use of a tied parameter gets one, too, because it is complete when the others are. No bucket
+// spans two stages, since neighbouring stages on one rank reach their weight parts in any order.
 void make_buckets(job_layout& l) {
   const auto writes = contributions(*l.table);
   l.bucket_of.assign(l.table->parameters.size(), none);
   bucket_packer packer(l);
   for (auto u = static_cast<int64_t>(l.table->units.size()) - 1; u >= 0; --u) {
-    // The first unit's gradients are reduced when there is nothing left to compute beside them.
+    // No computation is left that could overlap with the reduction of the first unit's gradients.
     if (l.options.gradients.buckets_follow_units) packer.close(u == 0 ? 0 : unit_bucket_min / 2);
     const auto unit = static_cast<uint32_t>(u);
     if (unit + 1 < l.table->units.size() && l.begins_stage(unit + 1)) packer.close();
@@ -80,7 +80,8 @@ std::vector<std::vector<contribution>> contributions(const core::model_table& ta
 
 namespace {
 
-// Of parameters that share their bucket with others: neither several segments write to them nor are they tied.
+// Returns the contributions to parameters that are not tied. A parameter with one contribution may share its bucket
+// with others.
 std::vector<std::vector<contribution>> sole_contributions(const core::model_table& table) {
   auto out = contributions(table);
   for (const auto& uses : core::uses_of_tied(table))

@@ -14,7 +14,7 @@ namespace {
 
 using numbers = std::vector<uint64_t>;
 
-/// Different numbers below a bound. Thousands of parameters name a few of them again and again.
+/// A set of distinct numbers below a bound. Thousands of parameters name a few of them again and again.
 class distinct {
  public:
   explicit distinct(size_t bound) : seen_(bound, 0) {}
@@ -52,7 +52,7 @@ void add_sizes(numbers& to, const rank_plan& p) {
     to.push_back(window_elements(shard_runs(p, set)));
 }
 
-// The sub-groups that change the copied states.
+// Appends the sub-groups that change the copied states.
 void add_snapshots(numbers& to, const rank_plan& p) {
   if (p.snapshots.empty()) return;
   const parameter_lists groups_of(p.table().parameters.size(), [&](auto told) {
@@ -68,13 +68,13 @@ void add_snapshots(numbers& to, const rank_plan& p) {
   }
 }
 
-/// The buckets that gradients come from, and the gathers and publishes that read the updated elements.
+/// Appends the buckets that gradients come from, and the gathers and publishes that read the updated elements.
 class piece_facts {
  public:
   piece_facts(const job_layout& l, const parameter_lists& sets_of)
       : l_(l), sets_of_(sets_of), buckets_(l.buckets.size() + 1), sets_(l.gather_sets.size() + l.publish_sets.size()) {}
   void add(numbers& to, const std::vector<owned_piece>& pieces) {
-    const auto frozen = static_cast<uint32_t>(l_.buckets.size());  // in no bucket
+    const auto frozen = static_cast<uint32_t>(l_.buckets.size());  // number for parameters in no bucket
     uint64_t undo = 0;
     for (const auto& x : pieces) {
       if (!l_.bucket_of.empty()) buckets_.add(std::min(l_.bucket_of[x.parameter], frozen));
@@ -92,7 +92,7 @@ class piece_facts {
   distinct buckets_, sets_;
 };
 
-/// Tells for each parameter the gather sets, then the publish sets, that contain it.
+/// Calls told(parameter, set) for the gather sets, then the publish sets, that contain each parameter.
 template <class Told>
 void each_set(const job_layout& l, Told told) {
   const auto units = static_cast<uint32_t>(l.table->units.size());
@@ -114,7 +114,7 @@ rank_shapes::rank_shapes(const job_layout& l)
 }
 
 numbers rank_shapes::of(const rank_plan& own) const {
-  const uint32_t pipeline = l_.pipeline_at(own.rank);  // what it computes, and whom it meets
+  const uint32_t pipeline = l_.pipeline_at(own.rank);  // determines the units that the rank computes and its neighbours
   numbers out{pipeline};
   add_sizes(out, own);
   piece_facts facts(l_, sets_of_);
@@ -128,7 +128,7 @@ numbers rank_shapes::of(const rank_plan& own) const {
   }
   add_snapshots(out, own);
   out.push_back(pipeline);
-  for (const uint32_t q : matrices_)  // no two ranks of a replica make the same matrix orthogonal
+  for (const uint32_t q : matrices_)  // no two ranks of a replica orthogonalise the same matrix
     if (makes_orthogonal(l_, own.rank, q)) out.push_back(q);
   return out;
 }
@@ -138,7 +138,7 @@ std::vector<rank_class> classes_of(const std::shared_ptr<const job_layout>& layo
   const auto& mesh = layout->options.mesh;
   const uint32_t stages = mesh.degree(core::axis::pipeline), columns = mesh.ranks() / stages;
   std::vector<rank_class> out;
-  std::map<std::vector<numbers>, size_t> known;  // [pipeline coordinate]: the first of a column's classes
+  std::map<std::vector<numbers>, size_t> known;  // [pipeline coordinate]: index of the first class of a column
   for (uint32_t column = 0; column < columns; ++column) {
     std::vector<numbers> all;
     for (uint32_t k = 0; k < stages; ++k) all.push_back(shapes.of(own_part(layout, mesh.at_stage(column, k))));

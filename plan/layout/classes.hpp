@@ -1,5 +1,6 @@
-// Classes of ranks whose plans are equal except for whose elements they name. Owns the facts that make plans equal;
-// tests/plan/layout/classes_test.cpp compares such plans, check/check.hpp says what one plan of each class proves.
+// Owns the facts that put ranks into one class: the plans of a class are equal except for the owners of the elements
+// that they name. tests/plan/layout/classes_test.cpp compares such plans; check/check.hpp states what one plan of each
+// class proves.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +12,21 @@
 
 namespace troupe::plan {
 
-struct rank_class {  ///< ranks in ascending order; the first stands for all of them
+/// A class of ranks, in ascending order. The first rank represents all of them.
+struct rank_class {
   std::vector<uint32_t> ranks;
   [[nodiscard]] uint32_t representative() const { return ranks.front(); }
 };
 
-/// Every rank of the layout, in classes in the order of their first ranks. Of a pipeline whole columns are alike, so
-/// that those who send to a rank that stands for others stand for others too. Linear in ranks x parameters.
+/// Returns every rank of the layout in its class; classes are in the order of their first ranks. In a pipeline the
+/// ranks of a column (all stages) are alike as a whole, so that the neighbours of a representative are representatives,
+/// too. Linear in ranks x parameters.
 std::vector<rank_class> classes_of(const std::shared_ptr<const job_layout>& layout);
 
-/// Numbers of each parameter, in one run of memory.
+/// Lists of numbers, one list per parameter, in one run of memory.
 class parameter_lists {
  public:
-  /// `each(told)` tells all pairs of a parameter and a number, in the same order each time that it is called.
+  /// `each(told)` must call told(parameter, number) for all pairs, in the same order at each of its two calls.
   template <class Each>
   parameter_lists(size_t parameters, Each each) : begin_(parameters + 1, 0) {
     each([&](uint32_t q, uint32_t) { ++begin_[q + 1]; });
@@ -40,17 +43,18 @@ class parameter_lists {
   std::vector<uint32_t> begin_, all_;
 };
 
-class rank_shapes {  ///< facts that make plans of one layout equal
+/// The facts that make plans of one layout equal.
+class rank_shapes {
  public:
-  explicit rank_shapes(const job_layout& l);  ///< keeps `l`, which has to outlive it
-  /// All that writers, passes, placing and the memory table read of a rank's own part, in numbers: amounts and sets,
-  /// never which elements. Equal for two ranks if and only if they are of one class.
+  explicit rank_shapes(const job_layout& l);  ///< Keeps a reference to `l`, which must outlive this object.
+  /// Returns all numbers that writers, passes, placing and the memory table read of a rank's own part: amounts and
+  /// sets, never which elements. The result is equal for two ranks if and only if they are of one class.
   [[nodiscard]] std::vector<uint64_t> of(const rank_plan& own) const;
 
  private:
   const job_layout& l_;
-  parameter_lists sets_of_;         // the gather sets, then the publish sets, that contain each parameter
-  std::vector<uint32_t> matrices_;  // parameters that some rank makes orthogonal
+  parameter_lists sets_of_;         // gather sets, then publish sets, that contain each parameter
+  std::vector<uint32_t> matrices_;  // parameters that some rank orthogonalises
 };
 
 }  // namespace troupe::plan

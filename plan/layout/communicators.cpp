@@ -10,7 +10,7 @@ namespace troupe::plan {
 
 namespace {
 
-/// Of the ranks of pipeline coordinate `at`, the one in `column`, which numbers all that differ in other axes.
+/// Returns the rank of pipeline coordinate `at` in `column`, which numbers the ranks that differ in other axes.
 uint32_t rank_in_column(const core::mesh& mesh, uint32_t at, uint32_t column) {
   return at * (mesh.ranks() / mesh.degree(core::axis::pipeline)) + column;
 }
@@ -26,13 +26,13 @@ std::string pair_name(const std::string& what, uint32_t a, uint32_t b, uint32_t 
 
 uint32_t tensor_ranks(const plan_options& o) { return o.mesh.degree(core::axis::tensor); }
 
-/// Whose ranks hold the same elements of parameters, or parts of them: of one pipeline and one tensor coordinate.
+/// Number of pairs of a pipeline and a tensor coordinate. The ranks of a pair hold the same parameters.
 uint32_t holders_of(const plan_options& o) { return o.mesh.degree(core::axis::pipeline) * tensor_ranks(o); }
 
-/// Columns: ranks of one pipeline coordinate.
+/// Number of columns: the ranks of one pipeline coordinate.
 uint32_t columns_of(const plan_options& o) { return o.ranks() / o.mesh.degree(core::axis::pipeline); }
 
-/// The first communicator of a replica, if there are any.
+/// Returns the number of the first communicator of a replica, if there are any.
 uint32_t first_shard_communicator(const plan_options& o) {
   if (holders_of(o) == 1) return 1;
   uint32_t boundaries = 0;
@@ -53,7 +53,7 @@ void add_transfers(std::vector<communicator>& out, const plan_options& o) {
     }
 }
 
-/// " of pipeline rank 1, tensor rank 0": as far as there are several.
+/// Returns " of pipeline rank 1, tensor rank 0", without the axes of degree 1.
 std::string holder_name(const plan_options& o, uint32_t pipeline, uint32_t tensor) {
   std::string out;
   if (o.mesh.degree(core::axis::pipeline) > 1) out += " of pipeline rank " + std::to_string(pipeline);
@@ -124,8 +124,8 @@ void add_sequence_groups(std::vector<communicator>& out, const plan_options& o) 
       }
 }
 
-/// Communicators of one pipeline coordinate after the other, `each` of them: in the order of tensor coordinates, so
-/// many of each.
+/// A range of communicators: `each` for one pipeline coordinate after the other. Those of one pipeline coordinate are
+/// in the order of tensor coordinates, equally many of each.
 struct family {
   uint32_t first = 0, each = 0;
 };
@@ -142,13 +142,14 @@ family tensor_groups_of(const plan_options& o) {
   const family before = near_groups_of(o);
   return {before.first + o.mesh.degree(core::axis::pipeline) * before.each, tensor_ranks(o) > 1 ? o.data() : 0};
 }
-/// Where gradients that ranks of a tensor group form together are added over all data ranks, too.
+/// Returns the communicators that add gradients over all data and tensor ranks, for gradients that are sums over a
+/// tensor group.
 family over_tensor_of(const plan_options& o) {
   const family before = tensor_groups_of(o);
   return {before.first + o.mesh.degree(core::axis::pipeline) * before.each, before.each == 0 ? 0U : 1U};
 }
 
-/// In the order of their first ranks.
+/// Returns the communicators of sequence groups, in the order of their first ranks.
 family sequence_groups_of(const plan_options& o) {
   const family before = over_tensor_of(o);
   return {before.first + o.mesh.degree(core::axis::pipeline) * before.each,
@@ -244,14 +245,14 @@ uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x)
   if (x.kind == kind::collect || x.kind == kind::spread)
     return matrix_communicator(l, l.pipeline_at(rank), l.replica_at(rank));
   if (!is_transfer(x.kind)) return shard_communicator(l, l.pipeline_at(rank), l.replica_at(rank), tensor);
-  uint32_t boundary = 0;  // of those that lie between ranks
+  uint32_t boundary = 0;  // number of earlier boundaries between different ranks
   for (uint32_t k = 1; k < later_stage(l, x); ++k) boundary += crosses_ranks(l.options, k) ? 1 : 0;
   return world_communicator(l) + 1 + 2 * (boundary * columns + rank % columns) + (x.use == use::backward ? 1 : 0);
 }
 
 void add_collectives(std::vector<uint64_t>& met, rank_plans plans) {
   for (uint32_t c = 0; c < plans.front()->num_collectives.size(); ++c) {
-    uint32_t most = 0;  // the same on all members, none on others
+    uint32_t most = 0;  // equal on all members, 0 on other ranks
     for (const auto& p : plans) most = std::max(most, p->num_collectives[c]);
     if (met.size() <= c) met.push_back(0);
     met[c] += most;

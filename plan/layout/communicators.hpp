@@ -1,4 +1,4 @@
-// Which ranks meet for what: the communicators of a job, and the one of each collective. Pure functions of the layout.
+// Owns the communicators of a job, and the choice of the communicator of each collective. Pure functions of the layout.
 #pragma once
 
 #include <cstdint>
@@ -9,36 +9,44 @@
 
 namespace troupe::plan {
 
-/// Of a job with these options: for each pipeline coordinate, and in it each tensor coordinate, its ranks; then, where
-/// these are several, all ranks, and for every boundary between stages of different ranks the two at its ends, each
-/// direction by itself; then, where there are replicas, each one's ranks, and where parameters have a second copy,
-/// those who share one, of one pipeline coordinate after the other; then, where there are tensor groups, the ranks of
-/// each, and those of each pipeline coordinate; then, for every pair of coordinates that hold uses of a tied parameter,
-/// the two of each column.
+/// Returns the communicators of a job with these options, in this order:
+/// - for each pipeline coordinate, and in it each tensor coordinate: its ranks;
+/// - if these are several: all ranks; then, for every boundary between stages of different ranks, the two ranks at its
+///   ends, one communicator per direction;
+/// - if there are replicas: the ranks of each replica;
+/// - if parameters have a second copy: the ranks that share one, pipeline coordinate by pipeline coordinate;
+/// - if there are tensor groups: the ranks of each group, then all ranks of each pipeline coordinate;
+/// - if there are sequence groups: the ranks of each group;
+/// - for every pair of pipeline coordinates that hold uses of a tied parameter: the two ranks of each column.
 std::vector<communicator> communicators_of(const plan_options& options, const std::vector<tie_exchange>& exchanges);
 
-/// Where the ranks of a pipeline coordinate meet that hold the same elements of cut parameters: over gradients.
+/// Returns the communicator that reduces gradients: the ranks of a pipeline coordinate that hold the same elements of
+/// cut parameters.
 uint32_t data_communicator(const job_layout& l, uint32_t pipeline, uint32_t tensor = 0);
-/// Where those meet that the states of a pipeline coordinate are cut over, in one replica. A member's number is its
-/// position among the shards.
+/// Returns the communicator of the ranks that the states of a pipeline coordinate are cut over, in one replica. A
+/// member's number is its position among the shards.
 uint32_t shard_communicator(const job_layout& l, uint32_t pipeline, uint32_t replica, uint32_t tensor = 0);
-/// Where the gradients of a bucket are added: over data ranks, or over those of all tensor coordinates.
+/// Returns the communicator that adds the gradients of a bucket: data ranks, or data ranks of all tensor coordinates.
 uint32_t reduce_communicator(const job_layout& l, const parameter_set& bucket, uint32_t tensor = 0);
-/// Where all ranks of a pipeline coordinate meet, of all tensor coordinates; only where there are several of these.
+/// Returns the communicator of all ranks of a pipeline coordinate, of all tensor coordinates. Only if there are several
+/// tensor coordinates.
 uint32_t over_tensor_communicator(const job_layout& l, uint32_t pipeline);
-/// Where those meet that share a second copy of parameters with `rank`; a member's number is its place in the copy.
+/// Returns the communicator of the ranks that share a second copy of parameters with `rank`. A member's number is its
+/// place in the copy.
 uint32_t near_communicator(const job_layout& l, uint32_t rank);
-/// The communicator whose members have the same collectives, one by one: of replicas, of those who share a second copy,
-/// of tensor coordinates and of tensor groups the first one of the pipeline coordinate, else `c` itself.
+/// Returns the representative of the communicators that run the same collectives as `c`, one by one: the first one of
+/// the pipeline coordinate among replicas, sharers of a second copy, tensor coordinates, tensor groups or sequence
+/// groups; for any other communicator `c` itself.
 uint32_t alike(const job_layout& l, uint32_t c);
-/// Where all ranks meet.
+/// Returns the communicator of all ranks.
 uint32_t world_communicator(const job_layout& l);
-/// A transfer crosses the boundary before this stage.
+/// Returns the later one of the two stages between which transfer `x` crosses.
 uint32_t later_stage(const job_layout& l, const operation& x);
-/// Where `rank` meets others for `x`, an operation of the fabric lane: an index of `l.communicators`.
+/// Returns the communicator that `rank` uses for `x`, an operation of the fabric lane, as an index of
+/// `l.communicators`.
 uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x);
 
-/// Adds to `met` what a run of these plans does. [communicator]; grows from empty.
+/// Adds the numbers of collectives of these plans to `met`. [communicator]; grows from empty.
 void add_collectives(std::vector<uint64_t>& met, rank_plans plans);
 
 }  // namespace troupe::plan

@@ -7,7 +7,7 @@
 namespace troupe::plan {
 namespace {
 
-// 64 bytes of the narrowest element (2 bytes): one layout serves every dtype.
+// A boundary is 64 bytes of the narrowest element (2 bytes), so that one layout serves every dtype.
 
 }  // namespace
 

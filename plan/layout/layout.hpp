@@ -1,4 +1,4 @@
-// Where parameters lie inside sets and reduced gradients inside buffers. Pure functions.
+// Owns the offsets of parameters in sets and of reduced gradients in buffers. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -9,27 +9,29 @@
 
 namespace troupe::plan {
 
-/// Every parameter at a 64-byte boundary for elements of at least 2 bytes, in the order given.
+/// Returns a set of the parameters in the order given. Each starts at a 64-byte boundary for elements of at least 2
+/// bytes.
 parameter_set lay_out(const core::model_table& table, const std::vector<uint32_t>& parameters, std::string name);
 
-/// Where a member of a set starts in it, in elements.
+/// Returns the offset of a member in its set, in elements.
 uint64_t offset_in(const parameter_set& set, uint32_t parameter);
 
-/// Where the part of `parameter` that a rank keeps in the second copy of gather set `set` lies there, `at` being the
-/// rank's offsets. In elements.
+/// Returns the offset, in elements, of a rank's part of `parameter` in the second copy of gather set `set`; `at` are
+/// the rank's offsets.
 uint64_t near_place(const rank_slices& of_rank, const rank_offsets& at, uint32_t set, uint32_t parameter);
 
 /// Elements of gather set `set` that a plan's rank keeps in the second copy.
 uint64_t near_elements(const rank_plan& p, uint32_t set);
 
-/// Where the reduced gradient of element `first` of `parameter` lies: an offset into its bucket's buffer
-/// (`in_bucket`), else into the accumulated gradients or, where these are swapped, its bucket's window. In elements.
+/// Place of the reduced gradient of element `first` of `parameter`, in elements. `in_bucket`: `offset` is in the buffer
+/// of the parameter's bucket. Else `offset` is in the accumulated gradients or, if these are swapped, in the window of
+/// the bucket.
 struct gradient_place {
   bool in_bucket = false;
   uint64_t offset = 0;
 };
 gradient_place reduced_gradient(const rank_plan& p, uint32_t parameter, uint64_t first);
-/// The same on the rank of `of_rank`, whose offsets are `at`.
+/// Returns the place of a reduced gradient on the rank of `of_rank`, whose offsets are `at`.
 gradient_place reduced_gradient(const rank_slices& of_rank, const rank_offsets& at, uint32_t parameter, uint64_t first);
 
 }  // namespace troupe::plan

@@ -25,7 +25,7 @@ void place_moments(rank_plan& p, const rank_slices& mine) {
   }
 }
 
-// Where states are swapped, a sub-group is a block of the linear layout.
+// Makes sub-groups if states are swapped: each is a block of the linear layout.
 void make_swapped_sub_groups(rank_plan& p) {
   for (const auto& b : p.blocks) {
     if (b.frozen) continue;
@@ -36,7 +36,8 @@ void make_swapped_sub_groups(rank_plan& p) {
   }
 }
 
-// zero.md 7.6: a sub-group closes when its sum reaches the limit, so it may exceed it by one parameter.
+// Makes sub-groups if states are not swapped. A sub-group closes when its sum reaches the limit, so it may exceed the
+// limit by less than one parameter.
 void make_sub_groups(rank_plan& p, const rank_slices& mine) {
   sub_group open;
   const auto add = [&](sub_group& to, uint32_t q) {
@@ -55,7 +56,7 @@ void make_sub_groups(rank_plan& p, const rank_slices& mine) {
     }
   }
   if (!open.pieces.empty()) p.sub_groups.push_back(std::move(open));
-  // Every matrix set has collectives of all ranks, so each rank has a sub-group for it, perhaps an empty one.
+  // The collectives of a matrix set need all ranks, so each rank has a sub-group for it, which may be empty.
   for (uint32_t k = 0; k < p.layout->matrix_sets.size(); ++k) {
     if (p.layout->matrix_sets[k].pipeline != p.layout->pipeline_at(p.rank)) continue;
     sub_group g;
@@ -79,7 +80,7 @@ rank_offsets offsets_of(const rank_slices& mine) {
     out.shard.push_back(out.shard_elements);
     out.shard_elements += core::round_up(mine.of(q).count, core::parameter_grain);
     if (linear) continue;
-    // Frozen parameters have no states: their entry is not used.
+    // The entry of a frozen parameter is not used, because it has no states.
     out.state.push_back(out.state_elements);
     out.state_elements += core::round_up(mine.state(q).count, core::parameter_grain);
   }

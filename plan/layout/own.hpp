@@ -1,5 +1,5 @@
-// One rank's own part before any instruction is written: places of its elements, its sub-groups, what it swaps and
-// saves. Functions of the layout that all ranks share and the rank's number.
+// Owns one rank's own part, made before any instruction is written: offsets of its elements, its sub-groups, the data
+// that it swaps and saves. Functions of the layout that all ranks share and the rank's number.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 
 namespace troupe::plan {
 
-/// Where the slices and states of a rank lie.
+/// Computes the offsets of the slices and states of a rank.
 rank_offsets offsets_of(const rank_slices& of_rank);
 
-/// A plan of `rank` with everything but instructions, lanes, buffers and memory.
+/// Returns a plan of `rank` with everything except instructions, lanes, buffers and memory.
 rank_plan own_part(std::shared_ptr<const job_layout> layout, uint32_t rank);
 
 }  // namespace troupe::plan

@@ -12,14 +12,14 @@
 namespace troupe::plan {
 namespace {
 
-/// Ranks of a set's pipeline coordinate in the order of their shards: those of the first replica, whose slices lie
-/// where every replica has them.
+/// Returns the ranks of a set's pipeline coordinate in the order of their shards. These are the ranks of the first
+/// replica; slices have the same offsets in every replica.
 const std::vector<uint32_t>& shards_of(const job_layout& l, uint32_t pipeline) {
   return l.communicators[shard_communicator(l, pipeline, 0)].members;
 }
 
-/// The same sums for every replica, and for each of `tensor` coordinates: each has owners of its own, side by side, or,
-/// where all ranks receive all sums, an owner of a part.
+/// Repeats the pieces of a reduction for every replica, and for each of `tensor` coordinates. Each copy has owners of
+/// its own, side by side; if all ranks receive all sums, each copy owns a part of the piece.
 std::vector<moved_piece> in_replicas(const job_layout& l, const std::vector<moved_piece>& all, uint32_t tensor) {
   const uint32_t copies = l.options.replicas() * tensor, shards = l.options.shards();
   if (copies == 1) return all;
@@ -38,8 +38,8 @@ std::vector<moved_piece> in_replicas(const job_layout& l, const std::vector<move
   return out;
 }
 
-/// What a rank tells all others of a parameter: replicas know the same, so the first one speaks, and so it is in a
-/// tensor group whose ranks have the same elements.
+/// Returns the elements of a parameter that a rank sends to all others. Replicas hold equal values, so the ranks of the
+/// first replica send; if the ranks of a tensor group hold the same elements, the first of them sends.
 slice spoken_for(const rank_slices& of_rank, uint32_t q) {
   const bool speaks = of_rank.replica() == 0 && (of_rank.tensor() == 0 || of_rank.layout().is_cut(q));
   return speaks ? of_rank.of(q) : slice{};
@@ -119,7 +119,7 @@ std::vector<moved_piece> collective_pieces::exchange(const instruction& x) const
     if (what.op == core::exchange_op::scatter) out.push_back({t, (given + part) / element, 0, what.bytes / element});
   }
   if (what.op != core::exchange_op::sum) return out;
-  // Of a piece of rows, those alone: the sum of an element is the same, whoever adds it.
+  // A piece of rows moves only those rows. The sum of an element does not depend on the rank that adds it.
   const bool whole = x.again || l_.pieces_of(what) == 1;
   const slice rows = whole ? slice{0, 1} : l_.rows_of_piece(what, x.piece);
   const uint64_t width = what.bytes / element / (whole ? 1 : what.rows), elements = rows.count * width;
@@ -207,12 +207,12 @@ std::vector<moved_piece> collective_pieces::vote() const {
       out.push_back({of_rank.rank(), at, at, core::div_up(s.count, core::partition_grain)});
     }
   }
-  // Losses come from the last stage.
+  // The ranks of the last stage send the losses.
   for (const uint32_t r : l_.communicators[data_communicator(l_, l_.pipeline_of_stage(l_.num_stages() - 1))].members) {
     const uint64_t at = l_.loss_offset(l_.data_at(r), 0);
     out.push_back({r, at, at, l_.options.accumulation});
   }
-  for (uint64_t k = 0; k < l_.calibrated(); ++k) {  // ranges from the stage that computes the layer
+  for (uint64_t k = 0; k < l_.calibrated(); ++k) {  // sent by the stage that computes the layer
     const uint32_t pipeline = l_.pipeline_of_unit(l_.table->layers[l_.options.compressed.calibrated[k]].unit);
     for (uint32_t t = 0; t < l_.tensor_ranks(); ++t)
       for (const uint32_t r : l_.communicators[data_communicator(l_, pipeline, t)].members) {
@@ -223,7 +223,7 @@ std::vector<moved_piece> collective_pieces::vote() const {
   return out;
 }
 
-// From the member that computed it; all bytes of the slot.
+// Returns all bytes of the slot, sent by the member that computed them.
 std::vector<moved_piece> collective_pieces::transfer(const instruction& x) const {
   const uint32_t later = later_stage(l_, x), from = x.use == use::forward ? later - 1 : later;
   const auto& members = l_.communicators[x.communicator].members;

@@ -1,5 +1,5 @@
-// The elements that each collective of a step moves: owner, source place, destination. Pure functions of the layout
-// that all ranks share, so that every rank, the fabric and the checker see the same lists.
+// Owns the elements that each collective of a step moves: owner, source offset, destination offset. Pure functions of
+// the layout that all ranks share, so that every rank, the fabric and the checker see equal lists.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace troupe::plan {
 
-/// A run of elements that a collective moves; the fabric's `piece` field for field.
+/// A run of elements that a collective moves; equal to the fabric's `piece`, field for field.
 struct moved_piece {
   uint32_t owner = 0;
   uint64_t from = 0, to = 0, count = 0;
@@ -20,55 +20,57 @@ struct moved_piece {
 
 class collective_pieces {
  public:
-  /// Works out where every rank's slices lie; keeps `l`, which has to outlive it.
+  /// Computes the offsets of every rank's slices. Keeps a reference to `l`, which must outlive this object.
   explicit collective_pieces(const job_layout& l);
 
-  /// From the owner's slice layout (or its window) into the set's.
+  /// Returns the pieces of a gather: from the owner's slice layout (or its window) to the set's layout.
   [[nodiscard]] std::vector<moved_piece> gather(uint32_t set) const;
-  /// The same from the second copy's parts.
+  /// Returns the pieces of a gather from the second copy: from the parts of the copy to the set's layout.
   [[nodiscard]] std::vector<moved_piece> gather_near(uint32_t set) const;
-  /// From the bucket's layout to where reduced gradients lie (in place, full or slice layout). Of replicas each has an
-  /// owner of every element, and these stand side by side.
+  /// Returns the pieces of a reduction: from the bucket's layout to the place of reduced gradients (in place, full or
+  /// slice layout). Each replica has an owner of every element; the pieces of the replicas are next to each other.
   [[nodiscard]] std::vector<moved_piece> reduce(uint32_t bucket) const;
-  /// Within the full layout.
+  /// Returns the pieces of a publish: within the full layout.
   [[nodiscard]] std::vector<moved_piece> publish(uint32_t set) const;
-  /// Within the doubles of `job_layout::measured_elements`.
+  /// Returns the pieces of `measure`: within the doubles of `job_layout::measured_elements`.
   [[nodiscard]] std::vector<moved_piece> measure() const;
-  /// Every owner's slices of its share, within the slot of the matrix set.
+  /// Returns the pieces of a collect: every owner's slices of its share, within the slot of the matrix set.
   [[nodiscard]] std::vector<moved_piece> collect(uint32_t set) const;
-  /// All shares from the ranks that made the matrices orthogonal, within that slot.
+  /// Returns the pieces of a spread: all shares, from the ranks that orthogonalised the matrices, within the slot of
+  /// the matrix set.
   [[nodiscard]] std::vector<moved_piece> spread(uint32_t set) const;
-  /// In the ranks of `column`: from the start of a use's reduced gradient, as far as its rank holds it, into its place
-  /// in the other's slot.
+  /// Returns the pieces of a tie between the two ranks of `column`: from the start of a use's reduced gradient, as far
+  /// as its rank holds it, to its place in the other rank's slot.
   [[nodiscard]] std::vector<moved_piece> tie(uint32_t exchange, uint32_t column) const;
-  /// Within the vote's doubles: each square sum and each loss from one rank.
+  /// Returns the pieces of the vote: within the vote's doubles, each square sum and each loss from one rank.
   [[nodiscard]] std::vector<moved_piece> vote() const;
 
-  /// Of a send or a receive: the bytes of its slot, from the rank that filled it.
+  /// Returns the pieces of a send or a receive: the bytes of the slot, from the rank that filled it.
   [[nodiscard]] std::vector<moved_piece> transfer(const instruction& x) const;
 
-  /// Of an exchange: summands and their sums in the slot, each rank adding a run of elements of the parameters' type;
-  /// or each rank's part, in bytes.
+  /// Returns the pieces of an exchange. If it adds: the summands and their sums in the slot, each rank adding a run of
+  /// elements of the parameters' dtype. Else: each rank's part, in bytes.
   [[nodiscard]] std::vector<moved_piece> exchange(const instruction& x) const;
 
-  /// Of an agreement on ranges: each rank's part of the slot, in bytes.
+  /// Returns the pieces of an agreement on ranges: each rank's part of the slot, in bytes.
   [[nodiscard]] std::vector<moved_piece> agree(uint32_t unit) const;
 
-  /// The pieces that a collective instruction moves; none for other kinds.
+  /// Returns the pieces that a collective instruction moves; empty for other kinds.
   [[nodiscard]] std::vector<moved_piece> of(const instruction& x) const;
 
-  /// Where the slices and states of `rank` lie, and which elements they are.
+  /// Returns the offsets of the slices and states of `rank`.
   [[nodiscard]] const rank_offsets& offsets(uint32_t rank) const { return offsets_[rank]; }
+  /// Returns the slices that `rank` owns.
   [[nodiscard]] const rank_slices& slices(uint32_t rank) const { return slices_[rank]; }
 
  private:
-  /// A piece for each slice of the set within a replica.
+  /// Returns a piece for each slice of the set within a replica.
   template <class From, class To>
   [[nodiscard]] std::vector<moved_piece> slices_of(const parameter_set& set, From from, To to) const;
 
   const job_layout& l_;
-  std::vector<rank_offsets> offsets_;  // [rank]
-  std::vector<rank_slices> slices_;    // [rank]
+  std::vector<rank_offsets> offsets_;  // [rank]: offsets of its slices and states
+  std::vector<rank_slices> slices_;    // [rank]: its elements
 };
 
 }  // namespace troupe::plan

@@ -1,5 +1,5 @@
-// What a layout says of one rank's elements, with that rank's coordinates looked up once: a plan of thousands of ranks
-// asks for every parameter of each of them.
+// Owns the view of a layout for one rank, with that rank's coordinates looked up once, because a plan of thousands of
+// ranks reads every parameter of each of them.
 #pragma once
 
 #include "plan/job_layout.hpp"
@@ -25,20 +25,22 @@ class rank_slices {
   [[nodiscard]] uint32_t tensor() const { return tensor_; }
   [[nodiscard]] uint32_t pipeline() const { return pipeline_; }
   [[nodiscard]] bool holds(uint32_t parameter) const { return l_.pipeline_of[parameter] == pipeline_; }
-  /// job_layout::slice_of, state_slice and near_slice of this rank.
+  /// Returns job_layout::slice_of for this rank.
   [[nodiscard]] slice of(uint32_t parameter) const {
     return holds(parameter) ? l_.partition.of(parameter, shard_) : slice{};
   }
+  /// Returns job_layout::state_slice for this rank.
   [[nodiscard]] slice state(uint32_t parameter) const {
     if (!l_.trains(parameter)) return {};
     if (!updates_all_) return of(parameter);
     return holds(parameter) ? slice{0, l_.table->parameters[parameter].numel()} : slice{};
   }
+  /// Returns job_layout::near_slice for this rank.
   [[nodiscard]] slice near(uint32_t parameter) const {
     if (!l_.options.has_near_copies() || l_.persistent[parameter] || !holds(parameter)) return {};
     return l_.near_partition.of(parameter, shard_ % l_.options.gathering.near);
   }
-  /// The block of the vote that begins the rank's slice of a parameter, of which it has one.
+  /// Returns the block of the vote at which the rank's slice of a parameter begins. The rank must have a slice of it.
   [[nodiscard]] uint64_t first_block(uint32_t parameter) const {
     return l_.block_offset[parameter] + (l_.is_cut(parameter) ? tensor_ * l_.blocks_each(parameter) : 0) +
            of(parameter).first / core::partition_grain;

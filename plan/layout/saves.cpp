@@ -24,7 +24,7 @@ class packer {
       done += count;
     }
   }
-  /// The next piece begins a new block.
+  /// Closes the current block; the next piece begins a new one.
   void close() { closed_ = true; }
 
   std::vector<snapshot_block> take() { return std::move(out_); }
@@ -50,8 +50,9 @@ core::dtype saved_type(const job_layout& l, uint32_t parameter) {
 
 namespace {
 
-/// Ranks are numbered as writer_layout wants them: pipeline stages outermost, then replicas of shard groups, tensor ranks
-/// innermost. Every rank that holds the elements writes some of them by default, which needs no list of ranks.
+/// Returns the share of a rank in a slice that replicas hold too, or in a whole parameter. Ranks are numbered as in
+/// writer_layout: pipeline stages outermost, then replicas of shard groups, tensor ranks innermost. By default every
+/// rank that holds the elements writes some of them, which needs no list of ranks.
 writer_share share_of(const rank_slices& of_rank, bool is_slice) {
   const job_layout& l = of_rank.layout();
   const auto& o = l.options;
@@ -71,8 +72,8 @@ writer_share share_of(const rank_slices& of_rank, bool is_slice) {
 saved_slices::saved_slices(const rank_slices& of_rank)
     : mine_(of_rank), of_slices_(share_of(of_rank, true)), of_wholes_(share_of(of_rank, false)) {}
 
-// Whoever holds the same elements shares them out: replicas a slice, or all data ranks a whole parameter. Of a tensor
-// group that holds the same the first rank writes.
+// Ranks that hold the same elements share the writing: replicas of a slice, or all data ranks of a whole parameter. If
+// a tensor group holds the same elements, its first rank writes.
 slice saved_slices::of(uint32_t parameter) const {
   const job_layout& l = mine_.layout();
   if (l.is_copy(parameter) || l.is_of_teacher(parameter)) return {};
@@ -93,7 +94,7 @@ slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank) {
 }
 
 uint64_t staging_slot_bytes(const job_layout& l) {
-  uint64_t state_bytes = 0;  // of a rank, about
+  uint64_t state_bytes = 0;  // approximately, for one rank
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
     state_bytes += l.is_copy(q) ? 0
                                 : l.table->parameters[q].numel() * core::size_of(saved_type(l, q)) *
@@ -109,7 +110,7 @@ uint64_t staging_slots(const job_layout& l) {
 std::vector<snapshot_block> snapshot_blocks(const rank_slices& of_rank) {
   const job_layout& l = of_rank.layout();
   const saved_slices saved(of_rank);
-  std::vector<std::pair<uint32_t, slice>> trained, frozen;  // parameters of which this rank saves something
+  std::vector<std::pair<uint32_t, slice>> trained, frozen;  // parameters of which this rank saves some elements
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
     if (const slice range = saved.of(q); range.count > 0) (l.trains(q) ? trained : frozen).emplace_back(q, range);
   packer out(l);

@@ -1,5 +1,5 @@
-// Puts parameters into sets that move together. Owns the limit of a set; which sets there are is sets.hpp's and
-// buckets.hpp's.
+// Owns the packing of parameters into sets that move together, and the limit of a set. Leaves the choice of sets to
+// sets.hpp and buckets.hpp.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,18 @@
 
 namespace troupe::plan {
 
-/// A set of these parameters, which the ranks of a pipeline coordinate hold, behind those of `to`.
+/// Appends a set of the parameters `members`, which the ranks of pipeline coordinate `pipeline` hold, to `to`.
 inline void add_set(const job_layout& l, std::vector<parameter_set>& to, const std::vector<uint32_t>& members,
                     std::string name, uint32_t pipeline) {
   to.push_back(lay_out(*l.table, members, std::move(name)));
   to.back().pipeline = pipeline;
 }
 
-/// Neighbours that move together, up to so many elements; all of a set are held by the same ranks.
+/// Packs neighbouring parameters into sets of at most `elements_max` elements; a larger parameter is a set of its own.
+/// All parameters of a set are held by the same ranks.
 class set_packer {
  public:
-  /// `set_of`: [parameter], where the numbers of their sets go; null: nowhere.
+  /// `set_of`: [parameter], receives the number of its set; null: the numbers are not stored.
   set_packer(job_layout& l, std::vector<parameter_set>& to, std::string name, uint64_t elements_max,
              std::vector<uint32_t>* set_of = nullptr)
       : l_(l), to_(to), name_(std::move(name)), elements_max_(elements_max), set_of_(set_of) {}

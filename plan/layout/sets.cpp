@@ -19,8 +19,8 @@
 namespace troupe::plan {
 namespace {
 
-// Those of units that are to stay; then zero.md 7.4: small parameters stay gathered until the sum of them reaches the
-// model's own threshold.
+// Chooses the parameters that stay gathered: first the parameters of resident units, then small parameters until their
+// sum reaches the threshold of the model.
 void choose_persistent(job_layout& l) {
   l.persistent.assign(l.table->parameters.size(), false);
   if (!l.gathers()) return;
@@ -52,7 +52,7 @@ void make_gather_sets(job_layout& l) {
   }
 }
 
-// Where every parameter that a unit reads compressed lies in the unit's slot.
+// Makes the sets of the parameters that units read compressed, with their offsets in the units' slots.
 core::result<void> make_compressed_sets(job_layout& l) {
   const auto& uses = l.options.compressed.weights;
   auto next = uses.begin();
@@ -69,7 +69,7 @@ core::result<void> make_compressed_sets(job_layout& l) {
                                                std::to_string(next->parameter));
 }
 
-// Each matrix goes to that rank which has the fewest elements to make orthogonal so far.
+// Assigns each matrix to the rank that has the fewest elements to orthogonalise so far.
 void make_matrix_sets(job_layout& l) {
   set_packer packer(l, l.matrix_sets, "matrices", l.options.updates.allgather_bucket / l.tensor_ranks());
   std::vector<std::vector<uint64_t>> load(l.full_elements.size(), std::vector<uint64_t>(matrix_ranks(l), 0));
@@ -127,7 +127,8 @@ core::result<void> cut_into_stages(job_layout& l) {
   return {};
 }
 
-// A parameter lies where its units do; one that units of several stages read has to lie on one rank.
+// Places each parameter on the pipeline rank of its units. Units of several stages that read one parameter must be on
+// one rank.
 core::result<void> place_units(job_layout& l) {
   l.pipeline_of.assign(l.table->parameters.size(), none);
   for (uint32_t u = 0; u < l.table->units.size(); ++u)
@@ -163,7 +164,8 @@ void place_parameters(job_layout& l) {
   if (l.options.mode == mode::train) l.num_blocks = blocks;
 }
 
-// The first units are read when a step begins, with no work beside the reads: they are the first to stay in memory.
+// Chooses the gather sets that stay in memory. The first units come first, because they are read when a step begins,
+// without computation that overlaps with the reads.
 void choose_cached(job_layout& l) {
   l.cached.assign(l.gather_sets.size(), false);
   uint64_t left = l.options.tiers.resident_parameters;
@@ -171,7 +173,7 @@ void choose_cached(job_layout& l) {
   std::vector<rank_offsets> all;
   for (uint32_t r = 0; r < l.options.ranks(); ++r) all.push_back(offsets_of(rank_slices(l, r)));
   for (uint32_t k = 0; k < l.gather_sets.size(); ++k) {
-    uint64_t most = 0;  // the same on all ranks
+    uint64_t most = 0;  // maximum over all ranks, so that all ranks choose alike
     for (uint32_t r = 0; r < l.options.ranks(); ++r)
       most = std::max(most, window_elements(shard_runs(l, k, r, all[r])));
     if (most > left) break;
@@ -222,7 +224,7 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
   const bool trains = options.mode == mode::train, swaps = options.tiers.swaps();
   if (trains || swaps) make_buckets(l);
   if (swaps) {
-    l.state_runs = l.buckets;  // the same in every plan of a run, training or not
+    l.state_runs = l.buckets;  // equal in every plan of a run, training or not
     choose_cached(l);
   }
   if (!trains) {

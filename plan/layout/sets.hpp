@@ -1,5 +1,5 @@
-// Groups parameters before any instruction is written: gather sets, buckets, publish sets and their places. Owns the
-// part that all ranks share; one rank's own part is in own.hpp.
+// Owns the groups of parameters that are made before any instruction is written: gather sets, buckets, publish sets and
+// their offsets. This is the part that all ranks share; one rank's own part is in own.hpp.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace troupe::plan {
 
-/// The layout that all ranks' plans of one kind of step share. Refuses more ranks than the model can be cut into and
-/// impossible sizes.
+/// Makes the layout that all ranks' plans of one kind of step share. Returns an error for more ranks than the model can
+/// be cut into, and for impossible sizes.
 core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<const core::model_table> table,
                                                             const plan_options& options);
 

@@ -1,5 +1,5 @@
-// One linear layout of states per rank. A parameter smaller than a page never crosses a page boundary, larger ones
-// begin at one: so a sub-group may end at every page boundary, and every transfer is whole pages.
+// Owns the linear layout of states, one per rank. A parameter smaller than a page never crosses a page boundary, larger
+// ones begin at one. A sub-group may therefore end at every page boundary, and every transfer is whole pages.
 #include <algorithm>
 
 #include "core/math.hpp"
@@ -9,7 +9,8 @@
 namespace troupe::plan {
 namespace {
 
-// Frozen parameters have places only where their slices are swapped.
+// Returns the elements that have a place in the linear layout. Frozen parameters have places only if their slices are
+// swapped.
 slice held(const rank_slices& of_rank, uint32_t q) {
   const job_layout& l = of_rank.layout();
   if (l.trains(q)) return of_rank.state(q);
@@ -33,7 +34,7 @@ class line {
   uint64_t page_, at_ = 0;
 };
 
-// Linear runs [begin, end) cut into about equal blocks of at most `most` elements.
+// Cuts the linear run [begin, end) into about equal blocks of at most `most` elements.
 void cut(rank_plan& p, uint64_t begin, uint64_t end, const std::vector<uint32_t>& members, bool frozen) {
   const uint64_t page = page_elements(*p.layout);
   const uint64_t most = std::max(page, p.options().updates.sub_group / page * page);
@@ -64,7 +65,7 @@ void choose_parts(rank_plan& p) {
     if (l.trains(q)) moments = std::max(moments, l.options.update_of(q).moments);
   const auto groups = static_cast<uint64_t>(
       std::count_if(p.blocks.begin(), p.blocks.end(), [](const swap_block& b) { return !b.frozen; }));
-  // The last ones are offloaded (zero.md 7.6).
+  // The last sub-groups are offloaded, the first `stay` stay in memory.
   const auto stay = static_cast<uint64_t>((1 - t.ratio) * double(groups));
   const bool apart = !l.options.master_is_parameter();
   const state_part weights = weights_part(l);

@@ -10,7 +10,8 @@ namespace troupe::plan {
 namespace {
 
 
-// Every use goes once to each coordinate that holds others but not this one; two that hold several pair them up.
+// Adds exchanges that send every use once to each pipeline coordinate that holds other uses of the tie but not this
+// one. Two coordinates that hold several uses pair them up.
 void add_exchanges(job_layout& l, uint32_t tie) {
   std::map<uint32_t, std::vector<uint32_t>> held;  // [pipeline coordinate]: uses
   for (const uint32_t q : l.ties[tie].parameters) held[l.pipeline_of[q]].push_back(q);
@@ -61,7 +62,7 @@ uint64_t tied_room(const job_layout& l, uint32_t tie) {
 
 uint64_t received_place(const job_layout& l, uint32_t use, uint32_t at) {
   const uint32_t tie = l.tie_of[use];
-  uint64_t before = 0;  // uses
+  uint64_t before = 0;  // number of uses before this one in the slot
   for (const uint32_t q : l.ties[tie].parameters) {
     if (q == use) break;
     before += l.pipeline_of[q] == at ? 0 : 1;

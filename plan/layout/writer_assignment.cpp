@@ -24,7 +24,7 @@ core::result<void> check(const writer_layout& l) {
   return {};
 }
 
-/// Sockets or machines, and the ranks on each.
+/// Number of sockets or machines, and of the ranks on each.
 struct resources_of_a_job {
   uint32_t count, ranks_each;
   [[nodiscard]] uint32_t of(uint32_t rank) const { return rank / ranks_each; }
@@ -35,7 +35,7 @@ resources_of_a_job resources_of(const writer_layout& l) {
   return {count, std::max<uint32_t>(1, l.ranks / count)};
 }
 
-/// The list, repeated until it has at least `entries` entries.
+/// Returns the list with every entry repeated equally often, so that it has at least `entries` entries.
 std::vector<uint32_t> repeated(const std::vector<uint32_t>& list, uint32_t entries) {
   const uint64_t times = std::max<uint64_t>(1, (entries + list.size() - 1) / list.size());
   std::vector<uint32_t> out;
@@ -43,14 +43,14 @@ std::vector<uint32_t> repeated(const std::vector<uint32_t>& list, uint32_t entri
   return out;
 }
 
-/// Run `index` of `runs`, of at least as many entries.
+/// Returns run `index` of the list, cut into `runs` runs. The list must have at least as many entries.
 std::vector<uint32_t> run_of(const std::vector<uint32_t>& list, uint32_t runs, uint32_t index) {
   const auto part = even_range(list.size(), runs, index);
   const auto at = list.begin() + static_cast<ptrdiff_t>(part.first);
   return {at, at + static_cast<ptrdiff_t>(part.bytes)};
 }
 
-/// `peers` hold the same bytes; of them, the first on each resource of the run writes.
+/// Makes the first peer on each resource of the run a writer. `peers` hold the same bytes.
 void share(const std::vector<uint32_t>& peers, const std::vector<uint32_t>& run, const resources_of_a_job& on,
            shares& out) {
   std::vector<uint32_t> distinct(run);
@@ -75,7 +75,7 @@ void share_among_all(const writer_layout& l, shares& out) {
   for (uint32_t i = 0; i < writers; ++i) out[i * on.ranks_each] = {writers, i};
 }
 
-/// The ranks of one slice of the model, ascending.
+/// Returns the ranks of one slice of the model, ascending.
 std::vector<uint32_t> replicas(const writer_layout& l, uint32_t stage, uint32_t tensor) {
   const uint32_t data = l.ranks / (l.tensor * l.pipeline);
   std::vector<uint32_t> out;
@@ -95,7 +95,8 @@ std::vector<uint32_t> run_of_slice(const writer_layout& l, const resources_of_a_
   return run_of(repeated(list, on.ranks_each), on.ranks_each, (stage * l.tensor + tensor) % on.ranks_each);
 }
 
-/// From stage 1 on, ranks without a share write something of their own; in stage 3 all do.
+/// Replaces missing shares by part 0 of 1 from stage 1 on, and all shares in stage 3: these ranks write elements of
+/// their own.
 shares completed(const writer_layout& l, shares out) {
   for (auto& s : out) {
     if (l.stage == 3) s = writer_share{};
@@ -108,7 +109,7 @@ shares completed(const writer_layout& l, shares out) {
 
 namespace {
 
-/// The ranks of one slice of the model among each other.
+/// Assigns shares to the ranks of one slice of the model.
 void share_slice(const writer_layout& l, uint32_t stage, uint32_t tensor, shares& out) {
   const auto on = resources_of(l);
   const auto peers = replicas(l, stage, tensor);

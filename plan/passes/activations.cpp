@@ -31,7 +31,7 @@ class activation_swaps {
       if (d_.is_mark(x) || lane_of(d_.at(x).kind) != lane::compute) continue;
       const kind k = d_.at(x).kind;
       const uint32_t unit = d_.at(x).subject;
-      // Where a forward leaves pieces of a product to `multiply`, it takes a copy of its input out of the window.
+      // A forward that leaves pieces of a product to `multiply` copies its input out of the window.
       if (k == kind::release || k == kind::survey || k == kind::compress || k == kind::weigh || k == kind::multiply ||
           bytes_[unit] == 0)
         continue;
@@ -50,7 +50,8 @@ class activation_swaps {
   }
 
  private:
-  // `first` is the forward of the unit's first segment, which puts its input into the window.
+  // Opens a window for the unit's input. `first` is the forward of the unit's first segment, which writes its input
+  // there.
   void after_forward(handle first) {
     const uint32_t u = d_.at(first).subject;
     for (; !leaving_.empty() && leaving_.size() + held_ >= slots_; leaving_.pop_front())
@@ -71,7 +72,7 @@ class activation_swaps {
     leaving_.push_back(window_[u]);
   }
 
-  // `last` is the unit's last backward of a micro-batch.
+  // Frees the window after `last`, the unit's last backward of a micro-batch, and reads the next input.
   void after_backward(handle last) {
     d_.close(window_[d_.at(last).subject], last);
     --held_;
@@ -89,17 +90,19 @@ class activation_swaps {
 
   draft& d_;
   bool in_files_;
-  std::vector<uint64_t> bytes_;         // [unit]
-  std::vector<uint32_t> units_;         // with windows, in order of forward
-  size_t stay_from_ = 0, slots_ = 0;    // of units_; windows
-  std::vector<uint32_t> window_;        // [unit]
-  std::vector<handle> written_, read_;  // [unit]
-  std::deque<uint32_t> leaving_;        // windows
-  size_t held_ = 0, next_ = 0;          // windows that stay; of units_: reads still to be written
+  std::vector<uint64_t> bytes_;  // [unit]: bytes of its window
+  std::vector<uint32_t> units_;  // units with windows, in order of forward
+  // `stay_from_`: index in units_ of the first unit whose input stays. `slots_`: number of windows.
+  size_t stay_from_ = 0, slots_ = 0;
+  std::vector<uint32_t> window_;        // [unit]: its window
+  std::vector<handle> written_, read_;  // [unit]: the write and the read of its input
+  std::deque<uint32_t> leaving_;        // windows in order of their writes
+  // `held_`: windows that wait for backward. `next_`: number of units_ whose reads are still to be added.
+  size_t held_ = 0, next_ = 0;
 };
 
-// The same for a pipeline, which has inputs of several micro-batches waiting at a time: those that wait shortest stay
-// in their windows, the others leave and are read again in the order in which backward needs them.
+// Moves the activations of a pipeline, in which inputs of several micro-batches wait at a time. The inputs that wait
+// shortest stay in their windows; the others leave, and are read again in the order in which backward needs them.
 class pipelined_swaps {
  public:
   pipelined_swaps(draft& d, const rank_plan& p)
@@ -123,7 +126,7 @@ class pipelined_swaps {
 
  private:
   struct wait {
-    uint64_t put = 0, taken = 0;  // when it begins and ends, in puts and takes of the rank
+    uint64_t put = 0, taken = 0;  // when it begins and ends, counted in puts and takes of the rank
     uint32_t window = none;
     handle written = none, read = none;
     bool stays = true;
@@ -149,7 +152,8 @@ class pipelined_swaps {
     if (takes(x)) waits_[wait_at(x)].taken = now_++;
   }
 
-  // One window is for what leaves, one for what comes back.
+  // Chooses the inputs that stay in windows. Two windows remain free of them: one for an input that leaves, one for an
+  // input that is read.
   void choose() {
     if (!in_files_) return;
     std::vector<uint32_t> shortest(waits_.size());
@@ -201,7 +205,8 @@ class pipelined_swaps {
     read_ahead(out);
   }
 
-  // What is needed next, as soon as there is room for it beside one that leaves.
+  // Adds the read of the input that is needed next, as soon as there is a window for it in addition to one for an input
+  // that leaves.
   void read_ahead(handle behind) {
     if (next_ == reads_.size() || held_ + 2 > slots_) return;
     const wait& w = waits_[reads_[next_]];
@@ -235,12 +240,12 @@ class pipelined_swaps {
   const job_layout& l_;
   bool in_files_;
   size_t slots_;
-  std::vector<uint32_t> wait_of_;  // [unit * micro-batches + micro]
+  std::vector<uint32_t> wait_of_;  // [unit * micro-batches + micro]: index in waits_
   std::vector<wait> waits_;        // in the order in which they begin
-  std::vector<uint32_t> reads_;    // those that leave, in the order in which they are taken
-  size_t next_ = 0, held_ = 0;     // of reads_; windows that wait for backward
+  std::vector<uint32_t> reads_;    // waits whose inputs leave, in the order of their ends
+  size_t next_ = 0, held_ = 0;     // `next_`: index in reads_. `held_`: windows that wait for backward.
   uint64_t now_ = 0;
-  std::deque<uint32_t> leaving_;  // windows
+  std::deque<uint32_t> leaving_;  // windows in order of their writes
 };
 
 }  // namespace

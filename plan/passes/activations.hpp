@@ -1,6 +1,6 @@
-// Inputs of recomputed units between forward and backward, where they do not stay in device memory: windows in a pool
-// of the host. Owns the windows and how far ahead reads run; extents are layout/activation_extents.hpp's, copying is
-// the compute lane's.
+// Owns the windows, in a pool of the host, for inputs of recomputed units that do not stay in device memory between
+// forward and backward, and how far ahead they are read. Leaves extents to layout/activation_extents.hpp, and copying
+// to the compute lane.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace troupe::plan {
 
-/// The pass. With tier::cpu every input stays in a window of its own. With tier::nvme there are `activation_slots`
-/// windows: inputs leave them for the file, except those of the last units, which backward needs first; when backward
-/// frees a window, the next input is read into it.
+/// The pass that moves activations. With tier::cpu every input stays in a window of its own. With tier::nvme there are
+/// `activation_slots` windows: inputs leave them for the file, except the inputs of the last units, which backward
+/// needs first. When backward frees a window, the next input is read into it.
 std::string move_activations(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

@@ -1,4 +1,4 @@
-// The table of passes: one line each.
+// Owns the table of passes, one line each.
 #include "plan/passes/activations.hpp"
 #include "plan/passes/gradient_writes.hpp"
 #include "plan/passes/near_copies.hpp"

@@ -20,7 +20,7 @@ class gradient_writes {
         d_.at(x).staged = slot_[bucket];
         write(x, bucket, p_.layout->last_micro(bucket));
       }
-      // An original's gradient has a norm behind its sum.
+      // The gradient of an original has a norm after its sum, which writes it; a copy's gradient is written here.
       if (d_.at(x).kind == kind::tied_sum)
         for (const uint32_t q : p_.layout->ties[d_.at(x).subject].parameters)
           if (p_.layout->is_copy(q) && p_.layout->holds(p_.rank, q))
@@ -34,7 +34,7 @@ class gradient_writes {
   void reduce(handle x) {
     const uint32_t bucket = d_.at(x).subject;
     const uint64_t bytes = window_bytes(bucket);
-    if (bytes == 0) return;  // all of the bucket belongs to others
+    if (bytes == 0) return;  // all elements of the bucket belong to other ranks
     if (written_[bucket] == none) {
       make_room(x);
       slot_[bucket] = d_.open(x, pool::reduced, bytes, bucket);
@@ -44,7 +44,7 @@ class gradient_writes {
     d_.at(x).staged = slot_[bucket];
     if (d_.at(x).micro != p_.layout->last_micro(bucket)) write(x, bucket, d_.at(x).micro);
   }
-  // The sum so far, which the reduction adds to.
+  // Adds the read of the sum so far, to which the reduction adds.
   handle read_back(handle reduction, uint64_t bytes) {
     const uint32_t bucket = d_.at(reduction).subject;
     const handle x = d_.insert_before(reduction, kind::swap_in, bucket, d_.at(reduction).micro);
@@ -56,7 +56,8 @@ class gradient_writes {
     d_.depend(x, written_[bucket]);
     return x;
   }
-  // `last`, the reduction of `micro`, the norm or the sum with other uses' gradients, has used the window.
+  // Adds the write of a window after `last`, its last user: the reduction of `micro`, the norm, or the sum with the
+  // gradients of other uses.
   void write(handle last, uint32_t bucket, uint32_t micro) {
     if (slot_[bucket] == none) return;
     const handle x = d_.insert_after(last, kind::swap_out, bucket, micro);
@@ -68,7 +69,7 @@ class gradient_writes {
     d_.buffer(slot_[bucket]).last = written_[bucket] = x;
     leaving_.push_back(slot_[bucket]);
   }
-  // `opener` gets a window.
+  // Frees the oldest windows, so that `opener` can open one.
   void make_room(handle opener) {
     const size_t slots = std::max(1U, p_.options().tiers.gradient_slots);
     for (; leaving_.size() >= slots; leaving_.pop_front()) d_.buffer(leaving_.front()).free_from = opener;
@@ -81,8 +82,8 @@ class gradient_writes {
   draft& d_;
   const rank_plan& p_;
   std::vector<uint32_t> slot_;    // [bucket]: its window
-  std::vector<handle> written_;   // [bucket]: the write that puts its gradients into the file
-  std::deque<uint32_t> leaving_;  // windows
+  std::vector<handle> written_;   // [bucket]: the write of its gradients into the file
+  std::deque<uint32_t> leaving_;  // windows in order of their writes
 };
 
 }  // namespace

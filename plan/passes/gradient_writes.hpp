@@ -1,4 +1,4 @@
-// Reduced gradients between their reduction and the swap file. Owns their windows.
+// Owns the windows of reduced gradients between their reduction and the swap file.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace troupe::plan {
 
-/// The pass: the sum that a reduction adds to is read from the file, and the result is written back, through
-/// `tier_options::gradient_slots` windows. Does nothing unless reduced gradients live in files.
+/// The pass that writes gradients: before a reduction, the sum that it adds to is read from the file; after it the
+/// result is written back, through `tier_options::gradient_slots` windows. Does nothing unless reduced gradients are
+/// stored in files.
 std::string write_gradients(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

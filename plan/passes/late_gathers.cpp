@@ -12,13 +12,13 @@ class late_gathers {
 
   uint32_t run() {
     uint32_t moved = 0;
-    size_t latest = computed_.size();  // no gather may pass the one behind it
+    size_t latest = computed_.size();  // no gather may pass the one after it
     for (size_t g = gathers_.size(); g-- > 0;) {
       const auto& x = gathers_[g];
       const size_t at = std::min({x.use, latest, std::max(x.from, begin_of(x))});
       latest = at;
       if (at == x.use) continue;
-      // In front of what stands behind the computation before it.
+      // The gather moves directly after the computation before it.
       d_.move_before(x.what, at == 0 ? computed_.front() : d_.next(computed_[at - 1]));
       d_.depend_on_nothing(x.what);
       if (at > 0) d_.depend(x.what, computed_[at - 1]);
@@ -30,8 +30,8 @@ class late_gathers {
  private:
   struct gather {
     handle what = none;
-    size_t use = 0;   // so many instructions are computed before its use
-    size_t from = 0;  // and before it may stand
+    size_t use = 0;   // number of instructions that are computed before its use
+    size_t from = 0;  // smallest number of computed instructions that may precede it
   };
 
   void read(const rank_plan& p) {
@@ -61,7 +61,7 @@ class late_gathers {
   const hidden_gathers& hidden_;
   std::vector<gather> gathers_;
   std::vector<handle> computed_;
-  std::vector<double> flops_ = {0};  // of the first n that are computed
+  std::vector<double> flops_ = {0};  // [n]: flops of the first n computed instructions
 };
 
 }  // namespace

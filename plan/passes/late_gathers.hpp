@@ -1,5 +1,6 @@
-// Gathers as late as computation hides them: the least memory for the same time. Part of the residency pass, behind it:
-// that decides what is gathered for which use, this where a gather stands that nothing but its own use needs.
+// Owns the moves that make each gather as late as computation can still hide it: the least memory for the same time.
+// The residency pass calls this after it has decided which gather serves which use; this file then decides the position
+// of a gather that only its own use needs.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,11 @@
 
 namespace troupe::plan {
 
-/// Moves each use's gather so far ahead that the computation between has the flops of `gather_options::hidden`, and no
-/// further; never before the release of the unit's last gather, nor past another use's gather. Of gathers that stand as
-/// they were written, in front of their use. Returns how many were moved. After DeepCompile's list scheduler: its order
-/// of computation is fixed here, so what is left of it is to gather late and to release at once.
+/// Moves each use's gather only so far ahead that the computation between gather and use has the flops of
+/// `gather_options::hidden`. A gather never moves before the release of the unit's previous gather, nor past another
+/// use's gather. Only gathers that are still directly before their use are moved. Returns how many were moved.
+/// Source: DeepCompile's list scheduler. The order of computation is fixed here, so only two of its rules remain:
+/// gather late, and release at once.
 uint32_t gather_late(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

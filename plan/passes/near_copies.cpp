@@ -12,7 +12,7 @@ std::string gather_near(draft& d, const rank_plan& p) {
     if (d.is_mark(x)) continue;
     const kind k = d.at(x).kind;
     const uint32_t unit = d.at(x).subject;
-    if ((k != kind::gather && k != kind::release) || unit >= units) continue;  // what stays gathered needs no copy
+    if ((k != kind::gather && k != kind::release) || unit >= units) continue;  // persistent parameters need no copy
     if (k == kind::release && keeps[unit] == none) keeps[unit] = x;
     if (k == kind::release || keeps[unit] == none) continue;
     d.at(x).near = true;

@@ -1,5 +1,5 @@
-// Gathers from the second copy of parameters: a unit's first gather of a step is from all shards, and what it brought
-// is kept among neighbours, from whom the later ones are. Owns which gather reads what.
+// Owns the choice of the copy that each gather reads. A unit's first gather of a step reads all shards; neighbouring
+// ranks keep the gathered parameters as a second copy, and later gathers read that copy.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace troupe::plan {
 
-/// The pass: behind the first release of a unit, which keeps this rank's part, its gathers are from the second copy, in
-/// a step that trains. Does nothing where there is none. Source: ZeRO++'s hpZ, whose copy lasts until the update as
-/// well.
+/// The pass that gathers from the second copy, in a step that trains: after the first release of a unit, which stores
+/// this rank's part, the unit's gathers read the second copy. Does nothing if there is no second copy. Source: ZeRO++'s
+/// hpZ, whose copy lasts until the update as well.
 std::string gather_near(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

@@ -1,6 +1,7 @@
-// A pass is a function that changes when or whether the instructions of a draft happen, never what is computed, with a
-// contract that determines its place among the others. Owns the facts that contracts name, the order that follows from
-// them, and running; our passes are one file each, listed in all.cpp. A program that embeds Troupe brings its own.
+// Owns the facts that the contracts of passes name, the order of passes that follows from the contracts, and the
+// running of passes. A pass is a function that changes when or whether the instructions of a draft happen, never the
+// computed values; its contract determines its place among the other passes. Troupe's passes are one file each, listed
+// in all.cpp; a program that embeds Troupe may add its own.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +19,16 @@ namespace troupe::plan {
 /// A property that a draft has between two passes.
 enum class fact : uint8_t {
   written_plainly,      ///< every use has its own gather and release around it
-  updates_follow_vote,  ///< every update stands behind the vote and waits for nothing else
-  gathers_placed,       ///< gathers and releases have their final places
-  updates_placed,       ///< each update is before or behind the vote for good
+  updates_follow_vote,  ///< every update is after the vote and waits for nothing else
+  gathers_placed,       ///< gathers and releases have their final positions
+  updates_placed,       ///< each update has its final position, before or after the vote
   gradients_placed,     ///< reduced gradients have their windows and files, if any
 };
 inline constexpr uint32_t num_facts = 5;
-std::string_view name_of(fact x);  ///< as errors print it
+std::string_view name_of(fact x);  ///< Returns the name of a fact as errors print it.
 
-struct facts {  ///< a set of them
+/// A set of facts.
+struct facts {
   uint32_t bits = 0;
   constexpr facts() = default;
   constexpr facts(std::initializer_list<fact> all) {
@@ -45,14 +47,15 @@ struct facts {  ///< a set of them
 };
 /// The facts that hold after `write`.
 inline constexpr facts written_facts = {fact::written_plainly, fact::updates_follow_vote};
-/// For passes after which every fact still holds.
+/// All facts; the value of contract::keeps for a pass after which every fact still holds.
 inline constexpr facts all_facts = {fact::written_plainly, fact::updates_follow_vote, fact::gathers_placed,
                                     fact::updates_placed, fact::gradients_placed};
 
-/// A pass runs behind all that provide what it needs, and behind all that need what it does not keep.
+/// The facts that a pass needs, provides and keeps. A pass runs after all passes that provide a fact that it needs, and
+/// after all passes that need a fact that it does not keep.
 struct contract {
   facts needs, provides, keeps;
-  /// Names of passes that it may not share a plan with; one of the two says it.
+  /// Names of passes that may not be in one plan with this one. It is enough if one of the two names the other.
   std::vector<std::string> conflicts = {};
 };
 
@@ -60,33 +63,34 @@ struct contract {
 struct pass {
   std::string name;
   contract promise;
-  /// Changes the draft of `p`; depends on these two alone. Returns the reason in a few words; empty if it had none to
-  /// change anything. What a host's throws refuses the plan.
+  /// Changes the draft of `p`, and depends on these two arguments alone. Returns the reason in a few words; empty if
+  /// nothing was changed. If an embedding program's pass throws, the plan is refused.
   std::function<std::string(draft& d, const rank_plan& p)> run;
 };
 
-/// A host's pass may look at instructions, add, move and remove them so often for each that the draft had, and then is
-/// taken for one that does not end.
+/// Limit of how often a pass may look at instructions, per instruction of the draft. A pass that exceeds the limit
+/// counts as one that does not end.
 inline constexpr uint64_t pass_looks_max = 10'000;
 
-/// The changes of a draft in one phase. In instructions; edges and windows are not counted.
+/// The changes of a draft in one phase, in instructions. Edges and windows are not counted.
 struct account {
   std::string name;
   draft_changes changes;
   std::string why;
 };
 
-/// All passes of a step: the one table. Its order decides if contracts leave a choice.
+/// Returns all of Troupe's passes of a step. The order of this table decides if contracts leave a choice.
 std::span<const pass> all_passes();
 
 using pass_order = std::vector<const pass*>;
-/// The passes in an order in which every contract is kept. Fails if two have one name or conflict, if one needs a fact
-/// that none provides, or if some need to run behind each other.
+/// Returns the passes in an order in which every contract is kept. Fails if two passes have one name or conflict, if a
+/// pass needs a fact that no pass provides, or if some passes would need to run after each other.
 core::result<pass_order> in_order(const pass_order& passes);
-/// Ours, and those that a program adds to the plans of these options.
+/// Returns Troupe's passes, then those that the embedding program adds to the plans of these options.
 pass_order passes_of(const plan_options& options);
 
-/// Runs them; one account each. Fails where one throws, or does not end within `pass_looks_max`.
+/// Runs the passes in this order, and returns one account for each. Fails if a pass throws, or does not end within
+/// `pass_looks_max`.
 core::result<std::vector<account>> run_passes(draft& d, const rank_plan& p, const pass_order& passes);
 
 }  // namespace troupe::plan

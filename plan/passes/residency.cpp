@@ -8,7 +8,7 @@ namespace troupe::plan {
 
 namespace {
 
-// Goes through the uses of units once and says where each unit is gathered and released.
+// Walks the uses of units once, and decides where each unit is gathered and released.
 class residency_planner {
  public:
   residency_planner(const job_layout& l, const schedule& uses)
@@ -70,7 +70,7 @@ class residency_planner {
     }
     return false;
   }
-  // The rest of its segments, which take turns with another unit's.
+  // True if the rest of the unit's segments follows, alternating with the segments of another unit.
   [[nodiscard]] bool goes_on(uint32_t at) const {
     const unit_use& u = uses_[at];
     for (uint32_t k = at + 1; u.end != none && k < std::min(n_, at + 3); ++k)
@@ -85,7 +85,8 @@ class residency_planner {
     live_elements_ -= numel(at);
     out_.release_after[at] = true;
   }
-  // Parameters that reuse would keep beyond the step are stale after the update: release them at their last use.
+  // Releases the remaining units at their last use. Parameters that reuse would keep beyond the step are stale after
+  // the update.
   void release_the_rest() {
     for (uint32_t unit = 0; unit < live_.size(); ++unit) {
       if (live_[unit] == none) continue;
@@ -103,9 +104,9 @@ class residency_planner {
   const uint32_t n_;
   residency out_;
   std::vector<uint32_t> live_;          // [unit]: the use whose gather made it resident
-  std::vector<uint32_t> wanted_until_;  // [unit]: latest use a fetch or prefetch looked at
+  std::vector<uint32_t> wanted_until_;  // [unit]: latest use that a fetch or prefetch has looked at
   uint64_t live_elements_ = 0;
-  uint32_t looked_at_ = 0;  // uses below are fetched or found resident
+  uint32_t looked_at_ = 0;  // uses below this one are fetched or found resident
 };
 
 }  // namespace
@@ -135,7 +136,7 @@ class resident_units {
   }
 
  private:
-  // The gather and the release of each use; persistent parameters have neither.
+  // Finds the gather and the release of each use; persistent parameters have neither.
   void find() {
     uint32_t i = 0;
     for (handle x = d_.begin; x != none && i < d_.uses.size(); x = d_.next(x)) {
@@ -145,9 +146,9 @@ class resident_units {
       if (d_.at(x).kind == kind::release) release_[i] = x;
     }
   }
-  // The gather of `use` is issued as use `at` begins, behind the computation before it.
+  // Moves the gather of `use` to the begin of use `at`, after the computation before it.
   void issue(uint32_t use, uint32_t at) {
-    if (use == at) return;  // it is there already, before all others
+    if (use == at) return;  // the gather is there already, before all others
     d_.move_before(gather_[use], d_.marks[at].computes);
     d_.depend_on_nothing(gather_[use]);
     d_.depend(gather_[use], last_compute_);

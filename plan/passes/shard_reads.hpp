@@ -1,5 +1,5 @@
-// Reads of a rank's own slices from the swap file, in the order of the gathers that need them. Owns the windows and how
-// far ahead reads run.
+// Owns the windows for reads of a rank's own slices from the swap file, and how far ahead the reads run. Reads are in
+// the order of the gathers that need them.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace troupe::plan {
 
-/// The pass: `tier_options::parameter_slots` windows are read ahead; each gather waits for its own and gives it back.
-/// Does nothing unless parameters live in files.
+/// The pass that reads slices: `tier_options::parameter_slots` windows are read ahead; each gather waits for its own
+/// window and frees it. Does nothing unless parameters are stored in files.
 std::string read_shards(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

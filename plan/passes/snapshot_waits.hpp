@@ -1,4 +1,4 @@
-// Instructions that change states wait for the snapshots of these states.
+// Owns the waits of instructions that change states: they wait for the snapshots of these states.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace troupe::plan {
 
-/// The pass, for steps that save.
+/// The pass for steps that save: makes instructions that change states wait for the snapshots of these states.
 std::string wait_for_snapshots(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

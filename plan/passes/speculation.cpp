@@ -8,7 +8,7 @@
 namespace troupe::plan {
 namespace {
 
-/// The units that read each parameter, one parameter's behind the other's.
+/// The units that read each parameter, in one list per parameter.
 class parameter_readers {
  public:
   explicit parameter_readers(const core::model_table& table) : begin_(table.parameters.size() + 1, 0) {
@@ -24,7 +24,7 @@ class parameter_readers {
   }
 
  private:
-  std::vector<uint32_t> begin_, units_;  // [parameter]
+  std::vector<uint32_t> begin_, units_;  // begin_: [parameter]
 };
 
 class speculation {
@@ -92,15 +92,16 @@ class speculation {
                        [&](const owned_piece& x) { return whole_[p_.layout->bucket_of[x.parameter]] != none; });
   }
 
-  // Windows onto files are filled in one order: sub-groups that have one do not overtake each other.
+  // True if the sub-group has a window. Windows onto files are filled in one order, so sub-groups with a window keep
+  // their order.
   [[nodiscard]] bool has_window(uint32_t group) const { return !p_.blocks.empty() && p_.blocks[group].swapped != 0; }
 
-  // No use behind this one reads the parameters of a sub-group.
+  // True if no use after `use` reads the parameters of the sub-group.
   [[nodiscard]] bool read(uint32_t group, uint32_t use) const {
     return std::ranges::all_of(readers_[group], [&](uint32_t x) { return x >= ends_.size() || ends_[x] <= use; });
   }
 
-  // Moves the updates that have become possible; `use` is the last of its unit.
+  // Moves the updates that have become possible; `use` is the last use of its unit.
   void after_use(uint32_t use) {
     for (size_t i = 0; i < waiting_.size();) {
       const uint32_t g = waiting_[i];
@@ -114,7 +115,8 @@ class speculation {
     }
   }
 
-  // At stage 3 backward reads gathered copies: once those are made on every rank, the slices have no readers left.
+  // Moves an update to `end`. At stage 3 backward reads gathered copies: once these are made on every rank, the slices
+  // have no readers left.
   void move(uint32_t g, handle end) {
     const handle x = update_[g];
     d_.move_before(x, end);
@@ -132,17 +134,19 @@ class speculation {
 
   draft& d_;
   const rank_plan& p_;
-  handle seen_;                                 // instructions up to here are done
+  handle seen_;                                 // instructions before this one have been visited
   std::vector<std::vector<uint32_t>> readers_;  // [sub-group]: units that read its parameters, and the persistent set
-  std::vector<uint32_t> waiting_;               // sub-groups
+  std::vector<uint32_t> waiting_;               // sub-groups whose updates are not moved yet
   std::vector<handle> update_;                  // [sub-group]
-  std::vector<handle> whole_, last_use_;        // [bucket]: the last to read or sum its gradients; [unit]: so far
-  std::vector<std::vector<handle>> gathers_;    // [gather set]: so far
-  std::vector<uint32_t> ends_;                  // [unit]: its last use; of those that others compute the first
+  // `whole_`: [bucket], the last instruction so far that reads or sums its gradients. `last_use_`: [unit], the last one
+  // so far.
+  std::vector<handle> whole_, last_use_;
+  std::vector<std::vector<handle>> gathers_;  // [gather set]: its gathers so far
+  std::vector<uint32_t> ends_;                // [unit]: its last use; 0, the first use, for units of other ranks
 };
 
-/// Behind `last`, the last of `undo` [sub-group]: those updates again, in the order of updates behind a vote, since the
-/// first of these are published first.
+/// Adds the updates that a clipped step does again, after `last`, the last instruction of `undo` [sub-group]. They are
+/// in the order of updates after a vote, since the first of these are published first.
 void add_redo(draft& d, const rank_plan& p, const std::vector<handle>& undo, handle last) {
   std::vector<handle> redo(undo.size(), none);
   for (uint32_t g = 0; g < undo.size(); ++g) {
@@ -189,7 +193,7 @@ std::string add_undo(draft& d, const rank_plan& p) {
     d.depend(last, x);
   }
   if (last == none) return {};
-  // The last one fails where a gradient is not finite: then nothing is published.
+  // The last `undo` fails if a gradient is not finite: then nothing is published.
   for (handle x = d.vote; x != none; x = d.next(x))
     if (!d.is_mark(x) && d.at(x).kind == kind::publish) d.depend(x, last);
   if (!may_clip) return "a skipped step undoes the updates before its vote";

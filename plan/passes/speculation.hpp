@@ -1,7 +1,7 @@
-// Updates that do not wait for the vote: a sub-group is updated while backward continues, once its gradients are
-// reduced and its parameters have no readers left; a skipped step undoes it, and one that clips also does it again.
-// Owns the time of these updates; the choice of sub-groups and the places of undo copies are
-// layout/update_memory.hpp's. See docs/numerics.md, "Speculation".
+// Owns the time of updates that do not wait for the vote. A sub-group is updated while backward continues, once its
+// gradients are reduced and its parameters have no readers left; a skipped step undoes the update, and a step that
+// clips undoes it and updates again. Leaves the choice of sub-groups and the places of undo copies to
+// layout/update_memory.hpp. See docs/numerics.md, "Speculation".
 #pragma once
 
 #include <string>
@@ -10,11 +10,12 @@
 
 namespace troupe::plan {
 
-/// The pass: moves the updates of sub-groups that speculate before the vote, to where they become possible.
+/// The speculation pass: moves the updates of sub-groups that speculate to the earliest possible position before the
+/// vote.
 std::string speculate(draft& d, const rank_plan& p);
 
-/// The pass behind it: adds instructions behind the vote that undo those updates if the step is skipped, and others, if
-/// its gradients may be clipped, that then undo them and do them again.
+/// The pass that runs after `speculate`: adds instructions after the vote that undo the early updates if the step is
+/// skipped. If gradients may be clipped, these instructions also act in a clipped step, and further ones update again.
 std::string add_undo(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

@@ -19,9 +19,9 @@ class state_swaps {
         last_backward_(find_last_backward()) {
     for (uint32_t g = 0; g < slot_.size(); ++g)
       if (is_swapped(g)) groups_.push_back(g);
-    // The next step begins with the slices of the first units, which are last in the layout: they are written first.
-    // Updates before the vote come in the order in which backward finishes with their parameters; so do the first
-    // windows, where they have to wait for gradients that are written.
+    // The next step begins with the slices of the first units, which are last in the layout; they are therefore written
+    // first. Updates before the vote are in the order in which backward finishes with their parameters. The first
+    // windows are in that order, too, if they wait for gradients that are written.
     const bool ahead = !groups_.empty() && p.speculates(groups_.front());
     if (p.options().tiers.parameters != tier::nvme || ahead) return;
     const size_t first = p.layout->swaps_gradients() && reads_ahead() ? std::min<size_t>(windows(), groups_.size()) : 0;
@@ -51,7 +51,7 @@ class state_swaps {
   [[nodiscard]] uint32_t windows() const { return reads_ahead() ? std::max(1U, p_.options().tiers.state_slots) : 1; }
 
   void reorder() {
-    std::vector<handle> update(slot_.size(), none);  // [sub-group]: behind the vote
+    std::vector<handle> update(slot_.size(), none);  // [sub-group]: its update, if it follows the vote
     handle at = none;
     for (handle x = d_.vote; x != none; x = d_.next(x)) {
       if (d_.is_mark(x) || d_.at(x).kind != kind::update) continue;
@@ -68,8 +68,9 @@ class state_swaps {
     for (const uint32_t g : groups_) put(g);
   }
 
-  // Windows onto states are free until the first update: parts that need no gradient of this step are read before the
-  // last backward, spread evenly if slices of parameters are read from the same disk.
+  // Fills windows as use `use` begins. Windows onto states are free until the first update: parts that need no gradient
+  // of this step are read before the last backward. The reads are spread evenly if slices of parameters are read from
+  // the same disk.
   void begin(uint32_t use, handle computes) {
     if (p_.layout->swaps_gradients())
       fill_windows(computes);
@@ -78,16 +79,16 @@ class state_swaps {
     else if (use <= last_backward_)
       read_until(use + 1, last_backward_ + 1, computes);
   }
-  // The first use, of those backward, of a micro-batch whose gradients its unit writes last.
+  // Returns the first backward use of a micro-batch that is the last to write its unit's gradients.
   [[nodiscard]] uint32_t find_last_backward() const {
-    std::vector<uint32_t> last(p_.table().units.size(), none);  // [unit]: micro-batch
+    std::vector<uint32_t> last(p_.table().units.size(), none);  // [unit]: its last micro-batch
     for (const unit_use& u : d_.uses)
       if (writes_gradients(u.kind)) last[u.unit] = u.micro;
     const auto begins = [&](const unit_use& u) { return u.kind != use::forward && u.micro == last[u.unit]; };
     return static_cast<uint32_t>(std::ranges::find_if(d_.uses, begins) - d_.uses.begin());
   }
-  // Gradients come from the file with the states: each sub-group whose gradients are written there, as far as windows
-  // are free.
+  // Reads each sub-group whose gradients are in the file, as long as windows are free. Gradients are read together with
+  // the states.
   void fill_windows(handle where) {
     for (; next_ < groups_.size() && next_ - updated_ < windows() && is_readable(groups_[next_]); ++next_)
       read(groups_[next_], none, where);
@@ -96,7 +97,7 @@ class state_swaps {
     const swap_block& b = p_.blocks[g];
     return !b.holds(state_part::gradient) || gradients_[p_.layout->bucket_of[b.pieces.front().parameter]] != none;
   }
-  // `done` of `all` windows are filled.
+  // Fills `done` / `all` of the windows.
   void read_until(uint64_t done, uint64_t all, handle where) {
     const auto until = std::min<size_t>(core::div_up(windows() * done, all), groups_.size());
     for (; next_ < until; ++next_) read(groups_[next_], none, where);
@@ -104,7 +105,7 @@ class state_swaps {
   void read(uint32_t g, handle vote, handle where) {
     const swap_block& b = p_.blocks[g];
     const uint64_t bytes = states_read(*p_.layout, b).bytes + part_offset(*p_.layout, b, state_part::master);
-    if (bytes == 0) return;  // its window is the update's own
+    if (bytes == 0) return;  // the update itself opens the window
     const handle x = read_[g] = d_.insert_before(where, kind::swap_in, g, p_.options().accumulation - 1);
     d_.at(x).what = swapped::states;
     d_.at(x).bytes = bytes;
@@ -133,7 +134,8 @@ class state_swaps {
     if (reads_ahead() && next_ < groups_.size() && is_readable(groups_[next_]))
       read(groups_[next_++], vote, d_.next(last));
   }
-  // The last to use the window: the write, where there is something to write.
+  // Adds the write of an update, and returns the last user of the window: the write, or the update if nothing is
+  // written.
   handle write(handle update, handle vote) {
     const uint32_t g = d_.at(update).subject;
     const uint64_t bytes = states_written(*p_.layout, p_.blocks[g]).bytes;
@@ -148,8 +150,8 @@ class state_swaps {
     return x;
   }
 
-  // A clipped step: what was updated before the vote is read again from its valid place, where nothing was written,
-  // updated, and written over what the first update has put into the other place.
+  // Adds the swaps of a clipped step: the states of an early update are read again from their valid place, which is
+  // unchanged, updated, and written over the result of the first update in the other place.
   void do_again() {
     std::vector<handle> all;
     for (handle x = d_.vote; x != none; x = d_.next(x))
@@ -170,7 +172,7 @@ class state_swaps {
     const uint32_t g = d_.at(redo).subject;
     const swap_block& b = p_.blocks[g];
     const uint64_t bytes = states_read(*p_.layout, b).bytes + part_offset(*p_.layout, b, state_part::master);
-    if (bytes == 0) {  // its window is the update's own
+    if (bytes == 0) {  // the update itself opens the window
       d_.at(redo).staged = d_.open(redo, pool::states, extent_bytes(*p_.layout, b), g);
       return;
     }
@@ -182,7 +184,7 @@ class state_swaps {
     d_.at(x).staged = d_.at(redo).staged = window;
     d_.depend(redo, x);
   }
-  // The last to use the window.
+  // Adds the write of a redo, and returns the last user of the window.
   handle write_again(handle redo) {
     const uint32_t g = d_.at(redo).subject;
     const uint64_t bytes = states_written(*p_.layout, p_.blocks[g]).bytes;
@@ -204,13 +206,13 @@ class state_swaps {
 
   draft& d_;
   const rank_plan& p_;
-  std::vector<uint32_t> groups_;   // that need a window, in order
+  std::vector<uint32_t> groups_;   // sub-groups that need a window, in order
   std::vector<uint32_t> slot_;     // [sub-group]: its window
-  std::vector<handle> read_;       // [sub-group]
-  std::vector<handle> gradients_;  // [bucket]: the write that puts its gradients into the file
-  std::vector<handle> written_;    // [sub-group]: the write behind its update
-  uint32_t last_backward_ = 0;     // use
-  size_t next_ = 0, updated_ = 0;  // in groups_: read, updated
+  std::vector<handle> read_;       // [sub-group]: the read before its update
+  std::vector<handle> gradients_;  // [bucket]: the write of its gradients into the file
+  std::vector<handle> written_;    // [sub-group]: the write after its update
+  uint32_t last_backward_ = 0;     // index of a use
+  size_t next_ = 0, updated_ = 0;  // numbers of groups_ that were read, and updated
   handle last_update_ = none, last_write_ = none;
 };
 

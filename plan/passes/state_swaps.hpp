@@ -1,5 +1,5 @@
-// Sub-groups whose states are in memory around their updates and in the swap file otherwise. Owns their windows and how
-// far ahead reads run.
+// Owns the windows of sub-groups whose states are in memory only around their updates, and otherwise in the swap file,
+// and how far ahead the reads run.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace troupe::plan {
 
-/// The pass: updates come in the order of their windows, those that stay in memory first; each waits for its reads and
-/// is followed by its writes. Does nothing unless states live in files.
+/// The pass that swaps states. Updates of sub-groups that stay in memory come first, then the others in the order of
+/// their windows; each waits for its reads and is followed by its writes. Does nothing unless states are stored in
+/// files.
 std::string swap_states(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

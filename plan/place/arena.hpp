@@ -1,5 +1,6 @@
-// Places buffers in a pool while the plan is written, so that peak bytes hold by construction.
-// First fit in offset order; a buffer that takes bytes of an earlier one depends on that one's last reader.
+// Owns the placement of buffers in a pool while the plan is written, so that peak bytes hold by construction. Placement
+// is first fit in offset order; a buffer that reuses the bytes of an earlier one depends on the last reader of the
+// earlier one.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,9 @@ class arena {
     std::vector<uint32_t> after;  ///< instructions that must have ended before these bytes may be written
   };
 
-  /// Room for `bytes`, rounded up to `alignment`.
+  /// Takes the first free range of `bytes`, rounded up to `alignment`. The pool grows if no range is large enough.
   lease take(uint64_t bytes);
-  /// The buffer at `offset` was last read by instruction `reader`.
+  /// Frees the buffer at `offset`, whose last reader is instruction `reader`.
   void give_back(uint64_t offset, uint32_t reader);
 
   [[nodiscard]] uint64_t peak_bytes() const { return peak_; }
@@ -27,9 +28,9 @@ class arena {
   struct span {
     uint64_t offset, bytes;
     bool taken;
-    uint32_t reader;  ///< of free spans: the last reader, `none` when never used
+    uint32_t reader;  ///< free spans: the last reader; `none` if the span was never used
   };
-  std::vector<span> spans_;  ///< in offset order; free neighbours are kept apart while their readers differ
+  std::vector<span> spans_;  ///< spans in offset order; free neighbours are not merged, since their readers may differ
   uint64_t peak_ = 0;
 };
 

@@ -46,9 +46,10 @@ void count_gradients(rank_plan& p) {
     p.memory.accumulated = p.offsets.state_elements * core::size_of(o.types.accumulation);
 }
 
-// How many micro-batches are between a stage's first forward and last backward, how many between there and their last
-// weight part; returns the most bytes that segments keep at once, between forward and backward and, where that is
-// split, between its parts. With recomputation the inputs that units keep are counted apart, since some wait elsewhere.
+// Computes, for each stage, the most micro-batches between its first forward and last backward, and between its last
+// backward and their last weight part. Returns the most bytes that segments keep at once: between forward and backward
+// and, if backward is split, between its parts. With recomputation the inputs that units keep are not included, since
+// some of them leave device memory.
 uint64_t count_in_flight(rank_plan& p) {
   const job_layout& l = *p.layout;
   const bool trains = p.options().mode == mode::train;
@@ -65,7 +66,7 @@ uint64_t count_in_flight(rank_plan& p) {
     const uint64_t kept = again ? 0 : keeps.bytes;
     const bool leaves_weights = x.kind == kind::backward && x.use == use::input;
     if (x.kind == kind::forward) {
-      most = std::max(most, now + (again ? 0 : s.saved_bytes));  // what is not kept goes at its end
+      most = std::max(most, now + (again ? 0 : s.saved_bytes));  // a segment drops what it does not keep at its end
       now += kept;
     }
     if (x.kind == kind::backward && !again && keeps.beside > 0)
@@ -83,9 +84,10 @@ uint64_t count_in_flight(rank_plan& p) {
   return most;
 }
 
-// `kept`: tensors that micro-batches in flight keep for backward. Beside these, or where units are recomputed, one
-// unit's while it computes, and what units wait with for their recompute: their inputs, unless these are elsewhere, and
-// what was exchanged inside them.
+// Computes the predicted activations of a step. `kept`: bytes of tensors that micro-batches in flight keep for
+// backward. To these, or instead if units are recomputed, it adds the bytes of one unit while it computes, and the
+// bytes that units keep for their recompute: their inputs, unless these are offloaded, and the results of the exchanges
+// inside them.
 void count_activations(rank_plan& p, uint64_t kept) {
   const bool trains = p.options().mode == mode::train;
   const job_layout& l = *p.layout;
@@ -95,12 +97,12 @@ void count_activations(rank_plan& p, uint64_t kept) {
     if (in_flight == 0 || !l.runs(u)) continue;
     uint64_t unit = 0;
     const bool again = p.options().recomputes(u);
-    if (trains && p.options().recompute && !again) continue;  // kept has it
+    if (trains && p.options().recompute && !again) continue;  // included in `kept`
     for (uint32_t s = 0; s < p.table().units[u].segments.size(); ++s) {
       const segment_keeping keeps = keeping_of(p.table(), p.options(), u, s);
       unit += keeps.bytes + keeps.beside;
     }
-    uint64_t input = 0;  // of one layer at a time
+    uint64_t input = 0;  // maximum over the layers, one of which computes at a time
     for (const auto& x : p.options().compressed.inputs)
       if (p.table().layers[x.layer].unit == u) input = std::max(input, x.room_bytes);
     unit += input;
@@ -111,7 +113,7 @@ void count_activations(rank_plan& p, uint64_t kept) {
     inputs += in_flight * (recomputed_from_bytes(info, p.options()) - elsewhere);
   }
   if (!trains) kept = 0;
-  // A teacher's hidden state waits for the model's own, beside which it crosses.
+  // The teacher's hidden state waits for the model's own, and both are sent together.
   const uint64_t carried = l.carries_teacher() && l.num_stages() > 1 ? p.table().teacher_bytes : 0;
   p.memory.activations = carried + (p.options().recompute ? kept + most : std::max(kept, most));
 }

@@ -45,7 +45,8 @@ class placer {
     return buffer == none ? none : slot_[d_.standing_buffer(buffer)];
   }
 
-  // Chains of buffers by the instruction that opens them, and by the one at which their bytes are given back.
+  // Builds chains of buffers by the instruction that opens them, and by the one from which on their bytes may be
+  // reused.
   void sort_lifetimes() {
     const uint32_t n = d_.num_buffers();
     opens_.assign(number_.size(), none);
@@ -77,7 +78,8 @@ class placer {
     after_.clear();
     d_.for_each_before(h, [&](handle on) { wait_for(x, number_of(on)); });
     for (uint32_t b = frees_[h]; b != none; b = next_freed_[b])
-      if (slot_[b] != none) give_back(b);  // what is not open yet: by the one that opens it, or by a wrong pass
+      // a buffer that is not open yet is freed by its opener, or named by a faulty pass
+      if (slot_[b] != none) give_back(b);
     for (uint32_t b = opens_[h]; b != none; b = next_opened_[b]) {
       open(b, x);
       if (d_.buffer(b).free_from == h) give_back(b);
@@ -96,13 +98,13 @@ class placer {
     p_.lanes[static_cast<size_t>(x.lane)].push_back(x.id);
     count_live(x);
   }
-  // One edge, however often it is asked for.
+  // Adds one edge, however often it is requested.
   void wait_for(const instruction& x, uint32_t on) {
     if (on == none || named_by_[on] == x.id) return;
     named_by_[on] = x.id;
     after_.push_back(on);
   }
-  // A buffer waits for the last users of the bytes that it takes.
+  // Opens a buffer, which waits for the last users of the bytes that it reuses.
   void open(uint32_t b, const instruction& x) {
     const lifetime& life = d_.buffer(b);
     const auto lease = arenas_[static_cast<size_t>(life.pool)].take(life.bytes);
@@ -122,13 +124,13 @@ class placer {
   draft& d_;
   rank_plan& p_;
   arena arenas_[num_pools];
-  std::vector<uint32_t> number_;                    // [handle]
-  std::vector<uint32_t> slot_;                      // [buffer]: in the plan
+  std::vector<uint32_t> number_;                    // [handle]: number of the instruction
+  std::vector<uint32_t> slot_;                      // [buffer]: its index in the plan
   std::vector<uint32_t> opens_, frees_;             // [handle]: the first buffer of its chain
-  std::vector<uint32_t> next_opened_, next_freed_;  // [buffer]: the next one
+  std::vector<uint32_t> next_opened_, next_freed_;  // [buffer]: the next buffer of its chain
   std::vector<uint32_t> last_;                      // [buffer]: its last user
-  std::vector<uint32_t> named_by_;                  // [instruction]: the latest one that waits for it, so far
-  std::vector<uint32_t> after_;                     // of the instruction that is being placed
+  std::vector<uint32_t> named_by_;                  // [instruction]: the latest instruction that waits for it, so far
+  std::vector<uint32_t> after_;                     // dependencies of the instruction that is being placed
   uint64_t live_elements_ = 0;
 };
 

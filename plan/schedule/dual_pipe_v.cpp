@@ -7,7 +7,7 @@ namespace troupe::plan {
 
 namespace {
 
-// What a rank has done of its two chunks. Weight parts that were split off wait in one queue for both.
+// The actions of a rank on its two chunks so far. Split weight parts of both chunks wait in one queue.
 class dual_rank {
  public:
   dual_rank(const pipeline_shape& s, uint32_t rank) : out_(s.micro_batches) {
@@ -36,7 +36,8 @@ class dual_rank {
   std::deque<action> waiting_;
 };
 
-// The first four steps: forwards alone, both chunks in turn, the first backwards, and the pairs of the steady state.
+// Writes the first four steps: forwards alone, both chunks in turn, the first backwards, and the pairs of the steady
+// state.
 void fill(dual_rank& r, const pipeline_shape& s, uint32_t rank, uint32_t micro_batches) {
   const uint32_t beyond = s.ranks - 1 - rank;
   for (uint32_t i = 0; i < 2 * beyond; ++i) r.forward(0);
@@ -51,7 +52,7 @@ void fill(dual_rank& r, const pipeline_shape& s, uint32_t rank, uint32_t micro_b
   }
   for (uint32_t i = 0; i < micro_batches - 2 * s.ranks + rank + 1; ++i) {
     if (i == 0 && beyond == 0) {
-      r.forward(0);  // apart, as the published schedule has it: the fold waits for this backward
+      r.forward(0);  // not a pair, as in the published schedule: the fold waits for this backward
       r.backward(1, false);
     } else {
       r.pair(0, 1);
@@ -60,7 +61,8 @@ void fill(dual_rank& r, const pipeline_shape& s, uint32_t rank, uint32_t micro_b
   }
 }
 
-// The last four: what is left of the pairs, backwards in turn, the second half of them split, and the weight parts.
+// Writes the last four steps: the remaining pairs, backwards in turn, the second half of them split, and the weight
+// parts.
 void drain(dual_rank& r, const pipeline_shape& s, uint32_t rank) {
   const uint32_t beyond = s.ranks - 1 - rank, turns = rank + 1;
   for (uint32_t i = 0; i < beyond; ++i) {

@@ -14,13 +14,13 @@ namespace {
 constexpr double never = std::numeric_limits<double>::infinity();
 constexpr uint32_t remembered_totals = 40;
 
-// Positions [first, last] of a rank's order, each of which starts as the one before ends.
+// Positions [first, last] of a rank's order, each of which starts when the one before ends.
 struct block {
   uint32_t rank = 0;
   size_t first = 0, last = 0;
 };
 
-// Times of F, I and W, again and again for tables that differ little.
+// Computes times of F, I and W, many times for tables that differ little.
 class fast_player {
  public:
   explicit fast_player(const pipeline_problem& p)
@@ -32,7 +32,7 @@ class fast_player {
     for (auto& done : done_) done.resize(size_t{stages_} * p.micro_batches);
   }
 
-  // When the last action ends; never, where the ranks wait for each other in a circle.
+  // Returns the time when the last action ends; `never` if the ranks wait for each other in a cycle.
   double play(const pipeline_table& t) {
     for (auto& done : done_) std::ranges::fill(done, place{});
     size_t left = 0;
@@ -53,7 +53,7 @@ class fast_player {
     return total;
   }
 
-  // The blocks of two or more actions on the critical path of the table played last.
+  // Finds the blocks of two or more actions on the critical path of the table played last.
   void find_blocks(const pipeline_table& t, std::vector<block>& out) const {
     out.clear();
     uint32_t r = 0;
@@ -77,7 +77,8 @@ class fast_player {
   };
 
   [[nodiscard]] size_t at(uint32_t stage, uint32_t micro) const { return size_t{stage} * p_.micro_batches + micro; }
-  // Where that is computed which an action takes from another stage. Nowhere: it takes nothing, or none has it yet.
+  // Returns the place of the computation whose result `a` takes from another stage. No place: `a` takes nothing, or the
+  // result does not exist yet.
   [[nodiscard]] place source(const action& a) const {
     if (a.type == action_type::forward && a.stage > 0) return done_[0][at(a.stage - 1, a.micro)];
     if (a.type == action_type::backward_input && a.stage + 1 < stages_) return done_[1][at(a.stage + 1, a.micro)];
@@ -145,7 +146,7 @@ class climber {
  private:
   uint64_t random(uint64_t below) { return core::mix64(++drawn_) % below; }
 
-  // Whether the order of two actions of a rank may be turned around; what hangs on other ranks, playing tells.
+  // True if two actions of a rank may change places. Effects on other ranks show when the table is played.
   static bool may_pass(const action& a, const action& b) {
     return a.stage != b.stage || (a.type != b.type && a.micro != b.micro);
   }
@@ -162,14 +163,15 @@ class climber {
     return true;
   }
 
-  // Moves one action of a block to another place in it, as near as it may pass. The new total; never if nothing moved.
+  // Moves one action of a block towards another place in it, as far as it may pass others. Returns the new total;
+  // `never` if nothing moved.
   double try_move() {
     const block& b = blocks_[random(blocks_.size())];
     auto& order = now_.orders[b.rank];
     const size_t length = b.last - b.first + 1;
     moved_rank_ = b.rank;
     from_ = b.first + random(length);
-    const uint64_t how = random(4);  // a neighbour's place, an end of the block, or anywhere in it
+    const uint64_t how = random(4);  // a neighbour's place, an end of the block, or any place in it
     const size_t wanted = how == 0         ? b.first
                           : how == 1       ? b.last
                           : how == 2       ? b.first + random(length)

@@ -1,5 +1,5 @@
-// Makes a table of a pipeline faster by moving actions along its critical path. Owns the moves; what it starts from is
-// search.hpp's.
+// Makes a pipeline table faster by moving actions along its critical path. Owns the moves; search.hpp chooses the
+// tables that are improved.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,18 @@
 
 namespace troupe::plan {
 
-/// How long an improvement tries.
+/// The effort of one improvement.
 struct improve_effort {
-  uint64_t actions = 0;  ///< that it may play, over all tries
-  double enough_s = 0;   ///< a total that needs no better
+  uint64_t actions = 0;  ///< limit of actions that are played, over all tries
+  double enough_s = 0;   ///< total time in seconds at which the search stops, since no better one is needed
 };
 
-/// The fastest table found from `t` within the effort, never a slower one, that keeps to the problem's memory if `t`
-/// does. `t` is proved and has F, I and W alone. Deterministic.
+/// Returns the fastest table found from `t` within the effort, never a slower one. The result keeps to the problem's
+/// memory if `t` does. `t` must be proved and have no actions but F, I and W. Deterministic.
 ///
-/// Late acceptance hill climbing (Burke and Bykov 2017) over moves of an action within its block of the critical path
-/// (Balas and Vazacopoulos 1998). Micro-batches of a stage keep their order: they are alike, so another is no faster.
+/// The method is late acceptance hill climbing (Burke and Bykov 2017) over moves of an action within its block of the
+/// critical path (Balas and Vazacopoulos 1998). Micro-batches of a stage keep their order: they are alike, so another
+/// order is no faster.
 pipeline_table improve(const pipeline_problem& p, pipeline_table t, const improve_effort& effort);
 
 }  // namespace troupe::plan

@@ -27,7 +27,7 @@ std::string text_of(const search_request& r) {
   return out;
 }
 
-// "name value" and the end of the line, which are taken.
+// Removes the line "name value" from the front of `rest`, and returns its value; nothing if the line is another one.
 std::optional<std::string_view> take_line(std::string_view& rest, std::string_view name) {
   const size_t end = rest.find('\n');
   if (end == rest.npos || !rest.starts_with(name)) return {};

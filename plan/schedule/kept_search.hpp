@@ -1,5 +1,5 @@
-// A search that was done before: what it was asked and what it found, as text beside its table. Owns the question
-// whether anything has changed since; leaves files to its callers.
+// Owns the text of a finished search, which is kept next to its table: the request and the result. Decides whether the
+// request has changed since; leaves files to its callers.
 #pragma once
 
 #include <optional>
@@ -10,17 +10,18 @@
 
 namespace troupe::plan {
 
-/// In a run's folder: the table, and what this file is about.
+/// Name of the table in a run's folder.
 inline constexpr std::string_view schedule_file_name = "schedule.csv";
+/// Name of the text about the search in a run's folder.
 inline constexpr std::string_view search_file_name = "schedule.txt";
-/// Of a file of the second kind that is read.
+/// Limit of the bytes of a search text that is read.
 inline constexpr uint64_t max_search_bytes = uint64_t{64} << 20;
 
-/// The text beside the table of `found`. A line for each number that was asked with, then what was found.
+/// Returns the text that is kept next to the table of `found`: a line for each number of the request, then the result.
 std::string write_search(const search_request& request, const found_schedule& found);
 
-/// What such a text says of the table beside it. Nothing where another request was made, or where the table, proved and
-/// without transfers, does not keep to it: then a search is due.
+/// Returns the result that a kept text and its table describe. Nothing if the text is of another request, or if the
+/// table, which must be proved and without transfers, does not meet the request: then a new search is needed.
 std::optional<found_schedule> read_search(const search_request& request, std::string_view text, pipeline_table table);
 
 }  // namespace troupe::plan

@@ -44,7 +44,7 @@ class list_player {
  private:
   struct chunk {
     uint32_t forwards = 0, inputs = 0, weights = 0;  // done or begun
-    std::vector<double> forward_at, backward_at;     // [micro] when what F and I take is there
+    std::vector<double> forward_at, backward_at;     // [micro]: when the input of F or of I is there
   };
   struct rank_state {
     std::vector<uint32_t> stages;
@@ -62,7 +62,7 @@ class list_player {
     return std::max(p_.costs->stages[s].activation_bytes, p_.costs->stages[s].weight_part_bytes);
   }
 
-  // Whether a forward leaves room for all of the rank's oldest micro-batch, and stays within what the policy allows.
+  // True if a forward leaves memory for all of the rank's oldest micro-batch, and stays within the limit of the policy.
   [[nodiscard]] bool may_keep(const rank_state& r, uint32_t s) const {
     const uint64_t room_bytes = room(s);
     if (r.kept_bytes + room_bytes > p_.memory_bytes) return false;
@@ -78,8 +78,8 @@ class list_player {
     return r.kept_bytes - of_oldest + room_bytes + r.one_micro_bytes <= p_.memory_bytes;
   }
 
-  // The forward and the backward that come next on a rank: those that are there at `t` in the policy's order, else the
-  // first to come.
+  // Returns the next forward of a rank: the policy's first choice among those whose input is there at `t`, else the
+  // first to become possible. next_backward() returns the next backward.
   [[nodiscard]] choice next_forward(const rank_state& r, double t) const {
     choice best;
     for (const uint32_t s : r.stages) {
@@ -101,7 +101,7 @@ class list_player {
     }
     return best;
   }
-  // The oldest weight part of a rank, and how many there are.
+  // Returns the stage of a rank's oldest weight part, and the number of weight parts that wait.
   [[nodiscard]] std::pair<uint32_t, uint32_t> waiting_weights(const rank_state& r) const {
     uint32_t best = none, count = 0;
     for (const uint32_t s : r.stages) {
@@ -125,7 +125,7 @@ class list_player {
     if (f.now(t)) return forward(rank, f.stage);
     const double comes_at = std::min(b.at, f.at);
     if (w != none && t + (1 - policy_.late) * p_.costs->stages[w].backward_weight_s <= comes_at) return weight(rank, w);
-    r.decides_at = comes_at;  // or when something else comes
+    r.decides_at = comes_at;  // the rank decides earlier if another input arrives
   }
 
   void spend(uint32_t rank, const action& a, double s) {
@@ -133,7 +133,7 @@ class list_player {
     r.free_at = r.decides_at += s;
     out_.orders[rank].push_back(a);
   }
-  // What stage `to` takes is there at the end of this action, or a transfer later.
+  // Makes the input of stage `to` available at the end of this action, or one transfer later.
   void deliver(uint32_t rank, uint32_t to, double& at) {
     const uint32_t other = p_.rank_of_stage[to];
     at = ranks_[rank].free_at + (other == rank ? 0 : p_.costs->transfer_s);

@@ -1,5 +1,5 @@
-// Schedules made by playing: each rank that is free takes the action that a policy prefers, under a cap of memory. Owns
-// the policies; search.hpp tries them all and keeps the best.
+// Makes schedules by playing: each rank that is free takes the action that a policy prefers, under a limit of memory.
+// Owns the policies; search.hpp tries all of them and keeps the best table.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +10,35 @@
 
 namespace troupe::plan {
 
-/// What a schedule is made for: stages on ranks, what they cost, and what a rank may keep at once.
+/// The input of a schedule: stages on ranks, their costs, and the bytes that a rank may keep at once.
 struct pipeline_problem {
-  std::vector<uint32_t> rank_of_stage;  ///< [stage]
+  std::vector<uint32_t> rank_of_stage;  ///< [stage]: its rank
   uint32_t ranks = 1, micro_batches = 1;
   const pipeline_costs* costs = nullptr;
-  uint64_t memory_bytes = UINT64_MAX;  ///< activations and what weight parts need, of a rank
+  uint64_t memory_bytes = UINT64_MAX;  ///< limit of one rank's activations and data that weight parts need
 };
 
-/// What a rank does when it could do several things. After Qi et al. 2023, zerobubble/scheduler/zb.py, whose switches
-/// are three; here a rank also chooses how far it goes ahead.
+/// The rule by which a rank chooses among several possible actions. Source: Qi et al. 2023, zerobubble/scheduler/zb.py,
+/// which has three switches; here a rank also chooses how far it runs ahead.
 struct list_policy {
   enum class turn : uint8_t { backward_first, forward_first, alternate };
   turn prefers = turn::backward_first;
-  std::optional<double> weights_waiting;  ///< times the rank's number: more weight parts than these precede a forward
-  double late = 0;         ///< a weight part is begun in a gap though it ends that part of its time after the gap
-  double ahead = 1e9;      ///< micro-batches in flight on a stage: at most this times the stages from it to the last
-  bool deep_first = true;  ///< of several forwards, that of the later stage; else that of the earlier micro-batch
+  /// If more weight parts wait than this number times the rank's number, a weight part precedes a forward; nothing:
+  /// never.
+  std::optional<double> weights_waiting;
+  double late = 0;  ///< share of a weight part's time by which it may end after the gap in which it starts
+  /// limit of micro-batches in flight on a stage, as a multiple of the number of stages from it to the last
+  double ahead = 1e9;
+  /// if several forwards are possible. True: the later stage first; false: the earlier micro-batch first
+  bool deep_first = true;
 };
 
-/// All policies that are worth a try.
+/// Returns all policies that are worth a try.
 std::vector<list_policy> list_policies(bool several_chunks);
 
-/// The table that a policy makes: split backwards, micro-batches in order in each stage. Room for the oldest
-/// micro-batch of a rank is kept free, so no cap that holds one micro-batch stops it. Nothing where the cap does not
-/// hold one.
+/// Returns the table that a policy makes: with split backwards, and micro-batches in order in each stage. Memory for
+/// the oldest micro-batch of a rank is kept free, so every limit that holds one micro-batch allows a schedule. Nothing
+/// if the limit does not hold one.
 std::optional<pipeline_table> list_schedule(const pipeline_problem& p, const list_policy& policy);
 
 }  // namespace troupe::plan

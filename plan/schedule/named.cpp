@@ -11,7 +11,7 @@ namespace {
 using shape = pipeline_shape;
 using actions = std::vector<action>;
 
-// With several chunks the one-chunk rules become the interleaved ones of their kind.
+// For several chunks the rules for one chunk become the interleaved rules of the same kind.
 actions one_f_one_b(const shape& s, uint32_t r) {
   return interleaved_order(s, r, {.forwards_per_hop = s.chunks == 1 ? 1U : 2U});
 }

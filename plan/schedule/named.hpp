@@ -1,4 +1,5 @@
-// The schedules that have a name. Owns the one table of them; what each does stands in order.hpp and a file of its own.
+// Owns the one table of the schedules that have a name. The rule of each schedule is declared in order.hpp and defined
+// in a file of its own.
 #pragma once
 
 #include <span>
@@ -10,25 +11,27 @@
 
 namespace troupe::plan {
 
-/// One schedule, for any size of a pipeline.
+/// One schedule, for pipelines of any size.
 struct named_schedule {
-  std::string_view name, other_name;  ///< the second as PyTorch or Megatron spell it, where that differs
-  std::string_view summary;           ///< a line for lists of schedules
+  /// `other_name`: the spelling of PyTorch or Megatron, if it differs.
+  std::string_view name, other_name;
+  std::string_view summary;  ///< one line of text for lists of schedules
   std::vector<action> (*order)(const pipeline_shape& s, uint32_t rank) = nullptr;
   stage_placement placement = stage_placement::round_robin;
-  uint32_t chunks = 0;  ///< stages a rank must have; 0: any number
+  uint32_t chunks = 0;  ///< stages that each rank must have; 0: any number
   bool splits_backward = false;
 };
 
-/// All of them, in the order in which pages and errors list them.
+/// Returns all named schedules, in the order in which pages and errors list them.
 std::span<const named_schedule> named_schedules();
 
-/// The schedule of that name. Case, `_` and `-` make no difference, so PyTorch's spelling finds it too. Errors
-/// (bad_input): no such schedule; lists those that there are.
+/// Returns the schedule with this name. Case, `_` and `-` make no difference, so PyTorch's spelling is found, too.
+/// Errors (bad_input): no such schedule; the error lists all names.
 core::result<const named_schedule*> find_schedule(std::string_view name);
 
-/// What every rank does. Proved by tests, not here. Errors (bad_input): a count of 0, another number of chunks than the
-/// schedule has, a group below the ranks; (limit): more than max_stage_micro_batches.
+/// Returns the table of this schedule for a pipeline of this size. The tests prove the tables, not this function.
+/// Errors (bad_input): a count of 0, another number of chunks than the schedule has, a group below the number of ranks;
+/// (limit): more than max_stage_micro_batches.
 core::result<pipeline_table> make_table(const named_schedule& schedule, const pipeline_shape& s);
 
 }  // namespace troupe::plan

@@ -1,6 +1,7 @@
-// The rules of the named schedules: what one rank does, each in a file of its own. Owns what they share. Each works for
-// any number of micro-batches: a rule that wants more runs with as many, and those that are not there are left out of
-// all ranks. Micro-batches wait for nothing of each other but for their turn, so what is left needs nothing new.
+// Owns the common parts of the named schedules' rules. A rule returns the actions of one rank; each rule is defined in
+// a file of its own. Every rule works for any number of micro-batches: a rule that needs more computes its order with
+// as many as it needs, and the missing ones are left out on all ranks. The rest stays valid, because micro-batches
+// depend on each other only by their order.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +14,14 @@ namespace troupe::plan {
 
 /// The size of a pipeline.
 struct pipeline_shape {
-  uint32_t ranks = 1, chunks = 1;  ///< stages: ranks times chunks
+  uint32_t ranks = 1, chunks = 1;  ///< the pipeline has ranks * chunks stages
   uint32_t micro_batches = 1;
-  uint32_t group = 0;  ///< interleaved: micro-batches that a chunk runs before the next has its turn, at least `ranks`
-                       ///< (Megatron's microbatch_group_size_per_vp_stage); 0: as even as PyTorch has them
+  /// interleaved: micro-batches that a chunk runs before the next chunk runs, at least `ranks` (Megatron's
+  /// microbatch_group_size_per_vp_stage); 0: groups as even as PyTorch makes them
+  uint32_t group = 0;
 };
 
-/// Writes the order of a rank by stage and micro-batch, without micro-batches that are not there.
+/// Collects the order of a rank by stage and micro-batch, and leaves out micro-batches that do not exist.
 class order_writer {
  public:
   explicit order_writer(uint32_t micro_batches) : micro_batches_(micro_batches) {}
@@ -43,26 +45,28 @@ class order_writer {
 
 /// How a rank of an interleaved schedule warms up, and whether its backward is split.
 struct interleaving {
-  uint32_t forwards_per_hop = 1;  ///< more in the warm-up for each rank between this one and the last
+  uint32_t forwards_per_hop = 1;  ///< further forwards in the warm-up for each rank between this one and the last
   bool split = false;
-  uint32_t deferred_per_rank = 0;  ///< split: weight parts that rank r keeps waiting, times r
+  uint32_t deferred_per_rank = 0;  ///< split backward: rank r keeps this number times r of weight parts waiting
 };
 
-/// One forward, one backward, chunk after chunk in groups of micro-batches (Narayanan et al. 2021). With split
-/// backward: ZB1P, as PyTorch's InterleavedZeroBubble has it, and for one chunk ZB-H1 and ZB-H2 (Qi et al. 2023).
+/// Returns the order of one forward, one backward, chunk after chunk in groups of micro-batches (Narayanan et al.
+/// 2021). With split backward this is ZB1P as in PyTorch's InterleavedZeroBubble, and for one chunk ZB-H1 and ZB-H2 (Qi
+/// et al. 2023).
 std::vector<action> interleaved_order(const pipeline_shape& s, uint32_t rank, const interleaving& how);
 
-/// Every forward, chunk after chunk, then every backward, last chunk first (Huang et al. 2018; Lamy-Poirier 2022). The
-/// backward keeps the order of micro-batches, which PyTorch's LoopedBFS reverses.
+/// Returns the order of every forward, chunk after chunk, then every backward, last chunk first (Huang et al. 2018;
+/// Lamy-Poirier 2022). The backward keeps the order of micro-batches, which PyTorch's LoopedBFS reverses.
 std::vector<action> breadth_first_order(const pipeline_shape& s, uint32_t rank);
 
-/// Two chunks, folded; no idle where all parts take the same time (Qi et al. 2023, section 6; PyTorch's ZBVZeroBubble).
+/// Returns the order for two folded chunks without idle time if all parts take equally long (Qi et al. 2023, section 6;
+/// PyTorch's ZBVZeroBubble).
 std::vector<action> zb_v_order(const pipeline_shape& s, uint32_t rank);
 
-/// Two chunks, folded, with pairs that may overlap (DeepSeek's DualPipeV; PyTorch's DualPipeV).
+/// Returns the order for two folded chunks with pairs that may overlap (DeepSeek's DualPipeV; PyTorch's DualPipeV).
 std::vector<action> dual_pipe_v_order(const pipeline_shape& s, uint32_t rank);
 
-/// Forward in the order of interleaved_order, and nothing else: what an evaluation does.
+/// Returns the forwards in the order of interleaved_order, and no other action: the order of an evaluation.
 std::vector<action> forward_only_order(const pipeline_shape& s, uint32_t rank);
 
 }  // namespace troupe::plan

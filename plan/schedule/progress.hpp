@@ -1,5 +1,5 @@
-// Runs the actions of a table as their dependencies allow. Owns what an action waits for; proofs, transfers and times
-// are made of the order in which actions come.
+// Runs the actions of a table as their dependencies allow. Owns the rule of which action waits for which; proofs,
+// transfers and times are computed from the order in which actions run.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace troupe::plan {
 
-/// What each rank of a table has done so far. Of the table nothing is asked but that stages and micro-batches exist.
+/// The actions of a table that each rank has done so far. The table must have valid stages and micro-batches, and may
+/// be wrong in every other respect.
 class progress {
  public:
   explicit progress(const pipeline_table& t)
@@ -28,7 +29,8 @@ class progress {
   [[nodiscard]] size_t position(uint32_t rank) const { return next_[rank]; }
   [[nodiscard]] const action& head(uint32_t rank) const { return t_.orders[rank][next_[rank]]; }
 
-  /// What the head of a rank waits for; of type overlap (of no stage) if it may run.
+  /// Returns the action that the head of a rank waits for; an action of type overlap (without a stage) if the head may
+  /// run.
   [[nodiscard]] action awaited(uint32_t rank) const {
     action out{action_type::overlap};
     for_each_part(head(rank), [&](const action& part) {
@@ -43,8 +45,8 @@ class progress {
     ++next_[rank];
   }
 
-  /// One action of each rank that may run, in the order of ranks: `visit(rank, action)`, before it counts as done.
-  /// False: none may.
+  /// Runs one action of each rank whose head may run, in the order of ranks, and calls `visit(rank, action)` before the
+  /// action counts as done. Returns false if no head may run.
   bool sweep(auto&& visit) {
     bool any = false;
     for (uint32_t r = 0; r < t_.ranks(); ++r) {
@@ -74,7 +76,8 @@ class progress {
     if (a.type == recv_backward) b |= received;
   }
 
-  // The value that a stage takes from a neighbour: computed there, or received here where the table has transfers.
+  // Returns the action that provides the value that stage `a.stage` takes from a neighbour and that is not done yet:
+  // the computation there, or the receive here if the table has transfers. Type overlap: the value is there.
   [[nodiscard]] action awaited_from(uint32_t neighbour, const action& a, bool is_forward) const {
     using enum action_type;
     const auto& done = is_forward ? forwards_ : backwards_;
@@ -117,8 +120,8 @@ class progress {
 
   const pipeline_table& t_;
   bool transfers_ = false;
-  std::vector<size_t> next_;                   // [rank] position of the head
-  std::vector<uint8_t> forwards_, backwards_;  // [stage * micro_batches + micro] bits
+  std::vector<size_t> next_;                   // [rank]: position of the head
+  std::vector<uint8_t> forwards_, backwards_;  // [stage * micro_batches + micro]: bits
 };
 
 }  // namespace troupe::plan

@@ -11,7 +11,7 @@ namespace {
 
 using type = action_type;
 
-// Every action by itself, and how often it stands: [type][stage * micro_batches + micro].
+// Checks every action by itself, and counts its occurrences: [type][stage * micro_batches + micro].
 class roll_call {
  public:
   explicit roll_call(const pipeline_table& t) : t_(t), trains_(trains(t)) {
@@ -62,12 +62,12 @@ class roll_call {
     if (whole || (input && weight)) return {};
     return lacks(input ? type::backward_weight : weight ? type::backward_input : type::backward);
   }
-  // Between each two neighbours on different ranks, and nowhere else.
+  // Checks that there are transfers between each two neighbouring stages on different ranks, and no others.
   std::optional<table_fault> check_transfers() {
     for (uint32_t s = 0; s < t_.stages(); ++s)
       for (uint32_t i = 0; i < t_.micro_batches; ++i)
         for (const type k : {type::send_forward, type::recv_forward, type::send_backward, type::recv_backward}) {
-          const bool up = k == type::send_forward || k == type::recv_backward;  // the partner is the stage behind
+          const bool up = k == type::send_forward || k == type::recv_backward;  // the partner is the next stage
           const bool wanted = (trains_ || k <= type::recv_forward) && (up ? s + 1 < t_.stages() : s > 0) &&
                               t_.rank_of_stage[up ? s + 1 : s - 1] != t_.rank_of_stage[s];
           if (wanted == (seen(k, s, i) > 0)) continue;
@@ -82,20 +82,20 @@ class roll_call {
   std::array<std::vector<uint8_t>, num_action_types> seen_;
 };
 
-// The gradient that is waited for is B's or I's, whichever the table has.
+// Returns the awaited action as the table has it: a gradient is computed by B or by I.
 action as_it_stands(const pipeline_table& t, action wanted) {
   if (wanted.type != type::backward) return wanted;
   const action split{type::backward_input, wanted.stage, wanted.micro};
   return std::ranges::count(t.orders[t.rank_of_stage[wanted.stage]], split) > 0 ? split : wanted;
 }
 
-// Plays the table; what stands still at the end waits in a circle.
+// Plays the table. Ranks that cannot proceed at the end wait in a cycle.
 std::optional<table_fault> find_deadlock(const pipeline_table& t) {
   progress p(t);
   while (p.sweep([](uint32_t, const action&) {})) {
   }
   if (p.done()) return {};
-  // From a rank that stands still to the one that it waits for, until one comes again.
+  // Follows the waits from a rank that cannot proceed, until a rank repeats.
   std::vector<bool> visited(t.ranks(), false);
   uint32_t r = 0;
   while (p.ended(r)) ++r;
@@ -114,9 +114,9 @@ std::optional<table_fault> find_deadlock(const pipeline_table& t) {
   }
 }
 
-// UNSHARD, RESHARD and REDUCE_GRAD, which PyTorch writes into tables too.
+// Checks UNSHARD, RESHARD and REDUCE_GRAD, which PyTorch's tables may have, too.
 std::string check_state(const pipeline_table& t, const std::vector<action>& order) {
-  std::vector<uint8_t> sharded(t.stages(), 0);  // has an UNSHARD somewhere
+  std::vector<uint8_t> sharded(t.stages(), 0);  // [stage]: 1 if the order has an UNSHARD of it
   for (const action& a : order)
     if (a.type == type::unshard) sharded[a.stage] = 1;
   std::vector<uint8_t> resident(t.stages(), 0), reduced(t.stages(), 0);
@@ -149,7 +149,7 @@ std::optional<table_fault> find_fault(const pipeline_table& t) {
 }
 
 std::optional<table_fault> find_reordering(const pipeline_table& t) {
-  std::array<std::vector<uint32_t>, 3> next;  // F, B or I, B or W: [stage] the micro-batch whose turn it is
+  std::array<std::vector<uint32_t>, 3> next;  // F, B or I, B or W: [stage], the next micro-batch in order
   for (auto& n : next) n.assign(t.stages(), 0);
   for (uint32_t r = 0; r < t.ranks(); ++r)
     for (const action& a : t.orders[r]) {
@@ -169,7 +169,7 @@ std::optional<table_fault> find_reordering(const pipeline_table& t) {
 
 std::optional<table_fault> find_reordering(const pipeline_table& t, const std::vector<uint32_t>& stages, bool of_step) {
   const uint32_t rank = t.rank_of_stage[stages.front()];
-  std::vector<size_t> written(t.micro_batches, 0);  // [micro]: by how many of the stages, so far
+  std::vector<size_t> written(t.micro_batches, 0);  // [micro]: number of stages that have written so far
   uint32_t due = 0;
   std::optional<table_fault> out;
   for (const action& a : t.orders[rank])

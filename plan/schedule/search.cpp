@@ -15,11 +15,11 @@ namespace troupe::plan {
 
 namespace {
 
-constexpr uint64_t tables_played = 1000;             // by improvements, all together
-constexpr uint64_t least_actions_played = 100'000;   // which is more tables where they are small
-constexpr uint64_t most_actions_played = 6'000'000;  // and fewer where they are large
-constexpr uint64_t policies_actions = 5'000'000;     // likewise, by policies
-constexpr size_t starts = 3;                         // tables that are improved
+constexpr uint64_t tables_played = 1000;             // by all improvements together
+constexpr uint64_t least_actions_played = 100'000;   // allows more tables if they are small
+constexpr uint64_t most_actions_played = 6'000'000;  // allows fewer tables if they are large
+constexpr uint64_t policies_actions = 5'000'000;     // limit of the actions that policies play
+constexpr size_t starts = 3;                         // number of tables that are improved
 
 struct candidate {
   pipeline_table table;
@@ -34,7 +34,7 @@ uint64_t peak_of(const table_timing& t) {
   return out;
 }
 
-// The table with every backward in its two parts: never slower, and what improvements move.
+// Returns the table with every backward in its two parts, which improvements can move. Such a table is never slower.
 pipeline_table in_parts(const pipeline_table& t) {
   pipeline_table out{t.micro_batches, t.rank_of_stage, {}};
   for (const auto& order : t.orders) {
@@ -49,7 +49,7 @@ pipeline_table in_parts(const pipeline_table& t) {
   return out;
 }
 
-// A time that no schedule beats, by the rank that gives it.
+// A lower bound of the time of every schedule, and the rank that determines it.
 struct lower_bound {
   double s = 0;
   uint32_t rank = 0;
@@ -57,7 +57,8 @@ struct lower_bound {
 lower_bound bound_of(const pipeline_problem& p) {
   const auto stages = static_cast<uint32_t>(p.rank_of_stage.size());
   const auto& costs = *p.costs;
-  // [rank] until its first forward, its work in F and I and in W, and from its last I to the end of the first stage
+  // [rank]: time until its first forward; its work in F and I, and in W; time from its last I to the end of the first
+  // stage
   struct sums {
     double head = 0, until_inputs = 0, weights = 0, tail = 0;
     bool seen = false;
@@ -111,7 +112,8 @@ class searcher {
   }
 
  private:
-  // Keeps the fastest few, of equally fast ones that which keeps least, of these the first.
+  // Keeps the few fastest tables. Of equally fast ones it keeps the one that needs least memory, and of these the
+  // first.
   void add(pipeline_table table, const std::string& from) {
     const auto timing = play_table(table, request_.costs);
     candidate c{std::move(table), from, timing.total_s, peak_of(timing)};
@@ -150,7 +152,7 @@ class searcher {
       add(improve(problem_, in_parts(start.table), {each, bound_.s}), start.from);
   }
 
-  // Backwards whose parts are neighbours as one where that costs no time: one recomputation, products at once.
+  // Joins backwards whose parts are neighbours, if that costs no time: one recomputation, products at once.
   void join_parts(found_schedule& out) const {
     auto whole = with_whole_backwards(out.table);
     const auto timing = play_table(whole, request_.costs);
@@ -163,7 +165,7 @@ class searcher {
   uint32_t chunks_;
   pipeline_problem problem_;
   lower_bound bound_;
-  std::vector<candidate> best_;  // by time
+  std::vector<candidate> best_;  // sorted by time
 };
 
 core::result<void> check(const search_request& r) {
@@ -180,7 +182,7 @@ core::result<void> check(const search_request& r) {
   return {};
 }
 
-// The rank that keeps most for one micro-batch.
+// Returns the error that names the rank that keeps most for one micro-batch.
 core::error no_room(const search_request& r) {
   const auto placement = r.placement.value_or(stage_placement::round_robin);
   const auto chunks = static_cast<uint32_t>(r.costs.stages.size()) / r.ranks;

@@ -1,5 +1,5 @@
-// A schedule made for what stages cost. Owns the choice among named schedules, played ones and improvements of both;
-// leaves where costs come from to its caller.
+// Makes a schedule for given costs of stages. Owns the choice among named schedules, played ones and improvements of
+// both; its caller provides the costs.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,29 @@
 
 namespace troupe::plan {
 
-/// What a schedule is wanted for.
+/// The input of a search.
 struct search_request {
   uint32_t ranks = 1, micro_batches = 1;
-  pipeline_costs costs;                      ///< of stages: as many on each rank
-  uint64_t memory_bytes = UINT64_MAX;        ///< activations, and what weight parts need, that a rank may keep at once
-  std::optional<stage_placement> placement;  ///< nothing: whichever is faster
+  pipeline_costs costs;  ///< costs of all stages; each rank has equally many stages
+  /// Limit of the bytes that a rank may keep at once: activations, and the data that weight parts need.
+  uint64_t memory_bytes = UINT64_MAX;
+  std::optional<stage_placement> placement;  ///< nothing: the faster one of both placements
 };
 
-/// What was found.
+/// The result of a search.
 struct found_schedule {
   pipeline_table table;
-  std::string from;  ///< what it is, or was improved from: a named schedule, or "played"
+  std::string from;  ///< the schedule that the table is, or was improved from: a named one, or "played"
   double total_s = 0;
-  uint64_t peak_bytes = 0;   ///< of the rank that keeps most
-  double bound_s = 0;        ///< no schedule of this placement is faster
-  uint32_t bound_stage = 0;  ///< whose rank has that bound, the stage that costs most there
+  uint64_t peak_bytes = 0;   ///< peak bytes of the rank that keeps most
+  double bound_s = 0;        ///< lower bound of the time of every schedule with this placement
+  uint32_t bound_stage = 0;  ///< most expensive stage of the rank that determines the bound
 };
 
-/// The fastest table found that trains within the memory: not slower than any named schedule for this size within it,
-/// and each stage has its micro-batches in order. Proved by tests; deterministic; of equally fast tables that which
-/// keeps least, of these a named one. Takes milliseconds for hundreds of actions, about a second for 100,000.
+/// Returns the fastest table found that trains within the memory. The table is not slower than any named schedule for
+/// this size within the memory, and each stage has its micro-batches in order. Tests prove the tables; the search is
+/// deterministic. Of equally fast tables it returns the one that keeps least, and of these a named one. It takes
+/// milliseconds for hundreds of actions, about a second for 100,000.
 ///
 /// Errors (bad_input): no ranks, stages or micro-batches, stages that the ranks do not divide; (limit): too many;
 /// (no_space): a rank whose stages keep more for one micro-batch than the memory.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-// A table over [stages of a cut so far][units in these].
+// A table over [number of stages in a partial cut][number of units in these stages].
 template <class T>
 class grid {
  public:
@@ -26,7 +26,7 @@ class grid {
   std::vector<T> cells_;
 };
 
-// The offsets of a table of where the last stage begins.
+// Returns the offsets of the cut; `begins` holds the unit at which the last stage of each partial cut begins.
 stage_offsets offsets_of(grid<uint32_t>& begins, uint32_t stages, uint32_t units) {
   stage_offsets out(size_t{stages} + 1, units);
   for (uint32_t s = stages; s > 0; --s) out[s - 1] = begins(s, out[s]);
@@ -84,7 +84,7 @@ core::result<stage_offsets> check_offsets(stage_offsets offsets, uint32_t units,
 
 namespace {
 
-// Times and bytes of any stage that a cut may have.
+// Computes times and bytes of any stage that a cut may have.
 class stage_sums {
  public:
   stage_sums(std::span<const unit_cost> units, uint32_t stages, const stage_limits& limits)
@@ -111,17 +111,17 @@ class stage_sums {
  private:
   uint32_t stages_;
   const stage_limits& limits_;
-  std::vector<double> times_;                   // [unit] of all before it
-  std::vector<uint64_t> states_, activations_;  // likewise
+  std::vector<double> times_;                   // [unit]: sum over all units before it
+  std::vector<uint64_t> states_, activations_;  // [unit]: sum over all units before it
 };
 
-// Least total over all cuts, where `cost(stage, begin, end)` is infinite for a stage that may not be and `join` makes a
-// total of that of the stages before and the cost of the last; the smallest begin of equals.
+// Returns the least total over all cuts. `cost(stage, begin, end)` is infinite for a stage that is not allowed; `join`
+// combines the total of the stages before with the cost of the last one. Of equal totals the smallest begin wins.
 double least(uint32_t stages, uint32_t units, grid<uint32_t>& begins, auto&& cost, auto&& join) {
   grid<double> total(stages, units, infinite);
   total(0, 0) = 0;
   for (uint32_t s = 1; s <= stages; ++s)
-    for (uint32_t i = s; i + (stages - s) <= units; ++i)  // a unit is left for each stage behind
+    for (uint32_t i = s; i + (stages - s) <= units; ++i)  // leaves a unit for each later stage
       for (uint32_t k = s - 1; k < i; ++k) {
         const double sum = total(s - 1, k) == infinite ? infinite : join(total(s - 1, k), cost(s - 1, k, i));
         if (sum >= total(s, i)) continue;
@@ -149,8 +149,8 @@ core::result<best_cut> cut_best(std::span<const unit_cost> units, uint32_t stage
                       "no cut of " + std::to_string(n) + " units into " + std::to_string(stages) +
                           " stages fits: each may have " +
                           core::human_bytes(std::min(limits.memory_bytes, limits.activation_bytes)));
-  // Prefix sums of floating-point numbers differ in the last bits from one begin to the next; all stages are compared
-  // by the same sums, so the bound is met exactly by the cut that gave it.
+  // Prefix sums of floating-point numbers differ in the last bits from one begin to the next. All stages are compared
+  // by the same sums, so the cut that gave the bound meets it exactly.
   const auto square = [&](uint32_t s, uint32_t begin, uint32_t end) {
     const double x = time(s, begin, end);
     return x > slowest ? infinite : x * x;

@@ -30,7 +30,7 @@ std::string_view trimmed(std::string_view s) {
   return s;
 }
 
-// Everything before the next `separator`, which is taken too.
+// Removes everything up to the next `separator` from `s`, and returns it without the separator.
 std::string_view take(std::string_view& s, char separator) {
   const size_t n = std::min(s.find(separator), s.size());
   const auto out = s.substr(0, n);
@@ -46,7 +46,7 @@ std::optional<uint32_t> take_number(std::string_view& s) {
   return out;
 }
 
-// "2SEND_F0". Nothing where that is not what the cell says.
+// Reads an action such as "2SEND_F0"; nothing if the cell has another form.
 std::optional<action> read_plain(std::string_view cell) {
   const auto stage = take_number(cell);
   if (!stage) return {};
@@ -66,7 +66,7 @@ std::optional<action> read_plain(std::string_view cell) {
   return {};
 }
 
-// "(0F5;3B2)OVERLAP_F_B", in any order of the two.
+// Reads an action, which may be "(0F5;3B2)OVERLAP_F_B" with the two parts in any order.
 std::optional<action> read_action(std::string_view cell) {
   if (!cell.starts_with('(')) return read_plain(cell);
   cell.remove_prefix(1);
@@ -80,7 +80,8 @@ std::optional<action> read_action(std::string_view cell) {
 
 using stage_micros = std::set<std::pair<uint32_t, uint32_t>>;
 
-// In a file of the older notation, the input parts that are written as B; not `whole`, which are written as BW.
+// In a file of the older notation, turns each B that is an input part into I. `whole` are the backwards that are
+// written as BW.
 void read_old_notation(pipeline_table& t, const stage_micros& whole) {
   stage_micros split;
   for (const auto& order : t.orders)
@@ -138,7 +139,7 @@ class reader {
     return {};
   }
 
-  // Where stages lie, how many of them and of micro-batches there are.
+  // Determines the ranks of stages, and the numbers of stages and micro-batches.
   core::result<void> place() {
     uint64_t stages = wanted_.stages, micros = wanted_.micro_batches;
     const auto unknown = [&](const action& part) -> std::string {

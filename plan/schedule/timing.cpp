@@ -21,7 +21,7 @@ class player {
   }
 
   table_timing run() {
-    std::vector<uint32_t> part(t_.ranks(), 0);  // of an overlap, the one that is next
+    std::vector<uint32_t> part(t_.ranks(), 0);  // [rank]: the next part of an overlap
     for (bool any = true; any;) {
       any = false;
       for (uint32_t r = 0; r < t_.ranks(); ++r)
@@ -41,7 +41,7 @@ class player {
  private:
   [[nodiscard]] size_t at(const action& a) const { return size_t{a.stage} * t_.micro_batches + a.micro; }
 
-  // The next action of the rank, or the next part of one, if what it takes has come.
+  // Runs the next action of the rank, or the next part of one, if its input has arrived.
   bool step(uint32_t r, uint32_t& part) {
     auto& spans = out_.ranks[r].actions;
     const size_t position = spans.size() - (part > 0 ? 1 : 0);
@@ -70,7 +70,7 @@ class player {
     if (end == not_yet) return not_yet;
     return t_.rank_of_stage[from] == t_.rank_of_stage[a.stage] ? end : end + costs_.transfer_s;
   }
-  // When what it takes from a neighbour is there; its own earlier actions are over when its rank comes to it.
+  // Returns the time when the input from a neighbour arrives. Earlier actions of the same rank have ended by then.
   [[nodiscard]] double may_start(const action& a) const {
     if (a.type == action_type::forward) return a.stage == 0 ? 0 : arrival(forward_end_, a, a.stage - 1);
     if (a.type == action_type::backward_weight || a.stage + 1 == t_.stages()) return 0;
@@ -113,7 +113,7 @@ class player {
   const pipeline_costs& costs_;
   bool trains_;
   std::vector<double> now_;                         // [rank]
-  std::vector<uint64_t> kept_;                      // [rank] bytes
+  std::vector<uint64_t> kept_;                      // [rank]: bytes
   std::vector<double> forward_end_, backward_end_;  // [stage * micro_batches + micro]
   table_timing out_;
 };

@@ -1,5 +1,5 @@
-// How long a table of a pipeline takes, and what it keeps. Owns the clock of actions on ranks; what a stage costs is
-// measured or modelled elsewhere (choose/) and passed in.
+// Computes how long a pipeline table takes, and how many bytes it keeps. Owns the clock of actions on ranks; the costs
+// of stages are measured or modelled in choose/ and passed in.
 #pragma once
 
 #include <cstdint>
@@ -9,43 +9,50 @@
 
 namespace troupe::plan {
 
-/// What one micro-batch costs on a stage.
+/// The cost of one micro-batch on a stage.
 struct stage_cost {
-  double forward_s = 0, backward_input_s = 0, backward_weight_s = 0;  ///< a whole backward: the last two
-  uint64_t activation_bytes = 0;                                      ///< kept from the start of F to the end of B or I
-  uint64_t weight_part_bytes = 0;  ///< kept from the end of I to the end of W
+  /// a whole backward takes the sum of the last two
+  double forward_s = 0, backward_input_s = 0, backward_weight_s = 0;
+  uint64_t activation_bytes = 0;   ///< bytes kept from the start of F to the end of B or I
+  uint64_t weight_part_bytes = 0;  ///< bytes kept from the end of I to the end of W
 };
 
-struct pipeline_costs {  ///< of all stages, and of what goes between them
+/// The costs of all stages, and of transfers between them.
+struct pipeline_costs {
   std::vector<stage_cost> stages;
-  double transfer_s = 0;  ///< of an output or gradient to another rank; no rank computes less for it
+  /// seconds of the transfer of an output or gradient to another rank; it does not slow down computation
+  double transfer_s = 0;
 };
 
-struct action_time {  ///< seconds since the step began
+/// Start and end of an action, in seconds since the step began.
+struct action_time {
   double start_s = 0, end_s = 0;
 };
 
-/// One rank's step.
+/// The times of one rank's step.
 struct rank_timing {
-  std::vector<action_time> actions;  ///< [position]; of transfers and the like both are the rank's time then
+  /// [position]; start and end of an action that does not compute are the rank's time at that point
+  std::vector<action_time> actions;
   double busy_s = 0;
-  double idle_s = 0;  ///< between the start of its first action and the end of its last
+  /// seconds without computation between the start of the rank's first action and the end of its last
+  double idle_s = 0;
   double end_s = 0;
-  uint64_t peak_bytes = 0;  ///< activations and what weight parts need, at most at once
+  uint64_t peak_bytes = 0;  ///< peak bytes of activations and of data that weight parts need
 };
 
-struct table_timing {  ///< all ranks' step
+/// The times of all ranks' step.
+struct table_timing {
   std::vector<rank_timing> ranks;
-  double total_s = 0;  ///< to the end of the last action
+  double total_s = 0;  ///< seconds until the end of the last action
 };
 
-/// Plays a proved table: each rank does its actions in order, each once the rank is free and what it takes has come. An
-/// overlap runs as its two parts, forward first, with nothing gained. A table that does not train keeps nothing beyond
-/// the end of F. Whole-number costs give exact whole numbers.
+/// Plays a proved table. Each rank runs its actions in order; an action starts when the rank is free and the action's
+/// inputs have arrived. An overlap runs as its two parts, forward first, without any gain. A table that does not train
+/// keeps nothing after the end of F. Whole-number costs give exact whole numbers.
 table_timing play_table(const pipeline_table& t, const pipeline_costs& costs);
 
-/// [stage] The most micro-batches between their F and the end of their backward, weight part included; without backward
-/// 1. Of a proved table.
+/// Returns, for each stage, the most micro-batches between their F and the end of their backward, weight part included;
+/// 1 without backward. The table must be proved.
 std::vector<uint32_t> micros_in_flight(const pipeline_table& t);
 
 }  // namespace troupe::plan

@@ -1,26 +1,27 @@
-// Passes over a proved table of a pipeline: sends and receives, computations alone, forward alone, and backwards whose
-// parts are neighbours. Own where these come; what moves them is the fabric's.
+// Owns the passes over a proved pipeline table: they add sends and receives, keep only computations or only the
+// forward, or join the two parts of a backward. The fabric moves the data.
 #pragma once
 
 #include "plan/action.hpp"
 
 namespace troupe::plan {
 
-/// The table of computations with SEND and RECV of each output and gradient for another rank: a send stands behind what
-/// it sends, a receive where the sender comes to it when all ranks take turns, one action each. So all ranks have the
-/// transfers between two of them in one order, and none waits in a circle. Source: PyTorch's _add_send_recv; same
-/// result. The table is proved and has no transfers.
+/// Returns the table of computations with SEND and RECV of each output and gradient for another rank. A send is
+/// directly after the computation of its data. A receive is where the sender reaches its send if all ranks take turns,
+/// one action each. All ranks therefore have the transfers between two of them in one order, and no cycle of waits
+/// exists. Source: PyTorch's _add_send_recv; same result. The table must be proved and have no transfers.
 pipeline_table with_transfers(const pipeline_table& t);
 
-/// The table without sends, receives, UNSHARD, RESHARD and REDUCE_GRAD: a plan places these itself.
+/// Returns the table without sends, receives, UNSHARD, RESHARD and REDUCE_GRAD, which a plan places itself.
 pipeline_table computations_of(pipeline_table t);
 
-/// Forward of `micro_batches` micro-batches through the stages of a table, where they lie: what steps do that do not
-/// train. Groups of as many micro-batches as ranks, in each stage after stage.
+/// Returns the forward of `micro_batches` micro-batches through the stages of a table, on their ranks; this is the
+/// table of steps that do not train. Groups of as many micro-batches as ranks pass through stage after stage.
 pipeline_table forward_through(const pipeline_table& t, uint32_t micro_batches);
 
-/// The table with B for each I whose W stands right behind it: one recomputation, products at once. Source: PyTorch's
-/// _merge_bw. Where a send stands between the two, they stay apart.
+/// Returns the table with a B in place of each I that its W directly follows: then there is one recomputation, and the
+/// products of both parts are computed at once. Source: PyTorch's _merge_bw. If a send is between I and W, they
+/// stay separate.
 pipeline_table with_whole_backwards(pipeline_table t);
 
 }  // namespace troupe::plan

@@ -15,7 +15,7 @@ class use_list {
     const schedule all = unsplit(whole(stage, micro, kind));
     append(l_.options.overlap_exchanges && kind == use::backward ? beside_exchanges(all) : all);
   }
-  // Segment by segment in turns, so that what one waits for lies behind products of the other.
+  // Adds the uses of an overlap, segment by segment in turns. While one part waits, products of the other part run.
   void overlap(const action& a) {
     if (l_.options.mode != mode::train) return forward(a.stage, a.micro);
     const schedule f = pieces(whole(a.stage, a.micro, use::forward));
@@ -37,7 +37,8 @@ class use_list {
     if (kind != use::forward) std::ranges::reverse(out);
     return out;
   }
-  // Units whose weight part needs their parameters are done at once where the others have their input part.
+  // Returns the uses with whole backwards for units that must not be split: they run where other units have their input
+  // part.
   [[nodiscard]] schedule unsplit(schedule uses) const {
     std::erase_if(
         uses, [&](const unit_use& u) { return u.kind == use::weights && l_.options.compressed.is_unsplit(u.unit); });
@@ -57,7 +58,7 @@ class use_list {
     }
     return out;
   }
-  // The gradient of a segment's input is exchanged beside the segment's weight part.
+  // Splits backwards so that the exchange of the gradient of a segment's input overlaps with the segment's weight part.
   [[nodiscard]] schedule beside_exchanges(const schedule& uses) const {
     schedule out;
     for (unit_use u : uses) {
@@ -92,8 +93,9 @@ class use_list {
   schedule out_;
 };
 
-// Nobody waits for the gradient of the model's input: with the weight part next to it, backward is done at once,
-// segment by segment, and keeps nothing. In other stages that would hold the gradient back from the stage before.
+// True if input part `a` and weight part `next` run as one backward, segment by segment, which keeps no data in
+// between. No stage waits for the gradient of the model's input; in other stages this would delay the gradient for the
+// stage before.
 bool is_whole(const action& a, const action& next) {
   return a.type == action_type::backward_input && a.stage == 0 &&
          next == action{action_type::backward_weight, a.stage, a.micro};

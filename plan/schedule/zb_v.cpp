@@ -6,7 +6,7 @@ namespace troupe::plan {
 
 namespace {
 
-// What a rank has done of its two chunks, by type.
+// The actions of a rank on its two chunks so far, by type.
 class folded_rank {
  public:
   folded_rank(const pipeline_shape& s, uint32_t rank) : out_(s.micro_batches) {
@@ -31,7 +31,7 @@ class folded_rank {
 }  // namespace
 
 std::vector<action> zb_v_order(const pipeline_shape& s, uint32_t rank) {
-  const uint32_t behind = s.ranks - rank;  // this rank and those between it and the fold
+  const uint32_t behind = s.ranks - rank;  // this rank and the ranks between it and the fold
   const uint32_t n = std::max(2 * s.ranks - 1, s.micro_batches);
   folded_rank r(s, rank);
   for (uint32_t i = 0; i < 2 * behind - 1; ++i) r.forward(0);

@@ -1,4 +1,4 @@
-// The history of a plan, for people: one line for the writers and for each pass.
+// Shows the history of a plan to people: one line for the writers and for each pass.
 #pragma once
 
 #include <span>
@@ -8,9 +8,10 @@
 
 namespace troupe::plan {
 
-/// Under a line of headings: pass, instructions added, moved and removed, why. A pass without a reason has a '-'.
+/// Returns the accounts as a table under a line of headings: pass, instructions added, moved and removed, why. A pass
+/// without a reason has a '-'.
 std::string accounts_as_table(std::span<const account> accounts);
-/// The same as an array of objects.
+/// Returns the accounts as a JSON array of objects.
 std::string accounts_as_json(std::span<const account> accounts);
 
 }  // namespace troupe::plan

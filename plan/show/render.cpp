@@ -47,7 +47,7 @@ std::string trace_event(const timeline& t, uint32_t rank, const instruction& x) 
 
 struct budget {
   const char* name;
-  uint64_t needed, allowed;  // 0 allowed: there is none
+  uint64_t needed, allowed;  // `allowed` 0: there is no budget
 };
 
 std::vector<owner_bytes> lying_on(tier t, std::vector<owner_bytes> owners) {
@@ -77,7 +77,7 @@ std::string named(const char* what, uint32_t process, const std::string& thread,
          ",\"args\":{\"name\":" + core::json_string(name) + "}}";
 }
 
-/// Behind what only happens in some outcomes of the vote.
+/// Returns the mark that follows the name of an instruction that runs only in some outcomes of the vote.
 std::string mark_of(guard g) {
   switch (g) {
     case guard::always:

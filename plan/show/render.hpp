@@ -1,4 +1,4 @@
-// Plans for people and their tools: a table, a trace, a graph, a page of memory. Pure functions to text.
+// Shows plans to people and their tools: a table, a trace, a graph, a page of memory. Pure functions to text.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,25 @@
 
 namespace troupe::plan {
 
-/// Lines of columns as wide as their widest cell; numbers to the right where `right` says so; nothing after the last
-/// cell.
+/// Returns lines of columns, each as wide as its widest cell. Columns with `right` are aligned to the right; no space
+/// follows the last cell.
 std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right);
 
-/// One line per instruction in serial order, under a line of headings: id, lane, what, micro-batch, buffer
-/// (pool:offset+bytes), bytes moved, flops, ids it waits for. Guarded instructions carry a '?'.
+/// Returns one line per instruction in serial order, under a line of headings: id, lane, what, micro-batch, buffer
+/// (pool:offset+bytes), bytes moved, flops, ids it waits for. Guarded instructions have a '?'.
 std::string as_table(const rank_plan& p);
 
-/// Chrome trace JSON (chrome://tracing, ui.perfetto.dev): one process per rank, one thread per lane, microseconds.
-/// A collective is drawn from when it moves bytes; its arguments say how long it waited for members.
+/// Returns Chrome trace JSON (chrome://tracing, ui.perfetto.dev): one process per rank, one thread per lane,
+/// microseconds. A collective is drawn from the moment when it moves bytes; its arguments contain the time that it
+/// waited for members.
 std::string as_perfetto(const timeline& t);
 
-/// Graphviz DOT of one rank: lanes as clusters in their order, and an edge where an instruction waits for another lane.
+/// Returns Graphviz DOT of one rank: lanes as clusters in their order, and an edge for each wait of an instruction for
+/// another lane.
 std::string as_dot(const rank_plan& p);
 
-/// Per plan, host memory by owner, in total and beside the budget, if there is one, and the other ranks that it stands
-/// for. Figures as the checker has proved them.
+/// Returns, for each plan, host memory by owner and in total, next to the budget, if there is one, and the other ranks
+/// that the plan represents. The figures are those that the checker has proved.
 std::string memory_summary(const timeline& t);
 
 }  // namespace troupe::plan

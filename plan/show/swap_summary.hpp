@@ -1,5 +1,6 @@
-// Traffic of a step between memory and files, for people: bytes by kind of piece, and how much of the disk's time hides
-// behind work. Figures of the plan and of its predicted timeline; telemetry measures the real ones.
+// Shows the traffic of a step between memory and files to people: bytes by kind of piece, and how much of the disk's
+// time is hidden by work. The figures are those of the plan and of its predicted timeline; telemetry measures the real
+// ones.
 #pragma once
 
 #include <string>
@@ -8,17 +9,18 @@
 
 namespace troupe::plan {
 
-struct disk_times {      ///< of one rank's step, in seconds
-  double busy_s = 0;     ///< some transfer moving
-  double hidden_s = 0;   ///< of that, while its segments, updates or norms were at work
-  double exposed_s = 0;  ///< the rest
+/// Disk times of one rank's step, in seconds.
+struct disk_times {
+  double busy_s = 0;     ///< time in which some transfer moves
+  double hidden_s = 0;   ///< part of busy_s in which segments, updates or norms run
+  double exposed_s = 0;  ///< busy_s less hidden_s
 };
-/// Writes of a checkpoint are not counted: no step waits for them.
+/// Computes the disk times of a plan. Writes of a checkpoint are not counted, since no step waits for them.
 disk_times disk_times_of(const timeline& t, uint32_t plan);
 
-/// A table of all ranks, device, cpu and nvme, when something is offloaded; then of the rank of `plan`, bytes read and
-/// written by kind of piece and in all, the disk's time, how much of it is hidden. Empty where everything is on the
-/// device.
+/// Returns a table of all ranks with device, cpu and nvme, if something is offloaded. For the rank of `plan`, it adds
+/// the bytes read and written by kind of piece and in all, the disk's time, and how much of it is hidden. Empty if
+/// everything is on the device.
 std::string tiers_as_text(const timeline& t, uint32_t plan);
 
 }  // namespace troupe::plan

@@ -11,7 +11,7 @@ namespace {
 struct wanted {
   const char* name;
   tier optimizer, parameters;
-  bool gradients;  // in files
+  bool gradients;  // true: gradients are in files
   tier activations;
 };
 
@@ -40,10 +40,10 @@ rung tried(const fit_request& request, const wanted& w, uint32_t stage) {
   o.tiers.activations = w.activations;
   if (w.activations != tier::device) o.recompute = true;
   o.tiers.two_places = o.tiers.swaps() && o.updates.speculate && o.updates.may_undo();
-  // Above the rung of gradients, the search chooses whether they leave memory, with the sizes.
+  // On rungs with gradients in files, the search chooses whether they leave memory, together with the sizes.
   r.open.swap_gradients = request.open.swap_gradients && w.gradients && request.limits.any();
   o.tiers.swap_gradients = w.gradients;
-  r.open.ratio = request.open.ratio && stage == 3;  // as DeepSpeed has it
+  r.open.ratio = request.open.ratio && stage == 3;  // as in DeepSpeed
   const auto whole = [](const parameter_update& u) { return u.need != update_need::elements; };
   if (o.tiers.swaps() && std::any_of(o.updates.rules.begin(), o.updates.rules.end(), whole)) {
     out.refusal = "the optimizer needs whole parameters";
@@ -63,7 +63,7 @@ std::string seconds_text(double s) { return core::text_of(s < 10 ? "%.1f ms" : "
 
 const char* name_in_yaml(tier t) { return t == tier::device ? "none" : t == tier::cpu ? "cpu" : "nvme"; }
 
-/// Quoted so that YAML reads it back, whatever it contains.
+/// Returns the text in quotes, so that YAML reads it back, whatever it contains.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {

@@ -9,11 +9,11 @@ void exchange_writer::read(handle x, const place& at) {
   d_.at(x).input = slot;
   d_.depend(x, found->second);
   d_.buffer(slot).last = x;
-  read_.push_back(slot);  // what `x` opens may not take these bytes: they are free for what is computed after it
+  read_.push_back(slot);  // instructions after `x` may reuse the slot; a slot that `x` opens may not
   waiting_.erase(found);
 }
 
-// What was read before is free for what is computed next.
+// Frees the slots that were read before `x`, for use from `x` on.
 void exchange_writer::give_back(handle x) {
   for (const uint32_t slot : read_) d_.buffer(slot).free_from = x;
   read_.clear();
@@ -38,7 +38,7 @@ handle exchange_writer::exchange(handle x, const place& at) {
   made.bytes = std::get<3>(at) ? l_.exchanged_bytes(what) : l_.piece_bytes(what, o.piece);
   d_.at(x).output = slot;
   d_.depend(e, x);
-  d_.depend(e, before);  // so that the last piece stands for all
+  d_.depend(e, before);  // the last piece then represents all pieces
   d_.buffer(slot).last = e;
   waiting_[at] = e;
   return e;
@@ -47,9 +47,9 @@ handle exchange_writer::exchange(handle x, const place& at) {
 handle exchange_writer::computed(handle x) {
   const operation o = d_.at(x);
   const place at{l_.stage_of_unit[o.subject], o.micro, way_of(o.use), false};
-  if (o.kind == kind::multiply) return exchange(x, at);  // reads what its forward has read
+  if (o.kind == kind::multiply) return exchange(x, at);  // reads the slot that its forward has read
   give_back(x);
-  if (o.kind == kind::weigh) return none;  // keeps what its input part has read
+  if (o.kind == kind::weigh) return none;  // reads the slot that its input part has read, which stays open
   read(x, at);
   return exchange(x, at);
 }

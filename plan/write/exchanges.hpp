@@ -1,5 +1,6 @@
-// Exchanges between the ranks of a group: what a segment leaves as a summand or in parts, in a slot, before the
-// next one reads it. Owns these slots but for those that end a stage of a pipeline, where the transfer's is exchanged.
+// Owns the exchanges between the ranks of a group: the result of a segment that is a summand or one part is exchanged
+// in a slot before the next segment reads it. Also owns these slots, except for the result that ends a stage of a
+// pipeline, which is exchanged in the slot of the transfer.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +12,28 @@
 
 namespace troupe::plan {
 
-class exchange_writer {  ///< follows the writer of a step from segment to segment
+/// Writes exchanges; the writer of a step calls it for each segment.
+class exchange_writer {
  public:
   exchange_writer(draft& d, const rank_plan& p) : d_(d), p_(p), l_(*p.layout) {}
 
-  /// `x`, a forward or backward or a part of that, has been written: it reads what was exchanged for it. If its result
-  /// is exchanged, the exchange follows it in a slot of its own, and is returned; else none. Of a result in pieces that
-  /// of its piece follows each forward and multiply, all in the slot of the first. Whoever sends the result calls
-  /// `leaves` with the last.
+  /// Adds the exchange of the result of `x`, a forward or backward or a part of one that has been written. `x` reads
+  /// the exchanged result of the segment before. If the result of `x` is exchanged, the exchange follows `x` in a slot
+  /// of its own, and its handle is returned; else none. If the result is cut into pieces, each forward and multiply is
+  /// followed by the exchange of its piece, all in the slot of the first. A caller that sends the result calls `leaves`
+  /// with the last exchange.
   handle computed(handle x);
-  /// The same of a recompute of the segment, whose exchange is repeated unless it is the unit's last.
+  /// Adds the exchange of the result of `x`, the recompute of a segment. The last segment of a unit is not exchanged
+  /// again.
   void recomputed(handle x);
-  /// The result that `exchanged` completes is read by a transfer, or by another stage of this rank.
+  /// Notes that a transfer, or another stage of this rank, reads the result that `exchanged` completes.
   void leaves(handle exchanged);
 
  private:
-  /// Whose result waits: stage, micro-batch, direction, whether in a recompute.
+  /// Key of a waiting result: stage, micro-batch, direction, true in a recompute.
   using place = std::tuple<uint32_t, uint32_t, use, bool>;
   void read(handle x, const place& at);
-  /// Behind `x`, which opens its slot.
+  /// Adds the exchange after `x`, which opens its slot.
   handle exchange(handle x, const place& at);
   void give_back(handle x);
 
@@ -37,7 +41,7 @@ class exchange_writer {  ///< follows the writer of a step from segment to segme
   const rank_plan& p_;
   const job_layout& l_;
   std::map<place, handle> waiting_;  // exchanges that the next segment reads
-  std::vector<uint32_t> read_;       // buffers that nobody reads any more since the computation before
+  std::vector<uint32_t> read_;       // buffers whose last reader was the computation before
 };
 
 }  // namespace troupe::plan

@@ -36,7 +36,7 @@ void gradient_writer::backward(handle x) {
   }
 }
 
-// With overlap one bucket may be on its way while the next is filled.
+// Opens a bucket's buffer. With overlap one bucket may be in reduction while the next is filled.
 void gradient_writer::open(handle x, uint32_t bucket) {
   const size_t reducing_max = p_.options().overlap ? 1 : 0;
   for (; reducing_.size() > reducing_max; reducing_.pop_front()) d_.buffer(reducing_.front()).free_from = x;
@@ -51,7 +51,7 @@ void gradient_writer::reduce(uint32_t bucket, handle writer) {
   d_.at(x).buffer = buffer;
   d_.at(x).bytes = p_.layout->buckets[bucket].numel * core::size_of(p_.options().types.communication);
   d_.depend(x, writer);
-  d_.depend(x, reduced_[bucket]);  // adds to its sum; collectives may end in any order
+  d_.depend(x, reduced_[bucket]);  // adds to the bucket's sum; collectives may end in any order
   reduced_[bucket] = x;
   d_.buffer(buffer).last = x;
   if (p_.options().buckets_stay()) return;
@@ -75,7 +75,8 @@ void gradient_writer::tie() {
       add_up(t, exchange(t));
 }
 
-// The last one; each follows the one before, in the same order on all ranks, and all fill one slot.
+// Adds the exchanges of a tie and returns the last one. Each follows the one before, in the same order on all ranks,
+// and all fill one slot.
 handle gradient_writer::exchange(uint32_t tie) {
   const job_layout& l = *p_.layout;
   const uint32_t here = l.pipeline_at(p_.rank);

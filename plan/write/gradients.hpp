@@ -1,5 +1,5 @@
-// Gradients from backward to the vote: the buckets that backward writes to, their reductions, the square sums of this
-// rank's part. Where gradients of a tied parameter are kept by use, their exchange and their sum.
+// Owns the gradients from backward to the vote: the buckets that backward writes to, their reductions, and the square
+// sums of this rank's part. If the gradients of a tied parameter are kept by use, also their exchange and their sum.
 #pragma once
 
 #include <deque>
@@ -11,23 +11,25 @@
 
 namespace troupe::plan {
 
-class gradient_writer {  ///< follows the writer of a step through backward
+/// Writes reductions and norms; the writer of a step calls it through backward.
+class gradient_writer {
  public:
   gradient_writer(draft& d, const rank_plan& p);
 
-  /// `x`, the backward of a segment or a part of it, has been written. If it writes gradients: opens the buckets that
-  /// it is the first to write to, and writes the reductions of those that it completes. The next segment's backward
-  /// runs beside these.
+  /// Adds the reductions that follow `x`, the backward of a segment or a part of it that has been written. If `x`
+  /// writes gradients, this opens the buckets that `x` is the first to write to, and adds the reductions of the buckets
+  /// that `x` completes. The backward of the next segment overlaps with these reductions.
   void backward(handle x);
-  /// This rank's last backward has been written: each tied parameter of which it holds a use gets the other ranks'
-  /// gradients, then their sum. All this comes last, so that nothing waits for the slowest stage but what has to.
+  /// Adds, after this rank's last backward, the exchange and the sum of the gradients of each tied parameter of which
+  /// the rank holds a use. These come last, so that only they wait for the slowest stage.
   void tie();
-  /// The square sums written so far, in order.
+  /// Returns the norms written so far, in order.
   [[nodiscard]] const std::vector<handle>& norms() const { return norms_; }
 
  private:
-  /// The buffer of `bucket` for a micro-batch. One that stays is every micro-batch's; of the others several are open
-  /// where stages of this rank share a parameter, since one may be micro-batches ahead of another.
+  /// Returns the buffer of `bucket` for a micro-batch. A bucket that stays has one buffer for all micro-batches. Of any
+  /// other bucket several buffers may be open if stages of this rank share a parameter, since one stage may be
+  /// micro-batches ahead of another.
   [[nodiscard]] uint32_t& open_for(uint32_t bucket, uint32_t micro) { return open_[place_of(bucket, micro)]; }
   [[nodiscard]] size_t place_of(uint32_t bucket, uint32_t micro) const {
     return size_t{bucket} * p_.options().accumulation + (p_.options().buckets_stay() ? 0 : micro);
@@ -40,13 +42,13 @@ class gradient_writer {  ///< follows the writer of a step through backward
 
   draft& d_;
   const rank_plan& p_;
-  std::vector<uint32_t> open_;     // [place_of]: open_for
-  std::vector<uint32_t> missing_;  // [place_of]: contributions that are still to come
-  std::vector<handle> reduced_;    // [bucket]: its last reduction, then its sum with other uses' gradients
-  std::deque<uint32_t> reducing_;  // buffers that are not yet reusable
+  std::vector<uint32_t> open_;     // [place_of]: buffer, see open_for
+  std::vector<uint32_t> missing_;  // [place_of]: contributions that are not yet written
+  std::vector<handle> reduced_;    // [bucket]: its last reduction, then its sum with the gradients of other uses
+  std::deque<uint32_t> reducing_;  // buffers in reduction, which are not yet reusable
   handle last_reduce_ = none;
   std::vector<handle> norms_;
-  std::vector<uint32_t> completed_;  // buckets, by the backward at hand
+  std::vector<uint32_t> completed_;  // buckets that the current backward completes
 };
 
 }  // namespace troupe::plan

@@ -1,12 +1,13 @@
-// The part of a step that saves: snapshots of the states as the step before left them, written while the step runs.
+// Owns the part of a step that saves: snapshots of the states as the previous step left them, written to the disk while
+// the step runs.
 #pragma once
 
 #include "plan/draft.hpp"
 
 namespace troupe::plan {
 
-/// A snapshot and a write for each block of `p.snapshots`. A slot is used again once its write was handed over. Comes
-/// before every instruction that changes states.
+/// Adds a snapshot and a write for each block of `p.snapshots`. A staging slot is reused after its write was handed
+/// over. Must be called before any instruction that changes states is added.
 void write_saves(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

@@ -5,13 +5,14 @@
 namespace troupe::plan {
 namespace {
 
-/// Of activations on their way to the next stage, where nothing trains.
+/// Slots for activations on their way to the next stage, in steps that do not train.
 constexpr uint32_t forward_slots = 2;
 
 }  // namespace
 
 transfer_writer::transfer_writer(draft& d, const rank_plan& p) : d_(d), p_(p), l_(*p.layout) {
-  // An action: a stage's forward, its backward, or a part of that, of one micro-batch. Two may take turns.
+  // An action is a stage's forward, its backward, or a part of its backward, of one micro-batch. The uses of two
+  // actions may alternate.
   std::set<std::tuple<uint32_t, uint32_t, use>> begun;
   for (size_t i = 0; i < d.uses.size(); ++i) {
     const use part = d.uses[i].kind == use::weights ? use::weights : way_of(d.uses[i].kind);
@@ -50,7 +51,8 @@ void transfer_writer::receive(const unit_use& u) {
   while (!slots_.contains(c)) receive_next(std::get<0>(c), std::get<2>(c));
 }
 
-// The one that the neighbour sends next, whichever is needed first: so both ends come to their transfers in one order.
+// Adds the receive of the transfer that the neighbour sends next, even if another one is needed first. Both ends
+// therefore have their transfers in one order.
 void transfer_writer::receive_next(uint32_t later, use way) {
   auto& sent = to_come_.at({later, way});
   const crossing c{later, sent.front(), way};
@@ -64,18 +66,19 @@ void transfer_writer::receive_next(uint32_t later, use way) {
   slots_[c] = {buffer, x};
 }
 
-// `x` makes what crosses: into a slot, and to the neighbour from there. The slot is used again only when the neighbour
-// has surely read it, without being asked: an activation, when its gradient comes back. So nobody waits for a send, and
-// what waits for each other is what the schedule says, whatever the order in which the neighbour reads. Where nothing
-// trains nothing comes back: then two slots take turns, and who computes waits for the send before the last. Stages go
-// forward in one order everywhere, so those that wait never do so in a circle.
+// Makes `x` write data that cross a boundary into a slot, and adds the send to the neighbour. The slot is reused only
+// when the neighbour has certainly read it, without a message: the slot of an activation when its gradient arrives. No
+// instruction therefore waits for a send, and the only waits between ranks are those of the schedule, whatever the
+// order in which the neighbour reads. In steps that do not train no gradient arrives: two slots alternate, and the
+// computation waits for the send before the last. Stages run forward in one order on all ranks, so these waits never
+// form a cycle.
 void transfer_writer::send(handle x, const crossing& c, handle exchanged) {
   const bool forward = std::get<2>(c) == use::forward;
   const uint32_t later = std::get<0>(c), subject = d_.at(x).subject, micro = d_.at(x).micro;
   if (p_.options().mode != mode::train && micro >= forward_slots)
     if (const auto sent = sent_.find({later, micro - forward_slots, use::forward}); sent != sent_.end())
       d_.buffer(sent->second).free_from = x;
-  const bool done = exchanged == none;  // once `x` has ended
+  const bool done = exchanged == none;  // true: `x` itself completes the result
   const uint32_t buffer = done ? d_.open(x, pool::transfers, bytes_of(c), subject) : d_.at(exchanged).staged;
   d_.at(x).output = buffer;
   slots_[c] = {buffer, done ? x : exchanged};
@@ -96,7 +99,7 @@ transfer_writer::slot& transfer_writer::take(handle x, const crossing& c) {
   return s;
 }
 
-// What `x` opens may not take these bytes: they are free for what is computed after it.
+// Frees the bytes for instructions after `x`; a slot that `x` opens may not reuse them.
 void transfer_writer::read_last(uint32_t buffer, handle x) {
   d_.buffer(buffer).last = x;
   read_.push_back(buffer);
@@ -109,7 +112,7 @@ bool transfer_writer::forward(handle x, uint32_t stage, uint32_t micro, handle e
   const bool is_first = unit == l_.first_computing(stage) || unit == l_.first_forward(stage);
   if (is_first && segment == 0 && stage > 0) {
     const slot& s = take(x, {stage, micro, use::forward});
-    if (p_.options().mode != mode::train) read_last(s.buffer, x);  // else backward reads it
+    if (p_.options().mode != mode::train) read_last(s.buffer, x);  // in training, backward reads the slot last
   }
   if (unit != l_.last_computing(stage) || !last_segment || stage + 1 == l_.num_stages()) return false;
   send(x, {stage + 1, micro, use::forward}, exchanged);
@@ -127,7 +130,7 @@ bool transfer_writer::backward(handle x, uint32_t stage, uint32_t micro, handle 
     if (const auto sent = sent_.find({stage + 1, micro, use::forward}); sent != sent_.end())
       read_.push_back(sent->second);
     const uint32_t buffer = take(x, {stage + 1, micro, use::backward}).buffer;
-    if (writes_gradients(d_.at(x).use)) read_last(buffer, x);  // else its weight part reads it
+    if (writes_gradients(d_.at(x).use)) read_last(buffer, x);  // else the weight part of `x` reads the slot last
   }
   if (unit != l_.first_computing(stage) || segment != 0 || stage == 0) return false;
   read_last(slots_.at({stage, micro, use::forward}).buffer, x);

@@ -1,5 +1,5 @@
-// Activations and their gradients between the stages of a pipeline: the slots that they cross in, and the sends and
-// receives where neighbours lie on different ranks.
+// Owns the activations and their gradients between the stages of a pipeline: the slots that they are transferred in,
+// and the sends and receives if neighbouring stages are on different ranks.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,21 @@
 
 namespace troupe::plan {
 
-class transfer_writer {  ///< follows the writer of a step from use to use
+/// Writes transfers; the writer of a step calls it for each use.
+class transfer_writer {
  public:
   transfer_writer(draft& d, const rank_plan& p);
 
-  /// Use `i` of the schedule begins. The receive of the action behind the one that begins is written here, so that its
-  /// bytes may come while that one computes.
+  /// Begins use `i` of the schedule. If an action begins with it, this adds the receive of the action after that one,
+  /// so that the bytes may arrive while the current action computes.
   void begin(size_t i);
-  /// `x`, the forward, recomputation or backward of a segment or the weight part of that, has been written: it names
-  /// its slots, and the send of its result follows it. `exchanged`: what completes that result in a slot
-  /// (exchanges.hpp), which is sent instead; none: nothing does. Whether the result leaves its stage.
+  /// Adds the slots and the send of `x`, which has been written: the forward, recompute, backward or weight part of a
+  /// segment. `exchanged` is the instruction that completes the result in a slot (exchanges.hpp), and the send waits
+  /// for it; none: `x` itself completes the result. Returns true if the result leaves its stage.
   bool computed(handle x, handle exchanged = none);
 
  private:
-  /// Of what crosses a boundary: the later stage, the micro-batch, the direction.
+  /// Key of data that cross a boundary between stages: the later stage, the micro-batch, the direction.
   using crossing = std::tuple<uint32_t, uint32_t, use>;
   struct slot {
     uint32_t buffer = none;
@@ -43,7 +44,7 @@ class transfer_writer {  ///< follows the writer of a step from use to use
   slot& take(handle x, const crossing& c);
   void read_last(uint32_t buffer, handle x);
   bool forward(handle x, uint32_t stage, uint32_t micro, handle exchanged);
-  /// `x` is the first in a stage's backward, which reads the gradient that crosses into it.
+  /// True if `x` is the first segment in a stage's backward, which reads the gradient that enters the stage.
   [[nodiscard]] bool reads_gradient(handle x, uint32_t stage) const;
   bool backward(handle x, uint32_t stage, uint32_t micro, handle exchanged);
   void weigh(handle x, uint32_t stage, uint32_t micro);
@@ -51,13 +52,14 @@ class transfer_writer {  ///< follows the writer of a step from use to use
   draft& d_;
   const rank_plan& p_;
   const job_layout& l_;
-  std::vector<size_t> actions_;         // first uses of actions, in order
-  size_t next_action_ = 0, asked_ = 0;  // the action that begins next; actions below are received for
+  std::vector<size_t> actions_;  // index of the first use of each action, in order
+  // `next_action_`: the action that begins next. `asked_`: receives of all actions below this one have been added.
+  size_t next_action_ = 0, asked_ = 0;
   /// [later stage, direction]: micro-batches that a neighbour has yet to send, in its order
   std::map<std::pair<uint32_t, use>, std::deque<uint32_t>> to_come_;
   std::map<crossing, slot> slots_;
-  std::map<crossing, uint32_t> sent_;  // buffers of activations on their way
-  std::vector<uint32_t> read_;         // buffers that nobody reads any more since the computation before
+  std::map<crossing, uint32_t> sent_;  // buffers of activations that were sent
+  std::vector<uint32_t> read_;         // buffers whose last reader was the computation before
 };
 
 }  // namespace troupe::plan

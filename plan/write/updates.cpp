@@ -11,7 +11,7 @@ namespace {
 // Slots of whole matrices: one is worked on while another is transferred.
 constexpr uint32_t matrix_sets_in_flight = 2;
 
-/// Those of `all` that this rank holds.
+/// Returns the numbers of those sets of `all` that this rank holds.
 std::vector<uint32_t> own_sets(const rank_plan& p, const std::vector<parameter_set>& all) {
   std::vector<uint32_t> out;
   for (uint32_t k = 0; k < all.size(); ++k)
@@ -30,7 +30,7 @@ class update_writer {
         prepared_(p.sub_groups.size(), none),
         orthogonal_(sets_.size(), none) {}
 
-  // Every sub-group is prepared where its optimizer needs more than elements, then updated.
+  // Prepares every sub-group whose optimizer needs more than elements, then updates every sub-group.
   void run() {
     const auto matrix_sets = static_cast<uint32_t>(sets_.size());
     for (uint32_t g = 0; g < first_set_; ++g)
@@ -39,7 +39,7 @@ class update_writer {
     // Sub-groups that need only elements are updated while the first matrices are transferred.
     for (uint32_t k = 0; k < std::min(matrix_sets, matrix_sets_in_flight); ++k) collect(k);
     for (uint32_t g = 0; g < first_set_; ++g) update(g);
-    // The next set is made orthogonal while one is transferred back.
+    // The next set is orthogonalised while one is transferred back.
     if (matrix_sets > 0) orthogonalise(0);
     for (uint32_t k = 0; k < matrix_sets; ++k) {
       if (k + 1 < matrix_sets) orthogonalise(k + 1);
@@ -132,7 +132,7 @@ class update_writer {
   draft& d_;
   const rank_plan& p_;
   std::vector<uint32_t> sets_;  // this rank's matrix sets
-  uint32_t first_set_;          // the first sub-group of a matrix set; these are the last sub-groups
+  uint32_t first_set_;          // the first sub-group of a matrix set; all later sub-groups are of matrix sets, too
   handle measure_ = none;
   std::vector<handle> updates_, prepared_, orthogonal_;  // [sub-group], [sub-group], [matrix set]
 };

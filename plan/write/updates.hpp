@@ -1,11 +1,12 @@
-// The part of a step that follows the vote: whole-parameter values that optimizers need, updates, publishing.
+// Owns the part of a step that follows the vote: whole-parameter values that optimizers need, updates, publishing.
 #pragma once
 
 #include "plan/draft.hpp"
 
 namespace troupe::plan {
 
-/// Writes that part; the vote has been written. The lifetimes of buckets that stay end with their last reader here.
+/// Adds the part of the step that follows the vote, which must have been added. The lifetimes of buckets that stay end
+/// with their last reader in this part.
 void write_updates(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

@@ -1,4 +1,4 @@
-// Walks the schedule once: loads, gathers, computation and releases, use by use.
+// Walks the schedule once and adds loads, gathers, computation and releases, use by use.
 #include "plan/write/write.hpp"
 
 #include <algorithm>
@@ -80,11 +80,12 @@ class step_writer {
     if (persistent_ == none) return;
     last_compute_ = d_.append(kind::release, p_.layout->persistent_set(p_.rank), p_.options().accumulation - 1);
     d_.at(last_compute_).buffer = persistent_buffer_;
-    if (!persistent_is_read_) d_.depend(last_compute_, persistent_);  // a teacher's alone, in a step without it
+    // persistent parameters that only the teacher reads, in a step that does not run the teacher
+    if (!persistent_is_read_) d_.depend(last_compute_, persistent_);
     d_.close(persistent_buffer_, last_compute_);
   }
 
-  // Every compute instruction of a use needs the gathered parameters, if it needs any.
+  // Adds a compute instruction of a use. It depends on the gathered parameters of the use, if there are any.
   handle compute(kind k, const unit_use& u) {
     const handle x = last_compute_ = d_.append(k, u.unit, u.micro);
     const bool is_either_way = k == kind::recompute || k == kind::survey || k == kind::compress;
@@ -101,7 +102,8 @@ class step_writer {
     return x;
   }
 
-  // The copies that the use multiplies with, made anew for it: the same bytes every time.
+  // Adds the instruction that writes the compressed parameters of a use. They are made anew for each use, with equal
+  // bytes every time.
   void compress(const unit_use& u) {
     const auto& set = p_.layout->compressed[u.unit];
     if (set.numel == 0) return;
@@ -118,8 +120,8 @@ class step_writer {
     d_.at(x).compressed = compressed_;
     d_.at(x).bytes = set.numel * element_bytes;
   }
-  // Parameters stay as they are until the step's update, so ranks tell each other of them once; or twice, where what
-  // they tell then is made of what all told first.
+  // Adds the exchange of ranges. Parameters do not change before the step's update, so one exchange is enough; there
+  // are two if the second ranges depend on the first ones of all ranks.
   void agree(const unit_use& u, uint64_t read_bytes) {
     tell(u, read_bytes);
     if (p_.layout->tells_twice(u.unit)) tell(u, read_bytes);
@@ -141,10 +143,10 @@ class step_writer {
     const uint32_t ranges = d_.at(agreed).staged;
     d_.at(x).input = ranges;
     d_.depend(x, agreed);
-    d_.buffer(ranges).last = x;  // its few bytes stay taken: no slot that `x` opens may lie there
+    d_.buffer(ranges).last = x;  // the slot is not freed before `x`: no slot that `x` opens may reuse its few bytes
   }
-  // Where parameters stay, the next use of the unit multiplies with the same copies, if it comes at once, or after one
-  // of another unit with which it takes turns, segment by segment.
+  // Keeps the compressed parameters for the next use of the unit, if parameters stay in memory, and if that use comes
+  // at once, or after one use of another unit with which it alternates segment by segment.
   void leave_compressed(size_t at) {
     if (compressed_ == none) return;
     const uint32_t slot = std::exchange(compressed_, none);
@@ -158,8 +160,8 @@ class step_writer {
       }
   }
 
-  // Its result goes to the next segment: through the ranks of a tensor group, to another stage, or straight. Of a
-  // product in pieces each is exchanged beside the next one's product.
+  // Passes the result of `x` to the next segment: through an exchange of a tensor or sequence group, to another stage,
+  // or directly. If a product is cut into pieces, the exchange of each piece overlaps with the product of the next.
   void hand_on(handle x, const unit_use& u) {
     handle exchanged = exchanges_.computed(x);
     std::vector<handle> more;
@@ -175,7 +177,7 @@ class step_writer {
     if (o.kind != kind::forward) return 1;
     return p_.layout->pieces_of(p_.layout->exchange_of(o.subject, o.segment, use::forward));
   }
-  // Takes its share of the product from what forward `x` computes.
+  // Adds a `multiply`, and subtracts its share of the product from the flops of forward `x`.
   handle multiply(const unit_use& u, handle x, uint32_t piece) {
     const uint32_t segment = d_.at(x).segment;
     const core::segment_exchange& what = p_.layout->exchange_of(u.unit, segment, use::forward);
@@ -188,7 +190,7 @@ class step_writer {
     d_.at(x).flops -= made.flops;
     return m;
   }
-  // What `x` reads is there until the last of `more` has ended.
+  // Keeps the slot that `x` reads until the last of `more` has ended.
   void read_with(handle x, const std::vector<handle>& more) {
     const uint32_t slot = d_.at(x).input;
     for (const handle m : more) d_.at(m).input = slot;
@@ -203,13 +205,14 @@ class step_writer {
       d_.at(x).segment = s;
       d_.at(x).flops =
           p_.options().mode == mode::train ? unit.segments[s].training_flops() : unit.segments[s].forward_flops;
-      // A stage needs the micro-batch from its first unit on, the model's last one its tokens again.
+      // A stage needs the micro-batch from its first unit on; the model's last unit needs the tokens again.
       if (p_.layout->begins_stage(u.unit) || u.unit + 1 == p_.table().units.size()) d_.depend(x, loads_[u.micro]);
       hand_on(x, u);
     }
   }
 
-  // Two products where forward is one: of the input part all that the weight part does not do.
+  // Returns the flops of a backward, which has two products for each one of forward. The input part has all flops that
+  // the weight part does not have.
   [[nodiscard]] double backward_flops(const unit_use& u, uint32_t segment) const {
     const core::segment_info& s = p_.table().units[u.unit].segments[segment];
     if (u.kind == use::weights) return s.weight_flops;
@@ -217,7 +220,7 @@ class step_writer {
            (u.kind == use::input ? s.weight_flops : 0);
   }
 
-  // At once from what was kept; or, where exchanges are repeated, segment by segment.
+  // Adds the recompute of a unit: one instruction, or one per segment if exchanges are repeated.
   void recompute(const unit_use& u) {
     const auto& unit = p_.table().units[u.unit];
     const bool apart = p_.options().repeat_exchanges;
@@ -258,7 +261,7 @@ class step_writer {
     d_.depend(x, last_compute_);
   }
 
-  /// What a unit multiplies with in its next use, too.
+  /// Compressed parameters that the next use of the unit reads, too.
   struct kept_copy {
     uint32_t unit = none, slot = none;
   };
@@ -269,14 +272,14 @@ class step_writer {
   exchange_writer exchanges_;
   transfer_writer transfers_;
   std::vector<handle> loads_;   // [micro]
-  std::vector<handle> agreed_;  // [unit]: none so far, or nothing to agree on
+  std::vector<handle> agreed_;  // [unit]; none: no exchange yet, or no ranges to exchange
   handle persistent_ = none, last_forward_ = none, last_compute_ = none;
   uint32_t persistent_buffer_ = none;
   bool persistent_is_read_ = false;
-  handle gathered_ = none;  // for the use that is being written
-  uint32_t slot_ = none;    // its buffer
+  handle gathered_ = none;  // gather of the use that is being written
+  uint32_t slot_ = none;    // buffer of the gather
   std::vector<kept_copy> kept_;
-  uint32_t compressed_ = none;  // that of what it multiplies with instead of compressed parameters
+  uint32_t compressed_ = none;  // slot of the compressed parameters of the use that is being written
 };
 
 }  // namespace

@@ -47,7 +47,7 @@ bool block_runner::full() const {
   return idle_slots_.empty() || !options_.overlap_events || !waiting_.empty();
 }
 
-// Bytes of [from, to) that no direct transfer takes, through a buffered descriptor of the same file.
+// Transfers the bytes of [from, to) that direct I/O does not accept, through a buffered descriptor of the same file.
 core::result<void> block_runner::edge(active& a, uint64_t from, uint64_t to) {
   if (from >= to) return {};
   const auto& job = a.job;
@@ -89,7 +89,7 @@ void block_runner::start(active& a) {
     }
 }
 
-// Where the block is transferred from or to; false when it has to wait for a bounce block.
+// Chooses the memory of the block's transfer; returns false if the block has to wait for a bounce block.
 core::result<bool> block_runner::place(slot& s, const file& on, io_kind kind) {
   s.transfer = s.memory;
   s.bounce = -1;
@@ -138,7 +138,7 @@ void block_runner::fill(std::vector<block_job_end>& out) {
   }
   const size_t at_once = options_.single_submit ? 1 : std::max<size_t>(batch_.size(), 1);
   for (size_t i = 0; i < batch_.size(); i += at_once)
-    // Refused as a whole, so each of them ends with the reason.
+    // The queue refuses a batch as a whole, so each of its blocks ends with the reason.
     if (auto begun = queue_->submit(std::span(batch_).subspan(i, at_once)); !begun)
       for (const auto& r : std::span(batch_).subspan(i, at_once)) over({r.token, 0, begun.error()}, out);
 }
@@ -158,7 +158,7 @@ void block_runner::over(const io_completion& c, std::vector<block_job_end>& out)
     idle_bounces_.push_back(s.bounce);
   }
   idle_slots_.push_back(static_cast<uint32_t>(c.token));
-  // Those with more to begin, or failed among the waiting, end where they are taken from the row.
+  // Jobs in the row, which have more blocks to start or have failed, end when they are removed from the row.
   if (a->in_flight == 0 && !a->in_row) end(*a, out);
 }
 

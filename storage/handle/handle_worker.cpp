@@ -24,7 +24,7 @@ core::result<std::unique_ptr<handle_worker>> handle_worker::start(const block_ru
   auto answer = opened.get_future();
   try {
     out->thread_ = std::thread([self = out.get(), &options, opened = std::move(opened)]() mutable {
-      auto runner = block_runner::open(options);  // Here: a ring belongs to its thread.
+      auto runner = block_runner::open(options);  // opened here because a ring belongs to its thread
       if (!runner) return opened.set_value(core::fail(runner.error()));
       self->engine_ = (*runner)->queue().name();
       self->remarks_ = (*runner)->queue().remarks();
@@ -50,7 +50,7 @@ handle_worker::~handle_worker() {
 
 void handle_worker::wake() const {
   const uint64_t one = 1;
-  if (wake_ >= 0 && ::write(wake_, &one, sizeof one) != sizeof one) return;  // Full is readable, too.
+  if (wake_ >= 0 && ::write(wake_, &one, sizeof one) != sizeof one) return;  // a full eventfd is readable, too
 }
 
 void handle_worker::add(block_job job) {
@@ -61,10 +61,10 @@ void handle_worker::add(block_job job) {
   wake();
 }
 
-// False when the worker is to end.
+// Returns false if the worker has to stop.
 bool handle_worker::take(block_runner& runner) {
   uint64_t count = 0;
-  if (::read(wake_, &count, sizeof count) < 0) count = 0;  // Nothing new is no reason not to look.
+  if (::read(wake_, &count, sizeof count) < 0) count = 0;  // the inbox is checked even without a new signal
   const std::lock_guard lock(mutex_);
   if (stop_) return false;
   for (auto& job : inbox_) runner.add(std::move(job));
@@ -76,12 +76,12 @@ void handle_worker::work(block_runner& runner) {
   std::vector<block_job_end> ends;
   while (take(runner)) {
     ends.clear();
-    // Where nothing could be begun anyway, the ring's own wait is the cheaper one.
+    // If no block can be started anyway, waiting in the ring is cheaper.
     runner.advance(runner.full() || runner.queue().event_descriptor() < 0, ends);
     for (const auto& e : ends) over_(e);
     if (!ends.empty() || runner.full() || (!runner.idle() && runner.queue().in_flight() == 0)) continue;
     std::array<pollfd, 2> events{pollfd{wake_, POLLIN, 0}, pollfd{runner.queue().event_descriptor(), POLLIN, 0}};
-    ::poll(events.data(), events.size(), -1);  // An interruption only leads round the loop.
+    ::poll(events.data(), events.size(), -1);  // an interruption only repeats the loop
   }
 }
 

@@ -18,10 +18,10 @@ namespace troupe::storage {
 
 namespace {
 
-// The token of a job: its operation. Parts of one operation share it.
+// An operation in progress. Its parts are jobs whose token is the operation.
 struct under_way {
   unsigned parts = 0;
-  bool shared = true;  // ends where `wait()` and `poll` see it
+  bool shared = true;  // true: `wait()` and `poll` return its outcome
   io_outcome outcome;
 };
 
@@ -50,13 +50,13 @@ core::result<file> open_for(io_kind kind, const std::filesystem::path& path) {
   if (there || std::filesystem::exists(std::filesystem::symlink_status(path, e))) return there;
   auto made = file::open_best(path, file_access::create_new, 0600);
   if (made) return made;
-  // Somebody else may have made it meanwhile; else the first reason stands.
+  // Another process may have created the file meanwhile; otherwise the first error is returned.
   there = file::open_best(path, file_access::read_write);
   return there ? there : made;
 }
 
 std::span<std::byte> writable(std::span<const std::byte> from) {
-  return {const_cast<std::byte*>(from.data()), from.size()};  // Nothing writes through that of a write.
+  return {const_cast<std::byte*>(from.data()), from.size()};  // a write never modifies its span
 }
 
 }  // namespace
@@ -65,14 +65,14 @@ struct io_handle::state {
   io_handle_options options;
   mutable std::mutex mutex;
   std::condition_variable ended;
-  std::map<io_operation, under_way> under_way_;           // the oldest first
-  std::vector<io_outcome> outcomes;                       // of shared operations, in the order of their ends
-  std::unordered_map<io_operation, io_outcome> withheld;  // of those that one caller waits for
+  std::map<io_operation, under_way> under_way_;           // in order of start
+  std::vector<io_outcome> outcomes;                       // outcomes of shared operations, in the order of their ends
+  std::unordered_map<io_operation, io_outcome> withheld;  // outcomes of operations that one caller waits for
   std::vector<std::string> remarks;
   io_operation last = 0;
   unsigned next_worker = 0;
   int event = -1;
-  std::vector<std::unique_ptr<handle_worker>> workers;  // last: they end first
+  std::vector<std::unique_ptr<handle_worker>> workers;  // last member, so that they end first
 
   ~state() {
     workers.clear();
@@ -96,7 +96,8 @@ struct io_handle::state {
     else
       withheld.emplace(which->first, std::move(operation.outcome));
     const uint64_t one = 1;
-    if (operation.shared && event >= 0 && ::write(event, &one, sizeof one) != sizeof one) (void)0;  // Full: readable.
+    // A full eventfd is readable.
+    if (operation.shared && event >= 0 && ::write(event, &one, sizeof one) != sizeof one) (void)0;
     under_way_.erase(which);
     ended.notify_all();
   }
@@ -122,7 +123,7 @@ core::result<io_operation> io_handle::state::begin(io_kind kind, std::span<std::
   if (offset > static_cast<uint64_t>(INT64_MAX) - memory.size())
     return core::fail(core::error_kind::bad_input,
                       on.path().string() + ": wanted an offset that a file can have, got " + std::to_string(offset));
-  // Each thread gets whole blocks and at least one, so that small operations go to one thread each.
+  // Each thread gets whole blocks and at least one, so that a small operation runs on one thread.
   const uint64_t blocks = core::div_up(memory.size(), options.block_bytes);
   const auto parts = static_cast<unsigned>(std::clamp<uint64_t>(blocks, 1, workers.size()));
   io_operation id = 0;
@@ -186,7 +187,7 @@ core::result<void> io_handle::state::here(io_kind kind, std::span<std::byte> mem
 
 std::vector<io_outcome> io_handle::state::take() {
   uint64_t count = 0;
-  if (::read(event, &count, sizeof count) < 0) count = 0;  // Nothing new is no reason not to look.
+  if (::read(event, &count, sizeof count) < 0) count = 0;  // outcomes are collected even without a new signal
   return std::exchange(outcomes, {});
 }
 

@@ -1,5 +1,5 @@
-// Files to and from memory for programs that bring their own: what DeepSpeed's aio handle does, with a result for each
-// operation. Owns its rings and their threads; the memory and its life are the caller's. No tensors here: one is a
+// Transfers files to and from a program's own memory, like DeepSpeed's aio handle, with a result for each operation.
+// Owns its rings and their threads; leaves the memory and its lifetime to the caller. No tensors here: a tensor is a
 // pointer and a number of bytes (apps/examples/tensor_files.cpp).
 #pragma once
 
@@ -20,40 +20,43 @@
 namespace troupe::storage {
 
 inline constexpr unsigned handle_threads_max = 64;
-inline constexpr size_t handle_operations_max = 65536;  ///< begun and not collected, of one handle
+/// Operations of one handle that have begun and are not collected.
+inline constexpr size_t handle_operations_max = 65536;
 
-/// The names of the `aio` section.
+/// Options with the names of the `aio` section.
 struct io_handle_options {
-  uint64_t block_bytes = uint64_t{1} << 20;  ///< `block_size`: of one request, a multiple of 4096
+  uint64_t block_bytes = uint64_t{1} << 20;  ///< `block_size`: bytes of one request, a multiple of 4096
   unsigned queue_depth = 128;                ///< requests in flight in each thread's ring
   bool single_submit = false;                ///< one system call for each request instead of one for several
-  bool overlap_events = true;                ///< replaces requests that are over at once; else when all are over
-  unsigned intra_op_parallelism = 1;         ///< threads; an operation of several blocks is shared among them
+  /// True: a finished request is replaced at once; false: when all are finished.
+  bool overlap_events = true;
+  unsigned intra_op_parallelism = 1;  ///< threads; an operation of several blocks is divided among them
   queue_engine engine = queue_engine::best;
   std::vector<std::span<std::byte>> pools{};  ///< memory to register with the rings; outlives the handle
   std::shared_ptr<pinned_memory> pinned{};    ///< shared with other handles; by default the handle's own
 };
 
-using io_operation = uint64_t;  ///< names one that was begun, within its handle
+using io_operation = uint64_t;  ///< identifies an operation within its handle
 
-/// How an operation ended.
+/// Result of an operation.
 struct io_outcome {
   io_operation operation = 0;
-  uint64_t bytes = 0;                ///< transferred, in any case
-  std::optional<core::error> error;  ///< none: all of it was
+  uint64_t bytes = 0;                ///< bytes transferred, also after an error
+  std::optional<core::error> error;  ///< nullopt: everything was transferred
 };
 
-/// Any thread may call anything at any time but the destructor.
+/// Reads and writes files. Any thread may call any function at any time, except the destructor.
 ///
-/// Offsets, lengths and addresses are free. Transfers are direct where the file system does that: the whole pages of
-/// the file, in place where their memory begins at a multiple of 512 bytes, copied on the way where it does not; the
-/// rest of a page at either end goes through the page cache. Writes make a missing file (0600), never shorten one and
-/// are durable after `file::sync`. A read wants every byte: one beyond the file's end fails.
+/// Offsets, lengths and addresses are arbitrary. Transfers are direct if the file system supports it: the whole pages
+/// of the file, in place if their memory begins at a multiple of 512 bytes, else copied; the partial pages at either
+/// end go through the page cache. Writes create a missing file (0600), never shorten a file, and are durable after
+/// `file::sync`. A read must get every byte: one that extends past the file's end fails.
 class io_handle {
  public:
-  /// Errors  `bad_input` for options out of range; `limit` where there are no threads; those of `make_queue`.
+  /// Opens a handle. Errors: `bad_input` for options out of range; `limit` if the system refuses threads; those of
+  /// `make_queue`.
   static core::result<std::unique_ptr<io_handle>> open(const io_handle_options& options);
-  ~io_handle();  ///< gives up what is not over and waits for what is under way; no memory is touched afterwards
+  ~io_handle();  ///< cancels unfinished operations and waits for those in flight; no memory is accessed afterwards
   io_handle(const io_handle&) = delete;
   io_handle& operator=(const io_handle&) = delete;
 
@@ -62,22 +65,23 @@ class io_handle {
   [[nodiscard]] bool single_submit() const;
   [[nodiscard]] bool overlap_events() const;
   [[nodiscard]] unsigned intra_op_parallelism() const;
-  [[nodiscard]] uint64_t alignment_bytes() const;  ///< of offset, length and address: nothing is copied then
-  [[nodiscard]] std::string engine() const;        ///< `io_uring`, `threads`
-  /// Wanted features that could not be had, a sentence each: io_uring, direct I/O, locked memory.
+  /// Alignment of offset, length and address with which nothing is copied.
+  [[nodiscard]] uint64_t alignment_bytes() const;
+  [[nodiscard]] std::string engine() const;  ///< `io_uring` or `threads`
+  /// One sentence for each requested feature that is not available: io_uring, direct I/O, locked memory.
   [[nodiscard]] std::vector<std::string> remarks() const;
 
-  /// On the calling thread, through a ring made for it.
+  /// Transfers on the calling thread, through a ring of its own.
   core::result<void> read(std::span<std::byte> into, const std::filesystem::path& path, uint64_t offset = 0);
   core::result<void> write(std::span<const std::byte> from, const std::filesystem::path& path, uint64_t offset = 0);
 
-  /// Through the handle's threads; returns when this operation is over, whatever else is under way.
+  /// Transfers through the handle's threads; returns when this operation ends, regardless of others.
   core::result<void> sync_pread(std::span<std::byte> into, const std::filesystem::path& path, uint64_t offset = 0);
   core::result<void> sync_pwrite(std::span<const std::byte> from, const std::filesystem::path& path,
                                  uint64_t offset = 0);
 
-  /// Begins and returns; the memory is the handle's until the outcome. Errors: those of opening the file, and `limit`
-  /// for more than `handle_operations_max`. A file that is given open is not opened again.
+  /// Begins an operation and returns; the handle owns the memory until the outcome. Errors: those of opening the file,
+  /// and `limit` for more than `handle_operations_max`. An open file is not opened again.
   core::result<io_operation> async_pread(std::span<std::byte> into, const std::filesystem::path& path,
                                          uint64_t offset = 0);
   core::result<io_operation> async_pread(std::span<std::byte> into, const file& on, uint64_t offset = 0);
@@ -85,15 +89,15 @@ class io_handle {
                                           uint64_t offset = 0);
   core::result<io_operation> async_pwrite(std::span<const std::byte> from, const file& on, uint64_t offset = 0);
 
-  /// Waits for all that was begun before the call; gives the outcomes that were not collected yet, as many as finished,
-  /// in the order of their ends. Empty where there is none.
+  /// Waits for all operations that began before the call, and returns the outcomes that were not collected yet, as many
+  /// as have ended, in the order of their ends. Empty if there are none.
   std::vector<io_outcome> wait();
-  /// Waits for one: its bytes or its error. `bad_input` where it is unknown or was collected.
+  /// Waits for one operation; returns its bytes or its error. `bad_input` if it is unknown or was collected before.
   core::result<uint64_t> wait(io_operation one);
-  /// As `wait()`, without waiting: what has ended.
+  /// Returns the outcomes of ended operations that were not collected yet, without waiting.
   std::vector<io_outcome> poll();
-  [[nodiscard]] size_t pending() const;  ///< begun and not over
-  /// An eventfd, readable when `poll` will find something.
+  [[nodiscard]] size_t pending() const;  ///< operations that have begun and not ended
+  /// An eventfd that is readable when `poll` has outcomes.
   [[nodiscard]] int event_descriptor() const;
 
   core::result<std::span<std::byte>> new_pinned(uint64_t bytes);        ///< `pinned_memory::allocate`

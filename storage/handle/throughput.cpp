@@ -24,7 +24,7 @@ namespace {
 
 // One ring's share of a pass.
 struct lane {
-  uint64_t from = 0, to = 0;  // of the file
+  uint64_t from = 0, to = 0;  // byte range of the file
   std::span<std::byte> memory;
   core::result<void> ended;
   int64_t end_ns = 0;
@@ -40,7 +40,7 @@ struct pass {
 
   [[nodiscard]] bool stopped() const { return stop && stop(); }
 
-  // Keeps the ring as full as the setting says until `part` is transferred.
+  // Keeps `queue_depth` requests in flight until `part` is transferred.
   core::result<void> run(io_queue& queue, const lane& part) const {
     std::vector<uint64_t> idle;
     for (uint64_t i = setting.queue_depth; i > 0; --i) idle.push_back(i - 1);
@@ -69,7 +69,7 @@ struct pass {
     return {};
   }
 
-  // On a thread of its own: a queue belongs to the thread that opened it.
+  // Runs on its own thread: a queue belongs to the thread that opened it.
   void work(lane& part, std::latch& ready, std::latch& go) const {
     io_queue_options options;
     options.engine = setting.engine;
@@ -99,7 +99,7 @@ core::result<file> scratch(const throughput_options& o) {
   return made;
 }
 
-// Newer kernels let files in memory be opened for direct I/O, too.
+// True for a file in memory, which newer kernels open for direct I/O, too.
 bool in_memory(const file& f) {
   struct statfs about {};
   if (::fstatfs(f.descriptor(), &about) != 0) return false;
@@ -195,7 +195,7 @@ core::result<double> throughput_probe::measure(io_kind kind, const throughput_se
   if (kind == io_kind::read && mode() == file_mode::buffered)
     ::posix_fadvise(on_.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
 
-  // Disjoint parts that begin at blocks.
+  // Disjoint parts that begin at block boundaries.
   std::vector<lane> lanes(setting.threads);
   const uint64_t blocks = core::div_up(bytes(), setting.block_bytes);
   for (uint64_t i = 0; i < setting.threads; ++i) {
@@ -209,14 +209,14 @@ core::result<double> throughput_probe::measure(io_kind kind, const throughput_se
   try {
     for (auto& part : lanes) threads.emplace_back([&] { all.work(part, ready, go); });
   } catch (const std::system_error& e) {
-    go.count_down();  // Those that began do their parts and end.
+    go.count_down();  // the started threads do their parts and end
     return core::fail(core::error_kind::limit,
                       "wanted " + count(setting.threads) + " threads, got " + count(threads.size()) + ": " + e.what());
   }
   ready.wait();
   const int64_t start = core::now_ns();
   go.count_down();
-  threads.clear();  // Joins.
+  threads.clear();  // joins the threads
   int64_t end = start + 1;
   for (auto& part : lanes) {
     if (!part.ended) return core::fail(part.ended.error());

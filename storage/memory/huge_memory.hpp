@@ -1,5 +1,5 @@
-// Memory for pools: one anonymous mapping, 2 MiB aligned, on huge pages where the kernel has them.
-// Direct I/O from such memory is twice as fast as from ordinary pages, and page faults are 512 times fewer.
+// Memory for pools: one anonymous mapping, 2 MiB aligned, on huge pages if the kernel has them. Direct I/O from such
+// memory is twice as fast as from ordinary pages, and page faults are 512 times fewer.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +25,10 @@ class huge_memory {  ///< zeroed bytes on huge pages
   huge_memory& operator=(const huge_memory&) = delete;
   ~huge_memory();
 
-  /// `bytes` of zeros; none for 0. Refused with the number wanted when the kernel has no room.
+  /// Allocates `bytes` zeros; an empty object for 0. If the kernel has no room, the error contains the number of bytes.
   static core::result<huge_memory> allocate(uint64_t bytes);
 
-  /// Gives all pages back to the system; the bytes are zeros when they are next used. False where it keeps them.
+  /// Returns all pages to the system; the bytes are zeros at their next use. False if the system keeps the pages.
   [[nodiscard]] bool discard() const;
 
   [[nodiscard]] std::byte* data() const { return data_; }

@@ -13,7 +13,7 @@ std::optional<std::string> lock_memory(std::span<std::byte> memory) {
   const int why = errno;
   std::string out = "memory: wanted " + std::to_string(memory.size()) + " bytes locked, got: " + std::strerror(why);
   rlimit limit{};
-  // EAGAIN is what some kernels say when part of it could be locked; EPERM means a limit of zero.
+  // Some kernels return EAGAIN if only part of the memory could be locked; EPERM means a limit of zero.
   if ((why == ENOMEM || why == EPERM || why == EAGAIN) && ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
       limit.rlim_cur != RLIM_INFINITY)
     out += "; RLIMIT_MEMLOCK is " + std::to_string(limit.rlim_cur) +

@@ -1,4 +1,5 @@
-// Memory that the kernel may not page out. Never a condition for anything: what cannot be locked is used as it is.
+// Locks memory so that the kernel does not page it out. Locking is never required: memory that cannot be locked is used
+// unlocked.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +9,8 @@
 
 namespace troupe::storage {
 
-/// Asks the kernel to keep `memory` resident (mlock(2)) until it is unmapped. Nothing where it does; else a sentence
-/// for the log, which says how to raise the limit where it is RLIMIT_MEMLOCK that stood in the way.
+/// Locks `memory` (mlock(2)) until it is unmapped. Returns nullopt on success, else a sentence for the log, which
+/// describes how to raise the limit if RLIMIT_MEMLOCK is the cause.
 std::optional<std::string> lock_memory(std::span<std::byte> memory);
 
 }  // namespace troupe::storage

@@ -9,16 +9,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Version 1 spells "no limit" as the largest multiple of a page.
+/// Smallest value that means "no limit": version 1 writes the largest multiple of a page.
 constexpr uint64_t no_limit_bytes = uint64_t{1} << 60;
 
 std::optional<uint64_t> number_in(const fs::path& file) {
   std::ifstream in(file);
   uint64_t n = 0;
-  return in >> n ? std::optional(n) : std::nullopt;  // "max" is none
+  return in >> n ? std::optional(n) : std::nullopt;  // "max" yields nullopt
 }
 
-/// The number behind `key` in lines of "key number" or "key: number kB"; 0 where there is none.
+/// Returns the number after `key` in lines of "key number" or "key: number kB"; 0 if there is no such line.
 uint64_t number_of(const fs::path& file, const std::string& key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
@@ -35,7 +35,7 @@ uint64_t left(uint64_t limit, uint64_t used, uint64_t given_back) {
   return limit - std::min(limit, held);
 }
 
-/// The file names of one version of control groups.
+/// File names in one version of control groups.
 struct group_files {
   const char *limit, *used, *inactive, *active;
 };
@@ -55,7 +55,8 @@ std::optional<uint64_t> free_of(const fs::path& group, const group_files& named)
   return left(*limit, *used, number_of(stat, named.inactive) + number_of(stat, named.active));
 }
 
-/// `machine_bytes`, or the least that `of_group` finds in this process's groups and those above them; 0: unknown.
+/// Returns `machine_bytes`, or the least value that `of_group` returns for this process's groups and their parents, if
+/// that is less; `machine_bytes` 0: unknown.
 std::optional<memory_room> nearest(const fs::path& root, uint64_t machine_bytes,
                                    std::optional<uint64_t> (*of_group)(const fs::path&, const group_files&)) {
   std::optional<memory_room> out;

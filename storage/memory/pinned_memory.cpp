@@ -9,7 +9,7 @@ namespace troupe::storage {
 
 core::result<std::span<std::byte>> pinned_memory::allocate(uint64_t bytes) {
   if (bytes == 0) return core::fail(core::error_kind::bad_input, "pinned memory: wanted at least one byte, got 0");
-  // Not under the lock: the kernel clears every page of it.
+  // Allocated without the lock, because the kernel clears every page.
   auto made = huge_memory::allocate(bytes);
   if (!made) return core::fail(made.error());
   const auto refused = lock_memory({made->data(), made->bytes()});
@@ -25,7 +25,7 @@ core::result<std::span<std::byte>> pinned_memory::allocate(uint64_t bytes) {
 }
 
 bool pinned_memory::free(std::span<const std::byte> buffer) {
-  huge_memory given_back;  // Unmapped after the lock.
+  huge_memory given_back;  // unmapped after the lock is released
   const std::lock_guard lock(mutex_);
   const auto found = buffers_.find(buffer.data());
   if (found == buffers_.end()) return false;

@@ -1,5 +1,5 @@
-// Buffers for transfers that stay where they are: on huge pages, locked as far as the system lets us. One manager may
-// serve several `io_handle`s, which share it by pointer; what it lent lives as long as it does.
+// Buffers for transfers that stay resident: on huge pages, locked as far as the system allows. One manager may serve
+// several `io_handle`s, which share it by pointer; its buffers live as long as the manager.
 #pragma once
 
 #include <cstddef>
@@ -15,27 +15,28 @@
 
 namespace troupe::storage {
 
-inline constexpr size_t pinned_buffers_max = 65536;  ///< of one manager
+inline constexpr size_t pinned_buffers_max = 65536;  ///< buffers of one manager
 
-class pinned_memory {  ///< any thread
+class pinned_memory {  ///< may be used by any thread
  public:
-  /// `bytes` of zeros at a multiple of 4096 bytes, of 2 MiB from that size on. What cannot be locked is lent all the
-  /// same and `remarks` says why. Errors  `bad_input` for 0 bytes; `limit` beyond `pinned_buffers_max` or when there is
-  /// no such memory.
+  /// Returns a buffer of `bytes` zeros at a multiple of 4096 bytes, or of 2 MiB for buffers of at least 2 MiB. A buffer
+  /// that cannot be locked is returned unlocked, and `remarks` contains the reason. Errors: `bad_input` for 0 bytes;
+  /// `limit` beyond `pinned_buffers_max` or if the memory is not available.
   core::result<std::span<std::byte>> allocate(uint64_t bytes);
 
-  /// Gives a buffer back; no transfer may use it any more. False for what does not begin where a buffer begins.
+  /// Frees a buffer; no transfer may use it any more. False if `buffer` does not begin where an allocated buffer
+  /// begins.
   bool free(std::span<const std::byte> buffer);
 
-  /// Whether all of `part` lies within one buffer.
+  /// True if all of `part` is within one buffer.
   [[nodiscard]] bool holds(std::span<const std::byte> part) const;
 
-  [[nodiscard]] uint64_t bytes() const;                    ///< lent now, rounded up to pages
-  [[nodiscard]] std::vector<std::string> remarks() const;  ///< each once
+  [[nodiscard]] uint64_t bytes() const;                    ///< bytes of the current buffers, rounded up to pages
+  [[nodiscard]] std::vector<std::string> remarks() const;  ///< each sentence once
 
  private:
   mutable std::mutex mutex_;
-  std::map<const std::byte*, huge_memory> buffers_;  // by their first byte
+  std::map<const std::byte*, huge_memory> buffers_;  // [address of the first byte]
   uint64_t bytes_ = 0;
   std::vector<std::string> remarks_;
 };

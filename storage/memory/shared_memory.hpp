@@ -1,6 +1,5 @@
-// Memory that several processes of a machine map: zeroed bytes without a name, of a size that nobody can change,
-// reached through a descriptor that is inherited or sent. Owns one process's mapping; the bytes go with the last of
-// them.
+// Memory that several processes of a machine map: zeroed bytes without a name, of a fixed size, accessed through a
+// descriptor that is inherited or sent. Owns one process's mapping; the bytes are freed with the last mapping.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +10,8 @@
 
 namespace troupe::storage {
 
-/// 4 KiB pages unless the system gives shared memory huge ones (`/sys/kernel/mm/transparent_hugepage/shmem_enabled`).
+/// One mapping of shared memory. Pages have 4 KiB unless the system uses huge pages for shared memory
+/// (`/sys/kernel/mm/transparent_hugepage/shmem_enabled`).
 class shared_memory {
  public:
   shared_memory() = default;
@@ -29,16 +29,17 @@ class shared_memory {
   shared_memory& operator=(const shared_memory&) = delete;
   ~shared_memory();
 
-  /// `bytes` of zeros, rounded up to pages; none for 0. Errors: limit, where the system has no room or no descriptors.
+  /// Creates `bytes` zeros, rounded up to pages; an empty object for 0. Errors: limit if the system has no room or no
+  /// descriptors.
   static core::result<shared_memory> create(uint64_t bytes);
 
-  /// Maps what another process created, of which `descriptor` is ours from now on. Errors: bad_input where its size
+  /// Maps the memory that another process created, and takes ownership of `descriptor`. Errors: bad_input if its size
   /// could still change, or is not a whole number of pages; limit.
   static core::result<shared_memory> open(int descriptor);
 
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
-  /// Closed on exec; -1 where there is no memory.
+  /// Descriptor of the memory, closed on exec; -1 if there is no memory.
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
  private:

@@ -16,7 +16,7 @@
 
 namespace troupe::storage {
 
-// The lock is held while a callback runs, so that none runs after `remove`.
+// State of the watch. The lock is held while a callback runs, so that no callback runs after `remove`.
 struct event_watch::shared_state {
   int epoll = -1, stop = -1;
   std::mutex mutex;
@@ -33,7 +33,7 @@ struct event_watch::shared_state {
         const std::lock_guard lock(mutex);
         if (const auto found = ready.find(descriptor); found != ready.end()) found->second();
       }
-      if (got < 0 && errno != EINTR) return;  // The descriptor is ours: only a bug gets here.
+      if (got < 0 && errno != EINTR) return;  // the watch owns the descriptor, so only a bug leads here
     }
   }
 };

@@ -26,8 +26,8 @@ core::error open_failure(const std::filesystem::path& path, file_access access, 
   return core::path_error(creates ? "create" : reads ? "read" : "open", path, errno_value);
 }
 
-// Where the kernel cannot say (before 6.1, or a file system that does not know): the least of the usual sector sizes at
-// which a read is not refused. An empty file refuses nothing, so it gets the size that every disk takes.
+// Finds the alignment if the kernel does not report it (before 6.1, or on some file systems): the least usual sector
+// size at which a read is not refused. An empty file refuses no read, so it gets 4096, which every disk accepts.
 transfer_alignment probe(int descriptor) {
   constexpr uint32_t safe = 4096;
   struct stat about {};
@@ -44,7 +44,8 @@ transfer_alignment probe(int descriptor) {
   return out;
 }
 
-// Memory alignment 0: the file system has no direct I/O on this file.
+// Returns the alignment of direct I/O on the file. A memory alignment of 0 means that the file system has no direct I/O
+// on this file.
 transfer_alignment alignment_of(int descriptor) {
 #ifdef STATX_DIOALIGN
   struct statx about {};
@@ -81,7 +82,7 @@ core::result<file> file::open(const std::filesystem::path& path, file_access acc
   if (access == file_access::create) flags |= O_CREAT;
   if (access == file_access::create_new) flags |= O_CREAT | O_EXCL;
   if (access == file_access::read_regular) flags |= O_NOFOLLOW | O_NONBLOCK;
-  // Emptied only when all else is well: a refused O_DIRECT must not have cost the content.
+  // The file is emptied only when everything else has succeeded: a refused O_DIRECT must not destroy the content.
   int descriptor = -1;
   do descriptor = ::open(path.c_str(), flags | (direct ? O_DIRECT : 0), permissions);
   while (descriptor < 0 && errno == EINTR);
@@ -91,7 +92,7 @@ core::result<file> file::open(const std::filesystem::path& path, file_access acc
   if (descriptor < 0) {
     const int why = errno;
     if (!direct || why != EINVAL) return core::fail(open_failure(path, access, why));
-    // Linux makes the file before it finds that it cannot be opened so.
+    // Linux creates the file before it refuses to open it with O_DIRECT.
     if (access == file_access::create_new) ::unlink(path.c_str());
     return no_direct(core::system_message(why));
   }
@@ -128,7 +129,7 @@ core::result<file> file::reopened(file_access access, file_mode mode) const {
     return out;
   }
   if (::access("/proc/self/fd", F_OK) == 0) return out;
-  auto by_name = open(path(), access, mode);  // a system without /proc
+  auto by_name = open(path(), access, mode);  // for a system without /proc
   struct stat mine {
   }, its{};
   const bool is_same = by_name && ::fstat(descriptor(), &mine) == 0 && ::fstat(by_name->descriptor(), &its) == 0 &&

@@ -30,7 +30,7 @@ void io_queue::finish() {
 
 void io_queue::signal_event() const {
   const uint64_t one = 1;
-  if (event_ >= 0 && ::write(event_, &one, sizeof one) != sizeof one) return;  // Full is readable, too.
+  if (event_ >= 0 && ::write(event_, &one, sizeof one) != sizeof one) return;  // a full eventfd is readable, too
 }
 
 core::result<void> io_queue::submit(std::span<const io_request> requests) {
@@ -65,7 +65,7 @@ size_t io_queue::take(bool block, std::vector<io_completion>& out) {
       continue;
     }
     out.push_back(t.completion());
-    t = transfer();  // Lets go of the file.
+    t = transfer();  // releases the file
     free_.push_back(a.slot);
   }
   if (again) flush();
@@ -74,7 +74,8 @@ size_t io_queue::take(bool block, std::vector<io_completion>& out) {
 
 size_t io_queue::poll(std::vector<io_completion>& out) {
   uint64_t count = 0;
-  if (event_ >= 0 && ::read(event_, &count, sizeof count) < 0) count = 0;  // Nothing new is no reason not to look.
+  // Completions are collected even without a new signal.
+  if (event_ >= 0 && ::read(event_, &count, sizeof count) < 0) count = 0;
   return take(false, out);
 }
 
@@ -90,7 +91,7 @@ void io_queue::drain(std::vector<io_completion>& out) {
 
 void io_queue::cancel_all() {
   if (in_flight() == 0) return;
-  for (auto& t : transfers_) t.cancel();  // Free slots are made anew before they are used.
+  for (auto& t : transfers_) t.cancel();  // free slots are replaced before their next use
   stop_all();
 }
 

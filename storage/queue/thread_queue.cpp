@@ -13,8 +13,8 @@ namespace troupe::storage {
 
 namespace {
 
-// The lock guards the three lists. A slot's transfer belongs to the worker between `waiting_` and `answered_`, to the
-// queue's owner otherwise.
+// A pool of threads. The lock protects the three lists. A worker owns a slot's transfer between `waiting_` and
+// `answered_`, the queue's owner at all other times.
 class thread_queue final : public io_queue {
  public:
   explicit thread_queue(const io_queue_options& options) : io_queue(options) {
@@ -102,7 +102,7 @@ class thread_queue final : public io_queue {
   std::deque<uint32_t> waiting_;
   std::vector<answer> answered_;
   bool over_ = false;
-  std::vector<uint32_t> begun_;  // the owner's
+  std::vector<uint32_t> begun_;  // used by the queue's owner only
   std::vector<std::thread> threads_;
 };
 

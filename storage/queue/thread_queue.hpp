@@ -1,5 +1,5 @@
-// The twin of the io_uring queue for kernels and containers that refuse it: a pool of threads, each in one pread or
-// pwrite at a time.
+// Replaces the io_uring queue on kernels and in containers that refuse io_uring: a pool of threads, each in one pread
+// or pwrite at a time.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace troupe::storage {
 
-/// Starts `options.threads` threads (never more than `options.depth`). `remarks` are said of the queue, after what it
-/// has to say itself. Errors: those of `check(options)`; `limit` when the system gives no thread.
+/// Starts `options.threads` threads (never more than `options.depth`). `remarks` are appended to the queue's own
+/// remarks. Errors: those of `check(options)`; `limit` if the system refuses a thread.
 core::result<std::unique_ptr<io_queue>> open_thread_queue(const io_queue_options& options,
                                                           std::vector<std::string> remarks = {});
 

@@ -1,5 +1,5 @@
-// One read or write until it is over: short transfers are continued, interruptions repeated, the end
-// of the file is a short count. Pure bookkeeping, the same for every queue; the system calls are the queue's.
+// One read or write until its end: short transfers are continued, interruptions repeated, the end of the file is a
+// short count. Pure bookkeeping, the same for every queue; the queue makes the system calls.
 #pragma once
 
 #include <cstddef>
@@ -12,40 +12,43 @@
 
 namespace troupe::storage {
 
-inline constexpr uint64_t request_bytes_max = uint64_t{1} << 30;  ///< longest read or write of one request in a queue
-inline constexpr unsigned continuations_max = 64;                 ///< short transfers of one request, then it failed
-inline constexpr unsigned interruptions_max = 1000;  ///< EINTR and EAGAIN in a row without a byte, then it failed
+inline constexpr uint64_t request_bytes_max = uint64_t{1} << 30;  ///< largest read or write of one request in a queue
+/// Short transfers of one request after which it fails.
+inline constexpr unsigned continuations_max = 64;
+/// Consecutive EINTR and EAGAIN without a byte after which a request fails.
+inline constexpr unsigned interruptions_max = 1000;
 
-enum class io_kind : uint8_t { read, write };  ///< file to memory, memory to file
+enum class io_kind : uint8_t { read, write };  ///< read: file to memory; write: memory to file
 
-/// The bytes to be transferred. The memory stays the caller's and untouched until the request is over.
+/// A range of bytes to transfer. The memory belongs to the caller, who must not access it until the request completes.
 struct io_request {
   io_kind kind = io_kind::read;
   file on;
-  uint64_t offset = 0;          ///< in the file, bytes
-  std::span<std::byte> memory;  ///< filled by a read; a write only looks
-  uint64_t token = 0;           ///< the caller's own, comes back with the completion
+  uint64_t offset = 0;          ///< offset in the file, in bytes
+  std::span<std::byte> memory;  ///< filled by a read; only read by a write
+  uint64_t token = 0;           ///< chosen by the caller, returned with the completion
 };
 
-/// One request; `token` comes back with its completion.
+/// Returns a request; its `token` is returned with the completion.
 io_request read_request(file on, uint64_t offset, std::span<std::byte> into, uint64_t token = 0);
 io_request write_request(file on, uint64_t offset, std::span<const std::byte> from, uint64_t token = 0);
 
-/// How a request ended. `bytes` counts what was transferred in any case; without an error it is less than wanted only
-/// for a read that met the end of the file.
+/// Result of a request. `bytes` is the number of bytes transferred, also after an error; without an error it is less
+/// than requested only for a read that reached the end of the file.
 struct io_completion {
   uint64_t token = 0;
   uint64_t bytes = 0;
-  std::optional<core::error> error;  ///< `stopped` when it was cancelled, `no_space`, `io`
+  std::optional<core::error> error;  ///< `stopped` after a cancellation, `no_space`, `io`
 };
 
-/// A request under way.
+/// A request in progress.
 class transfer {
  public:
   transfer() = default;
   explicit transfer(io_request what) : request_(std::move(what)) {}
 
-  /// Refuses what no system call could do: no file, nothing to transfer, too long, unaligned where the file is direct.
+  /// Refuses requests that no system call could perform: no file, nothing to transfer, too long, unaligned for a direct
+  /// file.
   static core::result<void> check(const io_request& what);
 
   [[nodiscard]] const io_request& request() const { return request_; }
@@ -53,19 +56,19 @@ class transfer {
   [[nodiscard]] std::span<std::byte> rest() const { return request_.memory.subspan(done_); }
   [[nodiscard]] uint64_t rest_offset() const { return request_.offset + done_; }
 
-  /// Takes the answer to a system call for `rest`: bytes, or a negative errno. True when the request is over.
+  /// Records the answer to a system call for `rest`: bytes, or a negative errno. True if the request is complete.
   bool account(int64_t answer);
 
-  /// No further system call: what is not over yet ends as `stopped` with the next answer.
+  /// Prevents further system calls: an incomplete request ends with `stopped` at the next answer.
   void cancel() { cancelled_ = true; }
 
-  /// Once over.
+  /// Returns the completion; valid once the request is complete.
   [[nodiscard]] io_completion completion() const { return {request_.token, done_, error_}; }
 
-  /// One system call for `rest`, on the calling thread: bytes or a negative errno.
+  /// Makes one system call for `rest`, on the calling thread; returns bytes or a negative errno.
   [[nodiscard]] int64_t call() const;
 
-  /// Calls until over, on the calling thread.
+  /// Makes system calls until the request is complete, on the calling thread.
   core::result<uint64_t> run();
 
  private:

@@ -14,7 +14,7 @@ namespace troupe::storage {
 
 namespace {
 
-// The cancellation's own completion; slots are smaller.
+// User data of the cancellation's own completion; slot numbers are smaller.
 constexpr uint64_t cancellation = ~uint64_t{0};
 
 class uring_queue final : public io_queue {
@@ -28,8 +28,8 @@ class uring_queue final : public io_queue {
   }
 
   core::result<void> start(const io_queue_options& options) {
-    // One more than the depth: the cancellation. Newer kernels run completions when we ask for them instead of
-    // interrupting whatever the thread does; `TASKRUN_FLAG` lets `poll` know without a system call.
+    // One entry more than the depth, for the cancellation. Newer kernels process completions when the queue asks for
+    // them, without interrupting the thread; `TASKRUN_FLAG` shows `poll` without a system call that there are some.
     const unsigned entries = options.depth + 1;
     int why = -EINVAL;
 #if defined(IORING_SETUP_COOP_TASKRUN) && defined(IORING_SETUP_TASKRUN_FLAG)
@@ -107,7 +107,7 @@ class uring_queue final : public io_queue {
     return found == files_.end() ? -1 : static_cast<int>(found - files_.begin());
   }
 
-  // The registered piece that holds all of `part`, or -1.
+  // Returns the index of the registered piece that contains all of `part`, or -1.
   [[nodiscard]] int piece_of(std::span<std::byte> part) const {
     for (size_t i = 0; i < pieces_.size(); ++i) {
       const auto* base = static_cast<const std::byte*>(pieces_[i].iov_base);
@@ -122,7 +122,7 @@ class uring_queue final : public io_queue {
       signal_event();
       return;
     }
-    // Never null: the ring has a place for every slot and one for the cancellation.
+    // never null: the ring has an entry for every slot and one for the cancellation
     io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
     const auto& request = at(slot).request();
     const auto part = at(slot).rest();
@@ -154,11 +154,12 @@ class uring_queue final : public io_queue {
         refusals_ = 0;
         continue;
       }
-      // Out of memory or of room for completions for the moment: what is in flight frees some. `reap` comes back.
+      // The kernel lacks memory or completion entries at the moment; requests in flight will free some, and `reap`
+      // tries again.
       const bool passing = sent == 0 || sent == -EAGAIN || sent == -EBUSY || sent == -EINTR;
       if (passing && ++refusals_ <= interruptions_max) return;
       broken_ = sent == 0 ? -EAGAIN : sent;
-      // As an interruption it would be tried again; nothing is submitted to this ring any more.
+      // An interruption would be retried, but this ring accepts no more submissions.
       if (broken_ == -EAGAIN || broken_ == -EINTR) broken_ = -EIO;
       for (const uint64_t what : unsent_)
         if (what != cancellation) refused_.push_back({static_cast<uint32_t>(what), broken_});
@@ -181,11 +182,11 @@ class uring_queue final : public io_queue {
       }
       if (!block || !answers.empty()) return;
       if (in_flight() <= unsent_.size()) {
-        ::sched_yield();  // Nothing is with the kernel whose end could be waited for.
+        ::sched_yield();  // the kernel has no request to wait for
         continue;
       }
       io_uring_cqe* first = nullptr;
-      ::io_uring_wait_cqe(&ring_, &first);  // An interruption only leads round the loop.
+      ::io_uring_wait_cqe(&ring_, &first);  // an interruption only repeats the loop
     }
   }
 
@@ -198,19 +199,19 @@ class uring_queue final : public io_queue {
     ::io_uring_prep_cancel64(entry, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
     ::io_uring_sqe_set_data64(entry, cancellation);
     unsent_.push_back(cancellation);
-    flush();  // Kernels before 5.19 refuse the cancellation: requests then end by themselves.
+    flush();  // kernels before 5.19 refuse the cancellation; their requests end normally
 #endif
   }
 
   io_uring ring_{};
   bool made_ = false;
   bool files_on_ = false;
-  int broken_ = 0;  // a negative errno once the kernel takes nothing more
+  int broken_ = 0;  // negative errno once the kernel accepts no more submissions
   unsigned refusals_ = 0;
-  std::vector<uint64_t> unsent_;  // slots and the cancellation that are prepared, in the ring's order
+  std::vector<uint64_t> unsent_;  // prepared slots and cancellation, in the ring's order
   std::vector<answer> refused_;
   std::vector<iovec> pieces_;
-  std::array<uint64_t, registered_files_max> files_{};  // identities; 0 is free
+  std::array<uint64_t, registered_files_max> files_{};  // file identities; 0: free
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// xxHash, compiled in: no library is needed where the program runs.
+// Includes the code of xxHash, so that the program needs no library at run time.
 #include "storage/swap/page_digest.hpp"
 
 #define XXH_INLINE_ALL

@@ -20,7 +20,7 @@ bool whole_pages(uint64_t offset, std::span<const std::byte> memory) {
   return (offset | memory.size() | reinterpret_cast<uintptr_t>(memory.data())) % page == 0;
 }
 
-// The retry policy of the header, for one block.
+// Applies the retry policy of the header to one block.
 template <class Once>
 core::result<void> tried(Once once) {
   core::result<void> last;
@@ -93,7 +93,7 @@ core::result<void> swap_file::write_pages(uint64_t offset, std::span<const std::
 
 namespace {
 
-// Memory that plain access of [offset, end) copies its pages through.
+// Returns the memory through which plain access of [offset, end) copies its pages.
 core::result<huge_memory> bounce_for(uint64_t offset, uint64_t end) {
   return huge_memory::allocate(std::min(swap_file::bounce_bytes, core::round_up(end, page) - down(offset)));
 }
@@ -131,7 +131,7 @@ core::result<void> swap_file::write(uint64_t offset, std::span<const std::byte> 
     std::span<const std::byte> pages = source;
     if (!direct) {
       const std::span<std::byte> whole(bounce->data(), last - first);
-      // Bytes that an edge page keeps must be there; one page may be both edges.
+      // Edge pages are read first, because they keep some of their bytes; one page may be both edges.
       const bool head = offset > first || (last - first == page && end < last), tail = end < last;
       if (head)
         if (auto there = read_pages(first, whole.first(page)); !there) return there;

@@ -12,8 +12,8 @@ namespace troupe::storage {
 
 namespace {
 
-// Blocks are digested before they are written. A batch is sent when so much was, so that the disk is not idle while a
-// whole queue's worth is looked at.
+// Bytes of digests after which a batch is sent. Blocks are digested before they are written, and the disk must not be
+// idle while the digests of a whole queue are computed.
 constexpr uint64_t digest_ahead_bytes = uint64_t{4} << 20;
 
 bool whole_pages(const swap_part& part) {
@@ -128,7 +128,7 @@ bool swap_queue::next_block(block& out) {
 }
 
 void swap_queue::pump() {
-  // Without overlap a round is over when all of it is: then the next begins.
+  // Without overlap, the next round begins only when all blocks of the last one have ended.
   if (!options_.overlap_events && queue_->in_flight() > 0) return;
   uint64_t digested = 0;
   block next;
@@ -168,7 +168,7 @@ void swap_queue::send() {
   counters_.blocks += batch_.size();
   ++counters_.submissions;
   if (auto begun = queue_->submit(batch_); !begun) {
-    // Requests were checked and credits counted: whatever this is, trying again does not mend it.
+    // Requests were checked and credits counted, so a retry would fail in the same way.
     for (const auto& request : batch_) {
       block b = blocks_[request.token];
       b.tries = swap_tries_max;
@@ -180,7 +180,7 @@ void swap_queue::send() {
   batch_.clear();
 }
 
-// How a block ended, digests included.
+// Returns the error of an ended block, digests included; nullopt if it succeeded.
 std::optional<core::error> swap_queue::judge(const block& b, const io_completion& end) {
   if (end.error) return end.error;
   const auto& request = requests_[b.of].what;
@@ -197,8 +197,8 @@ std::optional<core::error> swap_queue::judge(const block& b, const io_completion
   return right.error();
 }
 
-// What ended makes room first, and digests are computed then: the disk is not idle meanwhile. What is known to have
-// failed is looked at before, so that its request begins no further block.
+// Processes ended blocks. Their credits are reused first and their digests computed afterwards, so that the disk is not
+// idle meanwhile. Blocks with an error are processed before that, so that their requests begin no further block.
 void swap_queue::take_ended() {
   ended_blocks_.clear();
   for (const auto& end : ended_) {
@@ -232,8 +232,8 @@ void swap_queue::account(const block& b, const io_completion& end) {
   settle(b.of);
 }
 
-// The request begins no further block. What it would have written counts as written: a mixture of old and new pages is
-// refused by the next read like any other write that failed.
+// Ends a request with an error; it begins no further block. Digests are computed for its unwritten blocks, too, so that
+// the next read refuses a mixture of old and new pages, as after any failed write.
 void swap_queue::give_up(uint32_t of, const core::error& why) {
   auto& request = requests_[of];
   if (request.what.kind == io_kind::write)
@@ -255,12 +255,12 @@ void swap_queue::settle(uint32_t of) {
   ++counters_.requests;
   counters_.failed += request.error ? 1 : 0;
   over_.push_back({request.what.token, request.done_bytes, std::move(request.error)});
-  request = under_way{};  // lets go of the files
+  request = under_way{};  // releases the files
   free_requests_.push_back(of);
   --pending_;
 }
 
-// Completions that no device announces.
+// Signals the event descriptor for completions that no device reports.
 void swap_queue::tell_of_errors() const {
   if (queue_->event_descriptor() >= 0) ::eventfd_write(queue_->event_descriptor(), 1);
 }
@@ -298,7 +298,7 @@ void swap_queue::cancel_all() {
     auto& request = requests_[of];
     if (request.what.parts.empty() || request.error) continue;
     const bool begun = request.part == request.what.parts.size();
-    if (begun && request.to_retry == 0) continue;  // Its blocks know whether they were in time.
+    if (begun && request.to_retry == 0) continue;  // blocks in flight report themselves whether they were stopped
     const auto& part = request.what.parts.front();
     give_up(of, {core::error_kind::stopped, part.on->handle().path().string() + ": " + name_of(request.what.kind) +
                                                 " at " + std::to_string(part.offset) + ": cancelled"});

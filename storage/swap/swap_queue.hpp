@@ -1,13 +1,12 @@
-// A rank's way to its swap files: requests of any size, cut into blocks, a bounded number of them in flight, each page
-// compared with its digest. Owns the cutting, the credits, the retries and the completion as a whole; how bytes move is
-// `io_queue.hpp`'s, what a page must contain `swap_file.hpp`'s (the retry policy is written there).
+// A rank's access to its swap files: requests of any size, cut into blocks, a bounded number of them in flight, each
+// page compared with its digest. Owns the cutting, the credits, the retries and the joint completion; `io_queue.hpp`
+// moves the bytes, and `swap_file.hpp` stores the digests and documents the retry policy.
 //
-// A queue belongs to one thread, and to one that lasts: with io_uring the kernel posts completions when the thread that
-// submitted enters the kernel, so a thread that computes for long between two calls learns of them late, and one that
-// ends loses what it submitted. An actor that owns a queue is therefore detached (a thread of its own) and waits like
-// this: it hands `event_descriptor()` to an `event_watch` (`event_watch.hpp`) whose callback mails the actor one
-// message; the handler calls `poll`, then `event_watch::resume`. A thread without a mailbox just calls
-// `wait`.
+// A queue is used by one thread, which must last as long as the queue: with io_uring the kernel posts completions when
+// the submitting thread enters the kernel, so a thread that computes for long between two calls learns of them late,
+// and a thread that ends loses its requests. An actor that owns a queue is therefore detached (it has a thread of its
+// own) and waits like this: it hands `event_descriptor()` to an `event_watch` (`event_watch.hpp`) whose callback sends
+// the actor one message; the handler calls `poll`, then `event_watch::resume`. A thread without a mailbox calls `wait`.
 #pragma once
 
 #include <cstddef>
@@ -26,19 +25,20 @@
 
 namespace troupe::storage {
 
-inline constexpr unsigned swap_requests_max = 65536;                 ///< requests not completed, of one queue
+inline constexpr unsigned swap_requests_max = 65536;                 ///< incomplete requests of one queue
 inline constexpr size_t swap_parts_max = 65536;                      ///< parts of one request
 inline constexpr uint64_t swap_block_bytes_max = request_bytes_max;  ///< largest block
 
 struct swap_queue_options {
   queue_engine engine = queue_engine::best;
   unsigned depth = 32;                       ///< blocks in flight
-  uint64_t block_bytes = uint64_t{1} << 20;  ///< a multiple of the page
-  bool single_submit = false;                ///< one submission for each block, not one for all that there is room for
-  bool overlap_events = true;                ///< false: submit up to `depth`, wait for all of them, repeat
-  unsigned threads = 4;                      ///< of the thread pool, where the engine is one
-  std::vector<std::span<std::byte>> pools;   ///< registered with the kernel; outlive the queue
-  /// Makes the queue below; `make_queue` where empty. For the modelled disk.
+  uint64_t block_bytes = uint64_t{1} << 20;  ///< bytes of a block, a multiple of the page
+  /// True: one submission for each block; false: one for all blocks that have credits.
+  bool single_submit = false;
+  bool overlap_events = true;               ///< false: submits up to `depth` blocks, waits for all of them, repeats
+  unsigned threads = 4;                     ///< threads of the pool, for the engine `threads`
+  std::vector<std::span<std::byte>> pools;  ///< memory registered with the kernel; outlives the queue
+  /// Makes the underlying queue; `make_queue` if empty. For the modelled disk.
   std::function<core::result<std::unique_ptr<io_queue>>(const io_queue_options&)> make;
 };
 
@@ -46,69 +46,75 @@ struct swap_queue_options {
 struct swap_part {
   std::shared_ptr<swap_file> on;
   uint64_t offset = 0;
-  std::span<std::byte> memory;  ///< filled by a read; a write only looks. Untouched by the asker until the completion
+  /// Filled by a read, only read by a write; the caller must not access it until the completion.
+  std::span<std::byte> memory;
 };
 
-/// Parts that are over together.
+/// Parts that complete together.
 struct swap_request {
   io_kind kind = io_kind::read;
   std::vector<swap_part> parts;
-  uint64_t token = 0;  ///< the asker's own, comes back with the completion
+  uint64_t token = 0;  ///< chosen by the caller, returned with the completion
 };
 
 struct swap_completion {
   uint64_t token = 0;
-  uint64_t bytes = 0;                ///< of the blocks that went well; all of the request's where there is no error
-  std::optional<core::error> error;  ///< the first one: `io`, `no_space` with file and offset; `stopped`
+  uint64_t bytes = 0;                ///< bytes of the successful blocks; all of the request's if there is no error
+  std::optional<core::error> error;  ///< the first error: `io`, `no_space` with file and offset; `stopped`
 };
 
 struct swap_counters {
-  uint64_t bytes_read = 0, bytes_written = 0;    ///< of blocks that went well
-  uint64_t requests = 0, failed = 0;             ///< completed; of these with an error
-  uint64_t blocks = 0, retries = 0;              ///< submitted, the retries too; retries
-  uint64_t submissions = 0;                      ///< to the queue below
-  uint64_t digest_pages = 0, digest_misses = 0;  ///< computed; found to differ
-  int64_t digest_ns = 0;                         ///< spent on them, on the queue's thread
-  unsigned most_in_flight = 0;                   ///< blocks at once
+  uint64_t bytes_read = 0, bytes_written = 0;    ///< of successful blocks
+  uint64_t requests = 0, failed = 0;             ///< completed requests; those of them with an error
+  uint64_t blocks = 0, retries = 0;              ///< submitted blocks, retries included; retries
+  uint64_t submissions = 0;                      ///< submissions to the underlying queue
+  uint64_t digest_pages = 0, digest_misses = 0;  ///< computed digests; digests that differed
+  int64_t digest_ns = 0;                         ///< time for digests on the queue's thread
+  unsigned most_in_flight = 0;                   ///< largest number of blocks at once
 };
 
 class swap_queue {
  public:
-  /// Errors  `bad_input` for a depth, a number of threads or a block size outside its limits; those of the engine.
+  /// Opens a queue. Errors: `bad_input` for a depth, a number of threads or a block size outside its limits; those of
+  /// the engine.
   static core::result<std::unique_ptr<swap_queue>> open(const swap_queue_options& options);
 
   swap_queue(const swap_queue&) = delete;
   swap_queue& operator=(const swap_queue&) = delete;
-  /// Cancels and waits for what is in flight: no memory is touched afterwards. What waits is dropped.
+  /// Cancels blocks in flight and waits for them: no memory is accessed afterwards. Waiting requests are dropped.
   ~swap_queue();
 
-  /// Begins the request; its blocks wait inside while `depth` of them are in flight. Requests begin in the order they
-  /// were submitted in and end in any. Errors, with nothing begun: `bad_input` for no parts, no memory, what is not a
-  /// multiple of the page or not in its file; `limit` beyond `swap_requests_max` or `swap_parts_max`.
+  /// Begins the request; its blocks wait in the queue while `depth` of them are in flight. Requests begin in the order
+  /// of submission and end in any order. Errors, with nothing begun: `bad_input` for no parts, no memory, a range that
+  /// is no multiple of the page or not in its file; `limit` beyond `swap_requests_max` or `swap_parts_max`.
   core::result<void> submit(swap_request request);
 
-  /// Appends the requests that are over, submits what waits; gives how many. Never blocks on the device.
+  /// Appends completed requests to `out` and submits waiting blocks; returns the number appended. Never blocks on the
+  /// device.
   size_t poll(std::vector<swap_completion>& out);
 
-  /// As `poll`, but blocks until at least one request is over. At once 0 when none is pending.
+  /// Appends completed requests like `poll`, but blocks until at least one is complete. Returns 0 at once if none is
+  /// pending.
   size_t wait(std::vector<swap_completion>& out);
 
-  void drain(std::vector<swap_completion>& out);  ///< waits for all
+  void drain(std::vector<swap_completion>& out);  ///< waits for all requests
 
-  /// Every request still completes, as `stopped` where it was not over yet; what a stopped write leaves is unknown.
+  /// Cancels everything. Every request still completes, an unfinished one with `stopped`; the content after a stopped
+  /// write is unknown.
   void cancel_all();
 
-  [[nodiscard]] int event_descriptor() const { return queue_->event_descriptor(); }  ///< as that of `io_queue`
-  [[nodiscard]] unsigned pending() const { return pending_; }                        ///< requests not completed
+  /// Event descriptor of the underlying `io_queue`.
+  [[nodiscard]] int event_descriptor() const { return queue_->event_descriptor(); }
+  [[nodiscard]] unsigned pending() const { return pending_; }  ///< requests not completed
   [[nodiscard]] const std::vector<std::string>& remarks() const { return queue_->remarks(); }
-  [[nodiscard]] std::string name() const { return queue_->name(); }  ///< `io_uring`, `threads`, `modelled`
+  [[nodiscard]] std::string name() const { return queue_->name(); }  ///< `io_uring`, `threads` or `modelled`
   [[nodiscard]] const swap_counters& counters() const { return counters_; }
-  [[nodiscard]] io_queue& below() { return *queue_; }  ///< for the clock of a modelled disk
+  [[nodiscard]] io_queue& below() { return *queue_; }  ///< the underlying queue, for the clock of a modelled disk
 
  private:
   struct under_way {  // a request not completed; blocks refer to it by index
     swap_request what;
-    size_t part = 0;      // the next block begins here
+    size_t part = 0;      // the part in which the next block begins
     uint64_t inside = 0;  // bytes into that part
     unsigned in_flight = 0, to_retry = 0;
     uint64_t done_bytes = 0;
@@ -144,12 +150,12 @@ class swap_queue {
   std::vector<block> retries_;
   std::vector<io_request> batch_;
   std::vector<io_completion> ended_;
-  std::vector<block> ended_blocks_;  // of `ended_`
+  std::vector<block> ended_blocks_;  // the blocks of `ended_`
   std::vector<swap_completion> over_;
-  std::vector<uint64_t> seen_files_;  // identities that the queue below was asked to keep
+  std::vector<uint64_t> seen_files_;  // identities of files that the underlying queue was requested to keep
   unsigned pending_ = 0;
   swap_counters counters_;
-  std::unique_ptr<io_queue> queue_;  // ends first
+  std::unique_ptr<io_queue> queue_;  // destroyed first
 };
 
 }  // namespace troupe::storage

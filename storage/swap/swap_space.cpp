@@ -28,7 +28,7 @@ using core::fail;
 constexpr const char* folder_name = "troupe-swap";
 constexpr const char* lock_name = "lock";
 constexpr const char* ending = ".swap";
-// A run that ends takes its folder away while the next makes it: so often the next begins again.
+// Number of attempts to make the folder: a run that ends may remove the folder while the next run makes it.
 constexpr unsigned attempts_max = 16;
 
 std::string quoted(const fs::path& path) {
@@ -78,11 +78,11 @@ std::shared_ptr<swap_space> swap_space::in_memory(bool checksums) {
 swap_space::~swap_space() {
   if (lock_ >= 0) {
     for (const auto& name : names_) ::unlinkat(folder_, name.c_str(), 0);
-    ::unlinkat(folder_, lock_name, 0);  // while it is locked: who opened it meanwhile sees that it is gone
+    ::unlinkat(folder_, lock_name, 0);  // still locked: a process that has opened it meanwhile sees that it is removed
     ::close(lock_);
   }
   if (folder_ >= 0) ::close(folder_);
-  // Only empty folders go.
+  // rmdir removes only empty folders
   if (lock_ >= 0 || made_) ::rmdir(path_.c_str());
   if (made_parent_) ::rmdir(parent_.c_str());
 }
@@ -150,7 +150,7 @@ core::result<void> swap_space::take_lock() {
                   "), so nothing keeps a second run out of it");
     else if (locked != 0)
       return give_up(refused("lock", path, errno));
-    // The lock of a folder that was just taken away protects nothing.
+    // A lock in a folder that was removed meanwhile protects nothing.
     if (::lstat(path.c_str(), &named) != 0 || named.st_ino != mine.st_ino || named.st_dev != mine.st_dev) {
       ::close(lock);
       continue;
@@ -245,7 +245,7 @@ core::result<std::shared_ptr<swap_file>> swap_space::create(const std::string& n
     if (made) names_.push_back(file_name);
     return made;
   }
-  // Growing beyond it would be a signal, which ends the process.
+  // A file that grows beyond RLIMIT_FSIZE raises a signal that ends the process.
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && whole > limit.rlim_cur)
     return refuse(error_kind::limit,

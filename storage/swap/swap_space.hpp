@@ -1,9 +1,9 @@
-// The scratch folder of one run, `<folder>/troupe-swap`: its lock, its room, its files' names, and that all of it is
-// gone at the end. What is in the files is `swap_file.hpp`'s.
+// The scratch folder of one run, `<folder>/troupe-swap`: its lock, its room, its files' names, and the removal of all
+// of it at the end. Leaves the contents of the files to `swap_file.hpp`.
 //
-// The folder is ours alone (0700, files 0600) and locked with flock(2) on the file `lock` in it, which holds the number
-// of the process; the kernel gives the lock back however the process ends. What a crashed run left (`*.swap`) is
-// removed by the next one that opens the folder. A folder, lock or file that is a symbolic link is
+// Only this user can access the folder (0700, files 0600), and it is locked with flock(2) on its file `lock`, which
+// holds the number of the process; the kernel releases the lock however the process ends. Files of a crashed run
+// (`*.swap`) are removed by the next run that opens the folder. A folder, lock or file that is a symbolic link is
 // refused; `folder` itself may be one.
 #pragma once
 
@@ -19,40 +19,41 @@
 
 namespace troupe::storage {
 
-inline constexpr size_t swap_name_bytes_max = 200;  ///< of one file's name
-inline constexpr uint64_t swap_files_max = 4096;    ///< of one run
+inline constexpr size_t swap_name_bytes_max = 200;  ///< bytes of one file's name
+inline constexpr uint64_t swap_files_max = 4096;    ///< files of one run
 
-/// A kind of state that the files will hold, of all ranks: `moments`, `master weights`.
+/// A kind of state that the files of all ranks will hold: `moments`, `master weights`.
 struct swap_category {
   std::string name;
   uint64_t bytes = 0;
 };
 
 struct swap_options {
-  std::filesystem::path folder;       ///< made where it is missing (its parent must be there), removed again then
+  /// Created if missing (its parent must exist), and removed at the end in that case.
+  std::filesystem::path folder;
   std::vector<swap_category> wanted;  ///< compared with the free space before anything is created
   bool checksums = true;              ///< a digest for every page, kept in memory: 8 bytes for 4096
 };
 
-/// Any thread.
+/// The scratch folder of a run. Any thread may use it.
 class swap_space {
  public:
-  /// Makes and locks the folder, removes left-overs, and looks whether there is room. Nothing of ours stays on failure.
-  /// Errors  `bad_input` where the folder is at fault: parent missing, not a folder, not writable, another user's, a
-  ///         symbolic link, in use by another run or another object (names the lock file and, where known, the
-  ///         process); `no_space` with the bytes free, the bytes wanted and those of each category; else `io`.
+  /// Creates and locks the folder, removes left-overs, and checks the free space. A failed call leaves nothing behind.
+  /// Errors: `bad_input` if the folder is at fault: parent missing, not a folder, not writable, another user's, a
+  /// symbolic link, in use by another run or another object (with the lock file and, if known, the process); `no_space`
+  /// with the free bytes, the required bytes and those of each category; else `io`.
   static core::result<std::shared_ptr<swap_space>> open(const swap_options& options);
 
-  /// Without a disk, a folder, a lock: files are memory. For simulations.
+  /// Returns a space without a disk, a folder and a lock, whose files are in memory, for simulations.
   static std::shared_ptr<swap_space> in_memory(bool checksums = true);
 
   swap_space(const swap_space&) = delete;
   swap_space& operator=(const swap_space&) = delete;
-  /// Removes the files' names, the lock and the folder. Files still held stay usable until they are let go of.
+  /// Removes the files' names, the lock and the folder. Files in use stay usable until they are released.
   ~swap_space();
 
-  /// A new file `<name>.swap` of `bytes` zeros (rounded up to the page), with room reserved on the disk; direct where
-  /// the file system does that. Errors  `bad_input` for a name that is none or is taken, no bytes; `no_space`; `limit`
+  /// Creates a file `<name>.swap` of `bytes` zeros (rounded up to the page), with room reserved on the disk; direct if
+  /// the file system supports it. Errors: `bad_input` for an invalid or used name or for 0 bytes; `no_space`; `limit`
   /// beyond RLIMIT_FSIZE or `swap_files_max`; `io`.
   core::result<std::shared_ptr<swap_file>> create(const std::string& name, uint64_t bytes);
 
@@ -60,12 +61,13 @@ class swap_space {
     return path_;
   }  ///< `<folder>/troupe-swap`; empty in memory
   [[nodiscard]] bool checksums() const { return checksums_; }
-  /// Wanted features that could not be had, leftovers of a crashed run: a sentence each, for the log.
+  /// One sentence for each requested feature that is not available and for left-overs of a crashed run, for the log.
   [[nodiscard]] std::vector<std::string> remarks() const;
 
  private:
   swap_space() = default;
-  core::result<void> make_folder();  ///< no `folder_` afterwards: somebody took it away meanwhile, again
+  /// On success, a negative `folder_` means that another process removed the folder meanwhile: try again.
+  core::result<void> make_folder();
   core::result<void> take_lock();
   core::result<void> remove_leftovers();
   [[nodiscard]] core::result<void> check_room(const std::vector<swap_category>& wanted) const;
@@ -77,7 +79,7 @@ class swap_space {
   bool checksums_ = true;
   int folder_ = -1;  // descriptors; negative: none
   int lock_ = -1;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // protects the members below
   std::vector<std::string> names_;
   std::vector<std::string> remarks_;
 };

@@ -38,7 +38,8 @@ void supervision::leave_out(uint32_t place, const core::error& why) {
   }
 }
 
-// A host is dropped as well if it has no other process that has run.
+// Drops the processes that were left out of the next term for a reason (`lacks`). Their host is dropped with them if
+// none of its other processes has run a term.
 void supervision::drop_left_out() {
   for (uint32_t p = 0; p < members_.size(); ++p) {
     if (!members_[p].lacks || members_[p].is == standing::working) continue;

@@ -117,7 +117,8 @@ core::result<void> write_plans(blueprint& b, const blueprint_watch& watch) {
 
 plan::plan_options& options_for(blueprint& b, plan::plan_choice which) { return b.options[static_cast<size_t>(which)]; }
 
-// Applies the passes of the first step; passes of later steps are chosen when these steps begin.
+// Applies the passes over the plan that `compile` names for the first step of the run. The passes that it names for
+// later steps are chosen when these steps begin.
 core::result<void> use_passes(blueprint& b, const job::go_on& go_on) {
   const auto& c = *b.config;
   // A step that saves needs more memory than one that does not.

@@ -215,8 +215,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     }
     return put_output(x, hidden_);
   }
-  /// Returns the tensors that the unit computes with, from those that another stage has sent; passes the teacher's to
-  /// the lessons.
+  /// Returns the tensors that the unit computes with, from those that another stage has sent. Hands the
+  /// tensors of the distillation teacher to the code that compares them with the model's.
   models::values own_part(const plan::instruction& x, const models::values& all) {
     if (!p().layout->carries_teacher() || x.kind == plan::kind::backward) return all;
     const at::Tensor lost = all.last(), taught = all.without_last().last();

@@ -64,7 +64,7 @@ void unit_compressor::compress(const plan::instruction& x, std::span<std::byte> 
 
 const kernels::mask_bits* unit_compressor::mask_of(uint32_t unit, uint32_t parameter) const {
   if (learned_.learns(unit))
-    // Otherwise the mask may be of a norm of another unit's module.
+    // A norm layer that normalises the outputs of another unit's pruned module takes that module's mask, below.
     if (const auto* mask = learned_.kept(unit, parameter)) return mask;
   return masks_ == nullptr ? nullptr : masks_->kept(unit, parameter, p().layout->tensor_at(p().rank));
 }

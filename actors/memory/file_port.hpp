@@ -15,8 +15,9 @@ struct file_port_setup {
   storage::swap_queue_options queue;            ///< must have no pools: the windows are used instead
   std::shared_ptr<storage::event_watch> watch;  ///< one watch for all ranks of a process
   std::function<void()> wake;                   ///< tells the lane to look at its port; called on any thread
-  std::function<void(const std::string&)>
-      warn;  ///< called on the lane's thread for requested features that are not available; may be empty
+  /// Called on the thread of the I/O lane for each io_uring feature that was asked for and is not available; may be
+  /// empty.
+  std::function<void(const std::string&)> warn;
 };
 
 /// Returns a function that opens ports to `file`. Errors of opening: those of storage::swap_queue and event_watch.

@@ -306,8 +306,9 @@ struct session::parts {
   /// Saves the current states in memory now, and waits.
   core::result<void> keep_states_now();
   core::result<void> begin_keeping();
-  /// Waits for the save in memory that ran during a step. Call before the host is notified of that step, so that a
-  /// later loss costs no more than this step. Errors: the term has ended before the save was complete.
+  /// Waits for the save in memory that ran during a step. Call before the program that embeds the session is notified
+  /// of that step: a process that is lost later then costs no more than this step. Errors: a process was lost before
+  /// the save was complete.
   core::result<void> end_keeping();
 
   // host.cpp

@@ -12,7 +12,8 @@
 
 namespace troupe::apps {
 
-struct first_job_answers {                ///< answers of the user; an empty or 0 answer is chosen
+/// Answers of the user. make_first_job() chooses a value for each empty or 0 answer.
+struct first_job_answers {
   std::string model;                      ///< a size such as 10M, or a Hugging Face folder
   std::string text;                       ///< text to train on
   std::string tokenizer;                  ///< bytes, or a path

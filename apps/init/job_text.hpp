@@ -22,7 +22,7 @@ class job_text {
   /// an entry of `except` are left out.
   void put_all(const config::node& document, const std::vector<std::string_view>& except = {});
   void drop(std::string_view key_or_section);
-  /// True if the key was put, or if a document gives it its default.
+  /// True if the key was put, or if a document given to put_all() has the key with its default value.
   [[nodiscard]] bool has(std::string_view key) const;
   /// Returns the value that was put; empty if there is none.
   [[nodiscard]] std::string value_of(std::string_view key) const;

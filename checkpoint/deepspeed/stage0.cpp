@@ -107,8 +107,8 @@ class fitting {
     skips_ = is_counted_ && kept <= parameters.size() ? parameters.size() - kept : parameters.size();
   }
 
-  /// Returns the group of each parameter, none for a parameter in no group; nothing if that is not the only way. Fails
-  /// if the file cannot be read.
+  /// Returns the group of each parameter, none for a parameter in no group; nothing if several assignments of
+  /// parameters to groups fit the file. Fails if the file cannot be read.
   core::result<std::optional<std::vector<std::optional<size_t>>>> run() {
     std::vector<std::optional<size_t>> out;
     state at{0, skips_, std::vector<uint64_t>(groups_.size(), 0)};

@@ -30,8 +30,8 @@ std::optional<uint32_t> shard_number_of(std::string_view name);
 /// Prepares a piece to be written from `to`, a multiple of piece_alignment_bytes: copies it past the cache, pads it
 /// with zeros up to the next such multiple, for which `to` must have room, and returns its digest.
 digest128 stage_piece(std::span<const std::byte> piece, std::byte* to);
-/// Pads a piece that is already at its place with zeros, as stage_piece() does without the copy, and returns its
-/// digest.
+/// Pads a piece that is already at its place with zeros up to the next multiple of piece_alignment_bytes, for which
+/// there must be room behind it, and returns the digest that stage_piece() returns for the same piece.
 digest128 stage_piece_in_place(std::span<std::byte> piece);
 
 /// Writes one data file: blocks of staged pieces, one after the other.

@@ -30,7 +30,8 @@ core::result<void> check_not_shared(const core::model_table& table, const std::s
 /// head by head within each of its parts. Empty if the layer does not have `heads` heads.
 std::vector<uint64_t> rows_of_heads(const core::layer_info& l, const kernels::mask_bits& bits, uint64_t heads);
 
-class module_cuts {  ///< collects the cuts of one mask after the other
+/// Collects which rows and columns of each module remain when pruning masks are applied one after the other.
+class module_cuts {
  public:
   using layers = std::vector<const core::layer_info*>;
   explicit module_cuts(const core::model_table& table) : table_(table) {}

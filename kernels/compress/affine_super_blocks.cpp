@@ -85,7 +85,8 @@ std::array<float, 2> fitted_factors(const float* x, By by_block, const affine_bl
   return {as_half(static_cast<float>(std::max(d, 0.0))), as_half(static_cast<float>(std::max(m, 0.0)))};
 }
 
-/// Searches the best block of both affine formats.
+/// Returns the block of scales and minimums with the least weighted square error of `x`, for Q4_K and for Q5_K: their
+/// codes have `top` as the largest. `by_column` gives the weight of a column.
 template <class By>
 affine_block best_block(const float* x, By by_column, float top) {
   std::array<affine_scale, long_runs> wanted;

@@ -275,7 +275,8 @@ class order_builder {
   std::vector<uint32_t> line_of_;           // [communicator]; none if no given rank is in it
   std::vector<std::vector<uint32_t>> own_;  // [rank][communicator]: its place in the rank's rows
   std::vector<std::vector<node>> members_;  // [collective]: its members
-  std::vector<uint32_t> previous_;          // [instruction]: the previous one of its line that runs
+  std::vector<uint32_t>
+      previous_;  // [instruction]: the previous instruction of its lane or communicator, skipped ones left out
   std::vector<node> order_;
   std::vector<std::vector<news>> heard_;  // [line]: asyncs that have ended, by position
   // [line * lines + other]: number of entries of heard_[other] that the line has taken over

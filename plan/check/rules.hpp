@@ -87,10 +87,11 @@ class saved_once {
 
 /// The ids of all instructions that one rank's plan must have in one branch, by their task; `none`: missing.
 struct roll {
-  uint32_t num_segments = 0;                       ///< segments of all units
-  std::vector<uint32_t> segment_base;              ///< [unit]: index of its first segment in the rows below
-  std::vector<uint32_t> load;                      ///< [micro]
-  std::vector<uint32_t> forward, backward, weigh;  ///< [micro * num_segments + segment_base + segment]
+  uint32_t num_segments = 0;           ///< segments of all units
+  std::vector<uint32_t> segment_base;  ///< [unit]: index of its first segment in the rows below
+  std::vector<uint32_t> load;          ///< [micro]
+  std::vector<uint32_t> forward, backward,
+      weigh;  ///< instruction numbers, at [micro * num_segments + segment_base + segment]
   /// index as in `forward`; a recompute of the whole unit is at the unit's first segment
   std::vector<uint32_t> recompute;
   std::vector<uint32_t> reduce;                          ///< [bucket * accumulation + micro]

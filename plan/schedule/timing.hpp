@@ -52,7 +52,7 @@ struct table_timing {
 table_timing play_table(const pipeline_table& t, const pipeline_costs& costs);
 
 /// Returns, for each stage, the most micro-batches between their F and the end of their backward, weight part included;
-/// 1 without backward. The table must be proved.
+/// 1 without backward. find_fault() must have found no fault in `t`.
 std::vector<uint32_t> micros_in_flight(const pipeline_table& t);
 
 }  // namespace troupe::plan

@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_teacher_goes_with_layer_reduction_and_not_without) {
   const auto s = actors::session::open(
       {.config = compressing(reduced), .model = actors::own_model({student, &picture_batch, &picture_batch})});
   BOOST_TEST_REQUIRE(!s.has_value());
-  BOOST_TEST(has(s.error().text, "compression::init_compression or student_initialization gives their layers"));
+  BOOST_TEST(has(s.error().text, "compression::init_compression or student_initialization, which copies the layers"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

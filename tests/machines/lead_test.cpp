@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(the_hosts_own_entry_is_no_other_leader) {
   const auto of_a_lost_answer = x.etcd.open(lease_s);
   BOOST_TEST_REQUIRE(of_a_lost_answer->take(me, net::leader_store::part::continues)->is_mine);
   BOOST_TEST((x.keeper.look() == lead_keeper::standing::unheard));
-  BOOST_TEST(x.has_said("this host's own entry"));
+  BOOST_TEST(x.has_said("this host's own lease"));
   x.etcd.pass(10);
   BOOST_TEST((x.keeper.look() == lead_keeper::standing::held));
 }

@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(impossible_models_and_settings_are_refused_before_anything_
   BOOST_TEST(has(refusal({}, model), "unit 'mix' does not take the batch's input, Long [3, 7]"));
   for (const char* key : {"model.model_type=gpt2", "data.text=corpus.txt"})
     BOOST_CHECK_EXCEPTION(own_config({key}), std::runtime_error,
-                          [](const auto& e) { return has(e.what(), "the host program brings the model"); });
+                          [](const auto& e) { return has(e.what(), "the host program provides the model"); });
 
   auto s = open_own({}, {&plain, &own_batch, {}});
   BOOST_TEST(has(s->evaluate(1).error().text, "no evaluation batches"));

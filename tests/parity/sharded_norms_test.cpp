@@ -114,8 +114,8 @@ BOOST_AUTO_TEST_CASE(what_does_not_go_together_is_refused_by_name) {
     BOOST_CHECK_EXCEPTION((void)job.config(set), std::runtime_error, names_it);
   };
   refused({"parallel.sharded_norms=true"}, "parallel.tensor above 1");
-  refused(sharded(2) + settings{"parallel.sequence=2"}, "parallel.sequence 1");
-  refused(sharded(2) + settings{"parallel.context=2"}, "parallel.context 1");
+  refused(sharded(2) + settings{"parallel.sequence=2"}, "cannot be combined with parallel.sequence 2");
+  refused(sharded(2) + settings{"parallel.context=2"}, "cannot be combined with parallel.context 2");
   refused(settings{"parallel.tensor=2", "parallel.sharded_norms=false"} + partitioned, "wanted true");
 }
 

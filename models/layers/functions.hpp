@@ -101,8 +101,9 @@ struct taught_head {
 /// computed until its backward, which computes each tile once, forward and backward: the returned value is NaN until
 /// then.
 ///
-/// With a teacher the loss of a row is `distil`'s, of the logits and the teacher's logits, which are computed from the
-/// teacher's hidden state in the same tiles; the teacher gets no gradients. A teacher requires history.
+/// If there is a teacher, distil() computes the loss of a row from the model's logits and the teacher's. The teacher's
+/// logits are computed tile by tile, like the model's, from the teacher's hidden state, which receives no gradient. A
+/// teacher requires history.
 at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, row_norm norm, projection layer,
                                uint64_t tile_rows, double factor, std::optional<taught_head> teacher = {});
 

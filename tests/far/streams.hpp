@@ -17,8 +17,8 @@ void be_prompt();
 /// their own.
 void be_late(uint64_t seed);
 [[nodiscard]] bool is_late();
-/// While on, the host comes to each wait for a whole stream a millisecond later, so that what does not wait for the
-/// stream's work gets there first.
+/// While on, the host comes to each wait for a whole stream a millisecond later (ten under the address sanitizer), so
+/// that what does not wait for the stream's work gets there first.
 void come_late(bool on);
 /// Every wait for a stream fails from now on, until streams become prompt or late anew.
 void lose();

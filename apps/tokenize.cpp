@@ -67,12 +67,11 @@ struct input {
 core::result<std::vector<input>> all_inputs(const std::vector<std::string>& names) {
   std::vector<input> out;
   for (const auto& name : names) {
-    auto listed = data::source_files(name);
-    if (!listed) return fail(listed.error());
-    for (const auto& f : listed->files)
+    TROUPE_ASSIGN(auto listed, data::source_files(name));
+    for (const auto& f : listed.files)
       if (data::kind_of(f) == data::source_kind::tokens)
         return fail(error_kind::bad_input, fmt::format("'{}' holds tokens already: wanted text", f.string()));
-    out.push_back({name, std::move(*listed)});
+    out.push_back({name, std::move(listed)});
   }
   return out;
 }
@@ -94,42 +93,38 @@ struct written_tokens {
 
 core::result<written_tokens> write(const tokenize_arguments& a, display& show, const interrupts& stop) {
   const fs::path path = a.tokenizer == "bytes" ? fs::path() : fs::absolute(a.tokenizer).lexically_normal();
-  auto tokenizer = data::open_tokenizer(path);
-  if (!tokenizer) return fail(tokenizer.error());
+  TROUPE_ASSIGN(auto tokenizer, data::open_tokenizer(path));
   data::token_file made;
-  made.tokenizer = (*tokenizer)->description();
+  made.tokenizer = tokenizer->description();
   made.tokenizer_path = path.string();
-  const auto width = width_for(a, made.tokenizer.vocab_size);
-  if (!width) return fail(width.error());
-  made.width = *width;
+  TROUPE_ASSIGN(const auto width, width_for(a, made.tokenizer.vocab_size));
+  made.width = width;
   const fs::path output = a.output;
   if (data::kind_of(output) != data::source_kind::tokens || data::is_packed(output))
     return fail(error_kind::bad_input, fmt::format("--output: wanted a name that ends in .bin, got '{}'", a.output));
-  const auto inputs = all_inputs(a.inputs);
-  if (!inputs) return fail(inputs.error());
+  TROUPE_ASSIGN(const auto inputs, all_inputs(a.inputs));
   const auto has_key = [](const fs::path& f) { return data::kind_of(f) != data::source_kind::text; };
   const auto has_keys = [&](const input& in) { return std::ranges::any_of(in.listed.files, has_key); };
-  if (a.names_text && std::ranges::none_of(*inputs, has_keys))
+  if (a.names_text && std::ranges::none_of(inputs, has_keys))
     return fail(
         error_kind::bad_input,
         fmt::format("--text-key would do nothing here: it is for JSON lines, Parquet, Arrow, .tar and .mds, and "
                     "'{}' is plain text",
-                    core::shown(inputs->front().name)));
+                    core::shown(inputs.front().name)));
   size_t files = 0, number = 0;
-  for (const auto& in : *inputs) files += in.listed.files.size();
+  for (const auto& in : inputs) files += in.listed.files.size();
 
-  auto bin = checkpoint::atomic_file::create(output);
-  if (!bin) return fail(bin.error());
+  TROUPE_ASSIGN(auto bin, checkpoint::atomic_file::create(output));
   data::document_encoder encoder(
-      **tokenizer, static_cast<uint8_t>(made.width), made.tokenizer.vocab_size,
-      [&](std::span<const std::byte> bytes) { return bin->write(bytes); },
+      *tokenizer, static_cast<uint8_t>(made.width), made.tokenizer.vocab_size,
+      [&](std::span<const std::byte> bytes) { return bin.write(bytes); },
       [&](const data::reading_progress& p) {
         show.show(p);
         return !stop.requested();
       });
   uint64_t budget = data::source_options{}.max_bytes;
   std::vector<std::string> sources;
-  for (const auto& in : *inputs) {
+  for (const auto& in : inputs) {
     data::source_summary read;
     read.ends_documents = made.tokenizer.end_of_text.has_value();
     data::name_left_out(read, in.name, in.listed.left_out);
@@ -139,28 +134,26 @@ core::result<written_tokens> write(const tokenize_arguments& a, display& show, c
       std::error_code ec;
       const auto scratch = fs::temp_directory_path(ec);
       data::scratch_file expanded;
-      const auto text = data::open_expanded(f, budget, expanded, ec ? fs::path(".") : scratch,
-                                            [&](uint64_t, uint64_t) { return !stop.requested(); });
-      if (!text) return fail(text.error());
-      if (data::is_packed(f)) budget -= text->size();
-      data::count_file(read, in.name, f, text->size());
-      if (auto ok = encoder.add(f, *text, a.text_key, budget); !ok) return fail(ok.error());
+      TROUPE_ASSIGN(const auto text, data::open_expanded(f, budget, expanded, ec ? fs::path(".") : scratch,
+                                                         [&](uint64_t, uint64_t) { return !stop.requested(); }));
+      if (data::is_packed(f)) budget -= text.size();
+      data::count_file(read, in.name, f, text.size());
+      TROUPE_TRY(encoder.add(f, text, a.text_key, budget));
     }
     read.documents = encoder.documents() - documents;
     read.tokens = encoder.tokens() - tokens;
     sources.push_back(data::sentence_of(read, in.name));
   }
-  if (auto ok = encoder.flush(); !ok) return fail(ok.error());
+  TROUPE_TRY(encoder.flush());
   made.tokens = encoder.tokens();
   made.documents = encoder.documents();
   if (made.tokens == 0) return fail(error_kind::bad_input, "the inputs hold no text: nothing to write");
-  if (auto ok = bin->sync(); !ok) return fail(ok.error());
+  TROUPE_TRY(bin.sync());
   // Removes the old description first, so that no description exists next to a file that it does not describe.
   std::error_code ec;
   fs::remove(data::description_path(output), ec);
-  if (auto ok = bin->commit(); !ok) return fail(ok.error());
-  if (auto ok = checkpoint::write_file_atomically(data::description_path(output), data::as_text(made)); !ok)
-    return fail(ok.error());
+  TROUPE_TRY(bin.commit());
+  TROUPE_TRY(checkpoint::write_file_atomically(data::description_path(output), data::as_text(made)));
   return written_tokens{std::move(made), std::move(sources)};
 }
 

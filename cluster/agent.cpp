@@ -34,14 +34,13 @@ class agent {
       wait();
       auto came = supervisor_.receive();
       if (!came) return lost(agent_state::lost(came.error().text));
-      for (auto& p : *came)
-        if (auto ok = state_.hear(std::move(p.what), core::now_ns()); !ok) return core::fail(ok.error());
-      if (auto ok = act(); !ok) return core::fail(ok.error());
+      for (auto& p : *came) TROUPE_TRY(state_.hear(std::move(p.what), core::now_ns()));
+      TROUPE_TRY(act());
       if (state_.is_let_go() && !state_.code()) return std::nullopt;
       if (state_.code() && (!children_ || children_->is_empty())) return state_.code();
       if (state_.code() && core::now_ns() > state_.over_ns() + ending_ns_max) children_->kill_all();
       if (auto ok = state_.look(core::now_ns(), !came->empty()); !ok) return lost(ok.error());
-      if (auto ok = act(); !ok) return core::fail(ok.error());
+      TROUPE_TRY(act());
       if (failure_) return lost(agent_state::lost(*failure_));
     }
   }
@@ -55,8 +54,7 @@ class agent {
 
   core::result<void> act() {
     for (auto actions = state_.take(); !actions.empty(); actions = state_.take())
-      for (auto& a : actions)
-        if (auto ok = std::visit([this](auto& x) { return follow(x); }, a); !ok) return ok;
+      for (auto& a : actions) TROUPE_TRY(std::visit([this](auto& x) { return follow(x); }, a));
     return {};
   }
   core::result<void> follow(tell_supervisor& x) {
@@ -105,9 +103,8 @@ class agent {
     if (::access("/proc/self/fd", F_OK) != 0)
       return core::fail(error_kind::limit,
                         "an agent: wanted /proc, where its processes read the job's file, got a system without it");
-    auto file = file_of(order);
-    if (!file) return core::fail(file.error());
-    file_ = *file;
+    TROUPE_ASSIGN(auto file, file_of(order));
+    file_ = file;
     order_ = order;
     uint32_t places = 0;
     for (const uint32_t p : order.places) places = std::max(places, p + 1);

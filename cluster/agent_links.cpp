@@ -80,9 +80,8 @@ void agent_links::hear(uint32_t machine, int64_t now_ns) {
 core::result<void> agent_links::hear(uint32_t machine, const message& m, int64_t now_ns) {
   const auto is_of_it = [&](uint32_t place) { return place < job_.places() && job_.machine_of(place) == machine; };
   if (const auto* x = std::get_if<passed>(&m)) {
-    auto inner = decode(x->what);
-    if (!inner) return core::fail(inner.error());
-    if (is_of_it(x->place)) decides_.hear(x->place, {std::move(*inner), {}}, now_ns);
+    TROUPE_ASSIGN(auto inner, decode(x->what));
+    if (is_of_it(x->place)) decides_.hear(x->place, {std::move(inner), {}}, now_ns);
   } else if (const auto* x = std::get_if<place_ended>(&m)) {
     if (is_of_it(x->place)) decides_.closed(x->place, x->how, now_ns);
   } else if (const auto* x = std::get_if<signalled>(&m)) {

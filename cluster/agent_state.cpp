@@ -49,9 +49,8 @@ core::result<void> agent_state::hear(message m, int64_t now_ns) {
   if (const auto* x = std::get_if<signalled>(&m)) actions_.emplace_back(*x);
   if (const auto* x = std::get_if<kept_save>(&m)) saves_.whole(x->folder, x->written);
   if (const auto* x = std::get_if<passed>(&m)) {
-    auto inner = decode(x->what);
-    if (!inner) return core::fail(inner.error());
-    pass_down(x->place, std::move(*inner));
+    TROUPE_ASSIGN(auto inner, decode(x->what));
+    pass_down(x->place, std::move(inner));
   }
   return {};
 }

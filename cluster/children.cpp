@@ -55,9 +55,8 @@ core::result<void> children::start(uint32_t place) {
     return core::fail(core::error_kind::limit,
                       "the one before was killed and has not ended yet: it waits for a disk "
                       "or a device that does not answer");
-  auto ends = make_pair();
-  if (!ends) return core::fail(ends.error());
-  const int inherited = ends->second->number();
+  TROUPE_ASSIGN(auto ends, make_pair());
+  const int inherited = ends.second->number();
   const std::string link = fmt::format("{}:{}", inherited, place);
   std::vector<char*> argv;
   for (const auto& a : setup_.arguments) argv.push_back(const_cast<char*>(a.c_str()));
@@ -86,7 +85,7 @@ core::result<void> children::start(uint32_t place) {
   if (refused != 0)
     return core::fail(core::error_kind::limit,
                       fmt::format("the system refuses {}: {}", setup_.program.string(), std::strerror(refused)));
-  all_[place] = {pid, false, std::make_unique<socket_link>(ends->first)};
+  all_[place] = {pid, false, std::make_unique<socket_link>(ends.first)};
   return {};
 }
 

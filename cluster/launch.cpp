@@ -72,7 +72,7 @@ class launcher {
     supervision_.begin(core::now_ns());
     say_who_is_awaited();
     for (;;) {
-      if (auto ok = act(); !ok) return core::fail(ok.error());
+      TROUPE_TRY(act());
       if (code_ && children_.is_empty() && agents_.is_empty() && !waits_for_agents()) return *code_;
       if (code_ && core::now_ns() > over_ns_ + ending_ns_max) {
         children_.kill_all();
@@ -107,8 +107,7 @@ class launcher {
 
   core::result<void> act() {
     for (auto actions = supervision_.take(); !actions.empty(); actions = supervision_.take())
-      for (auto& a : actions)
-        if (auto ok = std::visit([this](auto& x) { return follow(x); }, a); !ok) return ok;
+      for (auto& a : actions) TROUPE_TRY(std::visit([this](auto& x) { return follow(x); }, a));
     return {};
   }
   core::result<void> follow(send_to& x) {
@@ -248,12 +247,11 @@ class launcher {
 }  // namespace
 
 core::result<int> launch(const launch_options& options) {
-  if (auto ok = check(options); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check(options));
   if (options.order.file.empty() || options.order.file_argument == 0) return launcher(options).run();
-  const auto file = file_of(options.order);
-  if (!file) return core::fail(file.error());
+  TROUPE_ASSIGN(const auto file, file_of(options.order));
   launch_options from_memory = options;
-  from_memory.arguments = arguments_with(options.order, *file);
+  from_memory.arguments = arguments_with(options.order, file);
   return launcher(from_memory).run();
 }
 

@@ -52,9 +52,8 @@ core::result<std::optional<parcel>> frame_reader::next() {
   if (waiting_.size() < sizeof head + head.bytes) return std::nullopt;
   if (descriptors_.size() < head.descriptors)
     return core::fail(core::error_kind::mismatch, "a frame between processes came without its descriptors");
-  auto what = decode(std::string_view(waiting_).substr(sizeof head, head.bytes));
-  if (!what) return core::fail(what.error());
-  parcel out{std::move(*what), {}};
+  TROUPE_ASSIGN(auto what, decode(std::string_view(waiting_).substr(sizeof head, head.bytes)));
+  parcel out{std::move(what), {}};
   for (uint32_t i = 0; i < head.descriptors; ++i) {
     out.with.push_back(std::move(descriptors_.front()));
     descriptors_.pop_front();
@@ -151,10 +150,9 @@ core::result<std::vector<parcel>> socket_link::receive() {
     if (n > 0) in_.add(std::string_view(buffer).substr(0, static_cast<size_t>(n)));
   }
   for (;;) {
-    auto next = in_.next();
-    if (!next) return core::fail(next.error());
-    if (!*next) break;
-    out.push_back(std::move(**next));
+    TROUPE_ASSIGN(auto next, in_.next());
+    if (!next) break;
+    out.push_back(std::move(*next));
   }
   if (end && out.empty()) return core::fail(*end);
   return out;

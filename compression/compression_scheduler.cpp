@@ -18,17 +18,16 @@ core::result<compression_scheduler> compression_scheduler::make(const config::jo
                                                                 const core::model_table& table) {
   job::chosen_tensor uncut;
   uncut.whole = std::shared_ptr<const core::model_table>(std::shared_ptr<const void>(), &table);
-  auto chosen = job::choose_compression(config, table, uncut, 1);
-  if (!chosen) return core::fail(chosen.error());
+  TROUPE_ASSIGN(auto chosen, job::choose_compression(config, table, uncut, 1));
   compression_scheduler out;
-  for (size_t i = 0; i < chosen->pruned.size(); ++i) {
-    const auto& m = chosen->pruned[i];
+  for (size_t i = 0; i < chosen.pruned.size(); ++i) {
+    const auto& m = chosen.pruned[i];
     if (m.method != config::pruning_method::snip_momentum) continue;
     const auto& section = config.compression.sparse;
     const auto group = std::ranges::find(section.groups, m.group, &config::pruned_group::name);
     out.schedules_.emplace(i, job::snip_rule_of(section, group->dense_ratio, m.matrix)->schedule);
   }
-  out.chosen_ = std::move(*chosen);
+  out.chosen_ = std::move(chosen);
   return out;
 }
 

@@ -83,15 +83,15 @@ core::result<void> host_layers::may_cut(const job::cleaning& what) const {
 }
 
 core::result<host_layers> host_layers_of(const models::module_model& model, uint64_t seed) {
-  if (auto ok = models::check_units(model); !ok) return core::fail(ok.error());
+  TROUPE_TRY(models::check_units(model));
   models::module_model own = model;  // units that are built here are dropped with it
   models::table_builder rows(own);
   models::module_builder builder(seed);
   host_layers out;
   for (uint32_t u = 0; u < own.units.size(); ++u) {
     const bool was_built = own.units[u].module != nullptr;
-    if (auto ok = builder.build(own, u); !ok) return core::fail(ok.error());
-    if (auto ok = rows.add(own.units[u], u); !ok) return core::fail(ok.error());
+    TROUPE_TRY(builder.build(own, u));
+    TROUPE_TRY(rows.add(own.units[u], u));
     look_at(own.units[u], out.rigid);
     if (was_built || own.units[u].recipe == nullptr) continue;
     auto parts = models::parts_of(own.units[u]);

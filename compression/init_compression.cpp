@@ -35,11 +35,11 @@ core::result<void> compresses(const std::shared_ptr<const config::job_config>& c
 /// redundancy_clean after that run.
 core::result<std::shared_ptr<const job::cleaning>> check(const config::job_config& config, core::model_table table,
                                                          std::optional<uint64_t> rows, job::widths_said said) {
-  if (auto ok = job::check_layer_reduction(config, table); !ok) return fail(ok.error());
-  if (auto ok = job::add_scores(config, table); !ok) return fail(ok.error());
+  TROUPE_TRY(job::check_layer_reduction(config, table));
+  TROUPE_TRY(job::add_scores(config, table));
   job::chosen_tensor uncut;
   uncut.whole = std::make_shared<const core::model_table>(table);
-  if (const auto chosen = job::choose_compression(config, table, uncut, rows); !chosen) return fail(chosen.error());
+  TROUPE_TRY(job::choose_compression(config, table, uncut, rows));
   return job::plan_related(config, table, said);
 }
 
@@ -88,14 +88,12 @@ models::module_factory beginning_with(models::module_factory make, std::vector<u
 
 core::result<void> take_layers(actors::host_model& model, std::shared_ptr<const config::job_config>& config,
                                const models::module_model& student, const models::module_factory& teacher) {
-  auto from = made(teacher, config->seed, "the teacher");
-  if (!from) return fail(from.error());
+  TROUPE_ASSIGN(auto from, made(teacher, config->seed, "the teacher"));
   models::module_builder builder(config->seed);
-  for (size_t u = 0; u < from->units.size(); ++u)
-    if (auto ok = builder.build(*from, u); !ok) return fail(ok.error().in("init_compression: the teacher"));
-  auto values = first_values(student, *from, *config);
-  if (!values) return fail(values.error());
-  model.make = beginning_with(std::move(model.make), std::move(*values));
+  for (size_t u = 0; u < from.units.size(); ++u)
+    if (auto ok = builder.build(from, u); !ok) return fail(ok.error().in("init_compression: the teacher"));
+  TROUPE_ASSIGN(auto values, first_values(student, from, *config));
+  model.make = beginning_with(std::move(model.make), std::move(values));
   auto rest = *config;
   rest.compression.layers.enabled = false;  // the student has its first values already
   config = std::make_shared<const config::job_config>(std::move(rest));
@@ -107,22 +105,18 @@ core::result<void> take_layers(actors::host_model& model, std::shared_ptr<const 
 core::result<actors::session_options> init_compression(actors::host_model model,
                                                        std::shared_ptr<const config::job_config> config,
                                                        const models::module_factory& teacher) {
-  if (auto ok = compresses(config); !ok) return fail(ok.error());
+  TROUPE_TRY(compresses(config));
   const bool reduces = config->compression.layers.enabled;
   if (reduces != static_cast<bool>(teacher))
     return fail(error_kind::bad_input, reduces ? "compression_training.layer_reduction.enabled: wanted a teacher whose "
                                                  "layers the model begins with, got none"
                                                : "init_compression: wanted no teacher without "
                                                  "compression_training.layer_reduction, got one");
-  const auto first = made(model.make, config->seed, "the model");
-  if (!first) return fail(first.error());
-  auto layers = host_layers_of(*first, config->seed);
-  if (!layers) return fail(layers.error());
-  const auto cut = check(*config, layers->table, std::nullopt, job::widths_said::by_modules);
-  if (!cut) return fail(cut.error());
-  if (auto ok = layers->may_cut(**cut); !ok) return fail(ok.error());
-  if (reduces)
-    if (auto ok = take_layers(model, config, *first, teacher); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(const auto first, made(model.make, config->seed, "the model"));
+  TROUPE_ASSIGN(auto layers, host_layers_of(first, config->seed));
+  TROUPE_ASSIGN(const auto cut, check(*config, layers.table, std::nullopt, job::widths_said::by_modules));
+  TROUPE_TRY(layers.may_cut(*cut));
+  if (reduces) TROUPE_TRY(take_layers(model, config, first, teacher));
   actors::session_options out;
   out.config = std::move(config);
   out.model = actors::own_model(std::move(model));
@@ -130,12 +124,10 @@ core::result<actors::session_options> init_compression(actors::host_model model,
 }
 
 core::result<actors::session_options> init_compression(std::shared_ptr<const config::job_config> config) {
-  if (auto ok = compresses(config); !ok) return fail(ok.error());
-  const auto model = job::read_model(*config);
-  if (!model) return fail(model.error());
-  auto table = models::make_model_table(model->spec, 1, model->sequence, core::size_of(core::dtype::f32));
-  if (const auto cut = check(*config, std::move(table), model->sequence, job::widths_said::by_config_json); !cut)
-    return fail(cut.error());
+  TROUPE_TRY(compresses(config));
+  TROUPE_ASSIGN(const auto model, job::read_model(*config));
+  auto table = models::make_model_table(model.spec, 1, model.sequence, core::size_of(core::dtype::f32));
+  TROUPE_TRY(check(*config, std::move(table), model.sequence, job::widths_said::by_config_json));
   actors::session_options out;
   out.config = std::move(config);
   return out;

@@ -101,32 +101,30 @@ core::result<void> make_smaller(const models::module_model& model, const core::m
 core::result<cleaned_model> redundancy_clean(const models::module_model& model, actors::session& trained,
                                              const std::optional<models::host_batch>& sample) {
   const auto states = trained.states();
-  const auto run = states.compression();
-  if (!run) return fail(run.error());
-  auto layers = host_layers_of(model, run->config->seed);
-  if (!layers) return fail(layers.error());
-  const core::model_table whole = layers->table;
-  if (auto ok = job::add_scores(*run->config, layers->table); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(const auto run, states.compression());
+  TROUPE_ASSIGN(auto layers, host_layers_of(model, run.config->seed));
+  const core::model_table whole = layers.table;
+  TROUPE_TRY(job::add_scores(*run.config, layers.table));
   std::optional<core::error> problem;
   const job::mask_lookup mask = [&](const job::pruned_module& m) -> std::optional<kernels::mask_bits> {
-    for (const auto& made : run->masks)
+    for (const auto& made : run.masks)
       if (made.module == m.module && made.technique == job::name_of(m.part)) return made.bits;
     if (!m.score_parameter) return std::nullopt;
-    const auto scores = states.get_full_fp32_param(layers->table.parameters[*m.score_parameter].name);
-    if (scores) return job::mask_of_scores(*scores, m.kept, run->config->parameter_dtype());
+    const auto scores = states.get_full_fp32_param(layers.table.parameters[*m.score_parameter].name);
+    if (scores) return job::mask_of_scores(*scores, m.kept, run.config->parameter_dtype());
     problem = scores.error();
     return std::nullopt;
   };
-  const auto done = job::plan_cleaning(*run->config, layers->table, run->updates, mask, job::widths_said::by_modules);
+  const auto done = job::plan_cleaning(*run.config, layers.table, run.updates, mask, job::widths_said::by_modules);
   if (problem) return fail(*problem);
   if (!done) return fail(done.error());
-  if ((*done)->modules.empty()) return fail(nothing_yet(run->updates));
-  if (auto ok = layers->may_cut(**done); !ok) return fail(ok.error());
-  if (auto ok = actors::copy_weights(trained, model); !ok) return fail(ok.error());
+  if ((*done)->modules.empty()) return fail(nothing_yet(run.updates));
+  TROUPE_TRY(layers.may_cut(**done));
+  TROUPE_TRY(actors::copy_weights(trained, model));
   cleaned_model out{(*done)->modules, elements_of(model, whole), 0};
   clean_modules work(model, whole, *done);
   work.make_permanent();
-  if (auto ok = make_smaller(model, whole, work, sample); !ok) return fail(ok.error());
+  TROUPE_TRY(make_smaller(model, whole, work, sample));
   out.elements = elements_of(model, whole);
   return out;
 }
@@ -136,15 +134,13 @@ core::result<cleaned_model> redundancy_clean(const models::module_model& model, 
   std::error_code absent;
   if (!std::filesystem::is_empty(to, absent) && !absent)
     return fail(error_kind::bad_input, "redundancy_clean: wanted an empty folder or none, got '" + to.string() + "'");
-  auto layers = host_layers_of(model, config.seed);
-  if (!layers) return fail(layers.error());
-  auto source = checkpoint::open_source(from, {.older_by = ""});
-  if (!source) return fail(source.error());
-  const auto cleaned = clean_source(std::move(*source), config, std::move(layers->table), job::widths_said::by_modules);
-  if (!cleaned) return fail(cleaned.error());
-  if (auto ok = layers->may_cut(*cleaned->done); !ok) return fail(ok.error());
-  if (const auto written = checkpoint::export_native(cleaned->now, to); !written) return fail(written.error());
-  return cleaned_model{cleaned->done->modules, cleaned->elements_before, cleaned->elements};
+  TROUPE_ASSIGN(auto layers, host_layers_of(model, config.seed));
+  TROUPE_ASSIGN(auto source, checkpoint::open_source(from, {.older_by = ""}));
+  TROUPE_ASSIGN(const auto cleaned,
+                clean_source(std::move(source), config, std::move(layers.table), job::widths_said::by_modules));
+  TROUPE_TRY(layers.may_cut(*cleaned.done));
+  TROUPE_TRY(checkpoint::export_native(cleaned.now, to));
+  return cleaned_model{cleaned.done->modules, cleaned.elements_before, cleaned.elements};
 }
 
 }  // namespace troupe::compression

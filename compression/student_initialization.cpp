@@ -45,25 +45,23 @@ core::result<std::vector<at::Tensor>> values_for(const core::model_table& studen
                                                  const config::job_config& config) {
   std::vector<at::Tensor> out(student.parameters.size());
   if (!config.compression.layers.enabled) return out;
-  if (auto ok = job::check_layer_reduction(config, student); !ok) return core::fail(ok.error());
+  TROUPE_TRY(job::check_layer_reduction(config, student));
   std::vector<job::source_tensor> there;
   for (const auto& t : teacher) there.push_back({t.name, t.tensor.sizes().vec()});
-  const auto names = job::reduced_layers(config, student, there);
-  if (!names) return core::fail(names.error());
+  TROUPE_ASSIGN(const auto names, job::reduced_layers(config, student, there));
   for (size_t q = 0; q < out.size(); ++q)
-    if ((*names)[q]) out[q] = std::ranges::find(teacher, *(*names)[q], &named_tensor::name)->tensor.detach();
+    if (names[q]) out[q] = std::ranges::find(teacher, *names[q], &named_tensor::name)->tensor.detach();
   return out;
 }
 
 core::result<uint64_t> copy(const std::vector<named_tensor>& student, const std::vector<named_tensor>& teacher,
                             const config::job_config& config) {
-  const auto values = values_for(named_table(student), teacher, config);
-  if (!values) return core::fail(values.error());
+  TROUPE_ASSIGN(const auto values, values_for(named_table(student), teacher, config));
   const at::NoGradGuard no_grad;
   uint64_t copied = 0;
   for (size_t q = 0; q < student.size(); ++q) {
-    if (!(*values)[q].defined()) continue;
-    student[q].tensor.detach().copy_((*values)[q]);
+    if (!values[q].defined()) continue;
+    student[q].tensor.detach().copy_(values[q]);
     ++copied;
   }
   return copied;
@@ -84,14 +82,12 @@ core::result<uint64_t> student_initialization(const models::module_model& studen
 core::result<std::vector<std::vector<at::Tensor>>> first_values(const models::module_model& student,
                                                                 const models::module_model& teacher,
                                                                 const config::job_config& config) {
-  const auto layers = host_layers_of(student, config.seed);
-  if (!layers) return core::fail(layers.error());
-  const auto values = values_for(layers->table, parameters_of(teacher), config);
-  if (!values) return core::fail(values.error());
+  TROUPE_ASSIGN(const auto layers, host_layers_of(student, config.seed));
+  TROUPE_ASSIGN(const auto values, values_for(layers.table, parameters_of(teacher), config));
   std::vector<std::vector<at::Tensor>> out;
-  for (const auto& unit : layers->table.units) {
+  for (const auto& unit : layers.table.units) {
     out.emplace_back();
-    for (const uint32_t q : unit.parameters) out.back().push_back((*values)[q]);
+    for (const uint32_t q : unit.parameters) out.back().push_back(values[q]);
   }
   return out;
 }

@@ -46,3 +46,23 @@ inline tl::unexpected<error> fail(error e) { return tl::unexpected<error>(std::m
 inline tl::unexpected<error> refused(std::string text) { return fail(error_kind::bad_input, std::move(text)); }
 
 }  // namespace troupe::core
+
+#define TROUPE_JOIN_(a, b) a##b
+#define TROUPE_JOIN(a, b) TROUPE_JOIN_(a, b)
+
+/// Evaluates an expression of type result<T> and returns its error, if it holds one, from the enclosing function. The
+/// enclosing function returns a result<U> of any U. A value is dropped.
+#define TROUPE_TRY(...)                                             \
+  do {                                                              \
+    if (auto troupe_tried = (__VA_ARGS__); !troupe_tried)           \
+      return ::troupe::core::fail(std::move(troupe_tried).error()); \
+  } while (false)
+
+/// Evaluates an expression of type result<T>; returns its error, if it holds one, from the enclosing function, and
+/// otherwise initialises the declared variable with its value: `TROUPE_ASSIGN(const auto bytes, read_file(path,
+/// 4096))`.
+#define TROUPE_ASSIGN(declaration, ...)                                                    \
+  auto TROUPE_JOIN(troupe_result_, __LINE__) = (__VA_ARGS__);                              \
+  if (!TROUPE_JOIN(troupe_result_, __LINE__))                                              \
+    return ::troupe::core::fail(std::move(TROUPE_JOIN(troupe_result_, __LINE__)).error()); \
+  declaration = *std::move(TROUPE_JOIN(troupe_result_, __LINE__))

@@ -39,7 +39,7 @@ inline error lfs_pointer_error(const std::string& path, std::string_view text) {
 inline result<void> refuse_lfs_pointer(const source_file& file) {
   if (file.size() >= max_lfs_pointer_bytes) return {};
   std::string text(file.size(), '\0');
-  if (auto ok = file.read(0, std::as_writable_bytes(std::span(text))); !ok) return ok;
+  TROUPE_TRY(file.read(0, std::as_writable_bytes(std::span(text))));
   if (!begins_like_lfs_pointer(text)) return {};
   return fail(lfs_pointer_error(file.name(), text));
 }

@@ -81,7 +81,7 @@ class source_file {
       return refused(error_kind::limit,
                      std::to_string(size_) + " bytes, at most " + std::to_string(max_bytes) + " are read");
     std::string out(size_, '\0');
-    if (auto ok = read(0, std::as_writable_bytes(std::span(out))); !ok) return fail(ok.error());
+    TROUPE_TRY(read(0, std::as_writable_bytes(std::span(out))));
     return out;
   }
 
@@ -139,9 +139,8 @@ class source_file {
 
 /// Returns the whole contents of a small file. Fails with limit if they exceed `max_bytes`.
 inline result<std::string> read_file(const std::filesystem::path& path, uint64_t max_bytes, int extra_flags = 0) {
-  const auto file = source_file::open(path, extra_flags);
-  if (!file) return fail(file.error());
-  return file->read_all(max_bytes);
+  TROUPE_ASSIGN(const auto file, source_file::open(path, extra_flags));
+  return file.read_all(max_bytes);
 }
 
 }  // namespace troupe::core

@@ -28,7 +28,7 @@ constexpr uint64_t most_vocabulary = uint64_t{1} << 20;
 core::result<std::optional<bare_tokens>> header_of(const core::source_file& file) {
   std::array<uint32_t, 3> head{};
   if (file.size() < header_bytes) return std::nullopt;
-  if (auto ok = file.read(0, std::as_writable_bytes(std::span(head))); !ok) return fail(ok.error());
+  TROUPE_TRY(file.read(0, std::as_writable_bytes(std::span(head))));
   const bool gpt2 = head[0] == magic_of_gpt2 && head[1] == version_of_gpt2;
   if (!gpt2 && (head[0] != magic_of_llama3 || head[1] != version_of_llama3)) return std::nullopt;
   const bare_tokens out{header_bytes, gpt2 ? bin_width::u16 : bin_width::u32};
@@ -67,9 +67,8 @@ void look(const std::vector<std::byte>& bytes, uint64_t most_upper, seen_numbers
 }  // namespace
 
 core::result<bare_tokens> look_at_tokens(const core::source_file& file, bin_width wanted, uint64_t vocab_size) {
-  auto headed = header_of(file);
-  if (!headed) return fail(headed.error());
-  if (*headed) return **headed;
+  TROUPE_ASSIGN(auto headed, header_of(file));
+  if (headed) return *headed;
   const bool narrow = wanted == bin_width::u16;
   // the upper half of a 32-bit token is 0, or limited by the vocabulary if it has more than 2^16 tokens
   const uint64_t most_upper = narrow && vocab_size <= most_vocabulary ? (vocab_size - 1) >> 16 : 0;
@@ -77,7 +76,7 @@ core::result<bare_tokens> look_at_tokens(const core::source_file& file, bin_widt
   std::vector<std::byte> block(std::min(looked_at_bytes, file.size() / 8 * 8));
   const uint64_t last = (file.size() - block.size()) / 8 * 8;
   for (const uint64_t at : last == 0 ? std::vector<uint64_t>{0} : std::vector<uint64_t>{0, last / 16 * 8, last}) {
-    if (auto ok = file.read(at, block); !ok) return fail(ok.error());
+    TROUPE_TRY(file.read(at, block));
     narrow ? look<uint16_t>(block, most_upper, seen) : look<uint32_t>(block, most_upper, seen);
   }
   const bare_tokens as_wanted{0, wanted};

@@ -20,8 +20,7 @@ uint64_t seed_of(uint64_t seed, size_t source) { return source == 0 ? seed : see
 core::result<corpus> corpus::make(std::vector<weighted_stream> sources, const corpus_options& options) {
   std::vector<double> weights;
   for (const auto& s : sources) weights.push_back(s.weight);
-  const auto shares = shares_of(weights);
-  if (!shares) return core::fail(shares.error());
+  TROUPE_ASSIGN(const auto shares, shares_of(weights));
   std::vector<part> parts;
   for (auto& s : sources) {
     const auto split = split_tokens(s.stream->size(), options.validation_fraction, options.sequence);
@@ -29,7 +28,7 @@ core::result<corpus> corpus::make(std::vector<weighted_stream> sources, const co
     parts.push_back({std::move(s.stream), split->validation,
                      sample_order(split->train, options.sequence, seed_of(options.seed, parts.size()))});
   }
-  return corpus(std::move(parts), interleave(*shares), options);
+  return corpus(std::move(parts), interleave(shares), options);
 }
 
 corpus::corpus(std::vector<part> parts, interleave mix, const corpus_options& options)

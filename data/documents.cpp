@@ -123,15 +123,14 @@ core::result<void> document_encoder::add(const std::filesystem::path& file, cons
 core::result<void> document_encoder::encode(text_window& document, uint64_t begin, bool lies_there) {
   if (keep_starts_) starts_.push_back(tokens_);
   for (uint64_t at = 0; at < document.size();) {
-    const auto rest = document.at(at, seen_by_first_piece_bytes);
-    if (!rest) return core::fail(rest.error());
-    const size_t n = first_piece(*rest);
+    TROUPE_ASSIGN(const auto rest, document.at(at, seen_by_first_piece_bytes));
+    const size_t n = first_piece(rest);
     ids_.clear();
-    if (auto ok = tokenizer_.encode(rest->substr(0, n), ids_); !ok) return ok;
+    TROUPE_TRY(tokenizer_.encode(rest.substr(0, n), ids_));
     at += n;
-    if (auto ok = give(ids_); !ok) return ok;
+    TROUPE_TRY(give(ids_));
     untold_ += n;
-    if (auto ok = tell_at_times(lies_there ? begin + at : begin); !ok) return ok;
+    TROUPE_TRY(tell_at_times(lies_there ? begin + at : begin));
   }
   ++documents_;
   const auto end = tokenizer_.end_of_text();

@@ -113,7 +113,7 @@ class block_reader {
       first_ += filled_;
       used_ = 0;
       filled_ = std::min<uint64_t>(block_.size(), file_.size() - first_);
-      if (auto ok = file_.read(first_, std::span(block_).first(filled_)); !ok) return fail(ok.error());
+      TROUPE_TRY(file_.read(first_, std::span(block_).first(filled_)));
     }
     return std::span<const std::byte>(block_).subspan(used_, filled_ - used_);
   }
@@ -130,12 +130,11 @@ class block_reader {
 /// Skips zeros, with which tapes pad files. False if anything else follows.
 core::result<bool> only_zeros_follow(block_reader& in) {
   for (;;) {
-    const auto rest = in.rest();
-    if (!rest) return fail(rest.error());
-    if (rest->empty()) return true;
-    const auto other = std::find_if(rest->begin(), rest->end(), [](std::byte b) { return b != std::byte{0}; });
-    in.use(static_cast<size_t>(other - rest->begin()));
-    if (other != rest->end()) return false;
+    TROUPE_ASSIGN(const auto rest, in.rest());
+    if (rest.empty()) return true;
+    const auto other = std::find_if(rest.begin(), rest.end(), [](std::byte b) { return b != std::byte{0}; });
+    in.use(static_cast<size_t>(other - rest.begin()));
+    if (other != rest.end()) return false;
   }
 }
 
@@ -143,8 +142,7 @@ core::result<bool> only_zeros_follow(block_reader& in) {
 
 core::result<void> expand_packed(const std::filesystem::path& path, uint64_t max_bytes, scratch_file& sink,
                                  const expand_watch& watch) {
-  const auto packed = core::source_file::open(path);
-  if (!packed) return fail(packed.error());
+  TROUPE_ASSIGN(const auto packed, core::source_file::open(path));
   const auto decoder = is_packed_by_zstd(path) ? ready_decoder<zstd_decoder>() : ready_decoder<gzip_decoder>();
   if (decoder == nullptr) return fail(error_kind::limit, fmt::format("no memory to expand '{}'", path.string()));
 
@@ -153,24 +151,22 @@ core::result<void> expand_packed(const std::filesystem::path& path, uint64_t max
                 fmt::format("'{}' is no sound {} file: {} at byte {}", path.string(), decoder->name(), why, offset));
   };
   std::vector<std::byte> block(expand_block_bytes);
-  block_reader from(*packed);
+  block_reader from(packed);
   uint64_t given = 0;  // bytes passed to the sink
   bool is_between_members = false, may_hold_more = false;
   for (;;) {
-    if (watch && !watch(from.at(), packed->size()))
+    if (watch && !watch(from.at(), packed.size()))
       return fail(error_kind::stopped, fmt::format("stopped while '{}' was expanded", path.string()));
     const uint64_t member = from.at();
     if (is_between_members && decoder->allows_padding()) {
-      const auto over = only_zeros_follow(from);
-      if (!over) return fail(over.error());
-      if (*over) break;
+      TROUPE_ASSIGN(const auto over, only_zeros_follow(from));
+      if (over) break;
       if (from.at() != member) return wrong(member, "something else than zeros follows its end");
     }
-    const auto rest = from.rest();
-    if (!rest) return fail(rest.error());
-    if (rest->empty() && is_between_members) break;
-    if (rest->empty() && !may_hold_more) return wrong(from.at(), "it ends in the middle");
-    const decoded done = decoder->decode(*rest, block);
+    TROUPE_ASSIGN(const auto rest, from.rest());
+    if (rest.empty() && is_between_members) break;
+    if (rest.empty() && !may_hold_more) return wrong(from.at(), "it ends in the middle");
+    const decoded done = decoder->decode(rest, block);
     from.use(done.taken);
     if (!done.wrong.empty()) return wrong(from.at(), done.wrong);
     if (done.produced > max_bytes - given)
@@ -195,12 +191,11 @@ core::result<core::source_file> open_expanded(const std::filesystem::path& path,
   };
   if (!is_packed(path)) return looked_at(core::source_file::open(path));
   if (!scratch.is_open()) {
-    auto made = scratch_file::create(folder);
-    if (!made) return fail(made.error());
-    scratch = std::move(*made);
+    TROUPE_ASSIGN(auto made, scratch_file::create(folder));
+    scratch = std::move(made);
   }
   const uint64_t begin = scratch.bytes();
-  if (auto ok = expand_packed(path, max_bytes, scratch, watch); !ok) return fail(ok.error());
+  TROUPE_TRY(expand_packed(path, max_bytes, scratch, watch));
   return looked_at(scratch.content(path.string(), begin));
 }
 

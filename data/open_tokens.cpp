@@ -72,26 +72,24 @@ class stream_builder {
                                                      first_file_->string(), path.string()));
     const auto watch = [&](uint64_t done, uint64_t bytes) { return tell(path, done, bytes); };
     const uint64_t begin = expanded_.bytes();
-    auto file = open_expanded(path, budget_, expanded_, options_.scratch, watch);
-    if (!file) return fail(file.error());
-    if (is_packed(path)) budget_ -= file->size();
-    count_file(stream_->summary_, options_.path, path, file->size());
+    TROUPE_ASSIGN(auto file, open_expanded(path, budget_, expanded_, options_.scratch, watch));
+    if (is_packed(path)) budget_ -= file.size();
+    count_file(stream_->summary_, options_.path, path, file.size());
     if (kind == source_kind::tokens) {
-      if (const auto index = index_of(path)) return add_indexed(path, *index, std::move(*file));
-      return add_tokens(path, std::move(*file), begin, may_copy);
+      if (const auto index = index_of(path)) return add_indexed(path, *index, std::move(file));
+      return add_tokens(path, std::move(file), begin, may_copy);
     }
     if (kind == source_kind::text && bytes_are_tokens_)
-      return add_bytes(path, std::move(*file), begin, may_copy, {0, 1});
-    return encode(path, *file);
+      return add_bytes(path, std::move(file), begin, may_copy, {0, 1});
+    return encode(path, file);
   }
 
   core::result<std::shared_ptr<const token_stream>> finish() {
-    if (auto ok = end_encoding(); !ok) return fail(ok.error());
+    TROUPE_TRY(end_encoding());
     for (const auto& [scratch, slot] : {std::pair(&expanded_, expanded_slot_), std::pair(&encoded_, encoded_slot_)}) {
       if (!slot) continue;
-      auto file = scratch->content(options_.path.string());
-      if (!file) return fail(file.error());
-      stream_->files_[*slot] = std::move(*file);
+      TROUPE_ASSIGN(auto file, scratch->content(options_.path.string()));
+      stream_->files_[*slot] = std::move(file);
       if (stream_->files_.size() == 1 && stream_->copied_.empty())
         stream_->nameless_ = std::make_shared<const scratch_file>(std::move(*scratch));
     }
@@ -112,15 +110,14 @@ class stream_builder {
   };
 
   core::result<void> add_tokens(const fs::path& path, core::source_file file, uint64_t begin, bool may_copy) {
-    const auto described = read_token_file(path, file.size());
-    if (!described) return fail(described.error());
+    TROUPE_ASSIGN(const auto described, read_token_file(path, file.size()));
     const auto& mine = options_.tokens_of->description();
     token_place place;
     uint64_t documents = 1;
     std::optional<uint32_t> end;
     bool bytes = false;
-    if (*described) {
-      const auto& d = **described;
+    if (described) {
+      const auto& d = *described;
       place.width = static_cast<uint8_t>(d.width);
       documents = d.documents;
       end = d.tokenizer.end_of_text;
@@ -137,9 +134,8 @@ class stream_builder {
                                 "data.document_mask wants, are lost",
                                 path.string(), documents));
     } else {
-      const auto bare = look_at_tokens(file, options_.bin, options_.vocab_size);
-      if (!bare) return fail(bare.error());
-      place = {bare->begin_byte, static_cast<uint8_t>(bare->width)};
+      TROUPE_ASSIGN(const auto bare, look_at_tokens(file, options_.bin, options_.vocab_size));
+      place = {bare.begin_byte, static_cast<uint8_t>(bare.width)};
       if (options_.keep_documents)
         return fail(error_kind::bad_input,
                     fmt::format("'{}': nothing says where its documents begin, which data.document_mask wants: wanted "
@@ -167,42 +163,41 @@ class stream_builder {
       return fail(error_kind::bad_input,
                   fmt::format("'{}' has an index '{}' beside it, wanted it {}", path.string(), index.string(),
                               is_packed(path) ? "unpacked" : "without a description of another kind of file"));
-    const auto pair = indexed_pair::open(index, file, options_.keep_documents);
-    if (!pair) return fail(pair.error());
-    if (pair->tokens() == 0) return {};
-    if (auto ok = end_encoding(); !ok) return ok;
+    TROUPE_ASSIGN(const auto pair, indexed_pair::open(index, file, options_.keep_documents));
+    if (pair.tokens() == 0) return {};
+    TROUPE_TRY(end_encoding());
     const bool first = stream_->segments_.empty();
     if (!first && stream_->end_of_text_)
       return fail(error_kind::bad_input, fmt::format("the data folder mixes tokens of two kinds: '{}' and '{}'",
                                                      first_file_->string(), path.string()));
-    const auto begin = pair->begin_of_all();
-    const auto lies_as = pair->type();
+    const auto begin = pair.begin_of_all();
+    const auto lies_as = pair.type();
     const uint8_t width = lies_as == indexed_type::u8    ? 1
                           : lies_as == indexed_type::u16 ? 2
                           : lies_as == indexed_type::i32 ? 4
                                                          : 0;
     const bool stays = begin && width != 0 && (first || width == stream_->width_);
     if (first) stream_->width_ = stays ? width : token_width(options_.vocab_size);
-    for (const uint64_t start : pair->starts()) stream_->starts_.push_back(stream_->size_ + start);
-    stream_->documents_ += pair->documents();
+    for (const uint64_t start : pair.starts()) stream_->starts_.push_back(stream_->size_ + start);
+    stream_->documents_ += pair.documents();
     has_index_ = true;
     stream_->tokens_are_bytes_ = false;
     if (stays) {
       const uint64_t vocab =
           lies_as == indexed_type::i32 ? std::min(options_.vocab_size, uint64_t{1} << 31) : options_.vocab_size;
-      if (auto ok = check(path, file, *begin, pair->tokens() * width, vocab); !ok) return ok;
-      append({.tokens = pair->tokens(), .file = keep(std::move(file)), .begin = *begin});
+      TROUPE_TRY(check(path, file, *begin, pair.tokens() * width, vocab));
+      append({.tokens = pair.tokens(), .file = keep(std::move(file)), .begin = *begin});
       return {};
     }
-    if (auto ok = open_encoded(); !ok) return ok;
+    TROUPE_TRY(open_encoded());
     const uint64_t from = encoded_.bytes();
-    const uint64_t all = pair->tokens() * stream_->width_;
-    auto ok = pair->give(stream_->width_, options_.vocab_size, [&](std::span<const std::byte> x) -> core::result<void> {
+    const uint64_t all = pair.tokens() * stream_->width_;
+    auto ok = pair.give(stream_->width_, options_.vocab_size, [&](std::span<const std::byte> x) -> core::result<void> {
       if (!tell(path, encoded_.bytes() - from, all)) return fail(error_kind::stopped, "stopped while reading the data");
       return encoded_.append(x);
     });
     if (!ok) return ok;
-    append({.tokens = pair->tokens(), .file = slot_of(encoded_slot_), .begin = from});
+    append({.tokens = pair.tokens(), .file = slot_of(encoded_slot_), .begin = from});
     return {};
   }
 
@@ -214,11 +209,11 @@ class stream_builder {
       return fail(error_kind::bad_input, fmt::format("'{}' has {} bytes, no multiple of the {} that one token takes",
                                                      path.string(), bytes, width));
     if (bytes == 0) return {};
-    if (auto ok = end_encoding(); !ok) return ok;
+    TROUPE_TRY(end_encoding());
     const bool copies = may_copy && bytes < copied_below_bytes;
     const auto copy = copies ? reserve(bytes) : std::span<std::byte>();
-    if (auto ok = file.read(first, copy); !ok) return ok;
-    if (auto ok = check(path, file, first, bytes, options_.vocab_size); !ok) return ok;
+    TROUPE_TRY(file.read(first, copy));
+    TROUPE_TRY(check(path, file, first, bytes, options_.vocab_size));
     stream_->starts_.push_back(stream_->size_);
     ++stream_->documents_;
     if (copies)
@@ -252,15 +247,15 @@ class stream_builder {
 
   core::result<void> encode(const fs::path& path, const core::source_file& file) {
     if (!encoder_) {
-      if (auto ok = begin_encoding(); !ok) return ok;
+      TROUPE_TRY(begin_encoding());
     }
     return encoder_->add(path, file, options_.text_key, budget_);
   }
 
   core::result<void> begin_encoding() {
     const auto& d = options_.tokens_of->description();
-    if (auto ok = check_vocabulary(d, options_.vocab_size); !ok) return ok;
-    if (auto ok = open_encoded(); !ok) return ok;
+    TROUPE_TRY(check_vocabulary(d, options_.vocab_size));
+    TROUPE_TRY(open_encoded());
     encoded_begin_ = encoded_.bytes();
     stream_->width_ = token_width(d.vocab_size);
     stream_->end_of_text_ = d.end_of_text;
@@ -273,16 +268,15 @@ class stream_builder {
 
   core::result<void> open_encoded() {
     if (encoded_.is_open()) return {};
-    auto sink = scratch_file::create(options_.scratch);
-    if (!sink) return fail(sink.error());
-    encoded_ = std::move(*sink);
+    TROUPE_ASSIGN(auto sink, scratch_file::create(options_.scratch));
+    encoded_ = std::move(sink);
     return {};
   }
 
   /// Ends the encoding; the tokens encoded so far become one segment.
   core::result<void> end_encoding() {
     if (!encoder_) return {};
-    if (auto ok = encoder_->flush(); !ok) return ok;
+    TROUPE_TRY(encoder_->flush());
     for (const uint64_t start : encoder_->starts()) stream_->starts_.push_back(stream_->size_ + start);
     stream_->documents_ += encoder_->documents();
     if (const uint64_t bytes = encoded_.bytes() - encoded_begin_; bytes > 0)
@@ -299,7 +293,7 @@ class stream_builder {
     std::vector<std::byte> block(std::min(bytes, check_block_bytes));
     for (uint64_t at = 0; at < bytes; at += block.size()) {
       const auto part = std::span(block).first(std::min<uint64_t>(block.size(), bytes - at));
-      if (auto ok = file.read(begin + at, part); !ok) return ok;
+      TROUPE_TRY(file.read(begin + at, part));
       const auto bad = width == 1   ? first_outside<uint8_t>(part, vocab)
                        : width == 2 ? first_outside<uint16_t>(part, vocab)
                                     : first_outside<uint32_t>(part, vocab);
@@ -337,14 +331,12 @@ class stream_builder {
 };
 
 core::result<std::shared_ptr<const token_stream>> open_tokens(const source_options& options) {
-  const auto listed = source_files(options.path);
-  if (!listed) return fail(listed.error());
+  TROUPE_ASSIGN(const auto listed, source_files(options.path));
   std::error_code ec;
   const bool folder = fs::is_directory(options.path, ec);
   stream_builder builder(options);
-  builder.leave_out(listed->left_out);
-  for (const auto& file : listed->files)
-    if (auto ok = builder.add(file, folder); !ok) return fail(ok.error());
+  builder.leave_out(listed.left_out);
+  for (const auto& file : listed.files) TROUPE_TRY(builder.add(file, folder));
   return builder.finish();
 }
 

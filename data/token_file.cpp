@@ -65,16 +65,14 @@ core::result<std::optional<token_file>> read_token_file(const std::filesystem::p
   const auto path = description_path(bin);
   std::error_code ec;
   if (!std::filesystem::exists(path, ec)) return std::nullopt;
-  const auto file = core::source_file::open(path);
-  if (!file) return fail(file.error());
+  TROUPE_ASSIGN(const auto file, core::source_file::open(path));
   const auto wrong = [&](const std::string& why) {
     return fail(error_kind::bad_input, fmt::format("'{}' does not describe tokens: {}", path.string(), why));
   };
-  if (file->size() > max_token_file_bytes)
-    return wrong(fmt::format("{} bytes, more than {}", file->size(), max_token_file_bytes));
-  const auto text = file->read_all(max_token_file_bytes);
-  if (!text) return fail(text.error());
-  const auto parsed = core::parse_json(*text);
+  if (file.size() > max_token_file_bytes)
+    return wrong(fmt::format("{} bytes, more than {}", file.size(), max_token_file_bytes));
+  TROUPE_ASSIGN(const auto text, file.read_all(max_token_file_bytes));
+  const auto parsed = core::parse_json(text);
   if (!parsed) return wrong(parsed.error().why);
   token_file out;
   try {

@@ -44,8 +44,7 @@ core::result<void> token_stream::read(const segment& from, uint64_t skip, std::s
   std::array<std::byte, read_block_bytes> block;
   while (!out.empty()) {
     const size_t n = std::min(out.size(), block.size() / width_);
-    if (auto ok = files_[from.file].read(from.begin + skip * width_, std::span(block).first(n * width_)); !ok)
-      return ok;
+    TROUPE_TRY(files_[from.file].read(from.begin + skip * width_, std::span(block).first(n * width_)));
     widened(block.data(), out.first(n));
     skip += n;
     out = out.subspan(n);
@@ -65,7 +64,7 @@ core::result<void> token_stream::copy(uint64_t first, std::span<int64_t> out) co
   while (!out.empty()) {
     const uint64_t skip = first - it->first;
     const uint64_t n = std::min<uint64_t>(out.size(), it->tokens - skip);
-    if (auto ok = read(*it, skip, out.first(n)); !ok) return ok;
+    TROUPE_TRY(read(*it, skip, out.first(n)));
     first += n;
     out = out.subspan(n);
     ++it;

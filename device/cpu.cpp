@@ -26,11 +26,10 @@ const properties& facts(uint32_t /*index*/) {
 }
 
 core::result<block> allocate(uint32_t /*index*/, tier where, uint64_t bytes) {
-  auto made = storage::huge_memory::allocate(bytes);
-  if (!made) return core::fail(made.error());
-  block out{.data = made->data(), .bytes = made->bytes()};
+  TROUPE_ASSIGN(auto made, storage::huge_memory::allocate(bytes));
+  block out{.data = made.data(), .bytes = made.bytes()};
   if (where == tier::pinned) out.remark = storage::lock_memory({out.data, out.bytes});
-  out.owner = std::make_shared<storage::huge_memory>(std::move(*made));
+  out.owner = std::make_shared<storage::huge_memory>(std::move(made));
   return out;
 }
 

@@ -124,7 +124,7 @@ core::result<void> in_process_group::post(uint32_t rank, const request& r) {
   if (m.arrived < size) return {};
   if (m.bytes <= last_arrival_does_all_bytes) {
     m.shares.assign(size, meeting::share::begun);
-    if (const auto moved = move(lock, m, rank, 0, size); !moved) return core::fail(moved.error());
+    TROUPE_TRY(move(lock, m, rank, 0, size));
     return {};
   }
   const wakes others = all_but(rank, r.id.sequence);
@@ -135,10 +135,9 @@ core::result<void> in_process_group::post(uint32_t rank, const request& r) {
 
 core::result<progress> in_process_group::advance(uint32_t rank, uint64_t sequence) {
   std::unique_lock lock(mutex_);
-  const auto found = rendezvous_.find(rank, sequence);
-  if (!found) return core::fail(found.error());
-  if (*found == nullptr) return progress::done;
-  meeting& m = **found;
+  TROUPE_ASSIGN(const auto found, rendezvous_.find(rank, sequence));
+  if (found == nullptr) return progress::done;
+  meeting& m = *found;
   if (m.arrived < rendezvous_.size() || m.shares[rank] != meeting::share::waiting) return progress::pending;
   m.shares[rank] = meeting::share::begun;
   return move(lock, m, rank, rank, rank + 1);

@@ -154,7 +154,7 @@ core::result<void> check_presence(const request& r, uint32_t rank) {
 }
 
 core::result<void> check_memory(const request& r, uint32_t rank) {
-  if (auto ok = check_presence(r, rank); !ok) return ok;
+  TROUPE_TRY(check_presence(r, rank));
   const uint64_t in_size = core::size_of(r.input_type);
   const uint64_t out_size = core::size_of(r.output_type);
   const auto input = reinterpret_cast<uintptr_t>(r.input);

@@ -89,15 +89,13 @@ core::result<void> modelled_group::post(uint32_t rank, const request& r) {
 }
 
 core::result<progress> modelled_group::advance(uint32_t rank, uint64_t sequence) {
-  const auto found = rendezvous_.find(rank, sequence);
-  if (!found) return core::fail(found.error());
-  if (*found == nullptr) return progress::done;
-  meeting& m = **found;
+  TROUPE_ASSIGN(const auto found, rendezvous_.find(rank, sequence));
+  if (found == nullptr) return progress::done;
+  meeting& m = *found;
   if (m.arrived < rendezvous_.size() || time_.now_ns() < m.ready_ns) return progress::pending;
   if (m.bytes <= modelled_move_bytes_max && std::all_of(m.memory.begin(), m.memory.end(), has_memory)) {
     const std::atomic<bool> never = false;
-    for (uint32_t r = 0; r < rendezvous_.size(); ++r)
-      if (auto ok = do_share({}, m.shared, m.memory, r, never); !ok) return core::fail(ok.error());
+    for (uint32_t r = 0; r < rendezvous_.size(); ++r) TROUPE_TRY(do_share({}, m.shared, m.memory, r, never));
   }
   for (uint32_t r = 0; r < rendezvous_.size(); ++r) rendezvous_.finish(sequence, r);
   return progress::done;

@@ -45,10 +45,10 @@ core::result<void> rendezvous::open(uint32_t rank, const request& r) {
 
 core::result<meeting*> rendezvous::arrive(uint32_t rank, const request& r) {
   if (failure_) return core::fail(*failure_);
-  if (auto ok = check_turn(rank, r); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check_turn(rank, r));
   // No member is more than one operation beyond the window's end, because all members post without gaps.
   if (r.id.sequence - oldest_ == window_.size()) {
-    if (auto ok = open(rank, r); !ok) return core::fail(ok.error());
+    TROUPE_TRY(open(rank, r));
   }
   meeting& m = *window_[r.id.sequence - oldest_];
   if (m.arrived > 0) {

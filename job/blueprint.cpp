@@ -75,11 +75,10 @@ core::result<void> size_passes(blueprint& b, uint64_t from) {
   const auto entries = b.config->compile.entries();
   if (entries.empty()) return {};
   blueprint later = b;
-  if (auto ok = enter_phase(later, from); !ok) return ok;
+  TROUPE_TRY(enter_phase(later, from));
   for (const auto& entry : entries) {
-    auto changed = change_steps(later, wish_of(*b.config, entry));
-    if (!changed) return core::fail(changed.error());
-    later.pools = b.pools = std::move(changed->pools);
+    TROUPE_ASSIGN(auto changed, change_steps(later, wish_of(*b.config, entry)));
+    later.pools = b.pools = std::move(changed.pools);
   }
   return {};
 }
@@ -90,12 +89,11 @@ core::result<void> size_phases(blueprint& b, const blueprint_watch& watch) {
     if (from == 0) continue;
     for (plan::plan_options options : b.options) {
       options.compressed = b.compression->after(from);
-      const auto plans = step_plans::write(b.table, options, watch.go_on);
-      if (!plans) return core::fail(plans.error());
-      note_pools(*plans, b.pools);
-      if (auto ok = plans->prove(); !ok) return ok;
+      TROUPE_ASSIGN(const auto plans, step_plans::write(b.table, options, watch.go_on));
+      note_pools(plans, b.pools);
+      TROUPE_TRY(plans.prove());
     }
-    if (auto ok = size_passes(b, from); !ok) return ok;
+    TROUPE_TRY(size_passes(b, from));
   }
   return {};
 }
@@ -103,14 +101,12 @@ core::result<void> size_phases(blueprint& b, const blueprint_watch& watch) {
 // Writes plans of every kind, so that nothing is refused in the middle of a run; only the training plans are kept.
 core::result<void> write_plans(blueprint& b, const blueprint_watch& watch) {
   for (size_t which = 0; which < plan::num_plan_choices; ++which) {
-    auto plans = step_plans::write(b.table, b.options[which], watch.go_on);
-    if (!plans) return core::fail(plans.error());
-    note_pools(*plans, b.pools);
+    TROUPE_ASSIGN(auto plans, step_plans::write(b.table, b.options[which], watch.go_on));
+    note_pools(plans, b.pools);
     const bool trains = static_cast<plan::plan_choice>(which) == plan::plan_choice::train;
-    if (trains) b.train = *plans;
-    if (trains && watch.sized)
-      if (auto ok = watch.sized(b); !ok) return ok;
-    if (auto ok = plans->prove(); !ok) return ok;
+    if (trains) b.train = plans;
+    if (trains && watch.sized) TROUPE_TRY(watch.sized(b));
+    TROUPE_TRY(plans.prove());
   }
   return {};
 }
@@ -147,7 +143,7 @@ plan::cost_model usual_costs(const config::job_config& c) {
 core::result<step_plans> blueprint::write(plan::plan_choice which, const job::go_on& more) const {
   auto out = step_plans::write(table, options[static_cast<size_t>(which)], more);
   if (!out) return out;
-  if (auto ok = out->prove(); !ok) return core::fail(ok.error());
+  TROUPE_TRY(out->prove());
   return out;
 }
 
@@ -161,9 +157,8 @@ core::result<config::degree_choice> degrees_by_prediction(const config::job_conf
         core::error_kind::bad_input,
         "parallel: auto cannot be combined with a host program's own tables, which were made for certain degrees; give "
         "the degrees");
-  const auto list = list_degrees(c, {}, costs, go_on);
-  if (!list) return core::fail(list.error());
-  return chosen_degrees(*list, c);
+  TROUPE_ASSIGN(const auto list, list_degrees(c, {}, costs, go_on));
+  return chosen_degrees(list, c);
 }
 
 }  // namespace
@@ -173,48 +168,41 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   blueprint b;
   b.config = std::move(config);
   if (!b.config->open_degrees.empty()) {
-    auto degrees = degrees_by_prediction(*b.config, own, costs, watch.go_on);
-    if (!degrees) return core::fail(degrees.error());
-    b.config = std::make_shared<const config::job_config>(b.config->with(*degrees));
+    TROUPE_ASSIGN(auto degrees, degrees_by_prediction(*b.config, own, costs, watch.go_on));
+    b.config = std::make_shared<const config::job_config>(b.config->with(degrees));
   }
   const auto& c = *b.config;
   auto trains = options_from(c, plan::mode::train);
   const bool copies = trains.gradients.tied == plan::tied_gradients::per_use;
-  if (auto ok = make_model_tables(b, own, copies); !ok) return core::fail(ok.error());
+  TROUPE_TRY(make_model_tables(b, own, copies));
   std::optional<uint64_t> tokens;
   if (own.whole == nullptr) tokens = c.train_micro_batch_size_per_gpu * b.tensor.sequence.most_columns(b.sequence);
-  auto compression = choose_compression(c, *b.table, b.tensor, tokens);
-  if (!compression) return core::fail(compression.error());
-  b.compression = std::make_shared<const chosen_compression>(std::move(*compression));
-  auto optimizer = make_optimizer_groups(c, *b.tensor.whole);
-  if (!optimizer) return core::fail(optimizer.error());
-  b.optimizer = std::make_shared<const optimizer_groups>(std::move(*optimizer));
+  TROUPE_ASSIGN(auto compression, choose_compression(c, *b.table, b.tensor, tokens));
+  b.compression = std::make_shared<const chosen_compression>(std::move(compression));
+  TROUPE_ASSIGN(auto optimizer, make_optimizer_groups(c, *b.tensor.whole));
+  b.optimizer = std::make_shared<const optimizer_groups>(std::move(optimizer));
   set_scaling(b);
   trains.updates.rules = updates_of(*b.optimizer, *b.tensor.whole);
   trains.saving = {.on = c.checkpoint.is_on(),
                    .staging_bytes = c.checkpoint.staging_bytes,
                    .writers = writers_of(c),
                    .machines = std::max<uint32_t>(1, static_cast<uint32_t>(c.cluster.hosts.size()))};
-  auto pipeline = choose_pipeline(c, *b.table, trains);
-  if (!pipeline) return core::fail(pipeline.error());
-  b.pipeline = std::move(*pipeline);
+  TROUPE_ASSIGN(auto pipeline, choose_pipeline(c, *b.table, trains));
+  b.pipeline = std::move(pipeline);
   trains.pipeline = b.pipeline.training;
   trains.compressed = b.compression->after(UINT64_MAX);  // sizes must fit every phase
   b.costs = costs != nullptr ? *costs : usual_costs(c);
-  auto sized = with_open_sizes(c, b.table, trains, b.costs, watch.go_on);
-  if (!sized) return core::fail(sized.error());
+  TROUPE_ASSIGN(auto sized, with_open_sizes(c, b.table, trains, b.costs, watch.go_on));
   if (b.compression->phases().size() == 1) {
-    auto order = leave_updates_open(c, b.table, std::move(trains), b.costs, watch.go_on, *sized);
-    if (!order) return core::fail(order.error());
-    b.early = std::move(*order);
+    TROUPE_ASSIGN(auto order, leave_updates_open(c, b.table, std::move(trains), b.costs, watch.go_on, sized));
+    b.early = std::move(order);
   }
   for (size_t which = 0; which < plan::num_plan_choices; ++which)
-    b.options[which] = options_of(b, static_cast<plan::plan_choice>(which), *sized);
-  if (auto ok = use_passes(b, watch.go_on); !ok) return core::fail(ok.error());
-  if (auto ok = write_plans(b, watch); !ok) return core::fail(ok.error());
-  if (auto ok = size_phases(b, watch); !ok) return core::fail(ok.error());
-  if (b.early.worth > 0)
-    if (auto ok = make_room_for_early_updates(b); !ok) return core::fail(ok.error());
+    b.options[which] = options_of(b, static_cast<plan::plan_choice>(which), sized);
+  TROUPE_TRY(use_passes(b, watch.go_on));
+  TROUPE_TRY(write_plans(b, watch));
+  TROUPE_TRY(size_phases(b, watch));
+  if (b.early.worth > 0) TROUPE_TRY(make_room_for_early_updates(b));
   make_room_for_inputs(b);
   for (const auto& p : b.train.plans())
     for (const auto& x : p->instructions)

@@ -19,34 +19,31 @@ bool is_phase_of(const blueprint& b, uint64_t updates) {
 core::result<void> enter_phase(blueprint& b, uint64_t updates) {
   auto options = b.options[static_cast<size_t>(plan::plan_choice::train)];
   options.compressed = b.compression->after(updates);
-  auto plans = step_plans::write(b.table, options);
-  if (!plans) return core::fail(plans.error());
+  TROUPE_ASSIGN(auto plans, step_plans::write(b.table, options));
   for (auto& each : b.options) each.compressed = options.compressed;
   b.plain.compressed = std::move(options.compressed);
-  b.train = std::move(*plans);
+  b.train = std::move(plans);
   return {};
 }
 
 core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish, const measured_run& measured) {
-  auto compiled = compile_step(*b.config, b.table, b.plain, wish, b.costs, choice_time::between_steps, measured);
-  if (!compiled) return core::fail(compiled.error());
+  TROUPE_ASSIGN(auto compiled,
+                compile_step(*b.config, b.table, b.plain, wish, b.costs, choice_time::between_steps, measured));
   changed_steps out;
   out.train = b.options[static_cast<size_t>(plan::plan_choice::train)];
   out.train_saving = b.options[static_cast<size_t>(plan::plan_choice::train_saving)];
   out.pools = b.pools;
   for (auto* options : {&out.train_saving, &out.train}) {
-    take_passes(compiled->chosen.options, *options);
-    auto plans = step_plans::write(b.table, *options);
-    if (!plans) return core::fail(plans.error());
-    note_pools(*plans, out.pools);
-    out.plans = std::move(*plans);
+    take_passes(compiled.chosen.options, *options);
+    TROUPE_ASSIGN(auto plans, step_plans::write(b.table, *options));
+    note_pools(plans, out.pools);
+    out.plans = std::move(plans);
     if (options == &out.train) break;
-    if (auto ok = out.plans.prove(); !ok) return core::fail(ok.error());
+    TROUPE_TRY(out.plans.prove());
   }
-  auto ranks = out.plans.proved();
-  if (!ranks) return core::fail(ranks.error());
-  out.ranks = std::move(*ranks);
-  out.compiled = std::move(*compiled);
+  TROUPE_ASSIGN(auto ranks, out.plans.proved());
+  out.ranks = std::move(ranks);
+  out.compiled = std::move(compiled);
   return out;
 }
 
@@ -55,19 +52,17 @@ core::result<void> use_chosen_passes(blueprint& b, const plan::plan_options& cho
     plan::plan_options& now_used = b.options[static_cast<size_t>(which)];
     plan::plan_options options = now_used;
     take_passes(chosen, options);
-    auto now = step_plans::write(b.table, options);
-    if (!now) return core::fail(now.error());
-    note_pools(*now, b.pools);
-    if (auto ok = now->prove(); !ok) return ok;
+    TROUPE_ASSIGN(auto now, step_plans::write(b.table, options));
+    note_pools(now, b.pools);
+    TROUPE_TRY(now.prove());
     for (const uint64_t from : b.compression->phases()) {
       plan::plan_options later = options;
       later.compressed = b.compression->after(from);
-      const auto plans = step_plans::write(b.table, later);
-      if (!plans) return core::fail(plans.error());
-      note_pools(*plans, b.pools);
+      TROUPE_ASSIGN(const auto plans, step_plans::write(b.table, later));
+      note_pools(plans, b.pools);
     }
     now_used = std::move(options);
-    if (which == plan::plan_choice::train) b.train = std::move(*now);
+    if (which == plan::plan_choice::train) b.train = std::move(now);
   }
   return {};
 }

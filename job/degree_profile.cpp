@@ -73,9 +73,8 @@ core::result<std::optional<degree_profile>> find_degree_profile(const std::files
   const auto file = folder / degrees_file_name;
   std::error_code e;
   if (folder.empty() || !std::filesystem::is_regular_file(file, e)) return std::nullopt;
-  const auto text = core::read_file(file, max_degrees_bytes);
-  if (!text) return core::fail(text.error());
-  auto read = read_degree_profile(*text, file.string());
+  TROUPE_ASSIGN(const auto text, core::read_file(file, max_degrees_bytes));
+  auto read = read_degree_profile(text, file.string());
   if (!read) return core::fail(read.error().kind, read.error().text + "; without the file steps are measured anew");
   return std::move(*read);
 }

@@ -50,20 +50,17 @@ class lister {
     degree_list out;
     std::optional<degree_profile> kept;
     if (c_.pipeline.profile != config::profile_choice::never) {
-      auto found = find_degree_profile(c_.output);
-      if (!found) return core::fail(found.error());
-      kept = std::move(*found);
+      TROUPE_ASSIGN(auto found, find_degree_profile(c_.output));
+      kept = std::move(found);
     }
     out.cores = kept ? kept->cores : core::usable_cores();
     for (const auto& choice : c_.open_degrees) {
-      if (go_on_)
-        if (auto ok = go_on_(); !ok) return core::fail(ok.error());
+      if (go_on_) TROUPE_TRY(go_on_());
       listed_way way;
       way.choice = choice;
       way.degrees = config::degrees_text(choice.parallel);
       way.refusal = choice.refusal;
-      if (way.runs())
-        if (auto ok = plan_way(way, out.cores); !ok) return core::fail(ok.error());
+      if (way.runs()) TROUPE_TRY(plan_way(way, out.cores));
       if (const auto* row = kept && way.runs() ? kept->find(way.degrees, way.size) : nullptr; row != nullptr) {
         way.measured_s = row->step_s;
         way.measured_steps = row->steps;
@@ -80,9 +77,8 @@ class lister {
     auto config = std::make_shared<const config::job_config>(job);
     host_tables tables;
     if (own_) {
-      auto made = own_(job);
-      if (!made) return core::fail(made.error());
-      tables = *made;
+      TROUPE_ASSIGN(auto made, own_(job));
+      tables = made;
     }
     return make_blueprint(std::move(config), tables, costs_, {.go_on = go_on_});
   }
@@ -102,9 +98,8 @@ class lister {
     way.size = size_of(b->train);
     for (const auto& p : b->train.plans()) way.rank_bytes = std::max(way.rank_bytes, p->memory.total());
     way.predicted_s = predicted_step(b->train, b->costs, cores);
-    auto least = least_budget_of(*b);
-    if (!least) return core::fail(least.error());
-    way.least_budget = *least;
+    TROUPE_ASSIGN(auto least, least_budget_of(*b));
+    way.least_budget = least;
     if (way.lacks_memory) raise_until_it_fits(way, job);
     return {};
   }
@@ -117,9 +112,8 @@ class lister {
     if (options.tiers.swaps()) return least_budget(c, b.table, options, b.costs, go_on_);
     uint64_t out = most_states(b.train);
     if (which == plan::plan_choice::train) return out;
-    auto saving = b.write(which, go_on_);
-    if (!saving) return core::fail(saving.error());
-    return std::max(out, most_states(*saving));
+    TROUPE_ASSIGN(auto saving, b.write(which, go_on_));
+    return std::max(out, most_states(saving));
   }
 
   // A budget changes the cut of a pipeline, by estimates of the stages' memory. The listed least budget is therefore

@@ -18,7 +18,7 @@ class teacher_choice {
 
   core::result<std::optional<models::teaching>> run(const models::model_spec& model, uint64_t sequence) {
     if (!c_.distillation.enabled) return std::nullopt;
-    if (auto ok = goes_together(); !ok) return core::fail(ok.error());
+    TROUPE_TRY(goes_together());
     auto spec = read_folder_model(c_.model.teacher, c_.model.ignore_keys);
     if (!spec) return core::fail(spec.error().in(where() + "model.teacher"));
     if (spec->kind != model.kind) return refused("model.teacher", "wanted a model of the same family, got another's");
@@ -31,8 +31,8 @@ class teacher_choice {
     spec->head_tile_rows = model.head_tile_rows;
     models::teaching out{std::move(*spec),          {}, terms(), c_.distillation.hidden_states,
                          c_.distillation.attention, {}, {}};
-    if (auto ok = cut(out, sequence); !ok) return core::fail(ok.error());
-    if (auto ok = compare_layers(model, out); !ok) return core::fail(ok.error());
+    TROUPE_TRY(cut(out, sequence));
+    TROUPE_TRY(compare_layers(model, out));
     return out;
   }
 
@@ -71,12 +71,10 @@ class teacher_choice {
   }
   [[nodiscard]] core::result<void> compare_layers(const models::model_spec& model, models::teaching& out) const {
     const models::model_spec& teacher = out.teacher;
-    if (auto ok = alike("terms.hidden_states", out.hidden_states, "width", model.width, teacher.width); !ok) return ok;
-    if (auto ok = alike("terms.attention", out.attention, "number of heads", model.heads, teacher.heads); !ok)
-      return ok;
+    TROUPE_TRY(alike("terms.hidden_states", out.hidden_states, "width", model.width, teacher.width));
+    TROUPE_TRY(alike("terms.attention", out.attention, "number of heads", model.heads, teacher.heads));
     const bool alone = c_.distillation.layer_wise;
-    if (alone)
-      if (auto ok = alike("layer_wise.enabled", 1, "width", model.width, teacher.width, "false"); !ok) return ok;
+    if (alone) TROUPE_TRY(alike("layer_wise.enabled", 1, "width", model.width, teacher.width, "false"));
     if (out.hidden_states == 0 && out.attention == 0 && !alone) return {};
     const std::string key = alone                   ? "layer_wise.enabled"
                             : out.hidden_states > 0 ? "terms.hidden_states"

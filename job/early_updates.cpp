@@ -26,8 +26,7 @@ constexpr double early_gain_min = 0.05;
 core::result<double> early_seconds(const std::shared_ptr<const core::model_table>& table, plan::plan_options options,
                                    bool early, plan::branch taken, const plan::cost_model& costs) {
   options.updates.speculate = early;
-  auto layout = plan::make_layout(table, options);
-  if (!layout) return core::fail(layout.error());
+  TROUPE_ASSIGN(auto layout, plan::make_layout(table, options));
   std::vector<uint32_t> ranks;
   const auto& mesh = options.mesh;
   for (uint32_t r = 0; r < options.ranks() && options.ranks() <= early_ranks_max; ++r) ranks.push_back(r);
@@ -35,9 +34,8 @@ core::result<double> early_seconds(const std::shared_ptr<const core::model_table
     ranks.push_back(mesh.at_stage(0, s));
   std::vector<std::shared_ptr<const plan::rank_plan>> plans;
   for (const uint32_t r : ranks) {
-    auto made = plan::generate(*layout, r);
-    if (!made) return core::fail(made.error());
-    plans.push_back(std::move(*made));
+    TROUPE_ASSIGN(auto made, plan::generate(layout, r));
+    plans.push_back(std::move(made));
   }
   const auto price = [&](const plan::rank_plan& p, const plan::instruction& x) {
     return plan::acts(x.guard, taken) ? plan::predicted_seconds(p, x, costs) : 0;
@@ -73,9 +71,8 @@ core::result<compared_orders> compare_orders(const std::shared_ptr<const core::m
   for (const auto& [seconds, early, taken] :
        {wanted{&out.late_s, false, plan::branch::not_skipped}, wanted{&out.early_s, true, plan::branch::not_skipped},
         wanted{&out.undone_s, true, undone}}) {
-    const auto found = early_seconds(table, trains, early, taken, costs);
-    if (!found) return core::fail(found.error());
-    *seconds = *found;
+    TROUPE_ASSIGN(const auto found, early_seconds(table, trains, early, taken, costs));
+    *seconds = found;
   }
   return out;
 }
@@ -85,38 +82,35 @@ core::result<open_order> leave_updates_open(const config::job_config& c,
                                             plan::plan_options trains, const plan::cost_model& costs, const go_on& more,
                                             plan::plan_options& waits) {
   if (!leaves_early_updates_open(c) || !trains.updates.may_undo()) return open_order{};
-  const auto one_place = early_seconds(table, waits, false, plan::branch::not_skipped, costs);
-  if (!one_place) return core::fail(one_place.error());
+  TROUPE_ASSIGN(const auto one_place, early_seconds(table, waits, false, plan::branch::not_skipped, costs));
   trains.updates.speculate = trains.tiers.two_places = true;
   auto sized = with_open_sizes(c, table, std::move(trains), costs, more);
   if (!sized && sized.error().kind == core::error_kind::bad_input)
     return open_order{0, "updates wait for the norm: the budget has no room for early ones"};
   if (!sized) return core::fail(sized.error());
-  const auto orders = compare_orders(table, *sized, costs);
-  if (!orders) return core::fail(orders.error());
+  TROUPE_ASSIGN(const auto orders, compare_orders(table, *sized, costs));
   const std::string compared = core::text_of(
       "a step is predicted to take %.1f ms with updates that wait for the norm, %.1f ms with early ones, %.1f ms where "
       "those are undone",
-      1e3 * *one_place, 1e3 * orders->early_s, 1e3 * orders->undone_s);
-  if (orders->early_s > (1 - early_gain_min) * *one_place || orders->worth() == 0)
+      1e3 * one_place, 1e3 * orders.early_s, 1e3 * orders.undone_s);
+  if (orders.early_s > (1 - early_gain_min) * one_place || orders.worth() == 0)
     return open_order{0, core::text_of("updates wait for the norm: %s, and early ones must save %.0f%%",
                                        compared.c_str(), 100 * early_gain_min)};
   waits = std::move(*sized);
   waits.updates.speculate = false;
-  return open_order{orders->worth(),
+  return open_order{orders.worth(),
                     core::text_of("updates begin early where at most %.0f%% of the last %u steps were clipped or "
                                   "skipped: %s",
-                                  100 * early_margin * orders->worth(), undone_steps::window, compared.c_str())};
+                                  100 * early_margin * orders.worth(), undone_steps::window, compared.c_str())};
 }
 
 core::result<void> make_room_for_early_updates(blueprint& b) {
   for (const auto which : {plan::plan_choice::train, plan::plan_choice::train_saving}) {
     auto options = b.options[static_cast<size_t>(which)];
     options.updates.speculate = true;
-    const auto plans = step_plans::write(b.table, options);
-    if (!plans) return core::fail(plans.error());
-    note_pools(*plans, b.pools);
-    if (auto ok = plans->prove(); !ok) return ok;
+    TROUPE_ASSIGN(const auto plans, step_plans::write(b.table, options));
+    note_pools(plans, b.pools);
+    TROUPE_TRY(plans.prove());
   }
   return {};
 }
@@ -127,12 +121,10 @@ core::result<changed_steps> with_updates(const blueprint& b, bool early) {
   out.train_saving = b.options[static_cast<size_t>(plan::plan_choice::train_saving)];
   out.train.updates.speculate = out.train_saving.updates.speculate = early;
   out.pools = b.pools;
-  auto plans = step_plans::write(b.table, out.train);
-  if (!plans) return core::fail(plans.error());
-  out.plans = std::move(*plans);
-  auto ranks = out.plans.proved();
-  if (!ranks) return core::fail(ranks.error());
-  out.ranks = std::move(*ranks);
+  TROUPE_ASSIGN(auto plans, step_plans::write(b.table, out.train));
+  out.plans = std::move(plans);
+  TROUPE_ASSIGN(auto ranks, out.plans.proved());
+  out.ranks = std::move(ranks);
   return out;
 }
 

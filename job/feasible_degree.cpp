@@ -54,7 +54,7 @@ core::result<cut_batch> elastic_cut(const config::job_config& c, uint32_t data) 
 
 core::result<cut_batch> batch_at_degree(const config::job_config& c, uint32_t data) {
   if (data == 0) return refused("parallel.data", "one data rank at least", 0);
-  if (auto ok = check_groups(c, data); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check_groups(c, data));
   auto cut = c.elasticity.enabled ? elastic_cut(c, data)
                                   : cut_batch_for(c.train_batch_size, c.train_micro_batch_size_per_gpu, data);
   if (cut && c.pipeline.cuts(c.parallel.pipeline) && cut->accumulation > plan::max_stage_micro_batches)

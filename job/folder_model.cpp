@@ -136,11 +136,10 @@ core::result<model_spec> read_folder_model(const fs::path& folder, std::span<con
   if (!spec || !spec->tied || is_ignored(ignored, tie_key)) return spec;
   auto weights = weights_in(folder);
   if (!weights) return spec;
-  const auto settled = checkpoint::settle_tied_head(std::move(*weights), type_of(*spec));
-  if (!settled) return core::fail(settled.error());
-  if (settled->own_values.empty()) return spec;
+  TROUPE_ASSIGN(const auto settled, checkpoint::settle_tied_head(std::move(*weights), type_of(*spec)));
+  if (settled.own_values.empty()) return spec;
   spec->tied = false;
-  spec->remark = settled->own_values;
+  spec->remark = settled.own_values;
   spec->hugging_face_json = untied(spec->hugging_face_json);
   return spec;
 }
@@ -179,10 +178,9 @@ core::result<void> check_described_model(checkpoint::tensor_source& from, const 
   if (is_ignored(ignored, "model_type")) return {};
   std::string own_head;
   if (model.tied && !is_ignored(ignored, tie_key)) {
-    auto settled = checkpoint::settle_tied_head(from, type_of(model));
-    if (!settled) return core::fail(settled.error());
-    own_head = std::move(settled->own_values);
-    from = std::move(settled->source);
+    TROUPE_ASSIGN(auto settled, checkpoint::settle_tied_head(from, type_of(model)));
+    own_head = std::move(settled.own_values);
+    from = std::move(settled.source);
   }
   const auto tied_here = [&]() -> core::result<void> {
     if (own_head.empty()) return {};
@@ -191,19 +189,17 @@ core::result<void> check_described_model(checkpoint::tensor_source& from, const 
                        "model",
                        tie_key);
   };
-  const auto text = described_by(from);
-  if (!text) return core::fail(text.error());
-  if (text->empty()) return tied_here();
-  const auto problems = models::problems_of(*text, ignored);
+  TROUPE_ASSIGN(const auto text, described_by(from));
+  if (text.empty()) return tied_here();
+  const auto problems = models::problems_of(text, ignored);
   if (!problems.empty() && problems.front().key.empty()) return tied_here();  // the text describes no model
   if (!problems.empty()) return other_model(from, problems.front().what.text, problems.front().key);
-  auto theirs = models::parse_model_spec(*text, ignored);
-  if (!theirs) return core::fail(theirs.error());
-  if (!model.tied && theirs->tied && has_own_head(from)) theirs->tied = false;
-  if (theirs->kind != model.kind)
+  TROUPE_ASSIGN(auto theirs, models::parse_model_spec(text, ignored));
+  if (!model.tied && theirs.tied && has_own_head(from)) theirs.tied = false;
+  if (theirs.kind != model.kind)
     return other_model(from, "model_type is of another family than this run's model", "model_type");
-  if (auto ok = tied_here(); !ok) return ok;
-  model_comparison compared(*theirs, model, ignored);
+  TROUPE_TRY(tied_here());
+  model_comparison compared(theirs, model, ignored);
   const auto difference = compared.run();
   return difference.empty() ? core::result<void>() : other_model(from, difference, compared.key());
 }

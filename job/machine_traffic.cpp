@@ -46,15 +46,14 @@ core::result<machine_traffic> traffic_of(const config::job_config& config, const
       const auto& members = layout.communicators[c].members;
       std::vector<fabric::home> where;
       for (const uint32_t r : members) where.push_back({machine_of[r], r});
-      const auto homes = fabric::homes::make(where);
-      if (!homes) return core::fail(homes.error());
+      TROUPE_ASSIGN(const auto homes, fabric::homes::make(where));
       const auto numbers = machines_in(layout.communicators[c], machine_of);
       for (const uint32_t id : (*plan)->lanes[static_cast<size_t>(plan::lane::fabric)]) {
         const auto& x = (*plan)->instructions[id];
         if (x.communicator != c) continue;
         auto r = collective_form(**plan, x);
         r.pieces = pieces[c][x.sequence];
-        const auto bytes = fabric::wire_bytes(r, *homes);
+        const auto bytes = fabric::wire_bytes(r, homes);
         for (size_t k = 0; k < numbers.size(); ++k) out.entered_bytes[numbers[k]] += bytes[k];
       }
     }

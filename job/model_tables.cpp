@@ -54,29 +54,25 @@ core::result<void> drops_where_it_can(const config::job_config& c, const models:
 
 core::result<core::model_table> read_table(blueprint& b) {
   const auto& c = *b.config;
-  auto model = read_model(c);
-  if (!model) return core::fail(model.error());
-  b.spec = std::move(model->spec);
-  if (auto ok = drops_where_it_can(c, b.spec); !ok) return core::fail(ok.error());
-  b.sequence = model->sequence;
+  TROUPE_ASSIGN(auto model, read_model(c));
+  b.spec = std::move(model.spec);
+  TROUPE_TRY(drops_where_it_can(c, b.spec));
+  b.sequence = model.sequence;
   const uint64_t element_bytes = core::size_of(c.parameter_dtype());
   set_tiles(c, c.train_micro_batch_size_per_gpu * b.sequence, {}, b.spec);
   const auto one_row = models::make_model_table(b.spec, 1, b.sequence, element_bytes);
-  if (auto ok = plannable(c, one_row, b.sequence); !ok) return core::fail(ok.error());
-  auto split = choose_split(c, b.spec, one_row, b.sequence);
-  if (!split) return core::fail(split.error());
-  b.tensor.split = std::move(split->split);
-  b.tensor.origins = std::move(split->origins);
-  const auto sequence = choose_sequence(c, b.spec, b.tensor.split, b.sequence);
-  if (!sequence) return core::fail(sequence.error());
-  b.tensor.sequence = *sequence;
-  set_tiles(c, c.train_micro_batch_size_per_gpu * sequence->most_columns(b.sequence), b.tensor.split, b.spec);
+  TROUPE_TRY(plannable(c, one_row, b.sequence));
+  TROUPE_ASSIGN(auto split, choose_split(c, b.spec, one_row, b.sequence));
+  b.tensor.split = std::move(split.split);
+  b.tensor.origins = std::move(split.origins);
+  TROUPE_ASSIGN(const auto sequence, choose_sequence(c, b.spec, b.tensor.split, b.sequence));
+  b.tensor.sequence = sequence;
+  set_tiles(c, c.train_micro_batch_size_per_gpu * sequence.most_columns(b.sequence), b.tensor.split, b.spec);
   // Distillation compares the teacher's logits of a row with the model's own, panel by panel, so the head must be
   // tiled.
   if (c.distillation.enabled && b.spec.head_tile_rows == 0) b.spec.head_tile_rows = models::panel_rows;
-  auto teaching = choose_teaching(c, b.spec, b.sequence);
-  if (!teaching) return core::fail(teaching.error());
-  b.teaching = std::move(*teaching);
+  TROUPE_ASSIGN(auto teaching, choose_teaching(c, b.spec, b.sequence));
+  b.teaching = std::move(teaching);
   return models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence, element_bytes);
 }
 
@@ -139,17 +135,15 @@ core::result<void> make_model_tables(blueprint& b, const host_tables& own, bool 
     b.tensor.split.degree = c.parallel.tensor;
     table = *own.whole;
     b.tensor.origins.resize(table.parameters.size(), cut_origin::host);
-    if (auto ok = plannable(c, table, b.sequence); !ok) return ok;
+    TROUPE_TRY(plannable(c, table, b.sequence));
   } else {
-    auto read = read_table(b);
-    if (!read) return core::fail(read.error());
-    table = std::move(*read);
+    TROUPE_ASSIGN(auto read, read_table(b));
+    table = std::move(read);
   }
-  if (auto ok = freeze(c, table); !ok) return ok;
-  if (auto ok = check_layer_reduction(c, table); !ok) return ok;
-  if (auto ok = add_scores(c, table); !ok) return ok;
-  if (own.whole == nullptr)
-    if (auto ok = check_related(c, table); !ok) return ok;
+  TROUPE_TRY(freeze(c, table));
+  TROUPE_TRY(check_layer_reduction(c, table));
+  TROUPE_TRY(add_scores(c, table));
+  if (own.whole == nullptr) TROUPE_TRY(check_related(c, table));
   table = taught_table(b, std::move(table));
   if (!b.tensor.origins.empty()) b.tensor.origins.resize(table.parameters.size(), b.tensor.origins.back());
   cut_table(b, own, std::move(table), with_copies_of_tied);

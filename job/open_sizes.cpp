@@ -93,24 +93,22 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
           std::max<uint64_t>(1, elements_of_a_rank(*table, trains) / trains.shards() / speculative_sub_groups);
     return trains;
   }
-  auto found = plan::choose(fitting(c, table, trains, costs, go_on));
-  if (!found) return core::fail(found.error());
-  if (!found->fits) {
+  TROUPE_ASSIGN(auto found, plan::choose(fitting(c, table, trains, costs, go_on)));
+  if (!found.fits) {
     const auto& unit = plan::largest_unit(*table);
     const auto missed =
-        missed_budget_of(c, {.states = trains.memory_budget_bytes, .device = trains.device_budget_bytes}, *found);
-    return core::fail(
-        core::error_kind::bad_input,
-        std::string(missed.key) + ": wanted at least " + std::to_string(missed.needed) + " bytes for " +
-            std::to_string(trains.ranks()) + " ranks with these tiers, got " + std::to_string(missed.given) +
-            "; the largest unit is " + unit.name + " with " +
-            core::human_bytes(plan::elements_of(*table, unit) * core::size_of(trains.types.parameter)) +
-            " of parameters" +
-            (found->memory.staging > 0 ? "; checkpoints take " + core::human_bytes(found->memory.staging) +
-                                             " of each rank (checkpoint.staging_bytes)"
-                                       : ""));
+        missed_budget_of(c, {.states = trains.memory_budget_bytes, .device = trains.device_budget_bytes}, found);
+    return core::fail(core::error_kind::bad_input,
+                      std::string(missed.key) + ": wanted at least " + std::to_string(missed.needed) + " bytes for " +
+                          std::to_string(trains.ranks()) + " ranks with these tiers, got " +
+                          std::to_string(missed.given) + "; the largest unit is " + unit.name + " with " +
+                          core::human_bytes(plan::elements_of(*table, unit) * core::size_of(trains.types.parameter)) +
+                          " of parameters" +
+                          (found.memory.staging > 0 ? "; checkpoints take " + core::human_bytes(found.memory.staging) +
+                                                          " of each rank (checkpoint.staging_bytes)"
+                                                    : ""));
   }
-  take_sizes(found->options, trains);
+  take_sizes(found.options, trains);
   return trains;
 }
 
@@ -121,9 +119,8 @@ core::result<uint64_t> least_budget(const config::job_config& config, std::share
   // A budget that nothing fits, so that the choice is the smallest one.
   limited.host_memory_budget = trains.memory_budget_bytes = 1;
   fit_staging(limited, trains);
-  const auto found = plan::choose(fitting(limited, std::move(table), trains, costs, go_on));
-  if (!found) return core::fail(found.error());
-  return plan::budgeted_bytes(found->memory, found->options.tiers) * trains.ranks();
+  TROUPE_ASSIGN(const auto found, plan::choose(fitting(limited, std::move(table), trains, costs, go_on)));
+  return plan::budgeted_bytes(found.memory, found.options.tiers) * trains.ranks();
 }
 
 void take_sizes(const plan::plan_options& chosen, plan::plan_options& options) {

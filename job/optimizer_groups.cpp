@@ -113,17 +113,15 @@ bool is_muon_matrix(const core::parameter_info& p) {
 }
 
 core::result<void> freeze(const config::job_config& c, core::model_table& table) {
-  auto groups = named_groups(c, table);
-  if (!groups) return core::fail(groups.error());
-  for (size_t q = 0; q < groups->size(); ++q)
-    if ((*groups)[q] < c.parameter_groups.size() && !c.parameter_groups[(*groups)[q]].trainable)
+  TROUPE_ASSIGN(auto groups, named_groups(c, table));
+  for (size_t q = 0; q < groups.size(); ++q)
+    if (groups[q] < c.parameter_groups.size() && !c.parameter_groups[groups[q]].trainable)
       table.parameters[q].trainable = false;
   return {};
 }
 
 core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c, const core::model_table& table) {
-  auto named = named_groups(c, table);
-  if (!named) return core::fail(named.error());
+  TROUPE_ASSIGN(auto named, named_groups(c, table));
   const auto& o = c.optimizer;
   optimizer_groups out;
   // [named group, or none][part]: index among the groups that have members; the first group always exists.
@@ -147,7 +145,7 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
         table.parameters[q].is_copy() ? out.group_of[table.original(q)]
         : table.parameters[q].of_teacher  // a teacher is never updated
             ? 0
-            : add((*named)[q], splits && is_muon_matrix(table.parameters[q]) ? part::matrices : part::rest));
+            : add(named[q], splits && is_muon_matrix(table.parameters[q]) ? part::matrices : part::rest));
   return out;
 }
 

@@ -20,9 +20,8 @@ core::result<std::optional<plan::model_profile>> find_profile(const std::filesys
                                                               const core::model_table& table, core::dtype parameter) {
   const auto file = folder / plan::profile_file_name;
   if (folder.empty() || !is_there(file)) return std::nullopt;
-  const auto text = core::read_file(file, plan::max_profile_bytes);
-  if (!text) return core::fail(text.error());
-  auto read = plan::read_profile(*text, file.string());
+  TROUPE_ASSIGN(const auto text, core::read_file(file, plan::max_profile_bytes));
+  auto read = plan::read_profile(text, file.string());
   if (!read)
     return core::fail(read.error().kind, read.error().text + "; without the file times are modelled and measured anew");
   if (!plan::is_of(*read, table, parameter)) return std::nullopt;

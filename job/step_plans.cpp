@@ -11,25 +11,23 @@ core::result<step_plans> step_plans::write(std::shared_ptr<const core::model_tab
     return core::fail(core::error_kind::limit,
                       "passes of a program's own: wanted at most " + std::to_string(proved_ranks_max) +
                           " ranks, of each of which the plan is proved, got " + std::to_string(options.ranks()));
-  auto layout = plan::make_layout(std::move(table), options);
-  if (!layout) return core::fail(layout.error());
+  TROUPE_ASSIGN(auto layout, plan::make_layout(std::move(table), options));
   step_plans out;
-  out.layout_ = std::move(*layout);
+  out.layout_ = std::move(layout);
   out.classes_ = plan::classes_of(out.layout_);
   out.class_of_.resize(out.ranks());
   for (uint32_t c = 0; c < out.classes_.size(); ++c) {
-    if (auto ok = more ? more() : core::result<void>(); !ok) return core::fail(ok.error());
+    TROUPE_TRY(more ? more() : core::result<void>());
     for (const uint32_t r : out.classes_[c].ranks) out.class_of_[r] = c;
-    auto made = plan::generate(out.layout_, out.classes_[c].representative());
-    if (!made) return core::fail(made.error());
-    out.plans_.push_back(std::move(*made));
+    TROUPE_ASSIGN(auto made, plan::generate(out.layout_, out.classes_[c].representative()));
+    out.plans_.push_back(std::move(made));
   }
   return out;
 }
 
 core::result<void> step_plans::prove() const {
   if (layout_->options.passes.empty()) return plan::check_classes(classes_, plans_);
-  if (const auto every = all(); !every) return core::fail(every.error());
+  TROUPE_TRY(all());
   return {};
 }
 
@@ -42,10 +40,9 @@ core::result<std::shared_ptr<const plan::rank_plan>> step_plans::of(uint32_t ran
 core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> step_plans::written(const go_on& more) const {
   std::vector<std::shared_ptr<const plan::rank_plan>> out;
   for (uint32_t r = 0; r < ranks(); ++r) {
-    if (auto ok = more ? more() : core::result<void>(); !ok) return core::fail(ok.error());
-    auto made = of(r);
-    if (!made) return core::fail(made.error());
-    out.push_back(std::move(*made));
+    TROUPE_TRY(more ? more() : core::result<void>());
+    TROUPE_ASSIGN(auto made, of(r));
+    out.push_back(std::move(made));
   }
   return out;
 }
@@ -53,8 +50,7 @@ core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> step_plans::wr
 core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> step_plans::proved() const {
   auto out = written({});
   if (!out) return out;
-  auto ok = ranks() <= proved_ranks_max ? plan::check(*out) : plan::check_classes(classes_, plans_);
-  if (!ok) return core::fail(ok.error());
+  TROUPE_TRY(ranks() <= proved_ranks_max ? plan::check(*out) : plan::check_classes(classes_, plans_));
   return out;
 }
 

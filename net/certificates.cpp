@@ -136,9 +136,8 @@ core::result<void> refuse_existing(std::initializer_list<fs::path> files) {
 }
 
 core::result<key_pointer> read_key(const fs::path& path) {
-  auto text = read_whole_file(path, readers::owner);
-  if (!text) return core::fail(text.error());
-  const secret_text pem(std::move(*text));
+  TROUPE_ASSIGN(auto text, read_whole_file(path, readers::owner));
+  const secret_text pem(std::move(text));
   ERR_clear_error();
   auto out = key_in(pem.get());
   ERR_clear_error();  // OpenSSL's errors may show parts of the key
@@ -148,10 +147,9 @@ core::result<key_pointer> read_key(const fs::path& path) {
 }
 
 core::result<certificate_pointer> read_certificate(const fs::path& path) {
-  auto text = read_whole_file(path, readers::all);
-  if (!text) return core::fail(text.error());
+  TROUPE_ASSIGN(auto text, read_whole_file(path, readers::all));
   ERR_clear_error();
-  auto out = certificate_in(*text);
+  auto out = certificate_in(text);
   ERR_clear_error();
   if (out == nullptr)
     return core::fail(core::error_kind::bad_input, "'" + path.string() + "': wanted a certificate in PEM");
@@ -192,9 +190,8 @@ core::result<certificate_pointer> sign_host(const authority& a, const std::strin
 }
 
 core::result<void> copy_authority(const fs::path& folder, const fs::path& to) {
-  auto text = read_whole_file(folder / "ca.crt", readers::all);
-  if (!text) return core::fail(text.error());
-  return write_whole_file(to / "ca.crt", *text, readers::all, existing::is_replaced);
+  TROUPE_ASSIGN(auto text, read_whole_file(folder / "ca.crt", readers::all));
+  return write_whole_file(to / "ca.crt", text, readers::all, existing::is_replaced);
 }
 
 }  // namespace
@@ -228,59 +225,48 @@ std::string text_of_time(const ASN1_TIME* t) {
 }
 
 core::result<fs::path> host_folder(const fs::path& folder, const std::string& host) {
-  if (auto good = check_name("a host's name", host); !good) return core::fail(good.error());
+  TROUPE_TRY(check_name("a host's name", host));
   return folder / host;
 }
 
 core::result<void> make_authority(const fs::path& folder, const std::string& name, const issue_options& options) {
-  if (auto good = check_name("the authority's name", name); !good) return good;
-  if (auto good = check_days(options.days); !good) return good;
-  if (auto made = make_folder(folder); !made) return made;
-  if (!options.replaces)
-    if (auto none = refuse_existing({folder / "ca.crt", folder / "ca.key"}); !none) return none;
-  auto key = make_key();
-  if (!key) return core::fail(key.error());
-  auto certificate = make_certificate(name, key->get(), options, {nullptr, key->get()},
-                                      {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
-                                       {NID_key_usage, "critical,keyCertSign,cRLSign"},
-                                       {NID_subject_key_identifier, "hash"}});
-  if (!certificate) return core::fail(certificate.error());
+  TROUPE_TRY(check_name("the authority's name", name));
+  TROUPE_TRY(check_days(options.days));
+  TROUPE_TRY(make_folder(folder));
+  if (!options.replaces) TROUPE_TRY(refuse_existing({folder / "ca.crt", folder / "ca.key"}));
+  TROUPE_ASSIGN(auto key, make_key());
+  TROUPE_ASSIGN(auto certificate, make_certificate(name, key.get(), options, {nullptr, key.get()},
+                                                   {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
+                                                    {NID_key_usage, "critical,keyCertSign,cRLSign"},
+                                                    {NID_subject_key_identifier, "hash"}}));
   const auto other = options.replaces ? existing::is_replaced : existing::stays;
-  if (auto done = write_key(folder / "ca.key", key->get(), other); !done) return done;
-  return write_certificate(folder / "ca.crt", certificate->get(), other);
+  TROUPE_TRY(write_key(folder / "ca.key", key.get(), other));
+  return write_certificate(folder / "ca.crt", certificate.get(), other);
 }
 
 core::result<void> issue_certificate(const fs::path& folder, const std::string& host, const issue_options& options) {
-  const auto to = host_folder(folder, host);
-  if (!to) return core::fail(to.error());
-  if (auto good = check_days(options.days); !good) return good;
-  auto a = read_authority(folder);
-  if (!a) return core::fail(a.error());
-  if (!options.replaces)
-    if (auto none = refuse_existing({*to / "host.crt", *to / "host.key"}); !none) return none;
-  auto key = make_key();
-  if (!key) return core::fail(key.error());
-  auto certificate = sign_host(*a, host, key->get(), options);
-  if (!certificate) return core::fail(certificate.error());
-  if (auto made = make_folder(*to); !made) return made;
+  TROUPE_ASSIGN(const auto to, host_folder(folder, host));
+  TROUPE_TRY(check_days(options.days));
+  TROUPE_ASSIGN(auto a, read_authority(folder));
+  if (!options.replaces) TROUPE_TRY(refuse_existing({to / "host.crt", to / "host.key"}));
+  TROUPE_ASSIGN(auto key, make_key());
+  TROUPE_ASSIGN(auto certificate, sign_host(a, host, key.get(), options));
+  TROUPE_TRY(make_folder(to));
   const auto other = options.replaces ? existing::is_replaced : existing::stays;
-  if (auto done = write_key(*to / "host.key", key->get(), other); !done) return done;
-  if (auto done = write_certificate(*to / "host.crt", certificate->get(), other); !done) return done;
-  return copy_authority(folder, *to);
+  TROUPE_TRY(write_key(to / "host.key", key.get(), other));
+  TROUPE_TRY(write_certificate(to / "host.crt", certificate.get(), other));
+  return copy_authority(folder, to);
 }
 
 core::result<void> renew_certificate(const fs::path& folder, const std::string& host, const issue_options& options) {
-  const auto to = host_folder(folder, host);
-  if (!to) return core::fail(to.error());
-  if (auto good = check_days(options.days); !good) return good;
-  auto a = read_authority(folder);
-  if (!a) return core::fail(a.error());
-  auto key = read_key(*to / "host.key");
+  TROUPE_ASSIGN(const auto to, host_folder(folder, host));
+  TROUPE_TRY(check_days(options.days));
+  TROUPE_ASSIGN(auto a, read_authority(folder));
+  auto key = read_key(to / "host.key");
   if (!key) return core::fail(key.error().in("renewing '" + host + "'"));
-  auto certificate = sign_host(*a, host, key->get(), options);
-  if (!certificate) return core::fail(certificate.error());
-  if (auto done = write_certificate(*to / "host.crt", certificate->get(), existing::is_replaced); !done) return done;
-  return copy_authority(folder, *to);
+  TROUPE_ASSIGN(auto certificate, sign_host(a, host, key->get(), options));
+  TROUPE_TRY(write_certificate(to / "host.crt", certificate.get(), existing::is_replaced));
+  return copy_authority(folder, to);
 }
 
 }  // namespace troupe::net

@@ -146,25 +146,24 @@ void data_edge::turn() {
 
 /// Writes frames. True if there is more to write at once.
 core::result<bool> data_edge::write() {
-  if (auto done = with_.tls->flush(); !done) return core::fail(done.error());
+  TROUPE_TRY(with_.tls->flush());
   if (with_.tls->has_unsent()) return false;  // the buffer must be empty, so that no bytes are moved
   for (size_t written = 0;;) {
     if (head_sent_ == head_out_.size() && chunk_.empty() && !next_frame()) {
-      if (auto done = with_.tls->flush(); !done) return core::fail(done.error());
+      TROUPE_TRY(with_.tls->flush());
       return false;
     }
     const bool in_head = head_sent_ < head_out_.size();
     const auto from = in_head ? std::as_bytes(std::span(head_out_)).subspan(head_sent_) : chunk_;
-    const auto n = with_.tls->write(from);
-    if (!n) return core::fail(n.error());
-    written += *n;
+    TROUPE_ASSIGN(const auto n, with_.tls->write(from));
+    written += n;
     if (in_head)
-      head_sent_ += *n;
+      head_sent_ += n;
     else
-      chunk_ = chunk_.subspan(*n);
+      chunk_ = chunk_.subspan(n);
     if (head_sent_ == head_out_.size() && chunk_.empty()) end_chunk();
-    if (*n == from.size() && written < turn_bytes) continue;
-    if (auto done = with_.tls->flush(); !done) return core::fail(done.error());
+    if (n == from.size() && written < turn_bytes) continue;
+    TROUPE_TRY(with_.tls->flush());
     if (with_.tls->has_unsent()) return false;
     if (written >= turn_bytes) return true;
   }
@@ -211,16 +210,15 @@ void data_edge::end_chunk() {
 core::result<bool> data_edge::read() {
   for (size_t read = 0; read < turn_bytes;) {
     const bool in_head = head_got_ < head_in_.size();
-    const auto n = with_.tls->read(in_head ? std::span(head_in_).subspan(head_got_) : payload_);
-    if (!n) return core::fail(n.error());
-    if (*n == 0) return false;
-    read += *n;
+    TROUPE_ASSIGN(const auto n, with_.tls->read(in_head ? std::span(head_in_).subspan(head_got_) : payload_));
+    if (n == 0) return false;
+    read += n;
     if (in_head) {
-      head_got_ += *n;
+      head_got_ += n;
       if (head_got_ < head_in_.size()) continue;
-      if (auto good = hear_frame(); !good) return core::fail(good.error());
+      TROUPE_TRY(hear_frame());
     } else {
-      payload_ = payload_.subspan(*n);
+      payload_ = payload_.subspan(n);
     }
     if (!payload_.empty()) continue;
     end_payload();

@@ -162,20 +162,18 @@ void door::close() {
 
 core::result<uint16_t> door::listen(const std::string& at, uint16_t port, tls_options options, first_words_maker make,
                                     hand_on tell) {
-  const auto where = numeric_address(at, port);
-  if (!where) return core::fail(where.error());
-  const auto socket = listen_at(*where);
-  if (!socket) return core::fail(socket.error());
-  const auto got = address_of(*socket);
+  TROUPE_ASSIGN(const auto where, numeric_address(at, port));
+  TROUPE_ASSIGN(const auto socket, listen_at(where));
+  const auto got = address_of(socket);
   if (!got) {
-    ::close(*socket);
+    ::close(socket);
     return core::fail(got.error());
   }
   accepts_ = std::move(options);
   make_ = std::move(make);
   tell_ = std::move(tell);
   pause_ = loop_.make_timer();
-  listening_ = loop_.watch(*socket);
+  listening_ = loop_.watch(socket);
   loop_.post([this] { wait_for_others(); });
   return got->port();
 }

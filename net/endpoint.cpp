@@ -16,9 +16,8 @@ constexpr size_t accepted_max = 4096;
 }  // namespace
 
 core::result<std::unique_ptr<endpoint>> endpoint::open(endpoint_setup setup) {
-  auto loop = io_loop::start();
-  if (!loop) return core::fail(loop.error());
-  return std::unique_ptr<endpoint>(new endpoint(std::move(setup), std::make_shared<links_room>(std::move(*loop))));
+  TROUPE_ASSIGN(auto loop, io_loop::start());
+  return std::unique_ptr<endpoint>(new endpoint(std::move(setup), std::make_shared<links_room>(std::move(loop))));
 }
 
 endpoint::endpoint(endpoint_setup setup, std::shared_ptr<links_room> room)

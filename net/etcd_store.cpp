@@ -60,10 +60,9 @@ class etcd_store final : public leader_store {
   }
 
   core::result<standing> take(const lead& me, part of) override {
-    const auto granted = ask("/v3/lease/grant", {{"TTL", lease_s_}});
-    if (!granted) return core::fail(granted.error());
-    const std::string lease = text_of(field(*granted, "ID"));
-    if (lease.empty()) return core::fail(strange("a lease", *granted));
+    TROUPE_ASSIGN(const auto granted, ask("/v3/lease/grant", {{"TTL", lease_s_}}));
+    const std::string lease = text_of(field(granted, "ID"));
+    if (lease.empty()) return core::fail(strange("a lease", granted));
     json free = json::array({is_absent(key_)}), then = json::array();
     if (of == part::continues) free.push_back(is_absent(end_key_));
     then.push_back({{"request_put", {{"key", to_base64(key_)}, {"value", to_base64(as_text(me))}, {"lease", lease}}}});
@@ -81,18 +80,16 @@ class etcd_store final : public leader_store {
 
   core::result<bool> refresh() override {
     if (lease_.empty()) return false;
-    const auto kept = ask("/v3/lease/keepalive", {{"ID", lease_}});
-    if (!kept) return core::fail(kept.error());
-    const std::string left = text_of(field(field(*kept, "result"), "TTL"));
+    TROUPE_ASSIGN(const auto kept, ask("/v3/lease/keepalive", {{"ID", lease_}}));
+    const std::string left = text_of(field(field(kept, "result"), "TTL"));
     const bool stands = !left.empty() && left != "0";
     if (!stands) lease_.clear();
     return stands;
   }
 
   core::result<standing> read() override {
-    const auto said = ask("/v3/kv/txn", {{"success", reads()}});
-    if (!said) return core::fail(said.error());
-    return standing_in(*said);
+    TROUPE_ASSIGN(const auto said, ask("/v3/kv/txn", {{"success", reads()}}));
+    return standing_in(said);
   }
 
   core::result<void> give_up(std::optional<int> over) override {
@@ -102,10 +99,9 @@ class etcd_store final : public leader_store {
       mine.push_back(
           {{"key", to_base64(key_)}, {"target", "VALUE"}, {"result", "EQUAL"}, {"value", to_base64(as_text(me_))}});
       told.push_back({{"request_put", {{"key", to_base64(end_key_)}, {"value", to_base64(std::to_string(*over))}}}});
-      if (auto done = ask("/v3/kv/txn", {{"compare", mine}, {"success", told}}); !done) return core::fail(done.error());
+      TROUPE_TRY(ask("/v3/kv/txn", {{"compare", mine}, {"success", told}}));
     }
-    const auto done = ask("/v3/lease/revoke", {{"ID", std::exchange(lease_, {})}});
-    if (!done) return core::fail(done.error());
+    TROUPE_TRY(ask("/v3/lease/revoke", {{"ID", std::exchange(lease_, {})}}));
     return {};
   }
 
@@ -184,11 +180,10 @@ class etcd_store final : public leader_store {
 
   /// Looks the member's name up. True if it resolves to other addresses than before.
   static core::result<bool> look_up(member& of) {
-    auto found = addresses_of(of.at);
-    if (!found) return core::fail(found.error());
+    TROUPE_ASSIGN(auto found, addresses_of(of.at));
     const auto same = [](const address& a, const address& b) { return a.text() == b.text(); };
-    if (std::ranges::equal(*found, of.addresses, same)) return false;
-    of.addresses = std::move(*found);
+    if (std::ranges::equal(found, of.addresses, same)) return false;
+    of.addresses = std::move(found);
     return true;
   }
 
@@ -230,9 +225,8 @@ core::result<std::unique_ptr<leader_store>> open_etcd(const std::string& store, 
         "a store: wanted etcd://HOST:PORT or etcd://HOST:PORT,HOST:PORT (etcds:// for TLS), got `" + store + "`");
   std::optional<identity> who;
   if (place->is_encrypted) {
-    auto loaded = identity::load(me);
-    if (!loaded) return core::fail(loaded.error());
-    who = std::move(*loaded);
+    TROUPE_ASSIGN(auto loaded, identity::load(me));
+    who = std::move(loaded);
   }
   return std::make_unique<etcd_store>(store, std::move(place->members), std::move(who), job, lease_s);
 }

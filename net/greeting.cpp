@@ -38,9 +38,8 @@ greeting::greeting(const identity& me, std::string wanted, std::string introduct
 greeting::greeting(const identity& me, admission admit) : me_(me), side_(tls_side::accepts), admit_(std::move(admit)) {}
 
 core::result<void> greeting::say(tls_stream& with, const std::string& bytes) const {
-  const auto taken = with.write(std::as_bytes(std::span(bytes)));
-  if (!taken) return core::fail(taken.error());
-  if (*taken != bytes.size()) return core::fail(core::error_kind::limit, "it does not take what is said first");
+  TROUPE_ASSIGN(const auto taken, with.write(std::as_bytes(std::span(bytes))));
+  if (taken != bytes.size()) return core::fail(core::error_kind::limit, "it does not take what is said first");
   return {};
 }
 
@@ -87,7 +86,7 @@ core::result<void> greeting::answer(tls_stream& with) {
                                                   std::to_string(introduction_bytes_max) + " bytes, got " +
                                                   std::to_string(own->size()));
   if (own) return say(with, block_of(true, *own));
-  if (auto said = say(with, block_of(false, own.error().text.substr(0, sentence_bytes_max))); !said) return said;
+  TROUPE_TRY(say(with, block_of(false, own.error().text.substr(0, sentence_bytes_max))));
   return core::fail(own.error());
 }
 

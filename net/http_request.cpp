@@ -37,7 +37,7 @@ core::error too_long() {
 /// Sends a request over a plain connection, and returns the bytes received until the other end closes, as in HTTP/1.0.
 core::result<std::string> ask_plainly(int socket, std::string_view what, int64_t deadline_ns) {
   while (!what.empty()) {
-    if (auto ok = wait_for(socket, POLLOUT, deadline_ns); !ok) return core::fail(ok.error());
+    TROUPE_TRY(wait_for(socket, POLLOUT, deadline_ns));
     const ssize_t n = ::send(socket, what.data(), what.size(), MSG_NOSIGNAL);
     if (n > 0) what.remove_prefix(static_cast<size_t>(n));
     if (n < 0 && errno != EAGAIN && errno != EINTR)
@@ -46,7 +46,7 @@ core::result<std::string> ask_plainly(int socket, std::string_view what, int64_t
   std::string out;
   std::array<char, 8192> part;
   for (;;) {
-    if (auto ok = wait_for(socket, POLLIN, deadline_ns); !ok) return core::fail(ok.error());
+    TROUPE_TRY(wait_for(socket, POLLIN, deadline_ns));
     const ssize_t n = ::recv(socket, part.data(), part.size(), 0);
     if (n == 0) return out;
     if (n < 0 && errno != EAGAIN && errno != EINTR)
@@ -59,30 +59,29 @@ core::result<std::string> ask_plainly(int socket, std::string_view what, int64_t
 core::result<void> shake_hands(tls_stream& with, int socket, int64_t deadline_ns) {
   for (;;) {
     const auto done = with.handshake();
-    if (auto ok = with.flush(); !ok) return ok;
+    TROUPE_TRY(with.flush());
     if (!done) return core::fail(done.error());
     if (*done && !with.has_unsent()) return {};
     const int events = (*done ? 0 : POLLIN) | (with.has_unsent() ? POLLOUT : 0);
-    if (auto ok = wait_for(socket, static_cast<short>(events), deadline_ns); !ok) return ok;
+    TROUPE_TRY(wait_for(socket, static_cast<short>(events), deadline_ns));
   }
 }
 
 /// Sends a request over TLS, and returns the bytes received until the other end closes. Any kind of close ends the
 /// answer; the caller checks that it is complete.
 core::result<std::string> ask_over_tls(const http_server& to, int socket, std::string_view what, int64_t deadline_ns) {
-  auto stream = tls_stream::make(to.as->options(tls_side::connects), tls_side::connects, socket, 64 << 10U);
-  if (!stream) return core::fail(stream.error());
-  auto& tls = **stream;
-  if (auto ok = shake_hands(tls, socket, deadline_ns); !ok) return core::fail(ok.error());
+  TROUPE_ASSIGN(auto stream,
+                tls_stream::make(to.as->options(tls_side::connects), tls_side::connects, socket, 64 << 10U));
+  auto& tls = *stream;
+  TROUPE_TRY(shake_hands(tls, socket, deadline_ns));
   if (auto why = to.as->objection(tls, to.named.host); !why.empty())
     return core::fail(error_kind::mismatch, std::move(why));
   for (auto left = std::as_bytes(std::span(what)); !left.empty() || tls.has_unsent();) {
-    const auto taken = tls.write(left);
-    if (!taken) return core::fail(taken.error());
-    left = left.subspan(*taken);
-    if (auto ok = tls.flush(); !ok) return core::fail(ok.error());
+    TROUPE_ASSIGN(const auto taken, tls.write(left));
+    left = left.subspan(taken);
+    TROUPE_TRY(tls.flush());
     if (!tls.has_unsent()) continue;
-    if (auto ok = wait_for(socket, POLLOUT, deadline_ns); !ok) return core::fail(ok.error());
+    TROUPE_TRY(wait_for(socket, POLLOUT, deadline_ns));
   }
   std::string out;
   std::array<std::byte, 8192> part;
@@ -93,7 +92,7 @@ core::result<std::string> ask_over_tls(const http_server& to, int socket, std::s
     out.append(reinterpret_cast<const char*>(part.data()), *n);
     if (out.size() > http_answer_bytes_max) return core::fail(too_long());
     if (*n > 0) continue;
-    if (auto ok = wait_for(socket, POLLIN, deadline_ns); !ok) return core::fail(ok.error());
+    TROUPE_TRY(wait_for(socket, POLLIN, deadline_ns));
   }
 }
 
@@ -126,18 +125,16 @@ core::result<std::vector<address>> addresses_of(const core::host_port& of) {
 
 core::result<http_answer> post(const http_server& to, const std::string& path, const std::string& body,
                                int64_t deadline_ns) {
-  auto begun = begin_connect(to.at);
-  if (!begun) return core::fail(begun.error());
-  const cluster::descriptor socket(*begun);
-  if (auto ok = wait_for(socket.number(), POLLOUT, deadline_ns); !ok) return core::fail(ok.error());
-  if (auto ok = connected(socket.number()); !ok) return core::fail(ok.error());
+  TROUPE_ASSIGN(auto begun, begin_connect(to.at));
+  const cluster::descriptor socket(begun);
+  TROUPE_TRY(wait_for(socket.number(), POLLOUT, deadline_ns));
+  TROUPE_TRY(connected(socket.number()));
   const std::string request = "POST " + path + " HTTP/1.0\r\nHost: " + place_text(to.named.host, to.named.port) +
                               "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
                               "\r\n\r\n" + body;
-  const auto text = to.as == nullptr ? ask_plainly(socket.number(), request, deadline_ns)
-                                     : ask_over_tls(to, socket.number(), request, deadline_ns);
-  if (!text) return core::fail(text.error());
-  return read_answer(*text);
+  TROUPE_ASSIGN(const auto text, to.as == nullptr ? ask_plainly(socket.number(), request, deadline_ns)
+                                                  : ask_over_tls(to, socket.number(), request, deadline_ns));
+  return read_answer(text);
 }
 
 }  // namespace troupe::net

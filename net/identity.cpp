@@ -68,16 +68,13 @@ core::result<tls_options> make_options(tls_side side, X509* certificate, EVP_PKE
 }  // namespace
 
 core::result<identity> identity::load(const identity_files& files) {
-  auto key_text = read_whole_file(files.key, readers::owner);
-  if (!key_text) return core::fail(key_text.error());
-  const secret_text pem(std::move(*key_text));
-  const auto certificate_text = read_whole_file(files.certificate, readers::all);
-  if (!certificate_text) return core::fail(certificate_text.error());
-  const auto authority_text = read_whole_file(files.authority, readers::all);
-  if (!authority_text) return core::fail(authority_text.error());
+  TROUPE_ASSIGN(auto key_text, read_whole_file(files.key, readers::owner));
+  const secret_text pem(std::move(key_text));
+  TROUPE_ASSIGN(const auto certificate_text, read_whole_file(files.certificate, readers::all));
+  TROUPE_ASSIGN(const auto authority_text, read_whole_file(files.authority, readers::all));
 
   const auto key = key_in(pem.get());
-  const auto certificate = certificate_in(*certificate_text), authority = certificate_in(*authority_text);
+  const auto certificate = certificate_in(certificate_text), authority = certificate_in(authority_text);
   ERR_clear_error();  // OpenSSL's errors may show parts of the key
   const auto none = [](const std::filesystem::path& path, const char* wanted) {
     return core::fail(core::error_kind::bad_input, "'" + path.string() + "': wanted " + wanted + " in PEM");
@@ -94,12 +91,10 @@ core::result<identity> identity::load(const identity_files& files) {
   out.name_ = host_name_of(certificate.get());
   out.authority_ = common_name_of(authority.get());
   if (out.name_.empty()) return none(files.certificate, "a certificate for a host's name or address");
-  auto connects = make_options(tls_side::connects, certificate.get(), key.get(), *authority_text);
-  if (!connects) return core::fail(connects.error());
-  auto accepts = make_options(tls_side::accepts, certificate.get(), key.get(), *authority_text);
-  if (!accepts) return core::fail(accepts.error());
-  out.connects_ = std::move(*connects);
-  out.accepts_ = std::move(*accepts);
+  TROUPE_ASSIGN(auto connects, make_options(tls_side::connects, certificate.get(), key.get(), authority_text));
+  TROUPE_ASSIGN(auto accepts, make_options(tls_side::accepts, certificate.get(), key.get(), authority_text));
+  out.connects_ = std::move(connects);
+  out.accepts_ = std::move(accepts);
   return out;
 }
 

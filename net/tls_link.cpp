@@ -133,12 +133,11 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     }
     for (;;) {
       if (sent_ == current_.size() && !next()) return with_.tls->flush();
-      const auto n = with_.tls->write(std::as_bytes(std::span(current_).subspan(sent_)));
-      if (!n) return core::fail(n.error());
-      sent_ += *n;
+      TROUPE_ASSIGN(const auto n, with_.tls->write(std::as_bytes(std::span(current_).subspan(sent_))));
+      sent_ += n;
       {
         const std::lock_guard lock(mutex_);
-        waiting_bytes_ -= *n;
+        waiting_bytes_ -= n;
       }
       if (sent_ == current_.size()) continue;
       if (auto done = with_.tls->flush(); !done || with_.tls->has_unsent()) return done;
@@ -159,12 +158,11 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     thread_local std::array<std::byte, size_t{16} << 10> buffer;
     if (has_untaken()) return false;
     for (size_t read = 0; read < turn_bytes;) {
-      const auto n = with_.tls->read(buffer);
-      if (!n) return core::fail(n.error());
-      if (*n == 0) return false;
-      read += *n;
+      TROUPE_ASSIGN(const auto n, with_.tls->read(buffer));
+      if (n == 0) return false;
+      read += n;
       const std::lock_guard lock(mutex_);
-      came_.append(reinterpret_cast<const char*>(buffer.data()), *n);
+      came_.append(reinterpret_cast<const char*>(buffer.data()), n);
       tell();
       is_full_ = came_.size() >= untaken_bytes_max;
       if (is_full_) return false;

@@ -36,22 +36,20 @@ core::result<std::unique_ptr<tls_mover>> tls_mover::open(mover_setup setup) {
   if (setup.key.job.size() > job_bytes_max)
     return core::fail(core::error_kind::bad_input, "a job's name: wanted at most " + std::to_string(job_bytes_max) +
                                                        " bytes, got " + std::to_string(setup.key.job.size()));
-  auto loop = io_loop::start();
-  if (!loop) return core::fail(loop.error());
+  TROUPE_ASSIGN(auto loop, io_loop::start());
   const std::string at = setup.listen_at;
-  std::unique_ptr<tls_mover> out(new tls_mover(std::move(setup), std::move(*loop)));
-  auto options = secret_options(out->key_);
-  if (!options) return core::fail(options.error());
+  std::unique_ptr<tls_mover> out(new tls_mover(std::move(setup), std::move(loop)));
+  TROUPE_ASSIGN(auto options, secret_options(out->key_));
   auto* const self = out.get();
-  const auto port = out->door_->listen(
-      at, 0, std::move(*options), [] { return std::make_unique<secret_check>(); },
-      [self](core::result<connection> c, std::unique_ptr<first_words>) {
-        if (!c) return;  // a connection that was refused
-        if (const auto place = place_of(*c->tls)) return self->join(*place, std::move(*c));
-        c->socket->close();
-      });
-  if (!port) return core::fail(port.error());
-  out->port_ = *port;
+  TROUPE_ASSIGN(const auto port, out->door_->listen(
+                                     at, 0, std::move(options), [] { return std::make_unique<secret_check>(); },
+                                     [self](core::result<connection> c, std::unique_ptr<first_words>) {
+                                       if (!c) return;  // a connection that was refused
+                                       if (const auto place = place_of(*c->tls))
+                                         return self->join(*place, std::move(*c));
+                                       c->socket->close();
+                                     }));
+  out->port_ = port;
   return out;
 }
 

@@ -32,10 +32,9 @@ core::result<append_file> append_file::create(const std::filesystem::path& file)
 }
 
 core::result<append_file> append_file::go_on(const std::filesystem::path& file) {
-  const auto fd = core::open_log(file);
-  if (!fd) return core::fail(fd.error());
-  append_file out(file, *fd);
-  const off_t end = ::lseek(*fd, 0, SEEK_END);
+  TROUPE_ASSIGN(const auto fd, core::open_log(file));
+  append_file out(file, fd);
+  const off_t end = ::lseek(fd, 0, SEEK_END);
   if (end < 0) return core::fail(failure(file, "continue", errno));
   out.written_ = static_cast<uint64_t>(end);
   return out;

@@ -25,8 +25,7 @@ core::result<void> make_folder(const fs::path& folder) {
 // Checks that a file can be created in the folder, before there is anything to write.
 core::result<void> try_folder(const fs::path& folder) {
   const fs::path probe = folder / (".troupe-" + std::to_string(::getpid()));
-  auto made = append_file::create(probe);
-  if (!made) return core::fail(made.error());
+  TROUPE_TRY(append_file::create(probe));
   std::error_code e;
   fs::remove(probe, e);
   return {};
@@ -56,8 +55,7 @@ core::result<void> check_files(const curve_options& o) {
 
 // Cuts the CSV files of all labels, even those that this run may not write for a long time.
 core::result<void> cut_csv_files(const fs::path& folder, uint64_t last) {
-  for (const auto label : all_labels)
-    if (auto ok = cut_curve(folder / csv_file_name(label), last, csv_place); !ok) return ok;
+  for (const auto label : all_labels) TROUPE_TRY(cut_curve(folder / csv_file_name(label), last, csv_place));
   return {};
 }
 
@@ -79,7 +77,7 @@ core::result<append_file> curve_files::make(const fs::path& file) const {
 core::result<curve_files> curve_files::open(const curve_options& options, double unix_s) {
   curve_files out;
   out.goes_on_ = options.goes_on_after.has_value();
-  if (auto ok = check_files(options); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check_files(options));
   if (!options.csv_folder.empty()) {
     if (auto ok = make_folder(options.csv_folder); !ok) return core::fail(ok.error().in("csv_monitor"));
     if (auto ok = try_folder(options.csv_folder); !ok) return core::fail(ok.error().in("csv_monitor"));

@@ -12,9 +12,8 @@ recorder::recorder(recorder_options options) : options_(std::move(options)), com
 
 core::result<void> recorder::open(double unix_s, std::optional<uint64_t> goes_on_after) {
   options_.curves.goes_on_after = goes_on_after;
-  auto files = curve_files::open(options_.curves, unix_s);
-  if (!files) return core::fail(files.error());
-  files_.emplace(std::move(*files));
+  TROUPE_ASSIGN(auto files, curve_files::open(options_.curves, unix_s));
+  files_.emplace(std::move(files));
   return {};
 }
 

@@ -51,7 +51,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   }
   core::result<progress> start(const plan::instruction& x) override {
     instruction_ = &x;
-    if (auto sound = losses_.look(); !sound) return core::fail(sound.error());
+    TROUPE_TRY(losses_.look());
     if ((x.kind == plan::kind::forward || x.kind == plan::kind::multiply) && x.micro >= context_->micros())
       return progress::done;
     switch (x.kind) {
@@ -68,19 +68,19 @@ class compute_executor final : public executor, private models::gradient_sink {
         break;
       case plan::kind::forward:
         parameters_->bind_for(x);
-        if (auto did = forward(x); !did) return core::fail(did.error());
+        TROUPE_TRY(forward(x));
         break;
       case plan::kind::multiply:
         parameters_->bind_for(x);
-        if (auto did = multiply(x); !did) return core::fail(did.error());
+        TROUPE_TRY(multiply(x));
         break;
       case plan::kind::recompute:
         parameters_->bind_for(x);
-        if (auto did = recompute(x); !did) return core::fail(did.error());
+        TROUPE_TRY(recompute(x));
         break;
       case plan::kind::backward:
         parameters_->bind_for(x);
-        if (auto did = backward(x); !did) return core::fail(did.error());
+        TROUPE_TRY(backward(x));
         break;
       case plan::kind::weigh:
         weigh(x);
@@ -113,9 +113,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     out.rank = p().layout->data_at(p().rank);
     out.taught = flights_[micro].learned.last();
     if (host_batches_) out.host = &static_cast<const tensor_batch&>(b).tensors;
-    const auto numbers = numbers_.of(micro, out);
-    if (!numbers) return core::fail(numbers.error());
-    out.numbers = *numbers;
+    TROUPE_ASSIGN(const auto numbers, numbers_.of(micro, out));
+    out.numbers = numbers;
     return out;
   }
 
@@ -128,8 +127,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     const bool is_own = x.subject >= first_of_model();  // the other units are a teacher's, which keeps nothing
     const bool kept = training() && is_own && p().options().recomputes(x.subject) && !p().options().repeat_exchanges;
     const bool copied = !kept && model_->copies_last_input(x.subject, x.segment);
-    if (auto taken = take_input(x, hidden_, copied ? exchanged_slot::read : exchanged_slot::copied); !taken)
-      return taken;
+    TROUPE_TRY(take_input(x, hidden_, copied ? exchanged_slot::read : exchanged_slot::copied));
     if (x.segment == 0) {
       if (x.subject > 0 && ends_in_exchange(p(), x.subject - 1)) learn(f, x.subject - 1, hidden_.first());
       if (!is_own) f.learned.begins(*teaching_, first_of_model(), x.subject, hidden_.first());
@@ -137,9 +135,8 @@ class compute_executor final : public executor, private models::gradient_sink {
       if (is_own && learns_by_block()) hidden_ = models::values(f.learned.take_asked(x.subject));
     }
     if (is_left_out(x.subject)) return leave_stage(x, f);
-    auto made = micro_batch(x.micro);
-    if (!made) return core::fail(made.error());
-    models::micro_batch& batch = *made;
+    TROUPE_ASSIGN(auto made, micro_batch(x.micro));
+    models::micro_batch& batch = made;
     const bool generates = p().options().mode == plan::mode::generate && is_head(p(), x.subject);
     if (generates && x.segment >= p().table().logits_segment()) {
       if (x.segment > p().table().logits_segment()) return {};  // the loss, which generation does not need
@@ -154,7 +151,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     const bool keep = keeps_runs(x.subject);
     batch.keeps_light = keep && plan::keeps_light(p().table(), p().options(), x.subject, x.segment);
     if (x.staged != plan::none) {
-      if (auto put = put_input(x); !put) return core::fail(put.error());
+      TROUPE_TRY(put_input(x));
     } else if (training() && x.segment == 0 && is_own) {
       f.unit_inputs[x.subject] = p().options().recomputes(x.subject) ? hidden_ : models::values();
     }
@@ -181,7 +178,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (!training() || !is_own) hidden_ = out_of(slot(x.input), hidden_);  // otherwise the slot stays until backward
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
     if (ends_unit(p(), x) && !ends_in_exchange(p(), x.subject)) learn(f, x.subject, hidden_.first());
-    if (auto put = leave_stage(x, f); !put) return put;
+    TROUPE_TRY(leave_stage(x, f));
     const bool exchanged = p().layout->exchanging_ranks(what) > 1;  // the outputs are not read after the exchange
     if (keep && exchanged) f.runs[x.subject][x.segment]->release_outputs();
     if (logits.defined()) keep_logits(x.micro, logits);
@@ -249,7 +246,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     const auto& what = p().layout->exchange_of(x.subject, x.segment, plan::use::forward);
     const plan::slice rows = p().layout->rows_of_piece(what, x.piece);
     unfinished_->multiply(static_cast<int64_t>(rows.first), static_cast<int64_t>(rows.count));
-    if (auto put = put_piece(x); !put) return put;
+    TROUPE_TRY(put_piece(x));
     if (x.piece + 1 < p().layout->pieces_of(what)) return {};
     auto run = std::move(unfinished_);
     if (!keeps_runs(x.subject)) return {};
@@ -273,11 +270,11 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   // Copies the input to the window. The unit computes with the copy, so the tensors that ATen allocated can be freed.
   core::result<void> put_input(const plan::instruction& x) {
-    auto there = flights_[x.micro].windows.put(x.subject, p().table().units[x.subject].name, hidden_, slot(x.staged));
-    if (!there) return core::fail(there.error());
+    TROUPE_ASSIGN(auto there,
+                  flights_[x.micro].windows.put(x.subject, p().table().units[x.subject].name, hidden_, slot(x.staged)));
     // The first unit's run, which is kept, holds these tensors as its outputs, which are not read again.
     for (const at::Tensor& t : hidden_) t.set_data(t.new_empty({0}));
-    hidden_ = std::move(*there);
+    hidden_ = std::move(there);
     return {};
   }
 
@@ -288,14 +285,13 @@ class compute_executor final : public executor, private models::gradient_sink {
   enum class exchanged_slot : uint8_t { copied, read };
   core::result<void> take_input(const plan::instruction& x, models::values& into, exchanged_slot how) {
     if (x.input == plan::none) return {};
-    auto got = transferred(slot(x.input));
-    if (!got) return core::fail(got.error());
+    TROUPE_ASSIGN(auto got, transferred(slot(x.input)));
     if (is_from_stage(p(), x)) {
-      into = own_part(x, *got);
+      into = own_part(x, got);
       return {};
     }
     std::vector<at::Tensor> all(into.begin(), into.end());  // tensors that were not transferred
-    all.push_back(how == exchanged_slot::read ? got->first() : out_of(slot(x.input), *got).first());
+    all.push_back(how == exchanged_slot::read ? got.first() : out_of(slot(x.input), got).first());
     into = models::values(std::move(all));
     return {};
   }
@@ -318,9 +314,8 @@ class compute_executor final : public executor, private models::gradient_sink {
   // is repeated.
   core::result<void> recompute(const plan::instruction& x) {
     if (is_left_out(x.subject)) return {};
-    auto made = micro_batch(x.micro);
-    if (!made) return core::fail(made.error());
-    models::micro_batch& batch = *made;
+    TROUPE_ASSIGN(auto made, micro_batch(x.micro));
+    models::micro_batch& batch = made;
     flight& f = flights_[x.micro];
     const bool at_once = x.segment == plan::none;
     const uint32_t first = at_once ? 0 : x.segment, segments = static_cast<uint32_t>(f.runs[x.subject].size());
@@ -329,8 +324,7 @@ class compute_executor final : public executor, private models::gradient_sink {
                                       : f.windows.get(x.subject, memory_->window(p(), x.staged));
     const bool copied = !at_once && model_->copies_last_input(x.subject, x.segment);
     if (!(learns_by_block() && is_from_stage(p(), x)))
-      if (auto taken = take_input(x, again_, copied ? exchanged_slot::read : exchanged_slot::copied); !taken)
-        return taken;
+      TROUPE_TRY(take_input(x, again_, copied ? exchanged_slot::read : exchanged_slot::copied));
     for (uint32_t s = first; s < (at_once ? segments : first + 1); ++s) {
       if (auto exchanged = std::exchange(f.exchanged[x.subject][s], {}); exchanged.defined())
         again_ = again_.with_last(std::move(exchanged));
@@ -345,7 +339,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     }
     if (at_once || first + 1 == segments) again_ = {};
     if (x.output == plan::none) return {};
-    if (auto put = put_output(x, again_); !put) return put;
+    TROUPE_TRY(put_output(x, again_));
     f.runs[x.subject][first]->release_outputs();
     return {};
   }
@@ -360,7 +354,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     }
     // The weight part reads the gradient that the input part has received, so a slot of another owner must be copied.
     const auto how = x.use == plan::use::input ? exchanged_slot::copied : exchanged_slot::read;
-    if (auto taken = take_input(x, gradient_, how); !taken) return taken;
+    TROUPE_TRY(take_input(x, gradient_, how));
     if (ends_unit(p(), x))
       if (at::Tensor of_lesson = flights_[x.micro].learned.take_gradient(x.subject); of_lesson.defined())
         gradient_ = learns_by_block() ? of_lesson : of_lesson.add_(gradient_.first());
@@ -373,8 +367,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     }
     if (late_loss.defined()) {
       const double lost = flights_[x.micro].learned.lost();
-      if (auto ok = losses_.write(x.micro, lost == 0 ? late_loss : late_loss.add(lost), memory_->device()); !ok)
-        return ok;
+      TROUPE_TRY(losses_.write(x.micro, lost == 0 ? late_loss : late_loss.add(lost), memory_->device()));
     }
     if (gives_loss(p(), x)) flights_[x.micro].learned.leave_last();
     gradient_ = out_of(slot(x.input), gradient_);
@@ -387,8 +380,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     gradient_ = {};
     if (gives_loss(p(), x)) {
       learned.leave_last();
-      if (auto ok = losses_.write(x.micro, at::scalar_tensor(learned.lost(), at::kDouble), memory_->device()); !ok)
-        return ok;
+      TROUPE_TRY(losses_.write(x.micro, at::scalar_tensor(learned.lost(), at::kDouble), memory_->device()));
     }
     return put_output(x, gradient_);
   }
@@ -444,14 +436,14 @@ core::result<std::vector<std::unique_ptr<executor>>> make_compute_executors(
   const auto& p = memory->plan();
   const models::model_place place{setup.split, p.layout->tensor_at(p.rank), setup.sequence,
                                   p.layout->sequence_at(p.rank)};
-  auto made = setup.own        ? setup.own()
-              : setup.teaching ? models::make_taught_model(setup.spec, *setup.teaching, first_of_teacher(p.table()),
+  TROUPE_ASSIGN(auto made, setup.own ? setup.own()
+                           : setup.teaching
+                               ? models::make_taught_model(setup.spec, *setup.teaching, first_of_teacher(p.table()),
                                                            p.options().types.parameter, setup.rows, setup.columns,
                                                            memory->device(), place)
                                : models::make_language_model(setup.spec, p.options().types.parameter, setup.rows,
-                                                             setup.columns, memory->device(), place);
-  if (!made) return core::fail(made.error());
-  const std::shared_ptr<models::language_model> model = std::move(*made);
+                                                             setup.columns, memory->device(), place));
+  const std::shared_ptr<models::language_model> model = std::move(made);
   auto own = model->own_parameters();
   if (!own.empty())  // scores of masks are not parameters of the host
     own.resize(

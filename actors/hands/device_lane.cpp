@@ -79,8 +79,7 @@ core::result<progress> device_lane::start(const plan::instruction& x) {
 }
 
 core::result<void> device_lane::settle() {
-  if (use_ != device_use::none)
-    if (auto ok = stream_->finish(); !ok) return ok;
+  if (use_ != device_use::none) TROUPE_TRY(stream_->finish());
   if (use_ == device_use::asks) tell_times();
   return hands_->settle();
 }

@@ -97,19 +97,17 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
 }
 
 core::result<progress> meet(fabric::communicator& communicator, const fabric::request& r) {
-  if (auto posted = communicator.post(r); !posted) return core::fail(posted.error());
-  auto ended = communicator.advance(r.id.sequence);
-  if (!ended) return core::fail(ended.error());
-  return *ended == fabric::progress::done ? progress::done : progress::pending;
+  TROUPE_TRY(communicator.post(r));
+  TROUPE_ASSIGN(auto ended, communicator.advance(r.id.sequence));
+  return ended == fabric::progress::done ? progress::done : progress::pending;
 }
 
 core::result<std::optional<uint32_t>> go_on(const memberships& all, const step_context& context, uint64_t number) {
   const auto m = meeting_id::of(number);
   const auto id = pending_collective(context, m);
   if (!id) return std::nullopt;
-  auto ended = all[m.communicator]->advance(m.sequence);
-  if (!ended) return core::fail(ended.error());
-  if (*ended == fabric::progress::pending) return std::nullopt;
+  TROUPE_ASSIGN(auto ended, all[m.communicator]->advance(m.sequence));
+  if (ended == fabric::progress::pending) return std::nullopt;
   return id;
 }
 

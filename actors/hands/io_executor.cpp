@@ -119,21 +119,20 @@ core::result<progress> io_executor::start(const plan::instruction& x) {
   if (!context_->acts(x.guard)) return progress::done;
   // The thread that submits to the kernel must outlive its requests, so the lane's thread opens the port.
   if (port_ == nullptr) {
-    auto opened = open_(memory_->windows());
-    if (!opened) return core::fail(opened.error());
-    port_ = std::move(*opened);
+    TROUPE_ASSIGN(auto opened, open_(memory_->windows()));
+    port_ = std::move(opened);
   }
   const auto& p = context_->plan();
   const transfer t{(context_->order.run << 32) | x.id, x.kind == plan::kind::swap_out, outlives(x), &(*current_)[x.id],
                    memory_->window(p, x.staged),       p.buffers[x.staged].bytes};
   if (!late_.empty()) {
-    if (auto ok = look(); !ok) return core::fail(ok.error());
+    TROUPE_TRY(look());
     if (must_wait(t)) {
       held_.push_back(t);
       return progress::pending;
     }
   }
-  if (auto ok = submit(t); !ok) return core::fail(ok.error());
+  TROUPE_TRY(submit(t));
   if (!t.outlives) return progress::pending;
   memory_->write_begins();
   late_.push_back(t);
@@ -162,7 +161,7 @@ core::result<void> io_executor::submit_held() {
       ++i;
       continue;
     }
-    if (auto ok = submit(held_[i]); !ok) return ok;
+    TROUPE_TRY(submit(held_[i]));
     held_.erase(held_.begin() + static_cast<long>(i));
   }
   return {};
@@ -171,7 +170,7 @@ core::result<void> io_executor::submit_held() {
 // Reports one ended instruction per call; for further ones the lane sends itself a message.
 core::result<std::optional<uint32_t>> io_executor::advance(uint64_t) {
   if (port_ == nullptr) return std::nullopt;
-  if (auto ok = look(); !ok) return core::fail(ok.error());
+  TROUPE_TRY(look());
   if (ended_.empty()) return std::nullopt;
   const auto c = std::move(ended_.front());
   ended_.pop_front();

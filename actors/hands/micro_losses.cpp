@@ -37,8 +37,7 @@ core::result<void> micro_losses::write(uint32_t micro, const at::Tensor& mean, d
 }
 
 core::result<void> micro_losses::look() {
-  while (seen_ < written_.size() && written_[seen_].at.is_over())
-    if (auto ok = judge(at(written_[seen_++].micro)); !ok) return ok;
+  while (seen_ < written_.size() && written_[seen_].at.is_over()) TROUPE_TRY(judge(at(written_[seen_++].micro)));
   return {};
 }
 

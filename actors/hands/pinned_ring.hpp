@@ -26,9 +26,8 @@ class pinned_ring {
     window& w = windows_[filled_];
     w.copied.finish();
     if (w.memory.bytes() < bytes) {
-      auto got = device::memory::allocate(device_, device::tier::pinned, bytes);
-      if (!got) return core::fail(got.error());
-      w.memory = std::move(*got);
+      TROUPE_ASSIGN(auto got, device::memory::allocate(device_, device::tier::pinned, bytes));
+      w.memory = std::move(got);
     }
     return w.memory.data();
   }

@@ -187,7 +187,7 @@ core::result<void> shard_executor::orthogonalise(const plan::instruction& x) {
       auto got = device::memory::allocate(device_of_states(), device::tier::device, bytes);
       if (!got) return core::fail(got.error().in("room to orthogonalise " + p.table().parameters[q].name));
       // The old scratch may still be in use for a smaller matrix.
-      if (auto ok = device::stream::current(device_of_states()).finish(); !ok) return ok;
+      TROUPE_TRY(device::stream::current(device_of_states()).finish());
       scratch_ = std::move(*got);
     }
     const std::span scratch(reinterpret_cast<State*>(scratch_.data()), elements + apart);
@@ -324,8 +324,7 @@ void shard_executor::take_back(uint32_t group) {
 // Undoes an update. If steps are not skipped, a gradient that is not finite ends the run here, before anything is
 // published.
 core::result<void> shard_executor::undo(const plan::instruction& x) {
-  if (!context_->decide().skipped)
-    if (auto ok = sound(); !ok) return ok;
+  if (!context_->decide().skipped) TROUPE_TRY(sound());
   if (!context_->acts(x.guard)) return {};
   context_->plan().options().master() == core::dtype::f64 ? take_back<double>(x.subject) : take_back<float>(x.subject);
   return {};
@@ -357,11 +356,10 @@ core::result<progress> shard_executor::start(const plan::instruction& x) {
     return progress::done;
   }
   if (x.kind == plan::kind::undo) {
-    if (auto ok = undo(x); !ok) return core::fail(ok.error());
+    TROUPE_TRY(undo(x));
     return progress::done;
   }
-  if (tiers().weights_go_up())
-    if (auto ok = uploads_.begin(); !ok) return core::fail(ok.error());
+  if (tiers().weights_go_up()) TROUPE_TRY(uploads_.begin());
   if (x.kind == plan::kind::update && x.guard == plan::guard::always) {
     if (context_->rules.clip > 0 && !context_->plan().options().updates.may_clip)
       return core::fail(core::error_kind::bug,
@@ -370,14 +368,14 @@ core::result<progress> shard_executor::start(const plan::instruction& x) {
     return progress::done;
   }
   if (!context_->acts(x.guard)) return progress::done;
-  if (auto ok = sound(); !ok) return core::fail(ok.error());
-  if (auto ok = late_.prepare(context_->plan()); !ok) return core::fail(ok.error());
+  TROUPE_TRY(sound());
+  TROUPE_TRY(late_.prepare(context_->plan()));
   switch (x.kind) {
     case plan::kind::prepare:
       fp64 ? prepare<double>(x) : prepare<float>(x);
       return progress::done;
     case plan::kind::orthogonalise:
-      if (auto ok = fp64 ? orthogonalise<double>(x) : orthogonalise<float>(x); !ok) return core::fail(ok.error());
+      TROUPE_TRY(fp64 ? orthogonalise<double>(x) : orthogonalise<float>(x));
       return progress::done;
     case plan::kind::update:
     case plan::kind::redo:

@@ -44,12 +44,11 @@ swap_opener through_file(std::shared_ptr<storage::swap_file> file, file_port_set
              const std::vector<std::span<std::byte>>& windows) -> core::result<std::unique_ptr<swap_port>> {
     auto options = setup.queue;
     options.pools = windows;
-    auto queue = storage::swap_queue::open(options);
-    if (!queue) return core::fail(queue.error());
+    TROUPE_ASSIGN(auto queue, storage::swap_queue::open(options));
     if (setup.warn)
-      for (const auto& line : (*queue)->remarks()) setup.warn(line);
-    if (auto ok = setup.watch->add((*queue)->event_descriptor(), setup.wake); !ok) return core::fail(ok.error());
-    return std::make_unique<file_port>(file, setup.watch, std::move(*queue));
+      for (const auto& line : queue->remarks()) setup.warn(line);
+    TROUPE_TRY(setup.watch->add(queue->event_descriptor(), setup.wake));
+    return std::make_unique<file_port>(file, setup.watch, std::move(queue));
   };
 }
 

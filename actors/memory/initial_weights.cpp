@@ -93,10 +93,10 @@ core::result<void> fill_part(const filler& fill, const state_store& store, uint3
   const uint32_t source = store.plan().table().original(q);
   for (const auto& run : store.runs(q, part, store.held(q, part)))
     for (uint64_t done = 0; done < run.range.count; done += window_elements) {
-      if (auto ok = ask(watch); !ok) return ok;
+      TROUPE_TRY(ask(watch));
       const uint64_t n = std::min(window_elements, run.range.count - done), first = run.range.first + done;
       scratch.resize(n);
-      if (auto ok = fill(source, first, scratch); !ok) return ok;
+      TROUPE_TRY(fill(source, first, scratch));
       const bool in_place = run.at != nullptr && !run.on_device;
       if (!in_place) stored.resize(n * core::size_of(type));
       std::byte* const to = in_place ? run.at + done * core::size_of(type) : stored.data();
@@ -106,7 +106,7 @@ core::result<void> fill_part(const filler& fill, const state_store& store, uint3
                                                      {first + lost->element, lost->value}, type,
                                                      "wanted a run that computes in a wider type"));
       if (in_place) continue;
-      if (auto ok = store.write(q, part, first, stored); !ok) return ok;
+      TROUPE_TRY(store.write(q, part, first, stored));
     }
   return {};
 }
@@ -123,11 +123,11 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
       return own->read(q, first, out, rank);
     };
   } else if (!b.config->model.path.empty() && models::has_weights(b.config->model.path)) {
-    auto opened = models::weights_source::open(b.config->model.path, b.spec,
+    TROUPE_ASSIGN(auto opened,
+                  models::weights_source::open(b.config->model.path, b.spec,
                                                models::without_teacher(job::without_scores(*b.tensor.whole)),
-                                               b.config->model.dequantise);
-    if (!opened) return core::fail(opened.error());
-    file = std::move(*opened);
+                                               b.config->model.dequantise));
+    file = std::move(opened);
     fill = [&](uint32_t q, uint64_t first, std::span<float> out) { return file->read(q, first, out); };
   }
   fill = [&b, others = fill](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
@@ -139,9 +139,8 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
     return {};
   };
   std::unique_ptr<models::weights_source> taught;
-  auto with_its_teacher = with_teacher(b, std::move(fill), taught);
-  if (!with_its_teacher) return core::fail(with_its_teacher.error());
-  const filler share = share_of(b, p.layout->tensor_at(p.rank), *with_its_teacher);
+  TROUPE_ASSIGN(auto with_its_teacher, with_teacher(b, std::move(fill), taught));
+  const filler share = share_of(b, p.layout->tensor_at(p.rank), with_its_teacher);
   const state_store store(memory);
   std::vector<float> scratch;
   std::vector<std::byte> stored;
@@ -151,7 +150,7 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
     if (of == filled_values::of_teacher && !b.table->parameters[q].of_teacher) continue;
     for (const auto part : {plan::state_part::copy, plan::state_part::master}) {
       if (part == plan::state_part::master && p.options().master_is_parameter()) break;
-      if (auto ok = fill_part(share, store, q, part, scratch, stored, watch); !ok) return ok;
+      TROUPE_TRY(fill_part(share, store, q, part, scratch, stored, watch));
       filled += static_cast<double>(b.table->parameters[q].numel());
       if (watch.done) watch.done(filled / all);
     }
@@ -169,10 +168,7 @@ core::result<void> reset_moments(const job::optimizer_groups& groups, rank_memor
     values.assign(std::min(held.count, state_window_elements), value);
     for (uint64_t done = 0; done < held.count; done += values.size()) {
       const plan::slice window{held.first + done, std::min<uint64_t>(values.size(), held.count - done)};
-      if (auto ok =
-              store.write_as(q, part, window, core::dtype::f64, reinterpret_cast<const std::byte*>(values.data()));
-          !ok)
-        return ok;
+      TROUPE_TRY(store.write_as(q, part, window, core::dtype::f64, reinterpret_cast<const std::byte*>(values.data())));
     }
   }
   return {};
@@ -182,8 +178,8 @@ core::result<void> fill_initial_moments(const job::optimizer_groups& groups, ran
                                         const fill_watch& watch) {
   for (uint32_t q = 0; q < memory.plan().table().parameters.size(); ++q) {
     if (groups.groups[groups.group_of[q]].first_moment == 0) continue;
-    if (auto ok = ask(watch); !ok) return ok;
-    if (auto ok = reset_moments(groups, memory, q); !ok) return ok;
+    TROUPE_TRY(ask(watch));
+    TROUPE_TRY(reset_moments(groups, memory, q));
   }
   return {};
 }

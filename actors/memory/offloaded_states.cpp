@@ -75,7 +75,7 @@ core::result<void> for_pools(const rank_memory& m, const std::vector<owner>& own
   for (const auto x : owners) {
     const auto& pool = m.pool(x);
     if (pool.bytes() == 0) continue;
-    if (auto ok = step(offset, pool); !ok) return ok;
+    TROUPE_TRY(step(offset, pool));
     offset += core::round_up(pool.bytes(), storage::swap_page_bytes);
   }
   return {};
@@ -92,9 +92,8 @@ core::result<std::unique_ptr<offloaded_states>> offloaded_states::offload(rank_m
                 fmt::format("offload_states: wanted states in memory of the host, got states on {}; set "
                             "zero_optimization.offload_optimizer.device for states that stay away from it",
                             device::name_of(ranks.front()->device())));
-  auto owners = owners_of(request.include, ranks.front()->plan().options());
-  if (!owners) return fail(owners.error());
-  out->owners_ = std::move(*owners);
+  TROUPE_ASSIGN(auto owners, owners_of(request.include, ranks.front()->plan().options()));
+  out->owners_ = std::move(owners);
   out->device_ = request.device;
   for (const auto& m : ranks) out->report_.moved_bytes += file_bytes(*m, out->owners_);
   if (request.device == plan::tier::cpu) return out;
@@ -106,22 +105,19 @@ core::result<std::unique_ptr<offloaded_states>> offloaded_states::offload(rank_m
                 "offload_states: nvme_path: wanted a folder, neither the call nor the "
                 "configuration names one");
   if (out->report_.moved_bytes == 0) return out;
-  auto space = storage::swap_space::open({request.nvme_path / folder_name,
-                                          {{"offloaded states", out->report_.moved_bytes}},
-                                          digests == page_digests::kept});
-  if (!space) return fail(space.error());
-  out->space_ = std::move(*space);
+  TROUPE_ASSIGN(auto space, storage::swap_space::open({request.nvme_path / folder_name,
+                                                       {{"offloaded states", out->report_.moved_bytes}},
+                                                       digests == page_digests::kept}));
+  out->space_ = std::move(space);
   for (const auto& m : ranks) {
     auto& file = out->files_.emplace_back();
     const uint64_t bytes = file_bytes(*m, out->owners_);
     if (bytes == 0) continue;
-    auto made = out->space_->create(fmt::format("rank-{}", m->plan().rank), bytes);
-    if (!made) return fail(made.error());
-    file = std::move(*made);
-    auto ok = for_pools(*m, out->owners_, [&](uint64_t offset, const device::memory& pool) {
+    TROUPE_ASSIGN(auto made, out->space_->create(fmt::format("rank-{}", m->plan().rank), bytes));
+    file = std::move(made);
+    TROUPE_TRY(for_pools(*m, out->owners_, [&](uint64_t offset, const device::memory& pool) {
       return file->write(offset, std::span<const std::byte>(pool.data(), pool.bytes()));
-    });
-    if (!ok) return fail(ok.error());
+    }));
   }
   // Memory is released only now, when all states are in files.
   for (const auto& m : ranks)

@@ -103,12 +103,12 @@ core::result<void> state_store::copy_and_wait(std::byte* to, const std::byte* fr
 
 // Reads from the swap file, after waiting for the last writes of a step, which may still be running after its end.
 core::result<void> state_store::read_file(uint64_t offset, std::span<std::byte> out) const {
-  if (auto ok = memory_.settle_writes(); !ok) return ok;
+  TROUPE_TRY(memory_.settle_writes());
   return memory_.swap_file()->read(offset, out);
 }
 
 core::result<void> state_store::write_file(uint64_t offset, std::span<const std::byte> in) const {
-  if (auto ok = memory_.settle_writes(); !ok) return ok;
+  TROUPE_TRY(memory_.settle_writes());
   return memory_.swap_file()->write(offset, in);
 }
 
@@ -116,8 +116,7 @@ core::result<void> state_store::read(uint32_t q, state_part part, uint64_t first
   const uint64_t element_bytes = core::size_of(type_of(part));
   for (const auto& x : runs(q, part, {first, out.size() / element_bytes})) {
     const auto to = out.subspan((x.range.first - first) * element_bytes, x.range.count * element_bytes);
-    if (auto ok = x.at != nullptr ? copy_and_wait(to.data(), x.at, to.size()) : read_file(x.file_offset, to); !ok)
-      return ok;
+    TROUPE_TRY(x.at != nullptr ? copy_and_wait(to.data(), x.at, to.size()) : read_file(x.file_offset, to));
   }
   return {};
 }
@@ -128,12 +127,11 @@ core::result<void> state_store::write(uint32_t q, state_part part, uint64_t firs
   for (const auto& x : runs(q, part, {first, in.size() / element_bytes})) {
     const auto from = in.subspan((x.range.first - first) * element_bytes, x.range.count * element_bytes);
     if (x.at != nullptr) {
-      if (auto ok = copy_and_wait(x.at, from.data(), from.size()); !ok) return ok;
+      TROUPE_TRY(copy_and_wait(x.at, from.data(), from.size()));
       continue;
     }
-    if (auto ok = write_file(x.file_offset, from); !ok) return ok;
-    if (are_weights(part))
-      if (auto ok = refresh_caches(q, x.range, from.data()); !ok) return ok;
+    TROUPE_TRY(write_file(x.file_offset, from));
+    if (are_weights(part)) TROUPE_TRY(refresh_caches(q, x.range, from.data()));
   }
   return {};
 }
@@ -150,8 +148,7 @@ namespace {
 template <class F>
 core::result<void> in_windows(plan::slice range, F step) {
   for (uint64_t done = 0; done < range.count; done += state_window_elements)
-    if (auto ok = step(plan::slice{range.first + done, std::min(state_window_elements, range.count - done)}, done); !ok)
-      return ok;
+    TROUPE_TRY(step(plan::slice{range.first + done, std::min(state_window_elements, range.count - done)}, done));
   return {};
 }
 
@@ -210,9 +207,7 @@ core::result<void> read_states(rank_memories ranks, uint32_t q, state_part part,
         m->plan().layout->replica_at(m->plan().rank) == 0 ? common(store.held(q, part), range) : plan::slice{};
     if (mine.count == 0) continue;
     std::byte* const to = out + (mine.first - range.first) * core::size_of(type);
-    if (auto ok = m->is_here() ? store.read_as(q, part, mine, type, to) : m->elsewhere().read(q, part, mine, type, to);
-        !ok)
-      return ok;
+    TROUPE_TRY(m->is_here() ? store.read_as(q, part, mine, type, to) : m->elsewhere().read(q, part, mine, type, to));
     if (mine == range) break;  // other ranks hold the same elements
   }
   return {};
@@ -225,10 +220,8 @@ core::result<void> write_states(rank_memories ranks, uint32_t q, state_part part
     const plan::slice mine = common(store.held(q, part), range);
     if (mine.count == 0) continue;
     const std::byte* const from = in + (mine.first - range.first) * core::size_of(type);
-    if (auto ok =
-            m->is_here() ? store.write_as(q, part, mine, type, from) : m->elsewhere().write(q, part, mine, type, from);
-        !ok)
-      return ok;
+    TROUPE_TRY(m->is_here() ? store.write_as(q, part, mine, type, from)
+                            : m->elsewhere().write(q, part, mine, type, from));
   }
   return {};
 }

@@ -34,18 +34,17 @@ core::result<swap_files> open_swap_files(const config::job_config& config, const
   uint64_t bytes = 0;
   for (const auto& p : plans) bytes += bytes_of(*p);
   if (bytes == 0) return out;
-  auto space = storage::swap_space::open(
-      {.folder = folder, .wanted = swap_categories(plans), .checksums = config.swap_checksums});
-  if (!space) return core::fail(space.error());
-  out.space = std::move(*space);
+  TROUPE_ASSIGN(auto space,
+                storage::swap_space::open(
+                    {.folder = folder, .wanted = swap_categories(plans), .checksums = config.swap_checksums}));
+  out.space = std::move(space);
   for (const auto& p : plans) {
-    auto file = out.space->create("rank" + std::to_string(p->rank), std::max(bytes_of(*p), plan::swap_page_bytes));
-    if (!file) return core::fail(file.error());
-    out.ranks.push_back(std::move(*file));
+    TROUPE_ASSIGN(auto file,
+                  out.space->create("rank" + std::to_string(p->rank), std::max(bytes_of(*p), plan::swap_page_bytes)));
+    out.ranks.push_back(std::move(file));
   }
-  auto watch = storage::event_watch::start();
-  if (!watch) return core::fail(watch.error());
-  out.watch = std::move(*watch);
+  TROUPE_ASSIGN(auto watch, storage::event_watch::start());
+  out.watch = std::move(watch);
   return out;
 }
 

@@ -30,7 +30,7 @@ core::result<void> whole_states::each_run(uint32_t q, plan::slice range, F use) 
                      end = std::min(run.whole + run.count, range.first + range.count);
       if (first >= end) continue;
       const plan::slice local{run.local + first - run.whole, end - first};
-      if (auto ok = use(rank_memories(group), local, first - range.first); !ok) return ok;
+      TROUPE_TRY(use(rank_memories(group), local, first - range.first));
     }
   }
   return {};

@@ -173,9 +173,8 @@ core::result<T> decoded(std::string_view bytes, const char* what) {
 
 template <class T>
 core::result<peer_call> call_of(std::string_view bytes) {
-  auto out = decoded<T>(bytes, "a call");
-  if (!out) return core::fail(out.error());
-  return peer_call(std::move(*out));
+  TROUPE_ASSIGN(auto out, decoded<T>(bytes, "a call"));
+  return peer_call(std::move(out));
 }
 
 template <size_t... I>

@@ -7,15 +7,14 @@ namespace troupe::actors {
 
 core::result<void> keep_for_others(cluster::process& link, const cluster::term_order& order) {
   memory_saves saves(link);
-  const auto wire = machine_wire::open(link, {link.place(), order.order.seats}, order.order.secret);
-  if (!wire) return core::fail(wire.error());
-  saves.use((*wire)->files(), link.place(), {});
-  if (auto ok = saves.keep(order.order.folder, order.files); !ok) return ok;
+  TROUPE_ASSIGN(const auto wire, machine_wire::open(link, {link.place(), order.order.seats}, order.order.secret));
+  saves.use(wire->files(), link.place(), {});
+  TROUPE_TRY(saves.keep(order.order.folder, order.files));
   link.ready({});
   // Calls are for processes with ranks, so they are ignored here.
   auto next = link.next_call();
   while (next) next = link.next_call();
-  (*wire)->stop(next.error());
+  wire->stop(next.error());
   return core::fail(next.error());
 }
 

@@ -160,17 +160,16 @@ core::result<uint64_t> machine_files::wait_for(uint64_t number) {
 }
 
 core::result<void> machine_files::copy(uint32_t to, checkpoint::file_system& files, const std::filesystem::path& path) {
-  const auto file = files.open(path);
-  if (!file) return core::fail(file.error());
-  const uint64_t bytes = (*file)->bytes();
+  TROUPE_ASSIGN(const auto file, files.open(path));
+  const uint64_t bytes = file->bytes();
   const uint64_t number = ask(to, false, path.string(), 0, bytes);
   std::vector<std::byte> buffer(std::min(bytes, chunk_bytes));
   for (uint64_t done = 0; done < bytes; done += chunk_bytes) {
     const auto part = std::span(buffer).first(std::min(chunk_bytes, bytes - done));
-    if (auto ok = checkpoint::read_exactly(**file, path, done, part); !ok) return ok;
-    if (auto ok = moved(*mover_, true, to, name_of(place_, number, done), part); !ok) return ok;
+    TROUPE_TRY(checkpoint::read_exactly(*file, path, done, part));
+    TROUPE_TRY(moved(*mover_, true, to, name_of(place_, number, done), part));
   }
-  if (const auto ok = wait_for(number); !ok) return core::fail(ok.error());
+  TROUPE_TRY(wait_for(number));
   return {};
 }
 
@@ -181,10 +180,10 @@ core::result<uint64_t> machine_files::size(uint32_t from, const std::string& pat
 core::result<void> machine_files::read(uint32_t from, const std::string& path, uint64_t offset_bytes,
                                        std::span<std::byte> out) {
   const uint64_t number = ask(from, true, path, offset_bytes, out.size());
-  if (const auto ok = wait_for(number); !ok) return core::fail(ok.error());  // the other process has the range
+  TROUPE_TRY(wait_for(number));  // the other process has the range
   for (uint64_t done = 0; done < out.size(); done += chunk_bytes) {
     const auto part = out.subspan(done, std::min<uint64_t>(chunk_bytes, out.size() - done));
-    if (auto ok = moved(*mover_, false, from, name_of(place_, number, done), part); !ok) return ok;
+    TROUPE_TRY(moved(*mover_, false, from, name_of(place_, number, done), part));
   }
   return {};
 }
@@ -199,7 +198,7 @@ core::result<void> machine_files::take_copy(uint32_t from, uint64_t number, cons
   std::vector<std::byte> buffer(std::min(bytes, chunk_bytes));
   for (uint64_t done = 0; done < bytes; done += chunk_bytes) {
     const auto part = std::span(buffer).first(std::min(chunk_bytes, bytes - done));
-    if (auto ok = moved(*mover_, false, from, name_of(from, number, done), part); !ok) return ok;
+    TROUPE_TRY(moved(*mover_, false, from, name_of(from, number, done), part));
     if (good) good = (*file)->write(part);
   }
   return good ? (*file)->sync() : good;
@@ -220,8 +219,8 @@ core::result<void> machine_files::give(uint32_t to, uint64_t number, const std::
   std::vector<std::byte> buffer(std::min(bytes, chunk_bytes));
   for (uint64_t done = 0; done < bytes; done += chunk_bytes) {
     const auto part = std::span(buffer).first(std::min(chunk_bytes, bytes - done));
-    if (auto ok = checkpoint::read_exactly(**file, path, first + done, part); !ok) return ok;
-    if (auto ok = moved(*mover_, true, to, name_of(to, number, done), part); !ok) return ok;
+    TROUPE_TRY(checkpoint::read_exactly(**file, path, first + done, part));
+    TROUPE_TRY(moved(*mover_, true, to, name_of(to, number, done), part));
   }
   return {};
 }

@@ -57,11 +57,10 @@ core::result<std::shared_ptr<machine_wire>> machine_wire::open(cluster::process&
   for (const auto* const all : {&who.seats, &who.keepers})
     for (const auto& s : *all)
       if (s.machine != who.machine()) out->others_.push_back(s.place);
-  auto addresses = link.addresses(out->others_);
-  if (!addresses) return core::fail(addresses.error());
+  TROUPE_ASSIGN(auto addresses, link.addresses(out->others_));
   std::map<uint32_t, net::mover_peer> peers;
-  for (const auto& [place, at] : *addresses) peers[place] = {at.host, at.port};
-  if (auto ok = moves->connect(peers, connect_ns_max); !ok) return core::fail(ok.error());
+  for (const auto& [place, at] : addresses) peers[place] = {at.host, at.port};
+  TROUPE_TRY(moves->connect(peers, connect_ns_max));
   return out;
 }
 

@@ -43,7 +43,7 @@ void memory_saves::finished(const checkpoint::shared_file& f) {
 core::result<checkpoint::tensor_source> memory_saves::open(const std::string& folder,
                                                            const std::map<std::string, cluster::file_in_memory>& sent) {
   const std::filesystem::path at = folder;
-  if (auto ok = checkpoint::make_folders(files_, at); !ok) return core::fail(ok.error());
+  TROUPE_TRY(checkpoint::make_folders(files_, at));
   for (const auto& [path, file] : sent) {
     if (std::filesystem::path(path).parent_path() != at) continue;
     if (file.with == nullptr) {
@@ -52,10 +52,10 @@ core::result<checkpoint::tensor_source> memory_saves::open(const std::string& fo
       const auto read = [from = elsewhere_, place = file.place, path](uint64_t offset, std::span<std::byte> out) {
         return from->read(place, path, offset, out);
       };
-      if (auto ok = files_.adopt_elsewhere(path, file.bytes, read); !ok) return core::fail(ok.error());
+      TROUPE_TRY(files_.adopt_elsewhere(path, file.bytes, read));
       continue;
     }
-    if (auto ok = adopt(path, file); !ok) return core::fail(ok.error());
+    TROUPE_TRY(adopt(path, file));
   }
   folders_ = {folder};
   serve();
@@ -63,18 +63,17 @@ core::result<checkpoint::tensor_source> memory_saves::open(const std::string& fo
 }
 
 core::result<void> memory_saves::adopt(const std::filesystem::path& path, const cluster::file_in_memory& file) {
-  const auto copy = duplicate(file.with->number());
-  if (!copy) return core::fail(copy.error());
-  return files_.adopt(path, *copy, file.bytes);
+  TROUPE_ASSIGN(const auto copy, duplicate(file.with->number()));
+  return files_.adopt(path, copy, file.bytes);
 }
 
 core::result<void> memory_saves::keep(const std::string& folder,
                                       const std::map<std::string, cluster::file_in_memory>& sent) {
   const std::filesystem::path at = folder;
-  if (auto ok = checkpoint::make_folders(files_, at); !ok) return ok;
+  TROUPE_TRY(checkpoint::make_folders(files_, at));
   for (const auto& [path, file] : sent) {
     if (std::filesystem::path(path).parent_path() != at || file.with == nullptr) continue;
-    if (auto ok = adopt(path, file); !ok) return ok;
+    TROUPE_TRY(adopt(path, file));
   }
   serve();
   return {};
@@ -88,9 +87,8 @@ core::result<std::vector<kept_name>> memory_saves::committed(const std::filesyst
   folders_.push_back(folder.string());
   std::vector<std::string> kept;
   for (const auto& x : folders_) {
-    const auto there = files_.exists(x);
-    if (!there) return core::fail(there.error());
-    if (*there)
+    TROUPE_ASSIGN(const auto there, files_.exists(x));
+    if (there)
       kept.push_back(x);
     else
       out.push_back({x, {}});
@@ -104,27 +102,23 @@ core::result<void> memory_saves::prepare(const std::filesystem::path& working) {
 }
 
 core::result<void> memory_saves::remove_folder(const std::filesystem::path& path) {
-  const auto there = files_.exists(path);
-  if (!there) return core::fail(there.error());
-  if (!*there) return {};
-  const auto entries = files_.list(path);
-  if (!entries) return core::fail(entries.error());
-  for (const auto& e : *entries)
-    if (auto ok = files_.remove(path / e.name); !ok) return ok;
+  TROUPE_ASSIGN(const auto there, files_.exists(path));
+  if (!there) return {};
+  TROUPE_ASSIGN(const auto entries, files_.list(path));
+  for (const auto& e : entries) TROUPE_TRY(files_.remove(path / e.name));
   return files_.remove(path);
 }
 
 core::result<void> memory_saves::follow(const std::vector<kept_name>& names) {
   for (const auto& n : names) {
     if (n.to.empty()) {
-      if (auto ok = remove_folder(n.from); !ok) return ok;
+      TROUPE_TRY(remove_folder(n.from));
       continue;
     }
-    const auto there = files_.exists(n.from);
-    if (!there) return core::fail(there.error());
-    if (!*there) continue;
-    if (auto ok = remove_folder(n.to); !ok) return ok;  // the same step may have been saved before
-    if (auto ok = files_.rename(n.from, n.to); !ok) return ok;
+    TROUPE_ASSIGN(const auto there, files_.exists(n.from));
+    if (!there) continue;
+    TROUPE_TRY(remove_folder(n.to));  // the same step may have been saved before
+    TROUPE_TRY(files_.rename(n.from, n.to));
   }
   return {};
 }

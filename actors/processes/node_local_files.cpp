@@ -41,7 +41,7 @@ class far_file final : public input_file {  ///< a file on another machine
   [[nodiscard]] core::result<size_t> read_at(uint64_t offset_bytes, std::span<std::byte> out) const override {
     if (offset_bytes >= bytes_) return size_t{0};
     const auto part = out.first(std::min<uint64_t>(out.size(), bytes_ - offset_bytes));
-    if (auto ok = from_->read(place_, path_, offset_bytes, part); !ok) return core::fail(ok.error());
+    TROUPE_TRY(from_->read(place_, path_, offset_bytes, part));
     return part.size();
   }
 
@@ -54,9 +54,8 @@ class far_file final : public input_file {  ///< a file on another machine
 
 core::result<std::set<std::string>> ids_in(const fs::path& root) {
   std::set<std::string> out;
-  const auto all = real_files().list(root);
-  if (!all) return core::fail(all.error());
-  for (const auto& e : *all)
+  TROUPE_ASSIGN(const auto all, real_files().list(root));
+  for (const auto& e : all)
     if (e.kind == checkpoint::entry_kind::folder)
       if (const auto known = checkpoint::read_manifest(real_files(), root / e.name))
         out.insert(checkpoint::to_hex(known->content.save_id));
@@ -68,11 +67,10 @@ core::result<void> remove_parts_but(const fs::path& root, const std::set<std::st
   const fs::path parts = root / parts_name;
   const auto there = real_files().exists(parts);
   if (!there || !*there) return there ? core::result<void>() : core::fail(there.error());
-  const auto all = real_files().list(parts);
-  if (!all) return core::fail(all.error());
-  for (const auto& e : *all)
+  TROUPE_ASSIGN(const auto all, real_files().list(parts));
+  for (const auto& e : all)
     if (checkpoint::digest_from_hex(e.name) && !stay.contains(e.name))
-      if (auto ok = checkpoint::remove_files_and_folder(real_files(), parts / e.name); !ok) return ok;
+      TROUPE_TRY(checkpoint::remove_files_and_folder(real_files(), parts / e.name));
   return {};
 }
 
@@ -97,19 +95,17 @@ fs::path native_folder(const fs::path& path, const std::optional<std::string>& t
 core::result<committed_call> copy_of(const fs::path& folder, std::string writers) {
   committed_call out{folder.string(), {}, {}, {}, std::move(writers)};
   const fs::path root = folder.parent_path();
-  auto manifest = checkpoint::read_small_file(real_files(), folder / checkpoint::manifest_file_name,
-                                              checkpoint::max_manifest_bytes);
-  if (!manifest) return core::fail(manifest.error());
-  out.manifest = std::move(*manifest);
+  TROUPE_ASSIGN(auto manifest, checkpoint::read_small_file(real_files(), folder / checkpoint::manifest_file_name,
+                                                           checkpoint::max_manifest_bytes));
+  out.manifest = std::move(manifest);
   if (const auto there = real_files().exists(root / checkpoint::latest_file_name); there && *there) {
     auto latest =
         checkpoint::read_small_file(real_files(), root / checkpoint::latest_file_name, checkpoint::max_latest_bytes);
     if (!latest) return core::fail(latest.error());
     out.latest = std::move(*latest);
   }
-  const auto ids = ids_in(root);
-  if (!ids) return core::fail(ids.error());
-  out.save_ids.assign(ids->begin(), ids->end());
+  TROUPE_ASSIGN(const auto ids, ids_in(root));
+  out.save_ids.assign(ids.begin(), ids.end());
   return out;
 }
 
@@ -117,25 +113,22 @@ core::result<void> keep_copy(const committed_call& c, bool leads) {
   const fs::path folder = c.folder, root = folder.parent_path();
   auto& files = real_files();
   if (!leads) {
-    if (auto ok = checkpoint::make_folders(files, folder); !ok) return ok;
-    if (auto ok = checkpoint::write_file_atomically(folder / checkpoint::manifest_file_name, c.manifest); !ok)
-      return ok;
+    TROUPE_TRY(checkpoint::make_folders(files, folder));
+    TROUPE_TRY(checkpoint::write_file_atomically(folder / checkpoint::manifest_file_name, c.manifest));
   }
-  const auto known = checkpoint::read_manifest(files, folder);
-  if (!known) return core::fail(known.error());
-  const fs::path parts = parts_folder(root, known->content.save_id);
-  if (auto ok = checkpoint::make_folders(files, parts); !ok) return ok;
-  if (auto ok = checkpoint::write_file_atomically(parts / writers_name, c.writers); !ok) return ok;
+  TROUPE_ASSIGN(const auto known, checkpoint::read_manifest(files, folder));
+  const fs::path parts = parts_folder(root, known.content.save_id);
+  TROUPE_TRY(checkpoint::make_folders(files, parts));
+  TROUPE_TRY(checkpoint::write_file_atomically(parts / writers_name, c.writers));
   if (!leads && !c.latest.empty())
-    if (auto ok = checkpoint::write_file_atomically(root / checkpoint::latest_file_name, c.latest); !ok) return ok;
+    TROUPE_TRY(checkpoint::write_file_atomically(root / checkpoint::latest_file_name, c.latest));
   const std::set<std::string> stay(c.save_ids.begin(), c.save_ids.end());
-  const auto all = files.list(root);
-  if (!all) return core::fail(all.error());
-  for (const auto& e : *all) {
+  TROUPE_ASSIGN(const auto all, files.list(root));
+  for (const auto& e : all) {
     if (leads || e.kind != checkpoint::entry_kind::folder || !checkpoint::is_checkpoint_name(e.name)) continue;
     const auto old = checkpoint::read_manifest(files, root / e.name);
     if (!old || stay.contains(checkpoint::to_hex(old->content.save_id))) continue;
-    if (auto ok = checkpoint::remove_checkpoint(files, root, e.name); !ok) return ok;
+    TROUPE_TRY(checkpoint::remove_checkpoint(files, root, e.name));
   }
   return remove_parts_but(root, stay);
 }
@@ -171,9 +164,8 @@ core::result<bool> node_local_files::exists(const fs::path& path) {
 core::result<std::unique_ptr<input_file>> node_local_files::find_at(const machine& m, const fs::path& path) {
   // The size is requested first, because a range that begins after the end of the file would be refused.
   const std::string name = std::string(disk_mark) + path.string();
-  const auto bytes = elsewhere_->size(m.place, name);
-  if (!bytes) return core::fail(bytes.error());
-  return std::make_unique<far_file>(elsewhere_, m.place, name, *bytes);
+  TROUPE_ASSIGN(const auto bytes, elsewhere_->size(m.place, name));
+  return std::make_unique<far_file>(elsewhere_, m.place, name, bytes);
 }
 
 core::result<std::unique_ptr<input_file>> node_local_files::find(const fs::path& path) {
@@ -198,9 +190,8 @@ core::result<std::unique_ptr<input_file>> node_local_files::open(const fs::path&
     if (const auto at = ids_.find(path.parent_path()); at != ids_.end()) id = at->second;
   }
   if (!id) {
-    const auto known = checkpoint::read_manifest(*this, path.parent_path());
-    if (!known) return core::fail(known.error());
-    id = known->content.save_id;
+    TROUPE_ASSIGN(const auto known, checkpoint::read_manifest(*this, path.parent_path()));
+    id = known.content.save_id;
     const std::lock_guard lock(mutex_);
     ids_[path.parent_path()] = *id;
   }

@@ -60,14 +60,12 @@ core::error system_error(const char* wanted) {
 
 core::result<std::shared_ptr<storage::shared_memory>> mapped(const cluster::shared_descriptor& offered,
                                                              uint64_t bytes_min) {
-  const auto copy = duplicate(offered->number());
-  if (!copy) return core::fail(copy.error());
-  auto memory = storage::shared_memory::open(*copy);
-  if (!memory) return core::fail(memory.error());
-  if (memory->bytes() < bytes_min)
+  TROUPE_ASSIGN(const auto copy, duplicate(offered->number()));
+  TROUPE_ASSIGN(auto memory, storage::shared_memory::open(copy));
+  if (memory.bytes() < bytes_min)
     return core::fail(core::error_kind::mismatch, "processes: wanted a segment of " + std::to_string(bytes_min) +
-                                                      " bytes, got " + std::to_string(memory->bytes()));
-  return std::make_shared<storage::shared_memory>(std::move(*memory));
+                                                      " bytes, got " + std::to_string(memory.bytes()));
+  return std::make_shared<storage::shared_memory>(std::move(memory));
 }
 
 }  // namespace
@@ -82,26 +80,23 @@ core::result<std::shared_ptr<shared_term>> shared_term::make(cluster::process& l
                                                              const std::string& secret, device::device_id device) {
   std::shared_ptr<shared_term> out(new shared_term(who, boards_of(layout, who).bytes));
   if (who.needs_wire()) {
-    auto wire = machine_wire::open(link, who, secret);
-    if (!wire) return core::fail(wire.error());
-    out->wire_ = std::move(*wire);
+    TROUPE_ASSIGN(auto wire, machine_wire::open(link, who, secret));
+    out->wire_ = std::move(wire);
   }
-  if (auto ok = out->map(link, layout, segment_bytes, device); !ok) return core::fail(ok.error());
+  TROUPE_TRY(out->map(link, layout, segment_bytes, device));
   return out;
 }
 
 core::result<void> shared_term::offer_segments(cluster::process& link, const std::vector<uint64_t>& bytes) {
   const auto offer = [&link](uint32_t number, const storage::shared_memory& m) -> core::result<void> {
-    const auto copy = duplicate(m.descriptor());
-    if (!copy) return core::fail(copy.error());
-    link.give(number, cluster::own(*copy));
+    TROUPE_ASSIGN(const auto copy, duplicate(m.descriptor()));
+    link.give(number, cluster::own(copy));
     return {};
   };
   if (speaks_for_machine()) {
-    auto made = storage::shared_memory::create(boards_bytes_);
-    if (!made) return core::fail(made.error());
-    boards_ = std::make_shared<storage::shared_memory>(std::move(*made));
-    if (auto ok = offer(boards_offer, *boards_); !ok) return ok;
+    TROUPE_ASSIGN(auto made, storage::shared_memory::create(boards_bytes_));
+    boards_ = std::make_shared<storage::shared_memory>(std::move(made));
+    TROUPE_TRY(offer(boards_offer, *boards_));
   }
   segments_.resize(bytes.size());
   for (uint32_t r = 0; r < bytes.size(); ++r) {
@@ -109,7 +104,7 @@ core::result<void> shared_term::offer_segments(cluster::process& link, const std
     auto made = storage::shared_memory::create(std::max<uint64_t>(bytes[r], 1));
     if (!made) return core::fail(made.error().in("rank " + std::to_string(r)));
     segments_[r] = std::make_shared<storage::shared_memory>(std::move(*made));
-    if (auto ok = offer(first_segment_offer + r, *segments_[r]); !ok) return ok;
+    TROUPE_TRY(offer(first_segment_offer + r, *segments_[r]));
   }
   bell_ = cluster::own(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (bell_->number() < 0) return core::fail(system_error("an event"));
@@ -119,33 +114,31 @@ core::result<void> shared_term::offer_segments(cluster::process& link, const std
 
 core::result<void> shared_term::map(cluster::process& link, const plan::job_layout& layout,
                                     const std::vector<uint64_t>& segment_bytes, device::device_id device) {
-  if (auto ok = offer_segments(link, segment_bytes); !ok) return ok;
+  TROUPE_TRY(offer_segments(link, segment_bytes));
   std::vector<uint32_t> wanted;
   if (!speaks_for_machine()) wanted.push_back(boards_offer);
   for (uint32_t r = 0; r < segments_.size(); ++r)
     if (!who_.is_here(r) && who_.is_near(r)) wanted.push_back(first_segment_offer + r);
   for (const auto& s : who_.seats)
     if (s.place != who_.place && s.machine == who_.machine()) wanted.push_back(first_bell_offer + s.place);
-  auto offered = link.take(wanted);
-  if (!offered) return core::fail(offered.error());
-  for (const auto& [number, what] : *offered) {
+  TROUPE_ASSIGN(auto offered, link.take(wanted));
+  for (const auto& [number, what] : offered) {
     if (number >= first_bell_offer) {
       bells_.emplace_back(number - first_bell_offer, what);
       continue;
     }
     auto& to = number == boards_offer ? boards_ : segments_[number - first_segment_offer];
-    auto got = mapped(what, number == boards_offer ? boards_bytes_ : segment_bytes[number - first_segment_offer]);
-    if (!got) return core::fail(got.error());
-    to = std::move(*got);
+    TROUPE_ASSIGN(auto got,
+                  mapped(what, number == boards_offer ? boards_bytes_ : segment_bytes[number - first_segment_offer]));
+    to = std::move(got);
   }
   for (uint32_t r = 0; r < segments_.size(); ++r) {
     if (segments_[r] == nullptr) continue;
-    if (auto ok = space_->add(r, {segments_[r]->data(), segments_[r]->bytes()}); !ok) return ok;
+    TROUPE_TRY(space_->add(r, {segments_[r]->data(), segments_[r]->bytes()}));
   }
-  if (auto ok = make_groups(layout, device); !ok) return ok;
-  auto watch = storage::event_watch::start();
-  if (!watch) return core::fail(watch.error());
-  watch_ = std::move(*watch);
+  TROUPE_TRY(make_groups(layout, device));
+  TROUPE_ASSIGN(auto watch, storage::event_watch::start());
+  watch_ = std::move(watch);
   return watch_->add(bell_->number(), [this] { hear_bell(); });
 }
 
@@ -168,20 +161,18 @@ core::result<void> shared_term::make_groups(const plan::job_layout& layout, devi
     }
     std::vector<fabric::home> where;
     for (const uint32_t r : x.members) where.push_back({who_.machine_of(r), who_.place_of(r)});
-    auto homes = fabric::homes::make(where);
-    if (!homes) return core::fail(homes.error());
-    auto group = fabric::wire_group::make({.memory = memory,
-                                           .shape = shape,
-                                           .where = std::move(*homes),
-                                           .place = who_.place,
-                                           .communicator = c,
-                                           .space = space_,
-                                           .ring = ring_member,
-                                           .mover = wire_->mover(),
-                                           .notes = wire_->notes(),
-                                           .ranks = x.members});
-    if (!group) return core::fail(group.error());
-    to.between = std::move(*group);
+    TROUPE_ASSIGN(auto homes, fabric::homes::make(where));
+    TROUPE_ASSIGN(auto group, fabric::wire_group::make({.memory = memory,
+                                                        .shape = shape,
+                                                        .where = std::move(homes),
+                                                        .place = who_.place,
+                                                        .communicator = c,
+                                                        .space = space_,
+                                                        .ring = ring_member,
+                                                        .mover = wire_->mover(),
+                                                        .notes = wire_->notes(),
+                                                        .ranks = x.members}));
+    to.between = std::move(group);
   }
   if (wire_ != nullptr)
     wire_->on_lost([self = weak_from_this()](const core::error& why) {
@@ -226,9 +217,9 @@ std::shared_ptr<fabric::communicator> shared_term::join(uint32_t communicator, u
     std::shared_ptr<shared_term> term;
     std::unique_ptr<fabric::communicator> member;
   };
-  const auto out = std::make_shared<seated>(
-      seated{shared_from_this(),
-             m.between ? m.between->join(member, std::move(wake)) : m.across->join(member, std::move(wake))});
+  const auto out =
+      std::make_shared<seated>(seated{shared_from_this(), m.between ? m.between->join(member, std::move(wake))
+                                                                    : m.across->join(member, std::move(wake))});
   return {out, out->member.get()};
 }
 

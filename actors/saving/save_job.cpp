@@ -19,12 +19,11 @@ core::result<std::shared_ptr<save_job>> save_job::begin(checkpoint::file_system&
   uint64_t needed_bytes = 0;
   for (uint32_t r = 0; r < content.ranks(); ++r) needed_bytes += content.file_bytes(r);
   const auto latest = request.save_latest ? checkpoint::latest_update::always : checkpoint::latest_update::if_replaced;
-  auto save = checkpoint::checkpoint_save::begin(files, request.root, run.step, needed_bytes,
-                                                 checkpoint::random_save_id(), {request.tag, latest});
-  if (!save) return core::fail(save.error());
+  TROUPE_ASSIGN(auto save, checkpoint::checkpoint_save::begin(files, request.root, run.step, needed_bytes,
+                                                              checkpoint::random_save_id(), {request.tag, latest}));
   if (here.empty()) here.assign(plans.size(), true);
-  const auto place = save->place();
-  return std::shared_ptr<save_job>(new save_job(place, std::move(*save), std::move(request), std::move(run),
+  const auto place = save.place();
+  return std::shared_ptr<save_job>(new save_job(place, std::move(save), std::move(request), std::move(run),
                                                 std::move(content), std::move(here), {}));
 }
 
@@ -82,8 +81,7 @@ bool save_job::part_begun(uint32_t rank) {
 }
 
 void save_job::abandon(const core::error& why) {
-  const auto kind =
-      why.kind == core::error_kind::peer_lost ? core::error_kind::peer_lost : core::error_kind::stopped;
+  const auto kind = why.kind == core::error_kind::peer_lost ? core::error_kind::peer_lost : core::error_kind::stopped;
   for (uint32_t r = 0; r < content_.ranks(); ++r) {
     if (!part_begun(r)) continue;
     parts_[r].failure = {kind, "it was cut off: " + why.text};
@@ -262,7 +260,7 @@ void save_job::part::settle(uint32_t b) {
 void save_job::part::end() {
   if (ended_) return;
   if (!opened_) open();
-  if (!sound()) return;  // opening failed, and was reported to the job
+  if (!sound()) return;  // the file could not be created, and the job has been told
   const auto file = file_->finish();
   if (!file) return fail(file.error());
   ended_ = true;

@@ -7,12 +7,10 @@
 namespace troupe::actors {
 
 core::result<void> session::parts::begin_save(const save_request& request) {
-  if (auto ok = sound(); !ok) return ok;
-  if (auto ok = check_tags(request.tag.empty() ? checkpoint::step_folder_name(progress.steps) : request.tag); !ok)
-    return ok;
-  auto job = make_save(checkpoint::real_files(), request);
-  if (!job) return core::fail(job.error());
-  saving.waiting = std::move(*job);
+  TROUPE_TRY(sound());
+  TROUPE_TRY(check_tags(request.tag.empty() ? checkpoint::step_folder_name(progress.steps) : request.tag));
+  TROUPE_ASSIGN(auto job, make_save(checkpoint::real_files(), request));
+  saving.waiting = std::move(job);
   return {};
 }
 
@@ -40,15 +38,13 @@ core::result<std::shared_ptr<save_job>> session::parts::make_save(checkpoint::fi
   run.data = data_record();
   run.left_out = progress.left_out;
   run.recent_losses = progress.recent_losses;
-  const auto saves = saving_plans();
-  if (!saves) return core::fail(saves.error());
-  return save_job::begin(files, request, std::move(run), *saves, plan.optimizer, plan.tensor, ranks_of_process());
+  TROUPE_ASSIGN(const auto saves, saving_plans());
+  return save_job::begin(files, request, std::move(run), saves, plan.optimizer, plan.tensor, ranks_of_process());
 }
 
 core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> session::parts::saving_plans() {
-  for (const auto& m : memory.here)
-    if (auto ok = m->take_staging(); !ok) return core::fail(ok.error());
-  if (auto ok = want(plan::plan_choice::save); !ok) return core::fail(ok.error());
+  for (const auto& m : memory.here) TROUPE_TRY(m->take_staging());
+  TROUPE_TRY(want(plan::plan_choice::save));
   std::vector<std::shared_ptr<const plan::rank_plan>> out;
   for (uint32_t r = 0; r < programs.size(); ++r) out.push_back(program_of(plan::plan_choice::save, r)->plan);
   return out;
@@ -61,9 +57,8 @@ ranks_here session::parts::ranks_of_process() const {
 core::result<std::shared_ptr<save_job>> session::parts::join_save(checkpoint::file_system& files, uint64_t run,
                                                                   const save_invitation& invitation,
                                                                   const save_request& request) {
-  const auto saves = saving_plans();
-  if (!saves) return core::fail(saves.error());
-  return save_job::join(files, invitation, request, progress.steps, *saves, plan.tensor, ranks_of_process(),
+  TROUPE_ASSIGN(const auto saves, saving_plans());
+  return save_job::join(files, invitation, request, progress.steps, saves, plan.tensor, ranks_of_process(),
                         [link = processes.link, run, folder = invitation.working, &files](part_result part) {
                           // The leading process syncs its own folder; this process's folder may be on another machine's
                           // disk.
@@ -78,20 +73,19 @@ core::result<std::shared_ptr<save_job>> session::parts::join_save(checkpoint::fi
 core::result<void> session::parts::save_without_lanes(const save_request& request) {
   (void)collect_save(unfinished_save::wait);
   saving.waiting.reset();
-  auto job = make_save(checkpoint::real_files(), request);
-  if (!job) return core::fail(job.error());
-  saving.writing = *job;
+  TROUPE_ASSIGN(auto job, make_save(checkpoint::real_files(), request));
+  saving.writing = job;
   step_order order;
   order.run = ++counts.runs;
   order.step = progress.steps;
-  order.save = std::move(*job);
+  order.save = std::move(job);
   for (uint32_t r = 0; r < memory.ranks.size(); ++r) {
     const auto program = program_of(plan::plan_choice::save, r);
     writer_executor writer(memory.ranks[r], std::make_unique<state_store>(*memory.ranks[r]));
     writer.attach([](std::chrono::nanoseconds, uint64_t) {});
     writer.begin(std::make_shared<step_context>(program, order, plan.rules));
     for (const uint32_t id : program->plan->lanes[static_cast<size_t>(plan::lane::writer)])
-      if (auto ok = writer.start(program->plan->instructions[id]); !ok) return core::fail(ok.error());
+      TROUPE_TRY(writer.start(program->plan->instructions[id]));
   }
   order.save.reset();
   if (const auto failure = collect_save(unfinished_save::wait)) return core::fail(*failure);
@@ -123,15 +117,14 @@ core::result<void> session::parts::end_saves() {
 core::result<std::filesystem::path> session::save(const save_request& request) {
   auto& p = *parts_;
   if (p.over.why && may_save()) {
-    if (auto ok = p.save_without_lanes(request); !ok) return core::fail(ok.error());
+    TROUPE_TRY(p.save_without_lanes(request));
     return request.root / (request.tag.empty() ? checkpoint::step_folder_name(p.progress.steps) : request.tag);
   }
-  const auto saved = p.outlasting([&]() -> core::result<void> {
+  TROUPE_TRY(p.outlasting([&]() -> core::result<void> {
     if (auto ok = p.end_saves(); !ok && p.over.why) return ok;
-    if (auto ok = p.begin_save(request); !ok) return ok;
+    TROUPE_TRY(p.begin_save(request));
     return p.end_saves();
-  });
-  if (!saved) return core::fail(saved.error());
+  }));
   return request.root / (request.tag.empty() ? checkpoint::step_folder_name(p.progress.steps) : request.tag);
 }
 

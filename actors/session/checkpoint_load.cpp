@@ -59,8 +59,7 @@ class wishes {
   /// Chooses the needed tensors, once for all ranks, which share the model.
   core::result<void> choose(load_report& report) {
     const auto& table = *tensor_.whole;
-    if (options_.load_module_strict)
-      if (auto ok = refuse_peft(); !ok) return ok;
+    if (options_.load_module_strict) TROUPE_TRY(refuse_peft());
     std::vector<std::string> all;
     for (uint32_t q = 0; q < table.parameters.size(); ++q) {
       const auto& p = table.parameters[q];
@@ -85,7 +84,7 @@ class wishes {
       c.weight = checkpoint::find_tensor(from_, *name, tensor_kind::weight);
       const auto* weights = c.weights(saved_masters_);
       if (weights == nullptr) return missing(p, *name);
-      if (auto ok = same_shape(p, *weights); !ok) return ok;
+      TROUPE_TRY(same_shape(p, *weights));
       // Parameters that were frozen in that run have no moments in the checkpoint; their moments restart at their
       // initial values.
       if (p.trainable && states_ && c.master == nullptr && c.frozen != nullptr && report.unfrozen++ == 0)
@@ -100,7 +99,7 @@ class wishes {
                           "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) begins "
                           "without",
                           checkpoint::shown_place(from_), checkpoint::shown(p.name, tensor_kind::moment, moment)));
-        if (auto ok = same_shape(p, *found); !ok) return ok;
+        TROUPE_TRY(same_shape(p, *found));
         c.moments.push_back(found);
       }
     }
@@ -120,7 +119,7 @@ class wishes {
   core::result<void> begin_afresh(rank_memory& memory) const {
     for (uint32_t q = 0; q < chosen_.size(); ++q)
       if (chosen_[q].weights(saved_masters_) != nullptr && chosen_[q].moments.empty())
-        if (auto ok = reset_moments(groups_, memory, q); !ok) return ok;
+        TROUPE_TRY(reset_moments(groups_, memory, q));
     return {};
   }
 
@@ -165,8 +164,8 @@ class wishes {
       for (uint64_t done = 0; done < states.count; done += state_window_elements) {
         const plan::slice part{states.first + done, std::min(state_window_elements, states.count - done)};
         window.resize(part.count * core::size_of(o.master()));
-        if (auto ok = store.read_as(q, plan::state_part::copy, part, o.master(), window.data()); !ok) return ok;
-        if (auto ok = store.write(q, plan::state_part::master, part.first, window); !ok) return ok;
+        TROUPE_TRY(store.read_as(q, plan::state_part::copy, part, o.master(), window.data()));
+        TROUPE_TRY(store.write(q, plan::state_part::master, part.first, window));
       }
     }
     return {};
@@ -213,7 +212,7 @@ class wishes {
   /// Returns the error for a checkpoint without any parameter of the model: some parameters may keep their first
   /// values, but not all.
   [[nodiscard]] core::result<void> nothing_fits(const std::vector<std::string>& wanted) const {
-    if (auto ok = refuse_peft(); !ok) return ok;
+    TROUPE_TRY(refuse_peft());
     std::vector<std::string> held;
     for (const auto& p : checkpoint::parameters_of(from_)) held.push_back(p.name);
     return fail(
@@ -287,22 +286,18 @@ class wishes {
     std::vector<std::byte> room(b.bytes);
     const std::span swapped(swapped_.data() + b.begin, b.end - b.begin);
     for (const auto& x : swapped) wanted_[x.tensor].targets[x.target].to = room.data() + x.offset;
-    if (auto ok = read_tensors(std::span(wanted_).subspan(b.first_tensor, b.end_tensor - b.first_tensor), total); !ok)
-      return ok;
+    TROUPE_TRY(read_tensors(std::span(wanted_).subspan(b.first_tensor, b.end_tensor - b.first_tensor), total));
     for (const auto& x : swapped)
-      if (auto ok = state_store(*x.memory).write(x.parameter, x.part, x.range.first,
-                                                 std::span(room).subspan(x.offset, bytes_of(x)));
-          !ok)
-        return ok;
+      TROUPE_TRY(state_store(*x.memory).write(x.parameter, x.part, x.range.first,
+                                              std::span(room).subspan(x.offset, bytes_of(x))));
     return {};
   }
 
   core::result<void> read_tensors(std::span<const checkpoint::scattered_tensor> wanted,
                                   checkpoint::read_report& total) const {
-    const auto did = checkpoint::read_scattered(checkpoint::real_files(), from_, wanted, wants_end_);
-    if (!did) return fail(did.error());
-    total.bytes += did->bytes;
-    total.verified_bytes += did->verified_bytes;
+    TROUPE_ASSIGN(const auto did, checkpoint::read_scattered(checkpoint::real_files(), from_, wanted, wants_end_));
+    total.bytes += did.bytes;
+    total.verified_bytes += did.verified_bytes;
     return {};
   }
 
@@ -342,21 +337,18 @@ core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
   load_report report;
   if (memory.empty()) return report;
   wishes all(from, groups, tensor, options, std::move(wants_end));
-  if (auto ok = all.choose(report); !ok) return fail(ok.error());
+  TROUPE_TRY(all.choose(report));
   if (live != nullptr) {
-    if (live->before_changes)
-      if (auto ok = live->before_changes(); !ok) return fail(ok.error());
+    if (live->before_changes) TROUPE_TRY(live->before_changes());
     live->changing = true;
-    for (const auto& m : memory)
-      if (auto ok = all.begin_afresh(*m); !ok) return fail(ok.error());
+    for (const auto& m : memory) TROUPE_TRY(all.begin_afresh(*m));
   }
   for (const auto& m : memory) {
     all.add(*m);
     if (!options.pipeline_loading_checkpoint && m != memory.back()) continue;
-    if (auto ok = all.read(report.read); !ok) return fail(ok.error());
+    TROUPE_TRY(all.read(report.read));
   }
-  for (const auto& m : memory)
-    if (auto ok = all.refresh(*m); !ok) return fail(ok.error());
+  for (const auto& m : memory) TROUPE_TRY(all.refresh(*m));
   return report;
 }
 

@@ -98,7 +98,7 @@ void session::parts::schedule_passes() {
 }
 
 core::result<void> session::parts::change_passes() {
-  if (auto ok = end_trial(); !ok) return ok;
+  TROUPE_TRY(end_trial());
   const size_t end = passes.due(progress.steps);
   if (end == passes.next) return {};
   const auto& entry = passes.entries[end - 1];
@@ -147,7 +147,7 @@ core::result<void> session::parts::change_passes() {
     for (uint32_t r = 0; r < programs.size(); ++r)
       before->steps.ranks.push_back(program_of(plan::plan_choice::train, r)->plan);
   }
-  if (auto ok = take_steps(std::move(*changed), {progress.steps, by_measured, {}, {}}); !ok) return ok;
+  TROUPE_TRY(take_steps(std::move(*changed), {progress.steps, by_measured, {}, {}}));
   passes.before = std::move(before);
   return {};
 }
@@ -157,22 +157,20 @@ core::result<void> session::parts::change_passes() {
 core::result<void> session::parts::enter_phase() {
   turn_masks();
   if (job::is_phase_of(plan, progress.applied)) return {};
-  if (auto ok = job::enter_phase(plan, progress.applied); !ok) return ok;
+  TROUPE_TRY(job::enter_phase(plan, progress.applied));
   for (const auto& rank : programs) *rank = {};  // the plans of other kinds are written at their next use
   passes.before.reset();
   // Processes keep the passes that the term began with, because all of them know those.
   if (passes.next > 0 && !processes.is_on()) {
-    auto changed = job::change_steps(plan, passes.entries[passes.next - 1].wish);
-    if (!changed) return core::fail(changed.error());
-    return take_steps(std::move(*changed), {progress.steps, false, {}, {}});
+    TROUPE_ASSIGN(auto changed, job::change_steps(plan, passes.entries[passes.next - 1].wish));
+    return take_steps(std::move(changed), {progress.steps, false, {}, {}});
   }
-  const auto all = plan.train.all();
-  if (!all) return core::fail(all.error());
+  TROUPE_ASSIGN(const auto all, plan.train.all());
   for (uint32_t r = 0; r < memory.ranks.size(); ++r) {
-    if (auto ok = same_states(*memory.ranks[r], *(*all)[r]); !ok) return ok;
-    if (auto ok = memory.ranks[r]->train_by((*all)[r], plan.pools[r]); !ok) return ok;
+    TROUPE_TRY(same_states(*memory.ranks[r], *all[r]));
+    TROUPE_TRY(memory.ranks[r]->train_by(all[r], plan.pools[r]));
   }
-  use_programs(plan::plan_choice::train, *all);
+  use_programs(plan::plan_choice::train, all);
   passes.times = {};
   passes.peak_bytes.clear();
   return {};
@@ -208,13 +206,13 @@ core::result<void> session::parts::take_steps(job::changed_steps changed, passes
     passes.times = {};
     passes.peak_bytes.clear();
     passes.step_s = 0;
-    if (auto ok = end_term_for(0, "other passes"); !ok) return ok;
+    TROUPE_TRY(end_term_for(0, "other passes"));
     report.compiled = changed.compiled;
     plan.compiled = std::move(changed.compiled);
     if (host.hooks.on_passes) host.hooks.on_passes(report);
     return {};
   }
-  if (auto ok = use_steps(changed); !ok) return ok;
+  TROUPE_TRY(use_steps(changed));
   report.compiled = changed.compiled;
   plan.compiled = std::move(changed.compiled);
   if (host.hooks.on_passes) host.hooks.on_passes(report);
@@ -222,13 +220,12 @@ core::result<void> session::parts::take_steps(job::changed_steps changed, passes
 }
 
 core::result<void> session::parts::use_steps(job::changed_steps& changed) {
-  for (uint32_t r = 0; r < memory.ranks.size(); ++r)
-    if (auto ok = same_states(*memory.ranks[r], *changed.ranks[r]); !ok) return ok;
+  for (uint32_t r = 0; r < memory.ranks.size(); ++r) TROUPE_TRY(same_states(*memory.ranks[r], *changed.ranks[r]));
   passes.times = {};
   passes.peak_bytes.clear();
   passes.step_s = 0;
   for (uint32_t r = 0; r < memory.ranks.size(); ++r)
-    if (auto ok = memory.ranks[r]->train_by(changed.ranks[r], changed.pools[r]); !ok) return ok;
+    TROUPE_TRY(memory.ranks[r]->train_by(changed.ranks[r], changed.pools[r]));
   plan.options[static_cast<size_t>(plan::plan_choice::train)] = changed.train;
   plan.options[static_cast<size_t>(plan::plan_choice::train_saving)] = changed.train_saving;
   plan.pools = std::move(changed.pools);
@@ -244,9 +241,8 @@ bool session::parts::updates_early() const {
 
 core::result<void> session::parts::use_updates(bool early) {
   if (plan.early.worth == 0 || early == updates_early()) return {};
-  auto changed = job::with_updates(plan, early);
-  if (!changed) return core::fail(changed.error());
-  return use_steps(*changed);
+  TROUPE_ASSIGN(auto changed, job::with_updates(plan, early));
+  return use_steps(changed);
 }
 
 core::result<void> session::parts::change_updates() {
@@ -291,7 +287,7 @@ plan::joined_votes session::parts::vote() {
 
 core::result<void> session::compile(std::vector<scheduled_passes> schedule) {
   auto& p = *parts_;
-  if (auto ok = p.sound(); !ok) return ok;
+  TROUPE_TRY(p.sound());
   pass_schedule next;
   std::vector<told_schedule> told;
   for (auto& x : schedule) {
@@ -309,12 +305,12 @@ core::result<void> session::compile(std::vector<scheduled_passes> schedule) {
                                                          std::to_string(next.entries.back().step));
     job::pass_wish wish{std::move(x.passes), std::move(x.own), x.is_automatic, {}};
     // Refuses an entry now instead of at its step, as far as that does not depend on measurements.
-    if (auto ok = job::change_steps(p.plan, wish); !ok) return core::fail(ok.error());
+    TROUPE_TRY(job::change_steps(p.plan, wish));
     for (const uint64_t from : p.plan.compression->phases()) {
       job::blueprint later = p.plan;
       if (from <= p.progress.applied) continue;
-      if (auto ok = job::enter_phase(later, from); !ok) return ok;
-      if (auto ok = job::change_steps(later, wish); !ok) return core::fail(ok.error());
+      TROUPE_TRY(job::enter_phase(later, from));
+      TROUPE_TRY(job::change_steps(later, wish));
     }
     next.entries.push_back({x.step, std::move(wish), x.tried_steps});
   }

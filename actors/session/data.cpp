@@ -48,9 +48,8 @@ core::result<void> session::parts::read_data(opening_watch& watch, const std::sh
   if (processes.is_on()) return {};  // texts come with the term: one process of a machine reads them for all
   std::vector<std::shared_ptr<const data::token_stream>> streams;
   for (const auto& source : sources()) {
-    auto stream = open_source(source, watch);
-    if (!stream) return core::fail(stream.error());
-    streams.push_back(std::move(*stream));
+    TROUPE_ASSIGN(auto stream, open_source(source, watch));
+    streams.push_back(std::move(stream));
   }
   return make_corpus(std::move(streams));
 }
@@ -89,12 +88,11 @@ core::result<void> session::parts::make_corpus(std::vector<std::shared_ptr<const
   std::vector<data::weighted_stream> weighted;
   for (size_t i = 0; i < from.size(); ++i)
     weighted.push_back({std::move(streams[i]), from[i].weight, from[i].text.string()});
-  auto corpus = data::corpus::make(std::move(weighted), {.validation_fraction = c.data.validation_fraction,
-                                                         .sequence = plan.sequence,
-                                                         .seed = c.seed,
-                                                         .document_mask = c.data.document_mask});
-  if (!corpus) return core::fail(corpus.error());
-  data.loader.corpus = std::make_shared<const data::corpus>(std::move(*corpus));
+  TROUPE_ASSIGN(auto corpus, data::corpus::make(std::move(weighted), {.validation_fraction = c.data.validation_fraction,
+                                                                      .sequence = plan.sequence,
+                                                                      .seed = c.seed,
+                                                                      .document_mask = c.data.document_mask}));
+  data.loader.corpus = std::make_shared<const data::corpus>(std::move(corpus));
   if (c.checkpoint.is_on()) (void)data_record();  // computed now, while the files exist
   return {};
 }

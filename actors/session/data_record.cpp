@@ -24,7 +24,7 @@ core::result<checkpoint::digest128> digest_of_tokens(const data::token_stream& f
     const uint64_t first =
         whole ? i * digested_block_tokens : last / (count - 1) * i + last % (count - 1) * i / (count - 1);
     const auto part = std::span(block).first(std::min(digested_block_tokens, all - first));
-    if (auto ok = from.copy(first, part); !ok) return core::fail(ok.error());
+    TROUPE_TRY(from.copy(first, part));
     digest.add(std::as_bytes(part));
   }
   return digest.value();
@@ -45,9 +45,8 @@ core::result<checkpoint::data_record> record_of(const data::corpus& corpus, cons
                               .sources = {}};
   for (size_t i = 0; i < corpus.sources(); ++i) {
     const auto& stream = corpus.source(i);
-    const auto digest = digest_of_tokens(stream, digested_tokens / corpus.sources());
-    if (!digest) return core::fail(digest.error());
-    out.sources.push_back({i < names.size() ? names[i] : "", corpus.shares()[i], stream.size(), *digest});
+    TROUPE_ASSIGN(const auto digest, digest_of_tokens(stream, digested_tokens / corpus.sources()));
+    out.sources.push_back({i < names.size() ? names[i] : "", corpus.shares()[i], stream.size(), digest});
   }
   return out;
 }

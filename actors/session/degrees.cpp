@@ -48,9 +48,8 @@ class prepared_models {
   job::tables_for tables() {
     if (model_ == nullptr) return {};
     return [this](const config::job_config& c) -> core::result<job::host_tables> {
-      auto made = prepare(model_, c);
-      if (!made) return core::fail(made.error());
-      last_ = std::move(*made);
+      TROUPE_ASSIGN(auto made, prepare(model_, c));
+      last_ = std::move(made);
       return job::host_tables{&last_->table(), &last_->own_table(), &last_->cut()};
     };
   }
@@ -70,16 +69,14 @@ core::result<measured_steps> run_steps(session& s, double best_s) {
   measured_steps out;
   double all_s = 0;
   for (uint64_t i = 0; i < warm_steps; ++i) {
-    auto did = s.step();
-    if (!did) return core::fail(did.error());
-    if (did->seconds > 10 * long_enough_s) break;  // the time to set up is small compared with such a step
+    TROUPE_ASSIGN(auto did, s.step());
+    if (did.seconds > 10 * long_enough_s) break;  // the time to set up is small compared with such a step
   }
   while (out.count < most_steps && (out.count < least_steps || all_s < long_enough_s)) {
-    auto did = s.step();
-    if (!did) return core::fail(did.error());
-    all_s += did->seconds;
+    TROUPE_ASSIGN(auto did, s.step());
+    all_s += did.seconds;
     ++out.count;
-    out.least_s = std::min(out.least_s, did->seconds);
+    out.least_s = std::min(out.least_s, did.seconds);
     if (out.least_s > hopeless * best_s) break;
   }
   return out;
@@ -109,7 +106,7 @@ struct session::trials {
     for (const double near : rounds)
       for (auto* way : tried) {
         if (!may_open() || !way->runs() || way->measured_s.value_or(0) > near * best_s) continue;
-        if (auto ok = attempt(*way); !ok) return ok;
+        TROUPE_TRY(attempt(*way));
       }
     return {};
   }
@@ -165,29 +162,27 @@ core::result<run_degrees> session::choose_degrees(const session_options& options
     return core::fail(core::error_kind::bad_input, "session: it was given no configuration with open degrees");
   const auto& c = *options.config;
   opening_watch watch(options.hooks.on_opening);
-  if (auto ok = watch.begin("comparing degrees"); !ok) return core::fail(ok.error());
+  TROUPE_TRY(watch.begin("comparing degrees"));
   prepared_models host(options.model);
-  auto list = job::list_degrees(c, host.tables(), nullptr, [&] { return watch.go_on(); });
-  if (!list) return core::fail(list.error());
+  TROUPE_ASSIGN(auto list, job::list_degrees(c, host.tables(), nullptr, [&] { return watch.go_on(); }));
   run_degrees out;
   trials all{options, watch, options.texts};
-  if (c.pipeline.profile != config::profile_choice::never && list->chosen && !list->is_measured()) {
-    if (auto ok = all.run(*list); !ok) return core::fail(ok.error());
-    job::choose_fastest(*list);
-    if (list->is_measured()) out.file = job::write_degree_profile(job::profile_of(*list));
+  if (c.pipeline.profile != config::profile_choice::never && list.chosen && !list.is_measured()) {
+    TROUPE_TRY(all.run(list));
+    job::choose_fastest(list);
+    if (list.is_measured()) out.file = job::write_degree_profile(job::profile_of(list));
   }
-  auto taken = job::chosen_degrees(*list, c);
-  if (!taken) return core::fail(taken.error());
-  out.taken = std::move(*taken);
+  TROUPE_ASSIGN(auto taken, job::chosen_degrees(list, c));
+  out.taken = std::move(taken);
   out.config = std::make_shared<const config::job_config>(c.with(out.taken));
   out.texts = all.texts;
-  out.reason = job::reason_of(*list);
+  out.reason = job::reason_of(list);
   if (!out.file.empty())
     out.reason += core::text_of(
         "; %d tried in %.1f s, %.1f s of it steps",
-        static_cast<int>(std::ranges::count_if(list->ways, [](const auto& w) { return w.measured_s.has_value(); })),
+        static_cast<int>(std::ranges::count_if(list.ways, [](const auto& w) { return w.measured_s.has_value(); })),
         all.opening_s + all.steps_s, all.steps_s);
-  out.table = job::degrees_as_table(*list);
+  out.table = job::degrees_as_table(list);
   return out;
 }
 

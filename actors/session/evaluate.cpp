@@ -81,12 +81,11 @@ core::result<void> check(const evaluation_request& request, const std::vector<st
 
 core::result<evaluation_report> session::evaluate(const evaluation_request& request) {
   auto& p = *parts_;
-  if (auto ok = check(request, p.modules.outputs); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check(request, p.modules.outputs));
   return p.outlasting([&]() -> core::result<evaluation_report> {
     // Computed for the current degrees, which a loss of processes changes.
-    const auto n = p.num_evaluations(request.batches);
-    if (!n) return core::fail(n.error());
-    return p.evaluate(request, *n);
+    TROUPE_ASSIGN(const auto n, p.num_evaluations(request.batches));
+    return p.evaluate(request, n);
   });
 }
 
@@ -99,11 +98,12 @@ core::result<evaluation_report> session::parts::evaluate(const evaluation_reques
   double ranks_with_windows = 0;
   for (uint64_t done = 0; done < n;) {
     const auto micros = static_cast<uint32_t>(std::min(n - done, at_once));
-    auto did = run_and_tell(
-        plan::plan_choice::evaluate, done,
-        {.micros = micros, .keeps_logits = keeps, .output = request.output, .computes_loss = request.compute_loss});
-    if (!did) return core::fail(did.error());
-    rank_reports& ranks = *did->ranks;
+    TROUPE_ASSIGN(auto did, run_and_tell(plan::plan_choice::evaluate, done,
+                                         {.micros = micros,
+                                          .keeps_logits = keeps,
+                                          .output = request.output,
+                                          .computes_loss = request.compute_loss}));
+    rank_reports& ranks = *did.ranks;
     for (uint32_t m = 0; m < (request.compute_loss ? micros : 0); ++m) {
       const weighted_loss of = loss_of(ranks.front(), m, done + m, share);
       out.losses.push_back(of.sum / of.weight);
@@ -125,9 +125,8 @@ core::result<evaluation_report> session::parts::evaluate(const evaluation_reques
 }
 
 core::result<double> session::evaluate(uint64_t batches) {
-  auto did = evaluate(evaluation_request{.batches = batches});
-  if (!did) return core::fail(did.error());
-  return did->loss;
+  TROUPE_ASSIGN(auto did, evaluate(evaluation_request{.batches = batches}));
+  return did.loss;
 }
 
 }  // namespace troupe::actors

@@ -53,9 +53,8 @@ core::result<std::optional<models::injection_policy>> said_policy(const config::
   models::injection_policy out;
   for (const layer_spec& spec : t.partition.specs) {
     if (!spec.model_types.empty()) continue;  // a rule for published models
-    auto rule = rule_from(spec);
-    if (!rule) return core::fail(rule.error());
-    out.rules.push_back(std::move(*rule));
+    TROUPE_ASSIGN(auto rule, rule_from(spec));
+    out.rules.push_back(std::move(rule));
   }
   out.strict = t.partition.strict_mode;
   out.rows = t.rows;
@@ -69,9 +68,8 @@ core::result<std::function<models::module_model(models::module_model)>> policy_o
   const bool cuts = c.parallel.tensor > 1, guesses = cuts && (c.degrees.autotp_size > 1 || c.degrees.tp_size > 1);
   std::optional<models::injection_policy> said;
   if (cuts) {
-    auto read = said_policy(t);
-    if (!read) return core::fail(read.error());
-    said = std::move(*read);
+    TROUPE_ASSIGN(auto read, said_policy(t));
+    said = std::move(read);
   }
   if (!said && !guesses && !t.own_layers && !(cuts && t.vocabulary_head)) return {};
   return [t, cuts, guesses, said](models::module_model model) {

@@ -94,9 +94,9 @@ core::result<models::module_factory> with_passes(const models::module_factory& m
                          return config.compile.is_automatic() || std::ranges::count(x.passes, "recompute") > 0;
                        }));
   if (std::ranges::any_of(*order, [](const auto* x) { return x->reads_nodes; })) {
-    const auto made = models::prepared_modules::make(make, 1, config.parameter_dtype(), config.seed, first);
-    if (!made) return core::fail(made.error());
-    around.nodes = models::nodes_of(**made);
+    TROUPE_ASSIGN(const auto made,
+                  models::prepared_modules::make(make, 1, config.parameter_dtype(), config.seed, first));
+    around.nodes = models::nodes_of(*made);
   }
   return models::module_factory([make, out, order = std::move(*order), around = std::move(around)] {
     models::module_model m = make();
@@ -141,17 +141,14 @@ core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::share
     return core::fail(error_kind::bad_input,
                       std::string("own model: it has no ") + (model->make ? "training batches" : "factory"));
   auto factory = model->make;
-  const auto with_policy = policy_of(config);
-  if (!with_policy) return core::fail(with_policy.error());
-  if (*with_policy) factory = [make = model->make, with = *with_policy] { return with(make()); };
-  const auto batch = first_batch(model, config.seed);
-  if (!batch) return core::fail(batch.error());
+  TROUPE_ASSIGN(const auto with_policy, policy_of(config));
+  if (with_policy) factory = [make = model->make, with = with_policy] { return with(make()); };
+  TROUPE_ASSIGN(const auto batch, first_batch(model, config.seed));
   auto changed = std::make_shared<changed_units>();
-  auto changing = with_passes(factory, *model, config, *batch, changed);
-  if (!changing) return core::fail(changing.error());
-  factory = std::move(*changing);
+  TROUPE_ASSIGN(auto changing, with_passes(factory, *model, config, batch, changed));
+  factory = std::move(changing);
   auto made = models::prepared_modules::make(factory, config.parallel.mesh().ranks(), config.parameter_dtype(),
-                                             config.seed, *batch, {}, config.parallel.tensor);
+                                             config.seed, batch, {}, config.parallel.tensor);
   if (changed->failure) return core::fail(*changed->failure);
   if (changes != nullptr) *changes = models::text_of(changed->accounts);
   // DeepSpeed checks for unused parameters in the micro-batch that ends a step, at the stages with flat gradients; so

@@ -24,9 +24,8 @@ core::result<void> session::parts::begin_keeping() {
   request.root = memory_saves::root();
   request.client_state = progress.client_state;
   request.keep_last = saves_in_memory_kept;
-  auto job = make_save(x.saves->files(), request);
-  if (!job) return core::fail(job.error());
-  x.kept = std::move(*job);
+  TROUPE_ASSIGN(auto job, make_save(x.saves->files(), request));
+  x.kept = std::move(job);
   x.working = x.kept->invitation().working;
   x.recorded = recording.last_step;
   return {};
@@ -65,17 +64,16 @@ core::result<void> session::parts::end_keeping() {
     host.warnings->put(
         "the record of the step before a save in memory is not written after 1 s: where this process is "
         "lost now, steps.jsonl may lack steps");
-  auto names = x.saves->committed(report.folder, x.working, report.step);
-  if (!names) return core::fail(names.error());
+  TROUPE_ASSIGN(auto names, x.saves->committed(report.folder, x.working, report.step));
   x.kept_step = report.step;
   x.keeping_fails = false;
-  x.link->tell(encode(peer_call(names_call{std::move(*names)})));
+  x.link->tell(encode(peer_call(names_call{std::move(names)})));
   return {};
 }
 
 core::result<void> session::parts::keep_states_now() {
-  if (auto ok = begin_keeping(); !ok) return ok;
-  if (auto did = run_and_tell(plan::plan_choice::save, progress.steps); !did) return core::fail(did.error());
+  TROUPE_TRY(begin_keeping());
+  TROUPE_TRY(run_and_tell(plan::plan_choice::save, progress.steps));
   return end_keeping();
 }
 

@@ -49,7 +49,7 @@ uint64_t needed_bytes(const job::blueprint& b) {
 }
 
 core::result<void> check_memory(const job::blueprint& b, const std::optional<storage::memory_room>& room) {
-  if (auto ok = check_device_memory(b); !ok) return ok;
+  TROUPE_TRY(check_device_memory(b));
   const uint64_t needed = needed_bytes(b);
   if (!room || needed <= room->bytes) return {};
   const auto there = room->bytes >> 20;

@@ -28,7 +28,7 @@ core::result<bool> session::save_16bit_model(const std::filesystem::path& path, 
 core::result<bool> session::parts::write_16bit_model(const std::filesystem::path& path,
                                                      bool exclude_frozen_parameters) const {
   const auto& p = *this;
-  if (auto ok = p.sound(); !ok) return core::fail(ok.error());
+  TROUPE_TRY(p.sound());
   const auto& plan = p.memory.ranks.front()->plan();
   if (plan.layout->gathers() && !p.plan.config->zero_optimization.stage3_gather_16bit_weights_on_model_save) {
     if (p.host.hooks.on_warning)

@@ -25,16 +25,14 @@ core::result<void> session::parts::look_at_output(std::optional<output_sign>& si
     x.link->tell(encode(peer_call(sign ? sign->call() : output_call{})));
     return {};
   }
-  const auto call = x.link->next_call();
-  if (!call) return core::fail(call.error());
-  const auto decoded = decode_call(call->what);
-  if (!decoded) return core::fail(decoded.error());
-  const auto* const c = std::get_if<output_call>(&*decoded);
+  TROUPE_ASSIGN(const auto call, x.link->next_call());
+  TROUPE_ASSIGN(const auto decoded, decode_call(call.what));
+  const auto* const c = std::get_if<output_call>(&decoded);
   if (c == nullptr) return core::fail(error_kind::bug, "processes: wanted a sign in the output, got another call");
   // A disk that fails later causes a warning of the save that fails, and does not end the run.
   const bool is_elsewhere = x.members->machine() != x.members->seats.front().machine;
   if (!is_elsewhere || x.has_seen_output || c->path.empty()) return {};
-  if (auto ok = look_for_sign(*c, x.link->place()); !ok) return ok;
+  TROUPE_TRY(look_for_sign(*c, x.link->place()));
   x.has_seen_output = true;
   return {};
 }
@@ -54,7 +52,7 @@ core::result<save_invitation> session::parts::place_of_part(const save_invitatio
   const auto& who = *processes.members;
   if (!has_disks_of_machines() || who.machine() == who.seats.front().machine) return invitation;
   save_invitation out{parts_folder(invitation.working.parent_path(), invitation.save_id), invitation.save_id};
-  if (auto ok = checkpoint::make_folders(checkpoint::real_files(), out.working); !ok) return core::fail(ok.error());
+  TROUPE_TRY(checkpoint::make_folders(checkpoint::real_files(), out.working));
   return out;
 }
 

@@ -17,10 +17,10 @@ core::result<void> session::parts::sound() const {
 }
 
 core::result<void> session::parts::let_go_of_states() {
-  if (auto ok = sound(); !ok) return ok;
+  TROUPE_TRY(sound());
   if (saving.waiting == nullptr) return {};
   // A requested save must contain the current states, so it takes its copies now.
-  if (auto did = run_and_tell(plan::plan_choice::save, progress.steps); !did) return core::fail(did.error());
+  TROUPE_TRY(run_and_tell(plan::plan_choice::save, progress.steps));
   return {};
 }
 
@@ -37,7 +37,7 @@ state_access session::states() {
 core::result<offload_report> session::offload_states(offload_request request) {
   auto& p = *parts_;
   auto report = p.outlasting([&]() -> core::result<offload_report> {
-    if (auto ok = p.let_go_of_states(); !ok) return core::fail(ok.error());
+    TROUPE_TRY(p.let_go_of_states());
     return p.processes.is_on() ? p.offload_together(request) : p.offload_here(request);
   });
   if (report && request.device == plan::tier::cpu && p.host.hooks.on_warning)
@@ -56,16 +56,16 @@ core::result<offload_report> session::parts::offload_here(offload_request reques
     std::error_code told_below;  // ignored: opening the folder reports the error
     std::filesystem::create_directory(request.nvme_path, told_below);
   }
-  auto done = offloaded_states::offload(memory.here, request,
-                                        plan.config->swap_checksums ? page_digests::kept : page_digests::none);
-  if (!done) return core::fail(done.error());
-  memory.offloaded = std::move(*done);
+  TROUPE_ASSIGN(auto done,
+                offloaded_states::offload(memory.here, request,
+                                          plan.config->swap_checksums ? page_digests::kept : page_digests::none));
+  memory.offloaded = std::move(done);
   return memory.offloaded->report();
 }
 
 core::result<void> session::parts::reload_here() {
   if (memory.offloaded == nullptr) return {};
-  if (auto ok = memory.offloaded->reload(memory.here); !ok) return ok;
+  TROUPE_TRY(memory.offloaded->reload(memory.here));
   memory.offloaded.reset();
   return {};
 }

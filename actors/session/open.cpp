@@ -51,9 +51,7 @@ core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, 
     thread = ::gettid();
     const bool drawn = weights == first_weights::drawn;
     if (drawn || plan.teaching)
-      if (auto ok = fill_initial_weights(plan, *m, own, told, drawn ? filled_values::all : filled_values::of_teacher);
-          !ok)
-        return ok;
+      TROUPE_TRY(fill_initial_weights(plan, *m, own, told, drawn ? filled_values::all : filled_values::of_teacher));
     return fill_initial_moments(*plan.optimizer, *m, told);
   };
   const auto where = own != nullptr ? std::launch::deferred : std::launch::async | std::launch::deferred;
@@ -94,18 +92,16 @@ std::vector<bool> computed_units(const std::shared_ptr<const plan::job_layout>& 
 }  // namespace
 
 core::result<void> session::parts::take_memory(first_weights weights, opening_watch& watch) {
-  if (auto ok = watch.begin("taking memory"); !ok) return ok;
+  TROUPE_TRY(watch.begin("taking memory"));
   memory.room = std::make_shared<const device_room>(room_of(plan));
-  if (on_gpu != nullptr)
-    if (auto ok = on_gpu->share_memory(memory.room->left_bytes()); !ok) return ok;
-  auto trains = plan.train.all();
-  if (!trains) return core::fail(trains.error());
-  use_programs(plan::plan_choice::train, *trains);
+  if (on_gpu != nullptr) TROUPE_TRY(on_gpu->share_memory(memory.room->left_bytes()));
+  TROUPE_ASSIGN(auto trains, plan.train.all());
+  use_programs(plan::plan_choice::train, trains);
   std::vector<std::shared_ptr<const plan::rank_plan>> mine;
   std::vector<uint64_t> segment_bytes;
   for (uint32_t r = 0; r < plan.train.ranks(); ++r) {
-    if (processes.is_here(r)) mine.push_back((*trains)[r]);
-    segment_bytes.push_back(shared_layout_of(*(*trains)[r], plan.pools[r]).bytes);
+    if (processes.is_here(r)) mine.push_back(trains[r]);
+    segment_bytes.push_back(shared_layout_of(*trains[r], plan.pools[r]).bytes);
   }
   if (processes.is_on()) {
     auto shared =
@@ -113,9 +109,8 @@ core::result<void> session::parts::take_memory(first_weights weights, opening_wa
     if (!shared) return core::fail(shared.error());
     processes.shared = std::move(*shared);
   }
-  auto opened = open_swap_files(*plan.config, swap_folder(), mine);
-  if (!opened) return core::fail(opened.error());
-  memory.swaps = std::move(*opened);
+  TROUPE_ASSIGN(auto opened, open_swap_files(*plan.config, swap_folder(), mine));
+  memory.swaps = std::move(opened);
   if (memory.swaps.space != nullptr)
     for (const auto& line : memory.swaps.space->remarks()) host.warnings->put(line);
   const auto& z = plan.config->zero_optimization;
@@ -125,12 +120,11 @@ core::result<void> session::parts::take_memory(first_weights weights, opening_wa
   bool told_of_locks = false;
   for (uint32_t r = 0; r < plan.train.ranks(); ++r) {
     if (modules.instances != nullptr && processes.is_here(r))
-      modules.instances->keep(r, computed_units((*trains)[r]->layout, r));
+      modules.instances->keep(r, computed_units(trains[r]->layout, r));
     place.is_here = processes.is_here(r);
     if (processes.shared != nullptr) place.shared = processes.shared->segment_of(r);
-    auto m = rank_memory::allocate((*trains)[r], plan.pools[r], place);
-    if (!m) return core::fail(m.error());
-    memory.ranks.push_back(std::move(*m));
+    TROUPE_ASSIGN(auto m, rank_memory::allocate(trains[r], plan.pools[r], place));
+    memory.ranks.push_back(std::move(m));
     if (!place.is_here) continue;
     const auto& own = memory.here.emplace_back(memory.ranks.back());
     if (memory.swaps.space != nullptr) own->use_swap_file(memory.swaps.ranks[memory.here.size() - 1]);
@@ -139,11 +133,9 @@ core::result<void> session::parts::take_memory(first_weights weights, opening_wa
     if (const auto remark = own->unpinned(); remark && !std::exchange(told_of_locks, true)) host.warnings->put(*remark);
   }
   const bool reads_model = !plan.config->model.path.empty();
-  if (auto ok = watch.begin(weights == first_weights::from_checkpoint ? "touching memory"
-                            : reads_model                             ? "loading weights"
-                                                                      : "making first weights");
-      !ok)
-    return ok;
+  TROUPE_TRY(watch.begin(weights == first_weights::from_checkpoint ? "touching memory"
+                         : reads_model                             ? "loading weights"
+                                                                   : "making first weights"));
   return fill_memory(plan, memory.here, modules.instances.get(), weights, watch);
 }
 
@@ -157,8 +149,7 @@ std::filesystem::path session::parts::swap_folder() const {
 core::result<void> session::parts::make_own_system() {
   const uint32_t ranks = plan.train.ranks();
   const size_t lanes = threads_of(processes.is_on() ? ranks / plan.config->cluster.processes_for(ranks) : ranks);
-  if (auto ok = check_thread_room(lanes + (actors.system == nullptr ? threads_of_system(own_workers) : 0)); !ok)
-    return ok;
+  TROUPE_TRY(check_thread_room(lanes + (actors.system == nullptr ? threads_of_system(own_workers) : 0)));
   if (actors.system != nullptr) return {};
   const host_thread here;
   actors.own = std::make_unique<own_system>();
@@ -206,11 +197,10 @@ core::result<void> session::parts::start_actors() {
                               .compression = plan.compression,
                               .masks = memory.masks};
     if (modules.instances != nullptr) stage_setup.own = [from = modules.instances, r] { return from->take(r); };
-    auto stages = make_compute_executors(stage_setup, memory.ranks[r]);
-    if (!stages) return core::fail(stages.error());
+    TROUPE_ASSIGN(auto stages, make_compute_executors(stage_setup, memory.ranks[r]));
     x.lanes.resize(num_seats(memory.ranks[r]->plan()));
-    for (uint32_t chunk = 0; chunk < stages->size(); ++chunk) {
-      auto held = std::make_shared<std::unique_ptr<executor>>(std::move((*stages)[chunk]));
+    for (uint32_t chunk = 0; chunk < stages.size(); ++chunk) {
+      auto held = std::make_shared<std::unique_ptr<executor>>(std::move(stages[chunk]));
       x.lanes[seat_of(plan::lane::compute, chunk)] = [held] { return std::move(*held); };
     }
     x.lanes[static_cast<size_t>(plan::lane::fabric)] = [joined, mine = memory.ranks[r], everybody = memory.ranks] {
@@ -236,17 +226,15 @@ core::result<void> session::parts::start_actors() {
   }
   if (processes.is_on()) {
     const std::chrono::nanoseconds stall(static_cast<int64_t>(plan.stall_after_s * 1e9));
-    if (auto ok = processes.shared->show_pulses(
-            pulses, std::clamp<std::chrono::nanoseconds>(stall / 16, shortest_pulse, longest_pulse));
-        !ok)
-      return ok;
+    TROUPE_TRY(processes.shared->show_pulses(
+        pulses, std::clamp<std::chrono::nanoseconds>(stall / 16, shortest_pulse, longest_pulse)));
   }
   modules.instances.reset();  // the instances hold the values that the run began with
   telemetry_source records{.existing = actors.telemetry};
   if (!actors.telemetry) records.setup = make_telemetry();
-  auto members = assemble(*actors.system, std::move(all), data.loader, std::move(records), lane_threads::own);
-  if (!members) return core::fail(members.error());
-  actors.members = std::move(*members);
+  TROUPE_ASSIGN(auto members,
+                assemble(*actors.system, std::move(all), data.loader, std::move(records), lane_threads::own));
+  actors.members = std::move(members);
   actors.telemetry = actors.members->telemetry;
   actors.stops.connect(actors.members->supervisor);
   return {};
@@ -308,35 +296,32 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
       return core::fail(core::error_kind::bad_input,
                         "parallel: wanted degrees for each process of a job, as session::choose_degrees finds them "
                         "before there are any, got auto");
-    auto degrees = choose_degrees(options);
-    if (!degrees) return core::fail(degrees.error());
-    options.config = degrees->config;
-    options.texts = degrees->texts;
-    found_degrees = std::move(degrees->file);
+    TROUPE_ASSIGN(auto degrees, choose_degrees(options));
+    options.config = degrees.config;
+    options.texts = degrees.texts;
+    found_degrees = std::move(degrees.file);
   }
-  if (auto ok = check_sequence(options); !ok) return core::fail(ok.error());
-  if (auto ok = models::take_linked_cuda(); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check_sequence(options));
+  TROUPE_TRY(models::take_linked_cuda());
   const device::device_id device = device_of(*options.config);
-  if (auto ok = device::check(device); !ok) return core::fail(ok.error());
-  if (options.system != nullptr)
-    if (auto ok = check_system(*options.system); !ok) return core::fail(ok.error());
+  TROUPE_TRY(device::check(device));
+  if (options.system != nullptr) TROUPE_TRY(check_system(*options.system));
   const core::usual_float_environment numbers;
   const one_aten_thread alone;  // for the sums of a dry run, and for rates that are measured for lanes of one thread
   auto p = std::make_unique<parts>();
   if (device.kind == core::device_kind::cuda) {
     const auto& asked = options.config->cuda;
-    auto use = models::cuda_use::begin(device, {.tf32 = asked.tf32, .deterministic = asked.deterministic});
-    if (!use) return core::fail(use.error());
-    p->on_gpu = std::move(*use);
+    TROUPE_ASSIGN(auto use,
+                  models::cuda_use::begin(device, {.tf32 = asked.tf32, .deterministic = asked.deterministic}));
+    p->on_gpu = std::move(use);
     p->recording.lines->put(gpu_line(device, asked));
   }
   opening_watch watch(options.hooks.on_opening);
   p->modules.model = std::move(options.model);
   if (p->modules.model != nullptr) {
-    if (auto ok = watch.begin("making the host's model"); !ok) return core::fail(ok.error());
-    auto prepared = prepare(p->modules.model, *options.config, &p->modules.changes);
-    if (!prepared) return core::fail(prepared.error());
-    p->modules.instances = std::move(*prepared);
+    TROUPE_TRY(watch.begin("making the host's model"));
+    TROUPE_ASSIGN(auto prepared, prepare(p->modules.model, *options.config, &p->modules.changes));
+    p->modules.instances = std::move(prepared);
     p->modules.outputs = p->modules.instances->outputs();
     p->modules.layers = models::text_of(p->modules.instances->layers());
     p->recording.lines->put_lines(p->modules.layers);
@@ -344,18 +329,19 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
     p->modules.changes = job::idle_unit_passes(*options.config);
   }
   p->recording.lines->put_lines(p->modules.changes);
-  if (auto ok = watch.begin("writing and proving the plans"); !ok) return core::fail(ok.error());
+  TROUPE_TRY(watch.begin("writing and proving the plans"));
   std::optional<plan::cost_model> costs;
   const bool is_alone = options.process == nullptr;
   if (is_alone && options.config->zero_optimization.swaps() && job::needs_measured_costs(*options.config))
     costs = job::measured_costs(*options.config, measured_matmul_flops,
                                 [box = p->host.warnings](const std::string& line) { box->put(line); });
-  auto plan = job::make_blueprint(
-      std::move(options.config), tables_of(p->modules.instances.get()), costs ? &*costs : nullptr,
-      {[&] { return watch.go_on(); },
-       [is_alone](const job::blueprint& b) { return is_alone ? check_memory(b) : core::result<void>(); }});
-  if (!plan) return core::fail(plan.error());
-  p->plan = std::move(*plan);
+  TROUPE_ASSIGN(auto plan, job::make_blueprint(std::move(options.config), tables_of(p->modules.instances.get()),
+                                               costs ? &*costs : nullptr,
+                                               {[&] { return watch.go_on(); },
+                                                [is_alone](const job::blueprint& b) {
+                                                  return is_alone ? check_memory(b) : core::result<void>();
+                                                }}));
+  p->plan = std::move(plan);
   if (is_alone) p->recording.lines->put_lines(p->plan.early.note);
   p->found_degrees = std::move(found_degrees);
   p->host.hooks = std::move(options.hooks);
@@ -363,12 +349,12 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (!p->plan.compression->pruned.empty()) p->memory.masks = std::make_shared<pruning_masks>(p->plan.compression);
   p->actors.system = options.system;
   p->processes.link = options.process;
-  if (auto ok = p->make_own_system(); !ok) return core::fail(ok.error());
+  TROUPE_TRY(p->make_own_system());
   p->progress.scale = kernels::first_loss_scale(p->plan.loss_scale);
-  if (auto ok = watch.begin(reading_phase); !ok) return core::fail(ok.error());
-  if (auto ok = p->read_data(watch, options.texts); !ok) return core::fail(ok.error());
+  TROUPE_TRY(watch.begin(reading_phase));
+  TROUPE_TRY(p->read_data(watch, options.texts));
   if (options.process != nullptr) {
-    if (auto ok = p->join_processes(options, watch); !ok) return core::fail(ok.error());
+    TROUPE_TRY(p->join_processes(options, watch));
     return std::unique_ptr<session>(new session(std::move(p)));
   }
   const bool resumes = !options.resume.empty();
@@ -377,21 +363,18 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
                         std::ranges::none_of(p->plan.compression->pruned, [](const job::pruned_module& m) {
                           return m.method == config::pruning_method::topk;
                         });
-  if (auto ok = p->take_memory(replaced ? first_weights::from_checkpoint : first_weights::drawn, watch); !ok)
-    return core::fail(ok.error());
+  TROUPE_TRY(p->take_memory(replaced ? first_weights::from_checkpoint : first_weights::drawn, watch));
   p->recording.resumed_from = options.resume;
-  if (auto ok = p->look_at_teacher(); !ok) return core::fail(ok.error());
-  if (resumes)
-    if (auto ok = p->resume(options.resume, std::move(options.load), resume_time::while_opening, watch); !ok)
-      return core::fail(ok.error());
+  TROUPE_TRY(p->look_at_teacher());
+  if (resumes) TROUPE_TRY(p->resume(options.resume, std::move(options.load), resume_time::while_opening, watch));
   if (!resumes) {
-    if (auto ok = p->take_layers(watch); !ok) return core::fail(ok.error());
-    if (auto ok = p->make_masks({}); !ok) return core::fail(ok.error());
-    if (auto ok = p->leave_out_from_the_start(); !ok) return core::fail(ok.error());
+    TROUPE_TRY(p->take_layers(watch));
+    TROUPE_TRY(p->make_masks({}));
+    TROUPE_TRY(p->leave_out_from_the_start());
   }
   p->schedule_passes();
-  if (auto ok = watch.begin("starting the ranks"); !ok) return core::fail(ok.error());
-  if (auto ok = p->start_actors(); !ok) return core::fail(ok.error());
+  TROUPE_TRY(watch.begin("starting the ranks"));
+  TROUPE_TRY(p->start_actors());
   return std::unique_ptr<session>(new session(std::move(p)));
 }
 

@@ -254,7 +254,7 @@ struct session::parts {
       auto did = deed();
       if (!did) note_loss();
       if (did || !processes.is_on() || !over.why) return did;
-      if (auto ok = recover_to(steps, did.error(), begin_ns); !ok) return core::fail(ok.error());
+      TROUPE_TRY(recover_to(steps, did.error(), begin_ns));
     }
   }
 

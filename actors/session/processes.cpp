@@ -80,7 +80,7 @@ core::result<void> session::parts::join_processes(const session_options& options
                                           : [from = resume_choice{options.resume, options.load}](bool /*again*/) {
                                               return core::result<resume_choice>(from);
                                             };
-  if (auto ok = enter_term(watch); !ok) return ok;
+  TROUPE_TRY(enter_term(watch));
   note_degree(x.counts.degrees, {progress.steps, plan.config->parallel.data});
   return {};
 }
@@ -100,7 +100,7 @@ core::result<void> session::parts::end_term_for(uint32_t data, const std::string
   return outlasting([&]() -> core::result<void> {
     const int64_t begin_ns = core::now_ns();
     if (auto ok = end_saves(); !ok && over.why) return ok;
-    if (auto ok = keep_states_now(); !ok) return ok;
+    TROUPE_TRY(keep_states_now());
     processes.link->change(data);
     const auto end = processes.link->wait_for_end();
     return recover_to(progress.steps, {end.kind, cause.empty() ? end.text : cause}, begin_ns);
@@ -109,12 +109,11 @@ core::result<void> session::parts::end_term_for(uint32_t data, const std::string
 
 core::result<void> session::parts::enter_term(opening_watch& watch) {
   for (;;) {
-    const auto order = processes.link->next_term();
-    if (!order) return core::fail(order.error());
-    const bool keeps = term_members(processes.link->place(), order->order.seats).keeps();
-    auto made = keeps ? keep_for_others(*processes.link, *order) : make_processes_term(*order, watch);
+    TROUPE_ASSIGN(const auto order, processes.link->next_term());
+    const bool keeps = term_members(processes.link->place(), order.order.seats).keeps();
+    auto made = keeps ? keep_for_others(*processes.link, order) : make_processes_term(order, watch);
     if (made) return {};
-    if (auto ok = leave_term(made.error()); !ok) return ok;
+    TROUPE_TRY(leave_term(made.error()));
   }
 }
 
@@ -122,7 +121,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   auto& x = processes;
   auto& link = *x.link;
   const int64_t begin_ns = core::now_ns();
-  if (auto ok = watch.begin("beginning a term"); !ok) return ok;
+  TROUPE_TRY(watch.begin("beginning a term"));
   x.members = term_members{link.place(), order.order.seats};
   x.secret = order.order.secret;
   x.counts.terms = order.order.number - 1;
@@ -137,8 +136,8 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
     config = std::make_shared<const config::job_config>(job::at_degree(*config, order.order.data));
 
   std::optional<output_sign> sign;  // exists until all processes have begun
-  if (auto ok = look_at_output(sign); !ok) return ok;
-  if (auto ok = take_texts(watch); !ok) return ok;
+  TROUPE_TRY(look_at_output(sign));
+  TROUPE_TRY(take_texts(watch));
   opening_call opening;
   if (x.leads()) {
     if (config->zero_optimization.swaps() && job::needs_measured_costs(*config))
@@ -146,9 +145,8 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
                                           [box = host.warnings](const std::string& line) { box->put(line); });
     resume_choice from;
     if (order.order.folder.empty()) {
-      auto chosen = x.choose_resume(x.counts.terms > 0);
-      if (!chosen) return core::fail(chosen.error());
-      from = std::move(*chosen);
+      TROUPE_ASSIGN(auto chosen, x.choose_resume(x.counts.terms > 0));
+      from = std::move(chosen);
       recording.resumed_from = from.path;
     }
     if (has_disks_of_machines() && !from.path.empty())
@@ -164,11 +162,9 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
     link.tell(encode(opening));
     link.on_note([parts = x.parts](const cluster::answer& a) { parts->hear(a.what); });
   } else {
-    const auto call = link.next_call();
-    if (!call) return core::fail(call.error());
-    auto decoded = decode_call(call->what);
-    if (!decoded) return core::fail(decoded.error());
-    auto* const first = std::get_if<opening_call>(&*decoded);
+    TROUPE_ASSIGN(const auto call, link.next_call());
+    TROUPE_ASSIGN(auto decoded, decode_call(call.what));
+    auto* const first = std::get_if<opening_call>(&decoded);
     if (first == nullptr)
       return core::fail(error_kind::bug, "processes: wanted the opening of a term, got another call");
     opening = std::move(*first);
@@ -178,9 +174,8 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   }
   // A host's own modules of the previous term were moved to its ranks, so new ones are made.
   if (modules.model != nullptr && modules.instances == nullptr) {
-    auto prepared = prepare(modules.model, *config);
-    if (!prepared) return core::fail(prepared.error());
-    modules.instances = std::move(*prepared);
+    TROUPE_ASSIGN(auto prepared, prepare(modules.model, *config));
+    modules.instances = std::move(prepared);
   }
   job::host_tables own;
   std::string host_values;
@@ -190,17 +185,16 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   }
   // The leading process checks that there is enough memory; the others allocate theirs after that.
   const bool looks = x.leads();
-  auto planned = job::make_blueprint(
-      config, own, opening.costs ? &*opening.costs : nullptr,
-      {[&] { return watch.go_on(); },
-       [looks](const job::blueprint& b) { return looks ? check_memory(b) : core::result<void>(); }});
-  if (!planned) return core::fail(planned.error());
-  plan = std::move(*planned);
+  TROUPE_ASSIGN(auto planned, job::make_blueprint(config, own, opening.costs ? &*opening.costs : nullptr,
+                                                  {[&] { return watch.go_on(); },
+                                                   [looks](const job::blueprint& b) {
+                                                     return looks ? check_memory(b) : core::result<void>();
+                                                   }}));
+  plan = std::move(planned);
   undone = {};
   change_of_updates = false;
   if (looks && x.counts.terms == 0) recording.lines->put_lines(plan.early.note);
-  if (opening.passes)
-    if (auto ok = job::use_chosen_passes(plan, options_with(*opening.passes, plan)); !ok) return ok;
+  if (opening.passes) TROUPE_TRY(job::use_chosen_passes(plan, options_with(*opening.passes, plan)));
   const uint32_t ranks = plan.train.ranks();
   memory.ledger = std::make_unique<allocation_ledger>(ranks);
   if (!plan.compression->pruned.empty()) memory.masks = std::make_shared<pruning_masks>(plan.compression);
@@ -208,27 +202,26 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   set_batch_shape();
   const auto weights =
       order.order.folder.empty() && opening.load.path.empty() ? first_weights::drawn : first_weights::from_checkpoint;
-  if (auto ok = take_memory(weights, watch); !ok) return ok;
+  TROUPE_TRY(take_memory(weights, watch));
   if (auto* const wire = x.shared->wire())
     x.saves->use(wire->files(), x.members->copies_to(),
                  [box = host.warnings](const std::string& line) { box->put(line); });
-  if (auto ok = look_at_teacher(); !ok) return ok;
+  TROUPE_TRY(look_at_teacher());
   if (x.leads())
     for (uint32_t r = 0; r < ranks; ++r)
       if (!x.is_here(r)) memory.ranks[r]->use_elsewhere(states_of(r));
-  if (auto ok = take_states(order, opening, watch); !ok) return ok;
-  if (memory.masks != nullptr && !x.leads())
-    if (auto ok = serve_until_masks(); !ok) return ok;
+  TROUPE_TRY(take_states(order, opening, watch));
+  if (memory.masks != nullptr && !x.leads()) TROUPE_TRY(serve_until_masks());
   if (x.leads()) schedule_passes_again();
-  if (auto ok = watch.begin("starting the ranks"); !ok) return ok;
+  TROUPE_TRY(watch.begin("starting the ranks"));
   counts.collectives.clear();
-  if (auto ok = start_actors(); !ok) return ok;
+  TROUPE_TRY(start_actors());
   link.on_end([to = actors.members->supervisor, parts = x.parts, shared = x.shared](const core::error& why) {
     post(to, give_up{why.kind, why.text});
     parts->give_up(why);
     shared->stop(why);
   });
-  if (auto ok = link.ready(digests_of(plan, memory.ranks, data.loader, host_values), progress.steps); !ok) return ok;
+  TROUPE_TRY(link.ready(digests_of(plan, memory.ranks, data.loader, host_values), progress.steps));
   if (x.leads() && !x.has_led) count_terms_before(order.order.before, begin_ns);
   x.has_led = x.leads();
   return {};
@@ -249,25 +242,22 @@ core::result<void> session::parts::take_states(const cluster::term_order& order,
   over.lost_step->store(std::numeric_limits<uint64_t>::max());
   processes.kept_step.reset();
   if (!order.order.folder.empty()) {
-    const auto kept = processes.saves->open(order.order.folder, order.files);
-    if (!kept) return core::fail(kept.error());
-    if (auto ok = take_over(*kept, {.left_out = opening.load.left_out}, resume_time::while_opening, watch); !ok)
-      return ok;
+    TROUPE_ASSIGN(const auto kept, processes.saves->open(order.order.folder, order.files));
+    TROUPE_TRY(take_over(kept, {.left_out = opening.load.left_out}, resume_time::while_opening, watch));
     processes.kept_step = progress.steps;
     return {};
   }
   processes.saves->serve();
   if (!opening.load.path.empty()) {
-    const auto from = resume(opening.load.path, arrived(opening.load), resume_time::while_opening, watch);
-    if (!from) return core::fail(from.error());
+    TROUPE_TRY(resume(opening.load.path, arrived(opening.load), resume_time::while_opening, watch));
     return {};
   }
   progress = {};
   progress.scale = kernels::first_loss_scale(plan.loss_scale);
   data.loader.shape.first_step = data.loader.shape.first_sample = 0;
-  if (auto ok = leave_out_from_the_start(); !ok) return ok;
+  TROUPE_TRY(leave_out_from_the_start());
   if (opening.load.left_out) leave_out(*opening.load.left_out);
-  if (auto ok = take_layers(watch); !ok) return ok;
+  TROUPE_TRY(take_layers(watch));
   return make_masks({});
 }
 
@@ -275,12 +265,10 @@ core::result<void> session::parts::take_states(const cluster::term_order& order,
 // reads meanwhile.
 core::result<void> session::parts::serve_until_masks() {
   for (;;) {
-    const auto next = processes.link->next_call();
-    if (!next) return core::fail(next.error());
-    const auto decoded = decode_call(next->what);
-    if (!decoded) return core::fail(decoded.error());
-    if (auto ok = obey(*next); !ok) return ok;
-    if (std::holds_alternative<masks_call>(*decoded)) return {};
+    TROUPE_ASSIGN(const auto next, processes.link->next_call());
+    TROUPE_ASSIGN(const auto decoded, decode_call(next.what));
+    TROUPE_TRY(obey(next));
+    if (std::holds_alternative<masks_call>(decoded)) return {};
   }
 }
 
@@ -334,7 +322,7 @@ void session::parts::note_loss() {
 core::result<void> session::parts::recover(const core::error& why) {
   opening_watch unwatched({});
   const bool has_failed = over.why.has_value();
-  if (auto ok = leave_term(why); !ok) return ok;
+  TROUPE_TRY(leave_term(why));
   // Here a connection has ended, possibly without a cause; the supervisor knows what happened to the process.
   const auto end = processes.link->ending();
   processes.counts.cause = has_failed && end ? end->text : why.text;
@@ -354,7 +342,7 @@ core::result<void> session::parts::recover(const core::error& why) {
 core::result<void> session::parts::recover_to(uint64_t steps, const core::error& why, int64_t begin_ns) {
   core::error cause = why;
   for (;;) {
-    if (auto ok = recover(cause); !ok) return ok;
+    TROUPE_TRY(recover(cause));
     if (!processes.leads())
       return core::fail(error_kind::peer_lost, "another process leads the run now; this one serves it");
     auto& counted = processes.counts;

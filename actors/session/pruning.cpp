@@ -63,10 +63,9 @@ core::result<void> session::parts::make_masks(const std::vector<checkpoint::mask
       masks.set(i, kernels::whole_mask(m.matrix.elements()));
       continue;
     }
-    const auto weight = whole_weight(m.weight);
-    if (!weight) return core::fail(weight.error());
-    masks.set(i, m.part == job::pruned_part::elements ? kernels::largest_elements(m.matrix, *weight, m.kept)
-                                                      : kernels::largest_rows(m.matrix, *weight, m.kept));
+    TROUPE_ASSIGN(const auto weight, whole_weight(m.weight));
+    masks.set(i, m.part == job::pruned_part::elements ? kernels::largest_elements(m.matrix, weight, m.kept)
+                                                      : kernels::largest_rows(m.matrix, weight, m.kept));
   }
   tell_masks();
   return {};
@@ -95,9 +94,8 @@ core::result<void> session::parts::begin_saliency() {
   for (size_t i = 0; i < snip.sums.size(); ++i) {
     if (snip.sums[i].empty()) continue;
     const auto& m = memory.masks->modules()[i];
-    auto weight = whole_weight(m.weight);
-    if (!weight) return core::fail(weight.error());
-    snip.before[i] = in_order(m.matrix, std::move(*weight));
+    TROUPE_ASSIGN(auto weight, whole_weight(m.weight));
+    snip.before[i] = in_order(m.matrix, std::move(weight));
   }
   return {};
 }

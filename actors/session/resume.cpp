@@ -179,17 +179,15 @@ core::result<void> name_states_for(const core::model_table& table, checkpoint::t
 core::result<checkpoint::tensor_source> open_for(const core::model_table& table, const std::filesystem::path& path,
                                                  const load_options& options,
                                                  const std::function<void(const std::string&)>& say) {
-  auto map = config::read_name_map(options.map);
-  if (!map) return fail(map.error());
+  TROUPE_ASSIGN(auto map, config::read_name_map(options.map));
   auto from = checkpoint::open_source(
       path,
-      {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous, .map = std::move(*map), .say = say});
+      {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous, .map = std::move(map), .say = say});
   if (!from) return from;
   const auto is_compressed = [](const auto& f) { return f.view != nullptr && f.view->is_compressed(); };
   if (!options.dequantise && std::ranges::any_of(from->files, is_compressed))
     return fail(error_kind::bad_input, checkpoint::compressed_refusal(path));
-  if (from->numbered != nullptr)
-    if (auto ok = name_states_for(table, *from, options); !ok) return fail(ok.error());
+  if (from->numbered != nullptr) TROUPE_TRY(name_states_for(table, *from, options));
   if (options.custom_load_fn) return from;
   return named_for(table, std::move(*from), options.load_module_strict);
 }
@@ -247,7 +245,7 @@ std::vector<kernels::activation_range> ranges_of(const checkpoint::source_run& r
 core::result<std::filesystem::path> session::parts::resume(const std::filesystem::path& path, load_options options,
                                                            resume_time when, opening_watch& watch,
                                                            const load_agreement& agreed) {
-  if (auto ok = watch.begin("reading the checkpoint"); !ok) return fail(ok.error());
+  TROUPE_TRY(watch.begin("reading the checkpoint"));
   const auto say = [this](const std::string& line) {
     if (host.hooks.on_warning) host.hooks.on_warning(line);
   };
@@ -255,9 +253,8 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   const auto disks = has_disks_of_machines() ? files_of_machines() : nullptr;
   bool is_on_disks = false;
   if (disks != nullptr) {
-    const auto there = disks->exists(path / checkpoint::manifest_file_name);
-    if (!there) return fail(there.error());
-    is_on_disks = *there;
+    TROUPE_ASSIGN(const auto there, disks->exists(path / checkpoint::manifest_file_name));
+    is_on_disks = there;
   }
   if (is_on_disks && !options.map.empty())
     return fail(
@@ -265,24 +262,23 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
         fmt::format("--map: '{}' is a checkpoint of Troupe that the disks of several machines hold, which is read "
                     "by its own names: leave out --map",
                     path.string()));
-  auto from = is_on_disks ? checkpoint::open_native(*disks, path) : open_for(*plan.tensor.whole, path, options, say);
-  if (!from) return fail(from.error());
+  TROUPE_ASSIGN(auto from,
+                is_on_disks ? checkpoint::open_native(*disks, path) : open_for(*plan.tensor.whole, path, options, say));
   // A host's own model has no keys, and a caller that names tensors itself knows them.
-  if (modules.model == nullptr && !options.custom_load_fn && from->format != "troupe")
-    if (const auto unused = job::unused_ignored_key(plan.config->model, plan.spec, &*from))
+  if (modules.model == nullptr && !options.custom_load_fn && from.format != "troupe")
+    if (const auto unused = job::unused_ignored_key(plan.config->model, plan.spec, &from))
       return fail(error_kind::bad_input, "model.ignore_keys: " + *unused);
   if (modules.model == nullptr && !options.custom_load_fn)
-    if (auto ok = job::check_described_model(*from, plan.spec, plan.config->model.ignore_keys); !ok)
-      return fail(ok.error());
-  const bool continues = !options.load_module_only && from->run.steps.has_value();
-  if (auto ok = take_over(*from, options, when, watch, agreed); !ok)
+    TROUPE_TRY(job::check_described_model(from, plan.spec, plan.config->model.ignore_keys));
+  const bool continues = !options.load_module_only && from.run.steps.has_value();
+  if (auto ok = take_over(from, options, when, watch, agreed); !ok)
     return fail(checkpoint::with_way_around(
         ok.error(), path, {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous}));
   places = {};
   options.left_out.reset();
-  if (continues && from->format == "troupe") options.tag.reset();
-  if (continues) places.add({progress.steps, from->format == "troupe" ? from->folder : path, std::move(options)});
-  return from->folder;
+  if (continues && from.format == "troupe") options.tag.reset();
+  if (continues) places.add({progress.steps, from.format == "troupe" ? from.folder : path, std::move(options)});
+  return from.folder;
 }
 
 core::result<void> session::parts::take_over(const checkpoint::tensor_source& from, load_options options,
@@ -301,13 +297,12 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
   remarks said;
   uint64_t first_sample = 0;
   std::vector<core::left_out_steps> left_out;
-  if (continues && run.teacher && teacher)
-    if (auto ok = check_teacher(from.folder, *run.teacher, *teacher); !ok) return fail(ok.error());
+  if (continues && run.teacher && teacher) TROUPE_TRY(check_teacher(from.folder, *run.teacher, *teacher));
   if (continues) {
-    if (auto ok = same_data(from, options, data_record(), said); !ok) return fail(ok.error());
-    const auto place = place_in_data(from, options, plan.config->seed, data.loader.shape.global_rows(), said);
-    if (!place) return fail(place.error());
-    first_sample = *place;
+    TROUPE_TRY(same_data(from, options, data_record(), said));
+    TROUPE_ASSIGN(const auto place,
+                  place_in_data(from, options, plan.config->seed, data.loader.shape.global_rows(), said));
+    first_sample = place;
   }
   if (options.left_out) {
     left_out = *options.left_out;
@@ -319,15 +314,14 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
   const auto& zero = plan.config->zero_optimization;
   if (!options.load_from_fp32_weights) options.load_from_fp32_weights = zero.load_from_fp32_weights;
   options.pipeline_loading_checkpoint |= zero.pipeline_loading_checkpoint && zero.stage == 3;
-  if (auto ok = watch.begin("loading the checkpoint"); !ok) return fail(ok.error());
+  TROUPE_TRY(watch.begin("loading the checkpoint"));
   const bool running = when == resume_time::while_running;
   live_load state{.before_changes = agreed.before_changes};
   const auto loaded = load_tensors(weights_alone ? *weights_alone : from, memory.here, *plan.optimizer, plan.tensor,
                                    options, running ? &state : nullptr, [&] { return watch.wants_end(); });
   if (!loaded && state.changing) over.why = loaded.error().in("load, which has changed some states");
   if (!loaded) return fail(state.changing ? *over.why : loaded.error());
-  if (agreed.after_changes)
-    if (auto ok = agreed.after_changes(); !ok) return ok;
+  if (agreed.after_changes) TROUPE_TRY(agreed.after_changes());
   if (loaded->missing > 0)
     say(fmt::format("'{}': {} parameters keep their {} values, as {}", folder, loaded->missing,
                     running ? "present" : "first", loaded->first_missing));
@@ -390,7 +384,7 @@ core::result<void> session::parts::take_layers(opening_watch& watch) {
         error_kind::bad_input,
         "compression_training.layer_reduction.enabled: cannot be combined with a host program's own modules; set it to "
         "false and call compression::init_compression or student_initialization, which copies the layers");
-  if (auto ok = watch.begin("taking the teacher's layers"); !ok) return fail(ok.error());
+  TROUPE_TRY(watch.begin("taking the teacher's layers"));
   load_options options;
   options.dequantise = c.model.dequantise;
   options.custom_load_fn = [](const core::parameter_info&) { return std::nullopt; };
@@ -403,11 +397,10 @@ core::result<void> session::parts::take_layers(opening_watch& watch) {
   std::erase_if(from->tensors, [](const auto& t) { return t.kind == checkpoint::tensor_kind::moment; });
   std::vector<job::source_tensor> there;
   for (const auto& t : from->tensors) there.push_back({t.name, t.shape});
-  auto names = job::reduced_layers(c, table, there);
-  if (!names) return fail(names.error());
+  TROUPE_ASSIGN(auto names, job::reduced_layers(c, table, there));
   std::map<std::string_view, std::string> of;
-  for (size_t q = 0; q < names->size(); ++q)
-    if ((*names)[q]) of.emplace(table.parameters[q].name, *(*names)[q]);
+  for (size_t q = 0; q < names.size(); ++q)
+    if (names[q]) of.emplace(table.parameters[q].name, *names[q]);
   options.custom_load_fn = [&of](const core::parameter_info& p) -> std::optional<std::string> {
     const auto found = of.find(p.name);
     return found == of.end() ? std::nullopt : std::optional(found->second);
@@ -435,7 +428,7 @@ core::result<void> session::parts::tell_loader() {
 
 core::result<loaded_checkpoint> session::load(const std::filesystem::path& path, load_options options) {
   auto& p = *parts_;
-  if (auto ok = p.sound(); !ok) return fail(ok.error());
+  TROUPE_TRY(p.sound());
   return p.outlasting([&] { return p.load(path, options); });
 }
 
@@ -454,8 +447,7 @@ core::result<loaded_checkpoint> session::parts::load(const std::filesystem::path
     return fail(ok.error());
   }
   // The save in memory is from before the load: a loss would return to a state before it.
-  if (processes.is_on())
-    if (auto ok = keep_states_now(); !ok) return fail(ok.error());
+  if (processes.is_on()) TROUPE_TRY(keep_states_now());
   return loaded_checkpoint{*folder, progress.client_state};
 }
 

@@ -72,8 +72,7 @@ core::result<run_outcome> session::parts::run_everywhere(plan::plan_choice which
 
 core::result<void> session::parts::add_reports(uint64_t number, run_outcome& to) {
   auto& x = processes;
-  const auto answers = x.link->answers(number, x.members->seats.size() - 1);
-  if (!answers) return core::fail(answers.error());
+  TROUPE_ASSIGN(const auto answers, x.link->answers(number, x.members->seats.size() - 1));
   std::map<uint32_t, uint64_t> entered;
   std::vector<link_traffic> links;
   if (const auto* const wire = x.shared->wire()) {
@@ -82,21 +81,20 @@ core::result<void> session::parts::add_reports(uint64_t number, run_outcome& to)
   }
   std::vector<told_clock> clocks;
   const size_t own = to.ranks->size();
-  for (const auto& a : *answers) {
-    auto told = decode_run_answer(a.what);
-    if (!told) return core::fail(told.error());
-    if (!entered.empty()) entered[told->machine] += told->entered_bytes;
-    links.insert(links.end(), told->links.begin(), told->links.end());
-    for (size_t i = 0; i < told->reports.size(); ++i) {
-      auto& r = told->reports[i];
+  for (const auto& a : answers) {
+    TROUPE_ASSIGN(auto told, decode_run_answer(a.what));
+    if (!entered.empty()) entered[told.machine] += told.entered_bytes;
+    links.insert(links.end(), told.links.begin(), told.links.end());
+    for (size_t i = 0; i < told.reports.size(); ++i) {
+      auto& r = told.reports[i];
       if (r.rank >= programs.size() || x.is_here(r.rank))
         return core::fail(error_kind::bug, "processes: wanted reports of a process's own ranks, got one of rank " +
                                                std::to_string(r.rank));
       const auto& ran = program_of(to.which, r.rank);
       r.spans.plan = ran->plan;
       r.spans.told_others = ran->tells;
-      if (i < told->peak_bytes.size()) x.peak_bytes[r.rank] = std::max(x.peak_bytes[r.rank], told->peak_bytes[i]);
-      if (told->clock) clocks.push_back({x.members->machine_of(r.rank), *told->clock});
+      if (i < told.peak_bytes.size()) x.peak_bytes[r.rank] = std::max(x.peak_bytes[r.rank], told.peak_bytes[i]);
+      if (told.clock) clocks.push_back({x.members->machine_of(r.rank), *told.clock});
       to.ranks->push_back(std::move(r));
     }
   }
@@ -126,36 +124,35 @@ void session::parts::name_slow_links(const std::vector<link_traffic>& links) {
 }
 
 core::result<void> session::parts::obey(const cluster::call& c) {
-  auto call = decode_call(c.what);
-  if (!call) return core::fail(call.error());
-  if (const auto* run = std::get_if<run_call>(&*call)) return obey(c.number, *run);
-  if (const auto* read = std::get_if<read_call>(&*call)) return obey(c.number, *read);
-  if (const auto* write = std::get_if<write_call>(&*call)) return obey(c.number, *write);
-  if (const auto* names = std::get_if<names_call>(&*call)) return processes.saves->follow(names->names);
-  if (const auto* load = std::get_if<load_call>(&*call)) return obey(c.number, *load);
-  if (const auto* offload = std::get_if<offload_call>(&*call)) return obey(c.number, *offload);
-  if (auto* masks = std::get_if<masks_call>(&*call)) {
+  TROUPE_ASSIGN(auto call, decode_call(c.what));
+  if (const auto* run = std::get_if<run_call>(&call)) return obey(c.number, *run);
+  if (const auto* read = std::get_if<read_call>(&call)) return obey(c.number, *read);
+  if (const auto* write = std::get_if<write_call>(&call)) return obey(c.number, *write);
+  if (const auto* names = std::get_if<names_call>(&call)) return processes.saves->follow(names->names);
+  if (const auto* load = std::get_if<load_call>(&call)) return obey(c.number, *load);
+  if (const auto* offload = std::get_if<offload_call>(&call)) return obey(c.number, *offload);
+  if (auto* masks = std::get_if<masks_call>(&call)) {
     for (size_t i = 0; i < masks->masks.size() && i < memory.masks->modules().size(); ++i)
       memory.masks->set(i, std::move(masks->masks[i]));
     return {};
   }
-  if (auto* schedule = std::get_if<schedule_call>(&*call)) {
+  if (auto* schedule = std::get_if<schedule_call>(&call)) {
     processes.schedule = std::move(schedule->entries);
     return {};
   }
-  if (std::holds_alternative<reload_call>(*call)) {
+  if (std::holds_alternative<reload_call>(call)) {
     const auto did = reload_here();
     processes.link->reply(c.number,
                           encode(did ? deed_answer() : deed_answer{true, did.error().kind, did.error().text}));
     return {};
   }
-  if (const auto* tag = std::get_if<tag_call>(&*call)) {
+  if (const auto* tag = std::get_if<tag_call>(&call)) {
     deed_answer out;
     if (host.hooks.tag_of) out.text = host.hooks.tag_of(tag->step);
     processes.link->reply(c.number, encode(out));
     return {};
   }
-  if (const auto* committed = std::get_if<committed_call>(&*call)) return obey(*committed);
+  if (const auto* committed = std::get_if<committed_call>(&call)) return obey(*committed);
   return core::fail(error_kind::bug, "processes: wanted a call within a term, got its opening");
 }
 
@@ -175,29 +172,27 @@ core::result<void> session::parts::obey(uint64_t number, const run_call& c) {
     wish.given = std::move(given);
   }
   counts.runs = c.run - 1;
-  if (auto ok = enter_phase(); !ok) return ok;
-  if (auto ok = use_updates(c.early_updates); !ok) return ok;
-  if (auto ok = want(c.which); !ok) return ok;
+  TROUPE_TRY(enter_phase());
+  TROUPE_TRY(use_updates(c.early_updates));
+  TROUPE_TRY(want(c.which));
   auto order = order_for(c.which, c.step, wish);
   if (saves(c.which)) {
     const auto invitation = decode_save_invitation(c.invitation);
     const auto request = decode_save_request(c.request);
     if (!invitation) return core::fail(invitation.error());
     if (!request) return core::fail(request.error());
-    if (c.saves_in_memory)
-      if (auto ok = x.saves->prepare(invitation->working); !ok) return ok;
-    const auto place = c.saves_in_memory ? core::result<save_invitation>(*invitation) : place_of_part(*invitation);
-    if (!place) return core::fail(place.error());
-    auto joined = join_save(c.saves_in_memory ? x.saves->files() : checkpoint::real_files(), c.run, *place, *request);
-    if (!joined) return core::fail(joined.error());
-    order->save = *joined;
+    if (c.saves_in_memory) TROUPE_TRY(x.saves->prepare(invitation->working));
+    TROUPE_ASSIGN(const auto place,
+                  c.saves_in_memory ? core::result<save_invitation>(*invitation) : place_of_part(*invitation));
+    TROUPE_ASSIGN(auto joined,
+                  join_save(c.saves_in_memory ? x.saves->files() : checkpoint::real_files(), c.run, place, *request));
+    order->save = joined;
   }
-  auto did = run_here(c.which, order);
-  if (!did) return core::fail(did.error());
-  if (plan::mode_of(c.which) == plan::mode::train) book(*did);
+  TROUPE_ASSIGN(auto did, run_here(c.which, order));
+  if (plan::mode_of(c.which) == plan::mode::train) book(did);
   deliver_warnings();
   run_answer out;
-  out.reports = std::move(*did->ranks);
+  out.reports = std::move(*did.ranks);
   out.clock = to_supervisor(*x.link);
   for (const auto& r : out.reports) out.peak_bytes.push_back(memory.ledger->peak_bytes(memory.ledger->owner(r.rank)));
   out.machine = x.members->machine();
@@ -213,10 +208,8 @@ core::result<void> session::parts::obey(uint64_t number, const read_call& c) {
   if (c.rank >= memory.ranks.size() || !processes.is_here(c.rank)) return {};  // another process answers
   std::string bytes(c.count * core::size_of(c.type), '\0');
   const state_store store(*memory.ranks[c.rank]);
-  if (auto ok =
-          store.read_as(c.parameter, c.part, {c.first, c.count}, c.type, reinterpret_cast<std::byte*>(bytes.data()));
-      !ok)
-    return ok;
+  TROUPE_TRY(
+      store.read_as(c.parameter, c.part, {c.first, c.count}, c.type, reinterpret_cast<std::byte*>(bytes.data())));
   processes.link->reply(number, std::move(bytes));
   return {};
 }
@@ -228,10 +221,8 @@ core::result<void> session::parts::obey(uint64_t number, const write_call& c) {
     return core::fail(error_kind::bug, "processes: wanted the bytes of " + std::to_string(w.count) + " elements, got " +
                                            std::to_string(c.bytes.size()));
   const state_store store(*memory.ranks[w.rank]);
-  if (auto ok = store.write_as(w.parameter, w.part, {w.first, w.count}, w.type,
-                               reinterpret_cast<const std::byte*>(c.bytes.data()));
-      !ok)
-    return ok;
+  TROUPE_TRY(store.write_as(w.parameter, w.part, {w.first, w.count}, w.type,
+                            reinterpret_cast<const std::byte*>(c.bytes.data())));
   processes.link->reply(number, {});
   return {};
 }
@@ -241,7 +232,7 @@ states_elsewhere session::parts::states_of(uint32_t rank) const {
     const uint64_t most = read_bytes_max / core::size_of(type);
     for (uint64_t done = 0; done < range.count;) {
       const uint64_t count = std::min(range.count - done, most);
-      if (auto ok = use(plan::slice{range.first + done, count}, done * core::size_of(type)); !ok) return ok;
+      TROUPE_TRY(use(plan::slice{range.first + done, count}, done * core::size_of(type)));
       done += count;
     }
     return {};
@@ -251,9 +242,8 @@ states_elsewhere session::parts::states_of(uint32_t rank) const {
   out.read = [=](uint32_t q, plan::state_part part, plan::slice range, core::dtype type, std::byte* to) {
     return in_parts(range, type, [&](plan::slice s, uint64_t offset) -> core::result<void> {
       const auto number = link->tell(encode(peer_call(read_call{rank, q, part, s.first, s.count, type})));
-      const auto got = link->answers(number, 1);
-      if (!got) return core::fail(got.error());
-      std::ranges::copy(std::as_bytes(std::span(got->front().what)), to + offset);
+      TROUPE_ASSIGN(const auto got, link->answers(number, 1));
+      std::ranges::copy(std::as_bytes(std::span(got.front().what)), to + offset);
       return {};
     });
   };
@@ -261,8 +251,7 @@ states_elsewhere session::parts::states_of(uint32_t rank) const {
     return in_parts(range, type, [&](plan::slice s, uint64_t offset) -> core::result<void> {
       write_call c{{rank, q, part, s.first, s.count, type}, {}};
       c.bytes.assign(reinterpret_cast<const char*>(from) + offset, s.count * core::size_of(type));
-      const auto got = link->answers(link->tell(encode(peer_call(std::move(c)))), 1);
-      if (!got) return core::fail(got.error());
+      TROUPE_TRY(link->answers(link->tell(encode(peer_call(std::move(c)))), 1));
       return {};
     });
   };
@@ -278,7 +267,7 @@ core::result<void> session::serve() {
     else
       did = core::fail(call.error());
     if (did) continue;
-    if (auto ok = p.recover(did.error()); !ok) return ok;
+    TROUPE_TRY(p.recover(did.error()));
   }
   return {};
 }

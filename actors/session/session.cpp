@@ -31,11 +31,9 @@ void session::parts::use_programs(plan::plan_choice which, plan::rank_plans plan
 // proved when the session was opened, so nothing is refused here.
 core::result<void> session::parts::want(plan::plan_choice which) {
   if (program_of(which, 0) != nullptr) return {};
-  const auto written = plan.write(which);
-  if (!written) return core::fail(written.error());
-  const auto all = written->all();
-  if (!all) return core::fail(all.error());
-  use_programs(which, *all);
+  TROUPE_ASSIGN(const auto written, plan.write(which));
+  TROUPE_ASSIGN(const auto all, written.all());
+  use_programs(which, all);
   return {};
 }
 
@@ -80,9 +78,9 @@ std::shared_ptr<step_order> session::parts::order_for(plan::plan_choice which, u
 }
 
 core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t step, const run_wish& wish) {
-  if (auto ok = sound(); !ok) return core::fail(ok.error());
-  if (auto ok = enter_phase(); !ok) return core::fail(ok.error());
-  if (auto ok = want(which); !ok) return core::fail(ok.error());
+  TROUPE_TRY(sound());
+  TROUPE_TRY(enter_phase());
+  TROUPE_TRY(want(which));
   const auto order = order_for(which, step, wish);
   if (saves(which)) {
     order->save = saving.waiting != nullptr ? saving.waiting : processes.kept;
@@ -139,7 +137,7 @@ core::result<run_outcome> session::parts::run_and_tell(plan::plan_choice which, 
 }
 
 core::result<step_report> session::parts::train_once() {
-  if (auto ok = keep_states(); !ok) return core::fail(ok.error());
+  TROUPE_TRY(keep_states());
   const bool saves = saving.waiting != nullptr || processes.kept != nullptr;
   step_report report;
   report.lr = job::settings_of(*plan.optimizer, progress.scheduled).front().lr;
@@ -149,19 +147,18 @@ core::result<step_report> session::parts::train_once() {
     return core::fail(ok.error());
   }
   const int64_t before = core::now_ns();
-  auto did = run(saves ? plan::plan_choice::train_saving : plan::plan_choice::train, progress.steps);
-  if (!did) return core::fail(did.error());
+  TROUPE_ASSIGN(auto did, run(saves ? plan::plan_choice::train_saving : plan::plan_choice::train, progress.steps));
   report.seconds = double(core::now_ns() - before) / 1e9;
-  if (auto ok = end_keeping(); !ok) return core::fail(ok.error());
-  book(*did);
+  TROUPE_TRY(end_keeping());
+  book(did);
   report.step = progress.steps;
-  report.loss = did->result.loss;
-  report.grad_norm = did->result.grad_norm;
-  report.skipped = did->result.skipped;
-  report.save_asked = did->save_asked;
+  report.loss = did.result.loss;
+  report.grad_norm = did.result.grad_norm;
+  report.skipped = did.result.skipped;
+  report.save_asked = did.save_asked;
   report.tokens = data.loader.shape.global_rows() * plan.sequence;
   const auto spans = std::make_shared<std::vector<telemetry::rank_spans>>();
-  for (rank_report& r : *did->ranks) spans->push_back(std::move(r.spans));
+  for (rank_report& r : *did.ranks) spans->push_back(std::move(r.spans));
   report.lanes = telemetry::summarise(*spans, core::usable_cores());
   report.lanes.control.between_s = report.seconds - report.lanes.whole_s;
   if (!report.skipped)
@@ -200,16 +197,15 @@ void session::parts::book(const run_outcome& did) {
 core::result<step_report> session::step() {
   const core::usual_float_environment numbers;
   auto& p = *parts_;
-  if (auto ok = p.sound(); !ok) return core::fail(ok.error());
-  if (auto ok = p.open_records(); !ok) return core::fail(ok.error());
+  TROUPE_TRY(p.sound());
+  TROUPE_TRY(p.open_records());
   for (const auto change : {&parts::change_passes, &parts::change_updates})
     if (auto ok = (p.*change)(); !ok) {
       p.over.why = ok.error();
       p.over.states_whole = true;
       return core::fail(ok.error());
     }
-  if (p.processes.is_on() && p.processes.link->is_join_wanted())
-    if (auto ok = p.end_term_for(0); !ok) return core::fail(ok.error());
+  if (p.processes.is_on() && p.processes.link->is_join_wanted()) TROUPE_TRY(p.end_term_for(0));
   p.begin_measuring();
   auto did = p.outlasting([&] { return p.train_once(); });
   if (!did) {

@@ -40,17 +40,14 @@ core::result<void> session::parts::give_texts() const {
   for (size_t i = 0; i < corpus.sources(); ++i) {
     facts.push_back(data::told_streams::facts_of(corpus.source(i)));
     if (!facts.back()) continue;
-    const auto descriptor = data::told_streams::descriptor_of(corpus.source(i));
-    if (!descriptor) return core::fail(descriptor.error());
-    processes.link->give(first_text_offer + static_cast<uint32_t>(i), cluster::own(*descriptor));
+    TROUPE_ASSIGN(const auto descriptor, data::told_streams::descriptor_of(corpus.source(i)));
+    processes.link->give(first_text_offer + static_cast<uint32_t>(i), cluster::own(descriptor));
   }
   const std::string text = with_length(facts);
-  auto memory = storage::shared_memory::create(text.size());
-  if (!memory) return core::fail(memory.error());
-  std::memcpy(memory->data(), text.data(), text.size());
-  const auto descriptor = duplicate(memory->descriptor());
-  if (!descriptor) return core::fail(descriptor.error());
-  processes.link->give(facts_offer, cluster::own(*descriptor));
+  TROUPE_ASSIGN(auto memory, storage::shared_memory::create(text.size()));
+  std::memcpy(memory.data(), text.data(), text.size());
+  TROUPE_ASSIGN(const auto descriptor, duplicate(memory.descriptor()));
+  processes.link->give(facts_offer, cluster::own(descriptor));
   return {};
 }
 
@@ -60,16 +57,13 @@ core::result<void> session::parts::take_texts(opening_watch& watch) {
   const auto& who = *processes.members;
   const bool reads = who.first_place_of(who.machine()) == link.place();
   if (!reads && data.loader.corpus != nullptr) return {};
-  if (auto ok = watch.begin(reading_phase); !ok) return ok;
+  TROUPE_TRY(watch.begin(reading_phase));
   facts_of_sources facts(sources().size());
   if (!reads) {
-    auto offered = link.take({facts_offer});
-    if (!offered) return core::fail(offered.error());
-    const auto copy = duplicate(offered->at(facts_offer)->number());
-    if (!copy) return core::fail(copy.error());
-    const auto memory = storage::shared_memory::open(*copy);
-    if (!memory) return core::fail(memory.error());
-    const std::string_view all(reinterpret_cast<const char*>(memory->data()), memory->bytes());
+    TROUPE_ASSIGN(auto offered, link.take({facts_offer}));
+    TROUPE_ASSIGN(const auto copy, duplicate(offered.at(facts_offer)->number()));
+    TROUPE_ASSIGN(const auto memory, storage::shared_memory::open(copy));
+    const std::string_view all(reinterpret_cast<const char*>(memory.data()), memory.bytes());
     uint64_t bytes = 0;
     core::byte_reader length(all.substr(0, sizeof bytes));
     length(bytes);
@@ -82,22 +76,17 @@ core::result<void> session::parts::take_texts(opening_watch& watch) {
   std::vector<std::shared_ptr<const data::token_stream>> streams;
   for (size_t i = 0; i < facts.size() && data.loader.corpus == nullptr; ++i) {
     if (!facts[i]) {
-      auto stream = open_source(sources()[i], watch);
-      if (!stream) return core::fail(stream.error());
-      streams.push_back(std::move(*stream));
+      TROUPE_ASSIGN(auto stream, open_source(sources()[i], watch));
+      streams.push_back(std::move(stream));
       continue;
     }
     const auto number = first_text_offer + static_cast<uint32_t>(i);
-    auto offered = link.take({number});
-    if (!offered) return core::fail(offered.error());
-    const auto copy = duplicate(offered->at(number)->number());
-    if (!copy) return core::fail(copy.error());
-    auto stream = data::told_streams::stream_of(*facts[i], *copy);
-    if (!stream) return core::fail(stream.error());
-    streams.push_back(std::move(*stream));
+    TROUPE_ASSIGN(auto offered, link.take({number}));
+    TROUPE_ASSIGN(const auto copy, duplicate(offered.at(number)->number()));
+    TROUPE_ASSIGN(auto stream, data::told_streams::stream_of(*facts[i], copy));
+    streams.push_back(std::move(stream));
   }
-  if (data.loader.corpus == nullptr)
-    if (auto ok = make_corpus(std::move(streams)); !ok) return ok;
+  if (data.loader.corpus == nullptr) TROUPE_TRY(make_corpus(std::move(streams)));
   return reads && who.seats.size() > 1 ? give_texts() : core::result<void>();
 }
 

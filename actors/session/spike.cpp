@@ -60,9 +60,8 @@ core::result<std::vector<core::left_out_steps>> session::parts::decide_left_out(
 }
 
 core::result<void> session::parts::leave_out_from_the_start() {
-  auto decided = decide_left_out({}, 0, 0);
-  if (!decided) return core::fail(decided.error());
-  leave_out(std::move(*decided));
+  TROUPE_ASSIGN(auto decided, decide_left_out({}, 0, 0));
+  leave_out(std::move(decided));
   return {};
 }
 
@@ -109,7 +108,7 @@ core::result<loss_spike> session::parts::answer_spike(const step_report& report)
   for (;;) {
     const bool kept = processes.kept_step && *processes.kept_step <= newest && *processes.kept_step > 0;
     if (kept && (disk.empty() || *processes.kept_step >= disk.back().step)) {
-      if (auto ok = go_back_in_memory(without(*processes.kept_step), what); !ok) return core::fail(ok.error());
+      TROUPE_TRY(go_back_in_memory(without(*processes.kept_step), what));
       out.from_memory = true;
       break;
     }
@@ -118,9 +117,8 @@ core::result<loss_spike> session::parts::answer_spike(const step_report& report)
           fmt::format("on_spike.action: skip wants a saved state of step {} or of an earlier one, got none", newest));
     const auto to = std::move(disk.back());
     disk.pop_back();
-    const auto did = go_back_on_disk(to, without(to.step));
-    if (!did) return core::fail(did.error());
-    if (!*did) continue;
+    TROUPE_ASSIGN(const auto did, go_back_on_disk(to, without(to.step)));
+    if (!did) continue;
     out.folder = to.path;
     break;
   }

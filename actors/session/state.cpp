@@ -69,18 +69,17 @@ core::result<std::vector<int64_t>> session::parts::generate(std::vector<int64_t>
     b->tokens.assign(text.end() - static_cast<long>(seen), text.end());
     b->tokens.push_back(0);  // placeholder for the target; generation computes no loss
     b->samples = {0};
-    auto did = run_and_tell(plan::plan_choice::generate, progress.steps, {.given = b});
-    if (!did) return core::fail(did.error());
+    TROUPE_ASSIGN(auto did, run_and_tell(plan::plan_choice::generate, progress.steps, {.given = b}));
     const auto bits = kernels::philox({static_cast<uint32_t>(i), 0, 0, 0}, {static_cast<uint32_t>(plan.config->seed),
                                                                             0x73616D70U /* the sampler's stream */});
-    const auto outputs = take_outputs(*did->ranks);
+    const auto outputs = take_outputs(*did.ranks);
     text.push_back(draw(outputs.front().micros.front().values, temperature, double(bits[0]) / 4294967296.0));
   }
   return text;
 }
 
 core::result<void> session::read_parameter(uint32_t parameter, uint64_t first, std::span<float> out) const {
-  if (auto ok = check_elements(table(), parameter, first, out.size()); !ok) return ok;
+  TROUPE_TRY(check_elements(table(), parameter, first, out.size()));
   if (parts_->memory.offloaded != nullptr) return parts_->sound();
   // A frozen parameter has no master weight, only its own bytes, whole or in slices.
   const bool trains = table().parameters[parameter].trainable;
@@ -89,7 +88,7 @@ core::result<void> session::read_parameter(uint32_t parameter, uint64_t first, s
 }
 
 core::result<void> session::read_moment(uint32_t parameter, int which, std::span<float> out) const {
-  if (auto ok = check_elements(table(), parameter, 0, out.size()); !ok) return ok;
+  TROUPE_TRY(check_elements(table(), parameter, 0, out.size()));
   if (which < 0 || which >= static_cast<int>(plan::max_moments))
     return core::fail(core::error_kind::bad_input, "parameter '" + table().parameters[parameter].name +
                                                        "': wanted its moment 0 or 1, got " + std::to_string(which));
@@ -100,15 +99,13 @@ core::result<void> session::read_moment(uint32_t parameter, int which, std::span
 }
 
 core::result<void> session::read_gradient(uint32_t parameter, std::span<double> out) const {
-  if (auto ok = check_elements(table(), parameter, 0, out.size()); !ok) return ok;
+  TROUPE_TRY(check_elements(table(), parameter, 0, out.size()));
   if (!table().parameters[parameter].trainable)
     return core::fail(core::error_kind::bad_input, "parameter '" + table().parameters[parameter].name +
                                                        "': wanted its gradient, but it is frozen and has none");
   if (parts_->memory.offloaded != nullptr) return parts_->sound();
-  if (auto ok = parts_->whole().read(parameter, plan::state_part::gradient, {0, out.size()}, core::dtype::f64,
-                                     reinterpret_cast<std::byte*>(out.data()));
-      !ok)
-    return ok;
+  TROUPE_TRY(parts_->whole().read(parameter, plan::state_part::gradient, {0, out.size()}, core::dtype::f64,
+                                  reinterpret_cast<std::byte*>(out.data())));
   for (double& g : out) g *= parts_->progress.gradient_factor.value_or(1);
   return {};
 }

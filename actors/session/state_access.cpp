@@ -36,30 +36,28 @@ core::result<uint32_t> state_access::find(const std::string& name) const {
 }
 
 core::result<compression_state> state_access::compression() const {
-  if (auto ok = parts_->before_reading(); !ok) return fail(ok.error());
+  TROUPE_TRY(parts_->before_reading());
   return parts_->compression();
 }
 
 core::result<state_place> state_access::weights(const std::string& name) const {
-  const auto q = find(name);
-  if (!q) return fail(q.error());
-  const auto& p = parts_->table.parameters[*q];
-  return state_place{*q, p.trainable ? state_part::master : state_part::copy, {0, p.numel()}};
+  TROUPE_ASSIGN(const auto q, find(name));
+  const auto& p = parts_->table.parameters[q];
+  return state_place{q, p.trainable ? state_part::master : state_part::copy, {0, p.numel()}};
 }
 
 core::result<state_place> state_access::state(const std::string& name, const std::string& key) const {
-  const auto q = find(name);
-  if (!q) return fail(q.error());
-  const auto& p = parts_->table.parameters[*q];
+  TROUPE_ASSIGN(const auto q, find(name));
+  const auto& p = parts_->table.parameters[q];
   if (!p.trainable)
     return fail(
         error_kind::bad_input,
         fmt::format("parameter '{}': wanted its optimizer state '{}', but it is frozen and has none", name, key));
   std::vector<std::string> known;
-  const uint32_t moments = parts_->states.ranks().front()->plan().options().update_of(*q).moments;
+  const uint32_t moments = parts_->states.ranks().front()->plan().options().update_of(q).moments;
   for (uint32_t k = 0; k < moments; ++k) {
-    known.push_back(job::moment_name(parts_->groups, *q, k));
-    if (known.back() == key) return state_place{*q, plan::moment_part(k), {0, p.numel()}};
+    known.push_back(job::moment_name(parts_->groups, q, k));
+    if (known.back() == key) return state_place{q, plan::moment_part(k), {0, p.numel()}};
   }
   return fail(error_kind::bad_input,
               fmt::format("parameter '{}': wanted its optimizer state '{}', it has {}", name, key,
@@ -67,16 +65,15 @@ core::result<state_place> state_access::state(const std::string& name, const std
 }
 
 core::result<state_place> state_access::gradient(const std::string& name) const {
-  const auto q = find(name);
-  if (!q) return fail(q.error());
-  const auto& p = parts_->table.parameters[*q];
+  TROUPE_ASSIGN(const auto q, find(name));
+  const auto& p = parts_->table.parameters[q];
   if (!p.trainable)
     return fail(error_kind::bad_input,
                 fmt::format("parameter '{}': wanted its gradient, but it is frozen and has none", name));
   if (!parts_->gradient_factor)
     return fail(error_kind::bad_input,
                 fmt::format("parameter '{}': wanted its gradient, but no step has been done yet", name));
-  return state_place{*q, state_part::gradient, {0, p.numel()}};
+  return state_place{q, state_part::gradient, {0, p.numel()}};
 }
 
 core::result<state_place> state_access::on_rank(core::result<place> whole, uint32_t rank) const {
@@ -92,7 +89,7 @@ core::result<state_place> state_access::on_rank(core::result<place> whole, uint3
 state_access::values state_access::get(const core::result<place>& x) const {
   if (!x) return fail(x.error());
   const auto read = [&](core::dtype type, std::byte* out) -> core::result<void> {
-    if (auto ok = parts_->before_reading(); !ok) return ok;
+    TROUPE_TRY(parts_->before_reading());
     const auto& all = parts_->states;
     const auto ok = x->rank ? read_states(all.like(*x->rank, x->parameter), x->parameter, x->part, x->range, type, out)
                             : all.read(x->parameter, x->part, x->range, type, out);
@@ -101,11 +98,11 @@ state_access::values state_access::get(const core::result<place>& x) const {
   };
   std::vector<float> out(x->range.count);
   if (x->part != state_part::gradient) {
-    if (auto ok = read(core::dtype::f32, reinterpret_cast<std::byte*>(out.data())); !ok) return fail(ok.error());
+    TROUPE_TRY(read(core::dtype::f32, reinterpret_cast<std::byte*>(out.data())));
     return out;
   }
   std::vector<double> sums(out.size());
-  if (auto ok = read(core::dtype::f64, reinterpret_cast<std::byte*>(sums.data())); !ok) return fail(ok.error());
+  TROUPE_TRY(read(core::dtype::f64, reinterpret_cast<std::byte*>(sums.data())));
   for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(sums[i] * *parts_->gradient_factor);
   return out;
 }
@@ -138,8 +135,8 @@ core::result<void> state_access::put(const place& x, std::span<const float> in) 
 }
 
 core::result<void> state_access::set(const core::result<place>& x, std::span<const float> in) const {
-  if (auto ok = check(x, in); !ok) return ok;
-  if (auto ok = parts_->before_changing(); !ok) return ok;
+  TROUPE_TRY(check(x, in));
+  TROUPE_TRY(parts_->before_changing());
   return put(*x, in);
 }
 
@@ -157,9 +154,8 @@ core::result<void> state_access::set_full_optimizer_state(const std::string& nam
 }
 
 core::result<plan::slice> state_access::local_slice(uint32_t rank, const std::string& name) const {
-  const auto x = on_rank(weights(name), rank);
-  if (!x) return fail(x.error());
-  return x->range;
+  TROUPE_ASSIGN(const auto x, on_rank(weights(name), rank));
+  return x.range;
 }
 state_access::values state_access::get_local_fp32_param(uint32_t rank, const std::string& name) const {
   return get(on_rank(weights(name), rank));
@@ -186,9 +182,8 @@ template <class F>
 core::result<std::vector<named_values>> of_all(std::span<const std::string> names, F get) {
   std::vector<named_values> out;
   for (const auto& name : names) {
-    auto one = get(name);
-    if (!one) return fail(one.error());
-    out.push_back({name, std::move(*one)});
+    TROUPE_ASSIGN(auto one, get(name));
+    out.push_back({name, std::move(one)});
   }
   return out;
 }
@@ -207,18 +202,14 @@ core::result<std::vector<named_values>> state_access::get_full_grads(std::span<c
 }
 
 core::result<void> state_access::set_full_fp32_params(std::span<const named_values> all) const {
-  for (const auto& x : all)
-    if (auto ok = check(weights(x.name), x.values); !ok) return ok;
-  for (const auto& x : all)
-    if (auto ok = set_full_fp32_param(x.name, x.values); !ok) return ok;
+  for (const auto& x : all) TROUPE_TRY(check(weights(x.name), x.values));
+  for (const auto& x : all) TROUPE_TRY(set_full_fp32_param(x.name, x.values));
   return {};
 }
 core::result<void> state_access::set_full_optimizer_states(std::span<const named_values> all,
                                                            const std::string& key) const {
-  for (const auto& x : all)
-    if (auto ok = check(state(x.name, key), x.values); !ok) return ok;
-  for (const auto& x : all)
-    if (auto ok = set_full_optimizer_state(x.name, key, x.values); !ok) return ok;
+  for (const auto& x : all) TROUPE_TRY(check(state(x.name, key), x.values));
+  for (const auto& x : all) TROUPE_TRY(set_full_optimizer_state(x.name, key, x.values));
   return {};
 }
 

@@ -36,8 +36,7 @@ class states_file final : public checkpoint::input_file {
     auto at = std::ranges::upper_bound(list_, offset, {}, &stored_state::offset);
     if (at != list_.begin()) --at;
     const std::lock_guard lock(one_);  // states are read from one thread at a time
-    for (; at != list_.end() && at->offset < end; ++at)
-      if (auto ok = read(*at, offset, out.first(end - offset)); !ok) return core::fail(ok.error());
+    for (; at != list_.end() && at->offset < end; ++at) TROUPE_TRY(read(*at, offset, out.first(end - offset)));
     return end - offset;
   }
 
@@ -50,7 +49,7 @@ class states_file final : public checkpoint::input_file {
     const plan::slice range{(first - x.offset) / size, core::div_up(end - x.offset, size) - (first - x.offset) / size};
     // Whole elements are read, which contain the requested bytes.
     std::vector<std::byte> elements(range.count * size);
-    if (auto ok = states_.read(x.parameter, x.part, range, x.type, elements.data()); !ok) return ok;
+    TROUPE_TRY(states_.read(x.parameter, x.part, range, x.type, elements.data()));
     const uint64_t skipped = first - x.offset - range.first * size;
     std::copy_n(elements.begin() + static_cast<std::ptrdiff_t>(skipped), end - first,
                 out.begin() + static_cast<std::ptrdiff_t>(first - offset));

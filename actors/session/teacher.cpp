@@ -13,12 +13,11 @@ namespace {
 constexpr uint64_t block_bytes = uint64_t{1} << 20;
 
 core::result<void> add_file(const std::filesystem::path& path, checkpoint::digest_stream& to) {
-  const auto file = core::source_file::open(path);
-  if (!file) return core::fail(file.error());
-  std::vector<std::byte> block(std::min(block_bytes, file->size()));
-  for (uint64_t done = 0; done < file->size(); done += block.size()) {
-    block.resize(std::min(block_bytes, file->size() - done));
-    if (auto ok = file->read(done, block); !ok) return ok;
+  TROUPE_ASSIGN(const auto file, core::source_file::open(path));
+  std::vector<std::byte> block(std::min(block_bytes, file.size()));
+  for (uint64_t done = 0; done < file.size(); done += block.size()) {
+    block.resize(std::min(block_bytes, file.size() - done));
+    TROUPE_TRY(file.read(done, block));
     to.add(block);
   }
   return {};
@@ -35,8 +34,7 @@ core::result<checkpoint::teacher_record> teacher_record_of(const std::filesystem
     return core::fail(core::error_kind::io, fmt::format("cannot read '{}': {}", folder.string(), failed.message()));
   std::sort(files.begin() + 1, files.end());
   checkpoint::digest_stream all;
-  for (const auto& path : files)
-    if (auto ok = add_file(path, all); !ok) return core::fail(ok.error());
+  for (const auto& path : files) TROUPE_TRY(add_file(path, all));
   return checkpoint::teacher_record{folder.string(), all.value()};
 }
 

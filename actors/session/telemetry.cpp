@@ -129,7 +129,7 @@ core::result<void> session::parts::open_records() {
   const bool took_over = processes.counts.terms > 0;
   if (progress.steps > 0 && !c.output.empty() && (took_over || lies_below(recording.resumed_from, c.output)))
     continues_after = data.loader.shape.samples_before(progress.steps);
-  if (auto ok = recording.recorder->open(core::unix_seconds(), continues_after); !ok) return ok;
+  TROUPE_TRY(recording.recorder->open(core::unix_seconds(), continues_after));
   recording.is_open = true;
   if (flops.enabled && flops.profile_step >= c.steps)
     host.warnings->put("flops_profiler.profile_step: " + std::to_string(flops.profile_step) +

@@ -85,10 +85,9 @@ core::result<void> session::parts::make_term(const term& before, const std::vect
   memory.ledger = std::make_unique<allocation_ledger>(plan.train.ranks());
   if (!plan.compression->pruned.empty()) memory.masks = std::make_shared<pruning_masks>(plan.compression);
   set_batch_shape();
-  if (auto ok = check_thread_room(threads_of(plan.train.ranks())); !ok) return ok;
-  if (auto ok = take_memory(first_weights::from_checkpoint, unwatched); !ok) return ok;
-  for (const auto& m : before.memory.ranks)
-    if (auto ok = m->settle_writes(); !ok) return ok;
+  TROUPE_TRY(check_thread_room(threads_of(plan.train.ranks())));
+  TROUPE_TRY(take_memory(first_weights::from_checkpoint, unwatched));
+  for (const auto& m : before.memory.ranks) TROUPE_TRY(m->settle_writes());
   auto from =
       source_of_states({before.memory.ranks, before.plan.tensor}, *before.plan.tensor.whole, *before.plan.optimizer);
   auto& run = from.run;
@@ -99,21 +98,19 @@ core::result<void> session::parts::make_term(const term& before, const std::vect
   run.loss_scale = before.progress.scale_record();
   run.masks = masks;
   run.data = data_record();
-  if (auto ok = take_over(from, {.left_out = before.progress.left_out}, resume_time::while_opening, unwatched); !ok)
-    return ok;
+  TROUPE_TRY(take_over(from, {.left_out = before.progress.left_out}, resume_time::while_opening, unwatched));
   progress = before.progress;        // all progress, including the part that checkpoints do not hold
   progress.gradient_factor.reset();  // the last step's gradients belong to the ranks of the previous term
   return start_actors();
 }
 
 core::result<void> session::parts::begin_term(std::shared_ptr<const config::job_config> next) {
-  auto planned = job::make_blueprint(std::move(next), {}, &plan.costs,
-                                     {{}, [](const job::blueprint& b) { return check_memory(b); }});
-  if (!planned) return core::fail(planned.error());
+  TROUPE_ASSIGN(auto planned, job::make_blueprint(std::move(next), {}, &plan.costs,
+                                                  {{}, [](const job::blueprint& b) { return check_memory(b); }}));
   const auto masks = saved_masks();
   term before = give_term();
   before.memory.swaps.space.reset();  // the next term uses the same folder; files exist as long as they are referenced
-  plan = std::move(*planned);
+  plan = std::move(planned);
   if (auto made = make_term(before, masks); !made) {
     take_term(std::move(before));
     return made;
@@ -125,11 +122,11 @@ core::result<void> session::parts::begin_term(std::shared_ptr<const config::job_
 
 core::result<void> session::change_degrees(std::shared_ptr<const config::job_config> next) {
   auto& p = *parts_;
-  if (auto ok = p.sound(); !ok) return ok;
+  TROUPE_TRY(p.sound());
   if (next == nullptr)
     return core::fail(core::error_kind::bad_input, "session: it was given no configuration to change its degrees to");
-  if (auto ok = same_job(*p.plan.config, *next); !ok) return ok;
-  if (auto ok = check_beside(*next, p.modules.model != nullptr, !p.passes.entries.empty()); !ok) return ok;
+  TROUPE_TRY(same_job(*p.plan.config, *next));
+  TROUPE_TRY(check_beside(*next, p.modules.model != nullptr, !p.passes.entries.empty()));
   if (p.processes.is_on()) return p.change_processes(*next);
   // The save reports its own failure to its host; here only the end of the run is an error.
   if (auto ok = p.end_saves(); !ok && p.over.why) return ok;

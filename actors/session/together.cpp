@@ -39,9 +39,8 @@ core::result<std::vector<deed_answer>> session::parts::deeds(uint64_t number) {
   std::ranges::sort(*answers, {}, seat_of);
   std::vector<deed_answer> out;
   for (const auto& a : *answers) {
-    auto one = decode_deed_answer(a.what);
-    if (!one) return core::fail(one.error());
-    out.push_back(std::move(*one));
+    TROUPE_ASSIGN(auto one, decode_deed_answer(a.what));
+    out.push_back(std::move(one));
   }
   return out;
 }
@@ -56,18 +55,16 @@ core::result<std::filesystem::path> session::parts::load_together(const std::fil
   uint64_t went_on = 0;
   const auto decide = [&](bool goes_on) -> core::result<void> {
     has_asked = true;
-    const auto all = deeds(looked);
-    if (!all) return core::fail(all.error());
-    const auto refusal = first_failure(*all);
+    TROUPE_ASSIGN(const auto all, deeds(looked));
+    const auto refusal = first_failure(all);
     went_on = link.tell(encode(peer_call(go_call{goes_on && !refusal})));
     if (refusal) return core::fail(*refusal);
     return {};
   };
   const load_agreement agreed{.before_changes = [&] { return decide(true); },
                               .after_changes = [&]() -> core::result<void> {
-                                const auto all = deeds(went_on);
-                                if (!all) return core::fail(all.error());
-                                const auto failure = first_failure(*all);
+                                TROUPE_ASSIGN(const auto all, deeds(went_on));
+                                const auto failure = first_failure(all);
                                 if (!failure) return {};
                                 over.why = failure->in("load, which has changed some states");
                                 return core::fail(*over.why);
@@ -85,20 +82,17 @@ core::result<void> session::parts::obey(uint64_t number, const load_call& c) {
   const auto hear_decision = [&](const deed_answer& mine) -> core::result<bool> {
     has_looked = true;
     link.reply(std::exchange(told, 0), encode(mine));
-    const auto next = link.next_call();
-    if (!next) return core::fail(next.error());
-    const auto decoded = decode_call(next->what);
-    if (!decoded) return core::fail(decoded.error());
-    const auto* const go = std::get_if<go_call>(&*decoded);
+    TROUPE_ASSIGN(const auto next, link.next_call());
+    TROUPE_ASSIGN(const auto decoded, decode_call(next.what));
+    const auto* const go = std::get_if<go_call>(&decoded);
     if (go == nullptr) return core::fail(error_kind::bug, "processes: wanted whether a load goes on, got another call");
-    told = next->number;
+    told = next.number;
     return go->goes_on;
   };
   bool is_off = false;
   const load_agreement agreed{.before_changes = [&]() -> core::result<void> {
-                                const auto goes_on = hear_decision({});
-                                if (!goes_on) return core::fail(goes_on.error());
-                                is_off = !*goes_on;
+                                TROUPE_ASSIGN(const auto goes_on, hear_decision({}));
+                                is_off = !goes_on;
                                 if (is_off) return core::fail(error_kind::stopped, "another process refuses it");
                                 return {};
                               },
@@ -110,8 +104,7 @@ core::result<void> session::parts::obey(uint64_t number, const load_call& c) {
   const auto folder = resume(c.load.path, arrived(c.load), resume_time::while_running, unwatched, agreed);
   if (is_off) return {};
   if (!folder && !has_looked) {
-    const auto goes_on = hear_decision(answer_of(core::fail(folder.error())));
-    if (!goes_on) return core::fail(goes_on.error());
+    TROUPE_TRY(hear_decision(answer_of(core::fail(folder.error()))));
     return {};
   }
   if (!folder) {
@@ -127,14 +120,13 @@ core::result<offload_report> session::parts::offload_together(const offload_requ
   const uint64_t number =
       link.tell(encode(peer_call(offload_call{request.include, request.device, request.nvme_path.string()})));
   auto report = offload_here(request);
-  const auto all = deeds(number);
-  if (!all) return core::fail(all.error());
-  const auto failure = report ? first_failure(*all) : std::optional(report.error());
+  TROUPE_ASSIGN(const auto all, deeds(number));
+  const auto failure = report ? first_failure(all) : std::optional(report.error());
   if (failure) {
-    if (auto ok = reload_together(); !ok) return core::fail(ok.error());
+    TROUPE_TRY(reload_together());
     return core::fail(*failure);
   }
-  for (const auto& one : *all) {
+  for (const auto& one : all) {
     report->moved_bytes += one.moved_bytes;
     report->freed_bytes += one.freed_bytes;
   }
@@ -158,10 +150,9 @@ core::result<void> session::parts::obey(uint64_t number, const offload_call& c) 
 core::result<void> session::parts::reload_together() {
   const uint64_t number = processes.link->tell(encode(peer_call(reload_call{})));
   const auto mine = reload_here();
-  const auto all = deeds(number);
-  if (!all) return core::fail(all.error());
+  TROUPE_ASSIGN(const auto all, deeds(number));
   if (!mine) return mine;
-  if (const auto failure = first_failure(*all)) return core::fail(*failure);
+  if (const auto failure = first_failure(all)) return core::fail(*failure);
   return {};
 }
 

@@ -199,10 +199,9 @@ core::result<void> check_log(const std::vector<shared_rank_plans>& plans, const 
     const auto& e = result.log[i];
     if (e.run == 0 || e.run > runs.size())
       return core::fail(error_kind::bug, "an event names a run that was never ordered");
-    if (auto ok = runs[e.run - 1].take(e, i); !ok) return ok;
+    TROUPE_TRY(runs[e.run - 1].take(e, i));
   }
-  for (auto& r : runs)
-    if (auto ok = r.finish(); !ok) return ok;
+  for (auto& r : runs) TROUPE_TRY(r.finish());
   return {};
 }
 

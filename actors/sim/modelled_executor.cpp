@@ -42,9 +42,8 @@ class modelled_executor final : public executor {
 
   core::result<progress> start(const plan::instruction& x) override {
     world_->note(*context_, x.id, false);
-    auto silent = fails_here(*world_, *context_, x);
-    if (!silent) return core::fail(silent.error());
-    if (*silent) return progress::pending;
+    TROUPE_ASSIGN(auto silent, fails_here(*world_, *context_, x));
+    if (silent) return progress::pending;
     double seconds = context_->acts(x.guard) ? plan::predicted_seconds(context_->plan(), x, world_->costs) : 0;
     if (x.kind == plan::kind::write) seconds = hand_over(x, seconds);
     if (x.kind == plan::kind::snapshot) seconds += seconds_until_free(x);
@@ -112,10 +111,9 @@ class modelled_fabric_executor final : public executor {
 
   core::result<progress> start(const plan::instruction& x) override {
     world_->note(*context_, x.id, false);
-    auto silent = fails_here(*world_, *context_, x);
-    if (!silent) return core::fail(silent.error());
+    TROUPE_ASSIGN(auto silent, fails_here(*world_, *context_, x));
     // A silent lane posts nothing later either, because a post out of order would be another fault.
-    if (silent_ |= *silent; silent_) return progress::pending;
+    if (silent_ |= silent; silent_) return progress::pending;
     auto r = describe_collective(*context_, x, (*pieces_)[x.communicator][x.sequence]);
     if (x.kind == plan::kind::vote) r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
     // A collective with one member has no other member that could detect a wrong identity.

@@ -350,18 +350,17 @@ core::result<void> check_options(const sim_options& o, uint32_t ranks) {
 
 core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans,
                                   const std::vector<plan::plan_choice>& order, const sim_options& options) {
-  if (auto ok = check_plans(plans); !ok) return core::fail(ok.error());
-  if (auto ok = check_order(plans, order); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check_plans(plans));
+  TROUPE_TRY(check_order(plans, order));
   const auto ranks = static_cast<uint32_t>(plans[static_cast<size_t>(order.front())].size());
-  if (auto ok = check_options(options, ranks); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check_options(options, ranks));
   sim_result out;
   world w(plans, options);
   for (const auto which : order) {
-    auto did = w.run(which);
-    if (!did) return core::fail(did.error());
-    out.runs.push_back(std::move(*did));
+    TROUPE_ASSIGN(auto did, w.run(which));
+    out.runs.push_back(std::move(did));
     if (const auto& why = out.runs.back().outcome.failure) {
-      if (auto ok = w.rest(*why); !ok) return core::fail(ok.error());
+      TROUPE_TRY(w.rest(*why));
       break;
     }
   }

@@ -51,12 +51,11 @@ core::result<void> may_come_in(const host_names& names, present_agents& present,
   if (!said)
     return refuse(fmt::format("the agent on {} sent no introduction of {}: install the same version on both hosts",
                               name, own.version));
-  const auto host = names.of(name, *said);
-  if (!host) return core::fail(host.error());
+  TROUPE_ASSIGN(const auto host, names.of(name, *said));
   if (!compares_configurations) said->configuration.clear();
-  if (auto why = objection(own, *said, *host); !why.empty()) return refuse(std::move(why));
-  if (!present.admit(*host, said->id))
-    return refuse(fmt::format("wanted one agent of each host: another one of {} {}", *host, is_here_already));
+  if (auto why = objection(own, *said, host); !why.empty()) return refuse(std::move(why));
+  if (!present.admit(host, said->id))
+    return refuse(fmt::format("wanted one agent of each host: another one of {} {}", host, is_here_already));
   return {};
 }
 
@@ -99,19 +98,18 @@ core::result<std::unique_ptr<agent_door>> agent_door::open(const config::loaded&
     if (rules.on_refused) rules.on_refused(name, good.error().text);
     return core::fail(good.error());
   };
-  auto door = net::endpoint::open({.me = std::move(*me), .admit = admit, .on_refused = [log](const core::error& why) {
-                                     log->add(why.text, core::now_ns());
-                                   }});
-  if (!door) return core::fail(door.error());
+  TROUPE_ASSIGN(auto door,
+                net::endpoint::open({.me = std::move(*me), .admit = admit, .on_refused = [log](const core::error& why) {
+                                       log->add(why.text, core::now_ns());
+                                     }}));
   const auto at = core::read_host_port(c.listen);  // config has checked the form
-  const auto own = address_here(c, at->host);
-  if (!own) return core::fail(own.error());
-  if (const auto got = (*door)->listen(at->host == "*" ? at->host : *own, at->port); !got)
+  TROUPE_ASSIGN(const auto own, address_here(c, at->host));
+  if (const auto got = door->listen(at->host == "*" ? at->host : own, at->port); !got)
     return core::fail(
         got.error().kind,
         fmt::format("cluster.listen: {}; wanted a free port of an address of this machine", got.error().text));
   const auto& bind = c.hosts.front().bind;
-  return std::unique_ptr<agent_door>(new agent_door(std::move(*door), present, names, bind.empty() ? *own : bind));
+  return std::unique_ptr<agent_door>(new agent_door(std::move(door), present, names, bind.empty() ? own : bind));
 }
 
 agent_door::agent_door(std::unique_ptr<net::endpoint> door, std::shared_ptr<present_agents> present,

@@ -51,10 +51,9 @@ int signal_within_pause(int signals) {
 
 /// Draws the id by which the first host recognises an agent that reconnects.
 core::result<std::string> draw_id() {
-  const auto drawn = net::term_secret::draw();
-  if (!drawn) return core::fail(drawn.error());
+  TROUPE_ASSIGN(const auto drawn, net::term_secret::draw());
   std::string out;
-  for (size_t i = 0; i < 8; ++i) out += fmt::format("{:02x}", static_cast<unsigned>(drawn->bytes()[i]));
+  for (size_t i = 0; i < 8; ++i) out += fmt::format("{:02x}", static_cast<unsigned>(drawn.bytes()[i]));
   return out;
 }
 
@@ -181,9 +180,8 @@ class agent_of_host {
     auto now = store_->read();
     if (!now) return unheard(now.error());
     if (!now->who && !now->over && job_ && can_lead(job_->cluster(), name_)) {
-      auto address = address_to_lead_at(job_->cluster(), name_, own_address_);
-      if (!address) return core::fail(address.error());
-      me_ = {name_, *address, authority_};
+      TROUPE_ASSIGN(auto address, address_to_lead_at(job_->cluster(), name_, own_address_));
+      me_ = {name_, address, authority_};
       now = store_->take(me_, net::leader_store::part::continues);
       if (!now) return unheard(now.error());
       if (now->is_mine) return true;

@@ -73,16 +73,16 @@ class examination {
   }
 
   core::result<examined_cluster> run() {
-    auto door = agent_door::open(job_, {.compares_configurations = false,  // a difference is a finding
-                                        .on_refused = [this](const std::string& host, const std::string& why) {
-                                          const std::lock_guard lock(mutex_);
-                                          refused_[host] = why;
-                                        }});
-    if (!door) return core::fail(door.error());
-    own_.listen_at((*door)->address());
-    if (auto ok = wait_for_agents(**door); !ok) return core::fail(ok.error());
-    if (auto ok = look(); !ok) return core::fail(ok.error());
-    if (auto ok = measure(); !ok) return core::fail(ok.error());
+    TROUPE_ASSIGN(auto door,
+                  agent_door::open(job_, {.compares_configurations = false,  // a difference is a finding
+                                          .on_refused = [this](const std::string& host, const std::string& why) {
+                                            const std::lock_guard lock(mutex_);
+                                            refused_[host] = why;
+                                          }}));
+    own_.listen_at(door->address());
+    TROUPE_TRY(wait_for_agents(*door));
+    TROUPE_TRY(look());
+    TROUPE_TRY(measure());
     for (auto& l : links_)
       if (l != nullptr) (void)l->send({cluster::dismissal{}, {}});
     return std::move(all_);
@@ -116,7 +116,7 @@ class examination {
       }
       const bool all_there = std::all_of(links_.begin() + 1, links_.end(), [](const auto& l) { return l != nullptr; });
       if (all_there || core::now_ns() > until_ns) break;
-      if (auto ok = wait({{door.number(), POLLIN, 0}}, until_ns); !ok) return ok;
+      TROUPE_TRY(wait({{door.number(), POLLIN, 0}}, until_ns));
     }
     const std::lock_guard lock(mutex_);
     for (uint32_t h = 1; h < links_.size(); ++h)
@@ -160,7 +160,7 @@ class examination {
           on.push_back({links_[host]->number(), POLLIN, 0});
       }
       if (on.empty()) return out;
-      if (auto ok = wait(on, until_ns); !ok) return core::fail(ok.error());
+      TROUPE_TRY(wait(on, until_ns));
     }
   }
   /// Asks each connected host the question that `question` returns for it.
@@ -176,9 +176,8 @@ class examination {
     look_question q{token.folder(), token.path(), {}};
     for (const auto& source : job_.config.data.sources) q.files.push_back(source.text);
     if (!job_.config.data.tokenizer_path.empty()) q.files.push_back(job_.config.data.tokenizer_path);
-    const auto answers = ask_all([&](uint32_t) { return q; });
-    if (!answers) return core::fail(answers.error());
-    for (const auto& [host, text] : *answers) {
+    TROUPE_ASSIGN(const auto answers, ask_all([&](uint32_t) { return q; }));
+    for (const auto& [host, text] : answers) {
       auto facts = decode_answer<host_facts>(text);
       if (facts)
         all_.hosts[host].facts = std::move(*facts);
@@ -190,14 +189,13 @@ class examination {
 
   core::result<void> measure() {
     const std::string secret = draw_term_secret();
-    const auto opened = ask_all([&](uint32_t h) {
-      const auto& c = job_.config.cluster;
-      return open_question{secret, h, c.hosts[h].bind, c.interface};
-    });
-    if (!opened) return core::fail(opened.error());
+    TROUPE_ASSIGN(const auto opened, ask_all([&](uint32_t h) {
+                    const auto& c = job_.config.cluster;
+                    return open_question{secret, h, c.hosts[h].bind, c.interface};
+                  }));
     connect_question all;
     std::map<uint32_t, std::string> problems;
-    for (const auto& [host, text] : *opened) {
+    for (const auto& [host, text] : opened) {
       auto place = decode_answer<mover_place>(text);
       if (place) {
         place->place = host;  // the host's own value is not trusted
@@ -209,29 +207,25 @@ class examination {
     if (all.all.size() < 2) return {};
     std::map<uint32_t, doctor_question> connect;
     for (const auto& m : all.all) connect.emplace(m.place, all);
-    const auto connected = ask(connect);
-    if (!connected) return core::fail(connected.error());
-    for (const auto& [host, text] : *connected)
+    TROUPE_ASSIGN(const auto connected, ask(connect));
+    for (const auto& [host, text] : connected)
       if (const auto ok = decode_answer<no_answer>(text); !ok) problems[host] = ok.error().text;
     std::vector<uint32_t> hosts;
     for (const auto& m : all.all) hosts.push_back(m.place);
     for (const auto& round : pair_rounds(hosts))
-      for (const bool back : {false, true})
-        if (auto ok = measure(round, back, problems); !ok) return ok;
+      for (const bool back : {false, true}) TROUPE_TRY(measure(round, back, problems));
     std::ranges::sort(all_.pairs, {}, [](const examined_pair& p) { return std::pair(p.from, p.to); });
     for (uint32_t looks = 0; looks < looks_again; ++looks)
-      for (const size_t i : doubtful_pairs(all_, doubtful_max))
-        if (auto ok = measure_again(all_.pairs[i]); !ok) return ok;
+      for (const size_t i : doubtful_pairs(all_, doubtful_max)) TROUPE_TRY(measure_again(all_.pairs[i]));
     return {};
   }
 
   /// Measures a pair again and keeps the better values, because busy hosts and networks only make a measurement worse.
   core::result<void> measure_again(examined_pair& p) {
     if (!is_there(p.from) || !is_there(p.to)) return {};
-    const auto answers = ask({{p.from, measure_question{p.to}}});
-    if (!answers) return core::fail(answers.error());
-    const auto text = answers->find(p.from);
-    if (text == answers->end()) return {};
+    TROUPE_ASSIGN(const auto answers, ask({{p.from, measure_question{p.to}}}));
+    const auto text = answers.find(p.from);
+    if (text == answers.end()) return {};
     const auto speed = decode_answer<pair_speed>(text->second);
     if (!speed) return {};
     p.delay_s = std::min(p.delay_s, speed->delay_s);
@@ -249,9 +243,8 @@ class examination {
       questions.emplace(from, measure_question{other});
       to[from] = other;
     }
-    const auto answers = ask(questions);
-    if (!answers) return core::fail(answers.error());
-    for (const auto& [from, text] : *answers) {
+    TROUPE_ASSIGN(const auto answers, ask(questions));
+    for (const auto& [from, text] : answers) {
       const auto speed = decode_answer<pair_speed>(text);
       examined_pair p{from, to[from]};
       if (speed) {

@@ -110,9 +110,8 @@ core::result<mover_place> host_examiner::follow(const open_question& q) {
   std::memcpy(secret.data(), q.secret.data(), secret.size());
   end();
   const net::term_key key{net::term_secret(secret), measuring, 1, q.place};
-  const auto address = net::chosen_address(q.bind, q.interface, setup_.address);
-  if (!address) return core::fail(address.error());
-  auto mover = net::tls_mover::open({key, *address});
+  TROUPE_ASSIGN(const auto address, net::chosen_address(q.bind, q.interface, setup_.address));
+  auto mover = net::tls_mover::open({key, address});
   if (!mover) {
     const auto& why = mover.error();
     return core::fail(why.kind, fmt::format("{}{}; this host has {}", q.bind.empty() ? "" : "cluster.hosts[].bind: ",
@@ -122,7 +121,7 @@ core::result<mover_place> host_examiner::follow(const open_question& q) {
   meter_ = std::make_unique<pair_meter>(*mover_);
   mover_->on_lost([this](uint32_t place, const core::error& why) { meter_->lose(place, why); });
   place_ = q.place;
-  return mover_place{q.place, *address, mover_->port()};
+  return mover_place{q.place, address, mover_->port()};
 }
 
 core::result<no_answer> host_examiner::follow(const connect_question& q) {
@@ -130,7 +129,7 @@ core::result<no_answer> host_examiner::follow(const connect_question& q) {
   std::map<uint32_t, net::mover_peer> others;
   for (const auto& m : q.all)
     if (m.place != place_) others[m.place] = {m.host, m.port};
-  if (auto ok = mover_->connect(others, connecting_ns); !ok) return core::fail(ok.error());
+  TROUPE_TRY(mover_->connect(others, connecting_ns));
   return no_answer{};
 }
 

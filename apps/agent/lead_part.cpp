@@ -93,25 +93,22 @@ class lead_part {
     const auto of = store_of_job::of(c);
     const std::string& host = c.hosts.front().name;
     const auto tls = c.tls.of(host);
-    auto store = net::open_etcd(of.store, of.job, of.lease_s, {tls.ca, tls.certificate, tls.key});
-    if (!store) return core::fail(store.error());
-    auto address = address_to_lead_at(c, host, core::read_host_port(c.listen)->host);
-    if (!address) return core::fail(address.error());
-    const net::lead me{host, *address, authority_digest(c.tls.of(host).ca)};
+    TROUPE_ASSIGN(auto store, net::open_etcd(of.store, of.job, of.lease_s, {tls.ca, tls.certificate, tls.key}));
+    TROUPE_ASSIGN(auto address, address_to_lead_at(c, host, core::read_host_port(c.listen)->host));
+    const net::lead me{host, address, authority_digest(c.tls.of(host).ca)};
     for (bool is_said = false;; is_said = true) {
-      const auto got = (*store)->take(me, net::leader_store::part::begins);
-      if (!got) return core::fail(got.error());
-      if (got->is_mine) {
-        taken_ = lead_taken{std::move(*store), me, {}};
+      TROUPE_ASSIGN(const auto got, store->take(me, net::leader_store::part::begins));
+      if (got.is_mine) {
+        taken_ = lead_taken{std::move(store), me, {}};
         return {};
       }
-      if (!got->who)
+      if (!got.who)
         return core::fail(error_kind::mismatch, "wanted who leads of a store that lets nobody lead, got nobody");
-      if (auto why = objection(*got->who, me.authority, of); !why.empty())
+      if (auto why = objection(*got.who, me.authority, of); !why.empty())
         return core::fail(error_kind::mismatch, std::move(why));
-      if (got->who->host != host) {
-        tell(fmt::format("{} at {} leads the job: this host serves as its agent", got->who->host, got->who->address));
-        follows_ = *got->who;
+      if (got.who->host != host) {
+        tell(fmt::format("{} at {} leads the job: this host serves as its agent", got.who->host, got.who->address));
+        follows_ = *got.who;
         return {};
       }
       if (!is_said) tell("this host led the job before: waits until that lease has run out");

@@ -15,10 +15,9 @@ std::string draw_term_secret() {
 }
 
 core::result<agents_of_hosts> listen_for_agents(const config::loaded& job, bool names_hosts, const say_function& say) {
-  auto door = agent_door::open(job, {.names_hosts = names_hosts, .say = say});
-  if (!door) return core::fail(door.error());
-  std::string address = (*door)->address();
-  return agents_of_hosts{std::move(*door), draw_term_secret, std::move(address)};
+  TROUPE_ASSIGN(auto door, agent_door::open(job, {.names_hosts = names_hosts, .say = say}));
+  std::string address = door->address();
+  return agents_of_hosts{std::move(door), draw_term_secret, std::move(address)};
 }
 
 }  // namespace troupe::apps

@@ -104,21 +104,20 @@ core::result<pair_speed> pair_meter::measure(uint32_t place) {
     });
   };
   // a note that cannot be sent reports no error, a transfer does
-  if (const auto there = transfer(1); !there) return core::fail(there.error());
+  TROUPE_TRY(transfer(1));
   double trip_s = 0;
   for (uint32_t i = 0; i < round_trips; ++i) {
     const uint64_t n = ++s.number;
-    const auto took = ask(fmt::format("pong {}", n), [&] { mover_.note(place, fmt::format("ping {}", n)); });
-    if (!took) return core::fail(took.error());
-    trip_s = i == 0 ? *took : std::min(trip_s, *took);
+    TROUPE_ASSIGN(const auto took,
+                  ask(fmt::format("pong {}", n), [&] { mover_.note(place, fmt::format("ping {}", n)); }));
+    trip_s = i == 0 ? took : std::min(trip_s, took);
   }
   pair_speed out{trip_s / 2, 0};
   uint64_t size = first_bytes;
   for (uint32_t tried = 0; tried < tries;) {
-    const auto took = transfer(size);
-    if (!took) return core::fail(took.error());
-    out.bytes_per_s = std::max(out.bytes_per_s, double(size) / std::max(*took - trip_s, 1e-9));
-    if (*took >= long_enough_s || size == bytes_max)
+    TROUPE_ASSIGN(const auto took, transfer(size));
+    out.bytes_per_s = std::max(out.bytes_per_s, double(size) / std::max(took - trip_s, 1e-9));
+    if (took >= long_enough_s || size == bytes_max)
       ++tried;
     else
       size = std::min(size * 4, bytes_max);

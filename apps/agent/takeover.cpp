@@ -60,13 +60,12 @@ core::result<std::string> address_to_lead_at(const config::cluster_section& job,
   const auto listen = core::read_host_port(job.listen);
   if (!listen) return core::fail(core::error_kind::bad_input, "cluster.listen: wanted HOST:PORT, got " + job.listen);
   const auto at = std::ranges::find(job.hosts, host, &config::cluster_host::name);
-  const auto own = net::chosen_address(at != job.hosts.end() ? at->bind : "", job.interface, otherwise);
-  if (!own) return core::fail(own.error());
-  if (core::is_every_address(*own))
+  TROUPE_ASSIGN(const auto own, net::chosen_address(at != job.hosts.end() ? at->bind : "", job.interface, otherwise));
+  if (core::is_every_address(own))
     return core::fail(core::error_kind::bad_input,
                       "cluster.store: wanted an address in cluster.listen that other hosts reach, or "
                       "cluster.interface, got every address of this host");
-  return net::place_text(*own, listen->port);
+  return net::place_text(own, listen->port);
 }
 
 }  // namespace troupe::apps

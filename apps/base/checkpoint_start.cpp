@@ -32,9 +32,8 @@ core::result<std::vector<checkpoint_name>> checkpoints_in(const fs::path& root) 
   std::vector<checkpoint_name> out;
   std::error_code e;
   if (!fs::is_directory(root, e)) return out;
-  const auto entries = checkpoint::real_files().list(root);
-  if (!entries) return core::fail(entries.error());
-  for (const auto& x : *entries) {
+  TROUPE_ASSIGN(const auto entries, checkpoint::real_files().list(root));
+  for (const auto& x : entries) {
     if (x.kind != checkpoint::entry_kind::folder) continue;
     if (const auto step = checkpoint::step_of(x.name)) {
       out.push_back({x.name, *step});
@@ -146,25 +145,23 @@ void checkpoint_start::wait_for_folder(const say_function& say) const {
 core::result<void> checkpoint_start::claim_output(const say_function& say) {
   if (output_lock_ && output_lock_->is_in_place()) return {};
   output_lock_.reset();
-  auto lock = checkpoint::folder_lock::take(root_.parent_path(), "runs");
-  if (!lock) return core::fail(lock.error());
-  if (!lock->objection().empty()) say(lock->objection());
-  output_lock_.emplace(std::move(*lock));
+  TROUPE_ASSIGN(auto lock, checkpoint::folder_lock::take(root_.parent_path(), "runs"));
+  if (!lock.objection().empty()) say(lock.objection());
+  output_lock_.emplace(std::move(lock));
   return {};
 }
 
 core::result<void> checkpoint_start::claim(const say_function& say) {
   if (lock_ && lock_->is_in_place()) return {};
   lock_.reset();
-  auto claimed = checkpoint::claim_folder(root_);
-  if (!claimed) return core::fail(claimed.error());
-  lock_.emplace(std::move(claimed->lock));
+  TROUPE_ASSIGN(auto claimed, checkpoint::claim_folder(root_));
+  lock_.emplace(std::move(claimed.lock));
   if (!checkpoint::syncs_folders(root_))
     say(fmt::format(
         "'{}': the file system syncs no folders, so a power cut may take the newest checkpoints; a crash of "
         "the run does not",
         root_.string()));
-  for (const auto& l : claimed->left)
+  for (const auto& l : claimed.left)
     say(fmt::format("{}: a crash had left {}{}", root_.string(), l.name,
                     l.restored ? ", which has its name again" : ": removed"));
   return {};
@@ -175,8 +172,7 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
   if (again && !lock_) wait_for_folder(say);
   if (fs::is_directory(root_.parent_path(), e))
     if (auto ok = claim_output(say); !ok && !again) return core::fail(ok.error());
-  if (fs::exists(root_, e))
-    if (auto ok = claim(say); !ok) return core::fail(ok.error());
+  if (fs::exists(root_, e)) TROUPE_TRY(claim(say));
   run_start out{.load = load_, .own = false, .map = wishes_.map};
   if (!again && (wishes_.named_by_hand || wishes_.fresh)) {
     // The path may also be a run's output folder.
@@ -191,15 +187,14 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
   }
   if (!fs::is_directory(root_, e))
     return again ? out : at_step_0(std::move(out));  // the code that creates the folder reports what is in its way
-  const auto there = checkpoints_in(root_);
-  if (!there) return core::fail(there.error());
+  TROUPE_ASSIGN(const auto there, checkpoints_in(root_));
   const auto latest = checkpoint::read_latest(checkpoint::real_files(), root_);
   if (!latest && !load_.fallback_to_previous) {
     const auto opened = checkpoint::open_source(root_);  // the error names the checkpoints that may be used instead
     return core::fail(opened ? latest.error() : opened.error());
   }
   // A checkpoint with a tag that `latest` was not to name is used only on request.
-  const bool any_step = std::any_of(there->begin(), there->end(),
+  const bool any_step = std::any_of(there.begin(), there.end(),
                                     [](const checkpoint_name& c) { return checkpoint::step_of(c.name).has_value(); });
   if (!any_step && latest && !*latest) return again ? out : at_step_0(std::move(out));
   out.own = true;
@@ -211,9 +206,8 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
       if (k.is_for_own_too) out.load.*k.field = load_.*k.field;
   } else {
     // A run that goes back to the checkpoint it began from loads that checkpoint with the same keys.
-    auto load = own_load(again ? [](const std::string&) {} : say);
-    if (!load) return core::fail(load.error());
-    out.load = std::move(*load);
+    TROUPE_ASSIGN(auto load, own_load(again ? [](const std::string&) {} : say));
+    out.load = std::move(load);
     own_begin_ = newest;
   }
   out.load.path = root_;
@@ -223,10 +217,9 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
 }
 
 core::result<void> checkpoint_start::begin(const run_start& start, uint64_t step, const say_function& say) const {
-  const auto there = checkpoints_in(root_);
-  if (!there) return core::fail(there.error());
+  TROUPE_ASSIGN(const auto there, checkpoints_in(root_));
   std::vector<fs::path> moved;
-  for (const auto& c : *there)
+  for (const auto& c : there)
     if (!start.own || c.step > step) moved.emplace_back(c.name);
   if (moved.empty()) return {};
   // `latest` stays if it names a checkpoint that stays; then only an interrupted later save is moved. Otherwise
@@ -238,16 +231,15 @@ core::result<void> checkpoint_start::begin(const run_start& start, uint64_t step
   std::error_code e;
   if (!named && fs::exists(root_ / checkpoint::latest_file_name, e))
     moved.emplace(moved.begin(), checkpoint::latest_file_name);
-  const auto place = make_place_aside(root_);
-  if (!place) return core::fail(place.error());
+  TROUPE_ASSIGN(const auto place, make_place_aside(root_));
   for (const auto& name : moved) {
-    fs::rename(root_ / name, *place / name, e);
+    fs::rename(root_ / name, place / name, e);
     if (e) return core::fail(core::path_error("move", root_ / name, e.value()));
   }
-  for (const auto& folder : {*place, root_, root_.parent_path()})
-    if (auto ok = checkpoint::real_files().sync_folder(folder); !ok) return ok;
+  for (const auto& folder : {place, root_, root_.parent_path()})
+    TROUPE_TRY(checkpoint::real_files().sync_folder(folder));
   say(fmt::format("{}: checkpoints {} are in {} now", root_.string(),
-                  start.own ? fmt::format("after step {}", step) : "of an earlier run", place->string()));
+                  start.own ? fmt::format("after step {}", step) : "of an earlier run", place.string()));
   return {};
 }
 

@@ -41,8 +41,7 @@ core::result<void> checkpoints::begin(const run_start& start, const actors::sess
   last_begin_ns_ = core::now_ns();
   if (start.own) saved_step_ = s.steps_done();
   asked_ = start.own;
-  if (when_.is_on())
-    if (auto ok = start_.claim(heard_.on_warning); !ok) return ok;
+  if (when_.is_on()) TROUPE_TRY(start_.claim(heard_.on_warning));
   return start_.begin(start, s.steps_done(), heard_.on_warning);
 }
 
@@ -74,8 +73,7 @@ core::result<void> checkpoints::after_step(actors::session& s, moment why) {
   // late.
   const bool stays = due && when_.keep_every > 0 && step % when_.keep_every == 0 &&
                      when_.when_busy == config::checkpoint_section::busy_policy::wait;
-  if (stays)
-    if (auto ok = end_saves(s); !ok) return ok;
+  if (stays) TROUPE_TRY(end_saves(s));
   if (!s.save_under_way()) return begin_save(s);
   if (why != moment::asked && due && when_.when_busy == config::checkpoint_section::busy_policy::skip) {
     ++counts_.skipped;
@@ -166,8 +164,8 @@ core::result<actors::save_request> checkpoints::prepare(uint64_t step) {
   saved_step_ = step;
   waiting_ = false;
   last_begin_ns_ = core::now_ns();
-  if (auto ok = start_.claim_output(heard_.on_warning); !ok) return core::fail(ok.error());
-  if (auto ok = start_.claim(heard_.on_warning); !ok) return core::fail(ok.error());
+  TROUPE_TRY(start_.claim_output(heard_.on_warning));
+  TROUPE_TRY(start_.claim(heard_.on_warning));
   return actors::save_request{.root = start_.root(),
                               .configuration = configuration_,
                               .keep_last = static_cast<uint32_t>(when_.keep_last),

@@ -54,16 +54,14 @@ core::result<checkpoint::tensor_source> open_checkpoint_at(const source_argument
                                                            const std::filesystem::path& model_config,
                                                            bool* has_numbers) {
   auto options = options_without_map(a);
-  auto map = config::read_name_map(a.map);
-  if (!map) return fail(map.error());
-  options.map = std::move(*map);
+  TROUPE_ASSIGN(auto map, config::read_name_map(a.map));
+  options.map = std::move(map);
   auto source = checkpoint::open_source(a.path, options);
   if (source && a.allow_overflow) source->clamped = std::make_shared<checkpoint::clamped_values>();
   if (!source || source->numbered == nullptr) return source;
   if (has_numbers != nullptr) *has_numbers = true;
-  const auto model = describe_model(*source, model_config, a.ignored_keys);
-  if (!model) return fail(model.error());
-  if (const auto order = parameters_of(*model); order.empty())
+  TROUPE_ASSIGN(const auto model, describe_model(*source, model_config, a.ignored_keys));
+  if (const auto order = parameters_of(model); order.empty())
     checkpoint::leave_out_states(*source,
                                  "it knows parameters by number, and nothing here says the order of this model's");
   else if (const auto ok = checkpoint::name_states(*source, order); !ok)

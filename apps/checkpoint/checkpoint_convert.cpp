@@ -39,10 +39,9 @@ bool keeps_bytes_once(const checkpoint::weights_export_options& o) {
 }
 
 core::result<uint64_t> needed_bytes(const checkpoint::tensor_source& s, const checkpoint::weights_export_options& o) {
-  const auto weights = checkpoint::weights_of(s, o);
-  if (!weights) return fail(weights.error());
+  TROUPE_ASSIGN(const auto weights, checkpoint::weights_of(s, o));
   uint64_t out = header_reserve_bytes;
-  for (const auto& w : *weights)
+  for (const auto& w : weights)
     if (!w.is_tied || !keeps_bytes_once(o)) out += core::numel_of(w.from->shape) * core::size_of(w.type);
   return out;
 }
@@ -78,7 +77,7 @@ core::result<checkpoint::tensor_source> with_tied_head(checkpoint::tensor_source
   const checkpoint::name_map names(s);
   for (const auto& [alias, owner] : shared_names(model, s))
     if (const auto found = names.find(owner); found && !names.find(alias)) s.tied.push_back({alias, *found});
-  if (auto ok = checkpoint::complete(s); !ok) return fail(ok.error());
+  TROUPE_TRY(checkpoint::complete(s));
   return s;
 }
 
@@ -93,10 +92,9 @@ core::result<checkpoint::tensor_source> open_for_fp32(const weights_arguments& a
   if (const auto found = checkpoint::peft_finding(*s))
     note(a.source,
          fmt::format("warning: '{}' {}: it is written under these names", checkpoint::shown_place(*s), *found));
-  const auto model = describe_model(*s, a.model_config, a.source.ignored_keys);
-  if (!model) return fail(model.error());
-  if (!s->has_layer_names) return with_tied_head(std::move(*s), *model, a.output.out);
-  s = checkpoint::named_by_layers(std::move(*s), parameters_of(*model));
+  TROUPE_ASSIGN(const auto model, describe_model(*s, a.model_config, a.source.ignored_keys));
+  if (!s->has_layer_names) return with_tied_head(std::move(*s), model, a.output.out);
+  s = checkpoint::named_by_layers(std::move(*s), parameters_of(model));
   if (s && s->has_layer_names)
     note(a.source, "names are those of the pipeline's layers: --model-config or --map gives others");
   return s;
@@ -105,58 +103,49 @@ core::result<checkpoint::tensor_source> open_for_fp32(const weights_arguments& a
 core::result<void> write_fp32(const weights_arguments& a) {
   const auto shard_bytes = checkpoint::shard_bytes_from(a.max_shard_size);
   if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
-  const auto kind = kind_of(a.output.out);
-  if (!kind) return fail(kind.error());
-  const bool is_folder = *kind == output_kind::folder;
-  if (auto ok = refuse_idle(a.given, {{is_folder, "a folder, and OUT is one file", {"--max-shard-size"}}}); !ok)
-    return ok;
-  const auto s = open_for_fp32(a);
-  if (!s) return fail(s.error());
+  TROUPE_ASSIGN(const auto kind, kind_of(a.output.out));
+  const bool is_folder = kind == output_kind::folder;
+  TROUPE_TRY(refuse_idle(a.given, {{is_folder, "a folder, and OUT is one file", {"--max-shard-size"}}}));
+  TROUPE_ASSIGN(const auto s, open_for_fp32(a));
   conversion writing(a.source, a.output);
   checkpoint::weights_export_options options{.out = a.output.out,
                                              .max_shard_bytes = *shard_bytes,
                                              .exclude_frozen = a.exclude_frozen,
                                              .about = file_mark(),
                                              .progress = writing.progress()};
-  const auto needed = needed_bytes(*s, options);
-  if (!needed) return fail(needed.error());
-  if (auto ok = writing.prepare(*s, *kind, *needed); !ok) return ok;
+  TROUPE_ASSIGN(const auto needed, needed_bytes(s, options));
+  TROUPE_TRY(writing.prepare(s, kind, needed));
   options.out = writing.place().working();
-  const auto report = checkpoint::export_weights(*s, options);
-  if (!report) return fail(report.error());
-  if (auto ok = writing.commit(); !ok) return ok;
-  say_written(writing, *report);
+  TROUPE_ASSIGN(const auto report, checkpoint::export_weights(s, options));
+  TROUPE_TRY(writing.commit());
+  say_written(writing, report);
   return {};
 }
 
 core::result<void> write_hugging_face(const weights_arguments& a) {
   const auto shard_bytes = checkpoint::shard_bytes_from(a.max_shard_size);
   if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
-  const auto type = dtype_from("--dtype", a.dtype);
-  if (!type) return fail(type.error());
+  TROUPE_ASSIGN(const auto type, dtype_from("--dtype", a.dtype));
   source_arguments from = a.source;
   from.wants_weights = true;
-  const auto opened = open_described(from, a.model_config);
-  if (!opened) return fail(opened.error());
-  const auto* s = &opened->source;
-  const auto* model = &opened->model;
+  TROUPE_ASSIGN(const auto opened, open_described(from, a.model_config));
+  const auto* s = &opened.source;
+  const auto* model = &opened.model;
   if (model->json.empty()) return fail(no_description_of(*s));
-  if (auto ok = check_parameters(*opened); !ok) return ok;
+  TROUPE_TRY(check_parameters(opened));
   conversion writing(a.source, a.output);
-  checkpoint::weights_export_options options{.out = a.output.out, .max_shard_bytes = *shard_bytes, .type = *type};
-  options.rename = [&](const std::string& name) { return exported_name(*opened, name); };
+  checkpoint::weights_export_options options{.out = a.output.out, .max_shard_bytes = *shard_bytes, .type = type};
+  options.rename = [&](const std::string& name) { return exported_name(opened, name); };
   options.progress = writing.progress();
-  const auto needed = needed_bytes(*s, options);
-  if (!needed) return fail(needed.error());
-  if (auto ok = writing.prepare(*s, output_kind::folder, *needed); !ok) return ok;
+  TROUPE_ASSIGN(const auto needed, needed_bytes(*s, options));
+  TROUPE_TRY(writing.prepare(*s, output_kind::folder, needed));
   options.out = writing.place().working();
-  const auto report = checkpoint::export_weights(*s, options);
-  if (!report) return fail(report.error());
+  TROUPE_ASSIGN(const auto report, checkpoint::export_weights(*s, options));
   const auto config = options.out / "config.json";
-  if (auto ok = checkpoint::write_file_atomically(config, hugging_face_config(*model, *type)); !ok) return ok;
-  if (auto ok = copy_companions(*s, options.out); !ok) return ok;
-  if (auto ok = writing.commit(); !ok) return ok;
-  say_written(writing, *report);
+  TROUPE_TRY(checkpoint::write_file_atomically(config, hugging_face_config(*model, type)));
+  TROUPE_TRY(copy_companions(*s, options.out));
+  TROUPE_TRY(writing.commit());
+  say_written(writing, report);
   return {};
 }
 

@@ -93,40 +93,34 @@ namespace {
 core::result<std::string> names_of(const source_arguments& a, const std::string& model_config) {
   source_arguments as_it_is = a;
   as_it_is.map.clear();
-  const auto before = open_checkpoint_at(as_it_is, model_config);
-  if (!before) return core::fail(before.error());
-  auto lines = config::read_name_map(a.map);
-  if (!lines) return core::fail(lines.error());
-  const auto rules = checkpoint::name_rules::of(*lines);
-  if (!rules) return core::fail(rules.error());
-  const auto model = describe_model(*before, model_config, a.ignored_keys);
-  if (!model) return core::fail(model.error());
-  auto mapped = rules->applied_to(*before);
-  if (!mapped) return core::fail(mapped.error());
-  const auto wanted = parameters_of(*model);
-  const auto named = checkpoint::named_by_layers(std::move(*mapped), wanted);
-  if (!named) return core::fail(named.error());
-  const checkpoint::name_map find(*named);
+  TROUPE_ASSIGN(const auto before, open_checkpoint_at(as_it_is, model_config));
+  TROUPE_ASSIGN(auto lines, config::read_name_map(a.map));
+  TROUPE_ASSIGN(const auto rules, checkpoint::name_rules::of(lines));
+  TROUPE_ASSIGN(const auto model, describe_model(before, model_config, a.ignored_keys));
+  TROUPE_ASSIGN(auto mapped, rules.applied_to(before));
+  const auto wanted = parameters_of(model);
+  TROUPE_ASSIGN(const auto named, checkpoint::named_by_layers(std::move(mapped), wanted));
+  const checkpoint::name_map find(named);
   std::map<std::string, std::string> in_model;
   for (const auto& w : wanted)
     if (const auto name = find.find(w.name)) in_model.emplace(*name, w.name);
   std::map<std::string, std::string> got;  // by the name in the checkpoint
   const auto add = [&](const std::string& name) {
-    const auto own = named->names_in_files.find(name);
+    const auto own = named.names_in_files.find(name);
     const auto at = in_model.find(name);
-    got.emplace(own == named->names_in_files.end() ? name : own->second, at == in_model.end() ? name : at->second);
+    got.emplace(own == named.names_in_files.end() ? name : own->second, at == in_model.end() ? name : at->second);
   };
-  for (const auto& t : named->tensors) add(t.name);
-  for (const auto& t : named->tied) add(t.name);
+  for (const auto& t : named.tensors) add(t.name);
+  for (const auto& t : named.tied) add(t.name);
   std::vector<std::pair<std::string, std::string>> pairs;
   const auto take = [&](const std::string& name) {
-    const auto in_file = before->names_in_files.find(name);
-    const auto at = got.find(in_file == before->names_in_files.end() ? name : in_file->second);
+    const auto in_file = before.names_in_files.find(name);
+    const auto at = got.find(in_file == before.names_in_files.end() ? name : in_file->second);
     if (at != got.end()) pairs.emplace_back(name, at->second);
   };
-  for (const auto& t : before->tensors)
+  for (const auto& t : before.tensors)
     if (pairs.empty() || pairs.back().first != t.name) take(t.name);
-  for (const auto& t : before->tied) take(t.name);
+  for (const auto& t : before.tied) take(t.name);
   return checkpoint::printed_map(pairs);
 }
 
@@ -184,10 +178,9 @@ core::result<compared_checkpoints> compare_checkpoints(const diff_arguments& a) 
   if (!first) return fail(first.error());
   if (!first->has_layer_names) second = checkpoint::named_by_layers(std::move(*second), wanted_of(*first));
   if (!second) return fail(second.error());
-  auto r = checkpoint::diff_sources(checkpoint::real_files(), *first, *second,
-                                    {.tolerance = a.tolerance, .progress = a.first.progress});
-  if (!r) return fail(r.error());
-  return compared_checkpoints{std::move(*first), std::move(*second), std::move(*r)};
+  TROUPE_ASSIGN(auto r, checkpoint::diff_sources(checkpoint::real_files(), *first, *second,
+                                                 {.tolerance = a.tolerance, .progress = a.first.progress}));
+  return compared_checkpoints{std::move(*first), std::move(*second), std::move(r)};
 }
 
 int diff_checkpoints_at(const diff_arguments& a) {

@@ -55,10 +55,9 @@ core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_ar
 
 core::result<void> add_optimizer(checkpoint::deepspeed_write_options& o, const deepspeed_arguments& a,
                                  const checkpoint::tensor_source& s) {
-  auto optimizer = describe_optimizer(s, a.job, a.stage, o.weight_type);
-  if (!optimizer) return fail(optimizer.error());
-  o.groups = std::move(optimizer->groups);
-  o.ds_config = std::move(optimizer->ds_config);
+  TROUPE_ASSIGN(auto optimizer, describe_optimizer(s, a.job, a.stage, o.weight_type));
+  o.groups = std::move(optimizer.groups);
+  o.ds_config = std::move(optimizer.ds_config);
   return {};
 }
 
@@ -77,21 +76,19 @@ void say_written(const conversion& writing, uint64_t bytes, size_t files) {
 }  // namespace
 
 core::result<void> write_deepspeed(const deepspeed_arguments& a) {
-  const auto opened = open_described(a.source, a.model_config);
-  if (!opened) return fail(opened.error());
-  if (auto ok = check_named(*opened); !ok) return ok;
-  auto options = options_for(a, *opened);
-  if (!options) return fail(options.error());
-  if (auto ok = add_optimizer(*options, a, opened->source); !ok) return ok;
-  warn_of_lost_samples(a.source, opened->source);
+  TROUPE_ASSIGN(const auto opened, open_described(a.source, a.model_config));
+  TROUPE_TRY(check_named(opened));
+  TROUPE_ASSIGN(auto options, options_for(a, opened));
+  TROUPE_TRY(add_optimizer(options, a, opened.source));
+  warn_of_lost_samples(a.source, opened.source);
   conversion writing(a.source, a.output);
-  options->progress = writing.progress();
-  if (auto ok = writing.prepare(opened->source); !ok) return ok;
-  const auto report = checkpoint::write_deepspeed_folder(opened->source, writing.place().working(), *options);
-  if (!report) return fail(report.error());
-  if (auto ok = write_description(opened->model, report->folder); !ok) return ok;
-  if (auto ok = writing.commit(); !ok) return ok;
-  say_written(writing, report->bytes, report->files);
+  options.progress = writing.progress();
+  TROUPE_TRY(writing.prepare(opened.source));
+  TROUPE_ASSIGN(const auto report,
+                checkpoint::write_deepspeed_folder(opened.source, writing.place().working(), options));
+  TROUPE_TRY(write_description(opened.model, report.folder));
+  TROUPE_TRY(writing.commit());
+  say_written(writing, report.bytes, report.files);
   return {};
 }
 
@@ -110,7 +107,7 @@ core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, 
   std::string names;
   if (text) {
     names.resize(std::min<uint64_t>(text->size(), most_pointer_bytes));
-    if (auto ok = text->read(0, std::as_writable_bytes(std::span(names))); !ok) return ok;
+    TROUPE_TRY(text->read(0, std::as_writable_bytes(std::span(names))));
   }
   names = names.substr(0, names.find('\n'));
   if (fs::is_regular_file(status) && (a.force || names == name.string())) return {};
@@ -122,59 +119,53 @@ core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, 
 }  // namespace
 
 core::result<void> write_universal(const deepspeed_arguments& a) {
-  const auto opened = open_described(a.source, a.model_config);
-  if (!opened) return fail(opened.error());
-  if (auto ok = check_named(*opened); !ok) return ok;
-  auto options = options_for(a, *opened);
-  if (!options) return fail(options.error());
-  if (auto ok = add_optimizer(*options, a, opened->source); !ok) return ok;
-  warn_of_lost_samples(a.source, opened->source);
+  TROUPE_ASSIGN(const auto opened, open_described(a.source, a.model_config));
+  TROUPE_TRY(check_named(opened));
+  TROUPE_ASSIGN(auto options, options_for(a, opened));
+  TROUPE_TRY(add_optimizer(options, a, opened.source));
+  warn_of_lost_samples(a.source, opened.source);
   conversion writing(a.source, a.output);
-  options->progress = writing.progress();
-  if (auto ok = writing.prepare(opened->source); !ok) return ok;
+  options.progress = writing.progress();
+  TROUPE_TRY(writing.prepare(opened.source));
   // The parent gets a file with the folder's name; both get their places below.
   const auto name = writing.place().out().filename();
   const auto pointer = fs::absolute(writing.place().out()).parent_path() / "latest_universal";
-  if (auto ok = check_pointer(pointer, name, a.output); !ok) return ok;
-  const auto report = checkpoint::write_universal_folder(opened->source, writing.place().working() / name, *options);
-  if (!report) return fail(report.error());
-  if (auto ok = check_pointer(pointer, name, a.output); !ok) return ok;
-  if (auto ok = writing.commit(name); !ok) return ok;
-  if (auto ok = checkpoint::write_file_atomically(pointer, name.string()); !ok) return ok;
-  say_written(writing, report->bytes, report->files);
+  TROUPE_TRY(check_pointer(pointer, name, a.output));
+  TROUPE_ASSIGN(const auto report,
+                checkpoint::write_universal_folder(opened.source, writing.place().working() / name, options));
+  TROUPE_TRY(check_pointer(pointer, name, a.output));
+  TROUPE_TRY(writing.commit(name));
+  TROUPE_TRY(checkpoint::write_file_atomically(pointer, name.string()));
+  say_written(writing, report.bytes, report.files);
   return {};
 }
 
 core::result<void> write_distributed(const distributed_arguments& a) {
-  const auto opened = open_described(a.source, a.model_config);
-  if (!opened) return fail(opened.error());
-  if (auto ok = check_named(*opened); !ok) return ok;
-  const auto& s = opened->source;
-  if (auto ok = refuse_idle(a.given, {{has_moments(s), no_states_in(s), {"--job"}}}); !ok) return ok;
+  TROUPE_ASSIGN(const auto opened, open_described(a.source, a.model_config));
+  TROUPE_TRY(check_named(opened));
+  const auto& s = opened.source;
+  TROUPE_TRY(refuse_idle(a.given, {{has_moments(s), no_states_in(s), {"--job"}}}));
   checkpoint::distributed_write_options options{.ranks = a.ranks};
   if (!s.has_layer_names) {
-    options.shared = shared_names(opened->model, s);
-    options.name = [type = opened->model.model_type](const std::string& name) {
+    options.shared = shared_names(opened.model, s);
+    options.name = [type = opened.model.model_type](const std::string& name) {
       return checkpoint::hugging_face_name(type, name);
     };
   }
   // Without moments there is no optimizer to describe.
   if (has_moments(s)) {
-    auto optimizer = describe_optimizer(s, a.job, 0, core::dtype::f32);
-    if (!optimizer) return fail(optimizer.error());
-    options.groups = std::move(optimizer->groups);
+    TROUPE_ASSIGN(auto optimizer, describe_optimizer(s, a.job, 0, core::dtype::f32));
+    options.groups = std::move(optimizer.groups);
   }
   warn_of_lost_samples(a.source, s);
   conversion writing(a.source, a.output);
   options.progress = writing.progress();
-  const auto needed = checkpoint::distributed_bytes(s, options);
-  if (!needed) return fail(needed.error());
-  if (auto ok = writing.prepare(s, output_kind::folder, *needed); !ok) return ok;
-  const auto report = checkpoint::write_distributed_folder(s, writing.place().working(), options);
-  if (!report) return fail(report.error());
-  if (auto ok = write_description(opened->model, writing.place().working()); !ok) return ok;
-  if (auto ok = writing.commit(); !ok) return ok;
-  say_written(writing, report->bytes, report->files);
+  TROUPE_ASSIGN(const auto needed, checkpoint::distributed_bytes(s, options));
+  TROUPE_TRY(writing.prepare(s, output_kind::folder, needed));
+  TROUPE_ASSIGN(const auto report, checkpoint::write_distributed_folder(s, writing.place().working(), options));
+  TROUPE_TRY(write_description(opened.model, writing.place().working()));
+  TROUPE_TRY(writing.commit());
+  say_written(writing, report.bytes, report.files);
   return {};
 }
 
@@ -184,9 +175,8 @@ namespace {
 core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::filesystem::path& file,
                              const checkpoint::tensor_source& s) {
   if (file.empty()) return {};
-  const auto lines = config::read_name_map(file);
-  if (!lines) return fail(lines.error());
-  const auto rules = checkpoint::name_rules::of(*lines);
+  TROUPE_ASSIGN(const auto lines, config::read_name_map(file));
+  const auto rules = checkpoint::name_rules::of(lines);
   if (!rules) return fail(rules.error());
   const auto before = [name = o.name](const std::string& own) { return name ? name(own) : own; };
   for (const auto& t : s.tensors)
@@ -206,43 +196,36 @@ core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::
 /// Writes the reshaped folder. Megatron's files define their split themselves; other models' parameters are split by
 /// their names.
 core::result<void> write_reshaped(const reshape_arguments& a) {
-  const auto opened = open_described(a.written.source, a.written.model_config);
-  if (!opened) return fail(opened.error());
-  if (auto ok = check_named(*opened); !ok) return ok;
-  const auto* s = &opened->source;
+  TROUPE_ASSIGN(const auto opened, open_described(a.written.source, a.written.model_config));
+  TROUPE_TRY(check_named(opened));
+  const auto* s = &opened.source;
   const auto is_of_qkv = [](const auto& t) { return t.name.find("query_key_value") != std::string::npos; };
-  if (auto ok = refuse_idle(
-          a.written.given,
-          {{has_moments(*s), no_states_in(*s), {"--job", "--integer-steps", "--stage"}},
-           {has_moments(*s) || a.written.ranks == 1, no_states_in(*s), {"--dp"}},
-           {std::ranges::any_of(s->tensors, is_of_qkv),
-            fmt::format("Megatron's attention (query_key_value), and '{}' has none", checkpoint::shown_place(*s)),
-            {"--qkv-version", "--to-qkv-version"}}});
-      !ok)
-    return ok;
-  auto options = options_for(a.written, *opened);
-  if (!options) return fail(options.error());
+  TROUPE_TRY(refuse_idle(a.written.given, {{has_moments(*s), no_states_in(*s), {"--job", "--integer-steps", "--stage"}},
+                                           {has_moments(*s) || a.written.ranks == 1, no_states_in(*s), {"--dp"}},
+                                           {std::ranges::any_of(s->tensors, is_of_qkv),
+                                            fmt::format("Megatron's attention (query_key_value), and '{}' has none",
+                                                        checkpoint::shown_place(*s)),
+                                            {"--qkv-version", "--to-qkv-version"}}}));
+  TROUPE_ASSIGN(auto options, options_for(a.written, opened));
   // Without moments there is no optimizer to describe.
-  if (has_moments(*s))
-    if (auto ok = add_optimizer(*options, a.written, *s); !ok) return ok;
-  if (auto ok = name_back(*options, a.map_back, *s); !ok) return ok;
+  if (has_moments(*s)) TROUPE_TRY(add_optimizer(options, a.written, *s));
+  TROUPE_TRY(name_back(options, a.map_back, *s));
   warn_of_lost_samples(a.written.source, *s);
   conversion writing(a.written.source, a.written.output);
-  options->progress = writing.progress();
-  if (auto ok = writing.prepare(*s); !ok) return ok;
+  options.progress = writing.progress();
+  TROUPE_TRY(writing.prepare(*s));
   checkpoint::reshape_options how;
   how.to = {.pipeline = a.pipeline, .tensor = a.tensor, .data = a.written.ranks};
   how.partition = a.partition;
-  how.cuts = cuts_of(opened->model, a.tensor);
+  how.cuts = cuts_of(opened.model, a.tensor);
   how.qkv_version = a.qkv_version;
   how.to_qkv_version = a.to_qkv_version;
   how.heads = a.heads;
-  how.write = std::move(*options);
-  const auto report = checkpoint::reshape(*s, writing.place().working(), how);
-  if (!report) return fail(report.error());
-  if (auto ok = write_description(opened->model, report->folder); !ok) return ok;
-  if (auto ok = writing.commit(); !ok) return ok;
-  say_written(writing, report->bytes, report->files);
+  how.write = std::move(options);
+  TROUPE_ASSIGN(const auto report, checkpoint::reshape(*s, writing.place().working(), how));
+  TROUPE_TRY(write_description(opened.model, report.folder));
+  TROUPE_TRY(writing.commit());
+  say_written(writing, report.bytes, report.files);
   return {};
 }
 

@@ -33,21 +33,17 @@ core::result<void> write_gguf(const gguf_arguments& a) {
                 fmt::format("--type: wanted one of {}, got '{}'", checkpoint::mixture_names(), core::shown(a.type)));
   source_arguments from = a.source;
   from.wants_weights = true;
-  const auto opened = open_described(from, a.model_config);
-  if (!opened) return fail(opened.error());
-  const auto& s = opened->source;
-  auto options = gguf_options_of(*opened, *type, a.tokenizer);
-  if (!options) return fail(options.error());
+  TROUPE_ASSIGN(const auto opened, open_described(from, a.model_config));
+  const auto& s = opened.source;
+  TROUPE_ASSIGN(auto options, gguf_options_of(opened, *type, a.tokenizer));
   conversion writing(a.source, a.output);
-  options->progress = writing.progress();
-  const auto needed = checkpoint::gguf_bytes(s, *options);
-  if (!needed) return fail(needed.error());
-  if (auto ok = writing.prepare(s, output_kind::file, *needed); !ok) return ok;
-  options->out = writing.place().working();
-  const auto report = checkpoint::export_gguf(s, *options);
-  if (!report) return fail(report.error());
-  if (auto ok = writing.commit(); !ok) return ok;
-  say_written(writing, *report);
+  options.progress = writing.progress();
+  TROUPE_ASSIGN(const auto needed, checkpoint::gguf_bytes(s, options));
+  TROUPE_TRY(writing.prepare(s, output_kind::file, needed));
+  options.out = writing.place().working();
+  TROUPE_ASSIGN(const auto report, checkpoint::export_gguf(s, options));
+  TROUPE_TRY(writing.commit());
+  say_written(writing, report);
   return {};
 }
 

@@ -15,10 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<const char*, 12> tokenizer_files{
-    "tokenizer.json", "tokenizer_config.json", "tokenizer.model",      "special_tokens_map.json", "added_tokens.json",
-    "vocab.json",     "merges.txt",            "chat_template.jinja",  "chat_template.json",      "vocab.txt",
-    "spiece.model",   "tekken.json"};
+constexpr std::array<const char*, 12> tokenizer_files{"tokenizer.json",     "tokenizer_config.json",
+                                                      "tokenizer.model",    "special_tokens_map.json",
+                                                      "added_tokens.json",  "vocab.json",
+                                                      "merges.txt",         "chat_template.jinja",
+                                                      "chat_template.json", "vocab.txt",
+                                                      "spiece.model",       "tekken.json"};
 constexpr std::array<const char*, 1> generation_files{"generation_config.json"};
 constexpr const char* more_templates = "additional_chat_templates";
 constexpr uint64_t max_companion_bytes = uint64_t{256} << 20;
@@ -28,9 +30,8 @@ core::result<bool> copy_companion(const fs::path& from, const fs::path& to) {
   std::error_code e;
   const auto path = fs::canonical(from, e);  // caches of the hub contain links
   if (e || !fs::is_regular_file(path, e)) return false;
-  const auto text = checkpoint::read_small_file(checkpoint::real_files(), path, max_companion_bytes);
-  if (!text) return core::fail(text.error());
-  if (auto ok = checkpoint::write_file_atomically(to, *text); !ok) return core::fail(ok.error());
+  TROUPE_ASSIGN(const auto text, checkpoint::read_small_file(checkpoint::real_files(), path, max_companion_bytes));
+  TROUPE_TRY(checkpoint::write_file_atomically(to, text));
   return true;
 }
 
@@ -41,9 +42,9 @@ core::result<fs::path> copy_files(std::span<const char* const> names, std::span<
   for (const auto& place : places) {
     bool any = false;
     for (const char* name : names) {
-      const auto copied = place.empty() ? core::result<bool>(false) : copy_companion(place / name, to / name);
-      if (!copied) return core::fail(copied.error());
-      any = any || *copied;
+      TROUPE_ASSIGN(const auto copied,
+                    place.empty() ? core::result<bool>(false) : copy_companion(place / name, to / name));
+      any = any || copied;
     }
     if (any) return place;
   }
@@ -57,17 +58,14 @@ core::result<void> copy_templates(const fs::path& from, const fs::path& to) {
     std::error_code made;
     fs::create_directories(to / more_templates, made);
     if (made) return core::fail(core::path_error("make the folder", to / more_templates, made.value()));
-    const auto copied = copy_companion(at->path(), to / more_templates / at->path().filename());
-    if (!copied) return core::fail(copied.error());
+    TROUPE_TRY(copy_companion(at->path(), to / more_templates / at->path().filename()));
   }
   return {};
 }
 
 core::result<void> copy_all(std::span<const fs::path> places, const fs::path& to) {
-  const auto tokenizer = copy_files(tokenizer_files, places, to);
-  if (!tokenizer) return core::fail(tokenizer.error());
-  if (!tokenizer->empty())
-    if (auto ok = copy_templates(*tokenizer, to); !ok) return ok;
+  TROUPE_ASSIGN(const auto tokenizer, copy_files(tokenizer_files, places, to));
+  if (!tokenizer.empty()) TROUPE_TRY(copy_templates(tokenizer, to));
   const auto generation = copy_files(generation_files, places, to);
   return generation ? core::result<void>() : core::fail(generation.error());
 }

@@ -43,10 +43,9 @@ core::result<void> check_growth(const checkpoint::tensor_source& source, const s
 
 core::result<void> conversion::prepare(const checkpoint::tensor_source& source, output_kind kind,
                                        uint64_t needed_bytes) {
-  if (auto ok = check_growth(source, to_.out, needed_bytes); !ok) return ok;
-  auto place = output_place::prepare({to_.out, kind, to_.force, needed_bytes}, source);
-  if (!place) return core::fail(place.error());
-  place_.emplace(std::move(*place));
+  TROUPE_TRY(check_growth(source, to_.out, needed_bytes));
+  TROUPE_ASSIGN(auto place, output_place::prepare({to_.out, kind, to_.force, needed_bytes}, source));
+  place_.emplace(std::move(place));
   clamped_ = source.clamped;
   return {};
 }

@@ -41,12 +41,11 @@ core::result<checkpoint::gguf_model> gguf_model_of(const models::model_spec& spe
 
 /// Returns a name for people; keeps another GGUF file's name, makers and licence of its model.
 core::result<gguf_metadata> about(const checkpoint::tensor_source& s) {
-  const auto before = checkpoint::gguf_metadata_of(s);
-  if (!before) return fail(before.error());
+  TROUPE_ASSIGN(const auto before, checkpoint::gguf_metadata_of(s));
   gguf_metadata out;
   for (const char* key : {"general.name", "general.author", "general.organization", "general.license",
                           "general.license.link", "general.url", "general.description", "general.languages"})
-    if (const auto* value = before->find(key)) out.set(key, *value);
+    if (const auto* value = before.find(key)) out.set(key, *value);
   if (out.entries.empty() && s.folder.has_filename())
     out.set("general.name", gguf_value::of(s.folder.filename().string()));
   out.set(std::string(gguf_mark_key), gguf_mark());
@@ -60,17 +59,13 @@ core::result<checkpoint::gguf_export_options> gguf_options_of(const described_ch
                                                               const std::string& tokenizer) {
   const auto& s = from.source;
   if (from.model.json.empty()) return fail(no_description_of(s));
-  if (auto ok = check_parameters(from); !ok) return fail(ok.error());
-  const auto spec = models::parse_model_spec(from.model.json, from.model.ignored_keys);
-  if (!spec) return fail(spec.error());
-  const auto model = gguf_model_of(*spec);
-  if (!model) return fail(model.error());
-  auto more = about(s);
-  if (!more) return fail(more.error());
-  const auto vocabulary = gguf_vocabulary(s, tokenizer, model->vocabulary);
-  if (!vocabulary) return fail(vocabulary.error());
-  for (const auto& [key, value] : vocabulary->entries) more->set(key, value);
-  return checkpoint::gguf_export_options{.out = {}, .type = type, .model = *model, .more = std::move(*more)};
+  TROUPE_TRY(check_parameters(from));
+  TROUPE_ASSIGN(const auto spec, models::parse_model_spec(from.model.json, from.model.ignored_keys));
+  TROUPE_ASSIGN(const auto model, gguf_model_of(spec));
+  TROUPE_ASSIGN(auto more, about(s));
+  TROUPE_ASSIGN(const auto vocabulary, gguf_vocabulary(s, tokenizer, model.vocabulary));
+  for (const auto& [key, value] : vocabulary.entries) more.set(key, value);
+  return checkpoint::gguf_export_options{.out = {}, .type = type, .model = model, .more = std::move(more)};
 }
 
 }  // namespace troupe::apps

@@ -105,10 +105,9 @@ std::optional<std::string> trained_on(const checkpoint::tensor_source& s) {
 }
 
 core::result<gguf_metadata> copied(const checkpoint::tensor_source& s) {
-  const auto all = checkpoint::gguf_metadata_of(s);
-  if (!all) return fail(all.error());
+  TROUPE_ASSIGN(const auto all, checkpoint::gguf_metadata_of(s));
   gguf_metadata out;
-  for (const auto& [key, value] : all->entries)
+  for (const auto& [key, value] : all.entries)
     if (key.starts_with(prefix)) out.set(key, value);
   return out;
 }

@@ -37,11 +37,10 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_for(const inspect_argum
     if (!described) return std::shared_ptr<data::tokenizer>();
     path = described->tokenizer_path;
   }
-  auto opened = data::open_tokenizer(path == "bytes" ? "" : path);
-  if (!opened) return fail(opened.error());
-  if (described && (*opened)->description().digest != described->tokenizer.digest)
+  TROUPE_ASSIGN(auto opened, data::open_tokenizer(path == "bytes" ? "" : path));
+  if (described && opened->description().digest != described->tokenizer.digest)
     return fail(error_kind::bad_input, fmt::format("the tokenizer '{}' is not the one that made the file", path));
-  return std::shared_ptr<data::tokenizer>(std::move(*opened));
+  return std::shared_ptr<data::tokenizer>(std::move(opened));
 }
 
 core::result<void> show(const inspect_arguments& a) {
@@ -53,38 +52,38 @@ core::result<void> show(const inspect_arguments& a) {
   std::error_code ec;
   const auto bytes = std::filesystem::file_size(path, ec);
   if (ec) return fail(error_kind::bad_input, fmt::format("cannot read '{}': {}", a.file, ec.message()));
-  const auto described = data::read_token_file(path, bytes);
-  if (!described) return fail(described.error());
+  TROUPE_ASSIGN(const auto described, data::read_token_file(path, bytes));
   const auto idle = refuse_idle(
-      a.given, {{!*described, "a file without " + data::description_path(path).filename().string(), {"--dtype"}},
-                {*described || !a.tokenizer.empty(), "a file whose tokenizer is known", {"--tokens"}}});
+      a.given, {{!described, "a file without " + data::description_path(path).filename().string(), {"--dtype"}},
+                {described || !a.tokenizer.empty(), "a file whose tokenizer is known", {"--tokens"}}});
   if (!idle) return idle;
-  const auto stream = data::open_tokens(
-      {.path = path, .bin = *dtype, .vocab_size = *described ? (*described)->tokenizer.vocab_size : uint64_t{1} << 32});
-  if (!stream) return fail(stream.error());
+  TROUPE_ASSIGN(const auto stream,
+                data::open_tokens({.path = path,
+                                   .bin = *dtype,
+                                   .vocab_size = described ? described->tokenizer.vocab_size : uint64_t{1} << 32}));
 
   int64_t largest = 0;
   uint64_t ends = 0;
-  const bool has_end = *described && (*described)->tokenizer.end_of_text;
-  const int64_t end = has_end ? int64_t{*(*described)->tokenizer.end_of_text} : -1;
+  const bool has_end = described && described->tokenizer.end_of_text;
+  const int64_t end = has_end ? int64_t{*described->tokenizer.end_of_text} : -1;
   std::vector<int64_t> block(1 << 16);
-  for (uint64_t at = 0; at < (*stream)->size(); at += block.size()) {
-    const auto part = std::span(block).first(std::min<uint64_t>(block.size(), (*stream)->size() - at));
-    if (auto ok = (*stream)->copy(at, part); !ok) return ok;
+  for (uint64_t at = 0; at < stream->size(); at += block.size()) {
+    const auto part = std::span(block).first(std::min<uint64_t>(block.size(), stream->size() - at));
+    TROUPE_TRY(stream->copy(at, part));
     for (const int64_t t : part) {
       largest = std::max(largest, t);
       ends += t == end;
     }
   }
-  std::printf("%llu tokens, %s, largest %lld\n", static_cast<unsigned long long>((*stream)->size()),
-              *described ? data::name_of((*described)->width) : a.dtype.c_str(), static_cast<long long>(largest));
-  if (*described) {
-    const auto& t = (*described)->tokenizer;
+  std::printf("%llu tokens, %s, largest %lld\n", static_cast<unsigned long long>(stream->size()),
+              described ? data::name_of(described->width) : a.dtype.c_str(), static_cast<long long>(largest));
+  if (described) {
+    const auto& t = described->tokenizer;
     std::printf(
-        "%llu document%s%s\n", static_cast<unsigned long long>((*described)->documents),
-        (*described)->documents == 1 ? "" : "s",
-        has_end && ends != (*described)->documents ? fmt::format(", but {} end-of-text tokens", ends).c_str() : "");
-    const auto& path_of_it = (*described)->tokenizer_path;  // empty if the kind is sufficient
+        "%llu document%s%s\n", static_cast<unsigned long long>(described->documents),
+        described->documents == 1 ? "" : "s",
+        has_end && ends != described->documents ? fmt::format(", but {} end-of-text tokens", ends).c_str() : "");
+    const auto& path_of_it = described->tokenizer_path;  // empty if the kind is sufficient
     std::printf("vocabulary of %llu: %s%s%s, end of text %s, digest %s\n",
                 static_cast<unsigned long long>(t.vocab_size), t.kind.c_str(), path_of_it.empty() ? "" : " ",
                 path_of_it.c_str(), has_end ? std::to_string(end).c_str() : "none", t.digest.c_str());
@@ -92,13 +91,13 @@ core::result<void> show(const inspect_arguments& a) {
     std::printf("no %s beside it: one document of an unknown vocabulary\n",
                 data::description_path(path).filename().c_str());
   }
-  const auto tokenizer = tokenizer_for(a, *described);
+  const auto tokenizer = tokenizer_for(a, described);
   if (!tokenizer && !a.tokenizer.empty()) return fail(tokenizer.error());
   if (!tokenizer) {
     std::printf("not decoded: %s\n", tokenizer.error().text.c_str());
   } else if (*tokenizer) {
-    std::vector<int64_t> first(std::min<uint64_t>(a.tokens, (*stream)->size()));
-    if (auto ok = (*stream)->copy(0, first); !ok) return ok;
+    std::vector<int64_t> first(std::min<uint64_t>(a.tokens, stream->size()));
+    TROUPE_TRY(stream->copy(0, first));
     const std::vector<uint32_t> ids(first.begin(), first.end());
     std::printf("%s\n", shown((*tokenizer)->decode(ids)).c_str());
   }

@@ -76,9 +76,8 @@ core::result<model_description> from_text(const std::string& text, const std::st
 }
 
 core::result<model_description> from_file(const fs::path& file) {
-  const auto text = checkpoint::read_small_file(checkpoint::real_files(), file, max_description_bytes);
-  if (!text) return fail(text.error());
-  return from_text(*text, fmt::format("'{}'", file.string()));
+  TROUPE_ASSIGN(const auto text, checkpoint::read_small_file(checkpoint::real_files(), file, max_description_bytes));
+  return from_text(text, fmt::format("'{}'", file.string()));
 }
 
 }  // namespace
@@ -153,11 +152,10 @@ namespace {
 /// Unties a head that has its own values although the model's keys tie it, and updates the keys.
 core::result<void> settle_head(const source_arguments& a, described_checkpoint& c) {
   if (!c.model.tied_embedding || is_ignored(c.model, tie_key)) return {};
-  auto settled = checkpoint::settle_tied_head(std::move(c.source), c.model.model_type);
-  if (!settled) return fail(settled.error());
-  c.source = std::move(settled->source);
-  if (settled->own_values.empty()) return {};
-  note(a, "warning: " + settled->own_values);
+  TROUPE_ASSIGN(auto settled, checkpoint::settle_tied_head(std::move(c.source), c.model.model_type));
+  c.source = std::move(settled.source);
+  if (settled.own_values.empty()) return {};
+  note(a, "warning: " + settled.own_values);
   auto keys = parsed(c.model.json);
   keys[tie_key] = false;
   c.model.json = keys.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
@@ -251,18 +249,15 @@ core::result<void> check_unknown_family(const described_checkpoint& c) {
 }  // namespace
 
 core::result<described_checkpoint> open_described(const source_arguments& a, const fs::path& model_config) {
-  auto source = open_checkpoint_at(a, model_config);
-  if (!source) return fail(source.error());
-  warn_of_left_out(a, *source);
-  auto model = describe_model(*source, model_config, a.ignored_keys);
-  if (!model) return fail(model.error());
-  if (!model->json.empty())
-    if (const auto sizes = models::parse_model_sizes(model->json, a.ignored_keys); !sizes)
-      return fail(sizes.error().in(fmt::format("the model of '{}'", checkpoint::shown_place(*source))));
-  auto named = checkpoint::named_by_layers(std::move(*source), parameters_of(*model));
-  if (!named) return fail(named.error());
-  described_checkpoint out{std::move(*named), std::move(*model)};
-  if (auto ok = settle_head(a, out); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(auto source, open_checkpoint_at(a, model_config));
+  warn_of_left_out(a, source);
+  TROUPE_ASSIGN(auto model, describe_model(source, model_config, a.ignored_keys));
+  if (!model.json.empty())
+    if (const auto sizes = models::parse_model_sizes(model.json, a.ignored_keys); !sizes)
+      return fail(sizes.error().in(fmt::format("the model of '{}'", checkpoint::shown_place(source))));
+  TROUPE_ASSIGN(auto named, checkpoint::named_by_layers(std::move(source), parameters_of(model)));
+  described_checkpoint out{std::move(named), std::move(model)};
+  TROUPE_TRY(settle_head(a, out));
   return out;
 }
 

@@ -80,10 +80,9 @@ std::string engine_of(const config::job_config& c, uint32_t stage, core::dtype t
 core::result<optimizer_description> describe_optimizer(const checkpoint::tensor_source& s,
                                                        const std::filesystem::path& file, uint32_t stage,
                                                        core::dtype type) {
-  const auto c = loaded_config(s, file);
-  if (!c) return fail(c.error());
-  optimizer_description described{{group_of(c->optimizer, nullptr)}, engine_of(*c, stage, type)};
-  if (c->parameter_groups.empty()) return described;
+  TROUPE_ASSIGN(const auto c, loaded_config(s, file));
+  optimizer_description described{{group_of(c.optimizer, nullptr)}, engine_of(c, stage, type)};
+  if (c.parameter_groups.empty()) return described;
   auto& out = described.groups;
   // Patterns are applied to all names, including frozen ones, which are then in no group.
   std::vector<std::string> names;
@@ -92,12 +91,11 @@ core::result<optimizer_description> describe_optimizer(const checkpoint::tensor_
     if (t.kind == checkpoint::tensor_kind::master) trained.insert(t.name);
     if (t.kind == checkpoint::tensor_kind::master || t.kind == checkpoint::tensor_kind::frozen) names.push_back(t.name);
   }
-  const auto place = config::groups_of(c->parameter_groups, names);
-  if (!place) return fail(place.error());
-  for (const auto& g : c->parameter_groups) out.push_back(group_of(c->optimizer, &g));
+  TROUPE_ASSIGN(const auto place, config::groups_of(c.parameter_groups, names));
+  for (const auto& g : c.parameter_groups) out.push_back(group_of(c.optimizer, &g));
   for (size_t i = 0; i < names.size(); ++i)
     if (trained.contains(names[i]))
-      out[(*place)[i] == c->parameter_groups.size() ? 0 : (*place)[i] + 1].parameters.push_back(names[i]);
+      out[place[i] == c.parameter_groups.size() ? 0 : place[i] + 1].parameters.push_back(names[i]);
   std::erase_if(out, [](const auto& g) { return g.parameters.empty(); });
   return described;
 }

@@ -73,9 +73,8 @@ core::result<void> check_folder(const fs::path& out) {
   std::optional<file_sizes> listed;
   if (mark) listed = parse(*mark);
   if (!listed) return unmarked(out, fmt::format("it has no '{}'", mark_file_name));
-  const auto found = files_of(out);
-  if (!found) return fail(found.error());
-  for (const auto& [name, bytes] : *found) {
+  TROUPE_ASSIGN(const auto found, files_of(out));
+  for (const auto& [name, bytes] : found) {
     const auto at = listed->find(name);
     if (at == listed->end()) return unmarked(out, fmt::format("it holds '{}', which no conversion wrote", name));
     if (bytes != at->second) return unmarked(out, fmt::format("'{}' in it was changed", name));
@@ -111,10 +110,9 @@ checkpoint::gguf_value gguf_mark() { return checkpoint::gguf_value::of(std::stri
 checkpoint::string_map file_mark() { return {{std::string(word), std::string(version)}}; }
 
 core::result<void> mark_folder(const fs::path& folder) {
-  const auto files = files_of(folder);
-  if (!files) return fail(files.error());
+  TROUPE_ASSIGN(const auto files, files_of(folder));
   std::string text(first_line);
-  for (const auto& [name, bytes] : *files) text += fmt::format("{} {}\n", bytes.value_or(0), name);
+  for (const auto& [name, bytes] : files) text += fmt::format("{} {}\n", bytes.value_or(0), name);
   return checkpoint::write_file_atomically(folder / mark_file_name, text);
 }
 

@@ -69,8 +69,7 @@ core::result<void> check(const output_wish& wish, const checkpoint::tensor_sourc
   if (!wish.replace)
     return fail(error_kind::bad_input, fmt::format("'{}' exists{}: wanted a new name, or --force to replace it",
                                                    out.string(), fs::is_directory(status) ? " and is not empty" : ""));
-  if (source != nullptr)
-    if (auto apart = check_apart(out, *source); !apart) return apart;
+  if (source != nullptr) TROUPE_TRY(check_apart(out, *source));
   return check_marked(out);
 }
 
@@ -137,8 +136,8 @@ output_place::~output_place() {
 core::result<output_place> output_place::prepare(const output_wish& wish, const checkpoint::tensor_source& source) {
   output_wish w = wish;
   w.out = plain(wish.out);
-  if (auto ok = check(w, &source); !ok) return fail(ok.error());
-  if (auto ok = check_parent(w.out, w.needed_bytes); !ok) return fail(ok.error());
+  TROUPE_TRY(check(w, &source));
+  TROUPE_TRY(check_parent(w.out, w.needed_bytes));
   const auto name = w.out.filename().string();
   const auto room = parent_of(w.out) / fmt::format(".{}.part", name);
   const auto failed = [&](const core::error& why) {
@@ -149,7 +148,7 @@ core::result<output_place> output_place::prepare(const output_wish& wish, const 
   if (!lock) return failed(lock.error());
   output_place place(std::move(w), room, std::move(*lock));
   // Another process may have finished between the first check and the lock.
-  if (auto ok = check(place.wish_, &source); !ok) return fail(ok.error());
+  TROUPE_TRY(check(place.wish_, &source));
   std::error_code e;
   clear_room(room, name, e);
   if (!e && wish.kind == output_kind::folder) fs::create_directory(place.working_, e);
@@ -163,11 +162,11 @@ core::result<void> output_place::commit(const fs::path& below) {
   const auto from = below.empty() ? working_ : working_ / below;
   const auto& out = wish_.out;
   if (wish_.kind == output_kind::folder) {
-    if (auto ok = mark_folder(from); !ok) return ok;
-    if (auto ok = checkpoint::sync_folder(from); !ok) return ok;
+    TROUPE_TRY(mark_folder(from));
+    TROUPE_TRY(checkpoint::sync_folder(from));
   }
   // The sources have been read, so only files that took the name meanwhile matter.
-  if (auto ok = check(wish_, nullptr); !ok) return ok;
+  TROUPE_TRY(check(wish_, nullptr));
   int why = 0;
   if (!is_taken(out, wish_.kind) || wish_.kind == output_kind::file)
     why = ::rename(from.c_str(), out.c_str()) == 0 ? 0 : errno;

@@ -134,9 +134,8 @@ core::result<void> write(const fs::path& file, const std::string& text) {
 }
 
 core::result<void> write_pages(const CLI::App& app, const fs::path& folder) {
-  if (auto ok = write(folder / (dashed(full_name(app)) + ".1"), page_of(app)); !ok) return ok;
-  for (const auto* c : commands_below(app))
-    if (auto ok = write_pages(*c, folder); !ok) return ok;
+  TROUPE_TRY(write(folder / (dashed(full_name(app)) + ".1"), page_of(app)));
+  for (const auto* c : commands_below(app)) TROUPE_TRY(write_pages(*c, folder));
   return {};
 }
 
@@ -150,7 +149,7 @@ core::result<void> write_manual(const CLI::App& program, const fs::path& folder)
       return core::fail(core::error_kind::bad_input,
                         fmt::format("cannot make {}: {}", (folder / section).string(), e.message()));
   }
-  if (auto ok = write(folder / "man5" / "troupe.5", page_of_keys()); !ok) return ok;
+  TROUPE_TRY(write(folder / "man5" / "troupe.5", page_of_keys()));
   return write_pages(program, folder / "man1");
 }
 

@@ -41,18 +41,17 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
                                                             const models::model_spec& spec) {
   if (a.tokenizer == bytes_name) return shared(data::make_byte_tokenizer());
   if (!a.tokenizer.empty()) return shared(data::open_tokenizer(a.tokenizer));
-  const auto metadata = checkpoint::gguf_metadata_of(from.source);
-  if (!metadata) return fail(metadata.error());
-  if (metadata->text("tokenizer.ggml.model") == "gpt2") {
-    const auto* words = metadata->find("tokenizer.ggml.tokens");
-    const auto* merges = metadata->find("tokenizer.ggml.merges");
-    if (const auto cut = metadata->text("tokenizer.ggml.pre"); !cut.empty() && cut != "gpt-2" && cut != "default")
+  TROUPE_ASSIGN(const auto metadata, checkpoint::gguf_metadata_of(from.source));
+  if (metadata.text("tokenizer.ggml.model") == "gpt2") {
+    const auto* words = metadata.find("tokenizer.ggml.tokens");
+    const auto* merges = metadata.find("tokenizer.ggml.merges");
+    if (const auto cut = metadata.text("tokenizer.ggml.pre"); !cut.empty() && cut != "gpt-2" && cut != "default")
       return core::refused(
           fmt::format("'{}' cuts words as {}, which is not read yet (GPT-2's way is): wanted a tokenizer "
                       "by --tokenizer, a path or '{}'",
                       checkpoint::shown_place(from.source), core::shown(cut), bytes_name));
     std::optional<uint32_t> end;
-    if (const auto id = metadata->whole("tokenizer.ggml.eos_token_id"); id && *id < data::max_vocabulary)
+    if (const auto id = metadata.whole("tokenizer.ggml.eos_token_id"); id && *id < data::max_vocabulary)
       end = static_cast<uint32_t>(*id);
     if (words != nullptr && merges != nullptr) return shared(data::byte_pair_of(words->texts, merges->texts, end));
   }
@@ -85,8 +84,7 @@ core::result<token_windows> windows_of(const data::token_stream& s, uint64_t beg
   const uint64_t room = end - begin - (columns + 1);
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t first = begin + (count > 1 ? room / (count - 1) * i + room % (count - 1) * i / (count - 1) : 0);
-    if (auto ok = s.copy(first, std::span(out.tokens).subspan(i * (columns + 1), columns + 1)); !ok)
-      return fail(ok.error());
+    TROUPE_TRY(s.copy(first, std::span(out.tokens).subspan(i * (columns + 1), columns + 1)));
   }
   return out;
 }
@@ -114,15 +112,13 @@ class reading {
       return fail(error_kind::bad_input,
                   fmt::format("--sequence: the model reads 1 to {} tokens, got {}", spec_.positions, columns_));
     if (a_.samples == 0) return fail(error_kind::bad_input, "--samples: wanted 1 or more, got 0");
-    auto tokenizer = tokenizer_of(a_, from_, spec_);
-    if (!tokenizer) return fail(tokenizer.error());
-    tokenizer_ = std::move(*tokenizer);
+    TROUPE_ASSIGN(auto tokenizer, tokenizer_of(a_, from_, spec_));
+    tokenizer_ = std::move(tokenizer);
     const auto job = own_configuration(from_.source);
     const bool own = a_.validate.empty() && job && has_own_validation(*job);
     holds_out_ = a_.validate.empty() && !own;
-    if (!a_.calibrate.empty())
-      if (auto ok = calibration(); !ok) return fail(ok.error());
-    if (auto ok = own ? own_validation(*job) : other_validation(); !ok) return fail(ok.error());
+    if (!a_.calibrate.empty()) TROUPE_TRY(calibration());
+    TROUPE_TRY(own ? own_validation(*job) : other_validation());
     return std::move(out_);
   }
 
@@ -135,9 +131,8 @@ class reading {
   }
 
   core::result<void> calibration() {
-    auto stream = open_text(a_.calibrate, tokenizer_, spec_, "--calibrate");
-    if (!stream) return fail(stream.error());
-    const auto& s = **stream;
+    TROUPE_ASSIGN(auto stream, open_text(a_.calibrate, tokenizer_, spec_, "--calibrate"));
+    const auto& s = *stream;
     const auto held_out = holds_out_ ? static_cast<uint64_t>(held_out_share * static_cast<double>(s.size())) : 0;
     const uint64_t end = s.size() - held_out, room = end / (columns_ + 1);
     if (room < a_.samples || (holds_out_ && held_out < columns_ + 1))
@@ -148,17 +143,16 @@ class reading {
                       a_.samples, columns_, columns_ + 1,
                       holds_out_ ? " before the tenth that is held out for the loss" : "", core::shown(a_.calibrate),
                       end));
-    auto windows = windows_of(s, 0, end, a_.samples, columns_);
-    if (!windows) return fail(windows.error());
-    out_.calibration = std::move(*windows);
+    TROUPE_ASSIGN(auto windows, windows_of(s, 0, end, a_.samples, columns_));
+    out_.calibration = std::move(windows);
     if (!holds_out_) return {};
     return validate_with(s, end, s.size(), fmt::format("the last tenth of {}", a_.calibrate));
   }
 
   core::result<void> validate_with(const data::token_stream& s, uint64_t begin, uint64_t end, const std::string& what) {
-    auto windows = windows_of(s, begin, end, validation_windows((end - begin) / (columns_ + 1)), columns_);
-    if (!windows) return fail(windows.error());
-    out_.validation = std::move(*windows);
+    TROUPE_ASSIGN(auto windows,
+                  windows_of(s, begin, end, validation_windows((end - begin) / (columns_ + 1)), columns_));
+    out_.validation = std::move(windows);
     out_.held_out = fmt::format("{}, {} windows of {} tokens", what, out_.validation.count(), columns_);
     out_.bytes_per_token = bytes_per_token(s, *tokenizer_, out_.validation);
     return {};
@@ -166,18 +160,16 @@ class reading {
 
   core::result<void> other_validation() {
     if (a_.validate.empty() || a_.validate == no_validation) return {};
-    auto stream = open_text(a_.validate, tokenizer_, spec_, "--validate");
-    if (!stream) return fail(stream.error());
-    if ((*stream)->size() < columns_ + 1)
+    TROUPE_ASSIGN(auto stream, open_text(a_.validate, tokenizer_, spec_, "--validate"));
+    if (stream->size() < columns_ + 1)
       return fail(error_kind::bad_input, fmt::format("--validate: a window wants {} tokens, '{}' has {}", columns_ + 1,
-                                                     core::shown(a_.validate), (*stream)->size()));
-    return validate_with(**stream, 0, (*stream)->size(), a_.validate);
+                                                     core::shown(a_.validate), stream->size()));
+    return validate_with(*stream, 0, stream->size(), a_.validate);
   }
 
   /// Reads the text that the run of the checkpoint held out, cut into windows as in the run.
   core::result<void> own_validation(const config::job_config& job) {
-    auto tokenizer = shared(data::open_tokenizer(job.data.tokenizer_path));
-    if (!tokenizer) return fail(tokenizer.error());
+    TROUPE_ASSIGN(auto tokenizer, shared(data::open_tokenizer(job.data.tokenizer_path)));
     std::vector<data::weighted_stream> streams;
     for (const auto& s : job.data.sources) {
       data::source_options options;
@@ -185,28 +177,26 @@ class reading {
       options.max_bytes = job.data.max_bytes;
       options.bin = job.data.bin_dtype == core::dtype::i32 ? data::bin_width::u32 : data::bin_width::u16;
       options.vocab_size = spec_.vocabulary;
-      options.tokens_of = *tokenizer;
+      options.tokens_of = tokenizer;
       options.text_key = s.text_key;
-      auto stream = data::open_tokens(options);
-      if (!stream) return fail(stream.error());
-      streams.push_back({std::move(*stream), s.weight, s.text.string()});
+      TROUPE_ASSIGN(auto stream, data::open_tokens(options));
+      streams.push_back({std::move(stream), s.weight, s.text.string()});
     }
     columns_ =
         job.data.sequence_length > 0 ? std::min<uint64_t>(job.data.sequence_length, spec_.positions) : spec_.positions;
-    const auto corpus = data::corpus::make(
-        std::move(streams),
-        {.validation_fraction = job.data.validation_fraction, .sequence = columns_, .seed = job.seed});
-    if (!corpus) return fail(corpus.error());
-    const uint64_t there = corpus->validation_windows(), count = validation_windows(there);
+    TROUPE_ASSIGN(const auto corpus,
+                  data::corpus::make(
+                      std::move(streams),
+                      {.validation_fraction = job.data.validation_fraction, .sequence = columns_, .seed = job.seed}));
+    const uint64_t there = corpus.validation_windows(), count = validation_windows(there);
     auto& w = out_.validation;
     w = {.tokens = std::vector<int64_t>(count * (columns_ + 1)), .columns = columns_};
     for (uint64_t i = 0; i < count; ++i) {
-      const auto from = corpus->validation(there * i / count);
-      if (auto ok = from.stream->copy(from.first, std::span(w.tokens).subspan(i * (columns_ + 1), columns_ + 1)); !ok)
-        return ok;
+      const auto from = corpus.validation(there * i / count);
+      TROUPE_TRY(from.stream->copy(from.first, std::span(w.tokens).subspan(i * (columns_ + 1), columns_ + 1)));
     }
     out_.held_out = fmt::format("what its run held out, {} of {} windows of {} tokens", count, there, columns_);
-    out_.bytes_per_token = corpus->tokens_are_bytes() ? 1 : bytes_per_token(corpus->source(0), **tokenizer, w);
+    out_.bytes_per_token = corpus.tokens_are_bytes() ? 1 : bytes_per_token(corpus.source(0), *tokenizer, w);
     return {};
   }
 

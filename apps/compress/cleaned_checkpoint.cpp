@@ -71,20 +71,18 @@ core::result<cleaned_checkpoint> clean(described_checkpoint from) {
         fmt::format("'{}': wanted a model whose config.json says its layers, got none: a host's own modules are "
                     "cleaned in its program, by compression::redundancy_clean",
                     checkpoint::shown_place(from.source)));
-  const auto config = config_of(from.source);
-  if (!config) return fail(config.error());
-  const auto spec = models::parse_model_spec(from.model.json, from.model.ignored_keys);
-  if (!spec) return fail(spec.error());
-  auto cleaned = compression::clean_source(std::move(from.source), *config,
-                                           models::make_model_table(*spec, 1, 1, core::size_of(core::dtype::f32)),
-                                           job::widths_said::by_config_json);
-  if (!cleaned) return fail(cleaned.error());
-  cleaned_checkpoint out{{std::move(cleaned->now), std::move(from.model)},
-                         cleaned->before,
-                         cleaned->done,
-                         cleaned->elements_before,
-                         cleaned->elements};
-  if (auto ok = change_model(*out.done, out.now.model); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(const auto config, config_of(from.source));
+  TROUPE_ASSIGN(const auto spec, models::parse_model_spec(from.model.json, from.model.ignored_keys));
+  TROUPE_ASSIGN(auto cleaned,
+                compression::clean_source(std::move(from.source), config,
+                                          models::make_model_table(spec, 1, 1, core::size_of(core::dtype::f32)),
+                                          job::widths_said::by_config_json));
+  cleaned_checkpoint out{{std::move(cleaned.now), std::move(from.model)},
+                         cleaned.before,
+                         cleaned.done,
+                         cleaned.elements_before,
+                         cleaned.elements};
+  TROUPE_TRY(change_model(*out.done, out.now.model));
   out.now.source.run.model = out.now.model.json;
   return out;
 }
@@ -102,9 +100,8 @@ core::result<std::map<std::string, checkpoint::trained_grid>> trained_grids(cons
     // Outputs are removed with whole runs of their own, or with parts of runs that others share.
     if (!kept_inputs.empty() || (!kept_outputs.empty() && inputs % size != 0)) continue;
     if (r.grid.kind == kernels::quantiser_kind::asymmetric) continue;
-    const auto values = compression::whole_weight(*c.before, p.name);
-    if (!values) return fail(values.error());
-    grid = {size, job::scales_of_grid(r, c.done->used, *values), r.transposed};
+    TROUPE_ASSIGN(const auto values, compression::whole_weight(*c.before, p.name));
+    grid = {size, job::scales_of_grid(r, c.done->used, values), r.transposed};
     if (!kept_outputs.empty()) grid.scales = scales_of(kept_outputs, grid.scales, inputs / size);
   }
   return out;

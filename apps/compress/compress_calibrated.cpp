@@ -56,9 +56,8 @@ class calibrated final : public compress_calibration {
     fs::create_directories(folder, e);
     if (e) return fail(error_kind::io, fmt::format("cannot make '{}': {}", folder.string(), e.message()));
     say("validation loss");
-    const auto walk = models::unit_walk::open(spec_, of, texts_.validation, folder, go_on);
-    if (!walk) return fail(walk.error());
-    const auto loss = (*walk)->loss();
+    TROUPE_ASSIGN(const auto walk, models::unit_walk::open(spec_, of, texts_.validation, folder, go_on));
+    const auto loss = walk->loss();
     clear();
     fs::remove_all(folder, e);
     if (!loss) return fail(loss.error());
@@ -68,27 +67,24 @@ class calibrated final : public compress_calibration {
   core::result<compress_work> prepare(const compress_target& target, const fs::path& beside) override {
     if (texts_.calibration.count() == 0) return compress_work{.source = from_.source, .prepared = {}};
     store_.reset();
-    auto store = checkpoint::weight_store::open(beside, purpose());
-    if (!store) return fail(store.error());
-    store_ = std::make_unique<checkpoint::weight_store>(std::move(*store));
+    TROUPE_ASSIGN(auto store, checkpoint::weight_store::open(beside, purpose()));
+    store_ = std::make_unique<checkpoint::weight_store>(std::move(store));
     if (store_->steps() > 0 && a_.source.verbosity != verbosity::quiet)
       std::fprintf(stderr, "troupe: continues behind step %s that an earlier process did\n",
                    std::to_string(store_->steps()).c_str());
-    const auto walk = models::unit_walk::open(spec_, from_.source, texts_.calibration, beside, go_on);
-    if (!walk) return fail(walk.error());
+    TROUPE_ASSIGN(const auto walk, models::unit_walk::open(spec_, from_.source, texts_.calibration, beside, go_on));
     const auto progress = [&](uint64_t done, uint64_t steps) {
       say(fmt::format("{}: segment {} of {}", a_.method, done + 1, steps));
       return go_on();
     };
-    auto ok = models::choose_weights(spec_, **walk, *store_,
+    auto ok = models::choose_weights(spec_, *walk, *store_,
                                      {.method = method_of(a_.method),
                                       .form_of = [&](const std::string& t) { return target.form_of(t); },
                                       .progress = progress});
     clear();
     if (!ok) return fail(ok.error());
-    auto prepared = store_->prepared();
-    if (!prepared) return fail(prepared.error());
-    return compress_work{.source = store_->overlaid(from_.source), .prepared = std::move(*prepared)};
+    TROUPE_ASSIGN(auto prepared, store_->prepared());
+    return compress_work{.source = store_->overlaid(from_.source), .prepared = std::move(prepared)};
   }
 
  private:
@@ -135,18 +131,17 @@ core::result<std::unique_ptr<compress_calibration>> open_calibration(const compr
   // Weights of units are allocated and freed in blocks of a few MiB; in the heap they would leave holes of several
   // units' size.
   ::mallopt(M_MMAP_THRESHOLD, mapped_bytes);
-  auto texts = read_calibration_texts(a, from, *spec);
-  if (!texts) return fail(texts.error());
+  TROUPE_ASSIGN(auto texts, read_calibration_texts(a, from, *spec));
   if (!a.host_memory.empty()) {
     const auto budget = checkpoint::shard_bytes_from(a.host_memory);
     if (!budget) return fail(budget.error().in("--host-memory"));
-    const uint64_t columns = std::max(texts->calibration.columns, texts->validation.columns);
-    if (const uint64_t needed = models::walk_bytes(*spec, columns, texts->calibration.count() > 0); needed > *budget)
+    const uint64_t columns = std::max(texts.calibration.columns, texts.validation.columns);
+    if (const uint64_t needed = models::walk_bytes(*spec, columns, texts.calibration.count() > 0); needed > *budget)
       return fail(error_kind::limit, fmt::format("--host-memory: one unit of the model at a time wants {}, got {}",
                                                  core::human_bytes(static_cast<double>(needed)),
                                                  core::human_bytes(static_cast<double>(*budget))));
   }
-  return std::make_unique<calibrated>(a, from, std::move(*spec), std::move(*texts));
+  return std::make_unique<calibrated>(a, from, std::move(*spec), std::move(texts));
 }
 
 }  // namespace troupe::apps

@@ -17,23 +17,20 @@ using core::fail;
 }  // namespace
 
 core::result<void> write_clean(const compress_arguments& a) {
-  auto opened = open_described(a.source, a.model_config);
-  if (!opened) return fail(opened.error());
-  const auto cleaned = clean(std::move(*opened));
-  if (!cleaned) return fail(cleaned.error());
-  const auto& source = cleaned->now.source;
-  if (auto ok = check_parameters(cleaned->now); !ok) return ok;
+  TROUPE_ASSIGN(auto opened, open_described(a.source, a.model_config));
+  TROUPE_ASSIGN(const auto cleaned, clean(std::move(opened)));
+  const auto& source = cleaned.now.source;
+  TROUPE_TRY(check_parameters(cleaned.now));
   conversion writing(a.source, a.output);
   const uint64_t needed = checkpoint::native_bytes(source) + header_reserve_bytes;
-  if (auto ok = writing.prepare(source, output_kind::folder, needed); !ok) return ok;
+  TROUPE_TRY(writing.prepare(source, output_kind::folder, needed));
   const auto progress = writing.progress();
-  const auto written = checkpoint::export_native(source, writing.place().working(), progress);
-  if (!written) return fail(written.error());
-  if (auto ok = write_description(cleaned->now.model, writing.place().working()); !ok) return ok;
-  if (auto ok = copy_companions(source, writing.place().working()); !ok) return ok;
-  if (auto ok = writing.commit(); !ok) return ok;
+  TROUPE_TRY(checkpoint::export_native(source, writing.place().working(), progress));
+  TROUPE_TRY(write_description(cleaned.now.model, writing.place().working()));
+  TROUPE_TRY(copy_companions(source, writing.place().working()));
+  TROUPE_TRY(writing.commit());
   if (a.source.verbosity == verbosity::quiet) return {};
-  print_cleaning(*cleaned);
+  print_cleaning(cleaned);
   std::printf("troupe train CONFIG --resume %s goes on from it, with model: {path: %s} in place of its sizes\n",
               a.output.out.c_str(), a.output.out.c_str());
   return {};
@@ -44,30 +41,26 @@ core::result<described_checkpoint> open_to_compress(const compress_arguments& a,
   from.wants_weights = !a.clean;  // cleaning needs the run's configuration
   auto opened = open_described(from, a.model_config);
   if (!opened || !a.clean) return opened;
-  auto cleaned = clean(std::move(*opened));
-  if (!cleaned) return fail(cleaned.error());
-  auto trained = trained_grids(*cleaned);
-  if (!trained) return fail(trained.error());
-  grids = std::move(*trained);
-  if (a.source.verbosity != verbosity::quiet) print_cleaning(*cleaned);
-  return std::move(cleaned->now);
+  TROUPE_ASSIGN(auto cleaned, clean(std::move(*opened)));
+  TROUPE_ASSIGN(auto trained, trained_grids(cleaned));
+  grids = std::move(trained);
+  if (a.source.verbosity != verbosity::quiet) print_cleaning(cleaned);
+  return std::move(cleaned.now);
 }
 
 core::result<void> store_trained(const tensor_grids& grids, const compress_target& target,
                                  const std::filesystem::path& folder, compress_work& with) {
-  auto store = checkpoint::weight_store::open(folder / "trained", "weights on the grids that they were trained on");
-  if (!store) return fail(store.error());
+  TROUPE_ASSIGN(auto store,
+                checkpoint::weight_store::open(folder / "trained", "weights on the grids that they were trained on"));
   for (const auto& [tensor, grid] : grids) {
     const auto form = target.form_of(tensor);
     if (form == nullptr) continue;
-    if (const auto put = checkpoint::put_trained(*store, with.source, tensor, grid, *form); !put)
-      return fail(put.error());
+    TROUPE_TRY(checkpoint::put_trained(store, with.source, tensor, grid, *form));
   }
-  if (auto ok = store->commit(1); !ok) return ok;
-  auto prepared = store->prepared();
-  if (!prepared) return fail(prepared.error());
-  prepared->importance = std::move(with.prepared.importance);
-  with.prepared = std::move(*prepared);
+  TROUPE_TRY(store.commit(1));
+  TROUPE_ASSIGN(auto prepared, store.prepared());
+  prepared.importance = std::move(with.prepared.importance);
+  with.prepared = std::move(prepared);
   return {};
 }
 

@@ -89,9 +89,8 @@ class compression {
       : a_(a), from_(from), target_(target), with_(with), trained_(trained), writing_(a.source, a.output) {}
 
   core::result<void> run() {
-    const auto needed = target_.needed_bytes();
-    if (!needed) return fail(needed.error());
-    if (auto ok = writing_.prepare(from_.source, target_.kind(), *needed); !ok) return ok;
+    TROUPE_ASSIGN(const auto needed, target_.needed_bytes());
+    TROUPE_TRY(writing_.prepare(from_.source, target_.kind(), needed));
     work_folder beside(without_slash(fs::absolute(a_.output.out)));
     auto ok = make(beside.path());
     if (ok || ok.error().kind != error_kind::stopped || with_ == nullptr) return ok;
@@ -102,25 +101,21 @@ class compression {
  private:
   core::result<void> make(const fs::path& beside) {
     compress_work work{.source = from_.source, .prepared = {}};
-    if (auto ok = measure(from_.source, beside, before_); !ok) return ok;
+    TROUPE_TRY(measure(from_.source, beside, before_));
     if (with_ != nullptr) {
-      auto prepared = with_->prepare(target_, beside);
-      if (!prepared) return fail(prepared.error());
-      work = std::move(*prepared);
+      TROUPE_ASSIGN(auto prepared, with_->prepare(target_, beside));
+      work = std::move(prepared);
     }
-    if (keeps_trained())
-      if (auto ok = store_trained(trained_, target_, beside, work); !ok) return ok;
+    if (keeps_trained()) TROUPE_TRY(store_trained(trained_, target_, beside, work));
     const fs::path out = writing_.place().working();
-    const auto summary = target_.write(work.source, work.prepared, out, writing_.progress());
-    if (!summary) return fail(summary.error());
-    if (keeps_trained()) remark_ = as_trained(*summary, work.prepared, trained_);
+    TROUPE_ASSIGN(const auto summary, target_.write(work.source, work.prepared, out, writing_.progress()));
+    if (keeps_trained()) remark_ = as_trained(summary, work.prepared, trained_);
     if (tells_loss()) {
-      const auto made = checkpoint::open_source(out);
-      if (!made) return fail(made.error());
-      if (auto ok = measure(*made, beside, after_); !ok) return ok;
+      TROUPE_ASSIGN(const auto made, checkpoint::open_source(out));
+      TROUPE_TRY(measure(made, beside, after_));
     }
-    if (auto ok = writing_.commit(); !ok) return ok;
-    if (a_.source.verbosity != verbosity::quiet) tell(*summary);
+    TROUPE_TRY(writing_.commit());
+    if (a_.source.verbosity != verbosity::quiet) tell(summary);
     return {};
   }
 
@@ -130,9 +125,8 @@ class compression {
 
   core::result<void> measure(const checkpoint::tensor_source& of, const fs::path& beside, std::optional<double>& to) {
     if (!tells_loss()) return {};
-    const auto loss = with_->loss(of, beside);
-    if (!loss) return fail(loss.error());
-    to = *loss;
+    TROUPE_ASSIGN(const auto loss, with_->loss(of, beside));
+    to = loss;
     return {};
   }
 
@@ -156,20 +150,17 @@ class compression {
 };
 
 core::result<void> write(const compress_arguments& a, const calibration_opener& open) {
-  if (auto ok = check_method(a); !ok) return ok;
+  TROUPE_TRY(check_method(a));
   if (a.clean && a.to.empty()) return write_clean(a);
   tensor_grids trained;
-  const auto opened = open_to_compress(a, trained);
-  if (!opened) return fail(opened.error());
-  const auto target = make_target(a, *opened);
-  if (!target) return fail(target.error());
+  TROUPE_ASSIGN(const auto opened, open_to_compress(a, trained));
+  TROUPE_ASSIGN(const auto target, make_target(a, opened));
   std::unique_ptr<compress_calibration> with;
   if (open) {
-    auto calibration = open(a, *opened);
-    if (!calibration) return fail(calibration.error());
-    with = std::move(*calibration);
+    TROUPE_ASSIGN(auto calibration, open(a, opened));
+    with = std::move(calibration);
   }
-  return compression(a, *opened, **target, with.get(), trained).run();
+  return compression(a, opened, *target, with.get(), trained).run();
 }
 
 }  // namespace

@@ -54,9 +54,8 @@ class folder_target final : public compress_target {
 
   [[nodiscard]] output_kind kind() const override { return output_kind::folder; }
   [[nodiscard]] core::result<uint64_t> needed_bytes() const override {
-    const auto needed = checkpoint::compressed_bytes(from_.source, options_);
-    if (!needed) return fail(needed.error());
-    return *needed + header_reserve_bytes;
+    TROUPE_ASSIGN(const auto needed, checkpoint::compressed_bytes(from_.source, options_));
+    return needed + header_reserve_bytes;
   }
 
   core::result<compress_summary> write(const checkpoint::tensor_source& source,
@@ -66,14 +65,12 @@ class folder_target final : public compress_target {
     options.out = out;
     options.prepared = &prepared;
     options.progress = progress;
-    auto report = checkpoint::compress_weights(source, options);
-    if (!report) return fail(report.error());
-    const auto config = checkpoint::with_quantization_config(hugging_face_config(from_.model, options.type),
-                                                             options.scheme, {"lm_head"});
-    if (!config) return fail(config.error());
-    if (auto ok = checkpoint::write_file_atomically(out / "config.json", *config); !ok) return fail(ok.error());
-    if (auto ok = copy_companions(from_.source, out); !ok) return fail(ok.error());
-    return compress_summary{std::move(*report), {}};
+    TROUPE_ASSIGN(auto report, checkpoint::compress_weights(source, options));
+    TROUPE_ASSIGN(const auto config, checkpoint::with_quantization_config(
+                                         hugging_face_config(from_.model, options.type), options.scheme, {"lm_head"}));
+    TROUPE_TRY(checkpoint::write_file_atomically(out / "config.json", config));
+    TROUPE_TRY(copy_companions(from_.source, out));
+    return compress_summary{std::move(report), {}};
   }
 
   [[nodiscard]] std::string opened_by(const std::string& out) const override {
@@ -92,16 +89,14 @@ core::result<std::unique_ptr<compress_target>> make_folder_target(const compress
   if (!a.embeddings.empty())
     return fail(error_kind::bad_input,
                 fmt::format("--embeddings is for {}TYPE: here embeddings stay as they are", gguf_prefix));
-  const auto type = dtype_from("--dtype", a.dtype);
-  if (!type) return fail(type.error());
-  const auto scheme = scheme_of(a, *type);
-  if (!scheme) return fail(scheme.error());
+  TROUPE_ASSIGN(const auto type, dtype_from("--dtype", a.dtype));
+  TROUPE_ASSIGN(const auto scheme, scheme_of(a, type));
   const auto shard_bytes = checkpoint::shard_bytes_from(a.max_shard_size);
   if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
-  if (auto ok = check_family(from); !ok) return fail(ok.error());
+  TROUPE_TRY(check_family(from));
   auto out = std::make_unique<folder_target>(
-      from, checkpoint::compress_options{.out = {}, .scheme = *scheme, .type = *type, .max_shard_bytes = *shard_bytes});
-  if (auto ok = out->plan(); !ok) return fail(ok.error());
+      from, checkpoint::compress_options{.out = {}, .scheme = scheme, .type = type, .max_shard_bytes = *shard_bytes});
+  TROUPE_TRY(out->plan());
   return out;
 }
 

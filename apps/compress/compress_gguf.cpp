@@ -35,13 +35,12 @@ class gguf_target final : public compress_target {
     options.out = out;
     options.prepared = &prepared;
     options.progress = progress;
-    auto report = checkpoint::export_gguf(source, options);
-    if (!report) return fail(report.error());
+    TROUPE_ASSIGN(auto report, checkpoint::export_gguf(source, options));
     std::string remark;
-    for (const auto& [type, count] : report->other_types)
+    for (const auto& [type, count] : report.other_types)
       remark += fmt::format("{}{} of rows that are no whole blocks as {}", remark.empty() ? "" : ", ", count, type);
-    report->tensor_bytes = report->bytes;  // the size of the file on disk
-    return compress_summary{std::move(*report), std::move(remark)};
+    report.tensor_bytes = report.bytes;  // the size of the file on disk
+    return compress_summary{std::move(report), std::move(remark)};
   }
 
   [[nodiscard]] std::string opened_by(const std::string& out) const override {
@@ -72,10 +71,9 @@ core::result<std::unique_ptr<compress_target>> make_gguf_target(const compress_a
                                                      checkpoint::mixture_names(), core::shown(a.embeddings)));
     type->embeddings = embeddings->type;
   }
-  auto options = gguf_options_of(from, *type, a.tokenizer);
-  if (!options) return fail(options.error());
-  auto out = std::make_unique<gguf_target>(from, std::move(*options));
-  if (auto ok = out->plan(); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(auto options, gguf_options_of(from, *type, a.tokenizer));
+  auto out = std::make_unique<gguf_target>(from, std::move(options));
+  TROUPE_TRY(out->plan());
   return out;
 }
 

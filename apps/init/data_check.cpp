@@ -37,8 +37,7 @@ core::result<void> check_data(const job::blueprint& b, double validation_fractio
           tokenizer->description().kind == "bytes" && data::kind_of(source.text) != data::source_kind::tokens,
           d.tokenizer, b.spec.vocabulary);
     if (!stream) return fail(error_kind::bad_input, stream.error().text);
-    if (auto ok = data::check_bytes_as_ids((*stream)->tokens_are_bytes(), d.tokenizer, b.spec.vocabulary); !ok)
-      return ok;
+    TROUPE_TRY(data::check_bytes_as_ids((*stream)->tokens_are_bytes(), d.tokenizer, b.spec.vocabulary));
     streams.push_back({std::move(*stream), source.weight, source.text.string()});
   }
   const auto corpus = data::corpus::make(

@@ -91,13 +91,12 @@ class maker {
                            machine_.processor.empty() ? "this machine" : machine_.processor, machine_.cores,
                            core::human_bytes(double(machine_.memory_bytes)),
                            machine_.gpus > 0 ? fmt::format(", {} GPUs", machine_.gpus) : ""));
-    if (!a_.from.empty())
-      if (auto ok = put_source(text_, given_, a_.from, folder_, a_.ignored_keys); !ok) return fail(ok.error());
-    if (auto ok = put_model(); !ok) return fail(ok.error());
-    if (auto ok = put_ignored_keys(); !ok) return fail(ok.error());
-    if (auto ok = put_data(); !ok) return fail(ok.error());
+    if (!a_.from.empty()) TROUPE_TRY(put_source(text_, given_, a_.from, folder_, a_.ignored_keys));
+    TROUPE_TRY(put_model());
+    TROUPE_TRY(put_ignored_keys());
+    TROUPE_TRY(put_data());
     put_rest();
-    if (auto ok = fit(); !ok) return fail(ok.error());
+    TROUPE_TRY(fit());
     return first_job{text_.yaml(), std::move(remarks_)};
   }
 
@@ -170,10 +169,9 @@ class maker {
     } else if (!has("data.text") && !has("data.sources")) {
       return fail(error_kind::bad_input, "--text: wanted a file or folder of text to train on, got none");
     }
-    const auto vocabulary = vocabulary_of(a_.tokenizer);
-    if (!vocabulary) return fail(vocabulary.error());
-    if (auto ok = put_tokenizer(); !ok) return ok;
-    if (vocabulary_is_open_) text_.put("model.vocab_size", std::to_string(*vocabulary));
+    TROUPE_ASSIGN(const auto vocabulary, vocabulary_of(a_.tokenizer));
+    TROUPE_TRY(put_tokenizer());
+    if (vocabulary_is_open_) text_.put("model.vocab_size", std::to_string(vocabulary));
     if (!has("data.validation_fraction")) {
       text_.put("data.validation_fraction", usual_validation);
       validates_by_itself_ = true;
@@ -335,14 +333,14 @@ class maker {
       if (!job) return fail(job.error());
       const uint32_t ranks = std::max(1U, job->parallel.ranks());
       const auto limit = static_cast<uint64_t>(memory_share * double(machine_.memory_bytes)) / ranks;
-      auto request = fit_request_of(*job, {.states = job->host_memory_budget / ranks, .total = limit}, spill(), {});
-      if (!request) return fail(request.error());
-      const auto ladder = plan::try_tiers(*request);
+      TROUPE_ASSIGN(auto request,
+                    fit_request_of(*job, {.states = job->host_memory_budget / ranks, .total = limit}, spill(), {}));
+      const auto ladder = plan::try_tiers(request);
       if (ladder.chosen) return take(ladder.rungs[*ladder.chosen].found, *ladder.chosen == 0, ranks);
       if (take_less()) continue;
       return fail(error_kind::bad_input,
                   fmt::format("no tier fits: wanted a job that {} for each of {} ranks hold, got\n{}",
-                              core::human_bytes(double(limit)), ranks, plan::as_text(ladder, *request)));
+                              core::human_bytes(double(limit)), ranks, plan::as_text(ladder, request)));
     }
   }
 
@@ -371,7 +369,7 @@ class maker {
     if (!job) return fail(job.error());
     const auto planned = job::make_blueprint(std::make_shared<const config::job_config>(*job));
     if (!planned) return fail(error_kind::bad_input, "`troupe plan` would refuse the file: " + planned.error().text);
-    if (auto ok = check_texts(*planned); !ok) return ok;
+    TROUPE_TRY(check_texts(*planned));
     remarks_.push_back(fmt::format("{} for each of {} rank{}; {} are free",
                                    core::human_bytes(double(found.memory.total())), ranks, ranks == 1 ? "" : "s",
                                    core::human_bytes(double(machine_.memory_bytes))));
@@ -382,7 +380,7 @@ class maker {
   core::result<void> check_texts(const job::blueprint& b) {
     const auto enough = check_data(b, b.config->data.validation_fraction);
     if (enough || !validates_by_itself_) return enough;
-    if (auto ok = check_data(b, 0); !ok) return ok;
+    TROUPE_TRY(check_data(b, 0));
     text_.drop("data.validation_fraction");
     remarks_.emplace_back("the text is short: all of it is trained on, and nothing is held out for validation");
     return {};
@@ -428,14 +426,14 @@ core::result<void> check_answers(const first_job_answers& a) {
     return fail(
         error_kind::bad_input,
         fmt::format("--text: wanted a file or folder of text, got {}, which is not there", core::shown(a.text)));
-  if (const auto vocabulary = vocabulary_of(a.tokenizer); !vocabulary) return fail(vocabulary.error());
+  TROUPE_TRY(vocabulary_of(a.tokenizer));
   return {};
 }
 
 core::result<source_says> look_at_source(const fs::path& from, const std::vector<std::string>& ignored_keys) {
   job_text text;
   std::map<std::string, std::string> given;
-  if (auto ok = put_source(text, given, from, fs::current_path(), ignored_keys); !ok) return fail(ok.error());
+  TROUPE_TRY(put_source(text, given, from, fs::current_path(), ignored_keys));
   const auto has = [&](std::string_view key) { return text.has(key) || given.contains(std::string(key)); };
   return source_says{.model = text.has_below("model"),
                      .text = has("data.text") || has("data.sources"),
@@ -445,7 +443,7 @@ core::result<source_says> look_at_source(const fs::path& from, const std::vector
 }
 
 core::result<first_job> make_first_job(const first_job_answers& a, const machine_offer& machine) {
-  if (auto ok = check_answers(a); !ok) return fail(ok.error());
+  TROUPE_TRY(check_answers(a));
   return maker(a, machine).make();
 }
 

@@ -42,23 +42,21 @@ core::result<uint64_t> ask_number(const std::string& question, uint64_t otherwis
 core::result<void> ask_all(first_job_answers& a, const source_says& known) {
   if (a.model.empty() && !known.model)
     a.model = ask(fmt::format("Model ({}, or a Hugging Face folder)?", fmt::join(model_sizes(), ", ")), "10M");
-  if (auto ok = check_answers(a); !ok) return ok;
+  TROUPE_TRY(check_answers(a));
   if (a.text.empty() && !known.text) a.text = ask("Text to train on (a file or a folder)?", "");
-  if (auto ok = check_answers(a); !ok) return ok;
+  TROUPE_TRY(check_answers(a));
   std::error_code e;
   const bool has_own = fs::is_directory(a.model, e) && data::has_vocabulary(a.model);
   if (a.tokenizer.empty() && !known.tokenizer && !has_own)
     a.tokenizer = ask("Tokenizer (bytes, a SentencePiece .model, or a folder with vocab.json)?", "bytes");
-  if (auto ok = check_answers(a); !ok) return ok;
+  TROUPE_TRY(check_answers(a));
   if (a.steps == 0 && !known.steps) {
-    const auto n = ask_number("Steps?", 1000);
-    if (!n) return core::fail(n.error());
-    a.steps = *n;
+    TROUPE_ASSIGN(const auto n, ask_number("Steps?", 1000));
+    a.steps = n;
   }
   if (a.samples == 0 && !known.samples) {
-    const auto n = ask_number("Samples of a step?", 16);
-    if (!n) return core::fail(n.error());
-    a.samples = *n;
+    TROUPE_ASSIGN(const auto n, ask_number("Samples of a step?", 16));
+    a.samples = n;
   }
   if (a.spill.empty()) a.spill = ask("A folder on a fast disk for states that do not fit?", "/var/tmp/troupe");
   return {};

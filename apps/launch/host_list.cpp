@@ -45,14 +45,13 @@ core::result<std::vector<std::string>> range(std::string_view text) {
 core::result<std::vector<std::string>> names_of(std::string_view part) {
   const size_t open = part.find('['), close = part.find(']', open);
   if (open == std::string_view::npos) {
-    if (auto ok = check_host_name(part); !ok) return core::fail(ok.error());
+    TROUPE_TRY(check_host_name(part));
     return std::vector<std::string>{std::string(part)};
   }
   if (close == std::string_view::npos) return no_list(part);
-  const auto middle = range(part.substr(open + 1, close - open - 1));
-  if (!middle) return core::fail(middle.error());
+  TROUPE_ASSIGN(const auto middle, range(part.substr(open + 1, close - open - 1)));
   std::vector<std::string> out;
-  for (const auto& m : *middle) {
+  for (const auto& m : middle) {
     const auto rest = names_of(fmt::format("{}{}{}", part.substr(0, open), m, part.substr(close + 1)));
     if (!rest) return rest;
     out.insert(out.end(), rest->begin(), rest->end());

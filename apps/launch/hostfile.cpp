@@ -61,7 +61,7 @@ core::result<host_slots> read_host(std::string_view word) {
   }
   if (word.starts_with('[') && word.ends_with(']')) word = word.substr(1, word.size() - 2);
   out.name = word;
-  if (auto ok = check_host_name(word); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check_host_name(word));
   return out;
 }
 
@@ -114,12 +114,10 @@ core::result<std::vector<host_slots>> read_hostfile(std::string_view text, const
     const auto line = trimmed(raw.substr(0, raw.find('#')));
     if (line.empty()) continue;
     const std::string where = fmt::format("{}:{}", name, number);
-    auto one = read_line(line, where);
-    if (!one) return core::fail(one.error());
-    if (std::ranges::find(out, one->name, &host_slots::name) != out.end())
-      return core::fail(error_kind::bad_input,
-                        fmt::format("{}: wanted each host once, got {} again", where, one->name));
-    out.push_back(std::move(*one));
+    TROUPE_ASSIGN(auto one, read_line(line, where));
+    if (std::ranges::find(out, one.name, &host_slots::name) != out.end())
+      return core::fail(error_kind::bad_input, fmt::format("{}: wanted each host once, got {} again", where, one.name));
+    out.push_back(std::move(one));
   }
   if (out.empty()) return core::fail(error_kind::bad_input, name + ": wanted lines `HOST slots=N`, got no host");
   return out;
@@ -131,12 +129,11 @@ core::result<std::vector<host_slots>> filter_hosts(std::vector<host_slots> all, 
     return core::fail(error_kind::bad_input, "wanted --include or --exclude, got both");
   if (include.empty() && exclude.empty()) return all;
   const bool keeps = !include.empty();
-  const auto named = read_filter(keeps ? include : exclude, keeps ? "--include" : "--exclude", all);
-  if (!named) return core::fail(named.error());
+  TROUPE_ASSIGN(const auto named, read_filter(keeps ? include : exclude, keeps ? "--include" : "--exclude", all));
   std::vector<host_slots> out;
   for (auto& h : all) {
-    const auto at = named->find(h.name);
-    const bool is_named = at != named->end();
+    const auto at = named.find(h.name);
+    const bool is_named = at != named.end();
     if (!is_named && keeps) continue;
     if (is_named && at->second.empty() && !keeps) continue;
     if (is_named && !at->second.empty()) {

@@ -47,7 +47,7 @@ class joined {
                    fmt::format("wanted more than {} of them, since {} says that this is number {} (from 0)", nodes_,
                                p_.launcher, p_.node));
     out_.node = p_.node;
-    if (auto ok = degrees(); !ok) return core::fail(ok.error());
+    TROUPE_TRY(degrees());
     if (nodes_ == 1) {
       if (!is_given(file_, "cluster.processes")) set("cluster.processes=ranks");
       out_.role = p_.local_rank == 0 ? launched_job::part::leader : launched_job::part::follower;
@@ -58,8 +58,8 @@ class joined {
                    fmt::format("wanted `troupe train` and `troupe agent` started on each host by itself, since {} ends "
                                "a job with its first machine, got a job that it starts{}",
                                p_.launcher, origin(file_, "cluster.store")));
-    if (auto ok = hosts(); !ok) return core::fail(ok.error());
-    if (auto ok = leader(); !ok) return core::fail(ok.error());
+    TROUPE_TRY(hosts());
+    TROUPE_TRY(leader());
     out_.role = p_.local_rank > 0 ? launched_job::part::follower
                 : p_.node == 0    ? launched_job::part::leader
                                   : launched_job::part::agent;

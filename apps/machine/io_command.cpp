@@ -66,18 +66,16 @@ void add_options(CLI::App& c, io_arguments& a) {
 
 core::result<void> measure(const io_arguments& a) {
   const stop_request stop;
-  const auto settings = settings_of(a);
-  if (!settings) return core::fail(settings.error());
+  TROUPE_ASSIGN(const auto settings, settings_of(a));
   storage::throughput_options options;
   options.folder = a.folder;
   options.bytes = a.bytes;
   options.buffered = a.buffered;
   options.stop = [] { return stop_request::made(); };
-  auto probe = storage::throughput_probe::open(options);
-  if (!probe) return core::fail(probe.error());
+  TROUPE_ASSIGN(auto probe, storage::throughput_probe::open(options));
 
   const bool shown = a.verbosity != verbosity::quiet && rewrites_lines(STDERR_FILENO);
-  const auto points = sweep(*probe, *settings, a, [&](size_t pass, size_t of) {
+  const auto points = sweep(probe, settings, a, [&](size_t pass, size_t of) {
     if (shown) rewrite_line(stderr, STDERR_FILENO, fmt::format("troupe io: pass {} of {}", pass + 1, of));
   });
   if (shown) rewrite_line(stderr, STDERR_FILENO, "");
@@ -88,18 +86,18 @@ core::result<void> measure(const io_arguments& a) {
   const auto real = std::filesystem::canonical(a.folder, e);
   report.folder = e ? a.folder : real.string();
   report.file_system = e ? "" : file_system_of("/", real);
-  report.bytes = probe->bytes();
-  report.mode = storage::describe(probe->mode());
-  report.engine = probe->engine();
-  report.remarks = probe->remarks();
+  report.bytes = probe.bytes();
+  report.mode = storage::describe(probe.mode());
+  report.engine = probe.engine();
+  report.remarks = probe.remarks();
   if (a.unregistered && report.engine != "io_uring")
     report.remarks.emplace_back("--unregistered did nothing: threads know no memory and no file beforehand");
   report.points = *points;
-  if (settings->left_out > 0)
+  if (settings.left_out > 0)
     report.remarks.push_back(
         fmt::format("{} settings were left out: they have more in flight than the file's {}; a "
                     "larger --size takes them in",
-                    settings->left_out, binary_text(a.bytes)));
+                    settings.left_out, binary_text(a.bytes)));
   const std::string text = a.form == output_form::json
                                ? io_json(report)
                                : io_text(report, rewrites_lines(STDOUT_FILENO) ? bar_style::blocks : bar_style::ascii);

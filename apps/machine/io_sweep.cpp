@@ -37,7 +37,7 @@ core::result<io_settings> settings_of(const io_arguments& a) {
         for (const bool single : a.single_submit)
           for (const bool overlap : a.overlap_events) {
             const storage::throughput_setting s{block, depth, threads, single, overlap, !a.unregistered, a.engine};
-            if (auto fit = storage::check(s); !fit) return core::fail(fit.error());
+            TROUPE_TRY(storage::check(s));
             least = std::min(least, storage::memory_bytes(s));
             if (storage::memory_bytes(s) <= a.bytes)
               out.tried.push_back(s);
@@ -72,9 +72,8 @@ core::result<std::vector<io_point>> sweep(storage::throughput_probe& probe, cons
       for (const auto kind : {io_kind::write, io_kind::read}) {
         if ((kind == io_kind::write && a.read_only) || (kind == io_kind::read && a.write_only)) continue;
         say(pass++, passes);
-        const auto rate = probe.measure(kind, out[i].setting);
-        if (!rate) return core::fail(rate.error());
-        (kind == io_kind::read ? out[i].read : out[i].write).push_back(*rate);
+        TROUPE_ASSIGN(const auto rate, probe.measure(kind, out[i].setting));
+        (kind == io_kind::read ? out[i].read : out[i].write).push_back(rate);
       }
   }
   return out;

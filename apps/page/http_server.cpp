@@ -93,9 +93,8 @@ core::result<std::unique_ptr<http_server>> http_server::open(const std::string& 
   std::unique_ptr<http_server> out(new http_server);
   out->channels_ = std::move(channels);
   out->answer_ = std::move(answer);
-  auto socket = listen_at(host, port);
-  if (!socket) return core::fail(socket.error());
-  out->socket_ = *socket;
+  TROUPE_ASSIGN(auto socket, listen_at(host, port));
+  out->socket_ = socket;
   sockaddr_storage at{};
   socklen_t size = sizeof at;
   ::getsockname(out->socket_, reinterpret_cast<sockaddr*>(&at), &size);

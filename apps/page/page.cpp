@@ -26,24 +26,21 @@ core::result<std::unique_ptr<page>> page::open(const config::cluster_section& c,
   if (!at) return core::fail(core::error_kind::bad_input, "cluster.page: wanted PORT or HOST:PORT, got " + c.page);
   std::unique_ptr<page> out(new page(state, std::move(now)));
   if (!c.page_token_file.empty()) {
-    auto token = read_page_token(c.page_token_file);
-    if (!token) return core::fail(token.error());
-    out->token_ = std::move(*token);
+    TROUPE_ASSIGN(auto token, read_page_token(c.page_token_file));
+    out->token_ = std::move(token);
     out->cookie_ = random_text();
     // cookies do not distinguish ports, so each run has its own cookie name
     out->cookie_name_ = "troupe_page_" + out->cookie_.substr(0, 8);
     out->cookie_ = random_text();
     if (out->cookie_.empty()) return core::fail(core::error_kind::io, "cluster.page: the system gives no random bytes");
   }
-  auto channels = page_channels(c, *at);
-  if (!channels) return core::fail(channels.error());
-  out->is_secure_ = (*channels)->is_secure();
+  TROUPE_ASSIGN(auto channels, page_channels(c, *at));
+  out->is_secure_ = channels->is_secure();
   out->bound_host_ = host_named(bracketed(at->host));
   out->is_any_host_ = core::is_every_address(at->host);
-  auto server = http_server::open(at->host, at->port, std::move(*channels),
-                                  [p = out.get()](const http_request& r) { return p->answer(r); });
-  if (!server) return core::fail(server.error());
-  out->server_ = std::move(*server);
+  TROUPE_ASSIGN(auto server, http_server::open(at->host, at->port, std::move(channels),
+                                               [p = out.get()](const http_request& r) { return p->answer(r); }));
+  out->server_ = std::move(server);
   out->address_ =
       fmt::format("{}://{}:{}/", out->is_secure_ ? "https" : "http", bracketed(at->host), out->server_->port());
   return out;

@@ -17,7 +17,7 @@ constexpr size_t token_bytes_min = 16, token_bytes_max = 512;
 
 core::result<std::string> read_page_token(const std::filesystem::path& file) {
   constexpr const char* key = "cluster.page_token_file";
-  if (auto ok = check_private(file, key); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check_private(file, key));
   std::ifstream in(file, std::ios::binary);
   std::string out(token_bytes_max + 3, '\0');
   in.read(out.data(), static_cast<std::streamsize>(out.size()));
@@ -45,12 +45,10 @@ core::result<std::unique_ptr<channel_maker>> page_channels(const config::cluster
 core::result<void> check_page(const config::cluster_section& c) {
   const auto at = config::page_place_of(c.page);
   if (!at) return {};
-  if (!c.page_token_file.empty())
-    if (auto token = read_page_token(c.page_token_file); !token) return core::fail(token.error());
-  if (auto channels = page_channels(c, *at); !channels) return core::fail(channels.error());
-  const auto socket = listen_at(at->host, at->port);
-  if (!socket) return core::fail(socket.error());
-  ::close(*socket);
+  if (!c.page_token_file.empty()) TROUPE_TRY(read_page_token(c.page_token_file));
+  TROUPE_TRY(page_channels(c, *at));
+  TROUPE_ASSIGN(const auto socket, listen_at(at->host, at->port));
+  ::close(socket);
   return {};
 }
 

@@ -114,7 +114,7 @@ std::unique_ptr<channel_maker> plain_channels() { return std::make_unique<plain_
 
 core::result<std::unique_ptr<channel_maker>> secure_channels(const std::filesystem::path& certificate,
                                                              const std::filesystem::path& key) {
-  if (auto ok = check_private(key, "cluster.page_tls.key"); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check_private(key, "cluster.page_tls.key"));
   SSL_CTX* const context = SSL_CTX_new(TLS_server_method());
   if (context == nullptr) return core::fail(core::error_kind::limit, "TLS: no memory for it");
   auto out = std::make_unique<secure_maker>(context);

@@ -54,11 +54,10 @@ core::result<plan::fit_request> fit_request_of(const config::job_config& c, plan
                                                const job::product_meter& products) {
   plan::fit_request request;
   request.limits = limits;
-  auto b = job::make_blueprint(std::make_shared<const config::job_config>(without_tiers(c)));
-  if (!b) return core::fail(b.error());
+  TROUPE_ASSIGN(auto b, job::make_blueprint(std::make_shared<const config::job_config>(without_tiers(c))));
   const auto which = c.checkpoint.is_on() ? plan::plan_choice::train_saving : plan::plan_choice::train;
-  request.table = b->table;
-  request.options = b->options[static_cast<size_t>(which)];
+  request.table = b.table;
+  request.options = b.options[static_cast<size_t>(which)];
   request.options.memory_budget_bytes = request.options.device_budget_bytes = 0;
   request.options.tiers = {.checksums = c.swap_checksums, .apart = request.options.tiers.apart};
   const auto& z = c.zero_optimization;

@@ -99,9 +99,8 @@ int schedule_command::run() const {
   }
   const auto made = [&]() -> core::result<plan::pipeline_table> {
     if (what_.ends_with(".csv")) {
-      const auto text = core::read_file(what_, plan::max_table_bytes);
-      if (!text) return core::fail(text.error());
-      return plan::read_table(*text, what_);
+      TROUPE_ASSIGN(const auto text, core::read_file(what_, plan::max_table_bytes));
+      return plan::read_table(text, what_);
     }
     const uint32_t chunks = std::max(1U, chunks_);
     if (what_ == "search") {
@@ -109,14 +108,12 @@ int schedule_command::run() const {
       wanted.ranks = ranks_;
       wanted.micro_batches = micro_batches_;
       wanted.costs = costs_of(ranks_ * chunks, costs_, transfer_);
-      auto found = plan::search_schedule(wanted);
-      if (!found) return core::fail(found.error());
-      return std::move(found->table);
+      TROUPE_ASSIGN(auto found, plan::search_schedule(wanted));
+      return std::move(found.table);
     }
-    const auto named = plan::find_schedule(what_);
-    if (!named) return core::fail(named.error());
-    const uint32_t wanted = chunks_ == 0 ? std::max(1U, (*named)->chunks) : chunks_;
-    return plan::make_table(**named, {.ranks = ranks_, .chunks = wanted, .micro_batches = micro_batches_});
+    TROUPE_ASSIGN(const auto named, plan::find_schedule(what_));
+    const uint32_t wanted = chunks_ == 0 ? std::max(1U, named->chunks) : chunks_;
+    return plan::make_table(*named, {.ranks = ranks_, .chunks = wanted, .micro_batches = micro_batches_});
   }();
   if (!made) return failed(made.error());
   if (const auto fault = plan::find_fault(*made))

@@ -48,9 +48,8 @@ struct shown_plans {
 core::result<shown_plans> plans_to_show(const job::step_plans& all, uint32_t rank) {
   shown_plans out;
   if (all.ranks() <= job::proved_ranks_max) {
-    auto every = all.all();
-    if (!every) return core::fail(every.error());
-    out.plans = std::move(*every);
+    TROUPE_ASSIGN(auto every, all.all());
+    out.plans = std::move(every);
     out.stands_for.assign(out.plans.size(), 1);
     out.mine = rank;
     return out;
@@ -58,9 +57,8 @@ core::result<shown_plans> plans_to_show(const job::step_plans& all, uint32_t ran
   for (const auto& c : all.classes()) {
     const bool mine = std::ranges::binary_search(c.ranks, rank);
     if (mine) out.mine = static_cast<uint32_t>(out.plans.size());
-    auto made = all.of(mine ? rank : c.representative());
-    if (!made) return core::fail(made.error());
-    out.plans.push_back(std::move(*made));
+    TROUPE_ASSIGN(auto made, all.of(mine ? rank : c.representative()));
+    out.plans.push_back(std::move(made));
     out.stands_for.push_back(static_cast<uint32_t>(c.ranks.size()));
   }
   return out;

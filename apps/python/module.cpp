@@ -131,9 +131,8 @@ std::string inspect(const path& at, const std::optional<std::string>& tag, const
   auto text = interruptible([&](const checkpoint::progress_function&) -> core::result<std::string> {
     auto stored = from.arguments();
     stored.as_stored = true;
-    const auto s = open_checkpoint_at(stored);
-    if (!s) return core::fail(s.error());
-    return checkpoint::inspect_json(*s);
+    TROUPE_ASSIGN(const auto s, open_checkpoint_at(stored));
+    return checkpoint::inspect_json(s);
   });
   from.warn();
   return text;
@@ -145,9 +144,8 @@ nb::tuple verify(const path& at, const std::optional<std::string>& tag, const st
       interruptible([&](const checkpoint::progress_function& goes_on) -> core::result<checkpoint::verify_report> {
         auto stored = from.arguments();
         stored.as_stored = true;
-        const auto s = open_checkpoint_at(stored);
-        if (!s) return core::fail(s.error());
-        return checkpoint::verify_source(checkpoint::real_files(), *s, goes_on);
+        TROUPE_ASSIGN(const auto s, open_checkpoint_at(stored));
+        return checkpoint::verify_source(checkpoint::real_files(), s, goes_on);
       });
   from.warn();
   nb::list listed;

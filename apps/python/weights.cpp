@@ -12,12 +12,10 @@ using core::error_kind;
 using core::fail;
 
 core::result<std::unique_ptr<fp32_weights>> fp32_weights::open(const weights_arguments& a) {
-  auto source = open_for_fp32(a);
-  if (!source) return fail(source.error());
-  std::unique_ptr<fp32_weights> out(new fp32_weights(std::move(*source)));
-  auto all = checkpoint::weights_of(out->source_, {.out = {}, .exclude_frozen = a.exclude_frozen});
-  if (!all) return fail(all.error());
-  out->all_ = std::move(*all);
+  TROUPE_ASSIGN(auto source, open_for_fp32(a));
+  std::unique_ptr<fp32_weights> out(new fp32_weights(std::move(source)));
+  TROUPE_ASSIGN(auto all, checkpoint::weights_of(out->source_, {.out = {}, .exclude_frozen = a.exclude_frozen}));
+  out->all_ = std::move(all);
   return out;
 }
 
@@ -48,7 +46,7 @@ core::result<loaded_weight> fp32_weights::read(const checkpoint::exported_weight
   for (uint64_t done = 0; done < elements;) {
     const uint64_t n = std::min(elements - done, block);
     const std::span into(out.bytes.get() + done * element_bytes, n * element_bytes);
-    if (auto ok = reader_.read_as(w.type, from, done, n, into); !ok) return fail(ok.error());
+    TROUPE_TRY(reader_.read_as(w.type, from, done, n, into));
     done += n;
     if (!goes_on(done * element_bytes, bytes)) return fail(error_kind::stopped, "stopped while reading " + w.name);
   }

@@ -36,7 +36,7 @@ core::result<void> check_places(const config::job_config& c, const std::vector<j
 core::result<std::vector<job::degree_change>> asked_degrees(const std::string& text, const config::job_config& config) {
   auto out = job::read_degree_changes(text);
   if (!out) return out;
-  if (auto ok = check_places(config, *out); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check_places(config, *out));
   for (const auto& x : *out)
     if (const auto cut = job::batch_at_degree(config, x.data); !cut)
       return core::fail(cut.error().in(fmt::format("{}@{}", x.data, x.step)));

@@ -66,7 +66,7 @@ core::result<std::string> degree_schedule::change(actors::session& s) {
   while (due + 1 < changes_.size() && changes_[due + 1].step <= s.steps_done()) ++due;
   if (due == now_) return std::string();
   const int64_t before = core::now_ns();
-  if (auto ok = s.change_degrees({loaded_[due], &loaded_[due]->config}); !ok) return core::fail(ok.error());
+  TROUPE_TRY(s.change_degrees({loaded_[due], &loaded_[due]->config}));
   const auto was = changes_[std::exchange(now_, due)].data;
   return fmt::format("{} -> {} ranks before step {}: {:.2f} s", was, changes_[due].data, s.steps_done() + 1,
                      double(core::now_ns() - before) / 1e9);

@@ -43,31 +43,29 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
   const int64_t begin = core::now_ns();
   const auto is_over = [&] { return stop.requested() || state_.is_stop_wanted(); };
   while (session_.steps_done() < config_.steps && !is_over()) {
-    const auto changed = degrees_.change(session_);
-    if (!changed) return core::fail(changed.error());
-    if (!changed->empty()) say_(*changed);
-    auto r = session_.step();
-    if (!r) return core::fail(r.error());
-    count(*r);
-    if (r->spike) {
-      tell_spike(*r->spike);
+    TROUPE_ASSIGN(const auto changed, degrees_.change(session_));
+    if (!changed.empty()) say_(changed);
+    TROUPE_ASSIGN(auto r, session_.step());
+    count(r);
+    if (r.spike) {
+      tell_spike(*r.spike);
       continue;
     }
     if (page_ != nullptr) page_->memory(session_.memory());
     // before the step is shown, so that a question that follows gets this step
-    state_.step(*r, memory_bytes(session_));
-    show_.step(*r, memory_bytes(session_));
+    state_.step(r, memory_bytes(session_));
+    show_.step(r, memory_bytes(session_));
     peak_.after_step(show_, say_);
     const uint64_t every = config_.evaluation.every_steps;
-    if (every > 0 && r->step % every == 0 && r->step < config_.steps)
-      if (auto ok = evaluate(config_.evaluation.batches, r->step); !ok) return core::fail(ok.error());
-    if (auto ok = between_steps(stop, r->save_asked); !ok) return core::fail(ok.error());
+    if (every > 0 && r.step % every == 0 && r.step < config_.steps)
+      TROUPE_TRY(evaluate(config_.evaluation.batches, r.step));
+    TROUPE_TRY(between_steps(stop, r.save_asked));
   }
   // A leader after a loss may have no steps left but the save that its predecessor was about to write.
   if (steps_ > 0 || stop.terminated() || session_.recoveries().terms > 0) {
     state_.enter("saving");
     const moment why = stop.terminated() ? moment::rescued : moment::end;
-    if (auto ok = saved_.after_step(session_, why); !ok) return core::fail(ok.error());
+    TROUPE_TRY(saved_.after_step(session_, why));
   }
   end_.unsaved = saved_.unsaved().has_value();
   show_.finish_line();
@@ -77,10 +75,10 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
   end_.trained = steps_;
   end_.checkpoints = saved_.counts();
   if (!end_.stopped && session_.validation_tokens() > 0) {
-    if (auto ok = evaluate(config_.evaluation.batches, end_.steps); !ok) return core::fail(ok.error());
+    TROUPE_TRY(evaluate(config_.evaluation.batches, end_.steps));
     end_.has_validation = true;
   }
-  if (auto ok = sample(); !ok) return core::fail(ok.error());
+  TROUPE_TRY(sample());
   finish();
   return end_;
 }
@@ -95,7 +93,7 @@ core::result<void> opened_run::between_steps(interrupts& stop, bool save_asked) 
     const bool wished = state_.take_save_wish();
     if (wished) state_.enter("saving");
     const bool asked = stop.take_save_request() || save_asked || wished;
-    if (auto ok = saved_.after_step(session_, asked ? moment::asked : moment::step); !ok) return ok;
+    TROUPE_TRY(saved_.after_step(session_, asked ? moment::asked : moment::step));
     if (wished) {
       if (auto ok = session_.wait_for_saves(); !ok) state_.checkpoint_failed(ok.error().text);
       state_.end_wish();
@@ -106,7 +104,7 @@ core::result<void> opened_run::between_steps(interrupts& stop, bool save_asked) 
     for (bool waits = true; waits;) {
       waits = false;
       state_.wait_while_paused([&] { return stop.requested() || (waits = session_.has_losses()); });
-      if (auto ok = session_.recover(); !ok) return ok;
+      TROUPE_TRY(session_.recover());
     }
     again = state_.is_save_wanted() && !stop.requested();
   }
@@ -158,9 +156,9 @@ core::result<void> opened_run::sample() {
     return {};
   }
   state_.enter("sampling");
-  auto text = session_.generate({ids.begin(), ids.end()}, config_.sample.tokens, config_.sample.temperature);
-  if (!text) return core::fail(text.error());
-  const std::vector<uint32_t> all(text->begin(), text->end());
+  TROUPE_ASSIGN(auto text,
+                session_.generate({ids.begin(), ids.end()}, config_.sample.tokens, config_.sample.temperature));
+  const std::vector<uint32_t> all(text.begin(), text.end());
   end_.sample = tokenizer->decode(all);
   if (end_.sample.empty())
     end_.no_sample =

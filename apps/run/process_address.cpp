@@ -12,9 +12,9 @@ core::result<void> take_own_address(const config::cluster_section& c) {
   const char* const text = std::getenv(cluster::machine_variable);
   if (c.hosts.empty() || text == nullptr) return {};  // the first machine's address is known where it listens
   const auto machine = static_cast<size_t>(std::strtoul(text, nullptr, 10));
-  const auto own = net::chosen_address(machine < c.hosts.size() ? c.hosts[machine].bind : "", c.interface, "");
-  if (!own) return core::fail(own.error());
-  if (!own->empty()) ::setenv(cluster::address_variable, own->c_str(), 1);
+  TROUPE_ASSIGN(const auto own,
+                net::chosen_address(machine < c.hosts.size() ? c.hosts[machine].bind : "", c.interface, ""));
+  if (!own.empty()) ::setenv(cluster::address_variable, own.c_str(), 1);
   return {};
 }
 

@@ -23,14 +23,12 @@ core::result<void> write_files(const std::filesystem::path& folder,
   std::vector<checkpoint::atomic_file> files;
   for (const auto& [name, text] : texts) {
     if (text.empty()) continue;
-    auto file = checkpoint::atomic_file::create(folder / name);
-    if (!file) return core::fail(file.error());
-    if (auto ok = file->write(text); !ok) return ok;
-    files.push_back(std::move(*file));
+    TROUPE_ASSIGN(auto file, checkpoint::atomic_file::create(folder / name));
+    TROUPE_TRY(file.write(text));
+    files.push_back(std::move(file));
   }
-  if (auto ok = open(); !ok) return ok;
-  for (auto& file : files)
-    if (auto ok = file.commit(checkpoint::durability::in_time); !ok) return ok;
+  TROUPE_TRY(open());
+  for (auto& file : files) TROUPE_TRY(file.commit(checkpoint::durability::in_time));
   return {};
 }
 

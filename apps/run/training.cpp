@@ -185,7 +185,7 @@ class training {
 
   /// Exports the weights, config.json, and the files next to the model that the run began with.
   core::result<void> export_to(const fs::path& folder) {
-    if (auto ok = session_->export_hugging_face(folder.string()); !ok) return ok;
+    TROUPE_TRY(session_->export_hugging_face(folder.string()));
     return copy_companions(*config_, folder);
   }
 
@@ -236,9 +236,8 @@ class training {
 
   /// Chooses the checkpoint that the run begins from, and which parts of it are loaded.
   core::result<actors::resume_choice> choose_resume(bool again) {
-    auto start = saved_.choose_start(again || std::getenv(continues_variable) != nullptr);
-    if (!start) return core::fail(start.error());
-    start_ = std::move(*start);
+    TROUPE_ASSIGN(auto start, saved_.choose_start(again || std::getenv(continues_variable) != nullptr));
+    start_ = std::move(start);
     actors::resume_choice out{start_.load.path, load_options_of(start_.load)};
     out.load.map = start_.map;
     return out;
@@ -328,14 +327,13 @@ class training {
   [[nodiscard]] bool has_page() const { return !config_->cluster.page.empty(); }
   core::result<void> open_page() {
     if (!has_page()) return {};
-    auto made = page::open(config_->cluster, page_state_, [this] {
-      page_moment now{.phase = state_.phase(), .step = state_.steps_done(), .ranks = {}};
-      if (const auto* s = asked_.load()) now.ranks = s->diagnose();
-      if (process_ != nullptr) now.people = process_->people();
-      return now;
-    });
-    if (!made) return core::fail(made.error());
-    page_ = std::move(*made);
+    TROUPE_ASSIGN(auto made, page::open(config_->cluster, page_state_, [this] {
+                    page_moment now{.phase = state_.phase(), .step = state_.steps_done(), .ranks = {}};
+                    if (const auto* s = asked_.load()) now.ranks = s->diagnose();
+                    if (process_ != nullptr) now.people = process_->people();
+                    return now;
+                  }));
+    page_ = std::move(made);
     state_.page(page_->address());
     if (style_ == output_style::json)
       std::printf("{\"event\":\"page\",\"address\":%s}\n", core::json_string(page_->address()).c_str());

@@ -22,10 +22,9 @@ using core::fail;
 namespace fs = std::filesystem;
 
 core::result<void> write_synced(file_system& files, const fs::path& path, std::string_view text) {
-  auto file = files.create(path);
-  if (!file) return fail(file.error());
-  if (auto ok = (*file)->write(std::as_bytes(std::span(text))); !ok) return ok;
-  return (*file)->sync();
+  TROUPE_ASSIGN(auto file, files.create(path));
+  TROUPE_TRY(file->write(std::as_bytes(std::span(text))));
+  return file->sync();
 }
 
 /// Makes `latest` name the checkpoint. The folder is not synced yet, so a power cut may undo it.
@@ -45,14 +44,12 @@ core::result<void> name_latest(file_system& files, const fs::path& root, const s
 /// may hold anything, so it must be a checkpoint of Troupe.
 core::result<void> check_replaceable(file_system& files, const fs::path& root, const std::string& name) {
   if (step_of(name)) return {};
-  const auto taken = files.exists(root / name);
-  if (!taken) return fail(taken.error());
-  if (!*taken) return {};
-  const auto strange = strange_in(files, root / name);
-  if (!strange) return fail(strange.error());
-  if (!*strange) return {};
+  TROUPE_ASSIGN(const auto taken, files.exists(root / name));
+  if (!taken) return {};
+  TROUPE_ASSIGN(const auto strange, strange_in(files, root / name));
+  if (!strange) return {};
   return fail(error_kind::bad_input, fmt::format("the tag '{}': '{}' is there and is not replaced: {}", name,
-                                                 (root / name).string(), **strange));
+                                                 (root / name).string(), *strange));
 }
 
 /// Returns the time of this commit: now, or just after the latest commit if the clock was set back, because commit
@@ -127,25 +124,23 @@ core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const f
                                                      uint64_t needed_bytes, digest128 save_id,
                                                      const commit_options& options) {
   const std::string name = options.tag.empty() ? step_folder_name(step) : options.tag;
-  if (auto ok = check_tag(name, step); !ok) return fail(ok.error());
+  TROUPE_TRY(check_tag(name, step));
   fs::path there = root;  // the nearest folder that exists
   for (;;) {
-    const auto found = files.exists(there);
-    if (!found) return fail(found.error());
+    TROUPE_ASSIGN(const auto found, files.exists(there));
     const fs::path parent = there.has_parent_path() ? there.parent_path() : fs::path(".");
-    if (*found || parent == there) break;
+    if (found || parent == there) break;
     there = parent;
   }
-  const auto free = files.free_bytes(there);
-  if (!free) return fail(free.error());
-  if (*free < needed_bytes)
+  TROUPE_ASSIGN(const auto free, files.free_bytes(there));
+  if (free < needed_bytes)
     return fail(error_kind::no_space, fmt::format("a checkpoint of {} bytes does not fit into '{}': {} bytes are free",
-                                                  needed_bytes, root.string(), *free));
-  if (auto ok = check_replaceable(files, root, name); !ok) return fail(ok.error());
-  if (auto ok = make_folders(files, root); !ok) return fail(ok.error());
+                                                  needed_bytes, root.string(), free));
+  TROUPE_TRY(check_replaceable(files, root, name));
+  TROUPE_TRY(make_folders(files, root));
   checkpoint_save out(files, root, step, save_id, name, options.latest);
   const fs::path working = root / beside(name, writing_mark, save_id);
-  if (auto ok = files.make_folder(working); !ok) return fail(ok.error());
+  TROUPE_TRY(files.make_folder(working));
   out.working_ = working;
   return out;
 }
@@ -155,9 +150,8 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
   m.run.step = step_;
   m.committed_unix_ns = commit_time(*files_, root_);
   put_in_order(m);
-  const auto seal = write_manifest(*files_, working_, m);
-  if (!seal) return fail(seal.error());
-  if (auto ok = files_->sync_folder(working_); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(const auto seal, write_manifest(*files_, working_, m));
+  TROUPE_TRY(files_->sync_folder(working_));
 
   const std::string& name = name_;
   const fs::path target = root_ / name;
@@ -165,26 +159,25 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
   // fail the save.
   const auto latest = read_latest(*files_, root_);
   const bool names = latest_ == latest_update::always || (latest && *latest && (*latest)->folder == name);
-  const auto taken = files_->exists(target);
-  if (!taken) return fail(taken.error());
-  const fs::path replaced = *taken ? root_ / beside(name, replaced_mark, save_id_) : fs::path();
-  if (*taken) {
-    if (auto ok = files_->rename(target, replaced); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(const auto taken, files_->exists(target));
+  const fs::path replaced = taken ? root_ / beside(name, replaced_mark, save_id_) : fs::path();
+  if (taken) {
+    TROUPE_TRY(files_->rename(target, replaced));
     // without this sync a power cut could keep only the next rename, and the old checkpoint would have no name
     if (auto ok = files_->sync_folder(root_); !ok) return undone(ok.error(), target, replaced);
   }
   if (auto ok = files_->rename(working_, target); !ok) return undone(ok.error(), target, replaced);
   const fs::path working = std::exchange(working_, fs::path());
   auto named = files_->sync_folder(root_);
-  if (named && names) named = name_latest(*files_, root_, name, *seal, save_id_);
+  if (named && names) named = name_latest(*files_, root_, name, seal, save_id_);
   if (!named) {
     // synced before its files are removed, so that no power cut leaves part of it under its name
     if (files_->rename(target, working) && files_->sync_folder(root_)) working_ = working;
     return undone(named.error(), target, replaced);
   }
-  if (auto ok = files_->sync_folder(root_); !ok) return fail(ok.error());
+  TROUPE_TRY(files_->sync_folder(root_));
   // The new checkpoint is committed; remove_leftovers() removes what stays of the old one.
-  if (*taken) (void)remove_files_and_folder(*files_, replaced);
+  if (taken) (void)remove_files_and_folder(*files_, replaced);
   return target;
 }
 

@@ -54,9 +54,8 @@ void folder_lock::release() {
 
 core::result<folder_lock> folder_lock::take(const fs::path& root, std::string_view purpose) {
   for (int i = 0; i < max_vanished_folders; ++i) {
-    auto taken = try_take(root, purpose);
-    if (!taken) return fail(taken.error());
-    if (*taken) return std::move(**taken);
+    TROUPE_ASSIGN(auto taken, try_take(root, purpose));
+    if (taken) return std::move(*taken);
     if (const auto link = core::dangling_link_in(root)) return fail(error_kind::bad_input, *link);
   }
   return fail(error_kind::io, fmt::format("cannot lock '{}': it is removed again and again", root.string()));
@@ -80,7 +79,7 @@ bool folder_lock::is_held(const fs::path& root) {
 
 /// Tries to take the lock once; nothing if the folder was removed meanwhile.
 core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& root, std::string_view purpose) {
-  if (auto ok = make_folders(real_files(), root); !ok) return fail(ok.error());
+  TROUPE_TRY(make_folders(real_files(), root));
   const fs::path path = root / lock_file_name;
   // Created with mode 0666: any user who may write to the folder may be the next to lock it.
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
@@ -128,11 +127,9 @@ core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& r
 }
 
 core::result<claimed_folder> claim_folder(const fs::path& root) {
-  auto lock = folder_lock::take(root);
-  if (!lock) return fail(lock.error());
-  auto left = remove_leftovers(real_files(), root);
-  if (!left) return fail(left.error());
-  return claimed_folder{std::move(*lock), std::move(*left)};
+  TROUPE_ASSIGN(auto lock, folder_lock::take(root));
+  TROUPE_ASSIGN(auto left, remove_leftovers(real_files(), root));
+  return claimed_folder{std::move(lock), std::move(left)};
 }
 
 }  // namespace troupe::checkpoint

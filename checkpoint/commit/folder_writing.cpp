@@ -20,9 +20,8 @@ constexpr int max_written_depth = 4;
 core::result<void> remove_tree(file_system& files, const fs::path& folder, int depth = 0) {
   if (depth > max_written_depth)
     return fail(error_kind::bad_input, fmt::format("'{}' is not removed: it lies too deep", folder.string()));
-  const auto entries = files.list(folder);
-  if (!entries) return fail(entries.error());
-  for (const auto& e : *entries) {
+  TROUPE_ASSIGN(const auto entries, files.list(folder));
+  for (const auto& e : entries) {
     const auto ok =
         e.kind == entry_kind::folder ? remove_tree(files, folder / e.name, depth + 1) : files.remove(folder / e.name);
     if (!ok) return ok;
@@ -31,11 +30,9 @@ core::result<void> remove_tree(file_system& files, const fs::path& folder, int d
 }
 
 core::result<void> sync_tree(file_system& files, const fs::path& folder) {
-  const auto entries = files.list(folder);
-  if (!entries) return fail(entries.error());
-  for (const auto& e : *entries)
-    if (e.kind == entry_kind::folder)
-      if (auto ok = sync_tree(files, folder / e.name); !ok) return ok;
+  TROUPE_ASSIGN(const auto entries, files.list(folder));
+  for (const auto& e : entries)
+    if (e.kind == entry_kind::folder) TROUPE_TRY(sync_tree(files, folder / e.name));
   return files.sync_folder(folder);
 }
 
@@ -61,23 +58,20 @@ core::result<folder_writing> folder_writing::begin(file_system& files, const fs:
   if (name.empty() || name.size() > max_written_folder_name_bytes || name.front() == '.' ||
       name.find_first_of("/\n\r\t ") != std::string::npos)
     return fail(error_kind::bad_input, fmt::format("'{}' cannot name a checkpoint's folder", shown(name)));
-  if (auto ok = make_folders(files, root); !ok) return fail(ok.error());
-  const auto taken = files.exists(root / name);
-  if (!taken) return fail(taken.error());
-  if (*taken) return fail(error_kind::bad_input, fmt::format("'{}' is there already", (root / name).string()));
-  const auto entries = files.list(root);
-  if (!entries) return fail(entries.error());
-  for (const auto& e : *entries)
+  TROUPE_TRY(make_folders(files, root));
+  TROUPE_ASSIGN(const auto taken, files.exists(root / name));
+  if (taken) return fail(error_kind::bad_input, fmt::format("'{}' is there already", (root / name).string()));
+  TROUPE_ASSIGN(const auto entries, files.list(root));
+  for (const auto& e : entries)
     if (e.kind == entry_kind::folder && is_beside(e.name, name, writing_mark))
-      if (auto ok = remove_tree(files, root / e.name); !ok) return fail(ok.error());
-  const auto room = files.free_bytes(root);
-  if (!room) return fail(room.error());
-  if (*room < needed_bytes)
+      TROUPE_TRY(remove_tree(files, root / e.name));
+  TROUPE_ASSIGN(const auto room, files.free_bytes(root));
+  if (room < needed_bytes)
     return fail(error_kind::no_space,
-                fmt::format("'{}' needs {} bytes, {} are free", (root / name).string(), needed_bytes, *room));
+                fmt::format("'{}' needs {} bytes, {} are free", (root / name).string(), needed_bytes, room));
   folder_writing out(files, root, name, needed_bytes);
   const fs::path working = root / beside(name, writing_mark, random_save_id());
-  if (auto ok = files.make_folder(working); !ok) return fail(ok.error());
+  TROUPE_TRY(files.make_folder(working));
   out.working_ = working;
   return out;
 }
@@ -94,10 +88,10 @@ core::result<void> folder_writing::wrote(uint64_t bytes, const progress_function
 }
 
 core::result<void> folder_writing::commit(const std::string& pointer) {
-  if (auto ok = sync_tree(*files_, working_); !ok) return ok;
-  if (auto ok = files_->rename(working_, root_ / name_); !ok) return ok;
+  TROUPE_TRY(sync_tree(*files_, working_));
+  TROUPE_TRY(files_->rename(working_, root_ / name_));
   working_.clear();
-  if (auto ok = files_->sync_folder(root_); !ok) return ok;
+  TROUPE_TRY(files_->sync_folder(root_));
   return write_file_atomically(root_ / pointer, name_);
 }
 

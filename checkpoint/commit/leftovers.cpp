@@ -15,12 +15,10 @@ using core::fail;
 namespace fs = std::filesystem;
 
 core::result<void> make_folders(file_system& files, const fs::path& path) {
-  const auto there = files.exists(path);
-  if (!there) return fail(there.error());
-  if (*there) return {};
+  TROUPE_ASSIGN(const auto there, files.exists(path));
+  if (there) return {};
   const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (parent != path)
-    if (auto ok = make_folders(files, parent); !ok) return ok;
+  if (parent != path) TROUPE_TRY(make_folders(files, parent));
   if (auto ok = files.make_folder(path); !ok) {
     const auto made_meanwhile = files.exists(path);  // by another thread or process
     if (made_meanwhile && *made_meanwhile) return {};
@@ -34,11 +32,10 @@ namespace {
 
 /// Checks that `folder` is a folder and not a link to one, whose files may belong to another program.
 core::result<void> check_is_folder(file_system& files, const fs::path& folder) {
-  const auto around = files.list(folder.parent_path());
-  if (!around) return fail(around.error());
-  const auto itself = std::find_if(around->begin(), around->end(),
+  TROUPE_ASSIGN(const auto around, files.list(folder.parent_path()));
+  const auto itself = std::find_if(around.begin(), around.end(),
                                    [&](const folder_entry& e) { return e.name == folder.filename().string(); });
-  if (itself == around->end() || itself->kind != entry_kind::folder)
+  if (itself == around.end() || itself->kind != entry_kind::folder)
     return fail(error_kind::bad_input, fmt::format("'{}' is not removed: it is no folder", folder.string()));
   return {};
 }
@@ -46,23 +43,21 @@ core::result<void> check_is_folder(file_system& files, const fs::path& folder) {
 }  // namespace
 
 core::result<void> remove_files_and_folder(file_system& files, const fs::path& folder) {
-  if (auto ok = check_is_folder(files, folder); !ok) return ok;
-  const auto inside = files.list(folder);
-  if (!inside) return fail(inside.error());
-  for (const auto& e : *inside)
+  TROUPE_TRY(check_is_folder(files, folder));
+  TROUPE_ASSIGN(const auto inside, files.list(folder));
+  for (const auto& e : inside)
     if (e.kind != entry_kind::file)
       return fail(error_kind::bad_input,
                   fmt::format("'{}' is not removed: '{}' in it is no file", folder.string(), e.name));
-  for (const auto& e : *inside)
-    if (auto ok = files.remove(folder / e.name); !ok) return ok;
+  for (const auto& e : inside) TROUPE_TRY(files.remove(folder / e.name));
   return files.remove(folder);
 }
 
 core::result<void> remove_checkpoint(file_system& files, const fs::path& root, const std::string& name) {
-  if (auto ok = check_is_folder(files, root / name); !ok) return ok;
+  TROUPE_TRY(check_is_folder(files, root / name));
   const fs::path aside = root / beside(name, removing_mark, random_save_id());
-  if (auto ok = files.rename(root / name, aside); !ok) return ok;
-  if (auto ok = files.sync_folder(root); !ok) return ok;
+  TROUPE_TRY(files.rename(root / name, aside));
+  TROUPE_TRY(files.sync_folder(root));
   return remove_files_and_folder(files, aside);
 }
 
@@ -73,19 +68,18 @@ namespace {
 core::result<bool> restore(file_system& files, const fs::path& root, const std::string& aside, const std::string& name,
                            const std::optional<latest_name>& latest) {
   const auto old = open_folder(files, root / aside);
-  const auto taken = files.exists(root / name);
-  if (!taken) return fail(taken.error());
+  TROUPE_ASSIGN(const auto taken, files.exists(root / name));
   const bool named = latest && latest->folder == name;
-  if (!old && (*taken || !named)) return false;  // an interrupted removal left only a part of it
-  if (*taken && !(named && latest->seal == old->seal)) return false;
-  if (*taken) {
+  if (!old && (taken || !named)) return false;  // an interrupted removal left only a part of it
+  if (taken && !(named && latest->seal == old->seal)) return false;
+  if (taken) {
     // The new checkpoint was renamed but `latest` never named it: its save was not committed.
     const auto now = read_manifest(files, root / name);
     if (now && now->seal == old->seal) return false;
-    if (auto ok = remove_checkpoint(files, root, name); !ok) return fail(ok.error());
+    TROUPE_TRY(remove_checkpoint(files, root, name));
   }
-  if (auto ok = files.rename(root / aside, root / name); !ok) return fail(ok.error());
-  if (auto ok = files.sync_folder(root); !ok) return fail(ok.error());
+  TROUPE_TRY(files.rename(root / aside, root / name));
+  TROUPE_TRY(files.sync_folder(root));
   return true;
 }
 
@@ -93,38 +87,34 @@ core::result<bool> restore(file_system& files, const fs::path& root, const std::
 
 core::result<std::vector<leftover>> remove_leftovers(file_system& files, const fs::path& root) {
   std::vector<leftover> out;
-  const auto there = files.exists(root);
-  if (!there) return fail(there.error());
-  if (!*there) return out;
-  const auto all = files.list(root);
-  if (!all) return fail(all.error());
+  TROUPE_ASSIGN(const auto there, files.exists(root));
+  if (!there) return out;
+  TROUPE_ASSIGN(const auto all, files.list(root));
   // If `latest` is damaged, a replaced checkpoint may be the one that it named, and stays.
   const auto latest = read_latest(files, root);
-  for (const auto& e : *all) {
+  for (const auto& e : all) {
     const auto of = [&](std::string_view mark) {
       const auto name = stands_beside(e.name, mark);
       return e.kind == entry_kind::folder && name && is_checkpoint_name(*name) ? std::string(*name) : std::string();
     };
     if (const std::string name = of(replaced_mark); !name.empty()) {
       if (!latest) continue;
-      const auto restored = restore(files, root, e.name, name, *latest);
-      if (!restored) return fail(restored.error());
-      if (*restored) {
+      TROUPE_ASSIGN(const auto restored, restore(files, root, e.name, name, *latest));
+      if (restored) {
         out.push_back({e.name, true});
         continue;
       }
     } else if (e.kind == entry_kind::file && is_beside(e.name, latest_file_name, writing_mark)) {
-      if (auto ok = files.remove(root / e.name); !ok) return fail(ok.error());
+      TROUPE_TRY(files.remove(root / e.name));
       out.push_back({e.name, false});
       continue;
     } else if (of(writing_mark).empty() && of(removing_mark).empty()) {
       continue;
     }
-    if (auto ok = remove_files_and_folder(files, root / e.name); !ok) return fail(ok.error());
+    TROUPE_TRY(remove_files_and_folder(files, root / e.name));
     out.push_back({e.name, false});
   }
-  if (!out.empty())
-    if (auto ok = files.sync_folder(root); !ok) return fail(ok.error());
+  if (!out.empty()) TROUPE_TRY(files.sync_folder(root));
   return out;
 }
 

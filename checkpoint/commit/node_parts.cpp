@@ -35,21 +35,18 @@ class file_of_host final : public source_view {
 
 /// Reads the manifest in `path`, or of the checkpoint that `latest` in `path` names.
 core::result<std::optional<checkpoint_folder>> folder_at(file_system& files, const fs::path& path) {
-  const auto itself = files.exists(path / manifest_file_name);
-  if (!itself) return fail(itself.error());
+  TROUPE_ASSIGN(const auto itself, files.exists(path / manifest_file_name));
   auto folder = path;
   std::optional<digest128> seal;
-  if (!*itself) {
-    const auto latest = read_latest(files, path);
-    if (!latest) return fail(latest.error());
-    if (!*latest) return std::nullopt;
-    folder = path / (*latest)->folder;
-    seal = (*latest)->seal;
+  if (!itself) {
+    TROUPE_ASSIGN(const auto latest, read_latest(files, path));
+    if (!latest) return std::nullopt;
+    folder = path / latest->folder;
+    seal = latest->seal;
   }
-  auto known = read_manifest(files, folder);
-  if (!known) return fail(known.error());
-  if (seal && known->seal != *seal) return std::nullopt;
-  return std::move(*known);
+  TROUPE_ASSIGN(auto known, read_manifest(files, folder));
+  if (seal && known.seal != *seal) return std::nullopt;
+  return known;
 }
 
 }  // namespace
@@ -64,18 +61,16 @@ std::map<std::string, std::string> node_writers_in(const std::string& text) {
 }
 
 core::result<std::optional<tensor_source>> open_node_parts(file_system& files, const fs::path& path) {
-  const auto known = folder_at(files, path);
-  if (!known) return fail(known.error());
-  if (!*known) return std::nullopt;
-  const auto& content = (*known)->content;
+  TROUPE_ASSIGN(const auto known, folder_at(files, path));
+  if (!known) return std::nullopt;
+  const auto& content = known->content;
   const fs::path parts =
-      node_parts_folder(fs::absolute((*known)->folder).lexically_normal().parent_path(), content.save_id);
+      node_parts_folder(fs::absolute(known->folder).lexically_normal().parent_path(), content.save_id);
   const auto has_list = files.exists(parts / node_writers_name);
   if (!has_list || !*has_list) return std::nullopt;
-  const auto text = read_small_file(files, parts / node_writers_name, max_node_writers_bytes);
-  if (!text) return fail(text.error());
-  const auto writers = node_writers_in(*text);
-  auto out = source_of(**known);
+  TROUPE_ASSIGN(const auto text, read_small_file(files, parts / node_writers_name, max_node_writers_bytes));
+  const auto writers = node_writers_in(text);
+  auto out = source_of(*known);
   for (size_t i = 0; i < out.files.size(); ++i) {
     auto& f = out.files[i];
     const fs::path part = parts / content.files[i].name;

@@ -26,9 +26,8 @@ core::result<checkpoint_folder> open_named(file_system& files, const fs::path& r
   if (named && (!seal || named->seal == *seal)) return named;
   // An interrupted save of the same step may have renamed the checkpoint to its `.replaced-` name.
   if (seal) {
-    const auto all = files.list(root);
-    if (!all) return fail(all.error());
-    for (const auto& e : *all)
+    TROUPE_ASSIGN(const auto all, files.list(root));
+    for (const auto& e : all)
       if (e.kind == entry_kind::folder && is_beside(e.name, name, replaced_mark))
         if (auto aside = open_folder(files, root / e.name); aside && aside->seal == *seal) return aside;
   }
@@ -49,11 +48,10 @@ core::result<checkpoint_folder> open_latest(file_system& files, const fs::path& 
 }
 
 core::result<void> check_contents(file_system& files, const checkpoint_folder& c) {
-  const auto report = verify_checkpoint(files, c.folder);
-  if (!report) return fail(report.error());
-  if (report->damages == 0) return {};
-  const std::string more = report->damages > 1 ? fmt::format("; {} damages in all", report->damages) : "";
-  return fail(error_kind::bad_input, report->listed.front().text + more);
+  TROUPE_ASSIGN(const auto report, verify_checkpoint(files, c.folder));
+  if (report.damages == 0) return {};
+  const std::string more = report.damages > 1 ? fmt::format("; {} damages in all", report.damages) : "";
+  return fail(error_kind::bad_input, report.listed.front().text + more);
 }
 
 /// True if the manifest of the named folder has another digest than `latest` holds: the folder may be good and only
@@ -103,10 +101,9 @@ core::result<std::vector<candidate>> candidates_in(file_system& files, const fs:
                                                    const core::result<std::optional<latest_name>>& latest) {
   const auto named =
       latest && *latest ? candidate_in(files, root, (*latest)->folder, (*latest)->folder) : std::optional<candidate>();
-  const auto all = files.list(root);
-  if (!all) return fail(all.error());
+  TROUPE_ASSIGN(const auto all, files.list(root));
   std::vector<candidate> out;
-  for (const auto& e : *all) {
+  for (const auto& e : all) {
     if (e.kind != entry_kind::folder) continue;
     auto c = candidate_in(files, root, e.name, stands_beside(e.name, replaced_mark).value_or(e.name));
     if (!c || (named && c->step > named->step)) continue;
@@ -130,11 +127,10 @@ core::result<checkpoint_folder> open_newest_good(file_system& files, const fs::p
   const auto latest = read_latest(files, root);
   auto first = good(open_latest(files, root, latest));
   if (first) return first;
-  const auto all = candidates_in(files, root, latest);
-  if (!all) return fail(all.error());
-  if (all->empty()) return first;
+  TROUPE_ASSIGN(const auto all, candidates_in(files, root, latest));
+  if (all.empty()) return first;
   say(fmt::format("passed over: {}", first.error().text));
-  for (const auto& c : *all) {
+  for (const auto& c : all) {
     if (latest && *latest && c.name == (*latest)->folder && !has_another_seal(files, root, **latest)) continue;
     auto found = good(open_folder(files, root / c.name));
     if (found) {
@@ -143,7 +139,7 @@ core::result<checkpoint_folder> open_newest_good(file_system& files, const fs::p
     }
     say(fmt::format("passed over: '{}': {}", c.name, found.error().text));
   }
-  return fail(first.error().kind, fmt::format("none of the {} checkpoints in '{}' is good; the newest: {}", all->size(),
+  return fail(first.error().kind, fmt::format("none of the {} checkpoints in '{}' is good; the newest: {}", all.size(),
                                               root.string(), first.error().text));
 }
 
@@ -151,15 +147,13 @@ core::result<checkpoint_folder> open_newest_good(file_system& files, const fs::p
 
 core::result<std::optional<latest_name>> read_latest(file_system& files, const fs::path& root) {
   const fs::path path = root / latest_file_name;
-  const auto there = files.exists(path);
-  if (!there) return fail(there.error());
-  if (!*there) return std::nullopt;
-  const auto text = read_small_file(files, path, max_latest_bytes);
-  if (!text) return fail(text.error());
+  TROUPE_ASSIGN(const auto there, files.exists(path));
+  if (!there) return std::nullopt;
+  TROUPE_ASSIGN(const auto text, read_small_file(files, path, max_latest_bytes));
   const auto bad = [&](const char* why) {
     return fail(error_kind::bad_input, fmt::format("'{}' {}", path.string(), why));
   };
-  std::string_view rest = *text;
+  std::string_view rest = text;
   const auto line = [&] {
     const size_t end = std::min(rest.find('\n'), rest.size());
     const auto out = rest.substr(0, end);
@@ -177,9 +171,8 @@ core::result<std::optional<latest_name>> read_latest(file_system& files, const f
 }
 
 core::result<checkpoint_folder> open_checkpoint(file_system& files, const fs::path& path, const open_options& options) {
-  const auto itself = files.exists(path / manifest_file_name);
-  if (!itself) return fail(itself.error());
-  if (*itself) return open_folder(files, path);
+  TROUPE_ASSIGN(const auto itself, files.exists(path / manifest_file_name));
+  if (itself) return open_folder(files, path);
   if (options.fallback_to_previous) return open_newest_good(files, path, options);
   return open_latest(files, path, read_latest(files, path));
 }

@@ -16,7 +16,7 @@ class file_elsewhere final : public source_view {
   [[nodiscard]] core::result<std::unique_ptr<input_file>> open(file_system&) const override {
     auto file = files_.open(path_);
     if (!file) return file;
-    if (auto ok = check_shard(**file, path_, {{}, bytes_}, save_id_); !ok) return core::fail(ok.error());
+    TROUPE_TRY(check_shard(**file, path_, {{}, bytes_}, save_id_));
     return file;
   }
   [[nodiscard]] bool is_compressed() const override { return false; }
@@ -32,10 +32,9 @@ class file_elsewhere final : public source_view {
 
 core::result<tensor_source> open_native(file_system& files, const std::filesystem::path& path,
                                         const open_options& options) {
-  const auto found = open_checkpoint(files, path, options);
-  if (!found) return core::fail(found.error());
-  auto out = source_of(*found);
-  for (auto& f : out.files) f.view = std::make_shared<file_elsewhere>(files, f.path, f.bytes, found->content.save_id);
+  TROUPE_ASSIGN(const auto found, open_checkpoint(files, path, options));
+  auto out = source_of(found);
+  for (auto& f : out.files) f.view = std::make_shared<file_elsewhere>(files, f.path, f.bytes, found.content.save_id);
   return out;
 }
 

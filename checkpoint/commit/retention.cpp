@@ -26,10 +26,9 @@ uint64_t commit_time_of(file_system& files, const std::filesystem::path& folder)
 core::result<std::optional<std::string>> strange_in(file_system& files, const std::filesystem::path& folder) {
   const auto known = read_manifest(files, folder);
   if (!known) return known.error().text;
-  const auto inside = files.list(folder);
-  if (!inside) return fail(inside.error());
+  TROUPE_ASSIGN(const auto inside, files.list(folder));
   const auto& shards = known->content.files;
-  for (const auto& e : *inside) {
+  for (const auto& e : inside) {
     const bool ours = e.name == manifest_file_name ||
                       std::any_of(shards.begin(), shards.end(), [&](const auto& f) { return f.name == e.name; });
     if (e.kind != entry_kind::file || !ours) return fmt::format("'{}' in it is not of the checkpoint", e.name);
@@ -55,22 +54,19 @@ std::vector<uint64_t> steps_to_remove(std::span<const committed_step> steps, std
 core::result<retention_report> apply_retention(file_system& files, const std::filesystem::path& root,
                                                const retention_policy& policy) {
   retention_report out;
-  const auto latest = read_latest(files, root);
-  if (!latest) return fail(latest.error());
-  if (!*latest) return out;
-  const auto all = files.list(root);
-  if (!all) return fail(all.error());
+  TROUPE_ASSIGN(const auto latest, read_latest(files, root));
+  if (!latest) return out;
+  TROUPE_ASSIGN(const auto all, files.list(root));
   std::vector<committed_step> steps;
-  for (const auto& e : *all)
+  for (const auto& e : all)
     if (const auto step = step_of(e.name); step && e.kind == entry_kind::folder) steps.push_back({*step, 0});
   if (policy.keep_last == 0 || steps.size() <= policy.keep_last) return out;
   for (auto& s : steps) s.committed_unix_ns = commit_time_of(files, root / step_folder_name(s.step));
-  for (const uint64_t step : steps_to_remove(steps, step_of((*latest)->folder), policy)) {
+  for (const uint64_t step : steps_to_remove(steps, step_of(latest->folder), policy)) {
     const std::string name = step_folder_name(step);
-    const auto strange = strange_in(files, root / name);
-    if (!strange) return fail(strange.error());
-    if (*strange) {
-      out.spared.push_back(fmt::format("{}: {}", name, **strange));
+    TROUPE_ASSIGN(const auto strange, strange_in(files, root / name));
+    if (strange) {
+      out.spared.push_back(fmt::format("{}: {}", name, *strange));
       continue;
     }
     const auto claim = &files == &real_files() ? claim_unread(root / name) : unread_claim{};
@@ -78,7 +74,7 @@ core::result<retention_report> apply_retention(file_system& files, const std::fi
       out.spared.push_back(fmt::format("{}: somebody reads it", name));
       continue;
     }
-    if (auto ok = remove_checkpoint(files, root, name); !ok) return fail(ok.error());
+    TROUPE_TRY(remove_checkpoint(files, root, name));
     out.removed.push_back(name);
   }
   return out;

@@ -56,7 +56,7 @@ class values_file final : public input_file {
     for (uint64_t row = offset / row_bytes; row < last; row += rows_at_once) {
       const uint64_t rows = std::min(rows_at_once, last - row);
       values.resize(rows * m.columns);
-      if (auto ok = read_rows(w, row, rows, values); !ok) return ok;
+      TROUPE_TRY(read_rows(w, row, rows, values));
       typed.resize(rows * row_bytes);
       cast_elements(core::dtype::f32, reinterpret_cast<const std::byte*>(values.data()), type, typed.data(),
                     values.size());
@@ -71,25 +71,21 @@ class values_file final : public input_file {
                                std::span<float> values) const {
     if (w.blocks) return read_blocks(w, *w.blocks, first, rows, values);
     const auto& m = w.matrix;
-    auto codes = read_part(w.codes, first * m.code_row_bytes(), rows * m.code_row_bytes());
-    if (!codes) return fail(codes.error());
+    TROUPE_ASSIGN(auto codes, read_part(w.codes, first * m.code_row_bytes(), rows * m.code_row_bytes()));
     std::vector<group_scale> scales(rows * m.groups_of_row());
     const uint64_t scale_bytes = core::size_of(m.scale_type());
-    auto stored = w.one_scale
-                      ? read_part(w.scales, 0, scale_bytes)
-                      : read_part(w.scales, first * m.groups_of_row() * scale_bytes, scales.size() * scale_bytes);
-    if (!stored) return fail(stored.error());
-    if (auto ok = decode_scales(m, *stored, first, std::span(scales).first(w.one_scale ? 1 : scales.size())); !ok)
-      return ok;
+    TROUPE_ASSIGN(auto stored, w.one_scale ? read_part(w.scales, 0, scale_bytes)
+                                           : read_part(w.scales, first * m.groups_of_row() * scale_bytes,
+                                                       scales.size() * scale_bytes));
+    TROUPE_TRY(decode_scales(m, stored, first, std::span(scales).first(w.one_scale ? 1 : scales.size())));
     if (w.one_scale) std::ranges::fill(scales, scales.front());
     if (w.zeros) {
       const auto which = words_of_rows(m, first, rows);
       const uint64_t word_row = m.groups_of_row() * (m.scheme.layout == compressed_layout::pack_quantized ? 4 : 1);
-      auto zeros = read_part(*w.zeros, which.first_word * word_row, which.words * word_row);
-      if (!zeros) return fail(zeros.error());
-      decode_zeros(m, which, *zeros, first, scales);
+      TROUPE_ASSIGN(auto zeros, read_part(*w.zeros, which.first_word * word_row, which.words * word_row));
+      decode_zeros(m, which, zeros, first, scales);
     }
-    decode_rows(m, *codes, scales, w.global_scale, values);
+    decode_rows(m, codes, scales, w.global_scale, values);
     return {};
   }
 
@@ -99,14 +95,12 @@ class values_file final : public input_file {
     const auto& m = w.matrix;
     const uint64_t across = core::div_up(m.columns, blocks.columns), top = first / blocks.rows;
     const uint64_t down = core::div_up(first + rows, blocks.rows) - top;
-    const auto codes = read_part(w.codes, first * m.columns, rows * m.columns);
-    if (!codes) return fail(codes.error());
+    TROUPE_ASSIGN(const auto codes, read_part(w.codes, first * m.columns, rows * m.columns));
     const auto type = m.scheme.scale_type;
     const uint64_t row_bytes = across * core::size_of(type);
-    const auto stored = read_part(w.scales, top * row_bytes, down * row_bytes);
-    if (!stored) return fail(stored.error());
+    TROUPE_ASSIGN(const auto stored, read_part(w.scales, top * row_bytes, down * row_bytes));
     std::vector<float> scales(down * across);
-    cast_elements(type, stored->data(), core::dtype::f32, reinterpret_cast<std::byte*>(scales.data()), scales.size());
+    cast_elements(type, stored.data(), core::dtype::f32, reinterpret_cast<std::byte*>(scales.data()), scales.size());
     for (size_t i = 0; i < scales.size(); ++i)
       if (!std::isfinite(scales[i]) || scales[i] < 0)
         return fail(error_kind::bad_input, fmt::format("block row {}, block {}: a scale from 0 on was wanted, got {}",
@@ -114,21 +108,20 @@ class values_file final : public input_file {
     for (uint64_t r = 0; r < rows; ++r) {
       const float* const of_row = scales.data() + ((first + r) / blocks.rows - top) * across;
       for (uint64_t c = 0; c < m.columns; ++c)
-        values[r * m.columns + c] = kernels::float_from_e4m3(std::to_integer<uint8_t>((*codes)[r * m.columns + c])) *
-                                    of_row[c / blocks.columns];
+        values[r * m.columns + c] =
+            kernels::float_from_e4m3(std::to_integer<uint8_t>(codes[r * m.columns + c])) * of_row[c / blocks.columns];
     }
     return {};
   }
 
   [[nodiscard]] core::result<std::vector<std::byte>> read_part(const stored_part& part, uint64_t offset,
                                                                uint64_t count) const {
-    auto file = files_.open(part.file.path);
-    if (!file) return fail(file.error());
-    if ((*file)->bytes() != part.file.bytes)
+    TROUPE_ASSIGN(auto file, files_.open(part.file.path));
+    if (file->bytes() != part.file.bytes)
       return fail(error_kind::io, fmt::format("'{}' had {} bytes when it was looked at and has {} now",
-                                              part.file.path.string(), part.file.bytes, (*file)->bytes()));
+                                              part.file.path.string(), part.file.bytes, file->bytes()));
     std::vector<std::byte> out(count);
-    if (auto ok = read_exactly(**file, part.file.path, part.offset_bytes + offset, out); !ok) return fail(ok.error());
+    TROUPE_TRY(read_exactly(*file, part.file.path, part.offset_bytes + offset, out));
     return out;
   }
 

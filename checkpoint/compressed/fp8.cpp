@@ -103,15 +103,14 @@ core::result<tensor_source> fp8_source(stored_tensors stored, const fp8_blocks& 
     if (scales == nullptr)
       return refused(fmt::format("tensor '{}': its scales, '{}{}', are not there or of a type that is not read",
                                  shown(name), shown(module), scale_ends.front()));
-    const auto of = blocks_of(codes, *scales, blocks);
-    if (!of) return fail(of.error());
+    TROUPE_ASSIGN(const auto of, blocks_of(codes, *scales, blocks));
     decompressed_weight w{.name = name, .matrix = {}, .codes = {}, .scales = {}};
     w.matrix = {.rows = static_cast<uint64_t>(codes.shape[0]),
                 .columns = static_cast<uint64_t>(codes.shape[1]),
                 .scheme = {.layout = compressed_layout::float_quantized, .bits = 8, .scale_type = scales->type}};
     w.codes = {out.files[codes.pieces.front().file], codes.pieces.front().offset_bytes};
     w.scales = {out.files[scales->pieces.front().file], scales->pieces.front().offset_bytes};
-    w.blocks = scale_blocks{of->rows, of->columns};
+    w.blocks = scale_blocks{of.rows, of.columns};
     w.begin_bytes = at;
     const uint64_t elements = w.matrix.rows * w.matrix.columns;
     entries.push_back({name, tensor_kind::weight, {}, scales->type, codes.shape, {}});
@@ -131,7 +130,7 @@ core::result<tensor_source> fp8_source(stored_tensors stored, const fp8_blocks& 
     out.files.push_back({.path = out.folder / "the values of compressed weights",
                          .bytes = at,
                          .view = std::make_shared<decompressed_weights>(std::move(weights))});
-  if (auto ok = complete(out); !ok) return fail(ok.error());
+  TROUPE_TRY(complete(out));
   return std::move(out);
 }
 

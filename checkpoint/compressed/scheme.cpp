@@ -104,13 +104,12 @@ class weights_reader {
 };
 
 core::result<weight_scheme> scheme_from(const weights_reader& in, compressed_layout layout) {
-  const auto bits = in.number("num_bits"), group = in.number("group_size");
-  if (!bits) return fail(bits.error());
-  if (!group) return fail(group.error());
+  TROUPE_ASSIGN(const auto bits, in.number("num_bits"));
+  TROUPE_ASSIGN(const auto group, in.number("group_size"));
   weight_scheme out{.layout = layout,
-                    .bits = static_cast<uint32_t>(std::min<uint64_t>(*bits, 99)),
+                    .bits = static_cast<uint32_t>(std::min<uint64_t>(bits, 99)),
                     .symmetric = in.flag("symmetric", true)};
-  const auto type = in.text("type", "int"), strategy = in.text("strategy", *group > 0 ? "group" : "tensor");
+  const auto type = in.text("type", "int"), strategy = in.text("strategy", group > 0 ? "group" : "tensor");
   const bool is_float = out.codes().kind != code_kind::integer;
   if (type != (is_float ? "float" : "int"))
     return refused(fmt::format("{}.type: {} has codes of type {}, got '{}'", in.where(), name_of(layout),
@@ -119,20 +118,20 @@ core::result<weight_scheme> scheme_from(const weights_reader& in, compressed_lay
   const uint32_t most = has_halves(layout) ? 4 : 8;
   if (out.bits < least || out.bits > most)
     return refused(fmt::format("{}.num_bits: {} has {} bits, got {}", in.where(), name_of(layout),
-                               least == most ? std::to_string(most) : fmt::format("{} to {}", least, most), *bits));
+                               least == most ? std::to_string(most) : fmt::format("{} to {}", least, most), bits));
   const bool by_group = strategy == "group" || strategy == "tensor_group";
   if (!by_group && strategy != "channel" && strategy != "tensor")
     return refused(fmt::format("{}.strategy: wanted tensor, channel, group or tensor_group, got '{}'", in.where(),
                                shown(strategy)));
-  if (by_group != (*group > 0))
-    return refused(fmt::format("{}.group_size: {} with the strategy '{}'", in.where(), *group, strategy));
+  if (by_group != (group > 0))
+    return refused(fmt::format("{}.group_size: {} with the strategy '{}'", in.where(), group, strategy));
   if (is_float && !out.symmetric)
     return refused(fmt::format("{}.symmetric: {} has no zero points, got false", in.where(), name_of(layout)));
-  out.group_size = by_group ? *group : 0;
+  out.group_size = by_group ? group : 0;
   const uint64_t fixed = layout == compressed_layout::mxfp4 ? mxfp4_group : nvfp4_group;
   if (has_halves(layout) && out.group_size != fixed)
     return refused(
-        fmt::format("{}.group_size: {} has groups of {}, got {}", in.where(), name_of(layout), fixed, *group));
+        fmt::format("{}.group_size: {} has groups of {}, got {}", in.where(), name_of(layout), fixed, group));
   return out;
 }
 
@@ -251,9 +250,8 @@ core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::s
           fmt::format("{}.format: wanted pack-quantized, int-quantized, float-quantized, "
                       "mxfp4-pack-quantized or nvfp4-pack-quantized, got '{}'",
                       at, shown(text)));
-    auto scheme = scheme_from(weights_reader(group["weights"], at + ".weights"), *layout);
-    if (!scheme) return fail(scheme.error());
-    scheme_group read{{}, *scheme};
+    TROUPE_ASSIGN(auto scheme, scheme_from(weights_reader(group["weights"], at + ".weights"), *layout));
+    scheme_group read{{}, scheme};
     if (const auto targets = group.find("targets"); targets != group.end() && targets->is_array())
       for (const auto& target : *targets)
         if (target.is_string()) read.targets.push_back(target.get<std::string>());

@@ -82,7 +82,7 @@ class weight_finder {
                                    core::name_of(scales.type)));
       m.scheme.scale_type = scales.type;
     }
-    if (auto ok = take_size(m, module, parts); !ok) return fail(ok.error());
+    TROUPE_TRY(take_size(m, module, parts));
     out.one_scale = scheme->group_size == 0 && core::numel_of(scales.shape) == 1;
     if (!out.one_scale && m.rows > 0 && m.scheme.group_size == 0 && core::numel_of(scales.shape) != m.rows)
       return refused(fmt::format("tensor '{}': one scale for each of {} rows was wanted, got the shape [{}]",
@@ -91,7 +91,7 @@ class weight_finder {
     for (const auto& wanted : parts_of(m)) {
       const auto at = parts.find(wanted.suffix);
       if (at == parts.end()) return refused(fmt::format("tensor '{}.{}' is missing", shown(module), wanted.suffix));
-      if (auto ok = take(out, wanted, *at->second); !ok) return fail(ok.error());
+      TROUPE_TRY(take(out, wanted, *at->second));
     }
     return out;
   }
@@ -113,10 +113,10 @@ class weight_finder {
         (shape->second->type != core::dtype::i64 && shape->second->type != core::dtype::i32))
       return refused(fmt::format("tensor '{}.weight_shape': two whole numbers were wanted", shown(module)));
     if (shape->second->type == core::dtype::i64) {
-      if (auto ok = reader_.read(*shape->second, 0, 2, std::as_writable_bytes(std::span(size))); !ok) return ok;
+      TROUPE_TRY(reader_.read(*shape->second, 0, 2, std::as_writable_bytes(std::span(size))));
     } else {
       std::array<int32_t, 2> narrow{};
-      if (auto ok = reader_.read(*shape->second, 0, 2, std::as_writable_bytes(std::span(narrow))); !ok) return ok;
+      TROUPE_TRY(reader_.read(*shape->second, 0, 2, std::as_writable_bytes(std::span(narrow))));
       size = {narrow[0], narrow[1]};
     }
     const auto words = static_cast<uint64_t>(at->second->shape[1]);
@@ -144,7 +144,7 @@ class weight_finder {
     if (is_scale) to.scales = place;
     if (wanted.part == weight_part::zeros) to.zeros = place;
     if (wanted.part != weight_part::global_scale) return {};
-    if (auto ok = reader_.read(t, 0, 1, std::as_writable_bytes(std::span(&to.global_scale, 1))); !ok) return ok;
+    TROUPE_TRY(reader_.read(t, 0, 1, std::as_writable_bytes(std::span(&to.global_scale, 1))));
     if (std::isfinite(to.global_scale) && to.global_scale > 0) return {};
     return refused(fmt::format("tensor '{}': a scale above 0 was wanted, got {}", shown(t.name), to.global_scale));
   }
@@ -183,15 +183,14 @@ struct said_of_weights {
 };
 
 core::result<said_of_weights> weights_by_config(const fs::path& path) {
-  const auto config = read_model_config(folder_of(path));
-  if (!config) return fail(config.error());
-  if (const auto codes = foreign_codes_of(*config)) return fail(foreign_refusal(path.string(), *codes));
+  TROUPE_ASSIGN(const auto config, read_model_config(folder_of(path)));
+  if (const auto codes = foreign_codes_of(config)) return fail(foreign_refusal(path.string(), *codes));
   const auto in_file = [&](const core::error& e) {
     return fail(e.in(fmt::format("'{}'", (folder_of(path) / model_config_file_name).string())));
   };
-  const auto blocks = read_fp8_blocks(*config);
+  const auto blocks = read_fp8_blocks(config);
   if (!blocks) return in_file(blocks.error());
-  const auto groups = read_schemes(*config);
+  const auto groups = read_schemes(config);
   if (!groups) return in_file(groups.error());
   return said_of_weights{blocks->has_value() || groups->has_value(),
                          blocks->has_value() || (groups->has_value() && !(*groups)->empty())};
@@ -210,31 +209,30 @@ core::result<bool> has_coded_weights(const fs::path& path) {
 }
 
 core::result<tensor_source> read_compressed_source(const fs::path& path) {
-  auto stored = read_stored_tensors(path);
-  if (!stored) return fail(stored.error());
+  TROUPE_ASSIGN(auto stored, read_stored_tensors(path));
   const auto in_folder = [&](const core::error& e) { return e.in(fmt::format("'{}'", path.string())); };
-  const auto blocks = read_fp8_blocks(stored->source.run.model);
+  const auto blocks = read_fp8_blocks(stored.source.run.model);
   if (!blocks) return fail(in_folder(blocks.error()));
   if (*blocks) {
-    auto values = fp8_source(std::move(*stored), **blocks);
+    auto values = fp8_source(std::move(stored), **blocks);
     if (!values) return fail(in_folder(values.error()));
     return values;
   }
-  const auto groups = read_schemes(stored->source.run.model);
+  const auto groups = read_schemes(stored.source.run.model);
   if (!groups) return fail(in_folder(groups.error()));
   if (!*groups) return refused(fmt::format("'{}': config.json has no quantization_config", path.string()));
 
   std::map<std::string_view, module_parts> modules;
-  for (const auto& t : stored->source.tensors) {
+  for (const auto& t : stored.source.tensors) {
     const auto [module, suffix] = halves_of(t.name);
     if (suffix == "weight" || is_one_of(suffix, own_suffixes)) modules[module][suffix] = &t;
   }
   std::erase_if(modules, [](const auto& m) { return !m.second.contains("weight_scale"); });
 
-  weight_finder finder(*stored, **groups);
+  weight_finder finder(stored, **groups);
   std::vector<decompressed_weight> weights;
   std::vector<tensor_entry> entries;
-  const auto number = static_cast<uint32_t>(stored->source.files.size());
+  const auto number = static_cast<uint32_t>(stored.source.files.size());
   uint64_t at = 0;
   for (const auto& [module, parts] : modules) {
     auto weight = finder.weight_of(module, parts);
@@ -252,7 +250,7 @@ core::result<tensor_source> read_compressed_source(const fs::path& path) {
     at += m.rows * m.columns * core::size_of(type);
     weights.push_back(std::move(*weight));
   }
-  tensor_source out = stored->source;
+  tensor_source out = stored.source;
   std::erase_if(out.tensors, [&](const tensor_entry& t) {
     const auto [module, suffix] = halves_of(t.name);
     return is_one_of(suffix, attention_suffixes) ||
@@ -260,7 +258,7 @@ core::result<tensor_source> read_compressed_source(const fs::path& path) {
   });
   out.tensors.insert(out.tensors.end(), entries.begin(), entries.end());
   for (const auto& t : out.tensors)
-    if (stored->in_e4m3.contains(t.name) && !modules.contains(halves_of(t.name).first))
+    if (stored.in_e4m3.contains(t.name) && !modules.contains(halves_of(t.name).first))
       return refused(
           fmt::format("'{}': tensor '{}.weight_scale' is missing", path.string(), shown(halves_of(t.name).first)));
   say_unread(out.remarks, out.unread);
@@ -271,7 +269,7 @@ core::result<tensor_source> read_compressed_source(const fs::path& path) {
                          .bytes = at,
                          .view = std::make_shared<decompressed_weights>(std::move(weights))});
   }
-  if (auto ok = complete(out); !ok) return fail(ok.error());
+  TROUPE_TRY(complete(out));
   return out;
 }
 

@@ -61,7 +61,7 @@ template <class F>
 core::result<void> in_blocks(const compressed_matrix& m, uint64_t first, uint64_t rows, F&& f) {
   const uint64_t at_once = std::max<uint64_t>(1, compress_block_elements / m.columns);
   for (uint64_t row = first; row < first + rows; row += at_once)
-    if (auto ok = f(row, std::min(at_once, first + rows - row)); !ok) return ok;
+    TROUPE_TRY(f(row, std::min(at_once, first + rows - row)));
   return {};
 }
 
@@ -79,9 +79,8 @@ class compressor {
       : from_(from), options_(options), reader_(from) {}
 
   core::result<void> plan() {
-    auto all = weights_of(from_, {.out = {}, .type = options_.type, .rename = options_.rename});
-    if (!all) return fail(all.error());
-    for (auto& w : *all) {
+    TROUPE_ASSIGN(auto all, weights_of(from_, {.out = {}, .type = options_.type, .rename = options_.rename}));
+    for (auto& w : all) {
       weights_ += core::numel_of(w.from->shape);
       source_bytes_ += core::numel_of(w.from->shape) * core::size_of(w.from->type);
       if (!is_linear_weight(w.name, w.from->shape) || !is_floating(w.from->type)) {
@@ -133,7 +132,7 @@ class compressor {
 
   void add(weight_job& job, const part_tensor& part) {
     auto source = [this, &job, kind = part.part](uint64_t offset, bytes out) -> core::result<void> {
-      if (auto ok = fill(job, kind, offset, out); !ok) return ok;
+      TROUPE_TRY(fill(job, kind, offset, out));
       return told(out.size());
     };
     tensors_.push_back(
@@ -144,7 +143,7 @@ class compressor {
   void add(const exported_weight& w) {
     auto source = [this, &w](uint64_t offset, bytes out) -> core::result<void> {
       const uint64_t width = core::size_of(w.type);
-      if (auto ok = reader_.read_as(w.type, *w.from, offset / width, out.size() / width, out); !ok) return ok;
+      TROUPE_TRY(reader_.read_as(w.type, *w.from, offset / width, out.size() / width, out));
       return told(out.size());
     };
     tensors_.push_back({w.name, w.type, w.from->shape, {}, std::move(source)});
@@ -177,9 +176,8 @@ class compressor {
         return {};
       }
       case weight_part::global_scale: {
-        const auto scale = global_of(job);
-        if (!scale) return fail(scale.error());
-        copy_common(std::as_bytes(std::span(&*scale, 1)), 0, offset, out);
+        TROUPE_ASSIGN(const auto scale, global_of(job));
+        copy_common(std::as_bytes(std::span(&scale, 1)), 0, offset, out);
         return {};
       }
     }
@@ -212,24 +210,20 @@ class compressor {
 
   core::result<std::vector<float>> read_rows(const weight_job& job, uint64_t first, uint64_t rows) {
     std::vector<float> out(rows * job.matrix.columns);
-    if (auto ok = reader_.read_as(core::dtype::f32, *job.weight.from, first * job.matrix.columns, out.size(),
-                                  std::as_writable_bytes(std::span(out)));
-        !ok)
-      return fail(ok.error());
+    TROUPE_TRY(reader_.read_as(core::dtype::f32, *job.weight.from, first * job.matrix.columns, out.size(),
+                               std::as_writable_bytes(std::span(out))));
     return out;
   }
 
   core::result<scaled_rows> read_scaled(const weight_job& job, uint64_t first, uint64_t rows) {
-    const auto global = global_of(job);
-    if (!global) return fail(global.error());
-    auto values = read_rows(job, first, rows);
-    if (!values) return fail(values.error());
-    auto clamped = clamp_rows(job.matrix, *values);
-    auto scales = scales_of(job.matrix, *values, first, *global);
+    TROUPE_ASSIGN(const auto global, global_of(job));
+    TROUPE_ASSIGN(auto values, read_rows(job, first, rows));
+    auto clamped = clamp_rows(job.matrix, values);
+    auto scales = scales_of(job.matrix, values, first, global);
     if (!scales && job.matrix.scale_type() == core::dtype::f16 && from_.clamped == nullptr)
       return fail(scales.error().kind, scales.error().text + "; --allow-overflow clamps what is too large");
     if (!scales) return fail(scales.error());
-    return scaled_rows{std::move(*values), std::move(*scales), std::move(clamped)};
+    return scaled_rows{std::move(values), std::move(*scales), std::move(clamped)};
   }
 
   core::result<void> fill_codes(weight_job& job, uint64_t offset, bytes out) {
@@ -238,18 +232,17 @@ class compressor {
     const float global = global_of(job).value_or(1);
     return in_blocks(m, first, core::div_up(offset + out.size(), row_bytes) - first,
                      [&](uint64_t row, uint64_t rows) -> core::result<void> {
-                       const auto in = read_scaled(job, row, rows);
-                       if (!in) return fail(in.error());
+                       TROUPE_ASSIGN(const auto in, read_scaled(job, row, rows));
                        std::vector<std::byte> stored(rows * row_bytes);
-                       encode_rows(m, in->values, in->scales, global, stored);
+                       encode_rows(m, in.values, in.scales, global, stored);
                        copy_common(stored, row * row_bytes, offset, out);
-                       std::vector<float> back(in->values.size());
-                       decode_rows(m, stored, in->scales, global, back);
+                       std::vector<float> back(in.values.size());
+                       decode_rows(m, stored, in.scales, global, back);
                        // A row that two requests share is counted in the request that it begins in.
                        for (uint64_t r = 0; r < rows; ++r) {
                          if ((row + r) * row_bytes < offset) continue;
-                         if (!in->clamped.empty()) from_.clamped->count += in->clamped[r];
-                         job.error.add(std::span(in->values).subspan(r * m.columns, m.columns),
+                         if (!in.clamped.empty()) from_.clamped->count += in.clamped[r];
+                         job.error.add(std::span(in.values).subspan(r * m.columns, m.columns),
                                        std::span(back).subspan(r * m.columns, m.columns));
                        }
                        return {};
@@ -261,10 +254,9 @@ class compressor {
     const uint64_t row_bytes = m.groups_of_row() * core::size_of(m.scale_type()), first = offset / row_bytes;
     return in_blocks(m, first, core::div_up(offset + out.size(), row_bytes) - first,
                      [&](uint64_t row, uint64_t rows) -> core::result<void> {
-                       const auto in = read_scaled(job, row, rows);
-                       if (!in) return fail(in.error());
+                       TROUPE_ASSIGN(const auto in, read_scaled(job, row, rows));
                        std::vector<std::byte> stored(rows * row_bytes);
-                       encode_scales(m, in->scales, stored);
+                       encode_scales(m, in.scales, stored);
                        copy_common(stored, row * row_bytes, offset, out);
                        return {};
                      });
@@ -276,9 +268,8 @@ class compressor {
     const auto which = rows_of_words(m, first, core::div_up(offset + out.size(), row_bytes) - first);
     std::vector<group_scale> scales;
     auto ok = in_blocks(m, which.first_row, which.rows, [&](uint64_t row, uint64_t rows) -> core::result<void> {
-      const auto in = read_scaled(job, row, rows);
-      if (!in) return fail(in.error());
-      scales.insert(scales.end(), in->scales.begin(), in->scales.end());
+      TROUPE_ASSIGN(const auto in, read_scaled(job, row, rows));
+      scales.insert(scales.end(), in.scales.begin(), in.scales.end());
       return {};
     });
     if (!ok) return ok;
@@ -296,13 +287,11 @@ class compressor {
     float largest = 0;
     for (const auto& other : jobs_) {
       if (joined_name(other.module) != name) continue;
-      auto ok = in_blocks(other.matrix, 0, other.matrix.rows, [&](uint64_t row, uint64_t rows) -> core::result<void> {
-        const auto values = read_rows(other, row, rows);
-        if (!values) return fail(values.error());
-        for (const float x : *values) largest = std::max(largest, std::fabs(x));
+      TROUPE_TRY(in_blocks(other.matrix, 0, other.matrix.rows, [&](uint64_t row, uint64_t rows) -> core::result<void> {
+        TROUPE_ASSIGN(const auto values, read_rows(other, row, rows));
+        for (const float x : values) largest = std::max(largest, std::fabs(x));
         return {};
-      });
-      if (!ok) return fail(ok.error());
+      }));
     }
     return globals_[name] = kernels::global_scale_of(largest);
   }
@@ -332,21 +321,20 @@ bool is_linear_weight(std::string_view name, const std::vector<int64_t>& shape) 
 core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less<>>> stored_forms(
     const tensor_source& from, const compress_options& options) {
   compressor plan(from, options);
-  if (auto ok = plan.plan(); !ok) return fail(ok.error());
+  TROUPE_TRY(plan.plan());
   return plan.forms();
 }
 
 core::result<uint64_t> compressed_bytes(const tensor_source& from, const compress_options& options) {
   compressor plan(from, options);
-  if (auto ok = plan.plan(); !ok) return fail(ok.error());
+  TROUPE_TRY(plan.plan());
   return plan.tensor_bytes();
 }
 
 core::result<compression_report> compress_weights(const tensor_source& from, const compress_options& options) {
   compressor work(from, options);
-  if (auto ok = work.plan(); !ok) return fail(ok.error());
-  if (auto ok = write_weights_folder(options.out, work.tensors(), options.max_shard_bytes); !ok)
-    return fail(ok.error());
+  TROUPE_TRY(work.plan());
+  TROUPE_TRY(write_weights_folder(options.out, work.tensors(), options.max_shard_bytes));
   return work.report();
 }
 

@@ -65,7 +65,7 @@ class tensor_maker {
     const auto& t = from_->tensors[tensor];
     const uint64_t elements = core::numel_of(t.shape);
     std::vector<std::byte> whole(elements * core::size_of(t.type));
-    if (auto ok = source_reader(*from_, files).read(t, 0, elements, whole); !ok) return fail(ok.error());
+    TROUPE_TRY(source_reader(*from_, files).read(t, 0, elements, whole));
     if (const auto* cut = cut_of(t)) {
       if (cut->change && is_weight(t.kind)) cut->change(t.type, whole);
       if (!cut->mask.empty()) kernels::apply_mask(whole.data(), t.type, elements, cut->mask);
@@ -116,10 +116,9 @@ class made_file final : public input_file {
   [[nodiscard]] uint64_t bytes() const override { return bytes_; }
   [[nodiscard]] core::result<size_t> read_at(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= bytes_) return size_t{0};
-    const auto made = maker_->make(tensor_, files_);
-    if (!made) return fail(made.error());
+    TROUPE_ASSIGN(const auto made, maker_->make(tensor_, files_));
     const size_t count = std::min<size_t>(out.size(), bytes_ - offset);
-    std::memcpy(out.data(), (*made)->data() + offset, count);
+    std::memcpy(out.data(), made->data() + offset, count);
     return count;
   }
 
@@ -163,7 +162,7 @@ core::result<tensor_source> cut_source(std::shared_ptr<const tensor_source> from
     const source_cut* const cut = maker->cut_of(t);
     if (cut != nullptr) {
       if (cut->drops) continue;
-      if (auto ok = check(t, *cut); !ok) return fail(ok.error());
+      TROUPE_TRY(check(t, *cut));
       t.shape = cut_shape(t, *cut);
     }
     const uint64_t elements = core::numel_of(t.shape), size = elements * core::size_of(t.type);
@@ -178,7 +177,7 @@ core::result<tensor_source> cut_source(std::shared_ptr<const tensor_source> from
   };
   std::erase_if(out.parameter_order, is_dropped);
   std::erase_if(out.tied, [&](const tied_name& t) { return is_dropped(t.of); });
-  if (auto ok = complete(out); !ok) return fail(ok.error());
+  TROUPE_TRY(complete(out));
   return out;
 }
 

@@ -83,11 +83,10 @@ class distributed_writer {
       return refused(fmt::format("a folder for {} ranks: wanted 1 to {}", options_.ranks, max_deepspeed_ranks));
     weights_export_options how;
     how.rename = [&](const std::string& name) { return std::optional(written(name)); };
-    const auto weights = weights_of(from_, how);
-    if (!weights) return fail(weights.error());
+    TROUPE_ASSIGN(const auto weights, weights_of(from_, how));
     std::map<const tensor_entry*, size_t> first;  // an entry with the same bytes
     std::map<std::string, size_t> of_name;
-    for (const auto& w : *weights) {
+    for (const auto& w : weights) {
       const auto [at, fresh] = first.try_emplace(w.from, entries_.size());
       of_name.emplace(w.name, entries_.size());
       if (fresh)
@@ -101,7 +100,7 @@ class distributed_writer {
         return refused(fmt::format("'{}' is tied to '{}', which is no parameter", shown(alias), shown(owner)));
       if (!of_name.contains(alias)) add_again("model." + alias, {"model", alias}, at->second);
     }
-    if (auto ok = plan_optimizer(); !ok) return ok;
+    TROUPE_TRY(plan_optimizer());
     if (from_.run.schedule_position)
       add_object("lr_scheduler.last_epoch", {"lr_scheduler", "last_epoch"}, *from_.run.schedule_position);
     return {};
@@ -125,11 +124,10 @@ class distributed_writer {
         return fail(error_kind::stopped, "stopped while writing");
       return {};
     };
-    for (uint32_t rank = 0; rank < options_.ranks; ++rank)
-      if (auto ok = write_file(folder, rank, reader, written); !ok) return fail(ok.error());
+    for (uint32_t rank = 0; rank < options_.ranks; ++rank) TROUPE_TRY(write_file(folder, rank, reader, written));
     pickle_writer out;
     metadata().write(out, [](pickle_writer&, const torch_view&) {});
-    if (auto ok = write_file_atomically(folder / distributed_metadata_name, out.finish()); !ok) return fail(ok.error());
+    TROUPE_TRY(write_file_atomically(folder / distributed_metadata_name, out.finish()));
     size_t tensors = 0;
     for (const auto& e : entries_) tensors += e.type.has_value() ? 1 : 0;
     return distributed_report{total, tensors, options_.ranks + size_t{1}};
@@ -219,15 +217,14 @@ class distributed_writer {
     }
     const deepspeed_write_options as_deepspeed{.groups = options_.groups};
     const deepspeed_model none;
-    const auto parts = deepspeed_parts_of(from_, as_deepspeed, none);
-    if (!parts) return fail(parts.error());
+    TROUPE_ASSIGN(const auto parts, deepspeed_parts_of(from_, as_deepspeed, none));
     for (size_t g = 0; g < members.size(); ++g) {
       const auto number = static_cast<int64_t>(g);
       const auto put = [&](const std::string& key, torch_value value) {
         add_object(fmt::format("optim.param_groups.{}.{}", g, key), {"optim", "param_groups", number, key},
                    std::move(value));
       };
-      const auto keys = parts->groups[g].items();
+      const auto keys = parts.groups[g].items();
       for (size_t i = 0; i + 1 < keys.size(); i += 2) put(keys[i].text(), keys[i + 1]);
       put("params", members[g]);
     }
@@ -236,8 +233,7 @@ class distributed_writer {
 
   core::result<void> write_file(const fs::path& folder, uint32_t rank, source_reader& reader,
                                 const block_written& written) {
-    auto file = streamed_file::create(folder / file_name(rank));
-    if (!file) return fail(file.error());
+    TROUPE_ASSIGN(auto file, streamed_file::create(folder / file_name(rank)));
     uint64_t at = 0;
     for (auto& item : items_) {
       if (item.rank != rank) continue;
@@ -250,13 +246,12 @@ class distributed_writer {
         archive.root = archive.tensor(item.type, item.sizes, {{item.tensor, item.first, count}});
       else
         archive.root = archive.whole(item.type, *item.tensor);
-      const auto bytes = append_torch_archive(*file, archive.root, archive.storages(), written);
-      if (!bytes) return fail(bytes.error());
+      TROUPE_ASSIGN(const auto bytes, append_torch_archive(file, archive.root, archive.storages(), written));
       item.begin = at;
-      item.bytes = *bytes;
-      at += *bytes;
+      item.bytes = bytes;
+      at += bytes;
     }
-    return file->commit();
+    return file.commit();
   }
 
   [[nodiscard]] torch_value metadata() const {
@@ -302,14 +297,14 @@ class distributed_writer {
 
 core::result<uint64_t> distributed_bytes(const tensor_source& from, const distributed_write_options& options) {
   distributed_writer writer(from, options);
-  if (auto ok = writer.plan(); !ok) return fail(ok.error());
+  TROUPE_TRY(writer.plan());
   return writer.bytes();
 }
 
 core::result<distributed_report> write_distributed_folder(const tensor_source& from, const fs::path& folder,
                                                           const distributed_write_options& options) {
   distributed_writer writer(from, options);
-  if (auto ok = writer.plan(); !ok) return fail(ok.error());
+  TROUPE_TRY(writer.plan());
   return writer.write(folder);
 }
 

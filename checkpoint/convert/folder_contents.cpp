@@ -69,9 +69,8 @@ bool is_folder(const fs::path& path) {
 
 /// Returns the name in a small text file, such as DeepSpeed's `latest`.
 core::result<std::string> tag_in(const fs::path& path) {
-  const auto text = read_small_file(real_files(), path, max_latest_bytes);
-  if (!text) return fail(text.error());
-  return tag_from(*text);
+  TROUPE_ASSIGN(const auto text, read_small_file(real_files(), path, max_latest_bytes));
+  return tag_from(text);
 }
 
 /// True if a folder has a checkpoint of Troupe, however damaged.
@@ -180,19 +179,17 @@ core::result<source_format> format_of_folder(const fs::path& path) {
 
 /// Returns the format of the shards that an index lists, by the ending of the first one.
 core::result<source_format> format_of_index(const fs::path& path) {
-  const auto weights = read_weights_index(path);
-  if (!weights) return fail(weights.error());
-  return weights->front().second.ends_with(".safetensors") ? source_format::hugging_face : source_format::torch;
+  TROUPE_ASSIGN(const auto weights, read_weights_index(path));
+  return weights.front().second.ends_with(".safetensors") ? source_format::hugging_face : source_format::torch;
 }
 
 core::result<source_format> format_of_file(const fs::path& path) {
   if (is_index_name(path)) return format_of_index(path);
-  const auto file = core::source_file::open(path);
-  if (!file) return fail(file.error());
-  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(const auto file, core::source_file::open(path));
+  TROUPE_TRY(core::refuse_lfs_pointer(file));
   std::array<std::byte, 10> begin{};
-  const auto got = std::span(begin).first(static_cast<size_t>(std::min<uint64_t>(begin.size(), file->size())));
-  if (auto ok = file->read(0, got); !ok) return fail(ok.error());
+  const auto got = std::span(begin).first(static_cast<size_t>(std::min<uint64_t>(begin.size(), file.size())));
+  TROUPE_TRY(file.read(0, got));
   const auto byte = [&](size_t i) { return i < got.size() ? std::to_integer<int>(begin[i]) : -1; };
   if (begins_like_gguf(got)) return source_format::gguf;
   if (byte(8) == '{') return source_format::hugging_face;
@@ -419,13 +416,12 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
   const auto ours = [&] { return only({path, "", source_format::troupe}); };
   if (is_there(path / manifest_file_name)) return ours();
   if (const auto latest = path / latest_file_name; is_there(latest)) {
-    const auto name = tag_in(latest);
-    if (!name) return fail(name.error());
+    TROUPE_ASSIGN(const auto name, tag_in(latest));
     // A checkpoint of Troupe may have a working name, and a damaged one may be skipped: open_checkpoint() decides.
-    if ((step_of(*name) || latest_is_ours(path)) &&
-        (!is_folder(path / *name) || is_there(path / *name / manifest_file_name)))
+    if ((step_of(name) || latest_is_ours(path)) &&
+        (!is_folder(path / name) || is_there(path / name / manifest_file_name)))
       return ours();
-    auto named = contents_of_named(path, latest, *name, depth);
+    auto named = contents_of_named(path, latest, name, depth);
     // A folder of Troupe's checkpoints in which the named one has lost its manifest.
     if ((!named || named->checkpoints.front().problem) && has_ours(path)) return ours();
     return named;
@@ -435,9 +431,8 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
     return name ? contents_of_named(path, latest, *name, depth) : fail(name.error());
   }
   if (const auto latest = path / megatron_latest_name; is_there(latest)) {
-    const auto folder = megatron_folder(path);
-    if (!folder) return fail(folder.error());
-    return contents_of_tag(path, folder->filename().string(), fmt::format("'{}' names", latest.string()), depth);
+    TROUPE_ASSIGN(const auto folder, megatron_folder(path));
+    return contents_of_tag(path, folder.filename().string(), fmt::format("'{}' names", latest.string()), depth);
   }
   const auto own = format_of_folder(path);
   const auto itself = [&] { return only({path, "", *own}); };
@@ -484,9 +479,8 @@ core::result<folder_contents> look_into(const fs::path& path, const std::optiona
   }
   if (!is_folder(path)) {
     if (tag) return refused(fmt::format("'{}' is a file, which has no '{}' in it", path.string(), core::shown(*tag)));
-    const auto format = format_of_file(path);
-    if (!format) return fail(format.error());
-    return only({path, "", *format});
+    TROUPE_ASSIGN(const auto format, format_of_file(path));
+    return only({path, "", format});
   }
   if (!tag) return contents_of_folder(path, 0);
   const auto inner = path / inner_names.front();

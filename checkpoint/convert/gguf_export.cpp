@@ -96,11 +96,10 @@ core::result<void> check_complete(const std::vector<planned_tensor>& all, const 
 
 core::result<plan> plan_of(const tensor_source& from, const gguf_export_options& o) {
   const auto& m = o.model;
-  const auto weights = weights_of(from, {});
-  if (!weights) return fail(weights.error());
+  TROUPE_ASSIGN(const auto weights, weights_of(from, {}));
   const auto refused = [&](const core::error& e) { return fail(e.in(fmt::format("'{}'", shown_place(from)))); };
   std::vector<std::pair<gguf_place, planned_tensor>> found;
-  for (const auto& w : *weights) {
+  for (const auto& w : weights) {
     const auto bare = bare_name(w.name);
     if (is_derived_buffer(bare) || (m.tied && bare == head_name)) continue;
     const auto in_tensor = [&](const core::error& e) {
@@ -167,9 +166,9 @@ class row_reader {
     if (t_.head_rows != 0) step = std::max<uint64_t>(step / t_.head_rows, 1) * t_.head_rows;
     for (uint64_t row = 0; row < rows_; row += step) {
       const uint64_t n = std::min(step, rows_ - row);
-      if (auto ok = read(row * row_bytes_, n * row_bytes_, rows_block_); !ok) return ok;
+      TROUPE_TRY(read(row * row_bytes_, n * row_bytes_, rows_block_));
       if (t_.head_rows != 0) put_pairs_side_by_side(n);
-      if (auto ok = take(t_.head_rows != 0 ? ordered_ : rows_block_); !ok) return ok;
+      TROUPE_TRY(take(t_.head_rows != 0 ? ordered_ : rows_block_));
     }
     return {};
   }
@@ -201,16 +200,14 @@ class row_reader {
       ordered_.resize(static_cast<size_t>(columns * row_bytes_));
       for (uint64_t i = 0; i < inputs; i += step) {
         const uint64_t n = std::min(step, inputs - i);
-        if (auto ok = read(i * our_row_bytes, n * our_row_bytes, rows_block_); !ok) return ok;
+        TROUPE_TRY(read(i * our_row_bytes, n * our_row_bytes, rows_block_));
         scatter(i, n, first, columns);
       }
       const uint64_t at_once = std::max<uint64_t>(gguf_chunk_bytes / row_bytes_, 1);
       for (uint64_t c = 0; c < columns; c += at_once) {
         const uint64_t n = std::min(at_once, columns - c);
-        if (auto ok = take(
-                std::span(ordered_).subspan(static_cast<size_t>(c * row_bytes_), static_cast<size_t>(n * row_bytes_)));
-            !ok)
-          return ok;
+        TROUPE_TRY(take(
+            std::span(ordered_).subspan(static_cast<size_t>(c * row_bytes_), static_cast<size_t>(n * row_bytes_))));
       }
     }
     return {};
@@ -272,7 +269,7 @@ core::result<void> write_tensor(const tensor_source& from, const planned_tensor&
   uint64_t elements_done = 0;
   return row_reader(from, t, dtype_of(t.tensor.type)).each([&](std::span<const std::byte> rows) -> core::result<void> {
     if (!format) {
-      if (auto ok = out.write(rows); !ok) return ok;
+      TROUPE_TRY(out.write(rows));
       return done(rows.size());
     }
     const uint64_t per_block = kernels::elements_of(*format), blocks = rows.size() / sizeof(float) / per_block;
@@ -308,7 +305,7 @@ core::result<void> write_tensor(const tensor_source& from, const planned_tensor&
       kernels::dequantise_blocks(*format, stored.data(), blocks, back.data());
       lost->add({reinterpret_cast<const float*>(rows.data()), back.size()}, back);
     }
-    if (auto ok = out.write(stored); !ok) return ok;
+    TROUPE_TRY(out.write(stored));
     return done(stored.size());
   });
 }
@@ -322,14 +319,14 @@ core::result<void> copy_prepared(const prepared_weights& all, const prepared_wei
   for (uint64_t first = 0; first < rows; first += step) {
     const uint64_t n = std::min(step, rows - first);
     block.resize(n * row_bytes);
-    if (auto ok = all.read(w, weight_part::codes, first * row_bytes, block); !ok) return ok;
+    TROUPE_TRY(all.read(w, weight_part::codes, first * row_bytes, block));
     if (t.head_rows != 0) {
       ordered.resize(block.size());
       for (uint64_t r = 0; r < n; ++r)
         std::memcpy(&ordered[r * row_bytes], &block[rotary_row(r, t.head_rows) * row_bytes], row_bytes);
     }
-    if (auto ok = out.write(t.head_rows != 0 ? ordered : block); !ok) return ok;
-    if (auto ok = done(block.size()); !ok) return ok;
+    TROUPE_TRY(out.write(t.head_rows != 0 ? ordered : block));
+    TROUPE_TRY(done(block.size()));
   }
   return {};
 }
@@ -338,33 +335,29 @@ core::result<void> copy_prepared(const prepared_weights& all, const prepared_wei
 
 core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less<>>> stored_forms(
     const tensor_source& from, const gguf_export_options& options) {
-  const auto planned = plan_of(from, options);
-  if (!planned) return fail(planned.error());
+  TROUPE_ASSIGN(const auto planned, plan_of(from, options));
   std::map<std::string, std::shared_ptr<const stored_form>, std::less<>> out;
-  for (const auto& t : planned->tensors)
+  for (const auto& t : planned.tensors)
     if (auto form = form_of(t.tensor.type, t.tensor.elements() / t.tensor.extents[0], t.tensor.extents[0]))
       out.emplace(t.from->name, std::move(form));
   return out;
 }
 
 core::result<uint64_t> gguf_bytes(const tensor_source& from, const gguf_export_options& options) {
-  const auto planned = plan_of(from, options);
-  if (!planned) return fail(planned.error());
+  TROUPE_ASSIGN(const auto planned, plan_of(from, options));
   std::vector<gguf_tensor> tensors;
-  for (const auto& t : planned->tensors) tensors.push_back(t.tensor);
-  const auto header = format_gguf_header(metadata_for(options), tensors);
-  if (!header) return fail(header.error());
-  return header->size() + (tensors.empty() ? 0 : tensors.back().offset_bytes + tensors.back().bytes());
+  for (const auto& t : planned.tensors) tensors.push_back(t.tensor);
+  TROUPE_ASSIGN(const auto header, format_gguf_header(metadata_for(options), tensors));
+  return header.size() + (tensors.empty() ? 0 : tensors.back().offset_bytes + tensors.back().bytes());
 }
 
 core::result<gguf_export_report> export_gguf(const tensor_source& from, const gguf_export_options& options) {
-  const auto planned = plan_of(from, options);
-  if (!planned) return fail(planned.error());
+  TROUPE_ASSIGN(const auto planned, plan_of(from, options));
   gguf_export_report report;
-  report.other_types = planned->other_types;
+  report.other_types = planned.other_types;
   std::vector<gguf_tensor> tensors;
   uint64_t total = 0;
-  for (const auto& t : planned->tensors) {
+  for (const auto& t : planned.tensors) {
     tensors.push_back(t.tensor);
     total += t.tensor.bytes();
     report.weights += t.tensor.elements();
@@ -373,8 +366,7 @@ core::result<gguf_export_report> export_gguf(const tensor_source& from, const gg
     report.quantised_elements += t.tensor.elements();
     report.quantised_bytes += t.tensor.bytes();
   }
-  auto out = gguf_writer::create(options.out, metadata_for(options), std::move(tensors));
-  if (!out) return fail(out.error());
+  TROUPE_ASSIGN(auto out, gguf_writer::create(options.out, metadata_for(options), std::move(tensors)));
   uint64_t written = 0;
   const auto done = [&](uint64_t bytes) -> core::result<void> {
     written += bytes;
@@ -382,23 +374,22 @@ core::result<gguf_export_report> export_gguf(const tensor_source& from, const gg
       return fail(error_kind::stopped, "the export was stopped");
     return {};
   };
-  for (const auto& t : planned->tensors) {
+  for (const auto& t : planned.tensors) {
     rounding_error lost;
     const auto* made = options.prepared != nullptr ? options.prepared->find(t.from->name) : nullptr;
     if (made != nullptr) lost = made->lost;
-    const auto ok = made != nullptr ? copy_prepared(*options.prepared, *made, t, *out, done)
-                                    : write_tensor(from, t, *out, importance_for(options, t), done,
-                                                   options.measures_error ? &lost : nullptr);
-    if (!ok) return fail(ok.error());
+    TROUPE_TRY(made != nullptr ? copy_prepared(*options.prepared, *made, t, out, done)
+                               : write_tensor(from, t, out, importance_for(options, t), done,
+                                              options.measures_error ? &lost : nullptr));
     if (blocks_of(t.tensor.type))
       report.layers.push_back({t.tensor.name, t.tensor.elements() / t.tensor.extents[0], t.tensor.extents[0],
                                8 * static_cast<double>(t.tensor.bytes()) / static_cast<double>(t.tensor.elements()),
                                lost.relative(), lost.largest});
   }
   report.tensor_bytes = total;
-  if (auto ok = out->commit(); !ok) return fail(ok.error());
-  report.bytes = out->bytes();
-  report.tensors = planned->tensors.size();
+  TROUPE_TRY(out.commit());
+  report.bytes = out.bytes();
+  report.tensors = planned.tensors.size();
   return report;
 }
 

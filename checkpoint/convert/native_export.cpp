@@ -75,12 +75,11 @@ class native_writing {
       auto entry = t;
       entry.pieces.clear();
       entry.cut = {};
-      if (auto ok = write(t, entry, file); !ok) return fail(ok.error());
+      TROUPE_TRY(write(t, entry, file));
       m.tensors.push_back(std::move(entry));
     }
-    auto ended = file.finish();
-    if (!ended) return fail(ended.error());
-    m.files.push_back(std::move(*ended));
+    TROUPE_ASSIGN(auto ended, file.finish());
+    m.files.push_back(std::move(ended));
     return m;
   }
 
@@ -92,14 +91,13 @@ class native_writing {
       const uint64_t count = std::min(at_once, elements - first), bytes = count * element_bytes;
       std::byte* const block = blocks_.next();
       if (before_last_) {
-        if (auto ok = file.wait(*before_last_); !ok) return ok;
+        TROUPE_TRY(file.wait(*before_last_));
       }
-      if (auto ok = reader_.read(t, first, count, {block, bytes}); !ok) return ok;
+      TROUPE_TRY(reader_.read(t, first, count, {block, bytes}));
       const uint64_t padded = core::round_up(bytes, piece_alignment_bytes);
       const auto digest = stage_piece_in_place({block, bytes});
-      const auto ticket = file.start_block({block, padded});
-      if (!ticket) return fail(ticket.error());
-      before_last_ = std::exchange(last_, *ticket);
+      TROUPE_ASSIGN(const auto ticket, file.start_block({block, padded}));
+      before_last_ = std::exchange(last_, ticket);
       to.pieces.push_back({0, first, count, offset_, digest});
       offset_ += padded;
       done_ += bytes;
@@ -131,15 +129,11 @@ uint64_t native_bytes(const tensor_source& from) {
 core::result<native_export_report> export_native(const tensor_source& from, const std::filesystem::path& root,
                                                  const progress_function& progress) {
   const uint64_t bytes = native_bytes(from);
-  auto save = checkpoint_save::begin(real_files(), root, from.run.steps.value_or(0), bytes);
-  if (!save) return fail(save.error());
-  auto file = save->create_shard(0, bytes);
-  if (!file) return fail(file.error());
-  auto content = native_writing(from, progress).write(*file);
-  if (!content) return fail(content.error());
-  auto folder = save->commit(std::move(*content));
-  if (!folder) return fail(folder.error());
-  return native_export_report{std::move(*folder), from.tensors.size(), bytes};
+  TROUPE_ASSIGN(auto save, checkpoint_save::begin(real_files(), root, from.run.steps.value_or(0), bytes));
+  TROUPE_ASSIGN(auto file, save.create_shard(0, bytes));
+  TROUPE_ASSIGN(auto content, native_writing(from, progress).write(file));
+  TROUPE_ASSIGN(auto folder, save.commit(std::move(content)));
+  return native_export_report{std::move(folder), from.tensors.size(), bytes};
 }
 
 }  // namespace troupe::checkpoint

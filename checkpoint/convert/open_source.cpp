@@ -78,12 +78,10 @@ core::result<tensor_source> with_states(core::result<tensor_source> weights, con
 /// Opens the weights of a Hugging Face folder, with decoded values if their codes can be decoded.
 core::result<tensor_source> open_weights(const fs::path& at, const source_options& options) {
   std::error_code ec;
-  const auto config = read_model_config(fs::is_directory(at, ec) ? at : at.parent_path());
-  if (!config) return fail(config.error());
-  if (options.as_stored && foreign_codes_of(*config)) return read_codes_as_stored(at);
-  const auto is_compressed = is_compressed_folder(at);
-  if (!is_compressed) return fail(is_compressed.error());
-  if (*is_compressed) return read_compressed_source(at);
+  TROUPE_ASSIGN(const auto config, read_model_config(fs::is_directory(at, ec) ? at : at.parent_path()));
+  if (options.as_stored && foreign_codes_of(config)) return read_codes_as_stored(at);
+  TROUPE_ASSIGN(const auto is_compressed, is_compressed_folder(at));
+  if (is_compressed) return read_compressed_source(at);
   return options.as_stored ? read_codes_as_stored(at) : read_hugging_face_source(at);
 }
 
@@ -137,7 +135,7 @@ core::result<tensor_source> open_one(const found_checkpoint& c, const source_opt
     if (model && model->empty()) model = read_model_config(out->folder.parent_path());
     if (model) out->run.model = std::move(*model);
   }
-  if (auto ok = judge_codes(*out, options); !ok) return fail(ok.error());
+  TROUPE_TRY(judge_codes(*out, options));
   out = unwrapped(std::move(*out));
   if (out)
     if (auto found = peft_finding(*out)) out->remarks.push_back("it " + *found);
@@ -255,9 +253,8 @@ core::result<tensor_source> open_chosen(const fs::path& path, const folder_conte
 }
 
 core::result<tensor_source> open_as_it_is(const fs::path& path, const source_options& options) {
-  const auto there = look_into(path, options.tag);
-  if (!there) return fail(there.error());
-  return open_chosen(path, *there, options);
+  TROUPE_ASSIGN(const auto there, look_into(path, options.tag));
+  return open_chosen(path, there, options);
 }
 
 }  // namespace
@@ -285,12 +282,11 @@ core::result<tensor_source> open_source(const fs::path& path, const source_optio
   // A file without tensors has no part that gives its location.
   if (source && source->folder.empty() && source->files.empty()) source->folder = path;
   if (!source || options.map.lines.empty()) return source;
-  const auto rules = name_rules::of(options.map);
-  if (!rules) return fail(rules.error());
-  const auto is_named = [&](const tensor_entry& t) { return rules->find_in(*source, t.name).has_value(); };
+  TROUPE_ASSIGN(const auto rules, name_rules::of(options.map));
+  const auto is_named = [&](const tensor_entry& t) { return rules.find_in(*source, t.name).has_value(); };
   if (options.say && std::ranges::none_of(source->tensors, is_named))
     options.say(fmt::format("no rule of {} is about a tensor of '{}'", options.map.where, path.string()));
-  auto named = rules->applied_to(std::move(*source));
+  auto named = rules.applied_to(std::move(*source));
   if (!named) return fail(named.error().in(fmt::format("by the names of {}", options.map.where)));
   return named;
 }

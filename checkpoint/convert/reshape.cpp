@@ -51,18 +51,16 @@ core::result<json> client_of(const tensor_source& from) {
 /// no digests.
 core::result<void> check_digests(const tensor_source& from) {
   if (!from.has_digests) return {};
-  const auto report = verify_source(real_files(), from);
-  if (!report) return fail(report.error());
-  return report->damages == 0 ? core::result<void>() : core::refused(report->listed.front().text);
+  TROUPE_ASSIGN(const auto report, verify_source(real_files(), from));
+  return report.damages == 0 ? core::result<void>() : core::refused(report.listed.front().text);
 }
 
 core::result<void> reorder(tensor_source& s, qkv_version from, qkv_version to, uint32_t heads) {
   if (from == to) return {};
   for (auto& t : s.tensors) {
     if (t.name.find("attention.query_key_value") == std::string::npos || t.shape.empty()) continue;
-    auto other = reordered_qkv(t, from, to, heads);
-    if (!other) return fail(other.error());
-    t = std::move(*other);
+    TROUPE_ASSIGN(auto other, reordered_qkv(t, from, to, heads));
+    t = std::move(other);
   }
   s.has_digests = false;
   return {};
@@ -109,31 +107,27 @@ core::result<void> take_written_names(prepared& p) {
   for (auto& group : p.write.groups)
     for (auto& parameter : group.parameters) parameter = name(parameter);
   for (auto& parameter : p.write.order) parameter = name(parameter);
-  auto named = renamed(std::move(p.whole), name);
-  if (!named) return fail(named.error());
-  p.whole = std::move(*named);
+  TROUPE_ASSIGN(auto named, renamed(std::move(p.whole), name));
+  p.whole = std::move(named);
   return {};
 }
 
 core::result<void> prepare(prepared& p, const tensor_source& from, const reshape_options& o) {
   p.whole = from;
   p.whole.save_id.reset();  // other files will be stored next to those of the source
-  auto client = client_of(from);
-  if (!client) return fail(client.error());
-  p.client = std::move(*client);
-  auto rules = choose_rules(from, o.patterns, o.qkv_version, {o.cuts, o.to.tensor});
-  if (!rules) return fail(rules.error());
-  p.rules = std::move(*rules);
+  TROUPE_ASSIGN(auto client, client_of(from));
+  p.client = std::move(client);
+  TROUPE_ASSIGN(auto rules, choose_rules(from, o.patterns, o.qkv_version, {o.cuts, o.to.tensor}));
+  p.rules = std::move(rules);
   p.write = o.write;
-  if (auto ok = take_written_names(p); !ok) return ok;
+  TROUPE_TRY(take_written_names(p));
   if (!p.write.order.empty()) p.whole.parameter_order = p.write.order;
   if (!p.rules.are_megatrons) return {};
   auto written = p.rules.version;
   if (o.to_qkv_version) {
-    const auto wanted = qkv_version_from(*o.to_qkv_version);
-    if (!wanted) return fail(wanted.error());
-    if (auto ok = reorder(p.whole, p.rules.version, *wanted, o.heads); !ok) return ok;
-    written = *wanted;
+    TROUPE_ASSIGN(const auto wanted, qkv_version_from(*o.to_qkv_version));
+    TROUPE_TRY(reorder(p.whole, p.rules.version, wanted, o.heads));
+    written = wanted;
     p.rules.version = written;
     p.rules.rule = [written, before = p.rules.rule](std::string_view name) -> core::result<cut_rule> {
       auto rule = before(name);
@@ -151,13 +145,11 @@ core::result<void> publish(prepared& p, const reshape_plan& plan, const reshape_
     for (const auto& t : p.whole.tensors) {
       if (t.kind == tensor_kind::moment || t.kind == tensor_kind::buffer) continue;
       if (!all.empty() && all.back().name == written(t.name)) continue;
-      auto rule = p.rules.rule(t.name);
-      if (!rule) return fail(rule.error());
-      all.push_back({written(t.name), t.shape, std::move(*rule)});
+      TROUPE_ASSIGN(auto rule, p.rules.rule(t.name));
+      all.push_back({written(t.name), t.shape, std::move(rule)});
     }
-    auto info = universal_info_json(all, o.to.tensor);
-    if (!info) return fail(info.error());
-    p.client["universal_checkpoint_info"] = json::parse(*info);
+    TROUPE_ASSIGN(auto info, universal_info_json(all, o.to.tensor));
+    p.client["universal_checkpoint_info"] = json::parse(info);
   }
   // a pipeline's own names need no prefix, and those of its tied modules are found by their shapes
   if (!plan.map().prefixes.empty() && plan.map().prefixes.begin()->second.rfind("tied_modules.", 0) != 0) {
@@ -169,10 +161,9 @@ core::result<void> publish(prepared& p, const reshape_plan& plan, const reshape_
 
 /// Removes what an earlier, interrupted writing of this tag left.
 core::result<void> remove_unfinished(file_system& files, const fs::path& root, const std::string& tag) {
-  const auto entries = files.list(root);
-  if (!entries) return fail(entries.error());
+  TROUPE_ASSIGN(const auto entries, files.list(root));
   std::error_code ec;
-  for (const auto& e : *entries)
+  for (const auto& e : entries)
     if (e.kind == entry_kind::folder && is_beside(e.name, tag, writing_mark)) fs::remove_all(root / e.name, ec);
   return {};
 }
@@ -183,51 +174,45 @@ core::result<reshape_report> reshape(const tensor_source& from, const fs::path& 
                                      file_system& files) {
   const std::string tag = options.write.tag.value_or(
       fmt::format("global_step{}", from.run.steps.value_or(from.run.applied_updates.value_or(0))));
-  if (auto ok = check_tag(tag); !ok) return fail(ok.error());
+  TROUPE_TRY(check_tag(tag));
   prepared p;
-  if (auto ok = prepare(p, from, options); !ok) return fail(ok.error());
-  if (auto ok = check_digests(from); !ok) return fail(ok.error());
-  const auto padding = padding_bytes(p.whole, options.to.tensor, p.rules.rule);
-  if (!padding) return fail(padding.error());
+  TROUPE_TRY(prepare(p, from, options));
+  TROUPE_TRY(check_digests(from));
+  TROUPE_ASSIGN(const auto padding, padding_bytes(p.whole, options.to.tensor, p.rules.rule));
   const fs::path working = root / beside(tag, writing_mark, random_save_id()), zeros = working / "zeros";
   std::optional<uint32_t> zeros_file;
-  if (*padding > 0) {
+  if (padding > 0) {
     zeros_file = static_cast<uint32_t>(p.whole.files.size());
-    p.whole.files.push_back({zeros, *padding});
+    p.whole.files.push_back({zeros, padding});
   }
-  const auto plan = reshape_plan::create(p.whole, options.to, p.rules.rule, options.partition, zeros_file);
-  if (!plan) return fail(plan.error());
-  if (auto ok = publish(p, *plan, options); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(const auto plan,
+                reshape_plan::create(p.whole, options.to, p.rules.rule, options.partition, zeros_file));
+  TROUPE_TRY(publish(p, plan, options));
   p.whole.run.client_state = p.client.dump();
 
   reshape_report report{root / tag, 0, 0};
-  if (auto ok = make_folders(files, root); !ok) return fail(ok.error());
-  const auto taken = files.exists(report.folder);
-  if (!taken) return fail(taken.error());
-  if (*taken) return fail(error_kind::bad_input, fmt::format("'{}' is there already", report.folder.string()));
-  if (auto ok = remove_unfinished(files, root, tag); !ok) return fail(ok.error());
-  const auto room = files.free_bytes(root);
-  if (!room) return fail(room.error());
-  if (*room < plan->bytes())
+  TROUPE_TRY(make_folders(files, root));
+  TROUPE_ASSIGN(const auto taken, files.exists(report.folder));
+  if (taken) return fail(error_kind::bad_input, fmt::format("'{}' is there already", report.folder.string()));
+  TROUPE_TRY(remove_unfinished(files, root, tag));
+  TROUPE_ASSIGN(const auto room, files.free_bytes(root));
+  if (room < plan.bytes())
     return fail(error_kind::no_space,
-                fmt::format("'{}' needs at least {} bytes, {} are free", report.folder.string(), plan->bytes(), *room));
+                fmt::format("'{}' needs at least {} bytes, {} are free", report.folder.string(), plan.bytes(), room));
   const auto write_all = [&]() -> core::result<void> {
-    if (auto ok = files.make_folder(working); !ok) return ok;
-    if (*padding > 0)
-      if (auto ok = write_zeros(zeros, *padding); !ok) return ok;
-    reshape_files writer(files, working, *plan);
-    for (uint32_t r = 0; r < plan->ranks(); ++r) {
-      const auto source = plan->rank(r);
-      if (!source) return fail(source.error());
-      if (auto ok = writer.write_rank(r, *source, options_of(p.write, *source, plan->map())); !ok) return ok;
+    TROUPE_TRY(files.make_folder(working));
+    if (padding > 0) TROUPE_TRY(write_zeros(zeros, padding));
+    reshape_files writer(files, working, plan);
+    for (uint32_t r = 0; r < plan.ranks(); ++r) {
+      TROUPE_ASSIGN(const auto source, plan.rank(r));
+      TROUPE_TRY(writer.write_rank(r, source, options_of(p.write, source, plan.map())));
     }
     report.bytes = writer.bytes();
     report.files = writer.files();
-    if (*padding > 0)
-      if (auto ok = files.remove(zeros); !ok) return ok;
-    if (auto ok = files.sync_folder(working); !ok) return ok;
-    if (auto ok = files.rename(working, report.folder); !ok) return ok;
-    if (auto ok = files.sync_folder(root); !ok) return ok;
+    if (padding > 0) TROUPE_TRY(files.remove(zeros));
+    TROUPE_TRY(files.sync_folder(working));
+    TROUPE_TRY(files.rename(working, report.folder));
+    TROUPE_TRY(files.sync_folder(root));
     return write_file_atomically(root / "latest", tag);
   };
   if (auto ok = write_all(); !ok) {

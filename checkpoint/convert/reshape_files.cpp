@@ -81,8 +81,7 @@ core::result<void> reshape_files::write_rank(uint32_t rank, const tensor_source&
   options.place = {rank, to_.pipeline, to_.tensor, to_.pipeline > 1};
   options.ranks = to_.data;
   options.tag = "rank";  // its folder is emptied at once
-  if (to_.pipeline > 1)
-    if (auto ok = write_layers(rank, source, options); !ok) return ok;
+  if (to_.pipeline > 1) TROUPE_TRY(write_layers(rank, source, options));
   if (!has_optimizer_) return write_model_file(rank, source, options);
   const auto ranks = plan_.ranks();
   if (const auto all = options.progress)
@@ -96,16 +95,13 @@ core::result<void> reshape_files::write_rank(uint32_t rank, const tensor_source&
 
 core::result<void> reshape_files::write_with_optimizer(const tensor_source& s, const deepspeed_write_options& options) {
   const fs::path own = folder_ / "parts";
-  const auto written = write_deepspeed_folder(s, own, options, files_);
-  if (!written) return fail(written.error());
-  const auto entries = files_.list(written->folder);
-  if (!entries) return fail(entries.error());
-  for (const auto& e : *entries)
-    if (auto ok = files_.rename(written->folder / e.name, folder_ / e.name); !ok) return ok;
-  if (auto ok = remove_files_and_folder(files_, written->folder); !ok) return ok;
-  if (auto ok = remove_files_and_folder(files_, own); !ok) return ok;
-  bytes_ += written->bytes;
-  count_ += written->files;
+  TROUPE_ASSIGN(const auto written, write_deepspeed_folder(s, own, options, files_));
+  TROUPE_ASSIGN(const auto entries, files_.list(written.folder));
+  for (const auto& e : entries) TROUPE_TRY(files_.rename(written.folder / e.name, folder_ / e.name));
+  TROUPE_TRY(remove_files_and_folder(files_, written.folder));
+  TROUPE_TRY(remove_files_and_folder(files_, own));
+  bytes_ += written.bytes;
+  count_ += written.files;
   return {};
 }
 
@@ -180,7 +176,7 @@ core::result<void> reshape_files::write_layers(uint32_t rank, const tensor_sourc
     };
     ++count_;
     const std::string name = fmt::format("layer_{:02}-model_{:02}-model_states.pt", layer, rank % to_.tensor);
-    if (auto ok = write_torch_archive(folder_ / name, file.root, file.storages(), told); !ok) return ok;
+    TROUPE_TRY(write_torch_archive(folder_ / name, file.root, file.storages(), told));
   }
   return {};
 }

@@ -160,13 +160,11 @@ core::result<std::map<uint32_t, uint32_t>> stages_of(const pipeline_map& map, ui
 core::result<uint64_t> padding_bytes(const tensor_source& whole, uint32_t tensor, const rule_chooser& rules) {
   uint64_t out = 0;
   for (const auto& t : whole.tensors) {
-    const auto rule = rules(t.name);
-    if (!rule) return fail(rule.error());
-    if (rule->kind != cut_kind::along || rule->original_rows == 0) continue;
-    const auto cut = cut_to_split(t.name, *rule, t.shape, tensor);
-    if (!cut) return fail(cut.error());
+    TROUPE_ASSIGN(const auto rule, rules(t.name));
+    if (rule.kind != cut_kind::along || rule.original_rows == 0) continue;
+    TROUPE_ASSIGN(const auto cut, cut_to_split(t.name, rule, t.shape, tensor));
     uint64_t elements = 0;
-    for (const auto& s : cut->slices) elements += core::numel_of(s);
+    for (const auto& s : cut.slices) elements += core::numel_of(s);
     out = std::max(out, (elements - std::min(elements, core::numel_of(t.shape))) * core::size_of(t.type));
   }
   return out;
@@ -186,9 +184,8 @@ core::result<reshape_plan> reshape_plan::create(const tensor_source& whole, cons
   out.zeros_ = zeros;
   bool cuts = false;
   for (const auto& t : whole.tensors) {
-    const auto rule = out.rules_(t.name);
-    if (!rule) return fail(rule.error());
-    const auto cut = cut_to_split(t.name, *rule, t.shape, to.tensor);
+    TROUPE_ASSIGN(const auto rule, out.rules_(t.name));
+    const auto cut = cut_to_split(t.name, rule, t.shape, to.tensor);
     if (!cut) return fail(cut.error().in(fmt::format("'{}'", shown_place(whole))));
     cuts = cuts || cut->kind == cut_kind::along;
     for (const auto& s : cut->slices) out.bytes_ += core::numel_of(s) * core::size_of(t.type);
@@ -199,11 +196,10 @@ core::result<reshape_plan> reshape_plan::create(const tensor_source& whole, cons
                             "Megatron's names nor published patterns",
                             shown_place(whole), to.tensor));
   if (to.pipeline == 1 && (partition.empty() || partition == std::vector<uint32_t>{0})) return out;
-  auto map = pipeline_map_of(whole);
-  if (!map) return fail(map.error());
-  auto stages = stages_of(*map, to.pipeline, partition);
+  TROUPE_ASSIGN(auto map, pipeline_map_of(whole));
+  auto stages = stages_of(map, to.pipeline, partition);
   if (!stages) return fail(stages.error().in(fmt::format("'{}'", shown_place(whole))));
-  out.map_ = std::move(*map);
+  out.map_ = std::move(map);
   out.stage_of_ = std::move(*stages);
   return out;
 }
@@ -226,9 +222,8 @@ core::result<tensor_source> reshape_plan::rank(uint32_t number) const {
   out.clamped = whole_->clamped;
   for (const auto& t : whole_->tensors) {
     if (is_elsewhere(t.name, stage)) continue;
-    const auto rule = rules_(t.name);
-    if (!rule) return fail(rule.error());
-    const auto cut = cut_to_split(t.name, *rule, t.shape, to_.tensor);
+    TROUPE_ASSIGN(const auto rule, rules_(t.name));
+    const auto cut = cut_to_split(t.name, rule, t.shape, to_.tensor);
     if (!cut) return fail(cut.error().in(fmt::format("'{}'", shown_place(*whole_))));
     auto slice = slice_entry(*cut, t, place, zeros_);
     if (!slice) return fail(slice.error().in(fmt::format("'{}'", shown_place(*whole_))));
@@ -239,7 +234,7 @@ core::result<tensor_source> reshape_plan::rank(uint32_t number) const {
     if (!is_elsewhere(t.of, stage)) out.tied.push_back({t.name, pipeline_name(map_, t.of)});
   for (const auto& name : whole_->parameter_order)
     if (!is_elsewhere(name, stage)) out.parameter_order.push_back(pipeline_name(map_, name));
-  if (auto ok = complete(out); !ok) return fail(ok.error());
+  TROUPE_TRY(complete(out));
   return out;
 }
 

@@ -22,14 +22,11 @@ core::result<std::optional<universal_patterns>> published(const tensor_source& o
   if (!of.format.starts_with("DeepSpeed")) return std::nullopt;
   const auto files = list_deepspeed_files(of.folder);
   if (!files) return std::nullopt;  // the source was read from another place
-  const auto model = torch_archive::open(files->model.front().path);
-  if (!model) return fail(model.error());
-  const auto info = model->tree().find(model->root(), "universal_checkpoint_info");
-  if (!info || model->tree().kind(*info) != pickle_kind::dict || model->tree().items(*info).empty())
-    return std::nullopt;
-  auto patterns = read_universal_patterns(*model, *info);
-  if (!patterns) return fail(patterns.error());
-  return std::optional(std::move(*patterns));
+  TROUPE_ASSIGN(const auto model, torch_archive::open(files->model.front().path));
+  const auto info = model.tree().find(model.root(), "universal_checkpoint_info");
+  if (!info || model.tree().kind(*info) != pickle_kind::dict || model.tree().items(*info).empty()) return std::nullopt;
+  TROUPE_ASSIGN(auto patterns, read_universal_patterns(model, *info));
+  return std::optional(std::move(patterns));
 }
 
 /// Removes the widths of patterns that were published for other degrees; they do not apply here.
@@ -40,9 +37,8 @@ void forget_widths(universal_patterns& p) {
 
 core::result<rule_chooser> by_patterns(universal_patterns patterns,
                                        std::shared_ptr<const std::set<std::string, std::less<>>> buffers) {
-  auto rules = pattern_rules::create(std::move(patterns));
-  if (!rules) return fail(rules.error());
-  auto shared = std::make_shared<pattern_rules>(std::move(*rules));
+  TROUPE_ASSIGN(auto rules, pattern_rules::create(std::move(patterns)));
+  auto shared = std::make_shared<pattern_rules>(std::move(rules));
   return rule_chooser([shared, buffers](std::string_view name) -> core::result<cut_rule> {
     if (buffers->contains(name)) return cut_rule{};
     auto rule = shared->rule(name);
@@ -101,12 +97,11 @@ core::result<chosen_rules> choose_rules(const tensor_source& of, const std::opti
     if (t.kind == tensor_kind::buffer) buffers->insert(t.name);
     out.are_megatrons = out.are_megatrons || is_megatron_name(t.name);
   }
-  auto said = patterns ? core::result<std::optional<universal_patterns>>(patterns) : published(of);
-  if (!said) return fail(said.error());
-  if (*said) {
+  TROUPE_ASSIGN(auto said, patterns ? core::result<std::optional<universal_patterns>>(patterns) : published(of));
+  if (said) {
     out.are_megatrons = false;
-    forget_widths(**said);
-    auto rules = by_patterns(std::move(**said), buffers);
+    forget_widths(*said);
+    auto rules = by_patterns(std::move(*said), buffers);
     if (!rules) return fail(rules.error().in(fmt::format("'{}'", shown_place(of))));
     out.rule = std::move(*rules);
     if (patterns || of.names_in_files.empty()) return out;

@@ -38,11 +38,10 @@ class compressed_form final : public stored_form {
       for (const float x : values) largest = std::max(largest, std::fabs(x));
       global = kernels::global_scale_of(largest);
     }
-    const auto scales = scales_of(m, values, 0, global);
-    if (!scales) return fail(scales.error());
+    TROUPE_ASSIGN(const auto scales, scales_of(m, values, 0, global));
     std::vector<std::byte> stored(m.rows * m.code_row_bytes());
-    encode_rows(m, values, *scales, global, stored);
-    decode_rows(m, stored, *scales, global, values);
+    encode_rows(m, values, scales, global, stored);
+    decode_rows(m, stored, scales, global, values);
     return {};
   }
 
@@ -51,10 +50,9 @@ class compressed_form final : public stored_form {
   }
 
   [[nodiscard]] core::result<affine_grid> fit(std::span<const float> group) const override {
-    const auto s = kernels::scale_of(m_.scheme.codes(), group);
-    if (!s) return fail(s.error());
+    TROUPE_ASSIGN(const auto s, kernels::scale_of(m_.scheme.codes(), group));
     const int32_t half = int32_t{1} << (m_.scheme.bits - 1);
-    return affine_grid{s->scale, -s->scale * static_cast<float>(s->zero), -half, half - 1};
+    return affine_grid{s.scale, -s.scale * static_cast<float>(s.zero), -half, half - 1};
   }
 
   [[nodiscard]] std::optional<affine_grid> grid_with(float scale) const override {

@@ -22,8 +22,7 @@ core::result<std::vector<float>> values_of(const tensor_source& source, const st
                       "a trained grid of '" + tensor + "', which is not there or of another size");
   std::vector<float> read(rows * columns);
   const std::span bytes(reinterpret_cast<std::byte*>(read.data()), read.size() * sizeof(float));
-  if (auto ok = source_reader(source).read_as(core::dtype::f32, *entry, 0, read.size(), bytes); !ok)
-    return core::fail(ok.error());
+  TROUPE_TRY(source_reader(source).read_as(core::dtype::f32, *entry, 0, read.size(), bytes));
   if (!grid.transposed) return read;
   std::vector<float> out(read.size());
   kernels::to_order({.grid = {}, .rows = columns, .columns = rows, .transposed = true}, core::dtype::f32, bytes.data(),
@@ -46,22 +45,20 @@ core::result<bool> put_trained(weight_store& store, const tensor_source& source,
     if (!held) return false;
     grids.push_back(*held);
   }
-  const auto values = values_of(source, tensor, grid, form);
-  if (!values) return core::fail(values.error());
+  TROUPE_ASSIGN(const auto values, values_of(source, tensor, grid, form));
   std::vector<int16_t> q(elements);
   std::vector<float> back(elements);
   for (uint64_t i = 0; i < elements; ++i) {
     const affine_grid& g = grids[i / group];
-    const float code = std::nearbyint((*values)[i] / grid.scales[i / grid.group_size]) - g.offset / g.scale;
+    const float code = std::nearbyint(values[i] / grid.scales[i / grid.group_size]) - g.offset / g.scale;
     if (!(code >= static_cast<float>(g.low) && code <= static_cast<float>(g.high))) return false;
     q[i] = static_cast<int16_t>(code);
     back[i] = g.scale * code + g.offset;
   }
   rounding_error lost;
-  lost.add(*values, back);
-  const auto parts = form.pack(grids, q);
-  if (!parts) return core::fail(parts.error());
-  if (auto ok = store.put(tensor, *parts, lost); !ok) return core::fail(ok.error());
+  lost.add(values, back);
+  TROUPE_ASSIGN(const auto parts, form.pack(grids, q));
+  TROUPE_TRY(store.put(tensor, parts, lost));
   return true;
 }
 

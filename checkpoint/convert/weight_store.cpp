@@ -27,7 +27,7 @@ constexpr const char* weights_name = "weights.bin";
 constexpr const char* journal_name = "journal.json";
 constexpr uint64_t max_journal_bytes = uint64_t{1} << 30;
 constexpr int journal_version = 3;
-constexpr size_t checked_bytes = size_t{1} << 20;  // bytes that are checked at a time
+constexpr size_t checked_bytes = size_t{1} << 20;            // bytes that are checked at a time
 constexpr uint64_t value_alignment_bytes = alignof(double);  // pieces of sources begin at whole elements
 
 tl::unexpected<core::error> cannot(const char* what, const fs::path& path) {
@@ -81,7 +81,7 @@ core::result<weight_store> weight_store::open(const fs::path& folder, const std:
   if (fd < 0) return cannot("write", path);
   weight_store out(folder, purpose, fd);
   if (auto ok = out.read_journal(); ok) {
-    if (auto sound = out.check_bytes(); !sound) return fail(sound.error());
+    TROUPE_TRY(out.check_bytes());
   } else if (ok.error().kind != error_kind::mismatch) {
     return fail(ok.error());
   } else {
@@ -102,9 +102,8 @@ core::result<void> weight_store::read_journal() {
   const auto other = [] { return fail(error_kind::mismatch, "no journal of this purpose"); };
   const auto broken = [&] { return damaged(folder_, "the journal does not have its digest"); };
   if (!fs::exists(folder_ / journal_name, e)) return other();
-  const auto text = read_small_file(real_files(), folder_ / journal_name, max_journal_bytes);
-  if (!text) return fail(text.error());
-  auto all = core::parse_json<json>(*text);
+  TROUPE_ASSIGN(const auto text, read_small_file(real_files(), folder_ / journal_name, max_journal_bytes));
+  auto all = core::parse_json<json>(text);
   if (!all || !all->is_object()) return broken();
   try {
     if (const auto version = all->find("version"); version == all->end() || *version != journal_version) return other();
@@ -157,10 +156,8 @@ core::result<void> weight_store::check_part(const std::string& tensor, const pre
 
 core::result<void> weight_store::check_bytes() const {
   for (const auto& [name, w] : made_.weights)
-    for (const auto& part : w.parts)
-      if (auto ok = check_part(name, part); !ok) return ok;
-  for (const auto& [name, part] : values_)
-    if (auto ok = check_part(name, part); !ok) return ok;
+    for (const auto& part : w.parts) TROUPE_TRY(check_part(name, part));
+  for (const auto& [name, part] : values_) TROUPE_TRY(check_part(name, part));
   return {};
 }
 
@@ -180,9 +177,8 @@ core::result<void> weight_store::put(const std::string& tensor, const std::vecto
                                      const rounding_error& lost) {
   prepared_weight w{.parts = {}, .lost = lost};
   for (const auto& p : parts) {
-    const auto at = append(p.bytes);
-    if (!at) return fail(at.error());
-    w.parts.push_back({p.part, *at, p.bytes.size(), digest_of(p.bytes)});
+    TROUPE_ASSIGN(const auto at, append(p.bytes));
+    w.parts.push_back({p.part, at, p.bytes.size(), digest_of(p.bytes)});
   }
   made_.weights[tensor] = std::move(w);
   return {};
@@ -191,10 +187,9 @@ core::result<void> weight_store::put(const std::string& tensor, const std::vecto
 core::result<void> weight_store::put_values(const std::string& tensor, std::span<const float> values) {
   const std::vector<std::byte> padding((value_alignment_bytes - bytes_ % value_alignment_bytes) %
                                        value_alignment_bytes);
-  if (auto ok = append(padding); !ok) return fail(ok.error());
-  const auto at = append(std::as_bytes(values));
-  if (!at) return fail(at.error());
-  values_[tensor] = {weight_part::codes, *at, values.size_bytes(), digest_of(std::as_bytes(values))};
+  TROUPE_TRY(append(padding));
+  TROUPE_ASSIGN(const auto at, append(std::as_bytes(values)));
+  values_[tensor] = {weight_part::codes, at, values.size_bytes(), digest_of(std::as_bytes(values))};
   return {};
 }
 
@@ -221,17 +216,16 @@ core::result<void> weight_store::commit(uint64_t steps) {
   auto& importance = all["importance"] = json::object();
   for (const auto& [name, v] : made_.importance) importance[name] = v;
   all["digest"] = to_hex(digest_of(all.dump()));
-  if (auto ok = write_file_atomically(folder_ / journal_name, all.dump()); !ok) return ok;
+  TROUPE_TRY(write_file_atomically(folder_ / journal_name, all.dump()));
   steps_ = steps;
   return {};
 }
 
 core::result<prepared_weights> weight_store::prepared() const {
-  if (auto ok = check_bytes(); !ok) return fail(ok.error());
-  auto file = core::source_file::open(folder_ / weights_name);
-  if (!file) return fail(file.error());
+  TROUPE_TRY(check_bytes());
+  TROUPE_ASSIGN(auto file, core::source_file::open(folder_ / weights_name));
   auto out = made_;
-  out.file = std::make_shared<const core::source_file>(std::move(*file));
+  out.file = std::make_shared<const core::source_file>(std::move(file));
   return out;
 }
 

@@ -152,7 +152,7 @@ core::result<void> write_torch_file(const tensor_source& from, const output_shar
     owner.emplace(w->from, w->name);
     auto bytes = [&reader, &progress, w](uint64_t at, std::span<std::byte> out) -> core::result<void> {
       const uint64_t width = core::size_of(w->type);
-      if (auto ok = reader.read_as(w->type, *w->from, at / width, out.size() / width, out); !ok) return ok;
+      TROUPE_TRY(reader.read_as(w->type, *w->from, at / width, out.size() / width, out));
       if (!progress.add(out.size())) return fail(error_kind::stopped, "the export was stopped");
       return {};
     };
@@ -209,9 +209,8 @@ core::result<output_layout> layout_of(const weights& all, const weights_export_o
   if (out.folder.empty()) out.folder = ".";
   for (const auto& w : all)
     if (out.format == file_format::safetensors || !w.is_tied) out.tensor_bytes += bytes_of(w);
-  auto shards = shards_of(all, options, out);
-  if (!shards) return fail(shards.error());
-  out.shards = std::move(*shards);
+  TROUPE_ASSIGN(auto shards, shards_of(all, options, out));
+  out.shards = std::move(shards);
   return out;
 }
 
@@ -230,17 +229,17 @@ core::result<std::vector<atomic_file>> write_shards(const tensor_source& from, c
   std::vector<atomic_file> written;
   for (const auto& shard : layout.shards) {
     if (layout.format == file_format::torch) {
-      if (auto ok = write_torch_file(from, shard, about, progress); !ok) return fail(ok.error());
+      TROUPE_TRY(write_torch_file(from, shard, about, progress));
       continue;
     }
-    auto content = safetensors_content::of(from, shard, about);
-    if (!content) return fail(content.error());
-    auto file = write_in_blocks(
-        shard.path, content->bytes(),
-        [&](size_t worker, uint64_t at, std::span<std::byte> out) { return content->fill(worker, at, out); },
-        [&](uint64_t bytes) { return progress.add(bytes); });
-    if (!file) return fail(file.error());
-    written.push_back(std::move(*file));
+    TROUPE_ASSIGN(auto content, safetensors_content::of(from, shard, about));
+    TROUPE_ASSIGN(auto file, write_in_blocks(
+                                 shard.path, content.bytes(),
+                                 [&](size_t worker, uint64_t at, std::span<std::byte> out) {
+                                   return content.fill(worker, at, out);
+                                 },
+                                 [&](uint64_t bytes) { return progress.add(bytes); }));
+    written.push_back(std::move(file));
   }
   return written;
 }
@@ -250,12 +249,11 @@ core::result<atomic_file> write_index(const output_layout& layout) {
   for (const auto& s : layout.shards)
     for (const auto* w : s.holds) map.emplace_back(w->name, s.path.filename().string());
   std::ranges::sort(map);
-  const auto text = format_weights_index(map, layout.tensor_bytes);
-  if (!text) return fail(text.error());
+  TROUPE_ASSIGN(const auto text, format_weights_index(map, layout.tensor_bytes));
   auto file = atomic_file::create(layout.index());
   if (!file) return file;
-  if (auto ok = file->write(*text); !ok) return fail(ok.error());
-  if (auto ok = file->sync(); !ok) return fail(ok.error());
+  TROUPE_TRY(file->write(text));
+  TROUPE_TRY(file->sync());
   return file;
 }
 
@@ -273,17 +271,14 @@ core::result<void> remove_older(const output_layout& layout) {
 
 core::result<void> write_all(const tensor_source& from, const output_layout& layout, const string_map& about,
                              progress_teller& progress) {
-  if (auto ok = check_room(layout.folder, layout.tensor_bytes); !ok) return ok;
-  auto written = write_shards(from, layout, about, progress);
-  if (!written) return fail(written.error());
+  TROUPE_TRY(check_room(layout.folder, layout.tensor_bytes));
+  TROUPE_ASSIGN(auto written, write_shards(from, layout, about, progress));
   if (layout.shards.size() > 1) {
-    auto index = write_index(layout);
-    if (!index) return fail(index.error());
-    written->push_back(std::move(*index));
+    TROUPE_ASSIGN(auto index, write_index(layout));
+    written.push_back(std::move(index));
   }
-  if (auto ok = remove_older(layout); !ok) return ok;
-  for (auto& file : *written)
-    if (auto ok = file.commit(); !ok) return ok;
+  TROUPE_TRY(remove_older(layout));
+  for (auto& file : written) TROUPE_TRY(file.commit());
   return {};
 }
 
@@ -317,24 +312,22 @@ core::result<weights> weights_of(const tensor_source& from, const weights_export
 }
 
 core::result<weights_export_report> export_weights(const tensor_source& from, const weights_export_options& options) {
-  const auto all = weights_of(from, options);
-  if (!all) return fail(all.error());
-  const auto layout = layout_of(*all, options);
-  if (!layout) return fail(layout.error());
-  const auto& folder = layout->folder;
+  TROUPE_ASSIGN(const auto all, weights_of(from, options));
+  TROUPE_ASSIGN(const auto layout, layout_of(all, options));
+  const auto& folder = layout.folder;
   std::error_code ec;
-  const bool made = layout->is_folder && fs::create_directories(folder, ec);
+  const bool made = layout.is_folder && fs::create_directories(folder, ec);
   if (ec)
     return fail(core::kind_of_write_error(ec.value()),
                 fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
-  progress_teller progress(options.progress, layout->tensor_bytes);
-  if (auto ok = write_all(from, *layout, layout->is_folder ? string_map() : options.about, progress); !ok) {
+  progress_teller progress(options.progress, layout.tensor_bytes);
+  if (auto ok = write_all(from, layout, layout.is_folder ? string_map() : options.about, progress); !ok) {
     if (made) fs::remove(folder, ec);  // only if empty
     return fail(ok.error());
   }
-  weights_export_report report{{}, all->size(), layout->tensor_bytes};
-  for (const auto& shard : layout->shards) report.files.push_back(shard.path);
-  if (layout->shards.size() > 1) report.files.push_back(layout->index());
+  weights_export_report report{{}, all.size(), layout.tensor_bytes};
+  for (const auto& shard : layout.shards) report.files.push_back(shard.path);
+  if (layout.shards.size() > 1) report.files.push_back(layout.index());
   return report;
 }
 

@@ -19,8 +19,7 @@ core::result<std::vector<bytes>> values_of(source_reader& reader, const averaged
   std::vector<bytes> out;
   for (const auto& t : mean.values) {
     const uint64_t elements = core::numel_of(t.shape);
-    if (auto ok = reader.read(t, 0, elements, out.emplace_back(elements * core::size_of(t.type))); !ok)
-      return fail(ok.error());
+    TROUPE_TRY(reader.read(t, 0, elements, out.emplace_back(elements * core::size_of(t.type))));
   }
   return out;
 }
@@ -53,17 +52,16 @@ core::result<void> take_means(merged_source& m) {
     if (content->size() + size * (mean.values.size() + 1) > max_averaged_bytes)
       return fail(error_kind::limit, fmt::format("'{}': means of tensor-parallel ranks' values with more than {} bytes",
                                                  shown_place(whole), max_averaged_bytes));
-    const auto values = values_of(reader, mean);
-    if (!values) return fail(values.error());
-    if (std::ranges::adjacent_find(*values, std::not_equal_to()) == values->end()) continue;
+    TROUPE_ASSIGN(const auto values, values_of(reader, mean));
+    if (std::ranges::adjacent_find(values, std::not_equal_to()) == values.end()) continue;
     if (!is_floating(t.type))
       return fail(error_kind::bad_input,
                   fmt::format("'{}': tensor {} is the mean of the tensor-parallel ranks' values, and these whole "
                               "numbers differ",
                               shown_place(whole), shown(t)));
     places.emplace_back(mean.tensor, piece{number, 0, elements, content->size(), {}});
-    const auto value = t.type == core::dtype::f64 ? mean_of<double>(*values, t.type, core::dtype::f64)
-                                                  : mean_of<float>(*values, t.type, core::dtype::f32);
+    const auto value = t.type == core::dtype::f64 ? mean_of<double>(values, t.type, core::dtype::f64)
+                                                  : mean_of<float>(values, t.type, core::dtype::f32);
     content->insert(content->end(), value.begin(), value.end());
   }
   if (places.empty()) return {};

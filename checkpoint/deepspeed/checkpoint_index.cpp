@@ -66,18 +66,16 @@ core::result<tensor_source> joined_layer(const path_list& files) {
 
 core::result<merged_state> read_merged(const fs::path& path, merged_state state, bool is_first,
                                        const std::function<core::result<void>(state_value&)>& mend) {
-  const auto file = torch_archive::open(path);
-  if (!file) return fail(file.error());
+  TROUPE_ASSIGN(const auto file, torch_archive::open(path));
   const auto number = static_cast<uint32_t>(state.files.size());
-  state.files.push_back({path, file->file_bytes()});
-  auto value = read_state(*file, file->root(), number);
-  if (!value) return fail(value.error());
-  if (auto ok = mend(*value); !ok) return fail(ok.error().in(path.string()));
+  state.files.push_back({path, file.file_bytes()});
+  TROUPE_ASSIGN(auto value, read_state(file, file.root(), number));
+  if (auto ok = mend(value); !ok) return fail(ok.error().in(path.string()));
   if (is_first) {
-    state.value = std::move(*value);
+    state.value = std::move(value);
     return state;
   }
-  auto both = merge_state(std::move(state.value), std::move(*value));
+  auto both = merge_state(std::move(state.value), std::move(value));
   if (!both) return fail(both.error().in(path.string()));
   state.value = std::move(*both);
   return state;
@@ -99,7 +97,7 @@ core::result<checkpoint_index> checkpoint_index::open(const fs::path& folder, co
   checkpoint_index out;
   out.folder_ = folder;
   out.final_norm_layer_ = options.final_norm_layer;
-  if (auto ok = out.list_files(); !ok) return fail(ok.error());
+  TROUPE_TRY(out.list_files());
   if (auto ok = out.read_model_files(); !ok) return fail(ok.error().in(folder.string()));
   const auto one = std::ranges::find(out.layer_keys_, "layer_01");
   const uint64_t files =
@@ -161,24 +159,22 @@ core::result<void> checkpoint_index::list_files() {
 core::result<void> checkpoint_index::read_model_files() {
   global_.is = state_value::form::dict;
   for (size_t i = 0; i < model_files_.size(); ++i) {
-    const auto file = torch_archive::open(model_files_[i]);
-    if (!file) return fail(file.error());
-    const auto& t = file->tree();
+    TROUPE_ASSIGN(const auto file, torch_archive::open(model_files_[i]));
+    const auto& t = file.tree();
     std::optional<parallel_degrees> here;
-    if (const auto said = t.find(file->root(), "checkpoint_parallel_dimensions")) {
+    if (const auto said = t.find(file.root(), "checkpoint_parallel_dimensions")) {
       const auto degree = [&](const char* key) -> core::result<uint32_t> {
         const auto v = t.find(*said, key);
-        const auto n = v ? file->integer(*v) : core::result<int64_t>(fail(error_kind::bad_input, "missing"));
+        const auto n = v ? file.integer(*v) : core::result<int64_t>(fail(error_kind::bad_input, "missing"));
         if (!n || *n < 1 || *n > static_cast<int64_t>(max_parallel_ranks))
           return fail(error_kind::bad_input,
                       fmt::format("'{}': checkpoint_parallel_dimensions: wanted a whole number from 1 on for '{}'",
                                   model_files_[i].string(), key));
         return static_cast<uint32_t>(*n);
       };
-      const auto pp = degree("pp_degree"), tp = degree("tp_degree");
-      if (!pp) return fail(pp.error());
-      if (!tp) return fail(tp.error());
-      here = parallel_degrees{*pp, *tp, 1};
+      TROUPE_ASSIGN(const auto pp, degree("pp_degree"));
+      TROUPE_ASSIGN(const auto tp, degree("tp_degree"));
+      here = parallel_degrees{pp, tp, 1};
     }
     if (i > 0 && here.has_value() != said_.has_value())
       return fail(error_kind::mismatch,
@@ -190,14 +186,13 @@ core::result<void> checkpoint_index::read_model_files() {
                               model_files_[i].string(), here->pipeline, here->tensor, said_->pipeline, said_->tensor));
     said_ = here;
     if (i > 0) continue;
-    if (const auto v = t.find(file->root(), "iteration"))
-      if (const auto n = file->integer(*v)) iteration_ = *n;
+    if (const auto v = t.find(file.root(), "iteration"))
+      if (const auto n = file.integer(*v)) iteration_ = *n;
     for (const char* key : {"args", "checkpoint_info", "universal_checkpoint_info"})
-      if (const auto v = t.find(file->root(), key)) {
-        auto value = read_state(*file, *v, 0);
-        if (!value) return fail(value.error());
+      if (const auto v = t.find(file.root(), key)) {
+        TROUPE_ASSIGN(auto value, read_state(file, *v, 0));
         global_.keys.emplace_back(std::string(key));
-        global_.items.push_back(std::move(*value));
+        global_.items.push_back(std::move(value));
       }
   }
   return {};
@@ -224,12 +219,10 @@ core::result<void> checkpoint_index::take_degrees(const index_options& options, 
   written_.data = static_cast<uint32_t>(std::max<uint64_t>(1, shards / models));
   wanted_ = {options.pipeline.value_or(written_.pipeline), options.tensor.value_or(written_.tensor),
              options.data.value_or(written_.data)};
-  auto two = reshape_2d(written_, wanted_);
-  if (!two) return fail(two.error());
-  auto three = reshape_3d(written_, wanted_);
-  if (!three) return fail(three.error());
-  cells_2d_ = std::move(*two);
-  cells_3d_ = std::move(*three);
+  TROUPE_ASSIGN(auto two, reshape_2d(written_, wanted_));
+  TROUPE_ASSIGN(auto three, reshape_3d(written_, wanted_));
+  cells_2d_ = std::move(two);
+  cells_3d_ = std::move(three);
   return {};
 }
 
@@ -241,7 +234,7 @@ core::result<void> checkpoint_index::check_rank(uint32_t pipeline, uint32_t tens
 }
 
 core::result<path_list> checkpoint_index::zero_files_of(uint32_t pipeline, uint32_t tensor, uint32_t data) const {
-  if (auto ok = check_rank(pipeline, tensor, data); !ok) return fail(ok.error());
+  TROUPE_TRY(check_rank(pipeline, tensor, data));
   path_list out;
   if (zero_files_.empty()) return out;
   for (const uint32_t i : cells_3d_[file_number(wanted_, pipeline, tensor, data)]) out.push_back(zero_files_[i]);
@@ -249,14 +242,14 @@ core::result<path_list> checkpoint_index::zero_files_of(uint32_t pipeline, uint3
 }
 
 core::result<path_list> checkpoint_index::model_files_of(uint32_t pipeline, uint32_t tensor) const {
-  if (auto ok = check_rank(pipeline, tensor, 0); !ok) return fail(ok.error());
+  TROUPE_TRY(check_rank(pipeline, tensor, 0));
   path_list out;
   for (const uint32_t i : cells_2d_[file_number(wanted_, pipeline, tensor, 0)]) out.push_back(model_files_[i]);
   return out;
 }
 
 core::result<path_list> checkpoint_index::layer_files_of(size_t layer, uint32_t tensor) const {
-  if (auto ok = check_rank(0, tensor, 0); !ok) return fail(ok.error());
+  TROUPE_TRY(check_rank(0, tensor, 0));
   if (layer >= layer_keys_.size())
     return fail(error_kind::bad_input,
                 fmt::format("'{}' has {} layers, wanted number {}", folder_.string(), layer_keys_.size(), layer));
@@ -275,16 +268,14 @@ core::result<size_t> checkpoint_index::final_norm() const {
 core::result<path_list> checkpoint_index::embedding_files(uint32_t tensor) const { return layer_files_of(0, tensor); }
 
 core::result<path_list> checkpoint_index::final_norm_files(uint32_t tensor) const {
-  const auto at = final_norm();
-  if (!at) return fail(at.error());
-  return layer_files_of(*at, tensor);
+  TROUPE_ASSIGN(const auto at, final_norm());
+  return layer_files_of(at, tensor);
 }
 
 core::result<std::vector<std::string>> checkpoint_index::transformer_layers(uint32_t pipeline) const {
-  if (auto ok = check_rank(pipeline, 0, 0); !ok) return fail(ok.error());
-  const auto last = final_norm();
-  if (!last) return fail(last.error());
-  const size_t count = *last - 1;
+  TROUPE_TRY(check_rank(pipeline, 0, 0));
+  TROUPE_ASSIGN(const auto last, final_norm());
+  const size_t count = last - 1;
   if (count % wanted_.pipeline != 0)
     return fail(error_kind::bad_input, fmt::format("'{}': {} transformer layers cannot be divided over {} stages",
                                                    folder_.string(), count, wanted_.pipeline));
@@ -294,52 +285,44 @@ core::result<std::vector<std::string>> checkpoint_index::transformer_layers(uint
 }
 
 core::result<std::vector<path_list>> checkpoint_index::transformer_files(uint32_t pipeline, uint32_t tensor) const {
-  const auto layers = transformer_layers(pipeline);
-  if (!layers) return fail(layers.error());
+  TROUPE_ASSIGN(const auto layers, transformer_layers(pipeline));
   std::vector<path_list> out;
-  for (size_t i = 0; i < layers->size(); ++i) {
-    auto files = layer_files_of(1 + layers->size() * pipeline + i, tensor);
-    if (!files) return fail(files.error());
-    out.push_back(std::move(*files));
+  for (size_t i = 0; i < layers.size(); ++i) {
+    TROUPE_ASSIGN(auto files, layer_files_of(1 + layers.size() * pipeline + i, tensor));
+    out.push_back(std::move(files));
   }
   return out;
 }
 
 core::result<tensor_source> checkpoint_index::embedding_state(uint32_t tensor) const {
-  const auto files = embedding_files(tensor);
-  if (!files) return fail(files.error());
-  return joined_layer(*files);
+  TROUPE_ASSIGN(const auto files, embedding_files(tensor));
+  return joined_layer(files);
 }
 
 core::result<tensor_source> checkpoint_index::final_norm_state(uint32_t tensor) const {
-  const auto files = final_norm_files(tensor);
-  if (!files) return fail(files.error());
-  return joined_layer({files->front()});
+  TROUPE_ASSIGN(const auto files, final_norm_files(tensor));
+  return joined_layer({files.front()});
 }
 
 core::result<std::vector<tensor_source>> checkpoint_index::transformer_state(uint32_t pipeline, uint32_t tensor) const {
-  const auto files = transformer_files(pipeline, tensor);
-  if (!files) return fail(files.error());
+  TROUPE_ASSIGN(const auto files, transformer_files(pipeline, tensor));
   std::vector<tensor_source> out;
-  for (const auto& layer : *files) {
-    auto one = joined_layer(layer);
-    if (!one) return fail(one.error());
-    out.push_back(std::move(*one));
+  for (const auto& layer : files) {
+    TROUPE_ASSIGN(auto one, joined_layer(layer));
+    out.push_back(std::move(one));
   }
   return out;
 }
 
 core::result<merged_state> checkpoint_index::model_state(uint32_t pipeline, uint32_t tensor) const {
-  const auto files = model_files_of(pipeline, tensor);
-  if (!files) return fail(files.error());
-  return folded(*files, [](state_value&) -> core::result<void> { return {}; });
+  TROUPE_ASSIGN(const auto files, model_files_of(pipeline, tensor));
+  return folded(files, [](state_value&) -> core::result<void> { return {}; });
 }
 
 core::result<merged_state> checkpoint_index::state_for_rank(uint32_t pipeline, uint32_t tensor, uint32_t data,
                                                             std::span<const std::string> ignored, bool strip) const {
-  const auto files = zero_files_of(pipeline, tensor, data);
-  if (!files) return fail(files.error());
-  auto out = folded(*files, [&](state_value& shard) -> core::result<void> {
+  TROUPE_ASSIGN(const auto files, zero_files_of(pipeline, tensor, data));
+  auto out = folded(files, [&](state_value& shard) -> core::result<void> {
     for (const auto& key : ignored) shard.erase(key);
     return strip ? strip_paddings(shard) : core::result<void>();
   });

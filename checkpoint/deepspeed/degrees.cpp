@@ -28,15 +28,15 @@ core::result<void> check(const parallel_degrees& from, const parallel_degrees& t
     if (b <= a) return {};
     return fail(error_kind::bad_input, fmt::format("Expansion reshape not supported: {} degree {} to {}", what, a, b));
   };
-  if (auto ok = grows("pipeline", from.pipeline, to.pipeline); !ok) return ok;
-  if (auto ok = grows("tensor", from.tensor, to.tensor); !ok) return ok;
+  TROUPE_TRY(grows("pipeline", from.pipeline, to.pipeline));
+  TROUPE_TRY(grows("tensor", from.tensor, to.tensor));
   return grows("data", from.data, to.data);
 }
 
 }  // namespace
 
 core::result<file_lists> reshape_2d(const parallel_degrees& from, const parallel_degrees& to) {
-  if (auto ok = check({from.pipeline, from.tensor, 1}, {to.pipeline, to.tensor, 1}); !ok) return fail(ok.error());
+  TROUPE_TRY(check({from.pipeline, from.tensor, 1}, {to.pipeline, to.tensor, 1}));
   file_lists columns(to.tensor);
   for (uint32_t stage = 0; stage < from.pipeline; ++stage) {
     numbers row;
@@ -56,7 +56,7 @@ core::result<file_lists> reshape_2d(const parallel_degrees& from, const parallel
 }
 
 core::result<file_lists> reshape_3d(const parallel_degrees& from, const parallel_degrees& to) {
-  if (auto ok = check(from, to); !ok) return fail(ok.error());
+  TROUPE_TRY(check(from, to));
   const auto cells = reshape_2d(from, to);
   if (!cells) return cells;
   file_lists out(to.ranks());

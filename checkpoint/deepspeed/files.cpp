@@ -110,10 +110,9 @@ core::result<fs::path> tag_folder(const fs::path& path, std::optional<std::strin
   std::error_code ec;
   if (!tag) {
     if (!fs::exists(path / latest_file, ec)) return path;
-    const auto file = core::source_file::open(path / latest_file);
-    if (!file) return fail(file.error());
-    tag.emplace(std::min<size_t>(file->size(), max_deepspeed_tag_bytes + 1), '\0');
-    if (auto ok = file->read(0, std::as_writable_bytes(std::span(*tag))); !ok) return fail(ok.error());
+    TROUPE_ASSIGN(const auto file, core::source_file::open(path / latest_file));
+    tag.emplace(std::min<size_t>(file.size(), max_deepspeed_tag_bytes + 1), '\0');
+    TROUPE_TRY(file.read(0, std::as_writable_bytes(std::span(*tag))));
     if (tag->size() <= max_deepspeed_tag_bytes) tag = tag_from(*tag);
   }
   if (tag->empty() || tag->size() > max_deepspeed_tag_bytes || *tag == "." || *tag == ".." ||
@@ -135,8 +134,7 @@ core::result<deepspeed_files> list_deepspeed_files(const fs::path& folder, model
     out.has_offloaded |= name == "offloaded_tensors";
     deepspeed_file file{at->path(), 0, 0, 0};
     const auto role = role_of(name, file);
-    if (role != file_role::none)
-      if (auto ok = check_numbers(file); !ok) return fail(ok.error());
+    if (role != file_role::none) TROUPE_TRY(check_numbers(file));
     switch (role) {
       case file_role::model:
         out.model.push_back(std::move(file));
@@ -162,10 +160,8 @@ core::result<deepspeed_files> list_deepspeed_files(const fs::path& folder, model
   };
   if (names == model_file_names::both && !std::ranges::all_of(out.model, is_of_stage_3))
     std::erase_if(out.model, is_of_stage_3);
-  for (auto* files : {&out.model, &out.optimizer, &out.layers})
-    if (auto ok = put_in_order(*files); !ok) return fail(ok.error());
-  for (const auto* files : {&out.model, &out.optimizer})
-    if (auto ok = check_ranks(*files); !ok) return fail(ok.error());
+  for (auto* files : {&out.model, &out.optimizer, &out.layers}) TROUPE_TRY(put_in_order(*files));
+  for (const auto* files : {&out.model, &out.optimizer}) TROUPE_TRY(check_ranks(*files));
   return out;
 }
 

@@ -47,15 +47,13 @@ core::result<void> read_lists(const torch_archive& file, deepspeed_lists& out) {
   if (const auto list = find(file, "param_shapes", pickle_kind::list)) {
     out.has_groups = true;
     for (const pickle_ref group : tree.items(*list)) {
-      auto shapes = shapes_of(file, group, "param_shapes");
-      if (!shapes) return fail(shapes.error());
-      out.groups.push_back(std::move(*shapes));
+      TROUPE_ASSIGN(auto shapes, shapes_of(file, group, "param_shapes"));
+      out.groups.push_back(std::move(shapes));
     }
   }
   if (const auto dict = find(file, "frozen_param_shapes", pickle_kind::dict)) {
-    auto shapes = shapes_of(file, *dict, "frozen_param_shapes");
-    if (!shapes) return fail(shapes.error());
-    out.frozen = std::move(*shapes);
+    TROUPE_ASSIGN(auto shapes, shapes_of(file, *dict, "frozen_param_shapes"));
+    out.frozen = std::move(shapes);
   }
   if (const auto dict = find(file, "shared_params", pickle_kind::dict)) {
     const auto items = tree.items(*dict);

@@ -20,11 +20,11 @@ class builder {
   builder(const tensor_source& from, const deepspeed_write_options& options) : from_(from), options_(options) {}
 
   core::result<deepspeed_model> build(unknown_order without) {
-    if (auto ok = sort_tensors(); !ok) return fail(ok.error());
+    TROUPE_TRY(sort_tensors());
     if (parameters_.empty()) return bad("it has no fp32 master weights that DeepSpeed could resume with");
-    if (auto ok = take_order(without); !ok) return fail(ok.error());
-    if (auto ok = take_groups(); !ok) return fail(ok.error());
-    if (auto ok = take_shared(); !ok) return fail(ok.error());
+    TROUPE_TRY(take_order(without));
+    TROUPE_TRY(take_groups());
+    TROUPE_TRY(take_shared());
     return std::move(out_);
   }
 

@@ -58,19 +58,17 @@ std::vector<deepspeed_file> of_rank(const std::vector<deepspeed_file>& files, ui
 
 core::result<deepspeed_part> part_reader::run(const numbered_archive& model, source_run& run) {
   number_ = model.number;
-  auto lists = read_deepspeed_lists(model);
-  if (!lists) return fail(lists.error());
-  lists_ = std::move(*lists);
+  TROUPE_ASSIGN(auto lists, read_deepspeed_lists(model));
+  lists_ = std::move(lists);
   out_.unread = std::move(lists_.unread);
-  if (auto ok = read_shards(run); !ok) return fail(ok.error());
+  TROUPE_TRY(read_shards(run));
   if (out_.stage == 0)
     if (auto ok = read_optimizer(model, run); !ok) return fail(ok.error().in(fmt::format("'{}'", model.name())));
   for (const auto& t : out_.tensors) {
     listed_.insert(t.name);
     if (t.kind == tensor_kind::master) masters_.emplace(t.name, t.type);
   }
-  if (out_.stage == 3)
-    if (auto ok = read_frozen(); !ok) return fail(ok.error());
+  if (out_.stage == 3) TROUPE_TRY(read_frozen());
   // The owner may be a frozen parameter.
   for (const auto& [name, owner] : lists_.shared)
     if (listed_.contains(owner) && listed_.insert(name).second) out_.tied.push_back({name, owner});
@@ -98,12 +96,11 @@ core::result<void> part_reader::read_shards(source_run& run) {
                                files_[number_].path.string(), shards.front().path.string()));
   zero_shards zero(shards.size());
   for (const auto& shard : shards) {
-    const auto file = open_numbered(files_, shard.path);
-    if (!file) return fail(file.error());
-    if (auto ok = zero.add(*file, file->number); !ok) return fail(ok.error().in(fmt::format("'{}'", file->name())));
+    TROUPE_ASSIGN(const auto file, open_numbered(files_, shard.path));
+    if (auto ok = zero.add(file, file.number); !ok) return fail(ok.error().in(fmt::format("'{}'", file.name())));
     if (!run.loss_scale)
-      if (const auto state = file->tree().find(file->root(), "optimizer_state_dict"))
-        run.loss_scale = loss_scale_of(*file, *state);
+      if (const auto state = file.tree().find(file.root(), "optimizer_state_dict"))
+        run.loss_scale = loss_scale_of(file, *state);
   }
   out_.stage = zero.stage();
   out_.has_optimizer = true;
@@ -125,10 +122,9 @@ core::result<void> part_reader::read_optimizer(const torch_archive& model, sourc
   named_tensors parameters;
   std::ranges::copy_if(lists_.module, std::back_inserter(parameters),
                        [&](const auto& t) { return !left_out.contains(t.first); });
-  auto states = read_stage0(model, number_, parameters);
-  if (!states) return fail(states.error());
-  out_.has_optimizer = states->has_value();
-  if (*states) out_.tensors = std::move(**states);
+  TROUPE_ASSIGN(auto states, read_stage0(model, number_, parameters));
+  out_.has_optimizer = states.has_value();
+  if (states) out_.tensors = std::move(*states);
   if (const auto optimizer = model.tree().find(model.root(), "optimizer"))
     run.loss_scale = loss_scale_of(model, *optimizer);
   return {};
@@ -143,17 +139,15 @@ core::result<void> part_reader::read_frozen() {
     return refused(fmt::format("'{}': frozen parameters lie in {} model files, {} were wanted", in_.folder.string(),
                                holders.size(), shards));
   for (const auto& holder : holders) {
-    const auto file = open_numbered(files_, holder.path);
-    if (!file) return fail(file.error());
-    const auto fragments = file->tree().find(file->root(), "frozen_param_fragments");
+    TROUPE_ASSIGN(const auto file, open_numbered(files_, holder.path));
+    const auto fragments = file.tree().find(file.root(), "frozen_param_fragments");
     for (size_t i = 0; i < whole.size(); ++i) {
       const std::string& name = lists_.frozen[i].first;
-      const auto fragment = fragments ? file->tree().find(*fragments, name) : std::nullopt;
-      if (!fragment) return refused(fmt::format("'{}' lacks the frozen parameter '{}'", file->name(), shown(name)));
-      const auto tensor = file->tensor(*fragment);
-      if (!tensor) return fail(tensor.error());
-      if (auto ok = whole[i].append(file->number, *tensor); !ok)
-        return fail(ok.error().in(fmt::format("'{}': parameter '{}'", file->name(), shown(name))));
+      const auto fragment = fragments ? file.tree().find(*fragments, name) : std::nullopt;
+      if (!fragment) return refused(fmt::format("'{}' lacks the frozen parameter '{}'", file.name(), shown(name)));
+      TROUPE_ASSIGN(const auto tensor, file.tensor(*fragment));
+      if (auto ok = whole[i].append(file.number, tensor); !ok)
+        return fail(ok.error().in(fmt::format("'{}': parameter '{}'", file.name(), shown(name))));
     }
   }
   for (size_t i = 0; i < whole.size(); ++i) {
@@ -186,7 +180,7 @@ core::result<void> part_reader::add_module() {
     if (!is_buffer && out_.stage == 3) continue;  // stage 3 leaves parameters empty in the module
     if (const auto master = masters_.find(name); master != masters_.end()) {
       if (master->second == tensor.type) continue;
-      if (auto ok = add_whole(name, tensor_kind::weight, tensor); !ok) return ok;
+      TROUPE_TRY(add_whole(name, tensor_kind::weight, tensor));
       continue;
     }
     if (listed_.contains(name)) continue;
@@ -200,7 +194,7 @@ core::result<void> part_reader::add_module() {
                       : out_.has_optimizer              ? tensor_kind::frozen
                       : tensor.type == core::dtype::f32 ? tensor_kind::master
                                                         : tensor_kind::weight;
-    if (auto ok = add_whole(name, kind, tensor); !ok) return ok;
+    TROUPE_TRY(add_whole(name, kind, tensor));
     listed_.insert(name);
   }
   return {};
@@ -222,12 +216,11 @@ void part_reader::note_order() {
 }  // namespace
 
 core::result<numbered_archive> open_numbered(std::vector<source_file>& files, const std::filesystem::path& path) {
-  auto file = torch_archive::open(path);
-  if (!file) return fail(file.error());
+  TROUPE_ASSIGN(auto file, torch_archive::open(path));
   const auto at = std::ranges::find(files, path, &source_file::path);
   const auto number = static_cast<uint32_t>(at - files.begin());
-  if (at == files.end()) files.push_back({path, file->file_bytes()});
-  return numbered_archive{std::move(*file), number};
+  if (at == files.end()) files.push_back({path, file.file_bytes()});
+  return numbered_archive{std::move(file), number};
 }
 
 core::result<deepspeed_part> read_deepspeed_part(const deepspeed_files& in, uint32_t mp, const numbered_archive& model,

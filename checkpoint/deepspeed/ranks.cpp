@@ -57,11 +57,10 @@ std::string tied_prefix(const tensor_source& in, const named_tensors& layer, con
 }  // namespace
 
 core::result<deepspeed_grid> grid_of(const deepspeed_files& files, const torch_archive& model) {
-  const auto stages = degree(model, "pp_degree"), tensor = degree(model, "tp_degree");
-  if (!stages) return fail(stages.error());
-  if (!tensor) return fail(tensor.error());
+  TROUPE_ASSIGN(const auto stages, degree(model, "pp_degree"));
+  TROUPE_ASSIGN(const auto tensor, degree(model, "tp_degree"));
   const uint32_t ranks = files.model.back().mp + 1;
-  deepspeed_grid out{*stages, *tensor};
+  deepspeed_grid out{stages, tensor};
   if (out.tensor == 0) {
     out.tensor = files.layers.empty() ? ranks : 1;
     for (const auto& layer : files.layers) out.tensor = std::max(out.tensor, layer.mp + 1);
@@ -81,11 +80,10 @@ core::result<void> add_layers(const deepspeed_files& files, uint32_t rank, tenso
   std::set<std::string> taken;
   for (const auto& layer : files.layers) {
     if (layer.mp != rank) continue;
-    const auto file = open_numbered(to.files, layer.path);
-    if (!file) return fail(file.error());
+    TROUPE_ASSIGN(const auto file, open_numbered(to.files, layer.path));
     std::vector<unread_tensor> unread;
-    const auto tensors = tensors_of(*file, file->root(), &unread);
-    if (!tensors) return fail(tensors.error().in(fmt::format("'{}'", file->name())));
+    const auto tensors = tensors_of(file, file.root(), &unread);
+    if (!tensors) return fail(tensors.error().in(fmt::format("'{}'", file.name())));
     std::string prefix = fmt::format("{}.", layer.layer);
     const bool is_trained = std::ranges::any_of(
         *tensors, [&](const auto& t) { return find_tensor(to, prefix + t.first, tensor_kind::master) != nullptr; });
@@ -101,8 +99,8 @@ core::result<void> add_layers(const deepspeed_files& files, uint32_t rank, tenso
                         : tensor.type == core::dtype::f32 ? tensor_kind::master
                                                           : tensor_kind::weight;
       auto& entry = found.emplace_back(tensor_entry{prefix + local, kind, "", tensor.type, tensor.shape, {}});
-      if (auto ok = add_pieces(entry.pieces, file->number, tensor); !ok)
-        return fail(ok.error().in(fmt::format("'{}': tensor '{}'", file->name(), shown(local))));
+      if (auto ok = add_pieces(entry.pieces, file.number, tensor); !ok)
+        return fail(ok.error().in(fmt::format("'{}': tensor '{}'", file.name(), shown(local))));
     }
   }
   for (auto& t : found) {
@@ -149,13 +147,11 @@ core::result<rule_chooser> rules_of(const torch_archive& model, const std::vecto
 }
 
 core::result<tensor_source> joined(std::vector<tensor_source> ranks, const torch_archive& model) {
-  const auto rules = rules_of(model, ranks);
-  if (!rules) return fail(rules.error());
+  TROUPE_ASSIGN(const auto rules, rules_of(model, ranks));
   for (auto& rank : ranks) put_in_order(rank);
-  auto merged = merge_ranks(std::move(ranks), *rules);
-  if (!merged) return fail(merged.error());
-  if (auto ok = take_means(*merged); !ok) return fail(ok.error());
-  return std::move(merged->whole);
+  TROUPE_ASSIGN(auto merged, merge_ranks(std::move(ranks), rules));
+  TROUPE_TRY(take_means(merged));
+  return std::move(merged.whole);
 }
 
 }  // namespace troupe::checkpoint

@@ -44,38 +44,32 @@ std::string format_of(const deepspeed_part& part, const deepspeed_grid& grid) {
 
 core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& path,
                                                   const std::optional<std::string>& tag) {
-  const auto folder = tag_folder(path, tag);
-  if (!folder) return fail(folder.error());
-  const auto files = list_deepspeed_files(*folder);
-  if (!files) return fail(files.error());
+  TROUPE_ASSIGN(const auto folder, tag_folder(path, tag));
+  TROUPE_ASSIGN(const auto files, list_deepspeed_files(folder));
 
   std::vector<source_file> numbered;
-  const auto first = open_numbered(numbered, files->model.front().path);
-  if (!first) return fail(first.error());
-  const auto grid = grid_of(*files, *first);
-  if (!grid) return fail(grid.error());
-  source_run run = run_of_model_file(*first);
+  TROUPE_ASSIGN(const auto first, open_numbered(numbered, files.model.front().path));
+  TROUPE_ASSIGN(const auto grid, grid_of(files, first));
+  source_run run = run_of_model_file(first);
 
-  std::vector<tensor_source> ranks(grid->tensor);
+  std::vector<tensor_source> ranks(grid.tensor);
   std::string format;
-  for (const auto& model : files->model) {
+  for (const auto& model : files.model) {
     if (model.dp != 0) continue;
-    const auto file = open_numbered(numbered, model.path);
-    if (!file) return fail(file.error());
-    auto part = read_deepspeed_part(*files, model.mp, *file, numbered, run);
-    if (!part) return fail(part.error());
-    if (format.empty()) format = format_of(*part, *grid);
-    add_part(ranks[model.mp % grid->tensor], std::move(*part));
+    TROUPE_ASSIGN(const auto file, open_numbered(numbered, model.path));
+    TROUPE_ASSIGN(auto part, read_deepspeed_part(files, model.mp, file, numbered, run));
+    if (format.empty()) format = format_of(part, grid);
+    add_part(ranks[model.mp % grid.tensor], std::move(part));
   }
-  for (uint32_t r = 0; r < grid->tensor && !files->layers.empty(); ++r) {
+  for (uint32_t r = 0; r < grid.tensor && !files.layers.empty(); ++r) {
     std::swap(ranks[r].files, numbered);
-    auto ok = add_layers(*files, r, ranks[r]);
+    auto ok = add_layers(files, r, ranks[r]);
     std::swap(ranks[r].files, numbered);
     if (!ok) return fail(ok.error());
   }
   for (auto& rank : ranks) {
     rank.files = numbered;
-    rank.folder = *folder;
+    rank.folder = folder;
     rank.run = run;
     rank.format = format;
   }
@@ -83,12 +77,12 @@ core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& p
   for (const auto& t : ranks.front().unread)  // every tensor-parallel rank has a part of each
     if (std::ranges::find(unread, t.name, &unread_tensor::name) == unread.end()) unread.push_back(t);
   auto out =
-      ranks.size() == 1 ? core::result<tensor_source>(std::move(ranks.front())) : joined(std::move(ranks), *first);
+      ranks.size() == 1 ? core::result<tensor_source>(std::move(ranks.front())) : joined(std::move(ranks), first);
   if (!out) return out;
   out->unread = std::move(unread);
   say_unread(out->remarks, out->unread);
-  if (auto ok = complete(*out); !ok) return fail(ok.error());
-  if (grid->stages == 1 && files->layers.empty()) return out;
+  TROUPE_TRY(complete(*out));
+  if (grid.stages == 1 && files.layers.empty()) return out;
   return with_kept_names(std::move(*out));
 }
 

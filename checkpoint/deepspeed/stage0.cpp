@@ -54,10 +54,9 @@ core::result<kept> kept_of(const torch_archive& file, std::optional<pickle_ref> 
   const auto items = state ? file.tree().items(*state) : std::span<const pickle_ref>();
   for (size_t i = 0; i + 1 < items.size(); i += 2) {
     if (file.tree().kind(items[i]) != pickle_kind::text || !file.is_tensor(items[i + 1])) continue;
-    auto tensor = file.tensor(items[i + 1]);
-    if (!tensor) return fail(tensor.error());
-    if (tensor->shape.empty()) continue;  // a step counter
-    out.moments.emplace_back(file.tree().text(items[i]), std::move(*tensor));
+    TROUPE_ASSIGN(auto tensor, file.tensor(items[i + 1]));
+    if (tensor.shape.empty()) continue;  // a step counter
+    out.moments.emplace_back(file.tree().text(items[i]), std::move(tensor));
   }
   return out;
 }
@@ -82,14 +81,12 @@ core::result<std::vector<kept_group>> groups_of(const torch_archive& file, pickl
     group.is_flat = g < flat.size();
     for (size_t i = 0; i < numbers.size(); ++i) {
       const auto number = file.integer(numbers[i]);
-      auto item = kept_of(file, number && states ? tree.find(*states, *number) : std::nullopt);
-      if (!item) return fail(item.error());
+      TROUPE_ASSIGN(auto item, kept_of(file, number && states ? tree.find(*states, *number) : std::nullopt));
       if (group.is_flat || i < masters.size()) {
-        auto master = file.tensor(group.is_flat ? flat[g] : masters[i]);
-        if (!master) return fail(master.error());
-        item->master = std::move(*master);
+        TROUPE_ASSIGN(auto master, file.tensor(group.is_flat ? flat[g] : masters[i]));
+        item.master = std::move(master);
       }
-      group.items.push_back(std::move(*item));
+      group.items.push_back(std::move(item));
     }
     if (group.is_flat && (group.items.size() != 1 || !group.items.front().master->is_contiguous()))
       return fail(error_kind::bad_input, fmt::format("group {} of the optimizer is no flat group", g));
@@ -230,13 +227,12 @@ core::result<std::optional<std::vector<tensor_entry>>> read_stage0(const torch_a
   if (!optimizer || file.tree().kind(*optimizer) != pickle_kind::dict) return std::nullopt;
   const auto groups = groups_of(file, *optimizer);
   if (!groups) return fail(groups.error().in("optimizer"));
-  const auto fit = fitting(file, parameters, *groups).run();
-  if (!fit) return fail(fit.error());
-  if (!*fit || groups->empty()) return std::nullopt;
+  TROUPE_ASSIGN(const auto fit, fitting(file, parameters, *groups).run());
+  if (!fit || groups->empty()) return std::nullopt;
   std::vector<tensor_entry> out;
   std::vector<uint64_t> cursors(groups->size(), 0);
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const auto& of_group = (**fit)[i];
+    const auto& of_group = (*fit)[i];
     if (!of_group) continue;
     const std::string& name = parameters[i].first;
     const torch_tensor& module = parameters[i].second;
@@ -250,9 +246,8 @@ core::result<std::optional<std::vector<tensor_entry>>> read_stage0(const torch_a
       auto& entry = out.emplace_back(tensor_entry{name, kind, moment, t.type, module.shape, {}});
       return add_pieces(entry.pieces, number, view);
     };
-    if (auto ok = add(tensor_kind::master, "", item.master ? *item.master : module); !ok) return fail(ok.error());
-    for (const auto& [moment, t] : item.moments)
-      if (auto ok = add(tensor_kind::moment, moment, t); !ok) return fail(ok.error());
+    TROUPE_TRY(add(tensor_kind::master, "", item.master ? *item.master : module));
+    for (const auto& [moment, t] : item.moments) TROUPE_TRY(add(tensor_kind::moment, moment, t));
     cursor += group.is_flat ? module.numel : 1;
   }
   return out;

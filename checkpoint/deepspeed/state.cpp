@@ -158,15 +158,14 @@ json group_keys(const deepspeed_parameter_group& g) {
 core::result<deepspeed_parts> deepspeed_parts_of(const tensor_source& from, const deepspeed_write_options& options,
                                                  const deepspeed_model& model) {
   deepspeed_parts out{from, options, model, {}, {}, false, {}, {}, {}, {}};
-  auto config = options.ds_config.empty() ? core::result<json>(least_config(options))
-                                          : parsed_object(options.ds_config, "DeepSpeed's configuration");
-  if (!config) return fail(config.error());
-  out.config = value_of(*config);
-  take_loss_scaler(out, *config);
+  TROUPE_ASSIGN(auto config, options.ds_config.empty() ? core::result<json>(least_config(options))
+                                                       : parsed_object(options.ds_config, "DeepSpeed's configuration"));
+  out.config = value_of(config);
+  take_loss_scaler(out, config);
   if (!options.lr_scheduler.empty()) {
-    const auto schedule = parsed_object(options.lr_scheduler, "the state of the learning rate's schedule");
-    if (!schedule) return fail(schedule.error());
-    out.lr_scheduler = value_of(*schedule);
+    TROUPE_ASSIGN(const auto schedule,
+                  parsed_object(options.lr_scheduler, "the state of the learning rate's schedule"));
+    out.lr_scheduler = value_of(schedule);
   } else if (from.run.schedule_position) {
     out.lr_scheduler = torch_value::dict().set("last_batch_iteration", *from.run.schedule_position - 1);
   }
@@ -183,10 +182,9 @@ core::result<deepspeed_parts> deepspeed_parts_of(const tensor_source& from, cons
     out.client.emplace_back("client_state", value_of(*client));
   }
   for (size_t g = 0; g < options.groups.size(); ++g) {
-    const auto more = parsed_object(options.groups[g].more, "a parameter group");
-    if (!more) return fail(more.error());
+    TROUPE_ASSIGN(const auto more, parsed_object(options.groups[g].more, "a parameter group"));
     auto keys = group_keys(options.groups[g]);
-    keys.update(*more);
+    keys.update(more);
     auto group = torch_value::dict();
     for (const auto& [key, value] : keys.items())
       if (key == "betas" && value.is_array() && value.size() == 2)

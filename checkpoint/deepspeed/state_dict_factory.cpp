@@ -46,9 +46,8 @@ core::result<std::string> key_of_module(const std::string& wanted, const std::fu
 core::result<pickle_ref> module_in(const torch_archive& file, const std::optional<std::string>& key) {
   if (!key) return file.root();
   const auto has = [&](const char* name) { return file.tree().find(file.root(), name).has_value(); };
-  const auto found = key_of_module(*key, has, fmt::format("'{}'", file.name()));
-  if (!found) return fail(found.error());
-  return *file.tree().find(file.root(), *found);
+  TROUPE_ASSIGN(const auto found, key_of_module(*key, has, fmt::format("'{}'", file.name())));
+  return *file.tree().find(file.root(), found);
 }
 
 core::result<std::string> key_in(const state_value& state, const std::string& wanted) {
@@ -58,37 +57,35 @@ core::result<std::string> key_in(const state_value& state, const std::string& wa
 }
 
 core::result<opened_module> open_module(const fs::path& path, const std::optional<std::string>& key, size_t files) {
-  const auto file = torch_archive::open(path);
-  if (!file) return fail(file.error());
-  const auto& tree = file->tree();
-  if (const auto said = tree.find(file->root(), "mp_world_size")) {
-    const auto n = file->integer(*said);
+  TROUPE_ASSIGN(const auto file, torch_archive::open(path));
+  const auto& tree = file.tree();
+  if (const auto said = tree.find(file.root(), "mp_world_size")) {
+    const auto n = file.integer(*said);
     if (n && *n != static_cast<int64_t>(files))
       return fail(error_kind::mismatch,
                   fmt::format("'{}' was saved by {} ranks, the list has {} files", path.string(), *n, files));
   }
   opened_module out;
-  if (const auto said = tree.find(file->root(), "checkpoint_version")) {
+  if (const auto said = tree.find(file.root(), "checkpoint_version")) {
     if (tree.kind(*said) == pickle_kind::real)
       out.version = tree.real(*said);
-    else if (const auto n = file->integer(*said))
+    else if (const auto n = file.integer(*said))
       out.version = static_cast<double>(*n);
   }
-  const auto module = module_in(*file, key);
-  if (!module) return fail(module.error());
-  const auto tensors = tensors_of(*file, *module);
+  TROUPE_ASSIGN(const auto module, module_in(file, key));
+  const auto tensors = tensors_of(file, module);
   if (!tensors) return fail(tensors.error().in(path.string()));
   if (tensors->empty()) return fail(error_kind::bad_input, fmt::format("'{}' holds no tensors", path.string()));
   out.source.format = "Megatron";
   out.source.folder = path;
-  out.source.files.push_back({path, file->file_bytes()});
+  out.source.files.push_back({path, file.file_bytes()});
   for (const auto& [name, t] : *tensors) {
     tensor_entry e{name, tensor_kind::weight, "", t.type, t.shape, {}};
     if (auto ok = add_pieces(e.pieces, 0, t); !ok) return fail(ok.error().in(path.string()));
     out.source.parameter_order.push_back(name);
     out.source.tensors.push_back(std::move(e));
   }
-  if (auto ok = complete(out.source); !ok) return fail(ok.error());
+  TROUPE_TRY(complete(out.source));
   return out;
 }
 
@@ -118,9 +115,7 @@ class quantiser {
         return fail(error_kind::bad_input, fmt::format("'{}' is no matrix and cannot be quantised", name));
       std::vector<float> values(core::numel_of(t->shape));
       source_reader reader(*source);
-      if (auto ok = reader.read_as(core::dtype::f32, *t, 0, values.size(), std::as_writable_bytes(std::span(values)));
-          !ok)
-        return ok;
+      TROUPE_TRY(reader.read_as(core::dtype::f32, *t, 0, values.size(), std::as_writable_bytes(std::span(values))));
       const bool twice = options_.mlp_extra_grouping &&
                          looks_like_mlp(t->shape[0], t->shape[1], ranks_, static_cast<uint32_t>(parts.size()));
       auto q = quantise(values, options_.bits, twice ? 2 * options_.groups : options_.groups);
@@ -128,10 +123,9 @@ class quantiser {
       of.push_back(std::move(*q));
       shapes.push_back(t->shape);
     }
-    const auto cut = cut_to_merge(name, rule, shapes);
-    if (!cut) return fail(cut.error());
-    quantised_weight whole{cut->whole, std::vector<int8_t>(core::numel_of(cut->whole))};
-    for (const auto& r : cut->runs)
+    TROUPE_ASSIGN(const auto cut, cut_to_merge(name, rule, shapes));
+    quantised_weight whole{cut.whole, std::vector<int8_t>(core::numel_of(cut.whole))};
+    for (const auto& r : cut.runs)
       std::copy_n(of[r.rank].values.begin() + static_cast<ptrdiff_t>(r.slice_first), r.count,
                   whole.values.begin() + static_cast<ptrdiff_t>(r.whole_first));
     std::vector<float> scales;
@@ -163,7 +157,7 @@ core::result<void> quantise_all(loaded_module& out, const module_load_options& o
     std::vector<std::pair<const tensor_source*, const tensor_entry*>> of;
     for (const auto& p : parts) of.emplace_back(&p, find_tensor(p, name, tensor_kind::weight));
     if (std::ranges::any_of(of, [](const auto& p) { return p.second == nullptr; })) continue;  // joining refuses it
-    if (auto ok = q.add(name, *which, megatron_rule(name, qkv_version::v2), of); !ok) return ok;
+    TROUPE_TRY(q.add(name, *which, megatron_rule(name, qkv_version::v2), of));
   }
   std::erase_if(out.module.tensors, [&](const tensor_entry& t) { return q.weights.contains(t.name); });
   out.scales = q.scales();
@@ -175,17 +169,15 @@ core::result<void> quantise_all(loaded_module& out, const module_load_options& o
 
 core::result<state_value> get_module(const state_value& state, const std::optional<std::string>& module_key) {
   if (!module_key) return state;
-  const auto key = key_in(state, *module_key);
-  if (!key) return fail(key.error());
-  return *state.find(*key);
+  TROUPE_ASSIGN(const auto key, key_in(state, *module_key));
+  return *state.find(key);
 }
 
 core::result<state_value> set_module(state_value state, state_value module,
                                      const std::optional<std::string>& module_key) {
   if (!module_key) return module;
-  const auto key = key_in(state, *module_key);
-  if (!key) return fail(key.error());
-  *state.find(*key) = std::move(module);
+  TROUPE_ASSIGN(const auto key, key_in(state, *module_key));
+  *state.find(key) = std::move(module);
   return state;
 }
 
@@ -210,31 +202,26 @@ core::result<loaded_module> load_module(std::span<const fs::path> files, const m
   std::vector<tensor_source> sources;
   std::optional<double> version;
   for (uint32_t f = first; f < first + out.merge_count; ++f) {
-    auto one = open_module(files[f], o.module_key, files.size());
-    if (!one) return fail(one.error());
-    if (f == first) version = one->version;
-    sources.push_back(std::move(one->source));
+    TROUPE_ASSIGN(auto one, open_module(files[f], o.module_key, files.size()));
+    if (f == first) version = one.version;
+    sources.push_back(std::move(one.source));
   }
   const auto chosen = qkv_version_from(o.version.value_or(version.value_or(0)));
   if (!chosen) return fail(chosen.error().in(out.path.string()));
   out.version = *chosen;
   if (parts > 1) {
-    auto cut = split_ranks(sources[0], parts, megatron_rules_of(out.version));
-    if (!cut) return fail(cut.error());
-    sources = {std::move(cut->ranks[o.mp_rank % parts])};
+    TROUPE_ASSIGN(auto cut, split_ranks(sources[0], parts, megatron_rules_of(out.version)));
+    sources = {std::move(cut.ranks[o.mp_rank % parts])};
   }
-  if (out.merge_count > 1)
-    if (auto ok = check_is_megatron(sources[0]); !ok) return fail(ok.error());
+  if (out.merge_count > 1) TROUPE_TRY(check_is_megatron(sources[0]));
   if (out.merge_count == 1) {
     out.module = sources[0];
   } else {
     // quantised weights are joined file by file, so all other tensors are joined likewise
-    auto whole = merge_ranks(sources, megatron_rules_of(o.quantised ? qkv_version::v2 : out.version));
-    if (!whole) return fail(whole.error());
-    out.module = std::move(whole->whole);
+    TROUPE_ASSIGN(auto whole, merge_ranks(sources, megatron_rules_of(o.quantised ? qkv_version::v2 : out.version)));
+    out.module = std::move(whole.whole);
   }
-  if (o.quantised)
-    if (auto ok = quantise_all(out, o, sources); !ok) return fail(ok.error());
+  if (o.quantised) TROUPE_TRY(quantise_all(out, o, sources));
   return out;
 }
 
@@ -290,14 +277,13 @@ core::result<checkpoint_list> parse_checkpoint_list(std::string_view text, const
   const list_reader in{root, where};
   if (!root.is_object()) return in.bad("wanted a JSON object");
   checkpoint_list out;
-  const auto type = in.text("type", "");
-  if (!type) return fail(type.error());
-  if (lower(*type) == "bloom")
+  TROUPE_ASSIGN(const auto type, in.text("type", ""));
+  if (lower(type) == "bloom")
     out.type = checkpoint_list::kind::bloom;
-  else if (lower(*type) == "ds_model")
+  else if (lower(type) == "ds_model")
     out.type = checkpoint_list::kind::ds_model;
-  else if (*type != "Megatron")
-    return in.bad(fmt::format("wanted type 'Megatron', 'bloom' or 'ds_model', got '{}'", *type));
+  else if (type != "Megatron")
+    return in.bad(fmt::format("wanted type 'Megatron', 'bloom' or 'ds_model', got '{}'", type));
   const auto base = in.text("base_dir", ""), parallel = in.text("parallelization", "pp"), dtype = in.text("dtype", "");
   if (!base || !parallel || !dtype) return fail((!base ? base : !parallel ? parallel : dtype).error());
   if (*parallel != "pp" && *parallel != "tp")
@@ -318,20 +304,18 @@ core::result<checkpoint_list> parse_checkpoint_list(std::string_view text, const
   if (files == root.end()) return in.bad("the key 'checkpoints' is missing");
   const fs::path below = out.base_dir.empty() ? folder : folder / out.base_dir;
   const auto take = [&](const json& list, const char* key, std::vector<fs::path>& into) -> core::result<void> {
-    auto paths = in.paths(list, below, key);
-    if (!paths) return fail(paths.error());
-    into = std::move(*paths);
+    TROUPE_ASSIGN(auto paths, in.paths(list, below, key));
+    into = std::move(paths);
     return {};
   };
   if (!files->is_object()) {
-    if (auto ok = take(*files, "checkpoints", out.checkpoints); !ok) return fail(ok.error());
+    TROUPE_TRY(take(*files, "checkpoints", out.checkpoints));
     if (out.checkpoints.empty()) return in.bad("'checkpoints' is empty");
     return out;
   }
   if (out.type == checkpoint_list::kind::megatron) return in.bad("a Megatron list names its files in one list");
   for (const auto& [key, into] : {std::pair{"non_tp", &out.non_tp}, std::pair{"tp", &out.tp}})
-    if (const auto at = files->find(key); at != files->end())
-      if (auto ok = take(*at, key, *into); !ok) return fail(ok.error());
+    if (const auto at = files->find(key); at != files->end()) TROUPE_TRY(take(*at, key, *into));
   if (out.non_tp.empty() && out.tp.empty()) return in.bad("'checkpoints' has neither 'non_tp' nor 'tp'");
   return out;
 }

@@ -65,10 +65,9 @@ struct state_reader {
         out.real = t.real(v);
         break;
       case pickle_kind::text: {
-        auto copy = text(v);
-        if (!copy) return fail(copy.error());
+        TROUPE_ASSIGN(auto copy, text(v));
         out.is = form::text;
-        out.text = std::move(*copy);
+        out.text = std::move(copy);
         break;
       }
       case pickle_kind::list:
@@ -104,9 +103,8 @@ struct state_reader {
     for (size_t i = 0; i + 1 < all.size(); i += 2) {
       state_value::key key;
       if (t.kind(all[i]) == pickle_kind::text) {
-        auto copy = text(all[i]);
-        if (!copy) return fail(copy.error());
-        key = std::move(*copy);
+        TROUPE_ASSIGN(auto copy, text(all[i]));
+        key = std::move(copy);
       } else if (t.kind(all[i]) == pickle_kind::integer) {
         key = t.integer(all[i]);
       } else {

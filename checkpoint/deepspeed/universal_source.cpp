@@ -60,33 +60,29 @@ class universal_reader {
 
 core::result<tensor_source> universal_reader::run(const fs::path& folder) {
   out_.folder = folder;
-  const auto optimizer = open_numbered(out_.files, folder / "zero/optimizer_state.pt");
-  if (!optimizer) return fail(optimizer.error());
-  const auto stage = optimizer->tree().find(optimizer->root(), "zero_stage");
+  TROUPE_ASSIGN(const auto optimizer, open_numbered(out_.files, folder / "zero/optimizer_state.pt"));
+  const auto stage = optimizer.tree().find(optimizer.root(), "zero_stage");
   // BF16_Optimizer writes no zero_stage.
-  const auto value = stage ? optimizer->integer(*stage) : core::result<int64_t>(1);
-  if (!value) return fail(value.error().in(fmt::format("'{}': zero_stage", optimizer->name())));
+  const auto value = stage ? optimizer.integer(*stage) : core::result<int64_t>(1);
+  if (!value) return fail(value.error().in(fmt::format("'{}': zero_stage", optimizer.name())));
   stage_ = *value;
   out_.format = fmt::format("DeepSpeed universal, from ZeRO-{}", stage_);
-  if (auto ok = read_states(); !ok) return fail(ok.error());
-  const auto files = list_deepspeed_files(folder, model_file_names::both);
-  if (!files) return fail(files.error());
-  if (auto ok = add_model(*files); !ok) return fail(ok.error());
-  if (!out_.run.loss_scale) out_.run.loss_scale = loss_scale_of(*optimizer, optimizer->root());
-  if (auto ok = complete(out_); !ok) return fail(ok.error());
+  TROUPE_TRY(read_states());
+  TROUPE_ASSIGN(const auto files, list_deepspeed_files(folder, model_file_names::both));
+  TROUPE_TRY(add_model(files));
+  if (!out_.run.loss_scale) out_.run.loss_scale = loss_scale_of(optimizer, optimizer.root());
+  TROUPE_TRY(complete(out_));
   if (!is_cut_) return std::move(out_);
   return with_kept_names(std::move(out_));
 }
 
 core::result<void> universal_reader::read_states() {
-  const auto names = names_in(out_.folder / "zero", max_tensors);
-  if (!names) return fail(names.error());
-  for (const auto& name : *names) {
+  TROUPE_ASSIGN(const auto names, names_in(out_.folder / "zero", max_tensors));
+  for (const auto& name : names) {
     std::error_code ec;
     if (!fs::is_directory(out_.folder / "zero" / name, ec)) continue;
-    const auto states = names_in(out_.folder / "zero" / name, max_deepspeed_files);
-    if (!states) return fail(states.error());
-    for (const auto& state : *states)
+    TROUPE_ASSIGN(const auto states, names_in(out_.folder / "zero" / name, max_deepspeed_files));
+    for (const auto& state : states)
       if (state.ends_with(".pt") && state != "step.pt")
         if (auto ok = read_state(name, state.substr(0, state.size() - 3)); !ok)
           return fail(ok.error().in(fmt::format("'{}'", (out_.folder / "zero" / name / state).string())));
@@ -95,18 +91,16 @@ core::result<void> universal_reader::read_states() {
 }
 
 core::result<void> universal_reader::read_state(const std::string& name, const std::string& state) {
-  const auto file = open_numbered(out_.files, out_.folder / "zero" / name / (state + ".pt"));
-  if (!file) return fail(file.error());
-  const auto tensor = file->tensor(file->tree().find(file->root(), "param").value_or(file->root()));
-  if (!tensor) return fail(tensor.error());
+  TROUPE_ASSIGN(const auto file, open_numbered(out_.files, out_.folder / "zero" / name / (state + ".pt")));
+  TROUPE_ASSIGN(const auto tensor, file.tensor(file.tree().find(file.root(), "param").value_or(file.root())));
   const bool is_master = state == master_file;
   auto& entry = out_.tensors.emplace_back(tensor_entry{name,
                                                        is_master ? tensor_kind::master : tensor_kind::moment,
                                                        is_master ? "" : state,
-                                                       tensor->type,
-                                                       tensor->shape,
+                                                       tensor.type,
+                                                       tensor.shape,
                                                        {}});
-  return add_pieces(entry.pieces, file->number, *tensor);
+  return add_pieces(entry.pieces, file.number, tensor);
 }
 
 /// Sets the shapes of parameters that stage 3 left flat because no tensor parallelism needs their shape.
@@ -124,19 +118,17 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
   is_cut_ = files.model.back().mp > 0 || !files.layers.empty();
   for (const auto& model : files.model) {
     if (model.dp != 0) continue;
-    const auto file = open_numbered(out_.files, model.path);
-    if (!file) return fail(file.error());
-    const auto lists = read_deepspeed_lists(*file);
-    if (!lists) return fail(lists.error());
-    for (const auto& group : lists->groups)
+    TROUPE_ASSIGN(const auto file, open_numbered(out_.files, model.path));
+    TROUPE_ASSIGN(const auto lists, read_deepspeed_lists(file));
+    for (const auto& group : lists.groups)
       for (const auto& [name, shape] : group)
         if (listed_.emplace(name, shape).second) out_.parameter_order.push_back(name);
-    buffers.insert(lists->buffers.begin(), lists->buffers.end());
-    for (const auto& [name, owner] : lists->shared)
+    buffers.insert(lists.buffers.begin(), lists.buffers.end());
+    for (const auto& [name, owner] : lists.shared)
       if (second.insert(name).second) out_.tied.push_back({name, owner});
     if (model.mp != 0) continue;
     auto loss_scale = out_.run.loss_scale;
-    out_.run = run_of_model_file(*file);
+    out_.run = run_of_model_file(file);
     out_.run.loss_scale = loss_scale;
   }
   give_shapes();
@@ -146,15 +138,14 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
     return true;
   });
   if (!is_cut_) {  // the one rank has the rest whole, in its own types
-    const auto file = open_numbered(out_.files, files.model.front().path);
-    if (!file) return fail(file.error());
-    auto part = read_deepspeed_part(files, 0, *file, out_.files, out_.run, {{std::move(out_.tensors), stage_}});
-    if (!part) return fail(part.error());
-    out_.unread = std::move(part->unread);
+    TROUPE_ASSIGN(const auto file, open_numbered(out_.files, files.model.front().path));
+    TROUPE_ASSIGN(auto part,
+                  read_deepspeed_part(files, 0, file, out_.files, out_.run, {{std::move(out_.tensors), stage_}}));
+    out_.unread = std::move(part.unread);
     say_unread(out_.remarks, out_.unread);
-    out_.tensors = std::move(part->tensors);
-    out_.tied = std::move(part->tied);
-    out_.parameter_order = std::move(part->order);
+    out_.tensors = std::move(part.tensors);
+    out_.tied = std::move(part.tied);
+    out_.parameter_order = std::move(part.order);
     return {};
   }
   for (auto& t : others) {
@@ -178,13 +169,12 @@ bool is_universal_folder(const fs::path& path) {
 }
 
 core::result<tensor_source> read_universal_source(const fs::path& path) {
-  const auto folder = tag_folder(path, std::nullopt, "latest_universal");
-  if (!folder) return fail(folder.error());
+  TROUPE_ASSIGN(const auto folder, tag_folder(path, std::nullopt, "latest_universal"));
   std::error_code ec;
-  if (!fs::is_directory(*folder / "zero", ec))
+  if (!fs::is_directory(folder / "zero", ec))
     return refused(fmt::format("'{}' holds no folder 'zero' and no 'latest_universal': not a universal checkpoint",
-                               folder->string()));
-  return universal_reader().run(*folder);
+                               folder.string()));
+  return universal_reader().run(folder);
 }
 
 }  // namespace troupe::checkpoint

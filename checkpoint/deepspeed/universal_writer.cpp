@@ -33,9 +33,8 @@ class matcher {
   static core::result<matcher> of(const std::vector<std::string>& patterns) {
     matcher out;
     for (const auto& p : patterns) {
-      auto pattern = name_pattern::of(p);
-      if (!pattern) return fail(pattern.error());
-      out.all_.push_back(std::move(*pattern));
+      TROUPE_ASSIGN(auto pattern, name_pattern::of(p));
+      out.all_.push_back(std::move(pattern));
     }
     return out;
   }
@@ -58,9 +57,8 @@ class universal_writer {
                                                                         {&two_parts_, &patterns_.two_parts},
                                                                         {&vocabulary_, &patterns_.vocabulary}};
     for (const auto& [to, patterns] : all) {
-      auto made = matcher::of(*patterns);
-      if (!made) return fail(made.error());
-      *to = std::move(*made);
+      TROUPE_ASSIGN(auto made, matcher::of(*patterns));
+      *to = std::move(made);
     }
     if (!patterns_.vocabulary.empty() && !patterns_.original_vocab_size)
       return fail(error_kind::bad_input, "patterns of vocabulary parameters want the original vocabulary's size");
@@ -88,23 +86,21 @@ class universal_writer {
       ++count;
       return write(path, file);
     };
-    if (auto ok = make("zero"); !ok) return fail(ok.error());
+    TROUPE_TRY(make("zero"));
     for (const auto& group : parts_.model.groups)
       for (const auto& p : group) {
         const fs::path folder = fs::path("zero") / p.name;
-        if (auto ok = make(folder); !ok) return fail(ok.error());
-        if (auto ok = put(folder / "fp32.pt", state(p, *p.master)); !ok) return fail(ok.error());
-        for (const auto* m : p.moments)
-          if (auto ok = put(folder / (m->moment + ".pt"), state(p, *m)); !ok) return fail(ok.error());
+        TROUPE_TRY(make(folder));
+        TROUPE_TRY(put(folder / "fp32.pt", state(p, *p.master)));
+        for (const auto* m : p.moments) TROUPE_TRY(put(folder / (m->moment + ".pt"), state(p, *m)));
         if (p.moments.empty()) continue;
         torch_file step(reader_);
         step.root = optimizer_step(parts_, step);
-        if (auto ok = put(folder / "step.pt", step); !ok) return fail(ok.error());
+        TROUPE_TRY(put(folder / "step.pt", step));
       }
-    if (auto ok = put(fs::path("zero") / "optimizer_state.pt", optimizer_state()); !ok) return fail(ok.error());
-    if (auto ok = put("mp_rank_00_model_states.pt", model_states(stages_of_whole_groups)); !ok) return fail(ok.error());
-    if (auto ok = put("zero_pp_rank_0_mp_rank_00_model_states.pt", model_states(stage_of_cut_parameters)); !ok)
-      return fail(ok.error());
+    TROUPE_TRY(put(fs::path("zero") / "optimizer_state.pt", optimizer_state()));
+    TROUPE_TRY(put("mp_rank_00_model_states.pt", model_states(stages_of_whole_groups)));
+    TROUPE_TRY(put("zero_pp_rank_0_mp_rank_00_model_states.pt", model_states(stage_of_cut_parameters)));
     return count;
   }
 
@@ -181,13 +177,11 @@ core::result<deepspeed_report> write_universal_folder(const tensor_source& from,
   auto settled = options;
   settled.stage = stages_of_whole_groups;
   settled.ranks = 1;
-  const auto model = deepspeed_model_of(from, settled, unknown_order::by_name);
-  if (!model) return fail(model.error());
-  const auto parts = deepspeed_parts_of(from, settled, *model);
-  if (!parts) return fail(parts.error());
+  TROUPE_ASSIGN(const auto model, deepspeed_model_of(from, settled, unknown_order::by_name));
+  TROUPE_ASSIGN(const auto parts, deepspeed_parts_of(from, settled, model));
   source_reader reader(from, files);
-  universal_writer writer(*parts, reader, patterns);
-  if (auto ok = writer.prepare(); !ok) return fail(ok.error());
+  universal_writer writer(parts, reader, patterns);
+  TROUPE_TRY(writer.prepare());
 
   const fs::path root = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
   deepspeed_report report{folder, 0, 0};
@@ -197,17 +191,16 @@ core::result<deepspeed_report> write_universal_folder(const tensor_source& from,
     return {};
   };
   (void)writer.each(nothing, count);
-  auto writing = folder_writing::begin(files, root, folder.filename().string(), report.bytes);
-  if (!writing) return fail(writing.error());
-  const auto written = [&](uint64_t bytes) { return writing->wrote(bytes, options.progress); };
+  TROUPE_ASSIGN(auto writing, folder_writing::begin(files, root, folder.filename().string(), report.bytes));
+  const auto written = [&](uint64_t bytes) { return writing.wrote(bytes, options.progress); };
   const auto wrote =
-      writer.each([&](const fs::path& path) { return writing->make_folder(path); },
+      writer.each([&](const fs::path& path) { return writing.make_folder(path); },
                   [&](const fs::path& path, const torch_file& file) {
-                    return write_torch_archive(writing->working() / path, file.root, file.storages(), written);
+                    return write_torch_archive(writing.working() / path, file.root, file.storages(), written);
                   });
   if (!wrote) return fail(wrote.error());
   report.files = *wrote;
-  if (auto ok = writing->commit("latest_universal"); !ok) return fail(ok.error());
+  TROUPE_TRY(writing.commit("latest_universal"));
   return report;
 }
 

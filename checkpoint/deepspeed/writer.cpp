@@ -160,25 +160,21 @@ core::result<deepspeed_report> write_deepspeed_folder(const tensor_source& from,
                                                       const deepspeed_write_options& options, file_system& files) {
   const std::string tag =
       options.tag.value_or(fmt::format("global_step{}", from.run.steps.value_or(from.run.applied_updates.value_or(0))));
-  if (auto ok = check_options(options); !ok) return fail(ok.error());
-  const auto model = deepspeed_model_of(from, options, unknown_order::refuse);
-  if (!model) return fail(model.error());
-  const auto parts = deepspeed_parts_of(from, options, *model);
-  if (!parts) return fail(parts.error());
+  TROUPE_TRY(check_options(options));
+  TROUPE_ASSIGN(const auto model, deepspeed_model_of(from, options, unknown_order::refuse));
+  TROUPE_ASSIGN(const auto parts, deepspeed_parts_of(from, options, model));
   source_reader reader(from, files);
   const auto plan = files_of(options);
   deepspeed_report report{root / tag, 0, plan.size()};
-  for (const auto& p : plan) report.bytes += filled(*parts, p, reader).bytes();
+  for (const auto& p : plan) report.bytes += filled(parts, p, reader).bytes();
 
-  auto writing = folder_writing::begin(files, root, tag, report.bytes);
-  if (!writing) return fail(writing.error());
-  const auto written = [&](uint64_t bytes) { return writing->wrote(bytes, options.progress); };
+  TROUPE_ASSIGN(auto writing, folder_writing::begin(files, root, tag, report.bytes));
+  const auto written = [&](uint64_t bytes) { return writing.wrote(bytes, options.progress); };
   for (const auto& p : plan) {
-    const auto file = filled(*parts, p, reader);
-    if (auto ok = write_torch_archive(writing->working() / p.name, file.root, file.storages(), written); !ok)
-      return fail(ok.error());
+    const auto file = filled(parts, p, reader);
+    TROUPE_TRY(write_torch_archive(writing.working() / p.name, file.root, file.storages(), written));
   }
-  if (auto ok = writing->commit(std::string(latest_file_name)); !ok) return fail(ok.error());
+  TROUPE_TRY(writing.commit(std::string(latest_file_name)));
   return report;
 }
 

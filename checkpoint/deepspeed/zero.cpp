@@ -64,13 +64,12 @@ core::result<void> zero_shards::add(const torch_archive& file, uint32_t number) 
   const auto& tree = file.tree();
   const auto state = tree.find(file.root(), "optimizer_state_dict");
   if (!state) return refused("no 'optimizer_state_dict': not an optimizer shard of ZeRO");
-  const auto stage = stage_of(file, *state);
-  if (!stage) return fail(stage.error());
-  if (*stage < 1 || *stage > 3 || (seen_ > 0 && *stage != stage_))
+  TROUPE_ASSIGN(const auto stage, stage_of(file, *state));
+  if (stage < 1 || stage > 3 || (seen_ > 0 && stage != stage_))
     return refused(
-        fmt::format("its ZeRO stage is {}, {} was wanted", *stage, seen_ > 0 ? std::to_string(stage_) : "1, 2 or 3"));
-  stage_ = *stage;
-  if (auto ok = check_partitions(file, *state, ranks_); !ok) return ok;
+        fmt::format("its ZeRO stage is {}, {} was wanted", stage, seen_ > 0 ? std::to_string(stage_) : "1, 2 or 3"));
+  stage_ = stage;
+  TROUPE_TRY(check_partitions(file, *state, ranks_));
   const bool striped = stage_ == 3;
   const auto masters = tree.find(*state, striped ? "fp32_flat_groups" : "single_partition_of_fp32_groups");
   if (!masters || tree.kind(*masters) != pickle_kind::list) return refused("it has no list of fp32 groups");
@@ -78,9 +77,8 @@ core::result<void> zero_shards::add(const torch_archive& file, uint32_t number) 
   if (striped) flat_.emplace_back();
   if (!striped && seen_ == 0) {
     flat_.resize(groups.size());
-    auto gaps = gaps_of(file, *state);
-    if (!gaps) return fail(gaps.error());
-    gaps_ = std::move(*gaps);
+    TROUPE_ASSIGN(auto gaps, gaps_of(file, *state));
+    gaps_ = std::move(gaps);
   }
   if (!striped && groups.size() != flat_.size())
     return refused(fmt::format("it has {} groups, {} were wanted", groups.size(), flat_.size()));
@@ -102,20 +100,18 @@ core::result<void> zero_shards::add(const torch_archive& file, uint32_t number) 
 
 core::result<void> zero_shards::add_group(const torch_archive& file, uint32_t number, flat_states& to,
                                           pickle_ref master, std::optional<pickle_ref> moments) {
-  const auto whole = file.tensor(master);
-  if (!whole) return fail(whole.error());
+  TROUPE_ASSIGN(const auto whole, file.tensor(master));
   auto& masters = to[""];
   const uint64_t before = masters.numel();
-  if (auto ok = masters.append(number, *whole); !ok) return ok;
+  TROUPE_TRY(masters.append(number, whole));
   const auto items = moments ? file.tree().items(*moments) : std::span<const pickle_ref>();
   for (size_t i = 0; i + 1 < items.size(); i += 2) {
     if (file.tree().kind(items[i]) != pickle_kind::text || !file.is_tensor(items[i + 1])) continue;
-    const auto moment = file.tensor(items[i + 1]);
-    if (!moment) return fail(moment.error());
-    if (moment->shape.size() != 1 || moment->numel < whole->numel) continue;  // a step counter
+    TROUPE_ASSIGN(const auto moment, file.tensor(items[i + 1]));
+    if (moment.shape.size() != 1 || moment.numel < whole.numel) continue;  // a step counter
     auto& flat = to[std::string(file.tree().text(items[i]))];
     if (stage_ == 3) flat.skip_to(before);  // sub-groups without this state
-    if (auto ok = flat.append(number, *moment); !ok) return ok;
+    TROUPE_TRY(flat.append(number, moment));
   }
   return {};
 }
@@ -128,8 +124,7 @@ core::result<void> zero_shards::place(const std::vector<named_shapes>& groups, s
   }
   if (groups.size() != flat_.size())
     return refused(fmt::format("the model lists {} groups, the shards hold {}", groups.size(), flat_.size()));
-  for (size_t g = 0; g < groups.size(); ++g)
-    if (auto ok = place_flat(groups[g], g, out); !ok) return ok;
+  for (size_t g = 0; g < groups.size(); ++g) TROUPE_TRY(place_flat(groups[g], g, out));
   return {};
 }
 

@@ -126,8 +126,7 @@ core::result<void> lay_chunks(tensor_entry& t, const std::vector<placed_chunk>& 
     return {};
   }
   if (lay_in_shares(t, chunks)) return {};
-  for (const auto& c : chunks)
-    if (auto ok = lay_in_rows(t, c); !ok) return ok;
+  for (const auto& c : chunks) TROUPE_TRY(lay_in_rows(t, c));
   return {};
 }
 

@@ -44,33 +44,31 @@ std::optional<uint64_t> updates_of(const torch_archive& file) {
 }  // namespace
 
 core::result<source_run> read_megatron_common(const fs::path& path) {
-  const auto file = torch_archive::open(path);
-  if (!file) return fail(file.error());
-  const auto& tree = file->tree();
-  if (tree.kind(file->root()) != pickle_kind::dict)
+  TROUPE_ASSIGN(const auto file, torch_archive::open(path));
+  const auto& tree = file.tree();
+  if (tree.kind(file.root()) != pickle_kind::dict)
     return fail(error_kind::bad_input, fmt::format("'{}': a dictionary was wanted", path.string()));
   source_run out;
-  out.steps = count_at(*file, file->root(), "iteration");
-  out.applied_updates = updates_of(*file);
+  out.steps = count_at(file, file.root(), "iteration");
+  out.applied_updates = updates_of(file);
   if (!out.applied_updates) out.applied_updates = out.steps;
   if (out.steps) out.schedule_position = static_cast<int64_t>(out.applied_updates.value_or(*out.steps));
-  auto args = tree.find(file->root(), "args");
+  auto args = tree.find(file.root(), "args");
   if (args && tree.is_call(*args, "argparse", "Namespace")) args = tree.state(*args);
-  out.samples = count_at(*file, args, "consumed_train_samples");
-  out.samples_per_step = count_at(*file, args, "global_batch_size");
+  out.samples = count_at(file, args, "consumed_train_samples");
+  out.samples_per_step = count_at(file, args, "global_batch_size");
   return out;
 }
 
 core::result<fs::path> megatron_folder(const fs::path& root) {
   const auto file = root / megatron_latest_name;
-  const auto text = read_small_file(real_files(), file, max_iteration_bytes);
-  if (!text) return fail(text.error());
+  TROUPE_ASSIGN(const auto text, read_small_file(real_files(), file, max_iteration_bytes));
   uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
-  const std::string_view rest(end, text->data() + text->size());
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view rest(end, text.data() + text.size());
   if (error != std::errc() || rest.find_first_not_of(" \t\r\n") != rest.npos)
     return fail(error_kind::bad_input,
-                fmt::format("'{}': the number of an iteration was wanted, got '{}'", file.string(), shown(*text)));
+                fmt::format("'{}': the number of an iteration was wanted, got '{}'", file.string(), shown(text)));
   return root / fmt::format("iter_{:07}", number);
 }
 

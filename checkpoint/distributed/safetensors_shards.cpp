@@ -65,8 +65,7 @@ class shards_reader {
       return refused(fmt::format("'{}': the files of shard {} are missing, those of shard {} are there",
                                  folder_.string(), missing, *numbers.rbegin()));
     }
-    for (uint32_t i = 0; i < out_.files.size(); ++i)
-      if (auto ok = add(i); !ok) return fail(ok.error());
+    for (uint32_t i = 0; i < out_.files.size(); ++i) TROUPE_TRY(add(i));
     for (auto& [name, entry] : out_.entries) {
       std::ranges::sort(entry.items, {}, &distributed_item::offsets);
       const auto twice = std::ranges::adjacent_find(entry.items, {}, &distributed_item::offsets);
@@ -81,17 +80,16 @@ class shards_reader {
  private:
   core::result<void> add(uint32_t number) {
     const auto path = folder_ / out_.files[number];
-    const auto file = safetensors_file::open(path);
-    if (!file) return fail(file.error());
-    const auto text = file->metadata().find(info_key);
-    if (text == file->metadata().end())
+    TROUPE_ASSIGN(const auto file, safetensors_file::open(path));
+    const auto text = file.metadata().find(info_key);
+    if (text == file.metadata().end())
       return refused(fmt::format("'{}': its header does not say by {} where its tensors lie", path.string(), info_key));
     const auto places = core::parse_json(text->second);
     if (!places || !places->is_object())
       return refused(
           fmt::format("'{}': {}: {}", path.string(), info_key, places ? "an object was wanted" : places.error().why));
-    for (const auto& e : file->entries())
-      if (auto ok = add(number, *file, e, *places); !ok)
+    for (const auto& e : file.entries())
+      if (auto ok = add(number, file, e, *places); !ok)
         return fail(ok.error().in(fmt::format("'{}': '{}'", path.string(), shown(e.name))));
     return {};
   }

@@ -55,14 +55,14 @@ class distributed_reader {
     std::error_code ec;
     entry_map entries;
     if (fs::exists(out_.folder / distributed_metadata_name, ec)) {
-      if (auto ok = list(out_.folder, entries); !ok) return fail(ok.error());
+      TROUPE_TRY(list(out_.folder, entries));
     } else if (holds_safetensors_shards(out_.folder)) {
       is_plain_ = true;
-      if (auto ok = list(out_.folder, entries); !ok) return fail(ok.error());
+      TROUPE_TRY(list(out_.folder, entries));
     } else {
       for (const auto name : {accelerate_model_folder, accelerate_optimizer_folder})
         if (name == accelerate_model_folder || fs::exists(out_.folder / name / distributed_metadata_name, ec))
-          if (auto ok = list(out_.folder / name, entries); !ok) return fail(ok.error());
+          TROUPE_TRY(list(out_.folder / name, entries));
     }
     const optimizers_entries optimizers(entries);
     name_weights(entries, optimizers);
@@ -77,14 +77,12 @@ class distributed_reader {
     out_.format = format_name;
     left_out_.say(out_.remarks);
     out_.unread = left_out_.unread();
-    auto model = read_model_config(out_.folder);
-    if (!model) return fail(model.error());
-    out_.run.model = std::move(*model);
+    TROUPE_ASSIGN(auto model, read_model_config(out_.folder));
+    out_.run.model = std::move(model);
     if (fs::exists(out_.folder / megatron_common_name, ec)) {
-      auto run = read_megatron_common(out_.folder / megatron_common_name);
-      if (!run) return fail(run.error());
-      run->model = std::move(out_.run.model);
-      out_.run = std::move(*run);
+      TROUPE_ASSIGN(auto run, read_megatron_common(out_.folder / megatron_common_name));
+      run.model = std::move(out_.run.model);
+      out_.run = std::move(run);
       out_.format = "Megatron-Core torch_dist" + out_.format.substr(format_name.size());
     } else if (const auto steps = updates(); steps && !has_moments_.empty()) {
       out_.run.steps = out_.run.applied_updates = *steps;
@@ -92,7 +90,7 @@ class distributed_reader {
     } else {
       out_.run.schedule_position.reset();
     }
-    if (auto ok = complete(out_); !ok) return fail(ok.error());
+    TROUPE_TRY(complete(out_));
     return std::move(out_);
   }
 
@@ -101,17 +99,16 @@ class distributed_reader {
 
   /// Adds the entries of one folder, its files after those already listed.
   core::result<void> list(const fs::path& folder, entry_map& entries) {
-    auto found = is_plain_ ? read_safetensors_shards(folder) : read_distributed_metadata(folder);
-    if (!found) return fail(found.error());
+    TROUPE_ASSIGN(auto found, is_plain_ ? read_safetensors_shards(folder) : read_distributed_metadata(folder));
     const auto first = static_cast<uint32_t>(out_.files.size());
-    for (const auto& name : found->files) {
+    for (const auto& name : found.files) {
       std::error_code ec;
       const uint64_t bytes = fs::file_size(folder / name, ec);
       if (ec)
         return fail(error_kind::io, fmt::format("cannot look at '{}': {}", (folder / name).string(), ec.message()));
       out_.files.push_back({folder / name, bytes});
     }
-    for (auto& [name, entry] : found->entries) {
+    for (auto& [name, entry] : found.entries) {
       for (auto& item : entry.items) item.file += first;
       if (!entries.emplace(name, std::move(entry)).second)
         return refused(fmt::format("'{}': '{}' stands in another folder, too", folder.string(), shown(name)));
@@ -198,7 +195,7 @@ class distributed_reader {
     const bool is_master = state == "fp32_param";
     (is_master ? has_masters_ : has_moments_).insert(of);
     const auto kind = is_master ? tensor_kind::master : tensor_kind::moment;
-    if (auto ok = add_tensor(of, kind, is_master ? "" : std::string(state), e); !ok) return ok;
+    TROUPE_TRY(add_tensor(of, kind, is_master ? "" : std::string(state), e));
     auto& added = out_.tensors.back();
     if (added.shape != shape && added.cut.cuts()) added = without_shares(added);
     added.shape = shape;
@@ -220,18 +217,16 @@ class distributed_reader {
         chunks.push_back({item.offsets, item.sizes, {whole}});
         continue;
       }
-      const auto archive = open(item);
-      if (!archive) return fail(archive.error());
-      auto t = archive->tensor(archive->root());
-      if (!t) return fail(t.error());
-      if (t->type != entry.type || t->shape != item.sizes)
+      TROUPE_ASSIGN(const auto archive, open(item));
+      TROUPE_ASSIGN(auto t, archive.tensor(archive.root()));
+      if (t.type != entry.type || t.shape != item.sizes)
         return refused(fmt::format("the tensor at byte {} of '{}' has another type or shape than .metadata says",
-                                   item.begin, archive->name()));
+                                   item.begin, archive.name()));
       auto& chunk = chunks.emplace_back(placed_chunk{item.offsets, item.sizes, {}});
-      t->begin += item.begin;
-      if (auto ok = views_.add(chunk.pieces, out_, item.file, *t); !ok) return ok;
+      t.begin += item.begin;
+      TROUPE_TRY(views_.add(chunk.pieces, out_, item.file, t));
     }
-    if (auto ok = lay_chunks(entry, chunks); !ok) return ok;
+    TROUPE_TRY(lay_chunks(entry, chunks));
     out_.tensors.push_back(std::move(entry));
     return {};
   }
@@ -242,12 +237,10 @@ class distributed_reader {
       const auto file = core::source_file::open(out_.files[item.file].path);
       return file ? file->read(item.begin, out) : fail(file.error());
     }
-    const auto archive = open(item);
-    if (!archive) return fail(archive.error());
-    const auto t = archive->tensor(archive->root());
-    if (!t) return fail(t.error());
-    if (t->numel != 1 || t->type != *e.type) return refused("one number of its type was wanted");
-    return archive->read(t->begin, out);
+    TROUPE_ASSIGN(const auto archive, open(item));
+    TROUPE_ASSIGN(const auto t, archive.tensor(archive.root()));
+    if (t.numel != 1 || t.type != *e.type) return refused("one number of its type was wanted");
+    return archive.read(t.begin, out);
   }
 
   static bool is_of_group(std::string_view name) { return name.find("param_groups.") != name.npos; }
@@ -282,7 +275,7 @@ class distributed_reader {
   core::result<void> add_step(const std::string& name, const distributed_entry& e) {
     if (e.items.size() != 1 || core::numel_of(e.shape) != 1) return refused("one number was wanted");
     std::array<std::byte, 8> bytes{};
-    if (auto ok = read_number(e, std::span(bytes).first(core::size_of(*e.type))); !ok) return ok;
+    TROUPE_TRY(read_number(e, std::span(bytes).first(core::size_of(*e.type))));
     const auto as = [&]<class number>(number n) {
       std::copy_n(bytes.begin(), sizeof n, std::as_writable_bytes(std::span(&n, 1)).begin());
       return static_cast<double>(n);
@@ -302,11 +295,10 @@ class distributed_reader {
       const bool is_known = rest.ends_with(".step") && weight(rest.substr(0, rest.size() - 5)) != nullptr;
       if (!is_known) return {};
     }
-    const auto archive = open(e.items.front());
-    if (!archive) return fail(archive.error());
-    const auto& tree = archive->tree();
-    if (tree.kind(archive->root()) == pickle_kind::real) return count(name, tree.real(archive->root()));
-    const auto n = archive->integer(archive->root());
+    TROUPE_ASSIGN(const auto archive, open(e.items.front()));
+    const auto& tree = archive.tree();
+    if (tree.kind(archive.root()) == pickle_kind::real) return count(name, tree.real(archive.root()));
+    const auto n = archive.integer(archive.root());
     return n ? count(name, static_cast<double>(*n)) : give_up(name, "another value");
   }
 
@@ -316,9 +308,8 @@ class distributed_reader {
     const bool is_position =
         name == position || (name.ends_with(position) && name[name.size() - position.size() - 1] == '.');
     if (!is_position) return {};
-    const auto archive = open(e.items.front());
-    if (!archive) return fail(archive.error());
-    const auto n = archive->integer(archive->root());
+    TROUPE_ASSIGN(const auto archive, open(e.items.front()));
+    const auto n = archive.integer(archive.root());
     if (n && *n >= 0) out_.run.schedule_position = std::max(out_.run.schedule_position.value_or(0), *n);
     return {};
   }

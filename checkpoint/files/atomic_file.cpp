@@ -112,10 +112,9 @@ core::result<void> sync_folder(const fs::path& folder) {
 }
 
 core::result<void> write_file_atomically(const fs::path& target, std::string_view text) {
-  auto file = atomic_file::create(target);
-  if (!file) return fail(file.error());
-  if (auto ok = file->write(text); !ok) return ok;
-  return file->commit();
+  TROUPE_ASSIGN(auto file, atomic_file::create(target));
+  TROUPE_TRY(file.write(text));
+  return file.commit();
 }
 
 }  // namespace troupe::checkpoint

@@ -53,11 +53,10 @@ class real_file_system : public file_system {
   }
 
   core::result<std::unique_ptr<input_file>> open(const fs::path& path) override {
-    auto file = storage::file::open(path, storage::file_access::read_regular, storage::file_mode::buffered);
-    if (!file) return fail(file.error());
-    const auto bytes = file->size_bytes();
-    if (!bytes) return fail(bytes.error());
-    return std::make_unique<real_input>(std::move(*file), *bytes);
+    TROUPE_ASSIGN(auto file,
+                  storage::file::open(path, storage::file_access::read_regular, storage::file_mode::buffered));
+    TROUPE_ASSIGN(const auto bytes, file.size_bytes());
+    return std::make_unique<real_input>(std::move(file), bytes);
   }
 
   core::result<void> rename(const fs::path& from, const fs::path& to) override {
@@ -119,7 +118,7 @@ class real_file_system : public file_system {
 core::result<void> output_file::expect(uint64_t) { return {}; }
 
 core::result<uint64_t> output_file::start_write(std::span<const std::byte> bytes) {
-  if (auto ok = write(bytes); !ok) return fail(ok.error());
+  TROUPE_TRY(write(bytes));
   return ++writes_;
 }
 
@@ -133,13 +132,12 @@ file_system& real_files() {
 }
 
 core::result<std::string> read_small_file(file_system& files, const fs::path& path, uint64_t max_bytes) {
-  const auto file = files.open(path);
-  if (!file) return fail(file.error());
-  if ((*file)->bytes() > max_bytes)
+  TROUPE_ASSIGN(const auto file, files.open(path));
+  if (file->bytes() > max_bytes)
     return fail(error_kind::limit,
-                fmt::format("'{}' has {} bytes, at most {} are read", path.string(), (*file)->bytes(), max_bytes));
-  std::string out(static_cast<size_t>((*file)->bytes()), '\0');
-  if (auto ok = read_exactly(**file, path, 0, std::as_writable_bytes(std::span(out))); !ok) return fail(ok.error());
+                fmt::format("'{}' has {} bytes, at most {} are read", path.string(), file->bytes(), max_bytes));
+  std::string out(static_cast<size_t>(file->bytes()), '\0');
+  TROUPE_TRY(read_exactly(*file, path, 0, std::as_writable_bytes(std::span(out))));
   if (core::begins_like_lfs_pointer(out)) return fail(core::lfs_pointer_error(path.string(), out));
   return out;
 }
@@ -148,9 +146,8 @@ core::result<void> read_exactly(const input_file& file, const fs::path& path, ui
                                 std::span<std::byte> out) {
   size_t done = 0;
   for (int attempt = 0; attempt < 2 && done < out.size(); ++attempt) {
-    const auto n = file.read_at(offset_bytes + done, out.subspan(done));
-    if (!n) return fail(n.error());
-    done += *n;
+    TROUPE_ASSIGN(const auto n, file.read_at(offset_bytes + done, out.subspan(done)));
+    done += n;
   }
   if (done < out.size())
     return fail(error_kind::io,

@@ -49,8 +49,7 @@ class memory_files::output final : public output_file {
     if (bytes.empty()) return {};
     // If the length was not given by expect(), the memory grows by doubling.
     const uint64_t room = memory_ == nullptr ? 0 : memory_->bytes(), end = bytes_ + bytes.size();
-    if (end > room)
-      if (auto ok = reserve(room == 0 ? end : std::max(end, 2 * room)); !ok) return ok;
+    if (end > room) TROUPE_TRY(reserve(room == 0 ? end : std::max(end, 2 * room)));
     core::stream_copy(memory_->data() + bytes_, bytes);
     bytes_ = end;
     const std::lock_guard lock(files_.mutex_);
@@ -94,7 +93,7 @@ class memory_files::input final : public input_file {
     const auto n = static_cast<size_t>(std::min<uint64_t>(out.size(), of_.bytes - offset_bytes));
     if (n == 0) return n;
     if (of_.read) {
-      if (auto ok = of_.read(offset_bytes, out.first(n)); !ok) return fail(ok.error());
+      TROUPE_TRY(of_.read(offset_bytes, out.first(n)));
       return n;
     }
     std::memcpy(out.data(), of_.memory->data() + offset_bytes, n);
@@ -134,7 +133,7 @@ void memory_files::forget_file(const content& file) {
 core::result<std::unique_ptr<output_file>> memory_files::create(const fs::path& path) {
   const std::lock_guard lock(mutex_);
   const auto name = plain(path);
-  if (auto ok = has_parent("create", path); !ok) return fail(ok.error());
+  TROUPE_TRY(has_parent("create", path));
   if (name == "/" || names_.contains(name)) return refused("create", path, EEXIST);
   auto file = std::make_shared<content>();
   names_[name] = file;
@@ -194,7 +193,7 @@ core::result<void> memory_files::remove(const fs::path& path) {
 core::result<void> memory_files::make_folder(const fs::path& path) {
   const std::lock_guard lock(mutex_);
   const auto name = plain(path);
-  if (auto ok = has_parent("make the folder", path); !ok) return ok;
+  TROUPE_TRY(has_parent("make the folder", path));
   if (name == "/" || names_.contains(name)) return refused("make the folder", path, EEXIST);
   names_[name] = nullptr;
   return {};
@@ -253,7 +252,7 @@ core::result<void> memory_files::adopt_elsewhere(const fs::path& path, uint64_t 
 core::result<void> memory_files::put(const fs::path& path, content file) {
   const std::lock_guard lock(mutex_);
   const auto name = plain(path);
-  if (auto ok = has_parent("adopt", path); !ok) return ok;
+  TROUPE_TRY(has_parent("adopt", path));
   if (is_folder(name)) return refused("adopt", path, EISDIR);
   if (file.adopted) kept_elsewhere_bytes_ -= std::min(kept_elsewhere_bytes_, file.bytes);
   auto& here = names_[name];
@@ -263,11 +262,10 @@ core::result<void> memory_files::put(const fs::path& path, content file) {
 }
 
 core::result<std::vector<shared_file>> memory_files::files_in(const fs::path& folder) {
-  const auto all = list(folder);
-  if (!all) return fail(all.error());
+  TROUPE_ASSIGN(const auto all, list(folder));
   const std::lock_guard lock(mutex_);
   std::vector<shared_file> out;
-  for (const auto& entry : *all) {
+  for (const auto& entry : all) {
     const auto at = names_.find(inside(plain(folder)) + entry.name);
     if (at == names_.end() || at->second == nullptr) continue;
     const auto& file = *at->second;

@@ -31,9 +31,8 @@ core::result<memory_segments::segment> memory_segments::take(uint64_t bytes) {
     // killed.
     if (const auto free = storage::free_memory(); free && free->bytes < needed)
       return refused(free->bytes, free->where);
-    auto made = storage::shared_memory::create(bytes);
-    if (!made) return core::fail(made.error());
-    memory = std::make_unique<storage::shared_memory>(std::move(*made));
+    TROUPE_ASSIGN(auto made, storage::shared_memory::create(bytes));
+    memory = std::make_unique<storage::shared_memory>(std::move(made));
     ++use_.made;
   }
   use_.used += memory->bytes();

@@ -54,11 +54,10 @@ core::result<atomic_file> write_in_blocks(const std::filesystem::path& target, u
                                           const block_done& done) {
   auto out = atomic_file::create(target);
   if (!out) return out;
-  const auto file = storage::file::open_best(out->working_path(), storage::file_access::read_write);
-  if (!file) return fail(file.error());
+  TROUPE_ASSIGN(const auto file, storage::file::open_best(out->working_path(), storage::file_access::read_write));
   // if the file requires aligned transfers, the last block is padded to whole units and the file truncated at the end
-  const uint64_t unit = file->alignment().offset_bytes;
-  if (auto room = file->preallocate((bytes + unit - 1) / unit * unit); !room) return fail(room.error());
+  const uint64_t unit = file.alignment().offset_bytes;
+  TROUPE_TRY(file.preallocate((bytes + unit - 1) / unit * unit));
 
   block_queue queue(bytes);
   const auto work = [&](size_t worker) {
@@ -71,7 +70,7 @@ core::result<atomic_file> write_in_blocks(const std::filesystem::path& target, u
       const size_t whole = (wanted + unit - 1) / unit * unit;
       std::fill(block.begin() + static_cast<std::ptrdiff_t>(wanted), block.begin() + static_cast<std::ptrdiff_t>(whole),
                 std::byte{0});
-      if (auto ok = file->write_at(*offset, block.first(whole)); !ok) return queue.failed(ok.error());
+      if (auto ok = file.write_at(*offset, block.first(whole)); !ok) return queue.failed(ok.error());
       queue.done(wanted, done);
     }
   };
@@ -84,9 +83,8 @@ core::result<atomic_file> write_in_blocks(const std::filesystem::path& target, u
     work(0);
   }
   if (queue.error()) return fail(*queue.error());
-  if (bytes % unit != 0)
-    if (auto ok = file->truncate(bytes); !ok) return fail(ok.error());
-  if (auto ok = out->sync(); !ok) return fail(ok.error());
+  if (bytes % unit != 0) TROUPE_TRY(file.truncate(bytes));
+  TROUPE_TRY(out->sync());
   return out;
 }
 

@@ -33,14 +33,12 @@ class queued_output : public output_file {
   core::result<void> write(std::span<const std::byte> bytes) override {
     if (error_) return fail(*error_);
     while (!bytes.empty()) {
-      auto block = copy_block();
-      if (!block) return fail(block.error());
-      const size_t n = std::min(bytes.size(), block->size() - filled_);
-      std::memcpy(block->data() + filled_, bytes.data(), n);
+      TROUPE_ASSIGN(auto block, copy_block());
+      const size_t n = std::min(bytes.size(), block.size() - filled_);
+      std::memcpy(block.data() + filled_, bytes.data(), n);
       filled_ += n;
       bytes = bytes.subspan(n);
-      if (filled_ == block->size())
-        if (auto ok = flush_block(); !ok) return ok;
+      if (filled_ == block.size()) TROUPE_TRY(flush_block());
     }
     return {};
   }
@@ -54,8 +52,7 @@ class queued_output : public output_file {
                   fmt::format("'{}': {} bytes cannot be written directly at byte {}: multiples of {} "
                               "were wanted",
                               on_.path().string(), bytes.size(), begun_bytes_ + filled_, write_alignment_bytes));
-    if (filled_ > 0)
-      if (auto ok = write_head(); !ok) return fail(ok.error());
+    if (filled_ > 0) TROUPE_TRY(write_head());
     return begin(bytes);
   }
 
@@ -74,9 +71,8 @@ class queued_output : public output_file {
   core::result<void> sync() override {
     if (error_) return fail(*error_);
     const uint64_t bytes = begun_bytes_ + filled_;
-    if (filled_ > 0)
-      if (auto ok = write_last(); !ok) return ok;
-    if (auto ok = wait(begun_); !ok) return ok;
+    if (filled_ > 0) TROUPE_TRY(write_last());
+    TROUPE_TRY(wait(begun_));
     if (length_bytes_ != bytes)
       if (auto ok = on_.truncate(bytes); !ok) return failed(ok.error());
     if (auto ok = on_.sync(); !ok) return failed(ok.error());
@@ -94,19 +90,16 @@ class queued_output : public output_file {
   /// Returns the block that plain writes are copied to; its bytes from `filled_` on are free.
   core::result<std::span<std::byte>> copy_block() {
     if (memory_.data() == nullptr) {
-      auto memory = storage::huge_memory::allocate(options_.copy_block_bytes * options_.copy_blocks);
-      if (!memory) return fail(memory.error());
-      memory_ = std::move(*memory);
+      TROUPE_ASSIGN(auto memory, storage::huge_memory::allocate(options_.copy_block_bytes * options_.copy_blocks));
+      memory_ = std::move(memory);
     }
-    if (filled_ == 0)
-      if (auto ok = wait(block_tickets_[block_]); !ok) return fail(ok.error());
+    if (filled_ == 0) TROUPE_TRY(wait(block_tickets_[block_]));
     return std::span(memory_.data() + block_ * options_.copy_block_bytes, options_.copy_block_bytes);
   }
 
   core::result<void> flush_block() {
-    const auto ticket = begin(std::span(memory_.data() + block_ * options_.copy_block_bytes, filled_));
-    if (!ticket) return fail(ticket.error());
-    block_tickets_[block_] = *ticket;
+    TROUPE_ASSIGN(const auto ticket, begin(std::span(memory_.data() + block_ * options_.copy_block_bytes, filled_)));
+    block_tickets_[block_] = ticket;
     block_ = (block_ + 1) % options_.copy_blocks;
     filled_ = 0;
     return {};

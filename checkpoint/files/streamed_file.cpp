@@ -38,9 +38,8 @@ struct streamed_file::parts {
     changed.notify_all();
     hold.unlock();
     if (blocks[filling].bytes() != 0) return {};
-    auto memory = storage::huge_memory::allocate(stream_block_bytes);
-    if (!memory) return fail(memory.error());
-    blocks[filling] = std::move(*memory);
+    TROUPE_ASSIGN(auto memory, storage::huge_memory::allocate(stream_block_bytes));
+    blocks[filling] = std::move(memory);
     return {};
   }
 
@@ -76,15 +75,12 @@ streamed_file::streamed_file(streamed_file&&) noexcept = default;
 streamed_file::~streamed_file() = default;
 
 core::result<streamed_file> streamed_file::create(const std::filesystem::path& target) {
-  auto out = atomic_file::create(target);
-  if (!out) return fail(out.error());
-  auto p = std::make_unique<parts>(std::move(*out));
-  auto file = storage::file::open_best(p->out.working_path(), storage::file_access::read_write);
-  if (!file) return fail(file.error());
-  p->file = std::move(*file);
-  auto memory = storage::huge_memory::allocate(stream_block_bytes);
-  if (!memory) return fail(memory.error());
-  p->blocks[0] = std::move(*memory);
+  TROUPE_ASSIGN(auto out, atomic_file::create(target));
+  auto p = std::make_unique<parts>(std::move(out));
+  TROUPE_ASSIGN(auto file, storage::file::open_best(p->out.working_path(), storage::file_access::read_write));
+  p->file = std::move(file);
+  TROUPE_ASSIGN(auto memory, storage::huge_memory::allocate(stream_block_bytes));
+  p->blocks[0] = std::move(memory);
   return streamed_file(std::move(p));
 }
 
@@ -95,8 +91,7 @@ core::result<void> streamed_file::write(std::span<const std::byte> bytes) {
     std::copy_n(bytes.begin(), n, p.blocks[p.filling].data() + p.used);
     p.used += n;
     bytes = bytes.subspan(n);
-    if (p.used == stream_block_bytes)
-      if (auto ok = p.hand_over(); !ok) return ok;
+    if (p.used == stream_block_bytes) TROUPE_TRY(p.hand_over());
   }
   return {};
 }
@@ -111,9 +106,8 @@ core::result<void> streamed_file::commit() {
   // if the file requires aligned transfers, the last block is padded to whole units and the file truncated at the end
   const uint64_t unit = p.file.alignment().offset_bytes, whole = (p.used + unit - 1) / unit * unit;
   std::fill(p.blocks[p.filling].data() + p.used, p.blocks[p.filling].data() + whole, std::byte{0});
-  if (auto ok = p.file.write_at(p.written, {p.blocks[p.filling].data(), static_cast<size_t>(whole)}); !ok) return ok;
-  if (whole != p.used)
-    if (auto ok = p.file.truncate(p.written + p.used); !ok) return ok;
+  TROUPE_TRY(p.file.write_at(p.written, {p.blocks[p.filling].data(), static_cast<size_t>(whole)}));
+  if (whole != p.used) TROUPE_TRY(p.file.truncate(p.written + p.used));
   return p.out.commit();
 }
 

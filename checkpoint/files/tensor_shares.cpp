@@ -35,7 +35,7 @@ core::result<void> check_shares(const tensor_entry& t, uint64_t elements) {
   const auto bad = [&](const std::string& what) {
     return fail(error_kind::bad_input, fmt::format("tensor {}: {}", shown(t), what));
   };
-  if (auto ok = check_cut(t); !ok) return ok;
+  TROUPE_TRY(check_cut(t));
   const size_t shares = t.cut.cuts() ? t.cut.parts[0].size() : 1;
   size_t at = 0;
   for (uint32_t share = 0; share < shares; ++share) {

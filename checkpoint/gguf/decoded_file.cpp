@@ -43,8 +43,7 @@ class tensor_reader {
       uint64_t n = std::min(count, width_ - column);
       // consecutive whole rows are read together
       if (t_.order == gguf_order::same && column == 0) n = std::max(n, std::min(count, neighbours()) / width_ * width_);
-      if (auto ok = decode({stored_row(row), column, n}, out.first(static_cast<size_t>(n * element_bytes_))); !ok)
-        return ok;
+      TROUPE_TRY(decode({stored_row(row), column, n}, out.first(static_cast<size_t>(n * element_bytes_))));
       out = out.subspan(static_cast<size_t>(n * element_bytes_));
       first += n;
       count -= n;
@@ -76,7 +75,7 @@ class tensor_reader {
     const auto format = blocks_of(t_.stored.type);
     if (!format) return read_exactly(file_, path_, at, out);
     stored_.resize(static_cast<size_t>(blocks * bytes));
-    if (auto ok = read_exactly(file_, path_, at, stored_); !ok) return ok;
+    TROUPE_TRY(read_exactly(file_, path_, at, stored_));
     values_.resize(static_cast<size_t>(blocks * per_block));
     const uint64_t bad = kernels::dequantise_blocks(*format, stored_.data(), blocks, values_.data());
     if (bad != kernels::no_block)
@@ -94,7 +93,7 @@ class tensor_reader {
     const uint64_t begin = first / rows_, end = core::div_up(first + count, rows_);
     part_.resize(static_cast<size_t>((end - begin) * element_bytes_));
     for (uint64_t r = 0; r < rows_; ++r) {
-      if (auto ok = decode({r, begin, end - begin}, part_); !ok) return ok;
+      TROUPE_TRY(decode({r, begin, end - begin}, part_));
       for (uint64_t c = begin; c < end; ++c) {
         const uint64_t element = c * rows_ + r;
         if (element < first || element >= first + count) continue;
@@ -142,8 +141,7 @@ class decoded_file final : public input_file {
       if (in_tensor % width != 0 || n % width != 0)
         return fail(error_kind::bug, fmt::format("'{}': {} bytes from byte {} of tensor '{}' are no whole elements",
                                                  path_.string(), n, in_tensor, core::shown(at->stored.name)));
-      if (auto ok = tensor_reader(*file_, path_, *at).read(in_tensor / width, out.first(n)); !ok)
-        return fail(ok.error());
+      TROUPE_TRY(tensor_reader(*file_, path_, *at).read(in_tensor / width, out.first(n)));
       out = out.subspan(n);
       offset += n;
     }

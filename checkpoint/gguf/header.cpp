@@ -41,7 +41,7 @@ class cursor {
         block_begin_ = at_;
         block_bytes_ = std::min<uint64_t>(block_.size(), left());
         const auto block = std::span(block_).first(static_cast<size_t>(block_bytes_));
-        if (auto ok = file_.read(block_begin_, block); !ok) return ok;
+        TROUPE_TRY(file_.read(block_begin_, block));
       }
       const auto skip = static_cast<size_t>(at_ - block_begin_);
       const size_t n = std::min(out.size(), static_cast<size_t>(block_bytes_) - skip);
@@ -55,23 +55,22 @@ class cursor {
   template <class T>
   core::result<T> number() {
     T out{};
-    if (auto ok = bytes(std::as_writable_bytes(std::span(&out, 1))); !ok) return fail(ok.error());
+    TROUPE_TRY(bytes(std::as_writable_bytes(std::span(&out, 1))));
     return out;
   }
 
   core::result<std::string> text(uint64_t most) {
-    const auto length = number<uint64_t>();
-    if (!length) return fail(length.error());
-    if (*length > most)
-      return fail(error_kind::limit, fmt::format("a text of {} bytes at byte {}, at most {} are allowed", *length,
+    TROUPE_ASSIGN(const auto length, number<uint64_t>());
+    if (length > most)
+      return fail(error_kind::limit, fmt::format("a text of {} bytes at byte {}, at most {} are allowed", length,
                                                  at_ - sizeof(uint64_t), most));
-    if (*length > left()) {
+    if (length > left()) {
       std::byte beyond{};
       at_ = end_;
       return fail(bytes({&beyond, 1}).error());
     }
-    std::string out(static_cast<size_t>(*length), '\0');
-    if (auto ok = bytes(std::as_writable_bytes(std::span(out))); !ok) return fail(ok.error());
+    std::string out(static_cast<size_t>(length), '\0');
+    TROUPE_TRY(bytes(std::as_writable_bytes(std::span(out))));
     return out;
   }
 
@@ -82,51 +81,44 @@ class cursor {
 };
 
 core::result<gguf_value_type> read_value_type(cursor& in) {
-  const auto number = in.number<uint32_t>();
-  if (!number) return fail(number.error());
-  if (*number >= gguf_value_types)
-    return fail(error_kind::bad_input, fmt::format("a value of type {}, which does not exist", *number));
-  return static_cast<gguf_value_type>(*number);
+  TROUPE_ASSIGN(const auto number, in.number<uint32_t>());
+  if (number >= gguf_value_types)
+    return fail(error_kind::bad_input, fmt::format("a value of type {}, which does not exist", number));
+  return static_cast<gguf_value_type>(number);
 }
 
 core::result<void> read_array(cursor& in, gguf_value& out) {
-  const auto items = read_value_type(in);
-  if (!items) return fail(items.error());
-  if (*items == gguf_value_type::array) return fail(error_kind::bad_input, "an array of arrays, which is not read");
-  out.items = *items;
-  const auto count = in.number<uint64_t>();
-  if (!count) return fail(count.error());
-  if (*count > max_gguf_items)
-    return fail(error_kind::limit,
-                fmt::format("an array of {} values, at most {} are allowed", *count, max_gguf_items));
-  const uint64_t least = *items == gguf_value_type::text ? sizeof(uint64_t) : size_of(*items);
-  if (*count * least > in.left())
+  TROUPE_ASSIGN(const auto items, read_value_type(in));
+  if (items == gguf_value_type::array) return fail(error_kind::bad_input, "an array of arrays, which is not read");
+  out.items = items;
+  TROUPE_ASSIGN(const auto count, in.number<uint64_t>());
+  if (count > max_gguf_items)
+    return fail(error_kind::limit, fmt::format("an array of {} values, at most {} are allowed", count, max_gguf_items));
+  const uint64_t least = items == gguf_value_type::text ? sizeof(uint64_t) : size_of(items);
+  if (count * least > in.left())
     return fail(error_kind::bad_input,
-                fmt::format("an array of {} values, which {} bytes cannot hold", *count, in.left()));
-  if (*items != gguf_value_type::text) {
-    out.numbers.resize(static_cast<size_t>(*count * least));
+                fmt::format("an array of {} values, which {} bytes cannot hold", count, in.left()));
+  if (items != gguf_value_type::text) {
+    out.numbers.resize(static_cast<size_t>(count * least));
     return in.bytes(out.numbers);
   }
-  out.texts.reserve(static_cast<size_t>(*count));
-  for (uint64_t i = 0; i < *count; ++i) {
-    auto text = in.text(max_gguf_text_bytes);
-    if (!text) return fail(text.error());
-    out.texts.push_back(std::move(*text));
+  out.texts.reserve(static_cast<size_t>(count));
+  for (uint64_t i = 0; i < count; ++i) {
+    TROUPE_ASSIGN(auto text, in.text(max_gguf_text_bytes));
+    out.texts.push_back(std::move(text));
   }
   return {};
 }
 
 core::result<gguf_value> read_value(cursor& in) {
-  const auto type = read_value_type(in);
-  if (!type) return fail(type.error());
-  gguf_value out{.type = *type};
-  if (*type == gguf_value_type::array) {
-    if (auto ok = read_array(in, out); !ok) return fail(ok.error());
-  } else if (*type == gguf_value_type::text) {
-    auto text = in.text(max_gguf_text_bytes);
-    if (!text) return fail(text.error());
-    out.text = std::move(*text);
-  } else if (auto ok = in.bytes(std::as_writable_bytes(std::span(&out.bits, 1)).first(size_of(*type))); !ok) {
+  TROUPE_ASSIGN(const auto type, read_value_type(in));
+  gguf_value out{.type = type};
+  if (type == gguf_value_type::array) {
+    TROUPE_TRY(read_array(in, out));
+  } else if (type == gguf_value_type::text) {
+    TROUPE_ASSIGN(auto text, in.text(max_gguf_text_bytes));
+    out.text = std::move(text);
+  } else if (auto ok = in.bytes(std::as_writable_bytes(std::span(&out.bits, 1)).first(size_of(type))); !ok) {
     return fail(ok.error());
   }
   return out;
@@ -148,9 +140,8 @@ core::result<void> read_metadata(cursor& in, uint64_t count, gguf_metadata& out)
 
 core::result<gguf_tensor> read_tensor(cursor& in) {
   gguf_tensor out;
-  auto name = in.text(max_name_bytes);
-  if (!name) return fail(name.error());
-  out.name = std::move(*name);
+  TROUPE_ASSIGN(auto name, in.text(max_name_bytes));
+  out.name = std::move(name);
   const auto refused = [&](const core::error& e) { return fail(e.in(fmt::format("tensor '{}'", shown(out.name)))); };
   const auto dimensions = in.number<uint32_t>();
   if (!dimensions) return refused(dimensions.error());
@@ -198,33 +189,28 @@ core::result<void> check_places(const gguf_header& h, uint64_t alignment, uint64
 core::result<gguf_header> read_all(const core::source_file& file) {
   cursor in(file);
   std::string begin(gguf_magic.size(), '\0');
-  if (auto ok = in.bytes(std::as_writable_bytes(std::span(begin))); !ok) return fail(ok.error());
+  TROUPE_TRY(in.bytes(std::as_writable_bytes(std::span(begin))));
   if (begin != gguf_magic) return fail(error_kind::bad_input, fmt::format("it begins with '{}'", shown(begin)));
-  const auto version = in.number<uint32_t>();
-  if (!version) return fail(version.error());
-  if (*version < oldest_gguf_version || *version > gguf_version)
+  TROUPE_ASSIGN(const auto version, in.number<uint32_t>());
+  if (version < oldest_gguf_version || version > gguf_version)
     return fail(error_kind::bad_input,
-                (*version & 0xFFFFU) == 0
+                (version & 0xFFFFU) == 0
                     ? std::string("it is big-endian, wanted little-endian")
-                    : fmt::format("it has version {}, wanted {} or {}", *version, oldest_gguf_version, gguf_version));
-  const auto tensors = in.number<uint64_t>();
-  if (!tensors) return fail(tensors.error());
-  const auto keys = in.number<uint64_t>();
-  if (!keys) return fail(keys.error());
-  if (*tensors > max_tensors || *keys > max_gguf_keys)
+                    : fmt::format("it has version {}, wanted {} or {}", version, oldest_gguf_version, gguf_version));
+  TROUPE_ASSIGN(const auto tensors, in.number<uint64_t>());
+  TROUPE_ASSIGN(const auto keys, in.number<uint64_t>());
+  if (tensors > max_tensors || keys > max_gguf_keys)
     return fail(error_kind::limit, fmt::format("it claims {} tensors and {} keys, at most {} and {} are allowed",
-                                               *tensors, *keys, max_tensors, max_gguf_keys));
+                                               tensors, keys, max_tensors, max_gguf_keys));
   gguf_header out;
-  if (auto ok = read_metadata(in, *keys, out.metadata); !ok) return fail(ok.error());
-  for (uint64_t i = 0; i < *tensors; ++i) {
-    auto tensor = read_tensor(in);
-    if (!tensor) return fail(tensor.error());
-    out.tensors.push_back(std::move(*tensor));
+  TROUPE_TRY(read_metadata(in, keys, out.metadata));
+  for (uint64_t i = 0; i < tensors; ++i) {
+    TROUPE_ASSIGN(auto tensor, read_tensor(in));
+    out.tensors.push_back(std::move(tensor));
   }
-  const auto alignment = alignment_of(out.metadata);
-  if (!alignment) return fail(alignment.error());
-  out.data_begin = core::round_up(in.at(), *alignment);
-  if (auto ok = check_places(out, *alignment, file.size()); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(const auto alignment, alignment_of(out.metadata));
+  out.data_begin = core::round_up(in.at(), alignment);
+  TROUPE_TRY(check_places(out, alignment, file.size()));
   return out;
 }
 

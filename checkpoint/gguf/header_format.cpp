@@ -40,8 +40,7 @@ void put_value(std::string& out, const gguf_value& v) {
 }  // namespace
 
 core::result<std::string> format_gguf_header(const gguf_metadata& metadata, std::vector<gguf_tensor>& tensors) {
-  const auto alignment = alignment_of(metadata);
-  if (!alignment) return fail(alignment.error());
+  TROUPE_ASSIGN(const auto alignment, alignment_of(metadata));
   std::string out(gguf_magic);
   put<uint32_t>(out, gguf_version);
   put<uint64_t>(out, tensors.size());
@@ -58,14 +57,14 @@ core::result<std::string> format_gguf_header(const gguf_metadata& metadata, std:
       return fail(error_kind::bad_input, fmt::format("tensor '{}': wanted a name of 1 to {} bytes that no other has",
                                                      shown(t.name), max_written_gguf_name_bytes));
     t.offset_bytes = at;
-    at = core::round_up(at + t.bytes(), *alignment);
+    at = core::round_up(at + t.bytes(), alignment);
     put_text(out, t.name);
     put(out, static_cast<uint32_t>(t.extents.size()));
     for (const uint64_t e : t.extents) put(out, e);
     put(out, static_cast<uint32_t>(t.type));
     put(out, t.offset_bytes);
   }
-  out.resize(static_cast<size_t>(core::round_up(out.size(), *alignment)), '\0');
+  out.resize(static_cast<size_t>(core::round_up(out.size(), alignment)), '\0');
   if (out.size() > max_gguf_header_bytes)
     return fail(error_kind::limit, fmt::format("its header would have {} bytes, at most {} are allowed", out.size(),
                                                max_gguf_header_bytes));

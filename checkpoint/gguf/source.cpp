@@ -58,24 +58,22 @@ core::result<void> check_is_whole_model(const gguf_metadata& keys) {
 }  // namespace
 
 core::result<tensor_source> read_gguf_source(const fs::path& path) {
-  const auto file = core::source_file::open(path);
-  if (!file) return fail(file.error());
-  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
-  const auto header = read_gguf_header(*file);
-  if (!header) return fail(header.error());
+  TROUPE_ASSIGN(const auto file, core::source_file::open(path));
+  TROUPE_TRY(core::refuse_lfs_pointer(file));
+  TROUPE_ASSIGN(const auto header, read_gguf_header(file));
   const auto refused = [&](const core::error& e) { return fail(e.in(fmt::format("'{}'", path.string()))); };
-  if (auto whole = check_is_whole_model(header->metadata); !whole) return refused(whole.error());
-  const auto model = model_of(*header);
+  if (auto whole = check_is_whole_model(header.metadata); !whole) return refused(whole.error());
+  const auto model = model_of(header);
   if (!model) return refused(model.error());
   const std::string architecture = *model ? (*model)->architecture : std::string();
 
   tensor_source out;
   out.format = format_name;
   out.folder = path.parent_path();
-  if (*model) out.run.model = hugging_face_keys(**model, header->metadata);
+  if (*model) out.run.model = hugging_face_keys(**model, header.metadata);
   std::vector<decoded_tensor> decoded;
   uint64_t view_bytes = 0;
-  for (const auto& t : header->tensors) {
+  for (const auto& t : header.tensors) {
     const auto known = parameter_of(architecture, t.name);
     const auto order = known ? known->order : gguf_order::same;
     const auto type = dtype_of(t.type);
@@ -86,7 +84,7 @@ core::result<tensor_source> read_gguf_source(const fs::path& path) {
                        shape_of(t, order),
                        {}};
     if (blocks_of(t.type)) out.stored_as.emplace(entry.name, name_of(t.type));
-    const uint64_t begin = header->data_begin + t.offset_bytes;
+    const uint64_t begin = header.data_begin + t.offset_bytes;
     if (order == gguf_order::same && !blocks_of(t.type)) {
       entry.pieces.push_back({plain_file, 0, t.elements(), begin, {}});
     } else {
@@ -100,9 +98,9 @@ core::result<tensor_source> read_gguf_source(const fs::path& path) {
     }
     out.tensors.push_back(std::move(entry));
   }
-  out.files.push_back({path, file->size()});
+  out.files.push_back({path, file.size()});
   if (!decoded.empty()) {
-    auto view = std::make_shared<const decoded_view>(path, file->size(), std::move(decoded));
+    auto view = std::make_shared<const decoded_view>(path, file.size(), std::move(decoded));
     const uint64_t bytes = view->bytes();
     out.files.push_back({.path = path, .bytes = bytes, .view = std::move(view)});
   }
@@ -112,11 +110,9 @@ core::result<tensor_source> read_gguf_source(const fs::path& path) {
 
 core::result<gguf_metadata> gguf_metadata_of(const tensor_source& s) {
   if (s.format != format_name || s.files.empty()) return gguf_metadata{};
-  const auto file = core::source_file::open(s.files[plain_file].path);
-  if (!file) return fail(file.error());
-  auto header = read_gguf_header(*file);
-  if (!header) return fail(header.error());
-  return std::move(header->metadata);
+  TROUPE_ASSIGN(const auto file, core::source_file::open(s.files[plain_file].path));
+  TROUPE_ASSIGN(auto header, read_gguf_header(file));
+  return std::move(header.metadata);
 }
 
 }  // namespace troupe::checkpoint

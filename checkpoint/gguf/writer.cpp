@@ -22,16 +22,15 @@ core::result<gguf_writer> gguf_writer::create(const std::filesystem::path& targe
                                               std::vector<gguf_tensor> tensors) {
   const auto header = format_gguf_header(metadata, tensors);
   if (!header) return fail(header.error().in(fmt::format("cannot write '{}'", target.string())));
-  auto out = streamed_file::create(target);
-  if (!out) return fail(out.error());
-  if (auto ok = out->write(*header); !ok) return fail(ok.error());
-  return gguf_writer(std::move(*out), std::move(tensors), *alignment_of(metadata), header->size());
+  TROUPE_ASSIGN(auto out, streamed_file::create(target));
+  TROUPE_TRY(out.write(*header));
+  return gguf_writer(std::move(out), std::move(tensors), *alignment_of(metadata), header->size());
 }
 
 core::result<void> gguf_writer::pad() {
   const uint64_t bytes = tensors_[at_].bytes();
   const std::vector<std::byte> zeros(static_cast<size_t>(core::round_up(bytes, alignment_) - bytes));
-  if (auto ok = out_.write(zeros); !ok) return ok;
+  TROUPE_TRY(out_.write(zeros));
   ++at_;
   left_bytes_ = at_ < tensors_.size() ? tensors_[at_].bytes() : 0;
   return {};
@@ -42,11 +41,10 @@ core::result<void> gguf_writer::write(std::span<const std::byte> bytes) {
     if (at_ == tensors_.size())
       return fail(error_kind::bug, fmt::format("{} bytes behind the last tensor", bytes.size()));
     const auto n = static_cast<size_t>(std::min<uint64_t>(bytes.size(), left_bytes_));
-    if (auto ok = out_.write(bytes.first(n)); !ok) return ok;
+    TROUPE_TRY(out_.write(bytes.first(n)));
     bytes = bytes.subspan(n);
     left_bytes_ -= n;
-    if (left_bytes_ == 0)
-      if (auto ok = pad(); !ok) return ok;
+    if (left_bytes_ == 0) TROUPE_TRY(pad());
   }
   return {};
 }

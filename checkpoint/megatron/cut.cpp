@@ -182,9 +182,8 @@ core::result<tensor_cut> merge_copies(std::string_view name, const cut_rule& rul
       return bad(name, fmt::format("every rank has all of it, but the shapes are ({}) and ({})",
                                    fmt::join(slices[0], ", "), fmt::join(s, ", ")));
   auto out = copies(rule.kind, slices[0], slices.size());
-  const auto keep = keep_rows(name, rule, out);
-  if (!keep) return fail(keep.error());
-  for (auto& r : out.runs) r.count = std::min(r.count, *keep);
+  TROUPE_ASSIGN(const auto keep, keep_rows(name, rule, out));
+  for (auto& r : out.runs) r.count = std::min(r.count, keep);
   return out;
 }
 
@@ -208,9 +207,8 @@ core::result<width_table> widths_to_merge(std::string_view name, const cut_rule&
       if (slices[r].size() != slices[0].size()) return bad(name, "the ranks' shapes have different dimensions");
       size = slices[r][rule.dimension];
     } else {
-      const auto as = viewed_size(name, rule, elements[r]);
-      if (!as) return fail(as.error());
-      size = *as;
+      TROUPE_ASSIGN(const auto as, viewed_size(name, rule, elements[r]));
+      size = as;
     }
     if (size % parts != 0)
       return bad(name, fmt::format("rank {} has {} along dimension {}, which {} parts do not divide", r, size,
@@ -231,9 +229,8 @@ core::result<shape_type> whole_of(std::string_view name, const cut_rule& rule, s
     if (!rule.view.empty()) {
       // a rank without elements does not determine the open dimension
       if (elements[r] == 0 && size == 0) continue;
-      auto as = viewed(name, rule, size, elements[r]);
-      if (!as) return fail(as.error());
-      shape = std::move(*as);
+      TROUPE_ASSIGN(auto as, viewed(name, rule, size, elements[r]));
+      shape = std::move(as);
     } else if (d >= shape.size() || shape[d] != size) {
       return bad(name,
                  fmt::format("wanted {} along dimension {} of rank {}, got ({})", size, d, r, fmt::join(shape, ", ")));
@@ -245,7 +242,7 @@ core::result<shape_type> whole_of(std::string_view name, const cut_rule& rule, s
                                    fmt::join(slices[0], ", "), fmt::join(slices[r], ", ")));
   }
   if (whole.empty()) whole = slices[0];
-  if (auto ok = elements_of(name, whole); !ok) return fail(ok.error());
+  TROUPE_TRY(elements_of(name, whole));
   return whole;
 }
 
@@ -253,36 +250,30 @@ core::result<shape_type> whole_of(std::string_view name, const cut_rule& rule, s
 
 core::result<tensor_cut> cut_to_merge(std::string_view name, const cut_rule& rule,
                                       std::span<const std::vector<int64_t>> slices) {
-  if (auto ok = check_ranks(name, slices.size()); !ok) return fail(ok.error());
+  TROUPE_TRY(check_ranks(name, slices.size()));
   std::vector<uint64_t> elements;
   for (const auto& s : slices) {
-    const auto n = elements_of(name, s);
-    if (!n) return fail(n.error());
-    elements.push_back(*n);
+    TROUPE_ASSIGN(const auto n, elements_of(name, s));
+    elements.push_back(n);
   }
   if (rule.kind != cut_kind::along) return merge_copies(name, rule, slices);
-  if (auto ok = check_dimension(name, rule, slices[0]); !ok) return fail(ok.error());
-  const auto widths = widths_to_merge(name, rule, slices, elements);
-  if (!widths) return fail(widths.error());
-  if (auto ok = check_widths(name, *widths, slices.size()); !ok) return fail(ok.error());
-  const auto full = whole_of(name, rule, slices, elements, *widths);
-  if (!full) return fail(full.error());
-  tensor_cut out{.kind = cut_kind::along, .whole = *full, .slices = {slices.begin(), slices.end()}, .runs = {}};
-  const auto keep = keep_rows(name, rule, out);
-  if (!keep) return fail(keep.error());
-  auto runs = runs_of(name, *full, rule.dimension, *widths, *keep);
-  if (!runs) return fail(runs.error());
-  out.runs = std::move(*runs);
+  TROUPE_TRY(check_dimension(name, rule, slices[0]));
+  TROUPE_ASSIGN(const auto widths, widths_to_merge(name, rule, slices, elements));
+  TROUPE_TRY(check_widths(name, widths, slices.size()));
+  TROUPE_ASSIGN(const auto full, whole_of(name, rule, slices, elements, widths));
+  tensor_cut out{.kind = cut_kind::along, .whole = full, .slices = {slices.begin(), slices.end()}, .runs = {}};
+  TROUPE_ASSIGN(const auto keep, keep_rows(name, rule, out));
+  TROUPE_ASSIGN(auto runs, runs_of(name, full, rule.dimension, widths, keep));
+  out.runs = std::move(runs);
   return out;
 }
 
 core::result<tensor_cut> cut_to_split(std::string_view name, const cut_rule& rule, const std::vector<int64_t>& whole,
                                       uint32_t ranks) {
-  if (auto ok = check_ranks(name, ranks); !ok) return fail(ok.error());
-  const auto elements = elements_of(name, whole);
-  if (!elements) return fail(elements.error());
+  TROUPE_TRY(check_ranks(name, ranks));
+  TROUPE_ASSIGN(const auto elements, elements_of(name, whole));
   if (rule.kind != cut_kind::along) return copies(rule.kind, whole, ranks);
-  if (auto ok = check_dimension(name, rule, whole); !ok) return fail(ok.error());
+  TROUPE_TRY(check_dimension(name, rule, whole));
   const size_t d = rule.dimension;
   tensor_cut out{.kind = cut_kind::along, .whole = whole, .slices = {}, .runs = {}};
   shape_type full = whole;
@@ -295,9 +286,8 @@ core::result<tensor_cut> cut_to_split(std::string_view name, const cut_rule& rul
       const auto n = static_cast<int64_t>(ranks);
       if (rule.original_rows > 0 && d == 0) size = (size + n - 1) / n * n;
     } else {
-      const auto as = viewed_size(name, rule, *elements);
-      if (!as) return fail(as.error());
-      size = *as;
+      TROUPE_ASSIGN(const auto as, viewed_size(name, rule, elements));
+      size = as;
     }
     if (size % rule.sub_parameters != 0)
       return bad(name,
@@ -309,11 +299,10 @@ core::result<tensor_cut> cut_to_split(std::string_view name, const cut_rule& rul
     if (!part) return bad(name, fmt::format("along dimension {}, {}", d, part.error().text));
     widths.push_back(std::move(*part));
   }
-  if (auto ok = check_widths(name, widths, ranks); !ok) return fail(ok.error());
+  TROUPE_TRY(check_widths(name, widths, ranks));
   if (!rule.view.empty()) {
-    auto as = viewed(name, rule, width_of(widths), *elements);
-    if (!as) return fail(as.error());
-    full = std::move(*as);
+    TROUPE_ASSIGN(auto as, viewed(name, rule, width_of(widths), elements));
+    full = std::move(as);
   } else if (rule.original_rows > 0 && d == 0) {
     full[0] = width_of(widths);
   }
@@ -324,9 +313,8 @@ core::result<tensor_cut> cut_to_split(std::string_view name, const cut_rule& rul
     out.slices.push_back(full);
     out.slices.back()[d] = width_of(widths, r);
   }
-  auto runs = runs_of(name, full, d, widths, *elements);
-  if (!runs) return fail(runs.error());
-  out.runs = std::move(*runs);
+  TROUPE_ASSIGN(auto runs, runs_of(name, full, d, widths, elements));
+  out.runs = std::move(runs);
   return out;
 }
 

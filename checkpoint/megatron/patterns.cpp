@@ -74,11 +74,10 @@ class pattern_list {
       return {};
     };
     const auto [first, last] = plain_.equal_range(std::string(name));
-    for (auto i = first; i != last; ++i)
-      if (auto ok = found(i->second); !ok) return fail(ok.error());
+    for (auto i = first; i != last; ++i) TROUPE_TRY(found(i->second));
     for (const auto& [number, pattern] : others_) {
       if (!pattern.matches(name)) continue;
-      if (auto ok = found(number); !ok) return fail(ok.error());
+      TROUPE_TRY(found(number));
     }
     return out;
   }
@@ -149,8 +148,7 @@ core::result<pattern_rules> pattern_rules::create(universal_patterns patterns) {
       {&p->two_parts, "parameter_with_2_sub_params_cat_dim_0", &c.two_parts},
       {&p->sub_parameters, "parameter_with_sub_params", &sub},
       {&p->unsupported, "autotp_unsupported_parameter_patterns", &unsupported}};
-  for (const auto& [list, key, texts] : all)
-    if (auto ok = list->fill(key, *texts); !ok) return fail(ok.error());
+  for (const auto& [list, key, texts] : all) TROUPE_TRY(list->fill(key, *texts));
   return pattern_rules(std::move(p));
 }
 
@@ -160,9 +158,8 @@ core::result<cut_rule> pattern_rules::rule(std::string_view name) {
   pattern_list* const lists[] = {&p.unsupported,    &p.replicated,   &p.averaged,  &p.two_parts,
                                  &p.sub_parameters, &p.row_parallel, &p.vocabulary};
   for (size_t i = 0; i < hit.size(); ++i) {
-    auto m = lists[i]->match(name);
-    if (!m) return fail(m.error());
-    hit[i] = *m;
+    TROUPE_ASSIGN(auto m, lists[i]->match(name));
+    hit[i] = m;
   }
   const auto& [unsupported, replicated, averaged, two_parts, sub_parameters, row_parallel, vocabulary] = hit;
   if (unsupported) {
@@ -187,9 +184,8 @@ core::result<cut_rule> pattern_rules::rule(std::string_view name) {
 }
 
 core::result<bool> pattern_rules::is_pipeline_replicated(std::string_view name) {
-  const auto m = parts_->pipeline_replicated.match(name);
-  if (!m) return fail(m.error());
-  return m->has_value();
+  TROUPE_ASSIGN(const auto m, parts_->pipeline_replicated.match(name));
+  return m.has_value();
 }
 
 std::vector<std::string> pattern_rules::unmatched() const {

@@ -24,13 +24,13 @@ class info_reader {
 
   core::result<universal_patterns> read() {
     if (tree_.kind(info_) != pickle_kind::dict) return bad("", "a dict");
-    if (auto ok = version(); !ok) return fail(ok.error());
-    if (auto ok = size("original_vocab_size", out_.original_vocabulary); !ok) return fail(ok.error());
-    if (auto ok = size("padded_vocab_size", out_.padded_vocabulary); !ok) return fail(ok.error());
-    if (auto ok = lists(); !ok) return fail(ok.error());
-    if (auto ok = sub_parameters(); !ok) return fail(ok.error());
-    if (auto ok = shard_widths(); !ok) return fail(ok.error());
-    if (auto ok = unsupported(); !ok) return fail(ok.error());
+    TROUPE_TRY(version());
+    TROUPE_TRY(size("original_vocab_size", out_.original_vocabulary));
+    TROUPE_TRY(size("padded_vocab_size", out_.padded_vocabulary));
+    TROUPE_TRY(lists());
+    TROUPE_TRY(sub_parameters());
+    TROUPE_TRY(shard_widths());
+    TROUPE_TRY(unsupported());
     return std::move(out_);
   }
 
@@ -72,9 +72,8 @@ class info_reader {
     if (!patterns || !shape || !is_sequence(tree_, *shape))
       return bad(key, "entries with 'patterns', 'shape' and 'partition_dim'");
     sub_parameter_pattern out;
-    auto names = texts(key, *patterns);
-    if (!names) return fail(names.error());
-    out.patterns = std::move(*names);
+    TROUPE_ASSIGN(auto names, texts(key, *patterns));
+    out.patterns = std::move(names);
     if (dimension) {
       const auto d = file_.integer(*dimension);
       if (!d || *d < 0 || *d > 64) return bad(key, "a partition_dim from 0 on");
@@ -85,10 +84,9 @@ class info_reader {
     for (size_t i = 0; i < all.size(); ++i) {
       out.view.push_back(0);
       if (i == out.dimension && is_sequence(tree_, all[i])) {
-        auto sizes = numbers(key, all[i]);
-        if (!sizes) return fail(sizes.error());
-        if (sizes->empty() || sizes->size() > max_sub_parameters) return bad(key, "1 to 4096 parts");
-        out.part_sizes = std::move(*sizes);
+        TROUPE_ASSIGN(auto sizes, numbers(key, all[i]));
+        if (sizes.empty() || sizes.size() > max_sub_parameters) return bad(key, "1 to 4096 parts");
+        out.part_sizes = std::move(sizes);
         continue;
       }
       if (tree_.kind(all[i]) != pickle_kind::integer) return bad(key, "whole numbers in the shape");
@@ -140,9 +138,8 @@ class info_reader {
     for (const auto& [key, into] : all) {
       const auto v = given(key);
       if (!v) continue;
-      auto found = texts(key, *v);
-      if (!found) return fail(found.error());
-      *into = std::move(*found);
+      TROUPE_ASSIGN(auto found, texts(key, *v));
+      *into = std::move(found);
     }
     return {};
   }
@@ -152,9 +149,8 @@ class info_reader {
     if (!v) return {};
     if (!is_sequence(tree_, *v)) return bad("parameter_with_sub_params", "a list");
     for (const auto i : tree_.items(*v)) {
-      auto one = sub_parameter(i);
-      if (!one) return fail(one.error());
-      out_.sub_parameters.push_back(std::move(*one));
+      TROUPE_ASSIGN(auto one, sub_parameter(i));
+      out_.sub_parameters.push_back(std::move(one));
     }
     return {};
   }
@@ -174,15 +170,13 @@ class info_reader {
 
   core::result<void> shard_widths() {
     constexpr std::string_view key = "sub_param_shard_widths";
-    const auto all = dict(key);
-    if (!all) return fail(all.error());
-    for (const auto& [pattern, v] : *all) {
+    TROUPE_ASSIGN(const auto all, dict(key));
+    for (const auto& [pattern, v] : all) {
       if (!is_sequence(tree_, v)) return bad(key, "a list of lists of widths");
       std::vector<std::vector<int64_t>> table;
       for (const auto part : tree_.items(v)) {
-        auto row = numbers(key, part);
-        if (!row) return fail(row.error());
-        table.push_back(std::move(*row));
+        TROUPE_ASSIGN(auto row, numbers(key, part));
+        table.push_back(std::move(row));
       }
       out_.shard_widths[pattern] = std::move(table);
     }
@@ -190,9 +184,8 @@ class info_reader {
   }
 
   core::result<void> unsupported() {
-    const auto all = dict("autotp_unsupported_parameter_patterns");
-    if (!all) return fail(all.error());
-    for (const auto& [pattern, v] : *all)
+    TROUPE_ASSIGN(const auto all, dict("autotp_unsupported_parameter_patterns"));
+    for (const auto& [pattern, v] : all)
       out_.unsupported[pattern] = tree_.kind(v) == pickle_kind::text ? std::string(tree_.text(v)) : "no reason given";
     return {};
   }

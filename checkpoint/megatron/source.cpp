@@ -97,17 +97,16 @@ core::result<tensor_entry> merged_entry(const cut_rule& rule, std::span<const te
                               name_of(ranks[0]->type), shown(*t), name_of(t->type)));
     shapes.push_back(t->shape);
   }
-  auto cut = cut_to_merge(ranks[0]->name, rule, shapes);
-  if (!cut) return fail(cut.error());
+  TROUPE_ASSIGN(auto cut, cut_to_merge(ranks[0]->name, rule, shapes));
   if (rule.kind == cut_kind::averaged && ranks.size() > 1)
     return fail(error_kind::bad_input,
                 fmt::format("tensor {} is the mean of its ranks' values, which no bytes hold", shown(*ranks[0])));
-  auto out = like(*ranks[0], cut->whole);
-  for (const auto& r : cut->runs) {
-    if (cut->kind != cut_kind::along && r.rank > 0) break;
+  auto out = like(*ranks[0], cut.whole);
+  for (const auto& r : cut.runs) {
+    if (cut.kind != cut_kind::along && r.rank > 0) break;
     append_elements(out.pieces, *ranks[r.rank], r.slice_first, r.count, r.whole_first);
   }
-  if (auto ok = check_piece_count(out); !ok) return fail(ok.error());
+  TROUPE_TRY(check_piece_count(out));
   return out;
 }
 
@@ -126,24 +125,22 @@ core::result<tensor_entry> slice_entry(const tensor_cut& cut, const tensor_entry
   };
   for (const auto& r : cut.runs) {
     if (r.rank != rank) continue;
-    if (auto ok = pad(r.slice_first); !ok) return fail(ok.error());
+    TROUPE_TRY(pad(r.slice_first));
     append_elements(out.pieces, whole, r.whole_first, r.count, r.slice_first);
     reached = r.slice_first + r.count;
   }
-  if (auto ok = pad(core::numel_of(out.shape)); !ok) return fail(ok.error());
-  if (auto ok = check_piece_count(out); !ok) return fail(ok.error());
+  TROUPE_TRY(pad(core::numel_of(out.shape)));
+  TROUPE_TRY(check_piece_count(out));
   return out;
 }
 
 core::result<std::vector<tensor_entry>> split_entry(const cut_rule& rule, const tensor_entry& whole, uint32_t ranks,
                                                     std::optional<uint32_t> zeros) {
-  const auto cut = cut_to_split(whole.name, rule, whole.shape, ranks);
-  if (!cut) return fail(cut.error());
+  TROUPE_ASSIGN(const auto cut, cut_to_split(whole.name, rule, whole.shape, ranks));
   std::vector<tensor_entry> out;
   for (uint32_t r = 0; r < ranks; ++r) {
-    auto slice = slice_entry(*cut, whole, r, zeros);
-    if (!slice) return fail(slice.error());
-    out.push_back(std::move(*slice));
+    TROUPE_ASSIGN(auto slice, slice_entry(cut, whole, r, zeros));
+    out.push_back(std::move(slice));
   }
   return out;
 }
@@ -170,15 +167,14 @@ core::result<merged_source> merge_ranks(std::vector<tensor_source> ranks, const 
     if (held.size() != ranks.size())
       return fail(error_kind::mismatch, fmt::format("'{}': tensor {} is not on rank {} of {}", shown_place(ranks[0]),
                                                     shown(*held[0]), held.size(), ranks.size()));
-    auto rule = rules(held[0]->name);
-    if (!rule) return fail(rule.error());
-    if (rule->kind == cut_kind::averaged && ranks.size() > 1) {
+    TROUPE_ASSIGN(auto rule, rules(held[0]->name));
+    if (rule.kind == cut_kind::averaged && ranks.size() > 1) {
       averaged_tensor mean{out.whole.tensors.size(), {}};
       for (const auto* t : held) mean.values.push_back(*t);
       out.averaged.push_back(std::move(mean));
-      rule->kind = cut_kind::replicated;
+      rule.kind = cut_kind::replicated;
     }
-    auto whole = merged_entry(*rule, {held.data(), held.size()});
+    auto whole = merged_entry(rule, {held.data(), held.size()});
     if (!whole) return fail(whole.error().in(fmt::format("'{}'", shown_place(ranks[0]))));
     out.whole.tensors.push_back(std::move(*whole));
   }
@@ -188,7 +184,7 @@ core::result<merged_source> merge_ranks(std::vector<tensor_source> ranks, const 
   out.whole.files = std::move(files);
   out.whole.run = std::move(first.run);
   out.whole.parameter_order = std::move(first.parameter_order);
-  if (auto ok = complete(out.whole); !ok) return fail(ok.error());
+  TROUPE_TRY(complete(out.whole));
   return out;
 }
 
@@ -204,16 +200,15 @@ core::result<split_sources> split_ranks(const tensor_source& whole, uint32_t ran
                 fmt::format("wanted 1 to {} tensor-parallel ranks, got {}", max_tensor_ranks, ranks));
   out.ranks.assign(ranks, empty);
   for (const auto& t : whole.tensors) {
-    auto rule = rules(t.name);
-    if (!rule) return fail(rule.error());
-    if (rule->kind == cut_kind::along) ++out.cut;
-    auto slices = split_entry(*rule, t, ranks, zeros);
+    TROUPE_ASSIGN(auto rule, rules(t.name));
+    if (rule.kind == cut_kind::along) ++out.cut;
+    auto slices = split_entry(rule, t, ranks, zeros);
     if (!slices) return fail(slices.error().in(fmt::format("'{}'", shown_place(whole))));
     for (uint32_t r = 0; r < ranks; ++r) out.ranks[r].tensors.push_back(std::move((*slices)[r]));
   }
   for (auto& s : out.ranks) {
     drop_digests(s);
-    if (auto ok = complete(s); !ok) return fail(ok.error());
+    TROUPE_TRY(complete(s));
   }
   return out;
 }

@@ -31,7 +31,7 @@ bool is_plain_file_name(std::string_view name) {
 }
 
 core::result<void> check_files(const manifest& m) {
-  if (auto ok = limited("files", m.files.size(), max_shard_files); !ok) return ok;
+  TROUPE_TRY(limited("files", m.files.size(), max_shard_files));
   std::vector<std::string_view> names;
   for (const auto& f : m.files) {
     if (!is_plain_file_name(f.name)) return bad(fmt::format("'{}' is no plain file name of its folder", shown(f.name)));
@@ -46,7 +46,7 @@ core::result<void> check_files(const manifest& m) {
 }
 
 core::result<void> check_pieces(const manifest& m, const tensor_entry& t, uint64_t elements) {
-  if (auto ok = check_shares(t, elements); !ok) return ok;
+  TROUPE_TRY(check_shares(t, elements));
   const uint64_t element_bytes = core::size_of(t.type);
   for (const auto& p : t.pieces) {
     if (p.file >= m.files.size())
@@ -103,7 +103,7 @@ bool holds_name(const tensor_list& m, std::string_view name) {
 }
 
 core::result<void> check_tied(const tensor_list& m) {
-  if (auto ok = limited("tied names", m.tied.size(), max_tensors); !ok) return ok;
+  TROUPE_TRY(limited("tied names", m.tied.size(), max_tensors));
   for (size_t i = 0; i < m.tied.size(); ++i) {
     const auto& [name, of] = m.tied[i];
     if (name.empty() || name.size() > max_name_bytes) return bad("a tied name is empty or too long");
@@ -116,7 +116,7 @@ core::result<void> check_tied(const tensor_list& m) {
 
 core::result<void> check_order(const manifest& m) {
   const auto& order = m.run.parameter_order;
-  if (auto ok = limited("parameters in order", order.size(), max_tensors); !ok) return ok;
+  TROUPE_TRY(limited("parameters in order", order.size(), max_tensors));
   std::vector<std::string_view> names(order.begin(), order.end());
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
@@ -128,7 +128,7 @@ core::result<void> check_order(const manifest& m) {
 }
 
 core::result<void> check_left_out(const run_state& r) {
-  if (auto ok = limited("decisions to leave samples out", r.left_out.size(), core::left_out_max); !ok) return ok;
+  TROUPE_TRY(limited("decisions to leave samples out", r.left_out.size(), core::left_out_max));
   size_t ranges = 0;
   for (const auto& x : r.left_out) {
     const bool steps = x.first >= 1 && x.first <= x.last && x.last <= INT64_MAX;
@@ -142,15 +142,15 @@ core::result<void> check_left_out(const run_state& r) {
       return bad(fmt::format("the samples of steps {}-{}, which it left out, are none", x.first, x.last));
     ranges += x.samples.size();
   }
-  if (auto ok = limited("ranges of samples left out", ranges, core::left_out_ranges_max); !ok) return ok;
-  if (auto ok = limited("recent losses", r.recent_losses.size(), max_recent_losses); !ok) return ok;
+  TROUPE_TRY(limited("ranges of samples left out", ranges, core::left_out_ranges_max));
+  TROUPE_TRY(limited("recent losses", r.recent_losses.size(), max_recent_losses));
   for (const double loss : r.recent_losses)
     if (!std::isfinite(loss)) return bad("one of its recent losses is no number");
   return {};
 }
 
 core::result<void> check_data(const data_record& d) {
-  if (auto ok = limited("sources of its data", d.sources.size(), max_recorded_sources); !ok) return ok;
+  TROUPE_TRY(limited("sources of its data", d.sources.size(), max_recorded_sources));
   if (!(d.validation_fraction >= 0 && d.validation_fraction < 1)) return bad("its validation fraction is none");
   return {};
 }
@@ -158,25 +158,24 @@ core::result<void> check_data(const data_record& d) {
 }  // namespace
 
 core::result<void> check_manifest(const manifest& m) {
-  if (auto ok = limited("tensors", m.tensors.size(), max_tensors); !ok) return ok;
+  TROUPE_TRY(limited("tensors", m.tensors.size(), max_tensors));
   size_t pieces = 0;
   for (const auto& t : m.tensors) pieces += t.pieces.size();
-  if (auto ok = limited("pieces", pieces, max_pieces); !ok) return ok;
-  if (auto ok = check_files(m); !ok) return ok;
+  TROUPE_TRY(limited("pieces", pieces, max_pieces));
+  TROUPE_TRY(check_files(m));
   for (size_t i = 0; i < m.tensors.size(); ++i) {
     const auto& t = m.tensors[i];
     if (i > 0 && !in_order(m.tensors[i - 1], t))
       return bad(fmt::format("tensor {} stands twice or out of order", shown(t)));
-    if (auto ok = check_tensor(m, t); !ok) return ok;
+    TROUPE_TRY(check_tensor(m, t));
   }
-  if (auto ok = check_overlap(m); !ok) return ok;
-  if (auto ok = check_tied(m); !ok) return ok;
-  if (auto ok = check_order(m); !ok) return ok;
+  TROUPE_TRY(check_overlap(m));
+  TROUPE_TRY(check_tied(m));
+  TROUPE_TRY(check_order(m));
   if (m.run.loss_scale && !std::isfinite(m.run.loss_scale->cur_scale)) return bad("its loss scale is no number");
-  if (auto ok = check_left_out(m.run); !ok) return ok;
-  if (m.run.data)
-    if (auto ok = check_data(*m.run.data); !ok) return ok;
-  if (auto ok = limited("ranges of inputs", m.run.input_ranges.size(), max_tensors); !ok) return ok;
+  TROUPE_TRY(check_left_out(m.run));
+  if (m.run.data) TROUPE_TRY(check_data(*m.run.data));
+  TROUPE_TRY(limited("ranges of inputs", m.run.input_ranges.size(), max_tensors));
   for (const auto& x : m.run.input_ranges)
     if (x.layer.size() > max_name_bytes || !std::isfinite(x.least) || !std::isfinite(x.largest) || x.least > x.largest)
       return bad(fmt::format("the range of the input of '{}' is none", shown(x.layer)));

@@ -16,10 +16,9 @@ core::result<digest128> write_manifest(file_system& files, const std::filesystem
   const auto path = folder / manifest_file_name;
   const auto text = format_manifest(m);
   if (!text) return fail(text.error().in(fmt::format("cannot write '{}'", path.string())));
-  auto file = files.create(path);
-  if (!file) return fail(file.error());
-  if (auto ok = (*file)->write(std::as_bytes(std::span(*text))); !ok) return fail(ok.error());
-  if (auto ok = (*file)->sync(); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(auto file, files.create(path));
+  TROUPE_TRY(file->write(std::as_bytes(std::span(*text))));
+  TROUPE_TRY(file->sync());
   return seal_of(*text);
 }
 
@@ -29,9 +28,8 @@ core::result<checkpoint_folder> read_manifest(file_system& files, const std::fil
   if (!text) return fail(text.error().in(fmt::format("'{}' is no checkpoint", folder.string())));
   auto content = parse_manifest(*text);
   if (!content) return fail(content.error().in(fmt::format("'{}'", path.string())));
-  const auto seal = seal_of(*text);
-  if (!seal) return fail(seal.error());
-  return checkpoint_folder{folder, std::move(*content), *seal};
+  TROUPE_ASSIGN(const auto seal, seal_of(*text));
+  return checkpoint_folder{folder, std::move(*content), seal};
 }
 
 core::result<checkpoint_folder> open_folder(file_system& files, const std::filesystem::path& folder) {
@@ -39,9 +37,8 @@ core::result<checkpoint_folder> open_folder(file_system& files, const std::files
   if (!out) return out;
   for (const auto& f : out->content.files) {
     const auto path = folder / f.name;
-    const auto file = files.open(path);
-    if (!file) return fail(file.error());
-    if (auto ok = check_shard(**file, path, f, out->content.save_id); !ok) return fail(ok.error());
+    TROUPE_ASSIGN(const auto file, files.open(path));
+    TROUPE_TRY(check_shard(*file, path, f, out->content.save_id));
   }
   return out;
 }

@@ -64,8 +64,8 @@ core::result<digest128> seal_of(std::string_view text) {
 }
 
 core::result<std::string> format_manifest(const manifest& m) {
-  if (auto ok = check_manifest(m); !ok) return fail(ok.error());
-  if (auto ok = check_client_state(m.run.client_state); !ok) return fail(ok.error());
+  TROUPE_TRY(check_manifest(m));
+  TROUPE_TRY(check_client_state(m.run.client_state));
   std::string text;
   try {
     text = sealed(manifest_body(m), manifest_version_for(m));
@@ -82,11 +82,10 @@ core::result<manifest> parse_manifest(std::string_view text) {
   if (text.size() > max_manifest_bytes)
     return fail(error_kind::limit,
                 fmt::format("it has {} bytes, at most {} are read", text.size(), max_manifest_bytes));
-  if (auto seal = seal_of(text); !seal) return fail(seal.error());
-  auto out = read_manifest_tree(text, version_of(text).value > 1);
-  if (!out) return fail(out.error());
-  if (auto ok = check_manifest(*out); !ok) return fail(ok.error());
-  if (auto ok = check_client_state(out->run.client_state); !ok) return fail(ok.error());
+  TROUPE_TRY(seal_of(text));
+  TROUPE_ASSIGN(auto out, read_manifest_tree(text, version_of(text).value > 1));
+  TROUPE_TRY(check_manifest(out));
+  TROUPE_TRY(check_client_state(out.run.client_state));
   return out;
 }
 

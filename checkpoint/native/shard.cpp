@@ -83,12 +83,11 @@ digest128 stage_piece_in_place(std::span<std::byte> piece) {
 
 core::result<shard_writer> shard_writer::create(file_system& files, const std::filesystem::path& path,
                                                 digest128 save_id, uint64_t file_bytes) {
-  auto file = files.create(path);
-  if (!file) return fail(file.error());
-  if (auto ok = (*file)->expect(file_bytes); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(auto file, files.create(path));
+  TROUPE_TRY(file->expect(file_bytes));
   const auto header = make_shard_header(save_id);
-  if (auto ok = (*file)->write(header); !ok) return fail(ok.error());
-  shard_writer out(path, std::move(*file));
+  TROUPE_TRY(file->write(header));
+  shard_writer out(path, std::move(file));
   out.written_bytes_ = header.size();
   return out;
 }
@@ -100,7 +99,7 @@ core::result<uint64_t> shard_writer::start_block(std::span<const std::byte> bloc
 }
 
 core::result<shard_file> shard_writer::finish() {
-  if (auto ok = file_->sync(); !ok) return fail(ok.error());
+  TROUPE_TRY(file_->sync());
   return shard_file{path_.filename().string(), written_bytes_};
 }
 
@@ -112,7 +111,7 @@ core::result<void> check_shard(const input_file& file, const std::filesystem::pa
   if (file.bytes() != expected.bytes)
     return bad(fmt::format("it has {} bytes, its manifest says {}", file.bytes(), expected.bytes));
   std::array<std::byte, shard_header_bytes> header{};
-  if (auto ok = read_exactly(file, path, 0, header); !ok) return ok;
+  TROUPE_TRY(read_exactly(file, path, 0, header));
   if (std::memcmp(header.data(), magic.data(), magic.size()) != 0)
     return bad("it does not begin as a data file of a Troupe checkpoint (bytes 0 to 15)");
   if (const auto version = get<uint32_t>(header, version_at); version > shard_version)

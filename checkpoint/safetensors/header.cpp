@@ -302,7 +302,7 @@ core::result<safetensors_header> parse_header(std::string_view text, uint64_t da
       std::adjacent_find(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name == b.name; });
   if (twice != entries.end())
     return fail(error_kind::bad_input, fmt::format("tensor '{}' stands twice in the header", shown(twice->name)));
-  if (auto ok = check_layout(entries, data_bytes); !ok) return fail(ok.error());
+  TROUPE_TRY(check_layout(entries, data_bytes));
   return std::move(events.out);
 }
 

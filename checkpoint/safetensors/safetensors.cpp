@@ -14,30 +14,29 @@ using core::error_kind;
 using core::fail;
 
 core::result<safetensors_file> safetensors_file::open(const std::filesystem::path& path) {
-  auto file = core::source_file::open(path);
-  if (!file) return fail(file.error());
-  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(auto file, core::source_file::open(path));
+  TROUPE_TRY(core::refuse_lfs_pointer(file));
   const auto refused = [&](error_kind kind, const std::string& why) {
     return fail(kind, fmt::format("'{}' is no sound safetensors file: {}", path.string(), why));
   };
-  if (file->size() < header_length_bytes)
+  if (file.size() < header_length_bytes)
     return refused(error_kind::bad_input, fmt::format("it has {} bytes, the length of the header alone takes {}",
-                                                      file->size(), header_length_bytes));
+                                                      file.size(), header_length_bytes));
   uint64_t length = 0;
-  if (auto ok = file->read(0, std::as_writable_bytes(std::span(&length, 1))); !ok) return fail(ok.error());
+  TROUPE_TRY(file.read(0, std::as_writable_bytes(std::span(&length, 1))));
   if (length > max_header_bytes)
     return refused(error_kind::limit,
                    fmt::format("its header claims {} bytes, at most {} are allowed", length, max_header_bytes));
-  const uint64_t rest = file->size() - header_length_bytes;
+  const uint64_t rest = file.size() - header_length_bytes;
   if (length > rest)
     return refused(error_kind::bad_input, fmt::format("its header claims {} bytes, only {} follow", length, rest));
   std::string text(length, '\0');
-  if (auto ok = file->read(header_length_bytes, std::as_writable_bytes(std::span(text))); !ok) return fail(ok.error());
+  TROUPE_TRY(file.read(header_length_bytes, std::as_writable_bytes(std::span(text))));
   auto header = parse_header(text, rest - length);
   if (!header) return refused(header.error().kind, header.error().text);
   safetensors_file out;
   out.path_ = path;
-  out.file_ = std::move(*file);
+  out.file_ = std::move(file);
   out.file_.close_between_reads();  // a folder may have more files than a process may have open
   out.header_ = std::move(*header);
   out.data_begin_ = header_length_bytes + length;
@@ -62,7 +61,7 @@ core::result<void> safetensors_file::read(const safetensors_entry& entry, uint64
 
 core::result<std::vector<std::byte>> safetensors_file::bytes(const safetensors_entry& entry) const {
   std::vector<std::byte> out(entry.end - entry.begin);
-  if (auto ok = read(entry, 0, out); !ok) return fail(ok.error());
+  TROUPE_TRY(read(entry, 0, out));
   return out;
 }
 

@@ -41,10 +41,9 @@ core::result<fs::path> indexed_file(const fs::path& folder, const std::string& f
 }
 
 core::result<weight_map> read_weights_index(const fs::path& path) {
-  const auto text = core::read_file(path, max_index_bytes);
-  if (!text) return fail(text.error());
-  if (core::begins_like_lfs_pointer(*text)) return fail(core::lfs_pointer_error(path.string(), *text));
-  auto map = parse_weights_index(*text);
+  TROUPE_ASSIGN(const auto text, core::read_file(path, max_index_bytes));
+  if (core::begins_like_lfs_pointer(text)) return fail(core::lfs_pointer_error(path.string(), text));
+  auto map = parse_weights_index(text);
   if (!map) return fail(map.error().in(fmt::format("'{}'", path.string())));
   if (map->empty()) return fail(error_kind::bad_input, fmt::format("'{}' names no tensor", path.string()));
   return map;
@@ -63,27 +62,24 @@ core::result<weights_folder> weights_folder::open(const fs::path& path) {
     if (single != path && !fs::exists(single, ec))
       return fail(error_kind::bad_input,
                   fmt::format("'{}' holds neither {} nor {}", path.string(), single_file_name, index_file_name));
-    auto file = safetensors_file::open(single);
-    if (!file) return fail(file.error());
-    out.shards_.push_back(std::move(*file));
-    if (auto ok = out.index_names({}); !ok) return fail(ok.error());
+    TROUPE_ASSIGN(auto file, safetensors_file::open(single));
+    out.shards_.push_back(std::move(file));
+    TROUPE_TRY(out.index_names({}));
     return out;
   }
 
-  auto weights = read_weights_index(index);
-  if (!weights) return fail(weights.error());
+  TROUPE_ASSIGN(auto weights, read_weights_index(index));
   std::map<std::string, uint32_t> shard_of;
   std::vector<std::pair<std::string, uint32_t>> wanted;
-  for (auto& [tensor, file] : *weights) {
+  for (auto& [tensor, file] : weights) {
     const auto [it, added] = shard_of.try_emplace(file, static_cast<uint32_t>(shard_of.size()));
     if (added) {
       if (shard_of.size() > max_shards)
         return fail(error_kind::limit, fmt::format("'{}' names more than {} files", index.string(), max_shards));
       auto where = indexed_file(folder, file);
       if (!where) return fail(where.error().in(fmt::format("'{}'", index.string())));
-      auto shard = safetensors_file::open(*where);
-      if (!shard) return fail(shard.error());
-      out.shards_.push_back(std::move(*shard));
+      TROUPE_ASSIGN(auto shard, safetensors_file::open(*where));
+      out.shards_.push_back(std::move(shard));
     }
     if (out.shards_[it->second].find(tensor) == nullptr)
       return fail(error_kind::bad_input, fmt::format("'{}' says that tensor '{}' lies in '{}', which does not hold it",
@@ -182,12 +178,11 @@ core::result<file_list> list_files(std::span<const tensor_to_write> tensors, uin
 }
 
 core::result<atomic_file> write_index(const fs::path& path, const file_list& list) {
-  const auto text = format_weights_index(list.weights, list.total_bytes);
-  if (!text) return fail(text.error());
+  TROUPE_ASSIGN(const auto text, format_weights_index(list.weights, list.total_bytes));
   auto index = atomic_file::create(path);
   if (!index) return index;
-  if (auto ok = index->write(*text); !ok) return fail(ok.error());
-  if (auto ok = index->sync(); !ok) return fail(ok.error());
+  TROUPE_TRY(index->write(text));
+  TROUPE_TRY(index->sync());
   return index;
 }
 
@@ -198,22 +193,19 @@ core::result<void> write_files(const fs::path& folder, std::span<const tensor_to
   for (size_t s = 0; s < list.shards.size(); ++s) {
     std::vector<const tensor_to_write*> part;
     for (const size_t i : list.shards[s]) part.push_back(&tensors[i]);
-    auto file = prepare_safetensors(folder / list.names[s], part, pytorch_metadata);
-    if (!file) return fail(file.error());
-    files.push_back(std::move(*file));
+    TROUPE_ASSIGN(auto file, prepare_safetensors(folder / list.names[s], part, pytorch_metadata));
+    files.push_back(std::move(file));
   }
   std::error_code ec;
   if (list.shards.size() > 1) {
-    auto index = write_index(folder / index_file_name, list);
-    if (!index) return fail(index.error());
-    files.push_back(std::move(*index));
+    TROUPE_ASSIGN(auto index, write_index(folder / index_file_name, list));
+    files.push_back(std::move(index));
     fs::remove(folder / single_file_name, ec);
   }
   if (!ec) fs::remove(folder / index_file_name, ec);
   if (ec) return fail(error_kind::io, fmt::format("cannot replace what is in '{}': {}", folder.string(), ec.message()));
-  if (auto ok = sync_folder(folder); !ok) return ok;
-  for (auto& file : files)
-    if (auto ok = file.commit(); !ok) return ok;
+  TROUPE_TRY(sync_folder(folder));
+  for (auto& file : files) TROUPE_TRY(file.commit());
   return {};
 }
 
@@ -221,14 +213,13 @@ core::result<void> write_files(const fs::path& folder, std::span<const tensor_to
 
 core::result<void> write_weights_folder(const fs::path& folder, std::span<const tensor_to_write> tensors,
                                         uint64_t max_shard_bytes) {
-  const auto list = list_files(tensors, max_shard_bytes);
-  if (!list) return fail(list.error());
+  TROUPE_ASSIGN(const auto list, list_files(tensors, max_shard_bytes));
   std::error_code ec;
   const bool made = fs::create_directories(folder, ec);
   if (ec)
     return fail(core::kind_of_write_error(ec.value()),
                 fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
-  auto done = write_files(folder, tensors, *list);
+  auto done = write_files(folder, tensors, list);
   if (!done && made) fs::remove(folder, ec);  // only if empty
   return done;
 }

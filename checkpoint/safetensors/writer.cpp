@@ -44,7 +44,7 @@ core::result<void> stream(atomic_file& file, const tensor_to_write& tensor, uint
     const auto out = std::span(block).first(n);
     if (auto ok = tensor.source(at, out); !ok)
       return fail(ok.error().in(fmt::format("tensor '{}'", shown(tensor.name))));
-    if (auto ok = file.write(out); !ok) return ok;
+    TROUPE_TRY(file.write(out));
     at += n;
   }
   return {};
@@ -63,19 +63,17 @@ core::result<atomic_file> prepare_safetensors(const std::filesystem::path& path,
     return fail(error_kind::bad_input, fmt::format("cannot write tensor '{}' twice", shown((*twice)->name)));
   std::stable_sort(ordered.begin(), ordered.end(),
                    [](const auto* a, const auto* b) { return core::size_of(a->type) > core::size_of(b->type); });
-  auto entries = laid_out(ordered);
-  if (!entries) return fail(entries.error());
-  auto header = format_header(*entries, metadata);
+  TROUPE_ASSIGN(auto entries, laid_out(ordered));
+  auto header = format_header(entries, metadata);
   if (!header) return fail(header.error().in(fmt::format("cannot write '{}'", path.string())));
 
   auto file = atomic_file::create(path);
   if (!file) return file;
-  if (auto ok = file->write(*header); !ok) return fail(ok.error());
+  TROUPE_TRY(file->write(*header));
   std::vector<std::byte> block;
   for (size_t i = 0; i < ordered.size(); ++i)
-    if (auto ok = stream(*file, *ordered[i], (*entries)[i].end - (*entries)[i].begin, block); !ok)
-      return fail(ok.error());
-  if (auto ok = file->sync(); !ok) return fail(ok.error());
+    TROUPE_TRY(stream(*file, *ordered[i], entries[i].end - entries[i].begin, block));
+  TROUPE_TRY(file->sync());
   return file;
 }
 
@@ -83,9 +81,8 @@ core::result<void> write_safetensors(const std::filesystem::path& path, std::spa
                                      const string_map& metadata) {
   tensor_list all;
   for (const auto& t : tensors) all.push_back(&t);
-  auto file = prepare_safetensors(path, all, metadata);
-  if (!file) return fail(file.error());
-  return file->commit();
+  TROUPE_ASSIGN(auto file, prepare_safetensors(path, all, metadata));
+  return file.commit();
 }
 
 }  // namespace troupe::checkpoint

@@ -178,8 +178,8 @@ class comparer {
     for (uint64_t first = 0; first < elements; first += step) {
       const auto n = static_cast<size_t>(std::min(step, elements - first));
       x_.resize(n * size_a), y_.resize(n * size_b);
-      if (auto ok = one_.read(a, first, n, x_); !ok) return fail(ok.error());
-      if (auto ok = two_.read(b, first, n, y_); !ok) return fail(ok.error());
+      TROUPE_TRY(one_.read(a, first, n, x_));
+      TROUPE_TRY(two_.read(b, first, n, y_));
       if (a.type != b.type || x_ != y_) count(a.type, b.type, first, n, out);
       if (!advance(n * size_a)) return fail(core::error_kind::stopped, "stopped while comparing");
     }
@@ -234,9 +234,8 @@ core::result<diff_report> diff_sources(file_system& files, const tensor_source& 
       if (!blocks.advance(bytes_of_tensor(*a))) return fail(core::error_kind::stopped, "stopped while comparing");
       found.largest = std::numeric_limits<double>::quiet_NaN();
     } else {
-      auto compared = blocks.compare(*a, *b);
-      if (!compared) return fail(compared.error());
-      found = *compared;
+      TROUPE_ASSIGN(auto compared, blocks.compare(*a, *b));
+      found = compared;
     }
     if (a->type != b->type && !options.tolerance) {
       auto text =

@@ -20,15 +20,14 @@ core::result<std::string> read_model_config(const fs::path& folder) {
 }
 
 core::result<stored_tensors> read_stored_tensors(const fs::path& path) {
-  const auto weights = weights_folder::open(path);
-  if (!weights) return fail(weights.error());
+  TROUPE_ASSIGN(const auto weights, weights_folder::open(path));
   std::error_code ec;
   stored_tensors stored;
   auto& out = stored.source;
   out.format = "Hugging Face";
   out.folder = fs::is_directory(path, ec) ? path : path.parent_path();
   std::map<const safetensors_file*, uint32_t> number;
-  for (const auto& t : weights->tensors()) {
+  for (const auto& t : weights.tensors()) {
     if (!t.entry->unread_type.empty()) {
       out.unread.push_back({t.entry->name, t.entry->unread_type});
       continue;
@@ -45,10 +44,9 @@ core::result<stored_tensors> read_stored_tensors(const fs::path& path) {
     out.tensors.push_back(std::move(entry));
   }
   if (out.files.empty() && !fs::is_directory(path, ec)) out.files.push_back({path, fs::file_size(path, ec)});
-  auto model = read_model_config(out.folder);
-  if (!model) return fail(model.error());
-  out.run.model = std::move(*model);
-  if (auto ok = complete(out); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(auto model, read_model_config(out.folder));
+  out.run.model = std::move(model);
+  TROUPE_TRY(complete(out));
   return stored;
 }
 
@@ -66,22 +64,20 @@ core::result<tensor_source> without_codes(stored_tensors stored) {
 }  // namespace
 
 core::result<tensor_source> read_hugging_face_source(const fs::path& path) {
-  auto stored = read_stored_tensors(path);
-  if (!stored) return fail(stored.error());
-  for (const auto& name : stored->in_e4m3)
+  TROUPE_ASSIGN(auto stored, read_stored_tensors(path));
+  for (const auto& name : stored.in_e4m3)
     if (name == "weight" || name.ends_with(".weight"))
       return fail(
           core::error_kind::bad_input,
           fmt::format("'{}': tensor '{}' is of 8-bit floating numbers (F8_E4M3), and nothing beside it says how "
                       "they are scaled: wanted config.json with a quantization_config",
                       path.string(), shown(name)));
-  return without_codes(std::move(*stored));
+  return without_codes(std::move(stored));
 }
 
 core::result<tensor_source> read_codes_as_stored(const fs::path& path) {
-  auto stored = read_stored_tensors(path);
-  if (!stored) return fail(stored.error());
-  return without_codes(std::move(*stored));
+  TROUPE_ASSIGN(auto stored, read_stored_tensors(path));
+  return without_codes(std::move(stored));
 }
 
 }  // namespace troupe::checkpoint

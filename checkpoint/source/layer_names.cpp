@@ -165,7 +165,7 @@ core::result<tensor_source> renamed(tensor_source s, const std::function<std::st
   for (auto& t : s.tensors) rename(t.name);
   for (auto& t : s.tied) t = {to(t.name), to(t.of)};
   for (auto& name : s.parameter_order) name = to(name);
-  if (auto ok = complete(s); !ok) return fail(ok.error());
+  TROUPE_TRY(complete(s));
   s.has_layer_names = s.has_layer_names && has_layer_names(s);
   return s;
 }

@@ -112,10 +112,9 @@ core::result<void> name_rules::add_layer(const std::string& numbers, const std::
 }
 
 core::result<void> name_rules::add_name(const std::string& pattern, const std::string& to) {
-  auto compiled = name_pattern::of(pattern);
-  if (!compiled) return fail(compiled.error());
-  if (auto ok = compiled->check_rewrite(to); !ok) return ok;
-  name_rule rule{std::move(*compiled), to, std::nullopt, ""};
+  TROUPE_ASSIGN(auto compiled, name_pattern::of(pattern));
+  TROUPE_TRY(compiled.check_rewrite(to));
+  name_rule rule{std::move(compiled), to, std::nullopt, ""};
   if (const auto back = turned_around(pattern, to)) {
     auto back_pattern = name_pattern::of(back->left);
     if (back_pattern && back_pattern->check_rewrite(back->right)) {

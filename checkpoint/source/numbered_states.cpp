@@ -155,7 +155,7 @@ core::result<void> name_states(tensor_source& s, std::span<const wanted_tensor> 
     for (const auto& w : own) named.parameter_order.push_back(w.name);
   named.remarks.push_back(fmt::format("{}: {} of {} parameters are taken over", from.file.filename().string(),
                                       moments_of(from), has_states.size()));
-  if (auto ok = complete(named); !ok) return ok;
+  TROUPE_TRY(complete(named));
   s = std::move(named);
   return {};
 }

@@ -24,7 +24,7 @@ class optimizer_reader {
     const auto groups = tree.find(archive_.root(), "param_groups"), states = tree.find(archive_.root(), "state");
     if (!groups || !states || tree.kind(*groups) != pickle_kind::list || tree.kind(*states) != pickle_kind::dict)
       return refused("what torch.optim's state_dict() gives was wanted, 'state' and 'param_groups'");
-    if (auto ok = read_groups(*groups); !ok) return fail(ok.error());
+    TROUPE_TRY(read_groups(*groups));
     const auto items = tree.items(*states);
     for (size_t i = 0; i + 1 < items.size(); i += 2) {
       auto all = states_of(shown_key(items[i]), items[i + 1]);
@@ -84,10 +84,9 @@ class optimizer_reader {
         if (!n) return fail(n.error().in("step"));
         out_.counts.add_parameter(of, *n);
       } else if (archive_.is_tensor(items[i + 1])) {
-        const auto t = archive_.tensor(items[i + 1]);
-        if (!t) return fail(t.error());
-        tensor_entry entry{"", tensor_kind::moment, key, t->type, t->shape, {}};
-        if (auto ok = add_pieces(entry.pieces, file_, *t); !ok) return fail(ok.error());
+        TROUPE_ASSIGN(const auto t, archive_.tensor(items[i + 1]));
+        tensor_entry entry{"", tensor_kind::moment, key, t.type, t.shape, {}};
+        TROUPE_TRY(add_pieces(entry.pieces, file_, t));
         if ((pieces_ += entry.pieces.size()) > max_pieces)
           return fail(error_kind::limit, fmt::format("more than {} pieces", max_pieces));
         all.push_back(std::move(entry));
@@ -100,19 +99,18 @@ class optimizer_reader {
     const auto& tree = archive_.tree();
     if (tree.kind(v) == pickle_kind::integer) return steps_from(static_cast<double>(tree.integer(v)));
     if (tree.kind(v) == pickle_kind::real) return steps_from(tree.real(v));
-    const auto t = archive_.tensor(v);
-    if (!t) return fail(t.error());
+    TROUPE_ASSIGN(const auto t, archive_.tensor(v));
     std::array<std::byte, 8> bytes{};
-    if (t->numel != 1) return fail(error_kind::bad_input, "one number was wanted");
-    if (auto ok = archive_.read(t->begin, std::span(bytes).first(core::size_of(t->type))); !ok) return fail(ok.error());
+    if (t.numel != 1) return fail(error_kind::bad_input, "one number was wanted");
+    TROUPE_TRY(archive_.read(t.begin, std::span(bytes).first(core::size_of(t.type))));
     const auto as = [&]<class number>(number n) {
       std::copy_n(bytes.begin(), sizeof n, std::as_writable_bytes(std::span(&n, 1)).begin());
       return static_cast<double>(n);
     };
-    if (t->type == core::dtype::f32) return steps_from(as(float{}));
-    if (t->type == core::dtype::f64) return steps_from(as(double{}));
-    if (t->type == core::dtype::i64) return steps_from(as(int64_t{}));
-    return fail(error_kind::bad_input, fmt::format("a number was wanted, got one of {}", core::name_of(t->type)));
+    if (t.type == core::dtype::f32) return steps_from(as(float{}));
+    if (t.type == core::dtype::f64) return steps_from(as(double{}));
+    if (t.type == core::dtype::i64) return steps_from(as(int64_t{}));
+    return fail(error_kind::bad_input, fmt::format("a number was wanted, got one of {}", core::name_of(t.type)));
   }
 
   const torch_archive& archive_;

@@ -64,11 +64,10 @@ class open_files {
       for (auto& other : open_) other.reset();
       count_ = 0;
     }
-    auto file = open_source_file(files_, from_, number);
-    if (!file) return fail(file.error());
+    TROUPE_ASSIGN(auto file, open_source_file(files_, from_, number));
     auto opened = std::make_shared<open_file>();
-    opened->direct = (*file)->direct();
-    opened->file = std::move(*file);
+    opened->direct = file->direct();
+    opened->file = std::move(file);
     slot = std::move(opened);
     ++count_;
     return slot;
@@ -266,9 +265,8 @@ class block_reader {
       storage::io_queue_options options;
       options.depth = static_cast<unsigned>(slots_.size());
       options.pools = {memory_};
-      auto queue = storage::make_queue(options);
-      if (!queue) return fail(queue.error());
-      queue_ = std::move(*queue);
+      TROUPE_ASSIGN(auto queue, storage::make_queue(options));
+      queue_ = std::move(queue);
     }
     const uint64_t grain = s.file->direct->alignment().offset_bytes;
     const uint64_t begin = s.offset_bytes / grain * grain, end = core::round_up(s.offset_bytes + bytes, grain);
@@ -313,7 +311,7 @@ class block_reader {
       if (s.read.bytes >= s.window_bytes + bytes) return memory_of(s).subspan(s.window_bytes, bytes);
     }
     const auto into = memory_of(s).first(bytes);
-    if (auto ok = read_exactly(*s.file->file, load_.path_of(*s.of), s.offset_bytes, into); !ok) return fail(ok.error());
+    TROUPE_TRY(read_exactly(*s.file->file, load_.path_of(*s.of), s.offset_bytes, into));
     return into;
   }
 
@@ -373,7 +371,7 @@ core::result<read_report> read_scattered(file_system& files, const tensor_source
   std::deque<tensor_shares> shares;  // shares that the units point to
   for (const auto& s : wanted) {
     if (s.targets.empty()) continue;
-    if (auto ok = check(s); !ok) return fail(ok.error());
+    TROUPE_TRY(check(s));
     add_units(units, s, shares.emplace_back(*s.tensor));
   }
   // files one after the other, each in the order of its bytes
@@ -386,10 +384,9 @@ core::result<read_report> read_scattered(file_system& files, const tensor_source
   for (const auto& u : units)
     blocks += core::div_up((u.last - u.first) * core::size_of(u.of->tensor->type), scatter_block_bytes);
   const size_t bytes = std::min<uint64_t>(scatter_blocks / threads, blocks) * slot_bytes;  // bytes for one thread
-  auto memory = storage::huge_memory::allocate(threads * bytes);
-  if (!memory) return fail(memory.error());
+  TROUPE_ASSIGN(auto memory, storage::huge_memory::allocate(threads * bytes));
   shared_load load(files, from, std::move(units), wants_end);
-  const auto work = [&](size_t i) { block_reader(load, std::span(memory->data() + i * bytes, bytes)).run(); };
+  const auto work = [&](size_t i) { block_reader(load, std::span(memory.data() + i * bytes, bytes)).run(); };
   {
     std::vector<std::jthread> others;
     try {

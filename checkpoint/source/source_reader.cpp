@@ -42,7 +42,7 @@ core::result<std::unique_ptr<input_file>> open_source_file(file_system& files, c
   auto file = files.open(expected.path);
   if (!file) return file;
   if (s.save_id) {
-    if (auto ok = check_shard(**file, expected.path, {{}, expected.bytes}, *s.save_id); !ok) return fail(ok.error());
+    TROUPE_TRY(check_shard(**file, expected.path, {{}, expected.bytes}, *s.save_id));
   } else if ((*file)->bytes() != expected.bytes) {
     return fail(error_kind::io, fmt::format("'{}' had {} bytes when it was looked at and has {} now",
                                             expected.path.string(), expected.bytes, (*file)->bytes()));
@@ -57,9 +57,8 @@ core::result<const input_file*> source_reader::opened(uint32_t number) {
       for (auto& other : open_) other.reset();
       open_count_ = 0;
     }
-    auto file = open_source_file(files_, from_, number);
-    if (!file) return fail(file.error());
-    slot = std::move(*file);
+    TROUPE_ASSIGN(auto file, open_source_file(files_, from_, number));
+    slot = std::move(file);
     ++open_count_;
   }
   return slot.get();
@@ -74,17 +73,15 @@ core::result<void> source_reader::read(const tensor_entry& t, uint64_t first, ui
   const tensor_shares shares(t);
   for (const auto& part : shares.parts_of(first, count)) {
     const piece& p = *part.in;
-    const auto file = opened(p.file);
-    if (!file) return fail(file.error());
+    TROUPE_ASSIGN(const auto file, opened(p.file));
     const auto runs = shares.share_of(p).runs(part.first, part.count);
     const bool neighbours = runs.size() == 1;  // otherwise the runs are apart in the tensor
     if (!neighbours) share_block_.resize(part.count * element_bytes);
     const auto into = neighbours ? out.subspan((runs[0].whole - first) * element_bytes, part.count * element_bytes)
                                  : std::span(share_block_);
     const uint64_t at = p.offset_bytes + (part.first - p.first) * element_bytes;
-    if (auto ok = read_exactly(**file, from_.files[p.file].path, at, into); !ok) return ok;
-    if (from_.has_digests)
-      if (auto ok = check(t, p, **file, into); !ok) return ok;
+    TROUPE_TRY(read_exactly(*file, from_.files[p.file].path, at, into));
+    if (from_.has_digests) TROUPE_TRY(check(t, p, *file, into));
     if (neighbours) continue;
     for (const auto& run : runs)
       std::memcpy(out.data() + (run.whole - first) * element_bytes, &into[(run.local - part.first) * element_bytes],
@@ -106,7 +103,7 @@ core::result<void> source_reader::check(const tensor_entry& t, const piece& p, c
     check_block_.resize(cast_block_bytes);
     for (uint64_t done = 0; done < bytes;) {
       const auto part = std::span(check_block_).first(std::min<uint64_t>(bytes - done, check_block_.size()));
-      if (auto ok = read_exactly(file, path, p.offset_bytes + done, part); !ok) return ok;
+      TROUPE_TRY(read_exactly(file, path, p.offset_bytes + done, part));
       digest.add(part);
       done += part.size();
     }
@@ -138,7 +135,7 @@ core::result<void> source_reader::read_as(core::dtype wanted, const tensor_entry
   block_.resize(static_cast<size_t>(std::min(count, block) * core::size_of(t.type)));
   for (uint64_t done = 0; done < count;) {
     const uint64_t n = std::min(count - done, block);
-    if (auto ok = read(t, first + done, n, block_); !ok) return ok;
+    TROUPE_TRY(read(t, first + done, n, block_));
     std::byte* const to = out.data() + done * core::size_of(wanted);
     const auto lost = cast_elements(t.type, block_.data(), wanted, to, n);
     if (lost && from_.clamped != nullptr)

@@ -31,7 +31,7 @@ core::result<std::map<std::string, fp32_tensor>> load_state_dict(const tensor_so
     wanted.push_back({t, {{0, values->size(), core::dtype::f32, reinterpret_cast<std::byte*>(values->data())}}});
     out[name] = {t->shape, std::move(values)};
   }
-  if (auto did = read_scattered(real_files(), from, wanted); !did) return core::fail(did.error());
+  TROUPE_TRY(read_scattered(real_files(), from, wanted));
   for (const auto& t : from.tied)
     if (const auto at = out.find(t.of); at != out.end()) out.emplace(t.name, at->second);
   return out;

@@ -92,11 +92,10 @@ class strided_file final : public input_file {
     while (!out.empty()) {
       const uint64_t in_outer = offset % outer_bytes;
       const uint64_t number = offset / outer_bytes * blocks_ + in_outer / block_bytes;
-      const auto block = gathered(number);
-      if (!block) return fail(block.error());
+      TROUPE_ASSIGN(const auto block, gathered(number));
       const uint64_t at = in_outer % block_bytes;
-      const auto n = static_cast<size_t>(std::min<uint64_t>(out.size(), (*block)->size() - at));
-      std::memcpy(out.data(), (*block)->data() + at, n);
+      const auto n = static_cast<size_t>(std::min<uint64_t>(out.size(), block->size() - at));
+      std::memcpy(out.data(), block->data() + at, n);
       out = out.subspan(n);
       offset += n;
     }
@@ -118,7 +117,7 @@ class strided_file final : public input_file {
     box[0].count = std::min(rows_, box[0].count - first);
     std::ranges::stable_sort(box, std::ranges::greater(), &extent::stride);
     std::vector<std::byte> out(elements_of(box) * place_.width), read;
-    if (auto ok = gather(box, from, out.data(), read); !ok) return fail(ok.error());
+    TROUPE_TRY(gather(box, from, out.data(), read));
     auto block = std::make_shared<const std::vector<std::byte>>(std::move(out));
     kept_->keep(owner_, number, block);
     return block;
@@ -131,12 +130,12 @@ class strided_file final : public input_file {
     if (bytes > page_bytes && (bytes > gather_read_bytes || span / elements_of(box) >= max_gap)) {
       const auto& e = box.front();
       for (uint64_t i = 0; i < e.count; ++i)
-        if (auto ok = gather(box.subspan(1), from + i * e.stride, to + i * e.step * place_.width, read); !ok) return ok;
+        TROUPE_TRY(gather(box.subspan(1), from + i * e.stride, to + i * e.step * place_.width, read));
       return {};
     }
     if (read.size() < bytes) read.resize(bytes);
     const auto into = std::span(read).first(bytes);
-    if (auto ok = read_exactly(*file_, place_.path, place_.begin + from * place_.width, into); !ok) return ok;
+    TROUPE_TRY(read_exactly(*file_, place_.path, place_.begin + from * place_.width, into));
     scatter(place_.width, box, read.data(), to);
     return {};
   }

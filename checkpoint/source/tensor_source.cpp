@@ -47,13 +47,10 @@ core::result<void> check_names(const tensor_source& s) {
                 fmt::format("'{}': a tensor's name, {}, is not UTF-8", shown_place(s), core::json_string(shown(name))));
   };
   for (const auto& t : s.tensors)
-    for (const auto* name : {&t.name, &t.moment})
-      if (auto ok = check(*name); !ok) return ok;
+    for (const auto* name : {&t.name, &t.moment}) TROUPE_TRY(check(*name));
   for (const auto& t : s.tied)
-    for (const auto* name : {&t.name, &t.of})
-      if (auto ok = check(*name); !ok) return ok;
-  for (const auto& name : s.parameter_order)
-    if (auto ok = check(name); !ok) return ok;
+    for (const auto* name : {&t.name, &t.of}) TROUPE_TRY(check(*name));
+  for (const auto& name : s.parameter_order) TROUPE_TRY(check(name));
   return {};
 }
 
@@ -94,7 +91,7 @@ tensor_source source_of(const checkpoint_folder& c) {
 }
 
 core::result<void> complete(tensor_source& s) {
-  if (auto ok = check_names(s); !ok) return ok;
+  TROUPE_TRY(check_names(s));
   put_in_order(s);
   if (s.tensors.size() > max_tensors)
     return fail(error_kind::limit,
@@ -104,7 +101,7 @@ core::result<void> complete(tensor_source& s) {
     const auto& t = s.tensors[i];
     if (i > 0 && key_of(s.tensors[i - 1]) == key_of(t))
       return fail(error_kind::bad_input, fmt::format("'{}': tensor {} stands twice", shown_place(s), shown(t)));
-    if (auto ok = check_pieces(s, t); !ok) return ok;
+    TROUPE_TRY(check_pieces(s, t));
     pieces += t.pieces.size();
   }
   if (pieces > max_pieces)

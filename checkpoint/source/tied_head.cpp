@@ -47,8 +47,7 @@ core::result<bool> have_same_values(const tensor_source& s, const tensor_entry& 
   for (uint64_t done = 0; done < count;) {
     const uint64_t n = std::min(compared_elements, count - done);
     for (auto [reader, t, to] : {std::tuple(&of_a, &a, &x), std::tuple(&of_b, &b, &y)})
-      if (auto ok = reader->read_as(core::dtype::f64, *t, done, n, std::as_writable_bytes(std::span(*to))); !ok)
-        return fail(ok.error());
+      TROUPE_TRY(reader->read_as(core::dtype::f64, *t, done, n, std::as_writable_bytes(std::span(*to))));
     if (std::memcmp(x.data(), y.data(), n * sizeof(double)) != 0) return false;
     done += n;
   }
@@ -58,11 +57,10 @@ core::result<bool> have_same_values(const tensor_source& s, const tensor_entry& 
 /// Renames tensor `from` to `to` and makes `from` a tied name of it.
 core::result<settled_head> with_names_swapped(tensor_source s, const std::string& from, const std::string& to) {
   std::erase_if(s.tied, [&](const tied_name& t) { return t.name == to; });
-  auto out = renamed(std::move(s), [&](const std::string& name) { return name == from ? to : name; });
-  if (!out) return fail(out.error());
-  out->tied.push_back({from, to});
-  if (auto ok = complete(*out); !ok) return fail(ok.error());
-  return settled_head{std::move(*out), {}};
+  TROUPE_ASSIGN(auto out, renamed(std::move(s), [&](const std::string& name) { return name == from ? to : name; }));
+  out.tied.push_back({from, to});
+  TROUPE_TRY(complete(out));
+  return settled_head{std::move(out), {}};
 }
 
 }  // namespace
@@ -82,10 +80,9 @@ core::result<settled_head> settle_tied_head(tensor_source s, const std::string& 
   }
   const auto of_head = head->name, of_embedding = embedding->name;
   const auto is_state = [&](const tensor_entry& t) { return t.kind == tensor_kind::moment && t.name == of_head; };
-  const auto same = std::ranges::any_of(s.tensors, is_state) ? core::result<bool>(false)
-                                                             : have_same_values(s, *embedding, *head);
-  if (!same) return fail(same.error());
-  if (!*same) {
+  TROUPE_ASSIGN(const auto same, std::ranges::any_of(s.tensors, is_state) ? core::result<bool>(false)
+                                                                          : have_same_values(s, *embedding, *head));
+  if (!same) {
     auto text = fmt::format(
         "'{}': config.json ties the head to the embedding, but '{}' and '{}' have different values: the head keeps its "
         "own, as in transformers (tie_word_embeddings: false in config.json says so)",
@@ -98,7 +95,7 @@ core::result<settled_head> settle_tied_head(tensor_source s, const std::string& 
   std::erase_if(s.parameter_order, [&](const std::string& name) { return name == of_head; });
   s.stored_as.erase(of_head);
   s.tied.push_back({of_head, of_embedding});
-  if (auto ok = complete(s); !ok) return fail(ok.error());
+  TROUPE_TRY(complete(s));
   return settled_head{std::move(s), {}};
 }
 

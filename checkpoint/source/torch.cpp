@@ -59,30 +59,28 @@ class torch_reader {
   core::result<void> add(const fs::path& path, const std::set<std::string>* named) {
     std::error_code ec;
     const fs::path real = fs::canonical(path, ec);
-    const auto archive = torch_archive::open(path);
-    if (!archive) return fail(archive.error());
+    TROUPE_ASSIGN(const auto archive, torch_archive::open(path));
     const auto number = static_cast<uint32_t>(out.files.size());
-    out.files.push_back({ec ? path : real, archive->file_bytes()});
-    const auto contents = contents_of(*archive);
-    if (!contents) return fail(contents.error());
+    out.files.push_back({ec ? path : real, archive.file_bytes()});
+    TROUPE_ASSIGN(const auto contents, contents_of(archive));
     std::set<std::string_view> there;
-    for (const auto& [name, value] : contents->tensors) there.insert(name);
+    for (const auto& [name, value] : contents.tensors) there.insert(name);
     if (named != nullptr)
       for (const auto& name : *named)
         if (!there.contains(name))
           return fail(error_kind::bad_input,
                       fmt::format("the index says that tensor '{}' lies in '{}', which does not hold it", shown(name),
                                   path.string()));
-    turns_ = is_nanogpts(*archive, *contents);
+    turns_ = is_nanogpts(archive, contents);
     size_t turned = 0;
-    for (const auto& [name, value] : contents->tensors) {
+    for (const auto& [name, value] : contents.tensors) {
       turned += turns_ && is_gpt2_linear(name) ? 1 : 0;
       if (named != nullptr && !named->contains(name)) continue;
-      if (auto type = archive->unread_type(value); !type.empty()) {
+      if (auto type = archive.unread_type(value); !type.empty()) {
         out.unread.push_back({name, std::move(type)});
         continue;
       }
-      if (auto ok = add_tensor(*archive, number, name, value); !ok)
+      if (auto ok = add_tensor(archive, number, name, value); !ok)
         return fail(ok.error().in(fmt::format("'{}': tensor '{}'", path.string(), shown(name))));
     }
     if (turns_)
@@ -90,7 +88,7 @@ class torch_reader {
           fmt::format("{}{} linear layers of nanoGPT's, which are (out, in), are turned to (in, out), "
                       "the order of Hugging Face's GPT-2",
                       changed_mark, turned));
-    say_left_out(contents->left_out);
+    say_left_out(contents.left_out);
     return {};
   }
 
@@ -103,19 +101,18 @@ class torch_reader {
   }
 
   core::result<void> add_tensor(const torch_archive& archive, uint32_t file, const std::string& name, pickle_ref v) {
-    auto t = archive.tensor(v);
-    if (!t) return fail(t.error());
-    if (turns_ && is_gpt2_linear(name) && t->shape.size() == 2) {
-      std::swap(t->shape[0], t->shape[1]);
-      std::swap(t->strides[0], t->strides[1]);
+    TROUPE_ASSIGN(auto t, archive.tensor(v));
+    if (turns_ && is_gpt2_linear(name) && t.shape.size() == 2) {
+      std::swap(t.shape[0], t.shape[1]);
+      std::swap(t.strides[0], t.strides[1]);
     }
-    const auto [first, fresh] = seen_.try_emplace({file, t->begin, t->type, t->shape, t->strides}, name);
-    if (!fresh && t->numel > 0) {
+    const auto [first, fresh] = seen_.try_emplace({file, t.begin, t.type, t.shape, t.strides}, name);
+    if (!fresh && t.numel > 0) {
       out.tied.push_back({name, first->second});
       return {};
     }
-    tensor_entry entry{name, tensor_kind::weight, {}, t->type, t->shape, {}};
-    if (auto ok = views_.add(entry.pieces, out, file, *t); !ok) return ok;
+    tensor_entry entry{name, tensor_kind::weight, {}, t.type, t.shape, {}};
+    TROUPE_TRY(views_.add(entry.pieces, out, file, t));
     out.tensors.push_back(std::move(entry));
     out.parameter_order.push_back(name);
     return {};
@@ -139,16 +136,15 @@ core::result<tensor_source> read_torch_source(const fs::path& path) {
   if (is_folder && !fs::exists(single, ec) && fs::exists(path / full_fsdp_file_name, ec))
     single = path / full_fsdp_file_name;
   if (!is_index && (!is_folder || fs::exists(single, ec))) {
-    if (auto ok = reader.add(single, nullptr); !ok) return fail(ok.error());
+    TROUPE_TRY(reader.add(single, nullptr));
   } else {
     const fs::path index =
         is_index
             ? path
             : find_weights_index(path, torch_index_file_name, torch_index_infix).value_or(path / torch_index_file_name);
-    const auto weights = read_weights_index(index);
-    if (!weights) return fail(weights.error());
+    TROUPE_ASSIGN(const auto weights, read_weights_index(index));
     std::map<std::string, std::set<std::string>> files;
-    for (const auto& [tensor, file] : *weights) files[file].insert(tensor);
+    for (const auto& [tensor, file] : weights) files[file].insert(tensor);
     if (files.size() > max_shards)
       return fail(error_kind::limit, fmt::format("'{}' names more than {} files", index.string(), max_shards));
     for (const auto& [file, names] : files) {
@@ -158,12 +154,11 @@ core::result<tensor_source> read_torch_source(const fs::path& path) {
     }
   }
   if (is_folder || is_index) {
-    auto model = read_model_config(folder);
-    if (!model) return fail(model.error());
-    reader.out.run.model = std::move(*model);
+    TROUPE_ASSIGN(auto model, read_model_config(folder));
+    reader.out.run.model = std::move(model);
   }
   say_unread(reader.out.remarks, reader.out.unread);
-  if (auto ok = complete(reader.out); !ok) return fail(ok.error());
+  TROUPE_TRY(complete(reader.out));
   return std::move(reader.out);
 }
 

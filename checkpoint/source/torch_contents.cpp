@@ -25,9 +25,8 @@ class contents_reader {
   explicit contents_reader(const torch_archive& archive) : archive_(archive), tree_(archive.tree()) {}
 
   core::result<torch_contents> run() {
-    const auto state = state_dict();
-    if (!state) return fail(state.error());
-    list(*state);
+    TROUPE_ASSIGN(const auto state, state_dict());
+    list(state);
     return std::move(out_);
   }
 

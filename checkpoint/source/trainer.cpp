@@ -71,10 +71,8 @@ class trainer_reader {
     if (!optimizer && !is_trainers && !(schedule && has_run)) return std::move(out_);
     if (!has_run) out_.format = is_trainers ? "transformers Trainer" : "Accelerate";
     if (has_run) updates_ = out_.run.applied_updates;
-    if (is_trainers)
-      if (auto ok = read_step(); !ok) return fail(ok.error());
-    if (optimizer)
-      if (auto ok = read_optimizer(*optimizer); !ok) return fail(ok.error());
+    if (is_trainers) TROUPE_TRY(read_step());
+    if (optimizer) TROUPE_TRY(read_optimizer(*optimizer));
     if (!out_.run.steps) out_.run.steps = updates_;
     if (!out_.run.steps && schedule) steps_by_schedule(*schedule);
     out_.run.applied_updates = updates_ ? updates_ : out_.run.steps;
@@ -87,14 +85,13 @@ class trainer_reader {
  private:
   core::result<void> read_step() {
     const auto file = out_.folder / state_name;
-    auto text = read_small_file(real_files(), file, max_trainer_state_bytes);
-    if (!text) return fail(text.error());
+    TROUPE_ASSIGN(auto text, read_small_file(real_files(), file, max_trainer_state_bytes));
     // the log may be long: its values are not built
     const auto watch = [](int depth, nlohmann::json::parse_event_t event, nlohmann::json&) {
       using enum nlohmann::json::parse_event_t;
       return depth == 0 || (event != object_start && event != array_start);
     };
-    const auto json = core::parse_json(with_numbers(std::move(*text)), core::max_json_depth, watch);
+    const auto json = core::parse_json(with_numbers(std::move(text)), core::max_json_depth, watch);
     if (!json) return fail(json.error().kind, fmt::format("'{}': {}", file.string(), json.error().why));
     const auto at = json->is_object() ? json->find("global_step") : json->end();
     if (at == json->end() || !at->is_number_unsigned() || at->get<uint64_t>() > max_exact_steps)
@@ -165,7 +162,7 @@ class trainer_reader {
     named.tensors.insert(named.tensors.end(), more_.begin(), more_.end());
     named.remarks.push_back(
         fmt::format("{}: the states of {} parameters are taken over", file.filename().string(), parameters));
-    if (auto ok = complete(named); !ok) return ok;
+    TROUPE_TRY(complete(named));
     out_ = std::move(named);
     return {};
   }

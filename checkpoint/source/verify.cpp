@@ -62,11 +62,9 @@ class verifier {
         continue;
       }
       const bool is_view = source_.files[number].view != nullptr;
-      if (auto ok = source_.has_digests ? digests(number, **file)
-                    : is_view           ? tensors(number, **file)
-                                        : sums(number, **file);
-          !ok)
-        return fail(ok.error());
+      TROUPE_TRY(source_.has_digests ? digests(number, **file)
+                 : is_view           ? tensors(number, **file)
+                                     : sums(number, **file));
     }
     if (progress_ && !progress_(total_, total_)) return stopped();
     return std::move(out_);
@@ -105,9 +103,9 @@ class verifier {
     for (const auto& at : places_[number]) {
       const auto tensor = shown(*at.tensor);
       digest_stream digest;
-      const auto whole = read(number, file, at.offset_bytes, at.bytes, tensor, [&](auto part) { digest.add(part); });
-      if (!whole) return fail(whole.error());
-      if (!*whole) continue;
+      TROUPE_ASSIGN(const auto whole,
+                    read(number, file, at.offset_bytes, at.bytes, tensor, [&](auto part) { digest.add(part); }));
+      if (!whole) continue;
       out_.compared_bytes += at.bytes;
       if (digest.value() != at.part->digest) {
         note(number, tensor, at.offset_bytes,
@@ -125,9 +123,7 @@ class verifier {
   /// Reads the tensors of a virtual file one by one, so that one unreadable tensor does not hide the next.
   core::result<void> tensors(uint32_t number, const input_file& file) {
     for (const auto& at : places_[number])
-      if (const auto read_all = read(number, file, at.offset_bytes, at.bytes, shown(*at.tensor), [](auto) {});
-          !read_all)
-        return fail(read_all.error());
+      TROUPE_TRY(read(number, file, at.offset_bytes, at.bytes, shown(*at.tensor), [](auto) {}));
     return {};
   }
 
@@ -135,7 +131,7 @@ class verifier {
   static core::result<void> check_padding(const input_file& file, const fs::path& path, uint64_t end) {
     std::array<std::byte, piece_alignment_bytes> bytes{};
     const auto padding = std::span(bytes).first(static_cast<size_t>(core::round_up(end, piece_alignment_bytes) - end));
-    if (auto ok = read_exactly(file, path, end, padding); !ok) return ok;
+    TROUPE_TRY(read_exactly(file, path, end, padding));
     if (std::all_of(padding.begin(), padding.end(), [](std::byte b) { return b == std::byte{0}; })) return {};
     return fail(core::error_kind::bad_input, fmt::format("'{}': the padding of {} bytes at byte {} is not zeros",
                                                          path.string(), padding.size(), end));
@@ -167,9 +163,9 @@ class verifier {
     for (auto e : list.entries) {
       e.begin += begin;
       uint32_t sum = 0;
-      const auto whole = read(number, file, e.begin, e.bytes, "", [&](auto part) { sum = crc32(part, sum); });
-      if (!whole) return fail(whole.error());
-      if (!*whole || e.crc32 == 0) continue;  // writers that compute no checksum put zero there
+      TROUPE_ASSIGN(const auto whole,
+                    read(number, file, e.begin, e.bytes, "", [&](auto part) { sum = crc32(part, sum); }));
+      if (!whole || e.crc32 == 0) continue;  // writers that compute no checksum put zero there
       out_.compared_bytes += e.bytes;
       if (sum == e.crc32) continue;
       const auto tensor = tensor_in(number, e);
@@ -205,9 +201,8 @@ core::result<verify_report> verify_source(file_system& files, const tensor_sourc
 }
 
 core::result<verify_report> verify_checkpoint(file_system& files, const fs::path& folder) {
-  const auto known = read_manifest(files, folder);
-  if (!known) return fail(known.error());
-  return verify_source(files, source_of(*known));
+  TROUPE_ASSIGN(const auto known, read_manifest(files, folder));
+  return verify_source(files, source_of(known));
 }
 
 }  // namespace troupe::checkpoint

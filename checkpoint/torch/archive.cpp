@@ -42,11 +42,10 @@ bool torch_tensor::is_contiguous() const {
 }
 
 core::result<torch_archive> torch_archive::open(const std::filesystem::path& path) {
-  auto file = core::source_file::open(path);
-  if (!file) return fail(file.error());
-  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(auto file, core::source_file::open(path));
+  TROUPE_TRY(core::refuse_lfs_pointer(file));
   torch_archive out;
-  out.file_ = std::move(*file);
+  out.file_ = std::move(file);
   out.bytes_ = out.file_.size();
   out.name_ = path.string();
   if (auto ok = out.open_any(); !ok) return fail(in(ok.error(), fmt::format("cannot read '{}'", out.name_)));
@@ -57,7 +56,7 @@ core::result<torch_archive> torch_archive::open_part(const std::filesystem::path
                                                      uint64_t bytes) {
   auto file = core::source_file::open(path);
   if (!file) return fail(file.error());
-  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
+  TROUPE_TRY(core::refuse_lfs_pointer(*file));
   if (begin > file->size() || bytes > file->size() - begin)
     return refused(
         fmt::format("{} bytes at byte {} leave '{}', which has {} bytes", bytes, begin, path.string(), file->size()));
@@ -73,15 +72,13 @@ core::result<torch_archive> torch_archive::open_part(const std::filesystem::path
 
 core::result<void> torch_archive::open_any() {
   std::array<std::byte, 4> front{};
-  if (bytes_ >= front.size())
-    if (auto ok = read(0, front); !ok) return ok;
+  if (bytes_ >= front.size()) TROUPE_TRY(read(0, front));
   return zip::number(front, 0, front.size()) == zip::local_signature ? open_zip() : open_legacy();
 }
 
 core::result<void> torch_archive::open_zip() {
-  auto list = read_zip(file_, begin_, bytes_);
-  if (!list) return fail(list.error());
-  zip_ = std::move(*list);
+  TROUPE_ASSIGN(auto list, read_zip(file_, begin_, bytes_));
+  zip_ = std::move(list);
   const auto& entries = zip_.entries;
   if (entries.empty()) return refused("an archive of torch.save was wanted, it is empty");
   folder_ = std::string(entries.front().name.substr(0, entries.front().name.find('/'))) + "/";
@@ -90,7 +87,7 @@ core::result<void> torch_archive::open_zip() {
     return refused(fmt::format("a zip archive without '{}data.pkl' is none of torch.save", shown(folder_)));
   if (const auto* order = find_entry(entries, folder_ + "byteorder")) {
     std::string word(std::min<uint64_t>(order->bytes, little.size() + 1), '\0');
-    if (auto ok = read(order->begin, std::as_writable_bytes(std::span(word))); !ok) return ok;
+    TROUPE_TRY(read(order->begin, std::as_writable_bytes(std::span(word))));
     if (word != little) return refused("its numbers are big-endian, little-endian was wanted");
   }
   auto tree = read_pickle(file_, begin_ + pickle->begin, pickle->bytes);
@@ -111,15 +108,12 @@ core::result<void> torch_archive::open_legacy() {
   if (!magic && magic.error().kind == error_kind::io) return fail(magic.error());
   if (!magic || magic->kind(magic->root()) != pickle_kind::big_integer || magic->text(magic->root()) != legacy_magic)
     return refused("neither a zip archive nor a stream of torch.save");
-  const auto protocol = next();
-  if (!protocol) return fail(protocol.error());
-  if (protocol->kind(protocol->root()) != pickle_kind::integer ||
-      protocol->integer(protocol->root()) != legacy_protocol)
+  TROUPE_ASSIGN(const auto protocol, next());
+  if (protocol.kind(protocol.root()) != pickle_kind::integer || protocol.integer(protocol.root()) != legacy_protocol)
     return refused(fmt::format("a stream of version {} was wanted", legacy_protocol));
-  const auto system = next();
-  if (!system) return fail(system.error());
-  const auto order = system->find(system->root(), "little_endian");
-  if (order && system->kind(*order) == pickle_kind::boolean && !system->boolean(*order))
+  TROUPE_ASSIGN(const auto system, next());
+  const auto order = system.find(system.root(), "little_endian");
+  if (order && system.kind(*order) == pickle_kind::boolean && !system.boolean(*order))
     return refused("its numbers are big-endian, little-endian was wanted");
   auto tree = next();
   if (!tree) return fail(in(tree.error(), "the saved object"));
@@ -138,7 +132,7 @@ core::result<void> torch_archive::open_legacy() {
       return refused(fmt::format("storage '{}' has no element type known here", shown(keys->text(v))));
     std::array<std::byte, 8> count;
     if (left() < count.size()) return refused("it ends before its last storage");
-    if (auto ok = read(at, count); !ok) return ok;
+    TROUPE_TRY(read(at, count));
     const uint64_t elements = zip::number(count, 0, count.size());
     at += count.size();
     if (elements > left() / size->second)
@@ -173,7 +167,7 @@ core::result<torch_tensor> torch_archive::rebuilt(pickle_ref v, int wrappers) co
     return rebuilt(args[0], wrappers + 1);
   }
   const auto by_name = [&](pickle_ref g, std::span<const pickle_ref> given) -> core::result<torch_tensor> {
-    if (auto ok = check_bits(given, is(g, "_rebuild_tensor_v2") ? 6 : 7); !ok) return fail(ok.error());
+    TROUPE_TRY(check_bits(given, is(g, "_rebuild_tensor_v2") ? 6 : 7));
     if (is(g, "_rebuild_tensor_v2")) return strided(given, std::nullopt);
     if (is(g, "_rebuild_tensor_v3")) {
       if (given.size() < 7) return refused("_rebuild_tensor_v3 wants seven arguments");

@@ -106,20 +106,19 @@ void put_tensor(pickle_writer& out, const torch_view& v, const torch_storage& st
 core::result<void> put_storage(zip_writer& zip, const std::string& entry, const torch_storage& s,
                                const block_written& written, std::vector<std::byte>& block) {
   const uint64_t bytes = s.numel * core::size_of(s.type);
-  if (auto ok = zip.begin(entry, bytes); !ok) return ok;
+  TROUPE_TRY(zip.begin(entry, bytes));
   for (uint64_t at = 0; at < bytes;) {
     const auto n = static_cast<size_t>(std::min<uint64_t>(write_block_bytes, bytes - at));
     auto ready = s.bytes;
     if (s.source) {
       if (block.size() < n) block.resize(n);
-      if (auto ok = s.source(at, std::span(block).first(n)); !ok) return ok;
+      TROUPE_TRY(s.source(at, std::span(block).first(n)));
       ready = std::span(block).first(n);
     } else {
       ready = ready.subspan(static_cast<size_t>(at), n);
     }
-    if (auto ok = zip.write(ready); !ok) return ok;
-    if (written)
-      if (auto ok = written(n); !ok) return ok;
+    TROUPE_TRY(zip.write(ready));
+    if (written) TROUPE_TRY(written(n));
     at += n;
   }
   return {};
@@ -131,13 +130,12 @@ core::result<void> put_archive(zip_writer& zip, const torch_value& root, std::sp
   root.write(out, [&](pickle_writer& to, const torch_view& v) { put_tensor(to, v, storages[v.storage]); });
   const std::string pickle = out.finish(), top = "archive/";
   const auto text = [](std::string_view t) { return std::as_bytes(std::span(t)); };
-  if (auto ok = zip.add(top + "data.pkl", text(pickle)); !ok) return ok;
-  if (auto ok = zip.add(top + "byteorder", text("little")); !ok) return ok;
+  TROUPE_TRY(zip.add(top + "data.pkl", text(pickle)));
+  TROUPE_TRY(zip.add(top + "byteorder", text("little")));
   std::vector<std::byte> block;
   for (size_t i = 0; i < storages.size(); ++i)
-    if (auto ok = put_storage(zip, fmt::format("{}data/{}", top, i), storages[i], written, block); !ok) return ok;
-  for (const auto& [name, value] : about)
-    if (auto ok = zip.add(top + std::string(extra_folder) + name, text(value)); !ok) return ok;
+    TROUPE_TRY(put_storage(zip, fmt::format("{}data/{}", top, i), storages[i], written, block));
+  for (const auto& [name, value] : about) TROUPE_TRY(zip.add(top + std::string(extra_folder) + name, text(value)));
   return zip.add(top + "version", text("3\n"));
 }
 
@@ -153,25 +151,24 @@ core::result<void> write_torch_archive(const std::filesystem::path& path, const 
                                        std::span<const torch_storage> storages, const block_written& written,
                                        const string_map& about) {
   if (auto ok = checked(root, storages); !ok) return fail(ok.error().in(path.string()));
-  auto zip = zip_writer::create(path);
-  if (!zip) return fail(zip.error());
-  if (auto ok = put_archive(*zip, root, storages, written, about); !ok) return ok;
-  return zip->commit();
+  TROUPE_ASSIGN(auto zip, zip_writer::create(path));
+  TROUPE_TRY(put_archive(zip, root, storages, written, about));
+  return zip.commit();
 }
 
 core::result<uint64_t> append_torch_archive(streamed_file& to, const torch_value& root,
                                             std::span<const torch_storage> storages, const block_written& written) {
-  if (auto ok = checked(root, storages); !ok) return fail(ok.error());
+  TROUPE_TRY(checked(root, storages));
   auto zip = zip_writer::behind(to);
-  if (auto ok = put_archive(zip, root, storages, written, {}); !ok) return fail(ok.error());
-  if (auto ok = zip.finish(); !ok) return fail(ok.error());
+  TROUPE_TRY(put_archive(zip, root, storages, written, {}));
+  TROUPE_TRY(zip.finish());
   return zip.bytes();
 }
 
 core::result<void> write_torch_archive(const std::filesystem::path& path, std::span<const tensor_to_write> tensors,
                                        const std::map<std::string, std::string>& shared, const plain_values& values,
                                        const string_map& about) {
-  if (auto ok = checked(tensors, shared, values); !ok) return ok;
+  TROUPE_TRY(checked(tensors, shared, values));
   auto root = torch_value::dict();
   std::vector<torch_storage> storages;
   std::map<std::string_view, torch_view> view_of;

@@ -34,24 +34,20 @@ class metadata_reader {
   metadata_reader(const fs::path& folder, const pickle_tree& tree) : folder_(folder), tree_(tree) {}
 
   core::result<distributed_metadata> all() {
-    const auto root = attributes(tree_.root(), "Metadata");
-    if (!root) return fail(root.error());
-    const auto tensors = dict_at(*root, "state_dict_metadata"), places = dict_at(*root, "storage_data");
-    if (!tensors) return fail(tensors.error());
-    if (!places) return fail(places.error());
-    const auto described = tree_.items(*tensors);
-    for (size_t i = 0; i + 1 < described.size(); i += 2)
-      if (auto ok = describe(described[i], described[i + 1]); !ok) return fail(ok.error());
-    const auto stored = tree_.items(*places);
-    for (size_t i = 0; i + 1 < stored.size(); i += 2)
-      if (auto ok = place(stored[i], stored[i + 1]); !ok) return fail(ok.error());
+    TROUPE_ASSIGN(const auto root, attributes(tree_.root(), "Metadata"));
+    TROUPE_ASSIGN(const auto tensors, dict_at(root, "state_dict_metadata"));
+    TROUPE_ASSIGN(const auto places, dict_at(root, "storage_data"));
+    const auto described = tree_.items(tensors);
+    for (size_t i = 0; i + 1 < described.size(); i += 2) TROUPE_TRY(describe(described[i], described[i + 1]));
+    const auto stored = tree_.items(places);
+    for (size_t i = 0; i + 1 < stored.size(); i += 2) TROUPE_TRY(place(stored[i], stored[i + 1]));
     for (const auto& [name, entry] : out_.entries)
       for (const auto& item : entry.items)
         if (item.bytes == 0)
           return refused(
               fmt::format("nothing says where '{}'{} lies", shown(name),
                           entry.is_tensor() ? fmt::format(" from element {} on", text_of(item.offsets)) : ""));
-    add_keys(tree_.find(*root, "planner_data"));
+    add_keys(tree_.find(root, "planner_data"));
     return std::move(out_);
   }
 
@@ -130,15 +126,13 @@ class metadata_reader {
   }
 
   core::result<void> describe_tensor(pickle_ref value, distributed_entry& entry) {
-    const auto about = attributes(value, "TensorStorageMetadata");
-    if (!about) return fail(about.error());
-    const auto properties = tree_.find(*about, "properties");
+    TROUPE_ASSIGN(const auto about, attributes(value, "TensorStorageMetadata"));
+    const auto properties = tree_.find(about, "properties");
     if (!properties) return refused("properties is missing");
-    const auto state = attributes(*properties, "TensorProperties");
-    if (!state) return fail(state.error());
-    const auto type = tree_.kind(*state) == pickle_kind::tuple && !tree_.items(*state).empty()
-                          ? std::optional(tree_.items(*state)[0])
-                          : tree_.find(*state, "dtype");
+    TROUPE_ASSIGN(const auto state, attributes(*properties, "TensorProperties"));
+    const auto type = tree_.kind(state) == pickle_kind::tuple && !tree_.items(state).empty()
+                          ? std::optional(tree_.items(state)[0])
+                          : tree_.find(state, "dtype");
     if (!type) return refused("dtype is missing");
     entry.type = torch_names::dtype_of(tree_, *type);
     if (!entry.type) {
@@ -147,28 +141,25 @@ class metadata_reader {
       entry.unread_type = tree_.global_name(*type);
       return {};
     }
-    auto shape = numbers_at(*about, "size");
-    if (!shape) return fail(shape.error());
-    entry.shape = std::move(*shape);
+    TROUPE_ASSIGN(auto shape, numbers_at(about, "size"));
+    entry.shape = std::move(shape);
     if (!bytes_of(*entry.type, entry.shape)) return refused("the product of its shape is beyond any file");
-    const auto chunks = tree_.find(*about, "chunks");
+    const auto chunks = tree_.find(about, "chunks");
     if (!chunks || tree_.kind(*chunks) != pickle_kind::list) return refused("chunks: a list was wanted");
     if ((chunks_ += tree_.items(*chunks).size()) > max_pieces)
       return fail(error_kind::limit, fmt::format("more than {} chunks", max_pieces));
     for (const pickle_ref c : tree_.items(*chunks)) {
-      const auto box = attributes(c, "ChunkStorageMetadata");
-      if (!box) return fail(box.error());
-      auto offsets = numbers_at(*box, "offsets"), sizes = numbers_at(*box, "sizes");
-      if (!offsets) return fail(offsets.error());
-      if (!sizes) return fail(sizes.error());
-      bool fits = offsets->size() == entry.shape.size() && sizes->size() == entry.shape.size();
+      TROUPE_ASSIGN(const auto box, attributes(c, "ChunkStorageMetadata"));
+      TROUPE_ASSIGN(auto offsets, numbers_at(box, "offsets"));
+      TROUPE_ASSIGN(auto sizes, numbers_at(box, "sizes"));
+      bool fits = offsets.size() == entry.shape.size() && sizes.size() == entry.shape.size();
       for (size_t d = 0; fits && d < entry.shape.size(); ++d)
-        fits = (*offsets)[d] <= entry.shape[d] && (*sizes)[d] <= entry.shape[d] - (*offsets)[d];
+        fits = offsets[d] <= entry.shape[d] && sizes[d] <= entry.shape[d] - offsets[d];
       if (!fits)
-        return refused(fmt::format("a chunk of {} at {} leaves its shape {}", text_of(*sizes), text_of(*offsets),
+        return refused(fmt::format("a chunk of {} at {} leaves its shape {}", text_of(sizes), text_of(offsets),
                                    text_of(entry.shape)));
-      if (std::ranges::find(*sizes, 0) != sizes->end()) continue;  // a rank without elements of the tensor
-      entry.items.push_back({std::move(*offsets), std::move(*sizes), 0, 0, 0});
+      if (std::ranges::find(sizes, 0) != sizes.end()) continue;  // a rank without elements of the tensor
+      entry.items.push_back({std::move(offsets), std::move(sizes), 0, 0, 0});
     }
     std::ranges::sort(entry.items, {}, &distributed_item::offsets);
     const auto twice = std::ranges::adjacent_find(entry.items, {}, &distributed_item::offsets);
@@ -178,9 +169,8 @@ class metadata_reader {
   }
 
   core::result<void> place(pickle_ref key, pickle_ref value) {
-    const auto index = attributes(key, "MetadataIndex");
-    if (!index) return fail(index.error());
-    const auto named = tree_.find(*index, "fqn");
+    TROUPE_ASSIGN(const auto index, attributes(key, "MetadataIndex"));
+    const auto named = tree_.find(index, "fqn");
     if (!named || tree_.kind(*named) != pickle_kind::text) return refused("fqn: a text was wanted");
     const auto at = out_.entries.find(tree_.text(*named));
     if (at == out_.entries.end())
@@ -192,10 +182,10 @@ class metadata_reader {
     auto& items = at->second.items;
     auto item = items.begin();
     if (at->second.is_tensor()) {
-      const auto offset = tree_.find(*index, "offset");
+      const auto offset = tree_.find(index, "offset");
       const bool has_offset = offset && tree_.kind(*offset) != pickle_kind::none;
       const auto numbers = has_offset
-                               ? numbers_at(*index, "offset")
+                               ? numbers_at(index, "offset")
                                : core::result<std::vector<int64_t>>(std::vector<int64_t>(at->second.shape.size()));
       if (!numbers) return in(numbers.error());
       item = std::ranges::lower_bound(items, *numbers, {}, &distributed_item::offsets);
@@ -209,22 +199,20 @@ class metadata_reader {
   }
 
   core::result<distributed_item> read_place(pickle_ref v) {
-    const auto info = attributes(v, "_StorageInfo");
-    if (!info) return fail(info.error());
-    const auto path = tree_.find(*info, "relative_path");
+    TROUPE_ASSIGN(const auto info, attributes(v, "_StorageInfo"));
+    const auto path = tree_.find(info, "relative_path");
     if (!path || tree_.kind(*path) != pickle_kind::text) return refused("relative_path: a text was wanted");
-    if (const auto t = tree_.find(*info, "transform_descriptors");
+    if (const auto t = tree_.find(info, "transform_descriptors");
         t && tree_.kind(*t) != pickle_kind::none && !tree_.items(*t).empty()) {
       const auto first = tree_.items(*t)[0];
       return refused(fmt::format("it is stored through the stream transform '{}', plain bytes were wanted",
                                  tree_.kind(first) == pickle_kind::text ? shown(tree_.text(first)) : kind_text(first)));
     }
-    const auto number = file_number(tree_.text(*path));
-    if (!number) return fail(number.error());
+    TROUPE_ASSIGN(const auto number, file_number(tree_.text(*path)));
     distributed_item out;
-    out.file = *number;
+    out.file = number;
     for (const auto& [key, to] : {std::pair("offset", &out.begin), std::pair("length", &out.bytes)}) {
-      const auto n = tree_.find(*info, key);
+      const auto n = tree_.find(info, key);
       if (!n || tree_.kind(*n) != pickle_kind::integer || tree_.integer(*n) < 0)
         return refused(fmt::format("{}: a whole number was wanted", key));
       *to = static_cast<uint64_t>(tree_.integer(*n));
@@ -243,11 +231,10 @@ class metadata_reader {
       return refused(fmt::format("it is said to lie in '{}', which is no file of the folder", shown(name)));
     if (out_.files.size() >= max_distributed_files)
       return fail(error_kind::limit, fmt::format("more than {} files", max_distributed_files));
-    const auto file = core::source_file::open(folder_ / name);
-    if (!file) return fail(file.error());
+    TROUPE_ASSIGN(const auto file, core::source_file::open(folder_ / name));
     const auto number = static_cast<uint32_t>(out_.files.size());
     out_.files.emplace_back(name);
-    sizes_.push_back(file->size());
+    sizes_.push_back(file.size());
     numbers_.emplace(name, number);
     return number;
   }
@@ -284,13 +271,12 @@ class metadata_reader {
 
 core::result<distributed_metadata> read_distributed_metadata(const fs::path& folder) {
   const auto path = folder / distributed_metadata_name;
-  const auto file = core::source_file::open(path);
-  if (!file) return fail(file.error());
-  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(const auto file, core::source_file::open(path));
+  TROUPE_TRY(core::refuse_lfs_pointer(file));
   const auto in = [&](const core::error& e) {
     return fail(e.kind == error_kind::io ? e : e.in(fmt::format("cannot read '{}'", path.string())));
   };
-  const auto tree = read_pickle(*file, 0, file->size());
+  const auto tree = read_pickle(file, 0, file.size());
   if (!tree) return in(tree.error());
   auto out = metadata_reader(folder, *tree).all();
   if (!out) return in(out.error());

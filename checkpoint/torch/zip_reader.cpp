@@ -44,7 +44,7 @@ class archive_bytes {
   template <size_t n>
   [[nodiscard]] core::result<std::array<std::byte, n>> record(uint64_t offset) const {
     std::array<std::byte, n> out;
-    if (auto ok = read(offset, out); !ok) return fail(ok.error());
+    TROUPE_TRY(read(offset, out));
     return out;
   }
 
@@ -62,7 +62,7 @@ core::result<std::optional<uint64_t>> find_end(const archive_bytes& file) {
     if (file.size() < end_bytes) break;
     last.resize(std::min(reach, file.size()));
     const uint64_t begin = file.size() - last.size();
-    if (auto ok = file.read(begin, last); !ok) return fail(ok.error());
+    TROUPE_TRY(file.read(begin, last));
     for (size_t at = last.size() - end_bytes + 1; at-- > 0;)
       if (number(last, at, 4) == end_signature && at + end_bytes + number(last, at + 20, 2) == last.size())
         return begin + at;
@@ -75,22 +75,19 @@ core::result<directory> read_end64(const archive_bytes& file, bytes_view locator
     return refused("the zip archive is spread over several disks, one file was wanted");
   const uint64_t at = number(locator, 8, 8);
   const bool fits = at <= locator_at && locator_at - at >= end64_bytes;
-  const auto end = fits ? file.record<end64_bytes>(at) : std::array<std::byte, end64_bytes>{};
-  if (!end) return fail(end.error());
-  if (!fits || number(*end, 0, 4) != end64_signature)
+  TROUPE_ASSIGN(const auto end, fits ? file.record<end64_bytes>(at) : std::array<std::byte, end64_bytes>{});
+  if (!fits || number(end, 0, 4) != end64_signature)
     return refused(fmt::format("the zip64 end record is wanted at byte {}, where none fits", at));
-  if (number(*end, 16, 4) != 0 || number(*end, 20, 4) != 0 || number(*end, 24, 8) != number(*end, 32, 8))
+  if (number(end, 16, 4) != 0 || number(end, 20, 4) != 0 || number(end, 24, 8) != number(end, 32, 8))
     return refused("the zip archive is spread over several disks, one file was wanted");
-  return directory{number(*end, 48, 8), number(*end, 40, 8), number(*end, 32, 8), at};
+  return directory{number(end, 48, 8), number(end, 40, 8), number(end, 32, 8), at};
 }
 
 core::result<directory> find_directory(const archive_bytes& file) {
-  const auto end_at = find_end(file);
-  if (!end_at) return fail(end_at.error());
-  if (!*end_at) return refused("no end record of a zip archive was found: not one, or cut short");
-  const uint64_t at = **end_at;
-  const auto end = file.record<end_bytes>(at);
-  if (!end) return fail(end.error());
+  TROUPE_ASSIGN(const auto end_at, find_end(file));
+  if (!end_at) return refused("no end record of a zip archive was found: not one, or cut short");
+  const uint64_t at = *end_at;
+  TROUPE_ASSIGN(const auto end, file.record<end_bytes>(at));
   const auto locator =
       at >= locator_bytes ? file.record<locator_bytes>(at - locator_bytes) : std::array<std::byte, locator_bytes>{};
   if (!locator) return fail(locator.error());
@@ -99,9 +96,9 @@ core::result<directory> find_directory(const archive_bytes& file) {
     found = read_end64(file, *locator, at - locator_bytes);
     if (!found) return found;
   } else {
-    if (number(*end, 4, 2) != 0 || number(*end, 6, 2) != 0 || number(*end, 8, 2) != number(*end, 10, 2))
+    if (number(end, 4, 2) != 0 || number(end, 6, 2) != 0 || number(end, 8, 2) != number(end, 10, 2))
       return refused("the zip archive is spread over several disks, one file was wanted");
-    found = directory{number(*end, 16, 4), number(*end, 12, 4), number(*end, 10, 2), at};
+    found = directory{number(end, 16, 4), number(end, 12, 4), number(end, 10, 2), at};
   }
   if (found->begin > found->limit || found->bytes > found->limit - found->begin)
     return refused(fmt::format("the zip directory of {} bytes at byte {} leaves the file of {} bytes", found->bytes,
@@ -149,7 +146,7 @@ class directory_window {
     if (at_ - begin_ + n > window_.size()) {
       begin_ = at_;
       window_.resize(std::min(end_ - at_, std::max(n, window_bytes)));
-      if (auto ok = file_.read(begin_, window_); !ok) return fail(ok.error());
+      TROUPE_TRY(file_.read(begin_, window_));
     }
     return bytes_view(window_).subspan(at_ - begin_, n);
   }
@@ -201,8 +198,7 @@ core::result<zip_entry> read_entry(const archive_bytes& file, bytes_view record,
   if (packed != entry.bytes) return bad(fmt::format("{} stored bytes stand for {}", packed, entry.bytes));
   const uint64_t room = header > where.begin ? 0 : where.begin - header;
   local.assign(room < local_bytes ? local_bytes : std::min(local_bytes + name_bytes, room), std::byte{0});
-  if (room >= local_bytes)
-    if (auto ok = file.read(header, local); !ok) return fail(ok.error());
+  if (room >= local_bytes) TROUPE_TRY(file.read(header, local));
   if (number(local, 0, 4) != local_signature) return bad(fmt::format("no local header at byte {}", header));
   const uint64_t local_name = number(local, 26, 2), local_extra = number(local, 28, 2);
   const uint64_t front = local_bytes + local_name + local_extra;
@@ -217,26 +213,22 @@ core::result<zip_entry> read_entry(const archive_bytes& file, bytes_view record,
 }
 
 core::result<zip_list> read_list(const archive_bytes& archive) {
-  auto where = find_directory(archive);
-  if (!where) return fail(where.error());
+  TROUPE_ASSIGN(auto where, find_directory(archive));
   zip_list out;
   auto& entries = out.entries;
-  entries.reserve(where->entries);
-  directory_window rest(archive, *where);
+  entries.reserve(where.entries);
+  directory_window rest(archive, where);
   std::vector<std::byte> local;
-  for (uint64_t i = 0; i < where->entries; ++i) {
+  for (uint64_t i = 0; i < where.entries; ++i) {
     const auto cut_short = [&] { return refused(fmt::format("the zip directory ends within its entry {}", i)); };
-    const auto front = rest.peek(central_bytes);
-    if (!front) return fail(front.error());
-    if (front->size() < central_bytes || number(*front, 0, 4) != central_signature) return cut_short();
-    const uint64_t bytes = central_bytes + number(*front, 28, 2) + number(*front, 30, 2) + number(*front, 32, 2);
-    const auto record = rest.peek(bytes);
-    if (!record) return fail(record.error());
-    if (record->size() < bytes) return cut_short();
-    auto entry = read_entry(archive, *record, *where, local);
-    if (!entry) return fail(entry.error());
-    entry->name = kept(out.names, entry->name);
-    entries.push_back(*entry);
+    TROUPE_ASSIGN(const auto front, rest.peek(central_bytes));
+    if (front.size() < central_bytes || number(front, 0, 4) != central_signature) return cut_short();
+    const uint64_t bytes = central_bytes + number(front, 28, 2) + number(front, 30, 2) + number(front, 32, 2);
+    TROUPE_ASSIGN(const auto record, rest.peek(bytes));
+    if (record.size() < bytes) return cut_short();
+    TROUPE_ASSIGN(auto entry, read_entry(archive, record, where, local));
+    entry.name = kept(out.names, entry.name);
+    entries.push_back(entry);
     rest.pass(bytes);
   }
   std::ranges::sort(entries, {}, [](const zip_entry& e) { return std::pair(e.begin, e.bytes); });

@@ -42,9 +42,8 @@ uint16_t flags_of(uint64_t bytes) { return bytes == 0 ? utf8_flag : utf8_flag | 
 }  // namespace
 
 core::result<zip_writer> zip_writer::create(const std::filesystem::path& path) {
-  auto file = streamed_file::create(path);
-  if (!file) return fail(file.error());
-  return zip_writer(std::move(*file));
+  TROUPE_ASSIGN(auto file, streamed_file::create(path));
+  return zip_writer(std::move(file));
 }
 
 core::result<void> zip_writer::put(std::string_view bytes) {
@@ -53,7 +52,7 @@ core::result<void> zip_writer::put(std::string_view bytes) {
 }
 
 core::result<void> zip_writer::begin(std::string_view name, uint64_t bytes) {
-  if (auto ok = end_entry(); !ok) return ok;
+  TROUPE_TRY(end_entry());
   if (name.empty() || name.front() == '/' || name.size() > 0xFFFF)
     return fail(error_kind::bad_input, fmt::format("'{}' cannot name a zip entry", shown(name)));
   if (entries_.size() >= max_zip_entries)
@@ -84,7 +83,7 @@ core::result<void> zip_writer::write(std::span<const std::byte> bytes) {
 }
 
 core::result<void> zip_writer::add(std::string_view name, std::span<const std::byte> bytes) {
-  if (auto ok = begin(name, bytes.size()); !ok) return ok;
+  TROUPE_TRY(begin(name, bytes.size()));
   return write(bytes);
 }
 
@@ -102,7 +101,7 @@ core::result<void> zip_writer::end_entry() {
 }
 
 core::result<void> zip_writer::finish() {
-  if (auto ok = end_entry(); !ok) return ok;
+  TROUPE_TRY(end_entry());
   std::vector<const written*> by_name;
   for (const auto& e : entries_) by_name.push_back(&e);
   std::ranges::sort(by_name, {}, [](const auto* e) -> const std::string& { return e->name; });
@@ -124,7 +123,7 @@ core::result<void> zip_writer::finish() {
     record.put(e.crc32, 4).put(narrow(e.bytes), 4).put(narrow(e.bytes), 4).put(e.name.size(), 2);
     record.put(extra.text().size(), 2).put(0, 2).put(0, 2).put(0, 2).put(0, 4).put(narrow(e.header), 4);
     record.put(e.name).put(extra.text());
-    if (auto ok = put(record.text()); !ok) return ok;
+    TROUPE_TRY(put(record.text()));
   }
   const uint64_t bytes = at_ - begin, end64 = at_, count = entries_.size();
   const uint64_t few = std::min<uint64_t>(count, in_zip64_short);
@@ -138,7 +137,7 @@ core::result<void> zip_writer::finish() {
 }
 
 core::result<void> zip_writer::commit() {
-  if (auto ok = finish(); !ok) return ok;
+  TROUPE_TRY(finish());
   return file().commit();
 }
 

@@ -45,9 +45,8 @@ core::result<std::string> without_permanent(const std::string& text) {
   constexpr std::string_view section = "compression_training", stays = "activation_quantization";
   const auto all = config::read_yaml(text, 0);
   if (all.root == nullptr)
-    return fail(error_kind::bad_input,
-                fmt::format("its configuration is no YAML: line {}: {}", all.problems.front().at.line,
-                            all.problems.front().text));
+    return fail(error_kind::bad_input, fmt::format("its configuration is no YAML: line {}: {}",
+                                                   all.problems.front().at.line, all.problems.front().text));
   std::string out;
   for (const auto& key : all.root->entries) {
     const auto* const left = key.name == section ? key.value->find(stays) : nullptr;
@@ -76,14 +75,13 @@ core::result<std::vector<float>> whole_weight(const checkpoint::tensor_source& f
   const uint64_t count = core::numel_of(t->shape);
   std::vector<float> out(count);
   const std::span bytes(reinterpret_cast<std::byte*>(out.data()), count * sizeof(float));
-  if (auto ok = checkpoint::source_reader(from).read_as(core::dtype::f32, *t, 0, count, bytes); !ok)
-    return fail(ok.error());
+  TROUPE_TRY(checkpoint::source_reader(from).read_as(core::dtype::f32, *t, 0, count, bytes));
   return out;
 }
 
 core::result<cleaned_source> clean_source(checkpoint::tensor_source from, const config::job_config& config,
                                           core::model_table table, job::widths_said said) {
-  if (auto ok = job::add_scores(config, table); !ok) return fail(ok.error());
+  TROUPE_TRY(job::add_scores(config, table));
   const auto source = std::make_shared<const checkpoint::tensor_source>(std::move(from));
   std::optional<core::error> problem;
   const job::mask_lookup mask = [&](const job::pruned_module& m) -> std::optional<kernels::mask_bits> {
@@ -106,9 +104,8 @@ core::result<cleaned_source> clean_source(checkpoint::tensor_source from, const 
   if ((*done)->modules.empty())
     return fail(error_kind::bad_input, fmt::format("'{}': nothing was compressed by its step {}",
                                                    checkpoint::shown_place(*source), source->run.steps.value_or(0)));
-  auto cut = checkpoint::cut_source(source, cuts_of(*done));
-  if (!cut) return fail(cut.error());
-  cleaned_source out{std::move(*cut), source, *done, weights_in(*source), 0};
+  TROUPE_ASSIGN(auto cut, checkpoint::cut_source(source, cuts_of(*done)));
+  cleaned_source out{std::move(cut), source, *done, weights_in(*source), 0};
   out.elements = weights_in(out.now);
   out.now.run.masks.clear();
   auto config_left = without_permanent(source->run.config);

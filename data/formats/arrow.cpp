@@ -57,14 +57,13 @@ class arrow_reader {
       : file_(file), key_(key), visit_(visit), end_(file.size()) {}
 
   core::result<void> read() {
-    if (auto ok = begin(); !ok) return ok;
+    TROUPE_TRY(begin());
     if (is_file_ && !holds_stream()) return read_by_footer();
     while (at_ < end_) {
       message_ = at_;
-      if (auto ok = visit_(std::nullopt, at_); !ok) return ok;
-      const auto more = read_message();
-      if (!more) return fail(more.error());
-      if (!*more) break;
+      TROUPE_TRY(visit_(std::nullopt, at_));
+      TROUPE_ASSIGN(const auto more, read_message());
+      if (!more) break;
     }
     if (!column_) return no_arrow("it has no schema");
     if (at_ < end_ && !is_file_) return lies(fmt::format("{} bytes follow its end", end_ - at_));
@@ -83,14 +82,14 @@ class arrow_reader {
   core::result<void> begin() {
     std::array<std::byte, 8> head{};
     if (file_.size() < head.size()) return no_arrow(fmt::format("{} bytes", file_.size()));
-    if (auto ok = file_.read(0, head); !ok) return ok;
+    TROUPE_TRY(file_.read(0, head));
     if (std::memcmp(head.data(), "FEA1", 4) == 0) return no_arrow("a Feather file of version 1, which is not read");
     if (std::memcmp(head.data(), magic.data(), magic.size()) != 0) return {};
     is_file_ = true;
     at_ = head.size();
     std::array<std::byte, tail_bytes> tail{};
     if (file_.size() < head.size() + tail.size()) return no_arrow(fmt::format("{} bytes", file_.size()));
-    if (auto ok = file_.read(file_.size() - tail.size(), tail); !ok) return ok;
+    TROUPE_TRY(file_.read(file_.size() - tail.size(), tail));
     if (std::memcmp(tail.data() + 4, magic.data(), magic.size()) != 0) return no_arrow("wanted it to end with ARROW1");
     uint32_t footer = 0;
     std::memcpy(&footer, tail.data(), sizeof footer);
@@ -121,12 +120,12 @@ class arrow_reader {
       return fail(error_kind::limit, fmt::format("'{}': wanted a footer of at most {} bytes, got {}", file_.name(),
                                                  max_arrow_message_bytes, footer_bytes));
     std::vector<std::byte> footer(footer_bytes);
-    if (auto ok = file_.read(end_, footer); !ok) return ok;
+    TROUPE_TRY(file_.read(end_, footer));
     flat_table::buffer bytes{footer};
     const auto root = flat_table::root(bytes);
     const auto schema = root.table(1);
     if (bytes.broken || !schema.exists()) return no_arrow("neither its first message nor its footer is a schema");
-    if (auto ok = take(schema_header, schema, root.number<int16_t>(0, 0)); !ok) return ok;
+    TROUPE_TRY(take(schema_header, schema, root.number<int16_t>(0, 0)));
     for (const unsigned field : {2U, 3U}) {  // dictionaries come before batches
       const auto blocks = root.vector(field, block_bytes);
       for (uint64_t i = 0; i < blocks.size(); i += block_bytes) {
@@ -135,8 +134,8 @@ class arrow_reader {
         if (offset < 0 || static_cast<uint64_t>(offset) > end_)
           return no_arrow(fmt::format("its footer names a message at byte {} of {}", offset, end_));
         message_ = at_ = static_cast<uint64_t>(offset);
-        if (auto ok = visit_(std::nullopt, at_); !ok) return ok;
-        if (const auto read = read_message(); !read) return fail(read.error());
+        TROUPE_TRY(visit_(std::nullopt, at_));
+        TROUPE_TRY(read_message());
       }
     }
     return bytes.broken ? no_arrow("its footer is broken") : core::result<void>();
@@ -145,7 +144,7 @@ class arrow_reader {
   core::result<uint32_t> number() {
     std::array<std::byte, 4> bytes{};
     if (end_ - at_ < bytes.size()) return fail(lies("it is cut off").error());
-    if (auto ok = file_.read(at_, bytes); !ok) return fail(ok.error());
+    TROUPE_TRY(file_.read(at_, bytes));
     at_ += bytes.size();
     uint32_t out = 0;
     std::memcpy(&out, bytes.data(), sizeof out);
@@ -163,7 +162,7 @@ class arrow_reader {
                                    end_ - at_, max_arrow_message_bytes))
                       .error());
     described_.resize(*length);
-    if (auto ok = file_.read(at_, described_); !ok) return fail(ok.error());
+    TROUPE_TRY(file_.read(at_, described_));
     at_ += *length;
     flat_table::buffer bytes{described_};
     const auto root = flat_table::root(bytes);
@@ -227,13 +226,11 @@ class arrow_reader {
     if (validity->size() > 0 && validity->size() < (rows + 7) / 8)
       return lies(fmt::format("{} bytes say which of {} rows are null", validity->size(), rows));
     for (uint64_t i = 0; i < rows; ++i) {
-      if (++taken_ % rows_between_calls == 0)
-        if (auto ok = visit_(std::nullopt, batch.byte_of(i, rows)); !ok) return ok;
+      if (++taken_ % rows_between_calls == 0) TROUPE_TRY(visit_(std::nullopt, batch.byte_of(i, rows)));
       bool is_null = false;
       if (validity->size() > 0) {
-        const auto bits = validity->read(i / 8, 1);
-        if (!bits) return fail(bits.error());
-        is_null = (static_cast<unsigned>(bits->front()) >> (i % 8) & 1) == 0;
+        TROUPE_ASSIGN(const auto bits, validity->read(i / 8, 1));
+        is_null = (static_cast<unsigned>(bits.front()) >> (i % 8) & 1) == 0;
       }
       if (core::result<void> ok = look(i, is_null); !ok) return ok;
     }
@@ -259,9 +256,8 @@ class arrow_reader {
     viewed_texts texts(at.text_buffers, [&](uint64_t i) { return batch.buffer(at.first_buffer + 2 + i); });
     return each_row(batch, rows, at.first_buffer, [&](uint64_t i, bool is_null) -> core::result<void> {
       if (is_null) return give(std::nullopt, batch.byte_of(i, rows));
-      const auto view = views->read(i * view_bytes, view_bytes);
-      if (!view) return fail(view.error());
-      const auto text = texts.text(*view);
+      TROUPE_ASSIGN(const auto view, views->read(i * view_bytes, view_bytes));
+      const auto text = texts.text(view);
       if (!text) return lies(text.error().in(fmt::format("row {}", i)));
       return give(*text, batch.byte_of(i, rows));
     });
@@ -278,19 +274,16 @@ class arrow_reader {
       return lies(fmt::format("{} bytes of offsets for {} rows", offsets->size(), rows));
     return each_row(batch, rows, first_buffer, [&](uint64_t i, bool is_null) -> core::result<void> {
       if (is_null) return give(std::nullopt, batch.byte_of(i, rows));
-      const auto begin = offsets->integer(i, width, true);
-      if (!begin) return fail(begin.error());
-      const auto end = offsets->integer(i + 1, width, true);
-      if (!end) return fail(end.error());
-      if (*begin < 0 || *end < *begin || static_cast<uint64_t>(*end) > texts->size())
-        return lies(fmt::format("row {} has bytes {} to {} of {}", i, *begin, *end, texts->size()));
-      const auto bytes = static_cast<uint64_t>(*end - *begin);
+      TROUPE_ASSIGN(const auto begin, offsets->integer(i, width, true));
+      TROUPE_ASSIGN(const auto end, offsets->integer(i + 1, width, true));
+      if (begin < 0 || end < begin || static_cast<uint64_t>(end) > texts->size())
+        return lies(fmt::format("row {} has bytes {} to {} of {}", i, begin, end, texts->size()));
+      const auto bytes = static_cast<uint64_t>(end - begin);
       if (bytes > max_row_bytes)
         return lies(fmt::format("row {} has {} bytes, at most {} are read", i, bytes, max_row_bytes),
                     error_kind::limit);
-      const auto text = texts->read(static_cast<uint64_t>(*begin), bytes);
-      if (!text) return fail(text.error());
-      return give(std::string_view(reinterpret_cast<const char*>(text->data()), text->size()), batch.byte_of(i, rows));
+      TROUPE_ASSIGN(const auto text, texts->read(static_cast<uint64_t>(begin), bytes));
+      return give(std::string_view(reinterpret_cast<const char*>(text.data()), text.size()), batch.byte_of(i, rows));
     });
   }
 
@@ -306,11 +299,10 @@ class arrow_reader {
       return lies(fmt::format("{} bytes of indices for {} rows", indices->size(), *rows));
     return each_row(batch, *rows, at->first_buffer, [&](uint64_t i, bool is_null) -> core::result<void> {
       if (is_null) return {};
-      const auto index = indices->integer(i, column_->index_bytes, column_->index_signed);
-      if (!index) return fail(index.error());
-      if (static_cast<uint64_t>(*index) >= words_.size())
-        return lies(fmt::format("row {} is word {} of a dictionary of {}", i, *index, words_.size()));
-      return give(words_.word(static_cast<uint64_t>(*index)), batch.byte_of(i, *rows));
+      TROUPE_ASSIGN(const auto index, indices->integer(i, column_->index_bytes, column_->index_signed));
+      if (static_cast<uint64_t>(index) >= words_.size())
+        return lies(fmt::format("row {} is word {} of a dictionary of {}", i, index, words_.size()));
+      return give(words_.word(static_cast<uint64_t>(index)), batch.byte_of(i, *rows));
     });
   }
 

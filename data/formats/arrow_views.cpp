@@ -40,29 +40,26 @@ core::result<std::string_view> viewed_texts::text(std::span<const std::byte> vie
   const int32_t index = number_at(view, 8), begin = number_at(view, 12);
   if (index < 0 || static_cast<uint64_t>(index) >= buffers_)
     return fail(error_kind::bad_input, fmt::format("a text in buffer {} of {}", index, buffers_));
-  const auto in = buffer(static_cast<uint64_t>(index));
-  if (!in) return fail(in.error());
-  if (begin < 0 || static_cast<uint64_t>(begin) + bytes > (*in)->size())
+  TROUPE_ASSIGN(const auto in, buffer(static_cast<uint64_t>(index)));
+  if (begin < 0 || static_cast<uint64_t>(begin) + bytes > in->size())
     return fail(error_kind::bad_input,
-                fmt::format("bytes {} to {} of {} in buffer {}", begin, int64_t{begin} + length, (*in)->size(), index));
-  const auto found = (*in)->read(static_cast<uint64_t>(begin), bytes);
-  if (!found) return fail(found.error());
-  return as_text(*found);
+                fmt::format("bytes {} to {} of {} in buffer {}", begin, int64_t{begin} + length, in->size(), index));
+  TROUPE_ASSIGN(const auto found, in->read(static_cast<uint64_t>(begin), bytes));
+  return as_text(found);
 }
 
 // Returns an open buffer. Rows mostly refer to one buffer after the other. The bytes of all open buffers in memory
 // together stay below the limit of one.
 core::result<column_buffer*> viewed_texts::buffer(uint64_t index) {
   if (const auto at = opened_.find(index); at != opened_.end()) return &at->second;
-  auto opened = open_(index);
-  if (!opened) return fail(opened.error());
-  const uint64_t bytes = std::max(opened->held_bytes(), column_buffer::piece_read_bytes);
+  TROUPE_ASSIGN(auto opened, open_(index));
+  const uint64_t bytes = std::max(opened.held_bytes(), column_buffer::piece_read_bytes);
   if (opened_bytes_ + bytes > max_block_bytes) {
     opened_.clear();
     opened_bytes_ = 0;
   }
   opened_bytes_ += bytes;
-  return &opened_.emplace(index, std::move(*opened)).first->second;
+  return &opened_.emplace(index, std::move(opened)).first->second;
 }
 
 }  // namespace troupe::data

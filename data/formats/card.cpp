@@ -194,13 +194,12 @@ core::result<data_card> read_card(const fs::path& folder) {
   std::error_code ec;
   const auto path = folder / "README.md";
   if (!fs::is_regular_file(path, ec) || fs::file_size(path, ec) > max_card_bytes) return out;
-  const auto text = core::read_file(path, max_card_bytes);
-  if (!text) return fail(text.error());
-  if (!text->starts_with("---\n") && !text->starts_with("---\r\n")) return out;
-  const auto end = text->find("\n---", 3);
+  TROUPE_ASSIGN(const auto& text, core::read_file(path, max_card_bytes));
+  if (!text.starts_with("---\n") && !text.starts_with("---\r\n")) return out;
+  const auto end = text.find("\n---", 3);
   if (end == std::string::npos) return out;
   out.is_there = true;
-  const auto configs = card_reader(lines_of_configs(std::string_view(*text).substr(4, end - 3))).read();
+  const auto configs = card_reader(lines_of_configs(std::string_view(text).substr(4, end - 3))).read();
   if (!configs)
     return fail(error_kind::bad_input,
                 fmt::format("'{}': its `configs`, which say what is trained on, cannot be read: {}: wanted one of its "

@@ -36,14 +36,12 @@ class column_buffer {
       return core::fail(core::error_kind::limit, "a packed buffer of " + std::to_string(length) + " bytes, at most " +
                                                      std::to_string(max_block_bytes) + " are read");
     std::vector<std::byte> packed(length);
-    if (auto ok = file.read(begin, packed); !ok) return core::fail(ok.error());
+    TROUPE_TRY(file.read(begin, packed));
     std::memcpy(&said, packed.data(), sizeof said);
     out.begin_ += sizeof said;
     out.size_ -= sizeof said;
     if (said == -1) return out;
-    if (auto ok = expand_block(codec, std::span(packed).subspan(sizeof said), static_cast<uint64_t>(said), out.held_);
-        !ok)
-      return core::fail(ok.error());
+    TROUPE_TRY(expand_block(codec, std::span(packed).subspan(sizeof said), static_cast<uint64_t>(said), out.held_));
     out.begin_ = 0;
     out.size_ = out.held_.size();
     return out;
@@ -58,17 +56,16 @@ class column_buffer {
     if (at < first_ || at + bytes > first_ + held_.size()) {
       held_.resize(std::min(std::max(bytes, piece_read_bytes), size_ - at));
       first_ = at;
-      if (auto ok = file_->read(begin_ + at, held_); !ok) return core::fail(ok.error());
+      TROUPE_TRY(file_->read(begin_ + at, held_));
     }
     return std::span<const std::byte>(held_).subspan(at - first_, bytes);
   }
 
   /// Returns integer number `index` in an array of integers of `width` bytes.
   core::result<int64_t> integer(uint64_t index, uint64_t width, bool is_signed) {
-    const auto bytes = read(index * width, width);
-    if (!bytes) return core::fail(bytes.error());
+    TROUPE_ASSIGN(const auto bytes, read(index * width, width));
     uint64_t value = 0;
-    std::memcpy(&value, bytes->data(), width);
+    std::memcpy(&value, bytes.data(), width);
     const unsigned unused = static_cast<unsigned>(64 - 8 * width);
     return is_signed ? static_cast<int64_t>(value << unused) >> unused : static_cast<int64_t>(value);
   }

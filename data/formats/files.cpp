@@ -126,11 +126,10 @@ core::result<source_listing> source_files(const fs::path& path) {
     if (const auto link = dangling_link_in(path)) return fail(error_kind::bad_input, *link);
     return source_listing{{path}, {}};
   }
-  if (auto ok = check_no_splits(path); !ok) return fail(ok.error());
-  auto files = files_below(path);
-  if (!files) return fail(files.error());
-  std::erase_if(*files, [&](const fs::path& p) { return describes_tokens(p) || describes_rows(p); });
-  return training_files_of(fs::canonical(path, ec), std::move(*files));
+  TROUPE_TRY(check_no_splits(path));
+  TROUPE_ASSIGN(auto files, files_below(path));
+  std::erase_if(files, [&](const fs::path& p) { return describes_tokens(p) || describes_rows(p); });
+  return training_files_of(fs::canonical(path, ec), std::move(files));
 }
 
 bool describes_rows(const fs::path& p) {

@@ -40,8 +40,7 @@ class entry_row {
     if (at_ == held_.size()) {
       held_.resize(std::min<uint64_t>(block_entries, count_ - given_));
       at_ = 0;
-      if (auto ok = file_.read(begin_ + given_ * sizeof(Entry), std::as_writable_bytes(std::span(held_))); !ok)
-        return fail(ok.error());
+      TROUPE_TRY(file_.read(begin_ + given_ * sizeof(Entry), std::as_writable_bytes(std::span(held_))));
     }
     ++given_;
     return static_cast<int64_t>(held_[at_++]);
@@ -96,16 +95,15 @@ std::optional<fs::path> index_of(const fs::path& bin) {
 
 core::result<indexed_pair> indexed_pair::open(const fs::path& index, const core::source_file& content,
                                               bool keep_starts) {
-  auto file = core::source_file::open(index);
-  if (!file) return fail(file.error());
-  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(auto file, core::source_file::open(index));
+  TROUPE_TRY(core::refuse_lfs_pointer(file));
   const auto wrong = [&](const std::string& why) {
     return fail(error_kind::bad_input,
                 fmt::format("'{}' is no index of '{}': {}", index.string(), content.name(), why));
   };
   std::array<std::byte, header_bytes> head{};
-  if (file->size() < head.size()) return wrong(fmt::format("{} bytes, a header has {}", file->size(), head.size()));
-  if (auto ok = file->read(0, head); !ok) return fail(ok.error());
+  if (file.size() < head.size()) return wrong(fmt::format("{} bytes, a header has {}", file.size(), head.size()));
+  TROUPE_TRY(file.read(0, head));
   if (std::memcmp(head.data(), magic.data(), magic.size()) != 0) return wrong("wanted it to begin with MMIDIDX");
   const auto version = number_at<uint64_t>(head.data() + 9);
   if (version != 1) return wrong(fmt::format("wanted version 1, got {}", version));
@@ -115,19 +113,19 @@ core::result<indexed_pair> indexed_pair::open(const fs::path& index, const core:
   out.type_ = static_cast<indexed_type>(code);
   out.sequences_ = number_at<uint64_t>(head.data() + 18);
   const auto borders = number_at<uint64_t>(head.data() + 26);
-  const uint64_t rest = file->size() - header_bytes;
+  const uint64_t rest = file.size() - header_bytes;
   if (out.sequences_ > rest / 12 || borders > (rest - 12 * out.sequences_) / 8)
     return wrong(fmt::format("{} sequences and {} document borders do not fit in its {} bytes", out.sequences_, borders,
-                             file->size()));
+                             file.size()));
   const uint64_t behind = rest - 12 * out.sequences_ - 8 * borders;
   if (behind == out.sequences_ && behind > 0)
     return wrong("its sequences have modes (data of several kinds), wanted text alone");
   if (behind > 0) return wrong(fmt::format("{} bytes more than its {} sequences take", behind, out.sequences_));
   if (borders == 0) return wrong("it names no document, wanted 0 and the end of each");
   out.documents_ = borders - 1;
-  out.index_ = std::move(*file);
+  out.index_ = std::move(file);
   out.content_ = &content;
-  if (auto ok = out.check(keep_starts); !ok) return fail(ok.error());
+  TROUPE_TRY(out.check(keep_starts));
   return out;
 }
 
@@ -155,21 +153,18 @@ core::result<void> indexed_pair::check(bool keep_starts) {
         return wrong(fmt::format("its documents do not ascend: {} stands behind {}", *border, i));
     }
     if (i == sequences_) break;
-    const auto length = lengths.next();
-    if (!length) return fail(length.error());
-    const auto pointer = pointers.next();
-    if (!pointer) return fail(pointer.error());
-    if (*length < 0 || *pointer < 0)
-      return wrong(fmt::format("sequence {} has {} tokens from byte {}", i, *length, *pointer));
-    const auto begin = static_cast<uint64_t>(*pointer), taken = static_cast<uint64_t>(*length) * width;
+    TROUPE_ASSIGN(const auto length, lengths.next());
+    TROUPE_ASSIGN(const auto pointer, pointers.next());
+    if (length < 0 || pointer < 0)
+      return wrong(fmt::format("sequence {} has {} tokens from byte {}", i, length, pointer));
+    const auto begin = static_cast<uint64_t>(pointer), taken = static_cast<uint64_t>(length) * width;
     if (begin > bytes || taken > bytes - begin)
-      return wrong(
-          fmt::format("sequence {} has {} tokens from byte {}, beyond its {} bytes", i, *length, begin, bytes));
+      return wrong(fmt::format("sequence {} has {} tokens from byte {}, beyond its {} bytes", i, length, begin, bytes));
     if (taken == 0) continue;
     if (!begin_) begin_ = expected = begin;
     consecutive_ = consecutive_ && begin == expected;
     expected = begin + taken;
-    tokens_ += static_cast<uint64_t>(*length);
+    tokens_ += static_cast<uint64_t>(length);
   }
   if (borders_left > 0 || last_border != sequences_)
     return wrong(fmt::format("its documents end at sequence {}, wanted {}",
@@ -187,17 +182,14 @@ core::result<void> indexed_pair::give(uint8_t width, uint64_t vocab_size,
   entry_row<int64_t> pointers(index_, header_bytes + 4 * sequences_, sequences_);
   std::vector<std::byte> in(block_entries * stored), out;
   for (uint64_t i = 0, position = 0; i < sequences_; ++i) {
-    const auto length = lengths.next();
-    if (!length) return fail(length.error());
-    const auto pointer = pointers.next();
-    if (!pointer) return fail(pointer.error());
-    if (*length < 0 || *pointer < 0 || static_cast<uint64_t>(*pointer) > content_->size() ||
-        static_cast<uint64_t>(*length) * stored > content_->size() - static_cast<uint64_t>(*pointer))
+    TROUPE_ASSIGN(const auto length, lengths.next());
+    TROUPE_ASSIGN(const auto pointer, pointers.next());
+    if (length < 0 || pointer < 0 || static_cast<uint64_t>(pointer) > content_->size() ||
+        static_cast<uint64_t>(length) * stored > content_->size() - static_cast<uint64_t>(pointer))
       return fail(error_kind::io, fmt::format("'{}' has changed since it was opened", index_.name()));
-    for (uint64_t at = 0; at < static_cast<uint64_t>(*length);) {
-      const uint64_t n = std::min<uint64_t>(block_entries, static_cast<uint64_t>(*length) - at);
-      if (auto ok = content_->read(static_cast<uint64_t>(*pointer) + at * stored, std::span(in).first(n * stored)); !ok)
-        return ok;
+    for (uint64_t at = 0; at < static_cast<uint64_t>(length);) {
+      const uint64_t n = std::min<uint64_t>(block_entries, static_cast<uint64_t>(length) - at);
+      TROUPE_TRY(content_->read(static_cast<uint64_t>(pointer) + at * stored, std::span(in).first(n * stored)));
       for (uint64_t k = 0; k < n; ++k, ++position) {
         const int64_t token = token_at(in.data() + k * stored, type_);
         if (token < 0)
@@ -214,7 +206,7 @@ core::result<void> indexed_pair::give(uint8_t width, uint64_t vocab_size,
       }
       at += n;
       if (out.size() < block_entries) continue;
-      if (auto ok = sink(out); !ok) return ok;
+      TROUPE_TRY(sink(out));
       out.clear();
     }
   }

@@ -83,17 +83,16 @@ struct json_line {
 
 core::result<json_line> line_at(text_window& content, uint64_t from) {
   for (uint64_t wanted = 1;;) {
-    const auto text = content.at(from, wanted);
-    if (!text) return core::fail(text.error());
-    const auto end = text->find('\n');
-    if (end != std::string_view::npos || text->size() > max_json_line_bytes || from + text->size() == content.size()) {
-      const auto line = text->substr(0, end);
+    TROUPE_ASSIGN(const auto text, content.at(from, wanted));
+    const auto end = text.find('\n');
+    if (end != std::string_view::npos || text.size() > max_json_line_bytes || from + text.size() == content.size()) {
+      const auto line = text.substr(0, end);
       const auto single = line.find('\r');  // JSON strings contain no line ends
       if (single != std::string_view::npos && single + 1 < line.size())
         return json_line{line.substr(0, single), from + single + 1};
       return json_line{line, from + line.size() + 1};
     }
-    wanted = 2 * text->size();
+    wanted = 2 * text.size();
   }
 }
 
@@ -154,17 +153,14 @@ class object_reader {
     uint64_t number = 0;
     for (uint64_t at = 0; at < content.size();) {
       ++number;
-      const auto line = line_at(content, at);
-      if (!line) return core::fail(line.error());
+      TROUPE_ASSIGN(const auto line, line_at(content, at));
       const std::string place = fmt::format("{}:{}", file_, number);
-      if (line->text.size() > max_json_line_bytes)
+      if (line.text.size() > max_json_line_bytes)
         return wrong(place, fmt::format(": the line has more than {} bytes", max_json_line_bytes));
-      at = line->next;
-      if (line->text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-      if (auto ok = take(line->text, place, "wanted one whole object a line, or an array of objects",
-                         std::min<uint64_t>(at, content.size()));
-          !ok)
-        return ok;
+      at = line.next;
+      if (line.text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      TROUPE_TRY(take(line.text, place, "wanted one whole object a line, or an array of objects",
+                      std::min<uint64_t>(at, content.size())));
     }
     return {};
   }
@@ -173,21 +169,18 @@ class object_reader {
   core::result<void> read_array(text_window& content, uint64_t at) {
     for (uint64_t number = 1;; ++number) {
       const std::string place = fmt::format("{}: element {}", file_, number);
-      const auto begin = next_character(content, at);
-      if (!begin) return core::fail(begin.error());
-      at = begin->at;
-      if (begin->character == ']' && number == 1) return end_of_array(content, at + 1);
-      const auto element = element_at(content, at);
-      if (!element) return core::fail(element.error());
-      if (element->size() > max_json_line_bytes)
+      TROUPE_ASSIGN(const auto begin, next_character(content, at));
+      at = begin.at;
+      if (begin.character == ']' && number == 1) return end_of_array(content, at + 1);
+      TROUPE_ASSIGN(const auto element, element_at(content, at));
+      if (element.size() > max_json_line_bytes)
         return wrong(place, fmt::format(": it has more than {} bytes", max_json_line_bytes));
-      const uint64_t end = at + element->size();
+      const uint64_t end = at + element.size();
       if (end == content.size()) return wrong(file_, ": the array has no end: the file is cut short");
-      if (auto ok = take(*element, place, "wanted one whole object", end); !ok) return ok;
-      const auto behind = next_character(content, end);
-      if (!behind) return core::fail(behind.error());
-      at = behind->at + 1;
-      if (behind->character == ']') return end_of_array(content, at);
+      TROUPE_TRY(take(element, place, "wanted one whole object", end));
+      TROUPE_ASSIGN(const auto behind, next_character(content, end));
+      at = behind.at + 1;
+      if (behind.character == ']') return end_of_array(content, at);
     }
   }
 
@@ -199,20 +192,18 @@ class object_reader {
 
   static core::result<seen_character> next_character(text_window& content, uint64_t at) {
     while (at < content.size()) {
-      const auto text = content.at(at, 1);
-      if (!text) return core::fail(text.error());
-      const auto found = text->find_first_not_of(" \t\r\n");
-      if (found != std::string_view::npos) return seen_character{at + found, (*text)[found]};
-      at += text->size();
+      TROUPE_ASSIGN(const auto text, content.at(at, 1));
+      const auto found = text.find_first_not_of(" \t\r\n");
+      if (found != std::string_view::npos) return seen_character{at + found, text[found]};
+      at += text.size();
     }
     return seen_character{content.size(), 0};
   }
 
   core::result<void> end_of_array(text_window& content, uint64_t at) const {
-    const auto more = next_character(content, at);
-    if (!more) return core::fail(more.error());
-    if (more->character == 0) return {};
-    return wrong(file_, fmt::format(": byte {}: something follows the end of the array", more->at + 1));
+    TROUPE_ASSIGN(const auto more, next_character(content, at));
+    if (more.character == 0) return {};
+    return wrong(file_, fmt::format(": byte {}: something follows the end of the array", more.at + 1));
   }
 
   /// Returns the text before the comma or bracket that ends the element; the rest of the file if there is none.
@@ -283,11 +274,10 @@ core::result<void> read_json_lines(text_window&& content, const std::string& fil
                                    const std::function<core::result<void>(std::string_view, uint64_t)>& visit) {
   constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
   object_reader reader(file, key, visit);
-  const auto begin = content.at(0, window_block_bytes);
-  if (!begin) return core::fail(begin.error());
-  const size_t mark = begin->starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
-  const size_t first = begin->find_first_not_of(" \t\r\n", mark);
-  if (first != std::string_view::npos && (*begin)[first] == '[') return reader.read_array(content, first + 1);
+  TROUPE_ASSIGN(const auto begin, content.at(0, window_block_bytes));
+  const size_t mark = begin.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
+  const size_t first = begin.find_first_not_of(" \t\r\n", mark);
+  if (first != std::string_view::npos && begin[first] == '[') return reader.read_array(content, first + 1);
   return reader.read_lines(content);
 }
 

@@ -31,13 +31,11 @@ class mds_reader {
       : file_(file), key_(key), visit_(visit) {}
 
   core::result<void> read() {
-    if (auto ok = read_begin(); !ok) return ok;
+    TROUPE_TRY(read_begin());
     for (uint64_t i = 0; i < samples_; ++i) {
-      if (i % rows_between_calls == 0)
-        if (auto ok = visit_(std::nullopt, table_bytes()); !ok) return ok;
-      const auto range = range_of(i);
-      if (!range) return fail(range.error());
-      if (auto ok = read_sample(i, range->first, range->second); !ok) return ok;
+      if (i % rows_between_calls == 0) TROUPE_TRY(visit_(std::nullopt, table_bytes()));
+      TROUPE_ASSIGN(const auto range, range_of(i));
+      TROUPE_TRY(read_sample(i, range.first, range.second));
     }
     return {};
   }
@@ -51,8 +49,8 @@ class mds_reader {
   core::result<void> read_begin() {
     uint32_t samples = 0, first = 0;
     if (file_.size() < 8) return wrong(fmt::format("it has {} bytes", file_.size()));
-    if (auto ok = file_.read(0, std::as_writable_bytes(std::span(&samples, 1))); !ok) return ok;
-    if (auto ok = file_.read(4, std::as_writable_bytes(std::span(&first, 1))); !ok) return ok;
+    TROUPE_TRY(file_.read(0, std::as_writable_bytes(std::span(&samples, 1))));
+    TROUPE_TRY(file_.read(4, std::as_writable_bytes(std::span(&first, 1))));
     samples_ = samples;
     if (table_bytes() > first || first > file_.size())
       return wrong(fmt::format("its {} samples begin at byte {} of {}", samples_, first, file_.size()));
@@ -60,7 +58,7 @@ class mds_reader {
     if (text.size() > max_mds_description_bytes)
       return fail(error_kind::limit, fmt::format("'{}': its columns take {} bytes to describe, at most {} are read",
                                                  file_.name(), text.size(), max_mds_description_bytes));
-    if (auto ok = file_.read(table_bytes(), std::as_writable_bytes(std::span(text))); !ok) return ok;
+    TROUPE_TRY(file_.read(table_bytes(), std::as_writable_bytes(std::span(text))));
     return read_columns(text);
   }
 
@@ -100,8 +98,7 @@ class mds_reader {
     if (sample < first_ || sample + 1 >= first_ + offsets_.size()) {
       first_ = sample;
       offsets_.resize(std::min(block, samples_ + 1 - sample));
-      if (auto ok = file_.read(sizeof(uint32_t) * (1 + sample), std::as_writable_bytes(std::span(offsets_))); !ok)
-        return fail(ok.error());
+      TROUPE_TRY(file_.read(sizeof(uint32_t) * (1 + sample), std::as_writable_bytes(std::span(offsets_))));
     }
     const uint64_t begin = offsets_[sample - first_], end = offsets_[sample + 1 - first_];
     if (begin < table_bytes() || begin > end || end > file_.size())
@@ -114,7 +111,7 @@ class mds_reader {
       return fail(error_kind::limit, fmt::format("'{}': sample {} has {} bytes, at most {} are read", file_.name(),
                                                  number, end - begin, max_mds_sample_bytes));
     sample_.resize(end - begin);
-    if (auto ok = file_.read(begin, std::as_writable_bytes(std::span(sample_))); !ok) return ok;
+    TROUPE_TRY(file_.read(begin, std::as_writable_bytes(std::span(sample_))));
     uint64_t sizes_at = 0, skipped = 0, bytes = 0, all = 0;
     for (size_t i = 0; i < columns_.size(); ++i) {
       uint64_t size = columns_[i].bytes.value_or(0);

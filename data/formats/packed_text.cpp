@@ -150,8 +150,8 @@ core::result<void> refuse_other_content(const std::filesystem::path& path, const
   std::array<char, 8> tail{};
   std::string head(std::min(searched_text_bytes, file.size()), '\0');
   const size_t last = std::min<uint64_t>(tail.size(), file.size());
-  if (auto ok = file.read(0, std::as_writable_bytes(std::span(head))); !ok) return ok;
-  if (auto ok = file.read(file.size() - last, std::as_writable_bytes(std::span(tail).first(last))); !ok) return ok;
+  TROUPE_TRY(file.read(0, std::as_writable_bytes(std::span(head))));
+  TROUPE_TRY(file.read(file.size() - last, std::as_writable_bytes(std::span(tail).first(last))));
   const std::string_view begin(head), end(tail.data(), last);
   const auto kind = kind_of(path);
   const char* const wanted = kind == source_kind::tokens ? "tokens" : "text";

@@ -95,8 +95,8 @@ class chunk_reader {  ///< reads the column's part of one row group
       if (at_ >= end()) return lies(fmt::format("its pages hold {} of {} values", values_, chunk_.values));
       page_ = at_;
       // Lets the visitor stop: a small page may expand to many rows.
-      if (auto ok = visit_(std::nullopt, at_); !ok) return ok;
-      if (auto ok = read_page(); !ok) return ok;
+      TROUPE_TRY(visit_(std::nullopt, at_));
+      TROUPE_TRY(read_page());
     }
     return {};
   }
@@ -112,7 +112,7 @@ class chunk_reader {  ///< reads the column's part of one row group
   core::result<page_header> next_header() {
     for (uint64_t wanted = std::min(first_header_bytes, end() - at_);; wanted = std::min(4 * wanted, end() - at_)) {
       packed_.resize(wanted);
-      if (auto ok = file_.read(at_, packed_); !ok) return fail(ok.error());
+      TROUPE_TRY(file_.read(at_, packed_));
       if (const auto got = read_header(packed_)) {
         at_ += got->second;
         return got->first;
@@ -122,9 +122,8 @@ class chunk_reader {  ///< reads the column's part of one row group
   }
 
   core::result<void> read_page() {
-    auto header = next_header();
-    if (!header) return fail(header.error());
-    const page_header& h = *header;
+    TROUPE_ASSIGN(auto header, next_header());
+    const page_header& h = header;
     if (h.bytes < 0 || h.packed_bytes < 0 || static_cast<uint64_t>(h.packed_bytes) > end() - at_)
       return lies(fmt::format("{} bytes, packed {}, where {} are left", h.bytes, h.packed_bytes, end() - at_));
     const auto packed_bytes = static_cast<uint64_t>(h.packed_bytes);
@@ -142,7 +141,7 @@ class chunk_reader {  ///< reads the column's part of one row group
     // Frees the old buffer first, so that both are not in memory.
     if (packed_bytes > packed_.capacity()) packed_ = std::vector<std::byte>();
     packed_.resize(packed_bytes);
-    if (auto ok = file_.read(at_, packed_); !ok) return ok;
+    TROUPE_TRY(file_.read(at_, packed_));
     at_ += packed_bytes;
     if (h.crc &&
         static_cast<uint32_t>(*h.crc) != crc32_z(0, reinterpret_cast<const Bytef*>(packed_.data()), packed_.size()))
@@ -159,7 +158,7 @@ class chunk_reader {  ///< reads the column's part of one row group
     if (h.encoding != plain && h.encoding != plain_dictionary)
       return lies(fmt::format("wanted a PLAIN dictionary, got {}", name_of_encoding(h.encoding)));
     if (values_ > 0 || !words_.empty()) return lies("a second dictionary");
-    if (auto ok = expand(packed_, static_cast<uint64_t>(h.bytes), dictionary_); !ok) return ok;
+    TROUPE_TRY(expand(packed_, static_cast<uint64_t>(h.bytes), dictionary_));
     if (static_cast<uint64_t>(h.values) > dictionary_.size() / 4)
       return lies(fmt::format("{} words in {} bytes", h.values, dictionary_.size()));
     const auto words = static_cast<uint64_t>(h.values);
@@ -174,7 +173,7 @@ class chunk_reader {  ///< reads the column's part of one row group
     for (uint64_t i = 0; i < words; ++i) {
       words_.push_back(static_cast<uint32_t>(in.at()));
       if (!in.next()) return lies(fmt::format("word {} lies beyond its {} bytes", i, dictionary_.size()));
-      if (auto ok = taken(); !ok) return ok;
+      TROUPE_TRY(taken());
     }
     return {};
   }
@@ -185,7 +184,7 @@ class chunk_reader {  ///< reads the column's part of one row group
   }
 
   core::result<void> read_data(const page_header& h) {
-    if (auto ok = expand(packed_, static_cast<uint64_t>(h.bytes), page_bytes_); !ok) return ok;
+    TROUPE_TRY(expand(packed_, static_cast<uint64_t>(h.bytes), page_bytes_));
     bytes_view rest(page_bytes_), levels;
     if (max_definition_ > 0) {
       if (h.level_encoding != rle)
@@ -209,7 +208,7 @@ class chunk_reader {  ///< reads the column's part of one row group
     const bytes_view all(packed_);
     const uint64_t bytes = static_cast<uint64_t>(h.bytes) - levels;
     if (!h.packed || bytes == 0) return give(h, all.first(levels), all.subspan(levels));
-    if (auto ok = expand(all.subspan(levels), bytes, page_bytes_); !ok) return ok;
+    TROUPE_TRY(expand(all.subspan(levels), bytes, page_bytes_));
     return give(h, all.first(levels), page_bytes_);
   }
 
@@ -233,7 +232,7 @@ class chunk_reader {  ///< reads the column's part of one row group
     if (differs) deltas.emplace(values, h.encoding == delta_text);
     const auto rows = static_cast<uint64_t>(h.values);
     for (uint64_t i = 0; i < rows; ++i) {
-      if (auto ok = taken(); !ok) return ok;
+      TROUPE_TRY(taken());
       if (max_definition_ > 0) {
         const auto level = levels.next();
         if (!level || *level > max_definition_) return lies(fmt::format("value {} has no sound level", i));
@@ -252,7 +251,7 @@ class chunk_reader {  ///< reads the column's part of one row group
         text = deltas ? deltas->next() : texts.next();
       }
       if (!text) return lies(fmt::format("value {} of {} lies beyond its bytes", i, h.values));
-      if (auto ok = visit_(*text, at_); !ok) return ok;
+      TROUPE_TRY(visit_(*text, at_));
     }
     values_ += rows;
     return {};
@@ -271,10 +270,9 @@ class chunk_reader {  ///< reads the column's part of one row group
 }  // namespace
 
 core::result<void> read_parquet(const core::source_file& file, const std::string& key, const row_visit& visit) {
-  const auto column = read_parquet_footer(file, key);
-  if (!column) return fail(column.error());
-  for (size_t i = 0; i < column->chunks.size(); ++i)
-    if (auto ok = chunk_reader(file, column->chunks[i], column->max_definition, i + 1, visit).read(); !ok) return ok;
+  TROUPE_ASSIGN(const auto column, read_parquet_footer(file, key));
+  for (size_t i = 0; i < column.chunks.size(); ++i)
+    TROUPE_TRY(chunk_reader(file, column.chunks[i], column.max_definition, i + 1, visit).read());
   return {};
 }
 

@@ -171,7 +171,7 @@ core::result<std::vector<std::byte>> footer_of(const core::source_file& file) {
   };
   if (file.size() < magic_bytes + tail_bytes) return wrong(fmt::format("{} bytes", file.size()));
   std::array<std::byte, tail_bytes> tail{};
-  if (auto ok = file.read(file.size() - tail_bytes, tail); !ok) return fail(ok.error());
+  TROUPE_TRY(file.read(file.size() - tail_bytes, tail));
   const std::string_view ends(reinterpret_cast<const char*>(tail.data()) + 4, magic_bytes);
   if (ends == "PARE")
     return fail(error_kind::bad_input, fmt::format("'{}' is encrypted, which is not read", file.name()));
@@ -184,16 +184,15 @@ core::result<std::vector<std::byte>> footer_of(const core::source_file& file) {
     return fail(error_kind::limit, fmt::format("'{}' has a footer of {} bytes, at most {} are read", file.name(),
                                                length, max_parquet_footer_bytes));
   std::vector<std::byte> out(length);
-  if (auto ok = file.read(file.size() - tail_bytes - length, out); !ok) return fail(ok.error());
+  TROUPE_TRY(file.read(file.size() - tail_bytes - length, out));
   return out;
 }
 
 }  // namespace
 
 core::result<parquet_column> read_parquet_footer(const core::source_file& file, const std::string& key) {
-  const auto footer = footer_of(file);
-  if (!footer) return fail(footer.error());
-  const uint64_t pages_end = file.size() - tail_bytes - footer->size();
+  TROUPE_ASSIGN(const auto footer, footer_of(file));
+  const uint64_t pages_end = file.size() - tail_bytes - footer.size();
   const auto wrong = [&](const std::string& why) {
     return fail(error_kind::bad_input, fmt::format("'{}': {}", file.name(), why));
   };
@@ -250,7 +249,7 @@ core::result<parquet_column> read_parquet_footer(const core::source_file& file, 
     c.values = static_cast<uint64_t>(mine->values);
     out.chunks.push_back(c);
   };
-  thrift_reader in(*footer);
+  thrift_reader in(footer);
   in.structure(t_struct, [&](int64_t id, uint8_t type) {
     if (id == 2) return in.list(type, [&](uint8_t of) { schema.add(read_element(in, of)); }), true;
     if (id != 4 || !schema.found() || !schema.whole()) return false;

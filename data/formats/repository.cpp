@@ -239,10 +239,9 @@ core::result<source_listing> training_files_of(const fs::path& folder, std::vect
   source_listing out;
   const auto has_rows = [](const fs::path& p) { return has_row_kind(p) && !describes_data(p); };
   const bool rows = std::ranges::any_of(files, has_rows);
-  const auto described = read_card(folder);
-  if (!described) return fail(described.error());
+  TROUPE_ASSIGN(const auto described, read_card(folder));
   std::error_code ec;
-  const bool is_known = described->is_there || fs::exists(folder / "dataset_infos.json", ec);
+  const bool is_known = described.is_there || fs::exists(folder / "dataset_infos.json", ec);
   if (!rows && !is_known) {
     out.files = std::move(files);
     choosing choice(folder, out);
@@ -262,10 +261,8 @@ core::result<source_listing> training_files_of(const fs::path& folder, std::vect
       out.files.push_back(std::move(p));
   }
   choosing choice(folder, out);
-  auto ok = described->configurations.empty() ? choice.keep_named() : choice.keep_configured(described->configurations);
-  if (!ok) return fail(ok.error());
-  if (is_repository && !out.files.empty())
-    if (auto one = check_one_form(folder, out.files); !one) return fail(one.error());
+  TROUPE_TRY(described.configurations.empty() ? choice.keep_named() : choice.keep_configured(described.configurations));
+  if (is_repository && !out.files.empty()) TROUPE_TRY(check_one_form(folder, out.files));
   return out;
 }
 

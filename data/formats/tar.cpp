@@ -77,11 +77,9 @@ class tar_reader {
 
   core::result<void> read() {
     for (uint64_t members = 1; at_ < file_.size(); ++members) {
-      if (members % rows_between_calls == 0)
-        if (auto ok = visit_(std::nullopt, at_); !ok) return ok;
-      const auto more = read_member();
-      if (!more) return fail(more.error());
-      if (!*more) break;
+      if (members % rows_between_calls == 0) TROUPE_TRY(visit_(std::nullopt, at_));
+      TROUPE_ASSIGN(const auto more, read_member());
+      if (!more) break;
     }
     return end_sample();
   }
@@ -96,7 +94,7 @@ class tar_reader {
     if (bytes > most)
       return fail(wrong(fmt::format("{} bytes, at most {} are read", bytes, most), error_kind::limit).error());
     std::string out(bytes, '\0');
-    if (auto ok = file_.read(at_, std::as_writable_bytes(std::span(out))); !ok) return fail(ok.error());
+    TROUPE_TRY(file_.read(at_, std::as_writable_bytes(std::span(out))));
     return out;
   }
 
@@ -105,10 +103,9 @@ class tar_reader {
     member_ = at_;
     name_.clear();
     if (file_.size() - at_ < block_bytes) return fail(wrong("its header is cut off").error());
-    auto block = content(block_bytes, block_bytes);
-    if (!block) return fail(block.error());
+    TROUPE_ASSIGN(auto block, content(block_bytes, block_bytes));
     at_ += block_bytes;
-    const std::string_view header = *block;
+    const std::string_view header = block;
     if (header.find_first_not_of('\0') == header.npos) return false;
     uint64_t sum = 8 * ' ';
     for (size_t i = 0; i < header.size(); ++i)
@@ -123,23 +120,21 @@ class tar_reader {
     if (!size || *size > file_.size() - at_)
       return fail(wrong(fmt::format("wanted {} bytes behind its header, got {}", size.value_or(0), file_.size() - at_))
                       .error());
-    auto ok = take(type, *size);
-    if (!ok) return fail(ok.error());
+    TROUPE_TRY(take(type, *size));
     at_ += std::min((*size + block_bytes - 1) / block_bytes * block_bytes, file_.size() - at_);
     return true;
   }
 
   core::result<void> take(char type, uint64_t bytes) {
     if (type == 'L' || type == 'x') {
-      auto text = content(bytes, max_extra_bytes);
-      if (!text) return fail(text.error());
+      TROUPE_ASSIGN(auto text, content(bytes, max_extra_bytes));
       if (type == 'L') {
-        long_name_ = text->substr(0, text->find('\0'));
+        long_name_ = text.substr(0, text.find('\0'));
         return {};
       }
-      if (pax_value(*text, "GNU.sparse.major")) return wrong("a sparse file, which is not read");
-      if (auto path = pax_value(*text, "path")) long_name_ = std::move(path);
-      if (const auto size = pax_value(*text, "size")) {
+      if (pax_value(text, "GNU.sparse.major")) return wrong("a sparse file, which is not read");
+      if (auto path = pax_value(text, "path")) long_name_ = std::move(path);
+      if (const auto size = pax_value(text, "size")) {
         uint64_t value = 0;
         const auto end = std::from_chars(size->data(), size->data() + size->size(), value);
         if (end.ec != std::errc{} || end.ptr != size->data() + size->size()) return wrong("a size that is no number");
@@ -165,22 +160,21 @@ class tar_reader {
     if (dot == name_.npos || dot == base) return {};  // WebDataset skips them too
     const std::string sample = name_.substr(0, dot), ending = lowercase(name_.substr(dot + 1));
     if (!sample_ || *sample_ != sample) {
-      if (auto ok = end_sample(); !ok) return ok;
+      TROUPE_TRY(end_sample());
       sample_ = sample;
       sample_at_ = member_;
     }
     const bool is_text = ending == ending_ || (ending_ == "text" && ending == "txt");
     if (endings_.size() < 200) endings_ += (endings_.empty() ? "." : ", .") + ending.substr(0, 40);
     if (!is_text && ending != "json") return {};
-    auto text = content(bytes, max_tar_text_bytes);
-    if (!text) return fail(text.error());
+    TROUPE_ASSIGN(auto text, content(bytes, max_tar_text_bytes));
     if (!is_text) {
-      json_ = std::move(*text);
+      json_ = std::move(text);
       return {};
     }
     if (has_text_) return wrong("a second text of one sample");
     has_text_ = true;
-    return visit_(*text, at_);
+    return visit_(text, at_);
   }
 
   /// Passes the sample's text to the visitor; its JSON is read only if it has no text file.

@@ -26,8 +26,7 @@ class text_window {  ///< reads a file that outlives it, or text in memory
   /// offsets must not decrease. Errors: those of core::source_file::read.
   core::result<std::string_view> at(uint64_t offset, uint64_t bytes) {
     const uint64_t wanted = std::min(bytes, size_ - offset);
-    if (offset + wanted > first_ + held_.size())
-      if (auto ok = move_to(offset, wanted); !ok) return core::fail(ok.error());
+    if (offset + wanted > first_ + held_.size()) TROUPE_TRY(move_to(offset, wanted));
     return held_.substr(offset - first_);
   }
 
@@ -37,7 +36,7 @@ class text_window {  ///< reads a file that outlives it, or text in memory
     std::string next(rest);
     const uint64_t begin = offset + next.size();
     next.resize(std::min(std::max(wanted, window_block_bytes), size_ - offset));
-    if (auto ok = file_->read(begin, std::as_writable_bytes(std::span(next).subspan(begin - offset))); !ok) return ok;
+    TROUPE_TRY(file_->read(begin, std::as_writable_bytes(std::span(next).subspan(begin - offset))));
     buffer_ = std::move(next);
     held_ = buffer_;
     first_ = offset;

@@ -101,9 +101,9 @@ class byte_pair_tokenizer final : public tokenizer {
   core::result<void> encode(std::string_view text, std::vector<uint32_t>& out) override {
     for (size_t at = 0; at < text.size();) {
       const auto added = vocabulary_.added.next(text, at);
-      if (auto ok = encode_words(text.substr(at, added ? added->at - at : text.npos), out); !ok) return ok;
+      TROUPE_TRY(encode_words(text.substr(at, added ? added->at - at : text.npos), out));
       if (!added) break;
-      if (auto ok = check_added_word(*added->word); !ok) return ok;
+      TROUPE_TRY(check_added_word(*added->word));
       out.push_back(added->word->id);
       at = added->at + added->word->text.size();
     }
@@ -122,10 +122,9 @@ class byte_pair_tokenizer final : public tokenizer {
     while (!text.empty()) {
       const std::string_view sound = text.substr(0, core::utf8_prefix(text));
       for (size_t at = 0; at < sound.size();) {
-        const auto n = cutter_.next(sound, at);
-        if (!n) return core::fail(n.error());
-        add_word(sound.substr(at, *n), out);
-        at += *n;
+        TROUPE_ASSIGN(const auto n, cutter_.next(sound, at));
+        add_word(sound.substr(at, n), out);
+        at += n;
       }
       text.remove_prefix(sound.size());
       size_t broken = 0;
@@ -199,9 +198,8 @@ void word_cache::keep(std::string_view word, uint64_t hash, std::span<const uint
 
 core::result<std::unique_ptr<tokenizer>> make_byte_pair(byte_pair_vocabulary vocabulary,
                                                         tokenizer_description description) {
-  auto cutter = word_cutter::make();
-  if (!cutter) return core::fail(cutter.error());
-  return std::make_unique<byte_pair_tokenizer>(std::move(vocabulary), std::move(description), std::move(*cutter));
+  TROUPE_ASSIGN(auto cutter, word_cutter::make());
+  return std::make_unique<byte_pair_tokenizer>(std::move(vocabulary), std::move(description), std::move(cutter));
 }
 
 }  // namespace troupe::data

@@ -30,13 +30,12 @@ using core::fail;
 constexpr size_t most_unmade_words = 16;
 
 core::result<std::string> open_text(const fs::path& path) {
-  const auto file = core::source_file::open(path);
-  if (!file) return fail(file.error());
-  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
-  if (file->size() > max_tokenizer_bytes)
+  TROUPE_ASSIGN(const auto file, core::source_file::open(path));
+  TROUPE_TRY(core::refuse_lfs_pointer(file));
+  if (file.size() > max_tokenizer_bytes)
     return fail(error_kind::limit, fmt::format("the tokenizer file '{}' has {} bytes, more than {}", path.string(),
-                                               file->size(), max_tokenizer_bytes));
-  return file->read_all(max_tokenizer_bytes);
+                                               file.size(), max_tokenizer_bytes));
+  return file.read_all(max_tokenizer_bytes);
 }
 
 uint64_t line_of(std::string_view text, size_t at) {
@@ -128,9 +127,8 @@ core::result<merge_table> read_merges(const fs::path& path, std::string_view tex
 core::result<nlohmann::json> check_pipeline(const fs::path& path) {
   std::error_code ec;
   if (!fs::exists(path, ec)) return nlohmann::json();
-  const auto file = open_text(path);
-  if (!file) return fail(file.error());
-  const auto parsed = core::parse_json(*file, max_tokenizer_json_depth);
+  TROUPE_ASSIGN(const auto file, open_text(path));
+  const auto parsed = core::parse_json(file, max_tokenizer_json_depth);
   if (!parsed)
     return fail(error_kind::bad_input,
                 fmt::format("'{}': wanted one JSON object, got {}", path.string(), parsed.error().why));
@@ -159,9 +157,8 @@ core::result<nlohmann::json> check_pipeline(const fs::path& path) {
 /// has.
 core::result<tokenizer_description> add_folder_words(const fs::path& folder, word_numbers& numbers,
                                                      byte_pair_vocabulary& out) {
-  const auto words = read_added_words(folder);
-  if (!words) return fail(words.error());
-  for (const auto& w : *words) {
+  TROUPE_ASSIGN(const auto words, read_added_words(folder));
+  for (const auto& w : words) {
     if (const auto at = numbers.emplace(w.text, w.id).first; at->second != w.id)
       return core::refused(fmt::format("'{}': the added token '{}' has number {}, but vocab.json says {}",
                                        folder.string(), core::shown(w.text), w.id, at->second));
@@ -173,59 +170,52 @@ core::result<tokenizer_description> add_folder_words(const fs::path& folder, wor
     return at == numbers.end() ? std::nullopt : std::optional(at->second);
   };
   tokenizer_description d{.kind = "gpt2", .vocab_size = out.bytes_of.size(), .end_of_text = {}, .digest = {}};
-  const auto special = read_special_tokens(folder, number_of, d.vocab_size);
-  if (!special) return fail(special.error());
-  if (!special->lost_end.empty())
+  TROUPE_ASSIGN(const auto special, read_special_tokens(folder, number_of, d.vocab_size));
+  if (!special.lost_end.empty())
     return core::refused(
         fmt::format("'{}' names '{}' as the token behind a text, which neither vocab.json nor "
                     "added_tokens.json has: add it there, or name another one as eos_token in "
                     "tokenizer_config.json",
-                    folder.string(), core::shown(special->lost_end)));
-  d.end_of_text = special->end ? special->end : number_of("<|endoftext|>");
-  out.added = added_words(*words, d.end_of_text);
+                    folder.string(), core::shown(special.lost_end)));
+  d.end_of_text = special.end ? special.end : number_of("<|endoftext|>");
+  out.added = added_words(words, d.end_of_text);
   return d;
 }
 
 }  // namespace
 
 core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, const fs::path& merges) {
-  const auto vocab_file = open_text(vocab);
-  if (!vocab_file) return fail(vocab_file.error());
-  const auto merges_file = open_text(merges);
-  if (!merges_file) return fail(merges_file.error());
-  if (auto ok = check_tokenizer_class(vocab.parent_path()); !ok) return fail(ok.error());
+  TROUPE_ASSIGN(const auto vocab_file, open_text(vocab));
+  TROUPE_ASSIGN(const auto merges_file, open_text(merges));
+  TROUPE_TRY(check_tokenizer_class(vocab.parent_path()));
   const fs::path pipeline = vocab.parent_path() / "tokenizer.json";
-  const auto model = check_pipeline(pipeline);
-  if (!model) return fail(model.error());
-  auto numbers = read_vocab(vocab, *vocab_file);
-  if (!numbers) return fail(numbers.error());
-  if (const auto difference = difference_to_files(*model, *numbers, *merges_file))
+  TROUPE_ASSIGN(const auto model, check_pipeline(pipeline));
+  TROUPE_ASSIGN(auto numbers, read_vocab(vocab, vocab_file));
+  if (const auto difference = difference_to_files(model, numbers, merges_file))
     return fail(error_kind::bad_input,
                 fmt::format("'{}': {}: wanted one tokenizer in a folder: take away the files of the other",
                             pipeline.string(), *difference));
-  auto table = read_merges(merges, *merges_file, vocab, *numbers);
-  if (!table) return fail(table.error());
+  TROUPE_ASSIGN(auto table, read_merges(merges, merges_file, vocab, numbers));
 
   const byte_alphabet alphabet;
   byte_pair_vocabulary out;
-  out.merges = std::move(*table);
+  out.merges = std::move(table);
   for (uint32_t b = 0; b < 256; ++b) {
-    const auto found = numbers->find(alphabet.word_of(b));
-    if (found == numbers->end())
+    const auto found = numbers.find(alphabet.word_of(b));
+    if (found == numbers.end())
       return fail(error_kind::bad_input,
                   fmt::format("'{}' is no byte-level vocabulary: it lacks '{}', which stands for byte {}",
                               vocab.string(), alphabet.word_of(b), b));
     out.token_of[b] = found->second;
   }
-  for (const auto& [word, number] : *numbers) {
+  for (const auto& [word, number] : numbers) {
     if (number >= out.bytes_of.size()) out.bytes_of.resize(number + 1);
     out.bytes_of[number] = alphabet.bytes_of(word);
   }
-  auto described = add_folder_words(vocab.parent_path(), *numbers, out);
-  if (!described) return fail(described.error());
-  described->digest = out.added.is_empty() ? digest_of({*vocab_file, *merges_file})
-                                           : digest_of({*vocab_file, *merges_file, out.added.as_text()});
-  return make_byte_pair(std::move(out), std::move(*described));
+  TROUPE_ASSIGN(auto described, add_folder_words(vocab.parent_path(), numbers, out));
+  described.digest = out.added.is_empty() ? digest_of({vocab_file, merges_file})
+                                          : digest_of({vocab_file, merges_file, out.added.as_text()});
+  return make_byte_pair(std::move(out), std::move(described));
 }
 
 }  // namespace troupe::data

@@ -10,10 +10,9 @@
 namespace troupe::data {
 
 core::result<nlohmann::json> read_json_object(const std::filesystem::path& path) {
-  const auto text = core::read_file(path, max_tokenizer_bytes);
-  if (!text) return core::fail(text.error());
-  if (core::begins_like_lfs_pointer(*text)) return core::fail(core::lfs_pointer_error(path.string(), *text));
-  auto out = core::parse_json(*text, max_tokenizer_json_depth);
+  TROUPE_ASSIGN(const auto text, core::read_file(path, max_tokenizer_bytes));
+  if (core::begins_like_lfs_pointer(text)) return core::fail(core::lfs_pointer_error(path.string(), text));
+  auto out = core::parse_json(text, max_tokenizer_json_depth);
   if (!out) return core::refused(fmt::format("'{}': wanted one JSON object, got {}", path.string(), out.error().why));
   if (!out->is_object()) return core::refused(fmt::format("'{}': wanted one JSON object", path.string()));
   return std::move(*out);

@@ -36,13 +36,12 @@ class sentencepiece_tokenizer final : public tokenizer {
 
   /// Reads the added words and the end of text that files next to the model name.
   core::result<void> read_folder(const std::filesystem::path& folder) {
-    auto words = read_added_words(folder);
-    if (!words) return fail(words.error());
+    TROUPE_ASSIGN(auto words, read_added_words(folder));
     const auto is_piece = [&](const added_word& w) {
       return w.id < pieces() && processor_.IdToPiece(static_cast<int>(w.id)) == w.text;
     };
-    std::erase_if(*words, is_piece);
-    for (const auto& w : *words) {
+    std::erase_if(words, is_piece);
+    for (const auto& w : words) {
       added_text_[w.id] = w.text;
       description_.vocab_size = std::max<uint64_t>(description_.vocab_size, uint64_t{w.id} + 1);
     }
@@ -53,16 +52,15 @@ class sentencepiece_tokenizer final : public tokenizer {
       if (id < 0 || static_cast<uint64_t>(id) >= pieces()) return std::nullopt;
       return processor_.IdToPiece(id) == text ? std::optional(static_cast<uint32_t>(id)) : std::nullopt;
     };
-    const auto special = read_special_tokens(folder, number_of, description_.vocab_size);
-    if (!special) return fail(special.error());
-    if (!special->lost_end.empty())
+    TROUPE_ASSIGN(const auto special, read_special_tokens(folder, number_of, description_.vocab_size));
+    if (!special.lost_end.empty())
       return core::refused(
           fmt::format("'{}' names '{}' as the token behind a text, which neither the model nor "
                       "added_tokens.json has: add it there, or name another one as eos_token in "
                       "tokenizer_config.json",
-                      folder.string(), core::shown(special->lost_end)));
-    if (special->end) description_.end_of_text = special->end;
-    added_ = added_words(std::move(*words), description_.end_of_text);
+                      folder.string(), core::shown(special.lost_end)));
+    if (special.end) description_.end_of_text = special.end;
+    added_ = added_words(std::move(words), description_.end_of_text);
     if (!added_.is_empty()) description_.digest = digest_of({description_.digest, added_.as_text()});
     return {};
   }
@@ -114,20 +112,18 @@ class sentencepiece_tokenizer final : public tokenizer {
 }  // namespace
 
 core::result<std::unique_ptr<tokenizer>> open_sentencepiece(const std::filesystem::path& path) {
-  const auto file = core::source_file::open(path);
-  if (!file) return fail(file.error());
-  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
-  if (file->size() > max_tokenizer_bytes)
+  TROUPE_ASSIGN(const auto file, core::source_file::open(path));
+  TROUPE_TRY(core::refuse_lfs_pointer(file));
+  if (file.size() > max_tokenizer_bytes)
     return fail(error_kind::limit, fmt::format("the tokenizer file '{}' has {} bytes, more than {}", path.string(),
-                                               file->size(), max_tokenizer_bytes));
-  const auto text = file->read_all(max_tokenizer_bytes);
-  if (!text) return fail(text.error());
-  const auto bytes = std::as_bytes(std::span(*text));
+                                               file.size(), max_tokenizer_bytes));
+  TROUPE_ASSIGN(const auto text, file.read_all(max_tokenizer_bytes));
+  const auto bytes = std::as_bytes(std::span(text));
   if (const auto shape = check_sentencepiece_file(bytes); !shape) return fail(shape.error().in(path.string()));
   auto out = std::make_unique<sentencepiece_tokenizer>();
   if (auto ok = out->load({reinterpret_cast<const char*>(bytes.data()), bytes.size()}); !ok)
     return fail(ok.error().in(path.string()));
-  if (auto ok = out->read_folder(path.parent_path()); !ok) return fail(ok.error());
+  TROUPE_TRY(out->read_folder(path.parent_path()));
   return out;
 }
 

@@ -85,9 +85,8 @@ class special_token_reader {
                                                               {"config.json", &model_},
                                                               {"generation_config.json", &generation_}}};
     for (const auto& [name, place] : files) {
-      auto read = read_json_if_there(folder_ / name);
-      if (!read) return fail(read.error());
-      *place = std::move(*read);
+      TROUPE_ASSIGN(auto read, read_json_if_there(folder_ / name));
+      *place = std::move(read);
     }
     has_config_ = config_.is_object() && !config_.empty();
     for (const char* kind : kinds_of_special) names_[kind] = json_text_of(config_, with_tail(kind, "_token").c_str());
@@ -98,7 +97,7 @@ class special_token_reader {
     take_numbers(generation_);
     for (const auto* from : {&model_, &generation_}) take_first_numbers(*from);
     for (const auto& [kind, text] : around_) set_named(kind, text);
-    if (auto ok = read_templates(); !ok) return fail(ok.error());
+    TROUPE_TRY(read_templates());
     if (out_.end) out_.lost_end.clear();
     return std::move(out_);
   }
@@ -255,25 +254,22 @@ class special_token_reader {
     }
     std::error_code e;
     if (fs::exists(folder_ / "chat_template.jinja", e)) return read_template_files();
-    const auto file = read_json_if_there(folder_ / "chat_template.json");
-    if (!file) return fail(file.error());
-    take_template(json_value_of(*file, "chat_template"));
+    TROUPE_ASSIGN(const auto file, read_json_if_there(folder_ / "chat_template.json"));
+    take_template(json_value_of(file, "chat_template"));
     return {};
   }
 
   core::result<void> read_template_files() {
-    auto text = core::read_file(folder_ / "chat_template.jinja", max_tokenizer_bytes);
-    if (!text) return fail(text.error());
-    out_.chat_template = std::move(*text);
+    TROUPE_ASSIGN(auto text, core::read_file(folder_ / "chat_template.jinja", max_tokenizer_bytes));
+    out_.chat_template = std::move(text);
     std::vector<fs::path> others;
     std::error_code e;
     for (const auto& entry : fs::directory_iterator(folder_ / "additional_chat_templates", e))
       if (entry.path().extension() == ".jinja") others.push_back(entry.path());
     std::ranges::sort(others);
     for (const auto& path : others) {
-      auto other = core::read_file(path, max_tokenizer_bytes);
-      if (!other) return fail(other.error());
-      add_template(path.stem().string(), std::move(*other));
+      TROUPE_ASSIGN(auto other, core::read_file(path, max_tokenizer_bytes));
+      add_template(path.stem().string(), std::move(other));
     }
     return {};
   }
@@ -319,35 +315,29 @@ core::result<std::vector<added_word>> read_added_words(const fs::path& folder) {
   added_word_list out;
   const fs::path pipeline_path = folder / "tokenizer.json", config_path = folder / "tokenizer_config.json",
                  words_path = folder / "added_tokens.json", map_path = folder / "special_tokens_map.json";
-  const auto pipeline = read_json_if_there(pipeline_path);
-  if (!pipeline) return fail(pipeline.error());
-  for (const auto& added : json_value_of(*pipeline, "added_tokens")) {
+  TROUPE_ASSIGN(const auto pipeline, read_json_if_there(pipeline_path));
+  for (const auto& added : json_value_of(pipeline, "added_tokens")) {
     const auto& id = json_value_of(added, "id");
-    if (auto ok = out.add_object(pipeline_path, id.is_number_unsigned() ? id.get<uint64_t>() : max_vocabulary, added);
-        !ok)
-      return fail(ok.error());
+    TROUPE_TRY(out.add_object(pipeline_path, id.is_number_unsigned() ? id.get<uint64_t>() : max_vocabulary, added));
   }
-  const auto config = read_json_if_there(config_path);
-  if (!config) return fail(config.error());
-  for (const auto& [key, added] : json_value_of(*config, "added_tokens_decoder").items()) {
+  TROUPE_ASSIGN(const auto config, read_json_if_there(config_path));
+  for (const auto& [key, added] : json_value_of(config, "added_tokens_decoder").items()) {
     uint64_t id = max_vocabulary;
     const auto [end, failure] = std::from_chars(key.data(), key.data() + key.size(), id);
     if (failure != std::errc() || end != key.data() + key.size()) id = max_vocabulary;
-    if (auto ok = out.add_object(config_path, id, added); !ok) return fail(ok.error());
+    TROUPE_TRY(out.add_object(config_path, id, added));
   }
-  const auto words = read_json_if_there(words_path);
-  if (!words) return fail(words.error());
-  if (words->is_object())
-    for (const auto& [text, id] : words->items()) {
+  TROUPE_ASSIGN(const auto words, read_json_if_there(words_path));
+  if (words.is_object())
+    for (const auto& [text, id] : words.items()) {
       if (!id.is_number_unsigned() || id.get<uint64_t>() >= max_vocabulary || text.empty())
         return core::refused(fmt::format("'{}': the word '{}': wanted a number below {}", words_path.string(),
                                          core::shown(text), max_vocabulary));
-      if (auto ok = out.add(words_path, {text, id.get<uint32_t>()}); !ok) return fail(ok.error());
+      TROUPE_TRY(out.add(words_path, {text, id.get<uint32_t>()}));
     }
-  out.mark_named(*config);
-  const auto map = read_json_if_there(map_path);
-  if (!map) return fail(map.error());
-  out.mark_named(*map);
+  out.mark_named(config);
+  TROUPE_ASSIGN(const auto map, read_json_if_there(map_path));
+  out.mark_named(map);
   return std::move(out).words();
 }
 

@@ -48,17 +48,15 @@ std::string others_in(const fs::path& folder) {
 
 /// Opens a tokenizer.json that cuts words as GPT-2 does.
 core::result<std::unique_ptr<tokenizer>> open_pipeline(const fs::path& path) {
-  const auto v = read_vocabulary(path);
-  if (!v) return fail(v.error());
-  if (v->words != "gpt-2")
+  TROUPE_ASSIGN(const auto v, read_vocabulary(path));
+  if (v.words != "gpt-2")
     return core::refused(fmt::format("'{}' cuts words as {}, which is not read for texts yet: wanted GPT-2's way",
-                                     path.string(), v->words));
-  if (!v->objection.empty()) return core::refused(fmt::format("'{}': {}", path.string(), v->objection));
-  auto words = read_added_words(path.parent_path());
-  if (!words) return fail(words.error());
+                                     path.string(), v.words));
+  if (!v.objection.empty()) return core::refused(fmt::format("'{}': {}", path.string(), v.objection));
+  TROUPE_ASSIGN(auto words, read_added_words(path.parent_path()));
   std::vector<std::string> texts;
-  for (const auto& e : v->entries) texts.push_back(e.text);
-  return byte_pair_of(texts, v->merges, v->special.end, added_words(std::move(*words), v->special.end));
+  for (const auto& e : v.entries) texts.push_back(e.text);
+  return byte_pair_of(texts, v.merges, v.special.end, added_words(std::move(words), v.special.end));
 }
 
 }  // namespace

@@ -32,9 +32,8 @@ core::result<void> check_tokenizer_class(const std::filesystem::path& folder) {
   const auto path = folder / "tokenizer_config.json";
   std::error_code ec;
   if (!std::filesystem::exists(path, ec)) return {};
-  const auto text = core::read_file(path, max_tokenizer_bytes);
-  if (!text) return fail(text.error());
-  const auto parsed = core::parse_json(*text, max_tokenizer_json_depth);
+  TROUPE_ASSIGN(const auto text, core::read_file(path, max_tokenizer_bytes));
+  const auto parsed = core::parse_json(text, max_tokenizer_json_depth);
   if (!parsed || !parsed->is_object())
     return fail(error_kind::bad_input, fmt::format("'{}': wanted one JSON object, got {}", path.string(),
                                                    parsed ? parsed->type_name() : parsed.error().why));

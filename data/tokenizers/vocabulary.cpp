@@ -70,16 +70,15 @@ bool looks_like_control(std::string_view text) {
 
 /// Replaces the words that have the numbers of added words. Refused: an added word that already has another number.
 core::result<void> add_added_words(const fs::path& folder, vocabulary& out) {
-  const auto words = read_added_words(folder);
-  if (!words) return fail(words.error());
-  if (words->empty()) return {};
+  TROUPE_ASSIGN(const auto words, read_added_words(folder));
+  if (words.empty()) return {};
   const auto numbers = numbers_of(out);
-  for (const auto& w : *words)
+  for (const auto& w : words)
     if (const auto at = numbers.find(w.text); at != numbers.end() && at->second != w.id)
       return refused(folder, fmt::format("the added token '{}' has number {}, but the vocabulary says {}",
                                          core::shown(w.text), w.id, at->second));
   const bool has_scores = out.kind != vocabulary_kind::byte_level;
-  for (const auto& w : *words) {
+  for (const auto& w : words) {
     if (w.id >= out.entries.size()) out.entries.resize(w.id + 1, {"", token_kind::unused});
     auto& e = out.entries[w.id];
     if (has_scores && e.text == w.text) continue;  // the SentencePiece model has its kind
@@ -95,13 +94,12 @@ core::result<void> add_special(const fs::path& folder, vocabulary& out) {
     const auto at = numbers.find(text);
     return at == numbers.end() ? std::nullopt : std::optional(at->second);
   };
-  auto read = read_special_tokens(folder, number_of, out.entries.size());
-  if (!read) return fail(read.error());
+  TROUPE_ASSIGN(auto read, read_special_tokens(folder, number_of, out.entries.size()));
   auto& own = out.special;
   for (const auto place :
        {&special_tokens::begin, &special_tokens::end, &special_tokens::unknown, &special_tokens::padding})
-    if (!((*read).*place)) (*read).*place = own.*place;
-  own = std::move(*read);
+    if (!(read.*place)) read.*place = own.*place;
+  own = std::move(read);
   if (out.kind == vocabulary_kind::byte_level)
     for (const uint32_t t : own.named) out.entries[t].kind = token_kind::control;
   return {};
@@ -120,18 +118,16 @@ core::result<vocabulary> read_words(const fs::path& folder) {
   vocabulary out;
   out.words = "gpt-2";
   // Opening the tokenizer checks its rules, and that the merges are complete.
-  if (auto usable = open_tokenizer(folder / words_file); !usable) return fail(usable.error());
-  const auto words = read_json_object(folder / words_file);
-  if (!words) return fail(words.error());
-  if (auto ok = add_words(folder / words_file, *words, out); !ok) return fail(ok.error());
-  const auto merges = core::read_file(folder / merges_file, max_tokenizer_bytes);
-  if (!merges) return fail(merges.error());
-  if (core::begins_like_lfs_pointer(*merges))
-    return fail(core::lfs_pointer_error((folder / merges_file).string(), *merges));
-  merge_lines lines(*merges);
+  TROUPE_TRY(open_tokenizer(folder / words_file));
+  TROUPE_ASSIGN(const auto words, read_json_object(folder / words_file));
+  TROUPE_TRY(add_words(folder / words_file, words, out));
+  TROUPE_ASSIGN(const auto merges, core::read_file(folder / merges_file, max_tokenizer_bytes));
+  if (core::begins_like_lfs_pointer(merges))
+    return fail(core::lfs_pointer_error((folder / merges_file).string(), merges));
+  merge_lines lines(merges);
   while (const auto line = lines.next()) out.merges.emplace_back(*line);
-  if (auto ok = add_added_words(folder, out); !ok) return fail(ok.error());
-  if (auto ok = add_special(folder, out); !ok) return fail(ok.error());
+  TROUPE_TRY(add_added_words(folder, out));
+  TROUPE_TRY(add_special(folder, out));
   mark_end_of_text(out);
   return out;
 }
@@ -173,9 +169,8 @@ core::result<void> add_merges(const fs::path& path, const json& merges, vocabula
 }
 
 core::result<vocabulary> read_pipeline(const fs::path& path) {
-  const auto keys = read_json_object(path);
-  if (!keys) return fail(keys.error());
-  const auto model = keys->value("model", json());
+  TROUPE_ASSIGN(const auto keys, read_json_object(path));
+  const auto model = keys.value("model", json());
   if (!model.is_object() || (model.contains("type") && json_text_of(model, "type") != "BPE") ||
       !model.contains("vocab"))
     return refused(path, "model: wanted one of type BPE with a vocabulary");
@@ -185,31 +180,30 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
                                      pieces_file));
   if (const auto marks = objection_to_marks(model)) return refused(path, *marks);
   vocabulary out;
-  out.words = words_of(keys->value("pre_tokenizer", json()));
+  out.words = words_of(keys.value("pre_tokenizer", json()));
   out.objection = objection_to_merging(model).value_or("");
-  if (out.words.empty() || !keys->value("normalizer", json()).is_null())
+  if (out.words.empty() || !keys.value("normalizer", json()).is_null())
     return refused(
         path,
         fmt::format(
             "pre_tokenizer: wanted GPT-2's, SmolLM's or Llama 3's way to cut words and no "
             "normalizer, got {}",
-            keys->value("pre_tokenizer", json()).dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 200)));
-  if (auto ok = add_words(path, model["vocab"], out); !ok) return fail(ok.error());
-  if (auto ok = add_merges(path, model.value("merges", json()), out); !ok) return fail(ok.error());
-  if (auto ok = add_added_words(path.parent_path(), out); !ok) return fail(ok.error());
-  if (auto ok = add_special(path.parent_path(), out); !ok) return fail(ok.error());
+            keys.value("pre_tokenizer", json()).dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 200)));
+  TROUPE_TRY(add_words(path, model["vocab"], out));
+  TROUPE_TRY(add_merges(path, model.value("merges", json()), out));
+  TROUPE_TRY(add_added_words(path.parent_path(), out));
+  TROUPE_TRY(add_special(path.parent_path(), out));
   if (!out.special.end) mark_end_of_text(out);
   return out;
 }
 
 core::result<vocabulary> read_pieces(const fs::path& path) {
-  const auto text = core::read_file(path, max_tokenizer_bytes);
-  if (!text) return fail(text.error());
-  if (core::begins_like_lfs_pointer(*text)) return fail(core::lfs_pointer_error((path).string(), *text));
-  auto out = pieces_of(std::as_bytes(std::span(*text)));
+  TROUPE_ASSIGN(const auto text, core::read_file(path, max_tokenizer_bytes));
+  if (core::begins_like_lfs_pointer(text)) return fail(core::lfs_pointer_error((path).string(), text));
+  auto out = pieces_of(std::as_bytes(std::span(text)));
   if (!out) return fail(out.error().in(fmt::format("'{}'", path.string())));
-  if (auto ok = add_added_words(path.parent_path(), *out); !ok) return fail(ok.error());
-  if (auto ok = add_special(path.parent_path(), *out); !ok) return fail(ok.error());
+  TROUPE_TRY(add_added_words(path.parent_path(), *out));
+  TROUPE_TRY(add_special(path.parent_path(), *out));
   return out;
 }
 

@@ -52,7 +52,7 @@ struct special_ids {
 }  // namespace
 
 core::result<vocabulary> pieces_of(bytes file) {
-  if (auto ok = check_sentencepiece_file(file); !ok) return fail(ok.error());
+  TROUPE_TRY(check_sentencepiece_file(file));
   vocabulary out;
   special_ids ids;
   uint64_t kind = unigram;

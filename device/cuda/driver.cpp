@@ -78,8 +78,7 @@ core::result<uint32_t> usable_devices() {
   if (status == cudaErrorInsufficientDriver) return too_old(driver, runtime);
   if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) return no_device();
   if (status != cudaSuccess) return missing("CUDA does not start: " + text_of(status) + "; `troupe doctor` tells more");
-  for (int i = 0; i < count; ++i)
-    if (auto ok = check_code(i); !ok) return core::fail(ok.error());
+  for (int i = 0; i < count; ++i) TROUPE_TRY(check_code(i));
   return static_cast<uint32_t>(count);
 }
 

@@ -86,11 +86,10 @@ core::result<block> allocate(uint32_t index, tier where, uint64_t bytes) {
   const uint64_t size = core::round_up(bytes, facts_of(index).alignment_bytes);
   if (where == tier::device) return on_device(index, size);
   if (where == tier::pinned) return on_host(index, size);
-  auto made = used_program().cpu->allocate(0, where, bytes);
-  if (!made) return core::fail(made.error());
+  TROUPE_ASSIGN(auto made, used_program().cpu->allocate(0, where, bytes));
   auto kept = std::make_shared<piece>();
-  kept->of_cpu = std::move(made->owner);
-  made->owner = std::move(kept);
+  kept->of_cpu = std::move(made.owner);
+  made.owner = std::move(kept);
   return made;
 }
 

@@ -29,7 +29,7 @@ core::result<void> check_setting(const wire_setting& s) {
   bool is_here = false;
   for (uint32_t m = 0; m < s.where.size(); ++m) is_here = is_here || s.where.place_of(m) == s.place;
   if (!is_here) return lacks("a member in this process, " + std::to_string(s.place) + ", got none");
-  if (auto ok = board::check(s.memory, s.shape); !ok) return ok;
+  TROUPE_TRY(board::check(s.memory, s.shape));
   if (const uint64_t bytes = machine_record::bytes_of(s.shape); s.memory.size() < bytes)
     return lacks(std::to_string(bytes) + " bytes of memory, got " + std::to_string(s.memory.size()));
   if (s.space == nullptr) return lacks("the segments that processes share, got none");
@@ -86,8 +86,8 @@ wire_group::wire_group(wire_setting s)
 }
 
 core::result<std::shared_ptr<wire_group>> wire_group::make(wire_setting s) {
-  if (auto ok = check_setting(s); !ok) return core::fail(ok.error());
-  if (auto ok = check_limits(s.limits, s.shape.members); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check_setting(s));
+  TROUPE_TRY(check_limits(s.limits, s.shape.members));
   std::shared_ptr<wire_group> out(new wire_group(std::move(s)));
   if (out->carrier_)
     out->setting_.notes->add(out->setting_.communicator,

@@ -40,20 +40,17 @@ class cleaner {
   core::result<std::shared_ptr<const cleaning>> all() {
     chosen_tensor uncut;
     uncut.whole = std::shared_ptr<const core::model_table>(std::shared_ptr<const void>(), &table_);
-    auto chosen = choose_compression(config_, table_, uncut, 1);
-    if (!chosen) return core::fail(chosen.error());
-    out_->chosen = std::move(*chosen);
+    TROUPE_ASSIGN(auto chosen, choose_compression(config_, table_, uncut, 1));
+    out_->chosen = std::move(chosen);
     out_->used = config_.parameter_dtype();
     for (auto& m : out_->chosen.modules)
-      if (m.from_update <= updates_)
-        if (auto ok = quantise(m); !ok) return core::fail(ok.error());
+      if (m.from_update <= updates_) TROUPE_TRY(quantise(m));
     for (const auto& m : out_->chosen.pruned) {
       if (m.score_parameter) of(*m.score_parameter).drops = true;
       if (m.from_update > updates_) continue;
-      if (auto ok = prune(m); !ok) return core::fail(ok.error());
+      TROUPE_TRY(prune(m));
     }
-    if (said_ == widths_said::by_config_json)
-      if (auto ok = same_in_all_blocks(); !ok) return core::fail(ok.error());
+    if (said_ == widths_said::by_config_json) TROUPE_TRY(same_in_all_blocks());
     for (const auto& [name, cut] : cuts_.all()) take(cut);
     for (auto& [q, p] : parameters_) out_->parameters.push_back(std::move(p));
     return out_;
@@ -85,8 +82,7 @@ class cleaner {
         return x.module == l.name && x.group == m.group && x.recipe.groups == m.recipe.groups;
       });
     };
-    if (changes_)
-      if (auto ok = check_not_shared(table_, m.module, m.use.parameter, is_alike, w.where, key); !ok) return ok;
+    if (changes_) TROUPE_TRY(check_not_shared(table_, m.module, m.use.parameter, is_alike, w.where, key));
     of(m.use.parameter).recipe = &m.recipe;
     out_->modules.push_back({m.module, "weight_quantization, " + std::to_string(m.recipe.grid.bits) + " bits"});
     return {};
@@ -100,8 +96,7 @@ class cleaner {
         return x.module == l.name && x.part == m.part && x.group == m.group;
       });
     };
-    if (changes_)
-      if (auto ok = check_not_shared(table_, m.module, m.weight, is_alike, section.where, key); !ok) return ok;
+    if (changes_) TROUPE_TRY(check_not_shared(table_, m.module, m.weight, is_alike, section.where, key));
     const auto bits = mask_(m);
     if (!bits) return refused(section.where, key, "wanted the mask of " + m.module + ", the checkpoint has none");
     auto& weight = of(m.weight);
@@ -135,10 +130,9 @@ class cleaner {
         pairs_->related(m, *g, said_ == widths_said::by_modules ? pairing_reach::model : pairing_reach::unit);
     if (!related) return core::fail(related.error());
     if (related->empty()) return {};
-    const auto left = cuts_.cut(m, bits, *related, g->where, key);
-    if (!left) return core::fail(left.error());
+    TROUPE_ASSIGN(const auto left, cuts_.cut(m, bits, *related, g->where, key));
     const bool by_head = m.part == pruned_part::heads;
-    (by_head ? heads_ : widths_)[m.unit].insert(*left);
+    (by_head ? heads_ : widths_)[m.unit].insert(left);
     if (by_head) out_->head_width = m.matrix.columns / m.heads;
     return {};
   }
@@ -169,12 +163,10 @@ class cleaner {
                             std::to_string(blocks) + " blocks, as config.json has one for all, got " +
                             (all.size() > 1 ? "different ones" : "some in " + std::to_string(by_unit.size())));
     };
-    const auto inner = same(widths_, "rows");
-    if (!inner) return core::fail(inner.error());
-    const auto heads = same(heads_, "heads");
-    if (!heads) return core::fail(heads.error());
-    out_->inner = *inner;
-    out_->heads = out_->kv_heads = *heads;
+    TROUPE_ASSIGN(const auto inner, same(widths_, "rows"));
+    TROUPE_ASSIGN(const auto heads, same(heads_, "heads"));
+    out_->inner = inner;
+    out_->heads = out_->kv_heads = heads;
     return {};
   }
 
@@ -216,8 +208,7 @@ core::result<std::shared_ptr<const cleaning>> plan_related(const config::job_con
 }
 
 core::result<void> check_related(const config::job_config& config, const core::model_table& table) {
-  const auto done = plan_related(config, table, widths_said::by_config_json);
-  if (!done) return core::fail(done.error());
+  TROUPE_TRY(plan_related(config, table, widths_said::by_config_json));
   return {};
 }
 

@@ -24,16 +24,15 @@ bool is_compressible(const core::layer_info& l) {
 // embeddings have the same number of groups as other matrices, as in DeepSpeed.
 core::result<kernels::weight_recipe> recipe_of(const config::weight_quantization_section& w, uint32_t bits,
                                                const core::layer_info& l, const core::parameter_info& weight) {
-  auto grid = kernels::weight_quantiser(bits, w.type == config::grid_type::symmetric);
-  if (!grid) return core::fail(grid.error());
-  kernels::weight_recipe out{*grid,
+  TROUPE_ASSIGN(auto grid, kernels::weight_quantiser(bits, w.type == config::grid_type::symmetric));
+  kernels::weight_recipe out{grid,
                              w.quantize_groups,
                              static_cast<uint64_t>(weight.shape[0]),
                              weight.numel() / static_cast<uint64_t>(weight.shape[0]),
                              l.kind == core::layer_kind::linear && l.layout == core::weight_layout::in_out,
                              w.stochastic};
   if (is_embedding(l) && w.in_forward) out.groups = out.rows;
-  if (const auto size = kernels::elements_of_group(out.elements(), out.groups); !size) return core::fail(size.error());
+  TROUPE_TRY(kernels::elements_of_group(out.elements(), out.groups));
   return out;
 }
 
@@ -43,14 +42,13 @@ core::result<compressed_module> module_from(const config::weight_quantization_se
                                             uint32_t layer) {
   const auto& l = table.layers[layer];
   const auto& whole = tensor.whole->parameters[*l.weight];
-  auto recipe = recipe_of(w, g.target_bits, l, whole);
-  if (!recipe) return core::fail(recipe.error());
-  compressed_module out{l.name, g.name, {l.unit, *l.weight, recipe->room_elements()}, *recipe, w.schedule_offset};
+  TROUPE_ASSIGN(auto recipe, recipe_of(w, g.target_bits, l, whole));
+  compressed_module out{l.name, g.name, {l.unit, *l.weight, recipe.room_elements()}, recipe, w.schedule_offset};
   if (!w.in_forward) out.bits = bit_schedule{g.start_bits, g.target_bits, g.period, w.mixed ? w.change_ratio : 0};
   if (tensor.split.degree == 1 || !tensor.cut.parameters[*l.weight].cuts()) return out;
   const auto& cut = tensor.cut.parameters[*l.weight];
   const bool ternary = g.target_bits == 2 || (out.bits && g.target_bits < 2 && g.start_bits >= 2);
-  out.shares = shares_of(*recipe, whole, table.parameters[*l.weight], cut, tensor.split.degree, ternary);
+  out.shares = shares_of(recipe, whole, table.parameters[*l.weight], cut, tensor.split.degree, ternary);
   out.use.room_elements = out.shares.front().room_elements();
   out.use.ranges = agreed_ranges(out.shares);
   out.use.told_twice = ternary && out.use.ranges > 0;
@@ -63,12 +61,11 @@ core::result<void> choose_weights(const config::job_config& c, const core::model
   if (!w.enabled) return {};
   const technique t{"compression_training.weight_quantization", w.where};
   const auto take = [&](const config::weight_group& g, uint32_t layer) -> core::result<void> {
-    auto module = module_from(w, g, table, tensor, layer);
-    if (!module) return core::fail(module.error());
-    out.modules.push_back(std::move(*module));
+    TROUPE_ASSIGN(auto module, module_from(w, g, table, tensor, layer));
+    out.modules.push_back(std::move(module));
     return {};
   };
-  if (auto ok = choose(t, w.groups, table, is_compressible, take); !ok) return ok;
+  TROUPE_TRY(choose(t, w.groups, table, is_compressible, take));
   std::ranges::sort(out.modules, {}, &compressed_module::use);
   return {};
 }
@@ -92,13 +89,12 @@ core::result<void> choose_inputs(const config::job_config& c, const core::model_
       return core::fail(
           core::error_kind::bad_input,
           "wanted range_calibration static where tensor ranks cut the tokens that a layer takes, got dynamic");
-    const auto grid = kernels::activation_quantiser(g.bits, a.type == config::grid_type::symmetric);
-    if (!grid) return core::fail(grid.error());
+    TROUPE_ASSIGN(const auto grid, kernels::activation_quantiser(g.bits, a.type == config::grid_type::symmetric));
     const uint64_t room_bytes = *rows * l.in * core::size_of(c.parameter_dtype());
-    out.layers.push_back({l.name, g.name, {layer, room_bytes}, *grid, a.schedule_offset, a.is_static});
+    out.layers.push_back({l.name, g.name, {layer, room_bytes}, grid, a.schedule_offset, a.is_static});
     return {};
   };
-  if (auto ok = choose(t, a.groups, table, is_linear, take); !ok) return ok;
+  TROUPE_TRY(choose(t, a.groups, table, is_linear, take));
   std::ranges::sort(out.layers, {}, &compressed_layer::use);
   return {};
 }
@@ -200,11 +196,10 @@ void chosen_compression::follow(std::span<const kernels::value_range<double>> se
 core::result<chosen_compression> choose_compression(const config::job_config& config, const core::model_table& table,
                                                     const chosen_tensor& tensor, std::optional<uint64_t> rows) {
   chosen_compression out;
-  if (auto ok = choose_weights(config, table, tensor, out); !ok) return core::fail(ok.error());
-  if (auto ok = choose_inputs(config, table, tensor, rows, out); !ok) return core::fail(ok.error());
-  auto pruned = choose_pruning(config, *tensor.whole);
-  if (!pruned) return core::fail(pruned.error());
-  out.pruned = std::move(*pruned);
+  TROUPE_TRY(choose_weights(config, table, tensor, out));
+  TROUPE_TRY(choose_inputs(config, table, tensor, rows, out));
+  TROUPE_ASSIGN(auto pruned, choose_pruning(config, *tensor.whole));
+  out.pruned = std::move(pruned);
   for (auto& m : out.pruned) {
     m.shares = shares_of(m, tensor);
     if (m.shares.empty() || m.along.empty()) continue;

@@ -65,9 +65,8 @@ core::result<void> add_scores(const config::job_config& config, core::model_tabl
     return s->enabled && s->method == config::pruning_method::topk;
   });
   if (!learns) return {};
-  const auto chosen = choose_pruning(config, table);
-  if (!chosen) return core::fail(chosen.error());
-  for (const auto& m : *chosen) {
+  TROUPE_ASSIGN(const auto chosen, choose_pruning(config, table));
+  for (const auto& m : chosen) {
     if (m.method != config::pruning_method::topk) continue;
     core::parameter_info info;
     info.name = score_name(m.module, m.part);

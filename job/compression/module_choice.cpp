@@ -20,11 +20,10 @@ bool is_of_teacher(const core::model_table& table, const core::layer_info& l) {
 core::result<std::vector<size_t>> layers_found(const std::string& pattern, const core::model_table& table) {
   std::vector<std::string> names;
   for (const auto& l : table.layers) names.push_back(l.name);
-  const auto in = config::searched_in(pattern == "*" ? "" : pattern, names);
-  if (!in) return core::fail(in.error());
+  TROUPE_ASSIGN(const auto in, config::searched_in(pattern == "*" ? "" : pattern, names));
   std::vector<size_t> out;
   for (size_t i = 0; i < table.layers.size(); ++i)
-    if ((*in)[i] && !is_of_teacher(table, table.layers[i])) out.push_back(i);
+    if (in[i] && !is_of_teacher(table, table.layers[i])) out.push_back(i);
   return out;
 }
 

@@ -72,8 +72,7 @@ core::result<uint64_t> module_cuts::cut(const pruned_module& m, const kernels::m
   if (m.part == pruned_part::elements)
     return refused(where, key, "wanted none, as elements are cut out of nothing, got some of " + m.module);
   const bool by_head = m.part == pruned_part::heads;
-  const auto ok = by_head ? cut_heads(m, bits, related, at) : cut_rows(m, places_in(bits, m.matrix.rows), related, at);
-  if (!ok) return core::fail(ok.error());
+  TROUPE_TRY(by_head ? cut_heads(m, bits, related, at) : cut_rows(m, places_in(bits, m.matrix.rows), related, at));
   return kernels::kept_in(bits, m.scores());
 }
 
@@ -85,7 +84,7 @@ core::result<void> module_cuts::cut_rows(const pruned_module& m, const std::vect
     if (is_grouped(*l, table_))
       return refused(at.where, at.key,
                      "wanted a convolution whose filters see all channels, got " + l->name + " in groups");
-  if (auto ok = keep(layer_of(m), &cut_module::outputs, kept, at); !ok) return ok;
+  TROUPE_TRY(keep(layer_of(m), &cut_module::outputs, kept, at));
   for (const layer_info* r : related) {
     const auto [outputs, inputs] = widths_of(*r, table_);
     if (inputs != m.matrix.rows && outputs != m.matrix.rows)
@@ -93,7 +92,7 @@ core::result<void> module_cuts::cut_rows(const pruned_module& m, const std::vect
                      "wanted a module that takes the " + std::to_string(m.matrix.rows) + " rows of " + m.module +
                          ", got " + r->name + ", which takes " + std::to_string(inputs));
     const auto side = inputs == m.matrix.rows ? &cut_module::inputs : &cut_module::outputs;
-    if (auto ok = keep(*r, side, kept, at); !ok) return ok;
+    TROUPE_TRY(keep(*r, side, kept, at));
   }
   return {};
 }
@@ -105,7 +104,7 @@ core::result<void> module_cuts::cut_heads(const pruned_module& m, const kernels:
   std::vector<uint64_t> kept;
   for (const uint64_t h : places_in(bits, m.heads))
     for (uint64_t i = 0; i < width; ++i) kept.push_back(h * width + i);
-  if (auto ok = keep(layer_of(m), &cut_module::inputs, kept, at); !ok) return ok;
+  TROUPE_TRY(keep(layer_of(m), &cut_module::inputs, kept, at));
   for (const layer_info* r : related) {
     if (r->parts.empty() && r->kv_heads == 0 && r->out != m.matrix.columns)
       return refused(at.where, at.key,
@@ -118,7 +117,7 @@ core::result<void> module_cuts::cut_heads(const pruned_module& m, const kernels:
                      "wanted queries, keys and values of the " + std::to_string(m.heads) + " heads of " + m.module +
                          ", got " + r->name + " with " + std::to_string(r->kv_heads) +
                          " heads of keys and values, whose groups would differ in size");
-    if (auto ok = keep(*r, &cut_module::outputs, rows, at); !ok) return ok;
+    TROUPE_TRY(keep(*r, &cut_module::outputs, rows, at));
   }
   return {};
 }
@@ -126,8 +125,7 @@ core::result<void> module_cuts::cut_heads(const pruned_module& m, const kernels:
 core::result<void> module_cuts::keep(const layer_info& l, std::vector<uint64_t> cut_module::*side,
                                      const std::vector<uint64_t>& kept, const place& at) {
   const auto nobody = [](const layer_info&) { return false; };
-  if (l.weight)
-    if (auto ok = check_not_shared(table_, l.name, *l.weight, nobody, at.where, at.key); !ok) return ok;
+  if (l.weight) TROUPE_TRY(check_not_shared(table_, l.name, *l.weight, nobody, at.where, at.key));
   auto& cut = cuts_[l.name];
   cut.module = l.name;
   auto& into = cut.*side;

@@ -51,12 +51,10 @@ core::result<pruned_module> pruned(const config::pruning_section& p, pruned_part
                                                    (l.heads != 0 ? " heads" : " inputs can be divided into") +
                                                    ", got " + std::to_string(out.heads));
   }
-  const auto kept = kernels::kept_of(g.dense_ratio, out.scores());
-  if (!kept) return core::fail(kept.error());
-  out.kept = *kept;
+  TROUPE_ASSIGN(const auto kept, kernels::kept_of(g.dense_ratio, out.scores()));
+  out.kept = kept;
   if (p.method == config::pruning_method::snip_momentum) {
-    const auto rule = snip_rule_of(p, g.dense_ratio, out.matrix);
-    if (!rule) return core::fail(rule.error());
+    TROUPE_TRY(snip_rule_of(p, g.dense_ratio, out.matrix));
   }
   const auto& all = table.parameters;
   if (p.method != config::pruning_method::l1 && !all[out.weight].trainable)
@@ -77,9 +75,8 @@ core::result<void> take_norms_along(const config::pruning_section& section, prun
                                     const core::model_table& table) {
   const auto g = std::ranges::find(section.groups, m.group, &config::pruned_group::name);
   if (g->related.empty() || (m.part != pruned_part::rows && m.part != pruned_part::channels)) return {};
-  const auto related = pairs.related(m, *g, pairing_reach::model);
-  if (!related) return core::fail(related.error());
-  for (const core::layer_info* l : *related) {
+  TROUPE_ASSIGN(const auto related, pairs.related(m, *g, pairing_reach::model));
+  for (const core::layer_info* l : related) {
     if (l->kind != layer_kind::norm || !l->weight) continue;
     if (const uint64_t width = table.parameters[*l->weight].numel(); width != m.matrix.rows)
       return refused(g->where, related_key(m),
@@ -98,9 +95,8 @@ core::result<std::vector<std::string>> layers_named(const std::vector<std::strin
                                                     const core::model_table& table) {
   std::vector<std::string> out;
   for (const std::string& pattern : patterns) {
-    const auto found = layers_found(pattern, table);
-    if (!found) return core::fail(found.error());
-    for (const size_t i : *found) out.push_back(table.layers[i].name);
+    TROUPE_ASSIGN(const auto found, layers_found(pattern, table));
+    for (const size_t i : found) out.push_back(table.layers[i].name);
   }
   return out;
 }
@@ -137,9 +133,8 @@ core::result<std::vector<pruned_module>> choose_pruning(const config::job_config
     const technique t{"compression_training." + std::string(name_of(part)), section->where};
     const auto take = [&, part = part, section = section](const config::pruned_group& g,
                                                           uint32_t layer) -> core::result<void> {
-      auto made = pruned(*section, part, g, table.layers[layer], table);
-      if (!made) return core::fail(made.error());
-      out.push_back(std::move(*made));
+      TROUPE_ASSIGN(auto made, pruned(*section, part, g, table.layers[layer], table));
+      out.push_back(std::move(made));
       return {};
     };
     const auto excluded = layers_named(section->excluded, table);
@@ -148,11 +143,10 @@ core::result<std::vector<pruned_module>> choose_pruning(const config::job_config
       return fits(part, l) && std::ranges::find(*excluded, l.name) == excluded->end();
     };
     const size_t before = out.size();
-    if (auto ok = choose(t, section->groups, table, is_fit, take); !ok) return core::fail(ok.error());
+    TROUPE_TRY(choose(t, section->groups, table, is_fit, take));
     const std::span<const pruned_module> of_part = std::span<const pruned_module>(out).subspan(before);
     module_pairs pairs(of_part, table);
-    for (size_t i = before; i < out.size(); ++i)
-      if (auto ok = take_norms_along(*section, out[i], pairs, table); !ok) return core::fail(ok.error());
+    for (size_t i = before; i < out.size(); ++i) TROUPE_TRY(take_norms_along(*section, out[i], pairs, table));
   }
   uint64_t snipped = 0;
   for (const auto& m : out)

@@ -4,13 +4,12 @@ namespace troupe::job {
 
 core::result<snip_rule> snip_rule_of(const config::pruning_section& section, double ratio,
                                      const kernels::masked_matrix& weight) {
-  const auto block = kernels::prune_block_from(section.block_pattern);
-  if (!block) return core::fail(block.error());
-  snip_rule out{{weight.rows, weight.columns, *block}, {}};
+  TROUPE_ASSIGN(const auto block, kernels::prune_block_from(section.block_pattern));
+  snip_rule out{{weight.rows, weight.columns, block}, {}};
   out.schedule = {ratio, section.schedule_offset, section.schedule_end.value_or(section.schedule_offset),
                   section.schedule_stride};
-  if (auto ok = kernels::check(out.matrix); !ok) return core::fail(ok.error());
-  if (auto ok = kernels::check(out.schedule); !ok) return core::fail(ok.error());
+  TROUPE_TRY(kernels::check(out.matrix));
+  TROUPE_TRY(kernels::check(out.schedule));
   return out;
 }
 

@@ -155,9 +155,8 @@ class splitter {
 
   core::result<named_split> run() {
     for (uint32_t u = 1; u + 1 < whole_.units.size(); ++u)
-      for (uint32_t s = 0; s < whole_.units[u].segments.size(); ++s)
-        if (auto ok = half(u, s); !ok) return core::fail(ok.error());
-    if (auto ok = vocabulary(); !ok) return core::fail(ok.error());
+      for (uint32_t s = 0; s < whole_.units[u].segments.size(); ++s) TROUPE_TRY(half(u, s));
+    TROUPE_TRY(vocabulary());
     const bool cuts = out_.split.vocabulary ||
                       std::ranges::any_of(out_.split.blocks, [](const auto& b) { return b.attention || b.mlp; });
     if (cuts) return std::move(out_);
@@ -191,7 +190,7 @@ class splitter {
       const bool cuts = style_of(spec) != tp_style::replicated;
       (cuts ? cut : left) = &l;
       if (!cuts) continue;
-      if (auto ok = check_layer(specs_, l, name(l), family_.parameters[*l.weight].style, *spec); !ok) return ok;
+      TROUPE_TRY(check_layer(specs_, l, name(l), family_.parameters[*l.weight].style, *spec));
     }
     if (cut != nullptr && left != nullptr)
       return core::fail(
@@ -217,9 +216,9 @@ class splitter {
     for (const uint32_t u : {uint32_t{0}, static_cast<uint32_t>(whole_.units.size()) - 1})
       for (const layer_info& l : whole_.layers_of(u, 0)) {
         if (l.kind != layer_kind::embedding && l.kind != layer_kind::linear) continue;
-        if (auto ok = see(specs_.of(*l.weight), name(l)); !ok) return ok;
+        TROUPE_TRY(see(specs_.of(*l.weight), name(l)));
       }
-    if (auto ok = see(specs_.of_head(), "lm_head.weight"); !ok) return ok;
+    TROUPE_TRY(see(specs_.of_head(), "lm_head.weight"));
     if (cut != nullptr && left != nullptr)
       return core::fail(
           refused(specs_.where(cut),
@@ -245,7 +244,7 @@ std::string_view name_of(cut_origin origin) {
 core::result<named_split> split_of(const config::tensor_parallel_section& section, const core::model_table& whole,
                                    std::string_view model_type, uint32_t degree) {
   spec_list specs(section, model_type);
-  if (auto ok = specs.match(whole); !ok) return core::fail(ok.error());
+  TROUPE_TRY(specs.match(whole));
   return splitter(specs, whole, section.partition, degree).run();
 }
 

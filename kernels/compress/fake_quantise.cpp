@@ -337,14 +337,14 @@ memory_view view_of_values(const grouped_values& x) {
 /// Returns the errors of a call; `ranges` are the groups' known ranges.
 core::result<void> check_call(const grouped_values& x, const quantiser& q, const std::byte* y,
                               std::span<const value_range<double>> ranges = {}) {
-  if (auto ok = check(x); !ok) return ok;
+  TROUPE_TRY(check(x));
   if (q.bits == 0 || q.bits > max_quantiser_bits)
     return wanted("1 to " + std::to_string(max_quantiser_bits) + " bits, got " + std::to_string(q.bits));
   if (y == nullptr && x.groups > 0 && x.group_size > 0) return wanted("a place for the result, got none");
   const memory_view values = view_of_values(x), result{"the result", y, values.bytes, true};
   const memory_view both[] = {values, result}, known[] = {view_of("ranges", ranges), result};
   if (y != x.x)  // each element is read before it is overwritten
-    if (auto ok = check_apart(call_name, both); !ok) return ok;
+    TROUPE_TRY(check_apart(call_name, both));
   return check_apart(call_name, known);
 }
 
@@ -355,7 +355,7 @@ core::result<void> check_ranges(const grouped_values& x, const quantiser& q, siz
 }
 
 core::result<void> check_sums(const grouped_values& x) {
-  if (auto ok = check(x); !ok) return ok;
+  TROUPE_TRY(check(x));
   if (x.groups == 1) return {};
   return wanted("one group, or a part of one, got " + std::to_string(x.groups));
 }
@@ -370,7 +370,7 @@ void run(const quantise_call& call, bool with_vectors) {
 
 core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y,
                                  const stochastic_rounding* rounding) {
-  if (auto ok = check_call(x, q, y); !ok) return ok;
+  TROUPE_TRY(check_call(x, q, y));
   run({.x = x, .q = q, .y = y, .rounding = rounding}, true);
   return {};
 }
@@ -383,8 +383,8 @@ void fake_quantise_reference(const grouped_values& x, const quantiser& q, std::b
 core::result<void> fake_quantise_within(const grouped_values& x, const quantiser& q,
                                         std::span<const value_range<double>> ranges, std::byte* y,
                                         const stochastic_rounding* rounding) {
-  if (auto ok = check_call(x, q, y, ranges); !ok) return ok;
-  if (auto ok = check_ranges(x, q, ranges.size()); !ok) return ok;
+  TROUPE_TRY(check_call(x, q, y, ranges));
+  TROUPE_TRY(check_ranges(x, q, ranges.size()));
   run({x, q, ranges.data(), ranges.size(), y, rounding}, true);
   return {};
 }
@@ -396,7 +396,7 @@ void fake_quantise_within_reference(const grouped_values& x, const quantiser& q,
 }
 
 core::result<magnitudes> sum_above(const grouped_values& x, double threshold) {
-  if (auto ok = check_sums(x); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check_sums(x));
   magnitudes out;
   if (x.type == core::dtype::f64)
     return sum_above_reference(reinterpret_cast<const double*>(x.x), x.group_size, threshold);
@@ -411,8 +411,8 @@ double ternary_threshold(core::dtype type, const magnitudes& all) {
 
 core::result<void> fake_quantise_by_sums(const grouped_values& x, const quantiser& q, const magnitudes& all,
                                          const magnitudes& above, std::byte* y) {
-  if (auto ok = check_call(x, q, y); !ok) return ok;
-  if (auto ok = check_sums(x); !ok) return ok;
+  TROUPE_TRY(check_call(x, q, y));
+  TROUPE_TRY(check_sums(x));
   if (q.has_grid()) return wanted("a ternary or binary quantiser beside sums, got one with a grid");
   const magnitudes both[] = {all, above};
   run({.x = x, .q = q, .y = y, .sums = both}, true);
@@ -420,12 +420,12 @@ core::result<void> fake_quantise_by_sums(const grouped_values& x, const quantise
 }
 
 core::result<void> group_ranges(const grouped_values& x, std::span<value_range<double>> out) {
-  if (auto ok = check(x); !ok) return ok;
+  TROUPE_TRY(check(x));
   if (out.size() != x.groups || x.group_size == 0)
     return wanted("groups of at least one value and a range for each, got " + std::to_string(x.groups) + " groups of " +
                   std::to_string(x.group_size) + " and " + std::to_string(out.size()) + " ranges");
   const memory_view all[] = {view_of_values(x), view_of("ranges", out)};
-  if (auto ok = check_apart(call_name, all); !ok) return ok;
+  TROUPE_TRY(check_apart(call_name, all));
   if (x.type == core::dtype::f64)
     group_ranges_reference(x, out);
   else

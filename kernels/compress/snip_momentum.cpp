@@ -67,13 +67,13 @@ core::result<void> add_saliency(std::span<float> scores, std::span<const float> 
                                            " scores were wanted, got " + to_string(weight.size()) + " and " +
                                            to_string(gradient.size()));
   const memory_view all[] = {view_of("scores", scores), view_of("a weight", weight), view_of("a gradient", gradient)};
-  if (auto ok = check_apart("scores of pruning", all); !ok) return ok;
+  TROUPE_TRY(check_apart("scores of pruning", all));
   for (size_t i = 0; i < scores.size(); ++i) scores[i] = snip_momentum * scores[i] + std::fabs(weight[i] * gradient[i]);
   return {};
 }
 
 core::result<std::vector<float>> block_scores(const pruned_matrix& m, std::span<const float> scores) {
-  if (auto ok = check(m); !ok) return fail(ok.error());
+  TROUPE_TRY(check(m));
   if (scores.size() != m.rows * m.columns)
     return fail(error_kind::bad_input, "a score for each of " + to_string(m.rows) + " x " + to_string(m.columns) +
                                            " elements was wanted, got " + to_string(scores.size()));
@@ -90,18 +90,17 @@ core::result<std::vector<float>> block_scores(const pruned_matrix& m, std::span<
 
 core::result<void> snip_mask(const pruned_matrix& m, std::span<const float> scores, double sparsity,
                              std::span<uint8_t> keep) {
-  const auto of_blocks = block_scores(m, scores);
-  if (!of_blocks) return fail(of_blocks.error());
+  TROUPE_ASSIGN(const auto of_blocks, block_scores(m, scores));
   if (keep.size() != scores.size() || !(sparsity >= 0 && sparsity <= 1))
     return fail(error_kind::bad_input, "a mask of " + to_string(scores.size()) +
                                            " elements and a sparsity from 0 to 1 were wanted, got " +
                                            to_string(keep.size()) + " and " + core::number_text(sparsity));
   const memory_view all[] = {view_of("scores", scores), view_of("the mask", keep)};
-  if (auto ok = check_apart("a mask of pruning", all); !ok) return ok;
+  TROUPE_TRY(check_apart("a mask of pruning", all));
   const uint64_t blocks = m.blocks();
   const auto pruned = static_cast<uint64_t>(sparsity * static_cast<double>(blocks));
   std::vector<uint8_t> kept(blocks);
-  keep_largest(*of_blocks, blocks - std::min(blocks, pruned), kept);
+  keep_largest(of_blocks, blocks - std::min(blocks, pruned), kept);
   const uint64_t blocks_of_row = m.columns / m.block.columns;
   for (uint64_t r = 0; r < m.rows; ++r)
     for (uint64_t c = 0; c < m.columns; ++c)

@@ -29,10 +29,8 @@ core::result<void> checked_prepare(const lamb_options& options, const optimizer_
                          " sums of weights and of updates, got " + std::to_string(weight_sums.size()) + " and " +
                          std::to_string(update_sums.size()));
   const views_of_piece has{.writes_masters = false, .moments = 2, .copy = false};
-  if (auto ok = check_piece(lamb_first, step, piece, has,
-                            {view_of("sums of weights", weight_sums), view_of("sums of updates", update_sums)});
-      !ok)
-    return ok;
+  TROUPE_TRY(check_piece(lamb_first, step, piece, has,
+                         {view_of("sums of weights", weight_sums), view_of("sums of updates", update_sums)}));
   prepare(options, step, piece, weight_sums, update_sums);
   return {};
 }
@@ -43,7 +41,7 @@ core::result<void> checked_apply(const lamb_options& options, const optimizer_st
   if (!std::isfinite(ratio))
     return core::refused(std::string(lamb_second) + ": wanted a finite trust ratio, got " + core::number_text(ratio));
   const views_of_piece has{.gradient = false, .moments = 2, .writes_moments = false};
-  if (auto ok = check_piece(lamb_second, step, piece, has); !ok) return ok;
+  TROUPE_TRY(check_piece(lamb_second, step, piece, has));
   apply(options, step, piece, ratio);
   return {};
 }
@@ -52,10 +50,8 @@ template <class State>
 core::result<void> checked_prepare(const muon_options& options, const optimizer_step& step,
                                    const optimizer_piece<State>& piece, State* direction) {
   const views_of_piece has{.masters = false, .moments = 1, .copy = false};
-  if (auto ok = check_piece(muon_first, step, piece, has,
-                            {view_of("a place for directions", std::span(direction, piece.count))});
-      !ok)
-    return ok;
+  TROUPE_TRY(check_piece(muon_first, step, piece, has,
+                         {view_of("a place for directions", std::span(direction, piece.count))}));
   prepare(options, step, piece, direction);
   return {};
 }
@@ -64,10 +60,8 @@ template <class State>
 core::result<void> checked_apply(const muon_options& options, const optimizer_step& step,
                                  const optimizer_piece<State>& piece, const State* orthogonal) {
   const views_of_piece has{.gradient = false};
-  if (auto ok = check_piece(muon_second, step, piece, has,
-                            {view_of("an orthogonal matrix", std::span(orthogonal, piece.count))});
-      !ok)
-    return ok;
+  TROUPE_TRY(check_piece(muon_second, step, piece, has,
+                         {view_of("an orthogonal matrix", std::span(orthogonal, piece.count))}));
   apply(options, step, piece, orthogonal);
   return {};
 }
@@ -86,7 +80,7 @@ core::result<void> checked_orthogonalise(std::span<T> matrix, uint64_t rows, uin
     return wanted("scratch of " + std::to_string(orthogonalise_scratch(rows, cols)) + " elements, got " +
                   std::to_string(scratch.size()));
   const memory_view all[] = {view_of("the matrix", matrix), view_of("scratch", scratch)};
-  if (auto ok = check_apart(newton_schulz_call, all); !ok) return ok;
+  TROUPE_TRY(check_apart(newton_schulz_call, all));
   orthogonalise_unchecked(matrix, rows, cols, steps, scratch);
   return {};
 }

@@ -33,7 +33,7 @@ loss_scale_state first_loss_scale(const loss_scale_options& options) {
 }
 
 core::result<loss_scale_state> next_loss_scale(const loss_scale_options& options, loss_scale_state s, bool overflow) {
-  if (auto ok = check(options); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check(options));
   if (options.loss_scale == 0 && !(s.cur_scale > 0))
     return core::refused("loss scale: wanted a state with a scale above 0, got " + core::number_text(s.cur_scale));
   if (options.loss_scale != 0) {

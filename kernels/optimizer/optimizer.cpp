@@ -65,7 +65,7 @@ void update_any(const optimizer_options& options, const optimizer_step& step, co
 template <class State>
 core::result<void> checked_update(const optimizer_options& options, const optimizer_step& step,
                                   const optimizer_piece<State>& piece) {
-  if (auto ok = check(options, step, piece); !ok) return ok;
+  TROUPE_TRY(check(options, step, piece));
   update_any(options, step, piece);
   return {};
 }

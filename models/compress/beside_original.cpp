@@ -13,9 +13,8 @@ namespace {
 /// Returns the difference between `out`, a segment's output, and the hidden states that entered the segment.
 core::result<at::Tensor> added(const unit_walk& walk, uint64_t step, window_range windows, walk_stream of,
                                core::result<at::Tensor> out) {
-  const auto in = walk.input_of(step, windows, of);
-  if (!in) return fail(in.error());
-  return out ? core::result<at::Tensor>(out->sub(*in)) : std::move(out);
+  TROUPE_ASSIGN(const auto in, walk.input_of(step, windows, of));
+  return out ? core::result<at::Tensor>(out->sub(in)) : std::move(out);
 }
 
 }  // namespace
@@ -23,23 +22,20 @@ core::result<at::Tensor> added(const unit_walk& walk, uint64_t step, window_rang
 core::result<std::vector<input_sums>> watch_inputs(unit_walk& walk, uint64_t step, std::vector<uint32_t> weights) {
   kept_inputs original(weights);
   input_statistics seen({.wants_products = true, .only = std::move(weights), .original = &original});
-  auto ok = walk.each([&](window_range windows) -> core::result<void> {
-    const auto was = walk.forward(step, windows, walk_stream::original, &original);
-    if (!was) return fail(was.error());
-    if (step < walk.steps())
-      if (auto kept = walk.keep(step, windows, walk_stream::original, *was); !kept) return kept;
+  TROUPE_TRY(walk.each([&](window_range windows) -> core::result<void> {
+    TROUPE_ASSIGN(const auto was, walk.forward(step, windows, walk_stream::original, &original));
+    if (step < walk.steps()) TROUPE_TRY(walk.keep(step, windows, walk_stream::original, was));
     const auto now = walk.forward(step, windows, walk_stream::current, &seen);
     seen.next_window();
     return now ? core::result<void>() : fail(now.error());
-  });
-  if (!ok) return fail(ok.error());
+  }));
   return seen.inputs();
 }
 
 core::result<end_sums> watch_end(unit_walk& walk, uint64_t step, uint32_t weight) {
   input_statistics seen({.wants_products = true, .only = {weight}});
   at::Tensor missing;
-  auto ok = walk.each([&](window_range windows) -> core::result<void> {
+  TROUPE_TRY(walk.each([&](window_range windows) -> core::result<void> {
     const auto was =
         added(walk, step, windows, walk_stream::original, walk.input_of(step + 1, windows, walk_stream::original));
     const auto now =
@@ -50,8 +46,7 @@ core::result<end_sums> watch_end(unit_walk& walk, uint64_t step, uint32_t weight
     if (!missing.defined()) missing = at::zeros({lacks.size(1), x.size(1)}, at::kFloat);
     missing.addmm_(lacks.t(), x);
     return {};
-  });
-  if (!ok) return fail(ok.error());
+  }));
   return end_sums{seen.inputs(), missing};
 }
 

@@ -38,8 +38,7 @@ core::result<double> lost_with(const scaled_channels& c, const at::Tensor& scale
     const auto* stored = form(w);
     if (stored == nullptr) continue;
     const at::Tensor plain = outputs_first(memory(w), c.layout), rounded = plain.mul(scales);
-    if (auto ok = stored->round({rounded.mutable_data_ptr<float>(), static_cast<size_t>(rounded.numel())}, {}); !ok)
-      return core::fail(ok.error());
+    TROUPE_TRY(stored->round({rounded.mutable_data_ptr<float>(), static_cast<size_t>(rounded.numel())}, {}));
     out += lost(at::Tensor(rounded).div_(scales).sub_(plain), inputs.products);
   }
   return out;
@@ -94,10 +93,9 @@ core::result<at::Tensor> awq_scales(const scaled_channels& c, const input_sums& 
   for (int i = 0; i <= grid_steps; ++i) {
     at::Tensor scales = mean.pow(static_cast<double>(i) / grid_steps);
     scales.div_(scales.max().mul(scales.min()).sqrt());
-    const auto loss = lost_with(c, scales, inputs, memory, form);
-    if (!loss) return core::fail(loss.error());
-    if (i > 0 && !(*loss < least)) continue;
-    least = *loss;
+    TROUPE_ASSIGN(const auto loss, lost_with(c, scales, inputs, memory, form));
+    if (i > 0 && !(loss < least)) continue;
+    least = loss;
     best = i > 0 ? scales : at::Tensor();
   }
   return best;

@@ -79,16 +79,15 @@ core::result<affine_grid> best_grid(const checkpoint::stored_form& form, std::sp
   for (int i = 0; i <= narrower; ++i) {
     const float by = 1 - narrowing * static_cast<float>(i);
     std::ranges::transform(values, scaled.begin(), [&](float v) { return v * by; });
-    const auto grid = form.fit(scaled);
-    if (!grid) return fail(grid.error());
+    TROUPE_ASSIGN(const auto grid, form.fit(scaled));
     double error = 0;
     for (size_t c = 0; c < values.size(); ++c) {
-      const double e = static_cast<double>(value_of(*grid, code_of(*grid, values[c])) - values[c]);
+      const double e = static_cast<double>(value_of(grid, code_of(grid, values[c])) - values[c]);
       error += e * e * static_cast<double>(importance[c]);
     }
     if (!(error < least)) continue;
     least = error;
-    best = *grid;
+    best = grid;
   }
   return best;
 }
@@ -115,8 +114,7 @@ class solver {
 
   core::result<gptq_codes> run() {
     const int64_t step = group_ <= block_columns ? block_columns / group_ * group_ : block_columns;
-    for (int64_t first = 0; first < columns_; first += step)
-      if (auto ok = block(first, std::min(step, columns_ - first)); !ok) return fail(ok.error());
+    for (int64_t first = 0; first < columns_; first += step) TROUPE_TRY(block(first, std::min(step, columns_ - first)));
     return std::move(out_);
   }
 
@@ -126,8 +124,7 @@ class solver {
     const auto* u = factor_.const_data_ptr<float>();
     for (int64_t i = 0; i < count; ++i) {
       const int64_t at = first + i;
-      if (at % group_ == 0)
-        if (auto ok = choose_grids(at); !ok) return ok;
+      if (at % group_ == 0) TROUPE_TRY(choose_grids(at));
       const at::Tensor error = errors.select(0, i);
       round_column(at, u[at * columns_ + at], error);
       if (i + 1 < count)
@@ -154,9 +151,8 @@ class solver {
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t i = at; i < at + group_; ++i)
         values[static_cast<size_t>(order_[static_cast<size_t>(i)] - begin)] = w[i * rows_ + r];
-      auto grid = best_grid(form_, values, importance, options_.narrower_grids);
-      if (!grid) return fail(grid.error());
-      out_.grids[static_cast<size_t>(r * (columns_ / group_) + group)] = *grid;
+      TROUPE_ASSIGN(auto grid, best_grid(form_, values, importance, options_.narrower_grids));
+      out_.grids[static_cast<size_t>(r * (columns_ / group_) + group)] = grid;
     }
     return {};
   }
@@ -201,10 +197,9 @@ core::result<gptq_codes> gptq(const at::Tensor& w, const at::Tensor& products, c
   for (size_t i = 0; i < order.size(); ++i)
     if (diagonal[static_cast<size_t>(order[i])] == 0)
       h.select(0, static_cast<int64_t>(i)).select(0, static_cast<int64_t>(i)).fill_(1);
-  const auto factor = inverse_factor(h, options.damping);
-  if (!factor) return fail(factor.error());
+  TROUPE_ASSIGN(const auto factor, inverse_factor(h, options.damping));
   h.reset();
-  return solver(w, order, *factor, form, options).run();
+  return solver(w, order, factor, form, options).run();
 }
 
 }  // namespace troupe::models

@@ -43,9 +43,8 @@ class chooser {
     const at::NoGradGuard no_grad;
     if (step == walk_.steps()) return solve_head();
     std::tie(unit_, segment_) = walk_.place(step);
-    if (walk_.weights().loaded() != unit_)
-      if (auto ok = walk_.weights().load(unit_); !ok) return ok;
-    if (auto ok = unit_ == 0 ? begin() : is_gptq() ? round(step) : watch(step); !ok) return ok;
+    if (walk_.weights().loaded() != unit_) TROUPE_TRY(walk_.weights().load(unit_));
+    TROUPE_TRY(unit_ == 0 ? begin() : is_gptq() ? round(step) : watch(step));
     return walk_.sync(step);
   }
 
@@ -54,9 +53,8 @@ class chooser {
     std::string out;
     for (const auto of : {walk_stream::current, walk_stream::original}) {
       if (step > walk_.steps() || (of == walk_stream::original && !is_gptq())) continue;
-      const auto digest = walk_.digest(step, of);
-      if (!digest) return fail(digest.error());
-      out += *digest;
+      TROUPE_ASSIGN(const auto digest, walk_.digest(step, of));
+      out += digest;
     }
     return out;
   }
@@ -73,8 +71,7 @@ class chooser {
   /// Processes the embedding: its rows are looked up, not multiplied, so the export searches the scales of least
   /// squared error. GPTQ then computes with the rounded rows, which are the inputs of all later units.
   core::result<void> begin() {
-    if (is_gptq())
-      if (auto ok = walk_.run(0, walk_stream::original, nullptr, true); !ok) return ok;
+    if (is_gptq()) TROUPE_TRY(walk_.run(0, walk_stream::original, nullptr, true));
     for (const uint32_t q : walk_.table().units[0].parameters) {
       const auto form = options_.form_of(name_of(q));
       if (form == nullptr) continue;
@@ -94,19 +91,16 @@ class chooser {
       if (l.kind == core::layer_kind::linear) layers.push_back(&l);
     for (size_t i = 0; i + 1 < layers.size(); ++i) before.push_back(*layers[i]->weight);
     {
-      const auto seen = watch_inputs(walk_, step, before);
-      if (!seen) return fail(seen.error());
-      for (size_t i = 0; i + 1 < layers.size(); ++i)
-        if (auto ok = solve(*layers[i], *seen, {}); !ok) return ok;
+      TROUPE_ASSIGN(const auto seen, watch_inputs(walk_, step, before));
+      for (size_t i = 0; i + 1 < layers.size(); ++i) TROUPE_TRY(solve(*layers[i], seen, {}));
     }
-    const auto end = watch_end(walk_, step, *layers.back()->weight);
-    if (!end) return fail(end.error());
-    if (auto ok = solve(*layers.back(), end->inputs, end->missing); !ok) return ok;
+    TROUPE_ASSIGN(const auto end, watch_end(walk_, step, *layers.back()->weight));
+    TROUPE_TRY(solve(*layers.back(), end.inputs, end.missing));
     return walk_.run(step, walk_stream::current, nullptr, true);
   }
 
   core::result<void> solve_head() {
-    if (auto ok = walk_.weights().load(walk_.head()); !ok) return ok;
+    TROUPE_TRY(walk_.weights().load(walk_.head()));
     const auto seen = watch_inputs(walk_, walk_.steps(), {*head_->weight});
     return seen ? solve(*head_, *seen, {}) : fail(seen.error());
   }
@@ -133,7 +127,7 @@ class chooser {
       lost.add(elements(w), elements(values));
       const auto parts = form->pack(codes->grids, codes->q);
       if (!parts) return in_tensor(parts.error(), q);
-      if (auto ok = store_.put(name_of(q), *parts, lost); !ok) return ok;
+      TROUPE_TRY(store_.put(name_of(q), *parts, lost));
     }
     memory.copy_(*l.layout == core::weight_layout::in_out ? values.t() : values);
     return {};
@@ -142,7 +136,7 @@ class chooser {
   /// Runs a step for scales or importance. They do not change the segment's output, so the same forward stores it.
   core::result<void> watch(uint64_t step) {
     input_statistics seen({.wants_products = options_.method == unit_method::awq});
-    if (auto ok = walk_.run(step, walk_stream::current, &seen, true); !ok) return ok;
+    TROUPE_TRY(walk_.run(step, walk_stream::current, &seen, true));
     return options_.method == unit_method::importance ? weigh(seen) : scale(seen);
   }
 
@@ -174,8 +168,7 @@ class chooser {
       changed.insert(c.before);
       if (c.before_bias) changed.insert(*c.before_bias);
     }
-    for (const uint32_t q : changed)
-      if (auto ok = store_.put_values(name_of(q), elements(memory(q))); !ok) return ok;
+    for (const uint32_t q : changed) TROUPE_TRY(store_.put_values(name_of(q), elements(memory(q))));
     return {};
   }
 
@@ -194,9 +187,8 @@ core::result<void> choose_weights(const model_spec& spec, unit_walk& walk, check
                                   const unit_method_options& options) {
   chooser work(spec, walk, store, options);
   if (const uint64_t next = store.steps(); next > 0 && next < work.steps()) {
-    const auto inputs = work.inputs_of(next);
-    if (!inputs) return fail(inputs.error());
-    if (*inputs != store.inputs_digest())
+    TROUPE_ASSIGN(const auto inputs, work.inputs_of(next));
+    if (inputs != store.inputs_digest())
       return fail(error_kind::bad_input,
                   "'" + store.folder().string() + "': the hidden states of step " + std::to_string(next) +
                       " do not have their digest: they were changed since they were written; without this folder the "
@@ -206,18 +198,17 @@ core::result<void> choose_weights(const model_spec& spec, unit_walk& walk, check
     if (options.progress && !options.progress(s, work.steps()))
       return fail(error_kind::stopped, "compressing was stopped");
     try {
-      if (auto ok = work.step(s); !ok) return ok;
+      TROUPE_TRY(work.step(s));
     } catch (const std::bad_alloc&) {
       return fail(error_kind::limit, "the machine has no memory left for a unit of the model");
     } catch (const c10::Error& e) {
       return fail(error_kind::bug, e.what_without_backtrace());
     }
     if (s + 1 < work.steps()) {
-      auto inputs = work.inputs_of(s + 1);
-      if (!inputs) return fail(inputs.error());
-      store.set_inputs_digest(std::move(*inputs));
+      TROUPE_ASSIGN(auto inputs, work.inputs_of(s + 1));
+      store.set_inputs_digest(std::move(inputs));
     }
-    if (auto ok = store.commit(s + 1); !ok) return ok;
+    TROUPE_TRY(store.commit(s + 1));
   }
   return {};
 }

@@ -68,14 +68,13 @@ core::result<std::unique_ptr<unit_walk>> unit_walk::open(const model_spec& spec,
   std::unique_ptr<unit_walk> out(new unit_walk(windows, folder, std::move(go_on)));
   out->width_ = spec.width;
   out->samples_.assign(rows_at_once(windows.columns), 0);
-  auto model = make_language_model(spec, core::dtype::f32, rows_at_once(windows.columns), windows.columns);
-  if (!model) return fail(model.error());
-  out->model_ = std::move(*model);
+  TROUPE_ASSIGN(auto model,
+                make_language_model(spec, core::dtype::f32, rows_at_once(windows.columns), windows.columns));
+  out->model_ = std::move(model);
   const auto& table = out->model_->table();
   out->binding_ = std::make_unique<parameter_binding>(table, core::dtype::f32);
-  auto weights = unit_weights::open(table, source, *out->binding_);
-  if (!weights) return fail(weights.error());
-  out->weights_ = std::make_unique<unit_weights>(std::move(*weights));
+  TROUPE_ASSIGN(auto weights, unit_weights::open(table, source, *out->binding_));
+  out->weights_ = std::make_unique<unit_weights>(std::move(weights));
   for (uint32_t u = 0; u + 1 < table.units.size(); ++u)
     for (uint32_t s = 0; s < table.units[u].segments.size(); ++s) out->places_.emplace_back(u, s);
   return out;
@@ -105,40 +104,36 @@ micro_batch unit_walk::batch_of(window_range windows) const {
 
 core::result<at::Tensor> unit_walk::input_of(uint64_t step, window_range windows, walk_stream of) const {
   if (step == 0) return at::Tensor();
-  const auto from = hidden(of);
-  if (!from) return fail(from.error());
+  TROUPE_ASSIGN(const auto from, hidden(of));
   at::Tensor x = at::empty(
       {static_cast<int64_t>(windows.rows), static_cast<int64_t>(windows_.columns), static_cast<int64_t>(width_)},
       at::kFloat);
   const std::span to(x.mutable_data_ptr<float>(), static_cast<size_t>(x.numel()));
-  if (auto ok = (*from)->read(step, windows.first, to); !ok) return fail(ok.error());
+  TROUPE_TRY(from->read(step, windows.first, to));
   return x;
 }
 
 core::result<void> unit_walk::keep(uint64_t step, window_range windows, walk_stream of, const at::Tensor& out) {
-  const auto to = hidden(of);
-  if (!to) return fail(to.error());
+  TROUPE_ASSIGN(const auto to, hidden(of));
   const at::Tensor x = out.contiguous();
-  return (*to)->write(step, windows.first, {x.const_data_ptr<float>(), static_cast<size_t>(x.numel())});
+  return to->write(step, windows.first, {x.const_data_ptr<float>(), static_cast<size_t>(x.numel())});
 }
 
 core::result<void> unit_walk::sync(uint64_t step) const {
   for (const auto& h : hidden_)
-    if (h)
-      if (auto ok = h->sync(step); !ok) return ok;
+    if (h) TROUPE_TRY(h->sync(step));
   return {};
 }
 
 core::result<std::string> unit_walk::digest(uint64_t step, walk_stream of) const {
   if (step == 0) return std::string();
-  const auto from = hidden(of);
-  if (!from) return fail(from.error());
+  TROUPE_ASSIGN(const auto from, hidden(of));
   const uint64_t at_once = rows_at_once(windows_.columns), count = windows_.count();
   std::vector<float> block(at_once * windows_.columns * width_);
   checkpoint::digest_stream out;
   for (uint64_t first = 0; first < count; first += at_once) {
     const auto here = std::span(block).first(std::min(at_once, count - first) * windows_.columns * width_);
-    if (auto ok = (*from)->read(step, first, here); !ok) return fail(ok.error());
+    TROUPE_TRY(from->read(step, first, here));
     out.add(std::as_bytes(here));
   }
   return checkpoint::to_hex(out.value());
@@ -149,20 +144,19 @@ core::result<void> unit_walk::each(const std::function<core::result<void>(window
   const uint64_t at_once = rows_at_once(windows_.columns), count = windows_.count();
   for (uint64_t first = 0; first < count; first += at_once) {
     if (go_on_ && !go_on_()) return fail(error_kind::stopped, "compressing was stopped");
-    if (auto ok = caught([&] { return f({first, std::min(at_once, count - first)}); }); !ok) return ok;
+    TROUPE_TRY(caught([&] { return f({first, std::min(at_once, count - first)}); }));
   }
   return {};
 }
 
 core::result<at::Tensor> unit_walk::forward(uint64_t step, window_range windows, walk_stream of,
                                             input_watch* watch) const {
-  const auto input = input_of(step, windows, of);
-  if (!input) return fail(input.error());
+  TROUPE_ASSIGN(const auto input, input_of(step, windows, of));
   micro_batch batch = batch_of(windows);
   batch.watch = watch;
   if (step < steps())
-    return model_->forward(places_[step].first, places_[step].second, batch, *input, *binding_)->output();
-  values x = *input;
+    return model_->forward(places_[step].first, places_[step].second, batch, input, *binding_)->output();
+  values x = input;
   for (uint32_t s = 0; s < table().units[head()].segments.size(); ++s)
     x = model_->forward(head(), s, batch, x, *binding_)->outputs();
   return x.first();
@@ -170,29 +164,25 @@ core::result<at::Tensor> unit_walk::forward(uint64_t step, window_range windows,
 
 core::result<void> unit_walk::run(uint64_t step, walk_stream of, input_statistics* watch, bool writes) {
   return each([&](window_range windows) -> core::result<void> {
-    const auto out = forward(step, windows, of, watch);
-    if (!out) return fail(out.error());
+    TROUPE_ASSIGN(const auto out, forward(step, windows, of, watch));
     if (watch != nullptr) watch->next_window();
-    return writes ? keep(step, windows, of, *out) : core::result<void>();
+    return writes ? keep(step, windows, of, out) : core::result<void>();
   });
 }
 
 core::result<double> unit_walk::loss() {
   for (uint64_t step = 0; step < steps(); ++step) {
     const uint32_t unit = places_[step].first;
-    if (weights_->loaded() != unit)
-      if (auto ok = weights_->load(unit); !ok) return fail(ok.error());
-    if (auto ok = run(step, walk_stream::current, nullptr, true); !ok) return fail(ok.error());
+    if (weights_->loaded() != unit) TROUPE_TRY(weights_->load(unit));
+    TROUPE_TRY(run(step, walk_stream::current, nullptr, true));
   }
-  if (auto ok = weights_->load(head()); !ok) return fail(ok.error());
+  TROUPE_TRY(weights_->load(head()));
   double sum = 0;
-  auto ok = each([&](window_range windows) -> core::result<void> {
-    const auto mean = forward(steps(), windows, walk_stream::current, nullptr);
-    if (!mean) return fail(mean.error());
-    sum += mean->item<double>() * static_cast<double>(windows.rows);
+  TROUPE_TRY(each([&](window_range windows) -> core::result<void> {
+    TROUPE_ASSIGN(const auto mean, forward(steps(), windows, walk_stream::current, nullptr));
+    sum += mean.item<double>() * static_cast<double>(windows.rows);
     return {};
-  });
-  if (!ok) return fail(ok.error());
+  }));
   return sum / static_cast<double>(windows_.count());
 }
 

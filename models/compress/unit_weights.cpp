@@ -15,13 +15,12 @@ using core::fail;
 core::result<unit_weights> unit_weights::open(const core::model_table& table, const checkpoint::tensor_source& source,
                                               parameter_binding& binding) {
   unit_weights out(table, source, binding);
-  const auto all = checkpoint::weights_of(source, {});
-  if (!all) return fail(all.error());
+  TROUPE_ASSIGN(const auto all, checkpoint::weights_of(source, {}));
   const checkpoint::name_map names(source);
   for (const auto& p : table.parameters) {
     const auto name = names.find(p.name);
     const checkpoint::tensor_entry* entry = nullptr;
-    for (const auto& w : *all)
+    for (const auto& w : all)
       if (name && w.name == *name) entry = w.from;
     const auto refused = [&](const std::string& why) {
       return fail(error_kind::mismatch,
@@ -43,8 +42,7 @@ core::result<void> unit_weights::load(uint32_t unit) {
     const auto& p = table_.parameters[q];
     at::Tensor memory = at::empty(p.shape, at::kFloat);
     const std::span<float> to(memory.mutable_data_ptr<float>(), p.numel());
-    if (auto ok = reader_.read_as(core::dtype::f32, *entries_[q], 0, to.size(), std::as_writable_bytes(to)); !ok)
-      return ok;
+    TROUPE_TRY(reader_.read_as(core::dtype::f32, *entries_[q], 0, to.size(), std::as_writable_bytes(to)));
     binding_.bind(q, to.data());
     memory_.emplace(q, std::move(memory));
   }

@@ -75,11 +75,10 @@ core::result<void> take_linked_cuda() {
 }
 
 core::result<void> open_cuda(const fs::path& folder) {
-  if (auto ok = take_linked_cuda(); !ok) return ok;
+  TROUPE_TRY(take_linked_cuda());
   if (!is_provided()) {
-    auto library = opened(folder);
-    if (!library) return core::fail(library.error());
-    if (auto ok = take(*library); !ok) return ok;
+    TROUPE_ASSIGN(auto library, opened(folder));
+    TROUPE_TRY(take(library));
   }
   return device::check({device::device_kind::cuda});
 }

@@ -47,14 +47,12 @@ core::result<void> check_same(const char* key, bool there, bool wanted) {
 void provide(const cuda_process& of_library) { uses().library = &of_library; }
 
 core::result<std::unique_ptr<cuda_use>> cuda_use::begin(device::device_id device, const cuda_settings& s) {
-  if (s.deterministic)
-    if (auto ok = check_workspace(); !ok) return core::fail(ok.error());
+  if (s.deterministic) TROUPE_TRY(check_workspace());
   auto& all = uses();
   const std::lock_guard guard(all.lock);
   for (const cuda_use* other : all.open) {
-    if (auto ok = check_same("tf32", other->settings_.tf32, s.tf32); !ok) return core::fail(ok.error());
-    if (auto ok = check_same("deterministic", other->settings_.deterministic, s.deterministic); !ok)
-      return core::fail(ok.error());
+    TROUPE_TRY(check_same("tf32", other->settings_.tf32, s.tf32));
+    TROUPE_TRY(check_same("deterministic", other->settings_.deterministic, s.deterministic));
   }
   if (all.library != nullptr && all.open.empty()) all.library->settle(s);
   std::unique_ptr<cuda_use> made(new cuda_use(device, s));

@@ -100,9 +100,9 @@ core::result<std::unique_ptr<const checkpoint::tensor_source>> listed(const std:
                                                    std::string(checkpoint::described(*format)) +
                                                    ", which --resume takes");
   }
-  auto opened = is_compressed ? checkpoint::read_compressed_source(path) : checkpoint::read_torch_source(path);
-  if (!opened) return core::fail(opened.error());
-  return std::make_unique<const checkpoint::tensor_source>(std::move(*opened));
+  TROUPE_ASSIGN(auto opened,
+                is_compressed ? checkpoint::read_compressed_source(path) : checkpoint::read_torch_source(path));
+  return std::make_unique<const checkpoint::tensor_source>(std::move(opened));
 }
 
 }  // namespace
@@ -147,9 +147,8 @@ core::result<weights_source::stored> weights_source::place_of(const checkpoint::
       std::find_if(files_.begin(), files_.end(), [&](const auto& f) { return f.name() == file.path().string(); });
   const auto number = static_cast<size_t>(known - files_.begin());
   if (known == files_.end()) {
-    auto shard = core::source_file::open(file.path());
-    if (!shard) return core::fail(shard.error());
-    files_.push_back(std::move(*shard));
+    TROUPE_ASSIGN(auto shard, core::source_file::open(file.path()));
+    files_.push_back(std::move(shard));
   }
   return stored{number, file.offset_bytes(entry), entry.end - entry.begin, entry.type};
 }
@@ -160,15 +159,13 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   const auto refuse = [&](const std::string& text) {
     return core::fail(error_kind::mismatch, quoted(path) + ": " + text);
   };
-  const auto is_compressed = checkpoint::is_compressed_folder(path);
-  if (!is_compressed) return core::fail(is_compressed.error());
+  TROUPE_ASSIGN(const auto is_compressed, checkpoint::is_compressed_folder(path));
   if (!dequantise && checkpoint::has_coded_weights(path).value_or(false))
     return core::fail(error_kind::bad_input, checkpoint::compressed_refusal(path));
   std::unique_ptr<weights_source> source(new weights_source);
   std::vector<tensor_there> there;
-  auto list = listed(path, *is_compressed);
-  if (!list) return core::fail(list.error());
-  source->source_ = std::move(*list);
+  TROUPE_ASSIGN(auto list, listed(path, is_compressed));
+  source->source_ = std::move(list);
   if (source->source_ != nullptr) {
     const auto& all = *source->source_;
     if (const auto codes = checkpoint::foreign_codes_of(all))
@@ -179,9 +176,8 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
       if (const auto* t = checkpoint::find_tensor(all, tied.of, checkpoint::tensor_kind::weight))
         there.push_back({tied.name, &t->shape, t->type, {}, t});
   } else {
-    auto opened = checkpoint::weights_folder::open(path);
-    if (!opened) return core::fail(opened.error());
-    source->folder_ = std::make_unique<checkpoint::weights_folder>(std::move(*opened));
+    TROUPE_ASSIGN(auto opened, checkpoint::weights_folder::open(path));
+    source->folder_ = std::make_unique<checkpoint::weights_folder>(std::move(opened));
     for (const auto& t : source->folder_->tensors())
       there.push_back({t.entry->name, &t.entry->shape, t.entry->type, t, nullptr,
                        t.entry->is_e4m3 ? "F8_E4M3" : t.entry->unread_type});
@@ -225,16 +221,14 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
     if (!is_float(type))
       return refuse("parameter '" + info.name + "' wants a floating type, got " + std::string(core::name_of(type)));
     found[match->second] = true;
-    auto place = stored_at(tensor);
-    if (!place) return core::fail(place.error());
-    source->parameters_[match->second] = *place;
+    TROUPE_ASSIGN(auto place, stored_at(tensor));
+    source->parameters_[match->second] = place;
   }
   const auto embedding = wanted.find(spec.kind == family::gpt2 ? "wte.weight" : "embed_tokens.weight");
   if (head != nullptr && embedding != wanted.end() && !found[embedding->second] && is_float(head->type) &&
       *head->shape == table.parameters[embedding->second].shape) {
-    auto place = stored_at(*head);
-    if (!place) return core::fail(place.error());
-    source->parameters_[embedding->second] = *place;
+    TROUPE_ASSIGN(auto place, stored_at(*head));
+    source->parameters_[embedding->second] = place;
     found[embedding->second] = true;
   }
   const auto missing = std::find(found.begin(), found.end(), false);
@@ -261,7 +255,7 @@ core::result<void> weights_source::read(uint32_t parameter, uint64_t first, std:
   auto* block = reinterpret_cast<std::byte*>(aligned.data());
   for (size_t done = 0; done < out.size(); done += block_elements) {
     const size_t n = std::min(block_elements, out.size() - done);
-    if (auto ok = files_[from.file].read(from.begin + (first + done) * size, {block, n * size}); !ok) return ok;
+    TROUPE_TRY(files_[from.file].read(from.begin + (first + done) * size, {block, n * size}));
     auto* const rounded = reinterpret_cast<std::byte*>(out.data() + done);
     if (const auto lost = kernels::cast(block, from.type, rounded, core::dtype::f32, n))
       return core::fail(checkpoint::overflow_error(names_.at(parameter), {first + done + lost->element, lost->value},
@@ -276,7 +270,7 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
   if (!is_float(type))
     return core::fail(error_kind::bad_input,
                       "weights are written in a floating type, got " + std::string(core::name_of(type)));
-  if (auto ok = check_parameters_of(spec, table); !ok) return ok;
+  TROUPE_TRY(check_parameters_of(spec, table));
   std::vector<checkpoint::tensor_to_write> tensors;
   for (uint32_t p = 0; p < table.parameters.size(); ++p) {
     const auto& info = table.parameters[p];
@@ -287,7 +281,7 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
       std::vector<float> values(std::min(out.size() / size, block_elements));
       for (size_t done = 0; done < out.size() / size; done += values.size()) {
         const std::span<float> block(values.data(), std::min(values.size(), out.size() / size - done));
-        if (auto ok = read(p, offset_bytes / size + done, block); !ok) return ok;
+        TROUPE_TRY(read(p, offset_bytes / size + done, block));
         const auto* const wide = reinterpret_cast<const std::byte*>(block.data());
         if (const auto lost = kernels::cast(wide, core::dtype::f32, out.data() + done * size, type, block.size()))
           return core::fail(checkpoint::overflow_error(name, {offset_bytes / size + done + lost->element, lost->value},
@@ -297,7 +291,7 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
     };
     tensors.push_back({info.name, type, info.shape, {}, std::move(source)});
   }
-  if (auto ok = checkpoint::write_weights_folder(folder, tensors, max_shard_bytes); !ok) return ok;
+  TROUPE_TRY(checkpoint::write_weights_folder(folder, tensors, max_shard_bytes));
 
   auto given = core::parse_json<nlohmann::ordered_json>(spec.hugging_face_json, max_model_keys_depth);
   auto config = given && given->is_object() ? std::move(*given) : nlohmann::ordered_json::object();

@@ -82,16 +82,15 @@ core::result<std::unique_ptr<language_model>> make_taught_model(const model_spec
                                                                 uint32_t first_of_teacher, core::dtype type,
                                                                 uint64_t rows, uint64_t columns,
                                                                 device::device_id device, const model_place& place) {
-  auto model = make_family(spec, type, rows, columns, device, place);
-  if (!model) return core::fail(model.error());
+  TROUPE_ASSIGN(auto model, make_family(spec, type, rows, columns, device, place));
   model_place of_teacher = place;
   of_teacher.split = by.split;
   auto teacher = make_family(by.teacher, type, rows, columns, device, of_teacher);
   if (!teacher) return core::fail(teacher.error().in("the teacher"));
-  core::model_table own = (*model)->table();
+  core::model_table own = model->table();
   own.parameters.resize(first_of_teacher);
   return std::make_unique<taught_model>(
-      std::move(*model), std::move(*teacher), by,
+      std::move(model), std::move(*teacher), by,
       with_teacher(std::move(own), by, rows, columns, core::size_of(type), by.split, place.sequence));
 }
 

@@ -139,9 +139,8 @@ core::result<void> dry_run::try_cut(const module_unit& unit, injection& cut, uin
   random_key mine = key_;
   mine.use = unit.place.value_or(static_cast<uint32_t>(u));
   if (joins_loss_) columns_ = cut.vocabulary();
-  auto costs = probe(unit, x_, cut, degree, mine, !columns_.empty());
-  if (!costs) return core::fail(costs.error());
-  cut_.back() = *costs;
+  TROUPE_ASSIGN(auto costs, probe(unit, x_, cut, degree, mine, !columns_.empty()));
+  cut_.back() = costs;
   return {};
 }
 

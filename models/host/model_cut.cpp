@@ -79,7 +79,7 @@ core::result<void> model_cut::check_used() const {
 }
 
 core::result<core::tp_plan> model_cut::plan(const core::model_table& table) const {
-  if (auto ok = check_used(); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check_used());
   core::tp_plan out{degree_, cuts_};
   out.parameters.resize(table.parameters.size());
   if (degree_ == 1) return out;
@@ -117,14 +117,12 @@ core::result<std::vector<injected_layer>> injected_layers(const module_model& gi
   module_builder builder;
   table_builder rows(model);
   for (uint32_t u = 0; u < model.units.size(); ++u) {
-    if (auto ok = builder.build(model, u); !ok) return core::fail(ok.error());
-    if (auto ok = rows.add(model.units[u], u); !ok) return core::fail(ok.error());
-    const auto each = cut.into(model.units[u]);
-    if (!each) return core::fail(each.error());
-    const auto ok = cut.add(model.units[u], *each, [&](const at::Tensor& t) { return rows.number_of(t); });
-    if (!ok) return core::fail(ok.error());
+    TROUPE_TRY(builder.build(model, u));
+    TROUPE_TRY(rows.add(model.units[u], u));
+    TROUPE_ASSIGN(const auto each, cut.into(model.units[u]));
+    TROUPE_TRY(cut.add(model.units[u], each, [&](const at::Tensor& t) { return rows.number_of(t); }));
   }
-  if (const auto whole = cut.plan(rows.table()); !whole) return core::fail(whole.error());
+  TROUPE_TRY(cut.plan(rows.table()));
   return cut.layers();
 }
 

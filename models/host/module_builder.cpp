@@ -50,10 +50,10 @@ core::result<void> module_builder::build(module_model& model, size_t u) {
                                                  model.units[first].name +
                                                  "', whose factory makes another type of module");
   const auto known = shared_.find(unit.recipe->key);
-  auto made = known != shared_.end() ? core::result<std::shared_ptr<void>>(known->second) : make(model, first);
-  if (!made) return core::fail(made.error());
-  if (!unit.recipe->key.empty()) shared_.insert_or_assign(unit.recipe->key, *made);
-  built_module built = unit.recipe->use(*made);
+  TROUPE_ASSIGN(auto made,
+                known != shared_.end() ? core::result<std::shared_ptr<void>>(known->second) : make(model, first));
+  if (!unit.recipe->key.empty()) shared_.insert_or_assign(unit.recipe->key, made);
+  built_module built = unit.recipe->use(made);
   unit.module = std::move(built.module);
   unit.forward = std::move(built.forward);
   return {};

@@ -36,8 +36,7 @@ class likeness {
       return differ(std::to_string(row.parameters.size()) + " parameters in unit " + quoted(row.name),
                     std::to_string(parts.size()));
     for (size_t i = 0; i < parts.size(); ++i)
-      if (auto ok = check(unit.name + "." + parts[i].name, parts[i].tensor, table_.original(row.parameters[i]), u); !ok)
-        return ok;
+      TROUPE_TRY(check(unit.name + "." + parts[i].name, parts[i].tensor, table_.original(row.parameters[i]), u));
     return {};
   }
 
@@ -138,7 +137,7 @@ std::vector<at::Tensor> parameters_of(const module_model& model, const core::mod
 }
 
 core::result<void> check_alike(const core::model_table& table, const module_model& model) {
-  if (auto ok = check_units(model); !ok) return ok;
+  TROUPE_TRY(check_units(model));
   if (model.units.size() != table.units.size())
     return differ(std::to_string(table.units.size()) + " units", std::to_string(model.units.size()));
   likeness like(table);
@@ -147,7 +146,7 @@ core::result<void> check_alike(const core::model_table& table, const module_mode
     if (table.units[u].name != unit.name)
       return differ("unit " + quoted(table.units[u].name), "unit " + quoted(unit.name));
     if (unit.recipe != nullptr && unit.module == nullptr) continue;
-    if (auto ok = like.check(unit, u); !ok) return ok;
+    TROUPE_TRY(like.check(unit, u));
   }
   return {};
 }

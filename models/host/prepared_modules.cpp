@@ -84,7 +84,7 @@ core::result<std::unique_ptr<prepared_modules>> prepared_modules::make(const mod
     }();
     if (!model) return core::fail(model.error().in(of_rank(r)));
     if (r == 0) {
-      if (auto ok = out->survey(*model, seed, first, tensor); !ok) return core::fail(ok.error());
+      TROUPE_TRY(out->survey(*model, seed, first, tensor));
     } else {
       for (const auto& other : out->instances_)
         for (const auto& unit : model->units)
@@ -101,7 +101,7 @@ core::result<std::unique_ptr<prepared_modules>> prepared_modules::make(const mod
 // Determines the table, the values and the costs of the model; builds units with factories one at a time.
 core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, const host_batch& first,
                                             uint32_t tensor) {
-  if (auto ok = check_units(model); !ok) return ok;
+  TROUPE_TRY(check_units(model));
   model_cut cut(model, tensor);
   const at::ScalarType type = torch_dtype(facts_->type);
   const at::Device where = torch_device(facts_->device);
@@ -110,8 +110,8 @@ core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, 
   module_builder builder(seed);
   for (uint32_t u = 0; u < model.units.size(); ++u) {
     module_unit& unit = model.units[u];
-    if (auto ok = builder.build(model, u); !ok) return ok;
-    if (auto ok = rows.add(unit, u); !ok) return ok;
+    TROUPE_TRY(builder.build(model, u));
+    TROUPE_TRY(rows.add(unit, u));
     auto parts = parts_of(unit);
     for (const auto& p : parts.parameters) {
       const uint32_t q = rows.number_of(p.tensor);
@@ -123,13 +123,11 @@ core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, 
         p.tensor.set_data(p.tensor.detach().to(where, type));
     }
     convert_buffers(unit, type, where);
-    if (auto ok = trial.compute(unit, u, rows.table()); !ok) return ok;
+    TROUPE_TRY(trial.compute(unit, u, rows.table()));
     if (u + 1 == model.units.size() && model.loss.of_vocabulary()) trial.joins_loss();
     {
-      const auto injected = cut_of(unit, cut, trial, tensor);
-      if (!injected) return core::fail(injected.error());
-      const auto ok = cut.add(unit, *injected, [&](const at::Tensor& t) { return rows.number_of(t); });
-      if (!ok) return core::fail(ok.error());
+      TROUPE_ASSIGN(const auto injected, cut_of(unit, cut, trial, tensor));
+      TROUPE_TRY(cut.add(unit, injected, [&](const at::Tensor& t) { return rows.number_of(t); }));
     }
     if (unit.recipe == nullptr) continue;
     builder.drop(model, u);
@@ -137,12 +135,11 @@ core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, 
       if (is_shared(unit) || p.tensor.use_count() == 1) values_[rows.number_of(p.tensor)] = at::Tensor();
     rows.forget(std::move(parts));
   }
-  if (auto ok = trial.end(model); !ok) return ok;
+  TROUPE_TRY(trial.end(model));
   trial.tell(*facts_);
   facts_->table = std::move(rows.table());
-  auto plan = cut.plan(facts_->table);
-  if (!plan) return core::fail(plan.error());
-  facts_->cut = std::move(*plan);
+  TROUPE_ASSIGN(auto plan, cut.plan(facts_->table));
+  facts_->cut = std::move(plan);
   if (tensor > 1 || (model.policy != nullptr && model.policy->own_layers)) layers_ = cut.layers();
   if (tensor > 1) facts_->local = trial.local_table(facts_->table, facts_->cut);
   return {};
@@ -204,7 +201,7 @@ core::result<void> prepared_modules::read(uint32_t parameter, uint64_t first, st
       drop_values(before);
     mine.reading = u;
     if (!has_values(unit)) mine.builder.drop(mine.model, u);  // the values are made again
-    if (auto ok = build(rank, u); !ok) return ok;
+    TROUPE_TRY(build(rank, u));
     from = parts_of(unit).parameters.at(at).tensor.detach();
   }
   const auto count = static_cast<int64_t>(out.size());
@@ -217,8 +214,7 @@ core::result<void> prepared_modules::read(uint32_t parameter, uint64_t first, st
 core::result<std::unique_ptr<language_model>> prepared_modules::take(uint32_t rank) {
   instance& mine = instances_.at(rank);
   for (size_t u = 0; u < mine.model.units.size(); ++u) {
-    if (computes(rank, u))
-      if (auto ok = build(rank, u); !ok) return core::fail(ok.error());
+    if (computes(rank, u)) TROUPE_TRY(build(rank, u));
     if (!is_shared(mine.model.units[u])) drop_values(mine.model.units[u]);
   }
   for (const auto& unit : mine.model.units) drop_values(unit);

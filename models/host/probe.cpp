@@ -204,7 +204,7 @@ core::result<summand_costs> probe(const module_unit& unit, const named_values& x
       const widened_unit wide(unit);
       const prober each(unit, x, key);
       const outcome whole = each.run(1), got = together(each, cut, degree, in_columns, coordinate);
-      if (auto ok = compare(name, cut, got, whole); !ok) return core::fail(ok.error());
+      TROUPE_TRY(compare(name, cut, got, whole));
     }
     coordinate = 0;
     const random_turn turn(key);

@@ -51,8 +51,8 @@ const unit_pass passes[] = {
 std::span<const unit_pass> all_unit_passes() { return passes; }
 
 core::result<unit_pass_order> in_order(const unit_pass_order& passes) {
-  if (auto ok = core::go_together(passes); !ok) return core::fail(ok.error());
-  if (auto ok = all_provided(passes); !ok) return core::fail(ok.error());
+  TROUPE_TRY(core::go_together(passes));
+  TROUPE_TRY(all_provided(passes));
   return core::one_behind_another(passes, behind);
 }
 

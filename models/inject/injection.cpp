@@ -63,10 +63,9 @@ class injector {  ///< performs the walk
   core::result<injection> run(const std::shared_ptr<nn::Module>& tree) {
     if (tree == nullptr) return std::move(out_);
     list(tree);
-    if (auto ok = choose(); !ok) return core::fail(ok.error());
-    for (found& f : found_)
-      if (auto ok = add(f); !ok) return core::fail(ok.error());
-    if (auto ok = check_pairs(); !ok) return core::fail(ok.error());
+    TROUPE_TRY(choose());
+    for (found& f : found_) TROUPE_TRY(add(f));
+    TROUPE_TRY(check_pairs());
     return std::move(out_);
   }
 
@@ -118,16 +117,15 @@ class injector {  ///< performs the walk
   core::result<void> choose() {
     bool any = false, named = false;
     for (found& f : found_) {
-      const auto rule = rule_of(policy_, f.layer.name);
-      if (!rule) return core::fail(rule.error());
+      TROUPE_ASSIGN(const auto rule, rule_of(policy_, f.layer.name));
       f.layer.why = f.obstacle;
       if (!f.obstacle.empty()) continue;
-      if (*rule == policy_.rules.size()) {
+      if (rule == policy_.rules.size()) {
         f.layer.why = "no rule matches it";
         named = named || is_row_by_name(f);
         continue;
       }
-      f.rule = policy_.rules[*rule];
+      f.rule = policy_.rules[rule];
       const bool fits =
           f.linear != nullptr || f.rule.style == tp_style::vocabulary || f.rule.style == tp_style::replicated;
       if (!fits) {
@@ -135,7 +133,7 @@ class injector {  ///< performs the walk
         continue;
       }
       any = true;
-      f.layer.rule = *rule;
+      f.layer.rule = rule;
       f.layer.why = "rule " + in_quotes(f.rule.pattern);
     }
     if (named || (!any && policy_.heuristic)) guess(named);
@@ -224,10 +222,9 @@ class injector {  ///< performs the walk
   core::result<void> add(found& f) {
     f.layer.weight.style = f.rule.style;
     if (f.rule.style != tp_style::replicated && out_.degree_ > 1) {
-      auto p = place_of(f);
-      if (!p) return core::fail(p.error());
-      f.layer.weight = p->cut;
-      out_.places_.push_back(std::move(*p));
+      TROUPE_ASSIGN(auto p, place_of(f));
+      f.layer.weight = p.cut;
+      out_.places_.push_back(std::move(p));
     }
     out_.layers_.push_back(f.layer);
     return {};
@@ -239,9 +236,8 @@ class injector {  ///< performs the walk
     p.shape = f.linear != nullptr
                   ? std::vector{f.linear->options.out_features(), f.linear->options.in_features()}
                   : std::vector{f.embedding->options.num_embeddings(), f.embedding->options.embedding_dim()};
-    auto cut = cut_of(f, p.shape);
-    if (!cut) return core::fail(cut.error());
-    p.cut = std::move(*cut);
+    TROUPE_ASSIGN(auto cut, cut_of(f, p.shape));
+    p.cut = std::move(cut);
     p.weight = f.linear != nullptr ? &f.linear->weight : &f.embedding->weight;
     p.own_weight = *p.weight;
     if (f.linear != nullptr && f.linear->bias.defined()) {
@@ -262,9 +258,8 @@ class injector {  ///< performs the walk
                                 " outputs of a column layer, got " + std::to_string(parts.size()) +
                                 " parts of other numbers"));
     for (const uint64_t part : parts) {
-      auto each = widths(f, part);
-      if (!each) return core::fail(each.error());
-      out.parts.push_back(std::move(*each));
+      TROUPE_ASSIGN(auto each, widths(f, part));
+      out.parts.push_back(std::move(each));
     }
     return out;
   }

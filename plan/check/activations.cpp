@@ -48,14 +48,14 @@ core::result<void> input_comes_back(const world& w, uint32_t rank, uint32_t m, u
     if (window(forward) != window(out)) return broken(p, out, "writes another window than the one that is filled");
     if (window(in) != window(recompute))
       return broken(p, recompute, "reads another window than the one that is filled");
-    if (auto ok = in_order(w, rank, forward, out, "which fills what it writes"); !ok) return ok;
-    if (auto ok = in_order(w, rank, out, in, "which writes what it reads"); !ok) return ok;
-    if (auto ok = in_order(w, rank, in, recompute, "which reads its input"); !ok) return ok;
+    TROUPE_TRY(in_order(w, rank, forward, out, "which fills what it writes"));
+    TROUPE_TRY(in_order(w, rank, out, in, "which writes what it reads"));
+    TROUPE_TRY(in_order(w, rank, in, recompute, "which reads its input"));
     // Without a pipeline the next micro-batch writes the same extent.
     const bool same = activation_extent(*p.layout, u, 0) == activation_extent(*p.layout, u, 1);
     if (const uint32_t next = same && m + 1 < p.options().accumulation ? r.activation_out[at + units] : none;
         next != none)
-      if (auto ok = in_order(w, rank, in, next, "which still reads that extent"); !ok) return ok;
+      TROUPE_TRY(in_order(w, rank, in, next, "which still reads that extent"));
   }
   for (uint32_t s = 0; s < p.table().units[u].segments.size(); ++s) {
     const uint32_t backward = r.backward[m * r.num_segments + r.segment_base[u] + s];
@@ -85,11 +85,10 @@ core::result<void> activation_extents(const rank_plan& p, uint64_t from) {
 
 core::result<void> activations(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
-  if (auto ok = windows_are_their_own(p); !ok) return ok;
+  TROUPE_TRY(windows_are_their_own(p));
   for (uint32_t m = 0; m < p.options().accumulation; ++m)
     for (uint32_t u = 0; u < p.table().units.size(); ++u)
-      if (p.layout->computes(p.rank, u) && window_bytes(p, u) > 0)
-        if (auto ok = input_comes_back(w, rank, m, u); !ok) return ok;
+      if (p.layout->computes(p.rank, u) && window_bytes(p, u) > 0) TROUPE_TRY(input_comes_back(w, rank, m, u));
   return {};
 }
 

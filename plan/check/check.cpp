@@ -72,13 +72,11 @@ core::result<void> guards(const world& w, uint32_t rank) {
 namespace {
 
 core::result<world> look_at(rank_plans ranks, branch taken) {
-  auto order = happens_before::build(ranks, taken);
-  if (!order) return core::fail(order.error());
-  world w{ranks, taken, std::move(*order), {}, {}};
+  TROUPE_ASSIGN(auto order, happens_before::build(ranks, taken));
+  world w{ranks, taken, std::move(order), {}, {}};
   for (const auto& p : ranks) {
-    auto r = call_roll(*p, taken);
-    if (!r) return core::fail(r.error());
-    w.rolls.push_back(std::move(*r));
+    TROUPE_ASSIGN(auto r, call_roll(*p, taken));
+    w.rolls.push_back(std::move(r));
   }
   const auto& table = ranks[0]->table();
   w.units_of.resize(table.parameters.size());
@@ -102,12 +100,11 @@ core::result<void> prove(const world& w) {
     for (rule holds : only_saves ? std::vector<rule>{does_nothing_else, saves, slots}
                                  : std::vector<rule>{compute, residency, compression, near_copies, gradients, ties,
                                                      swaps, activations, speculation, saves, slots})
-      if (auto ok = holds(w, r); !ok) return ok;
+      TROUPE_TRY(holds(w, r));
   if (only_saves) return {};
   if (w.taken == branch::skipped) return {};
   for (uint32_t r = 0; r < w.ranks.size(); ++r)
-    for (auto rule : {guards, updates, optimizer})
-      if (auto ok = rule(w, r); !ok) return ok;
+    for (auto rule : {guards, updates, optimizer}) TROUPE_TRY(rule(w, r));
   return publishes(w);
 }
 
@@ -135,10 +132,9 @@ core::result<void> well_formed(rank_plans plans) {
   for (const auto& p : plans)
     if (p->layout == nullptr || p->layout != plans[0]->layout)
       return rules::broken(*p, "its options, sets and layouts are not those of rank " + std::to_string(plans[0]->rank));
-  if (auto ok = rules::layout(*plans[0]->layout); !ok) return ok;
-  if (auto ok = rules::tied_layout(*plans[0]->layout); !ok) return ok;
-  for (const auto& p : plans)
-    if (auto ok = rules::structure(*p); !ok) return ok;
+  TROUPE_TRY(rules::layout(*plans[0]->layout));
+  TROUPE_TRY(rules::tied_layout(*plans[0]->layout));
+  for (const auto& p : plans) TROUPE_TRY(rules::structure(*p));
   return rules::agreement(plans);
 }
 
@@ -161,23 +157,20 @@ core::result<void> runs_well(rank_plans plans) {
     if (taken != branch::not_skipped &&
         std::ranges::none_of(plans, [=](const auto& p) { return is_one_of_its_own(*p, taken); }))
       continue;
-    auto world = rules::look_at(plans, taken);
-    if (!world) return core::fail(world.error());
+    TROUPE_ASSIGN(auto world, rules::look_at(plans, taken));
     if (taken == branch::not_skipped)
-      for (const auto& p : plans)
-        if (auto ok = rules::serial(*p); !ok) return ok;
-    if (auto ok = rules::prove(*world); !ok)
+      for (const auto& p : plans) TROUPE_TRY(rules::serial(*p));
+    if (auto ok = rules::prove(world); !ok)
       return core::fail(taken == branch::not_skipped ? ok.error() : ok.error().in(when(taken)));
   }
-  for (const auto& p : plans)
-    if (auto ok = rules::memory(*p); !ok) return ok;
+  for (const auto& p : plans) TROUPE_TRY(rules::memory(*p));
   return {};
 }
 
 }  // namespace
 
 core::result<void> check(rank_plans ranks) {
-  if (auto ok = well_formed(ranks); !ok) return ok;
+  TROUPE_TRY(well_formed(ranks));
   const job_layout& l = *ranks[0]->layout;
   if (ranks.size() != l.options.ranks())
     return rules::broken(*ranks[0],
@@ -186,25 +179,25 @@ core::result<void> check(rank_plans ranks) {
   rules::saved_once saved(l);
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     if (ranks[r]->rank != r) return rules::broken(*ranks[r], "it stands at place " + std::to_string(r));
-    if (auto ok = rules::own(*ranks[r], places); !ok) return ok;
-    if (auto ok = saved.take(*ranks[r], places); !ok) return ok;
+    TROUPE_TRY(rules::own(*ranks[r], places));
+    TROUPE_TRY(saved.take(*ranks[r], places));
   }
-  if (auto ok = rules::pieces(l, places); !ok) return ok;
-  if (auto ok = saved.end(); !ok) return ok;
+  TROUPE_TRY(rules::pieces(l, places));
+  TROUPE_TRY(saved.end());
   return runs_well(ranks);
 }
 
 core::result<void> check_classes(std::span<const rank_class> classes, rank_plans plans) {
-  if (auto ok = well_formed(plans); !ok) return ok;
+  TROUPE_TRY(well_formed(plans));
   const auto& layout = plans[0]->layout;
   if (classes.size() != plans.size())
     return rules::broken(
         *layout, std::to_string(classes.size()) + " classes of ranks, but " + std::to_string(plans.size()) + " plans");
   const collective_pieces places(*layout);
   const auto part = [&](uint32_t rank) { return own_part(layout, rank); };
-  if (auto ok = rules::own_parts(classes, plans, places, part); !ok) return ok;
-  if (auto ok = whole_columns(plans); !ok) return ok;
-  if (auto ok = rules::pieces(*layout, places); !ok) return ok;
+  TROUPE_TRY(rules::own_parts(classes, plans, places, part));
+  TROUPE_TRY(whole_columns(plans));
+  TROUPE_TRY(rules::pieces(*layout, places));
   return runs_well(plans);
 }
 

@@ -85,14 +85,12 @@ core::result<void> compression(const world& w, uint32_t rank) {
   for (const auto& x : p.instructions) {
     if (!runs(x, w.taken)) continue;
     if (x.kind == kind::compress) {
-      if (auto ok = copy_is_sound(p, x); !ok) return ok;
-      if (auto ok = ranges_are_agreed(w, rank, x); !ok) return ok;
+      TROUPE_TRY(copy_is_sound(p, x));
+      TROUPE_TRY(ranges_are_agreed(w, rank, x));
       continue;
     }
-    if (x.kind == kind::survey)
-      if (auto ok = survey_is_sound(w, rank, x); !ok) return ok;
-    if (x.kind == kind::agree)
-      if (auto ok = agreement_is_sound(w, rank, x); !ok) return ok;
+    if (x.kind == kind::survey) TROUPE_TRY(survey_is_sound(w, rank, x));
+    if (x.kind == kind::agree) TROUPE_TRY(agreement_is_sound(w, rank, x));
     const bool reads = computes(x) && reads_parameters(x.use) && p.layout->compressed[x.subject].numel > 0;
     if (reads != (x.compressed != none))
       return broken(p, x.id,
@@ -103,7 +101,7 @@ core::result<void> compression(const world& w, uint32_t rank) {
       return broken(p, x.id, "names a slot that does not hold the compressed parameters of its unit");
     if (p.instructions[made].buffer != x.buffer)
       return broken(p, x.id, "does not read the parameters that " + name(p, made) + " has compressed");
-    if (auto ok = in_order(w, rank, made, x.id, "which makes what it multiplies with"); !ok) return ok;
+    TROUPE_TRY(in_order(w, rank, made, x.id, "which makes what it multiplies with"));
   }
   return {};
 }

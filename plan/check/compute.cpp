@@ -16,12 +16,10 @@ class micro_batch_order {
   core::result<void> run() {
     if (r_.load[micro_] == none) return broken(p_, "nothing loads the tokens" + batch());
     for (uint32_t k = 0; k < r_.num_stages; ++k)
-      if (here(k))
-        if (auto ok = forward(k); !ok) return ok;
+      if (here(k)) TROUPE_TRY(forward(k));
     if (p_.options().mode != mode::train) return {};
     for (uint32_t k = r_.num_stages; k-- > 0;)
-      if (here(k))
-        if (auto ok = backward(k); !ok) return ok;
+      if (here(k)) TROUPE_TRY(backward(k));
     return {};
   }
 
@@ -33,7 +31,7 @@ class micro_batch_order {
   }
   core::result<void> next(uint32_t id, const char* what, uint32_t unit) {
     if (id == none) return broken(p_, "nothing does the " + (what + p_.table().units[unit].name) + batch());
-    if (auto ok = in_order(w_, rank_, last_, id, "whose result it needs"); !ok) return ok;
+    TROUPE_TRY(in_order(w_, rank_, last_, id, "whose result it needs"));
     last_ = computed_ = id;
     return {};
   }
@@ -66,7 +64,7 @@ class micro_batch_order {
     const bool at_once = again || way != use::forward || l_.pieces_of(what) == 1;
     if (x.bytes != (at_once ? l_.exchanged_bytes(what) : l_.piece_bytes(what, 0)))
       return broken(p_, id, "does not exchange all of its slot");
-    if (auto ok = in_order(w_, rank_, computed_, id, "which fills what it exchanges"); !ok) return ok;
+    TROUPE_TRY(in_order(w_, rank_, computed_, id, "which fills what it exchanges"));
     waiting_ = x.staged;
     last_ = id;
     return at_once ? core::result<void>{} : pieces(unit, s, what);
@@ -86,9 +84,9 @@ class micro_batch_order {
       if (m.input != p_.instructions[computed_].input)
         return broken(p_, made, "does not read the slot that " + name(p_, computed_) + " reads");
       if (x.bytes != l_.piece_bytes(what, piece)) return broken(p_, moved, "does not exchange all of its rows");
-      if (auto ok = in_order(w_, rank_, before, made, "which does the piece before"); !ok) return ok;
-      if (auto ok = in_order(w_, rank_, made, moved, "which fills what it exchanges"); !ok) return ok;
-      if (auto ok = in_order(w_, rank_, last_, moved, "which exchanges the piece before"); !ok) return ok;
+      TROUPE_TRY(in_order(w_, rank_, before, made, "which does the piece before"));
+      TROUPE_TRY(in_order(w_, rank_, made, moved, "which fills what it exchanges"));
+      TROUPE_TRY(in_order(w_, rank_, last_, moved, "which exchanges the piece before"));
       before = made;
       last_ = moved;
     }
@@ -102,15 +100,14 @@ class micro_batch_order {
     for (uint32_t u = 0; u < l_.stage_of_unit.size(); ++u)
       for (uint32_t s = 0; l_.stage_of_unit[u] == stage && l_.runs(u) && s < p_.table().units[u].segments.size(); ++s) {
         const uint32_t id = segment(r_.forward, u, s);
-        if (auto ok = next(id, "forward of ", u); !ok) return ok;
+        TROUPE_TRY(next(id, "forward of ", u));
         // The exchanged result of a teacher's last unit is read at the start of the model.
         const bool ends_teacher = u == l_.first_of_model() && stage == 0 && waiting_ != none;
         const bool begins = (u == first || u == l_.first_forward(stage)) && s == 0 && !ends_teacher;
-        if (begins)
-          if (auto ok = comes(id, use::forward, stage, stage > 0); !ok) return ok;
+        if (begins) TROUPE_TRY(comes(id, use::forward, stage, stage > 0));
         const bool ends = u == last && s + 1 == p_.table().units[u].segments.size();
-        if (auto ok = leaves_slots_alone(id, begins, ends || is_exchanged(u, s, use::forward)); !ok) return ok;
-        if (auto ok = exchanges(u, s, use::forward); !ok) return ok;
+        TROUPE_TRY(leaves_slots_alone(id, begins, ends || is_exchanged(u, s, use::forward)));
+        TROUPE_TRY(exchanges(u, s, use::forward));
       }
     return goes(use::forward, stage + 1, stage + 1 < r_.num_stages);
   }
@@ -123,27 +120,25 @@ class micro_batch_order {
     for (auto u = static_cast<uint32_t>(l_.stage_of_unit.size()); u-- > 0;) {
       if (l_.stage_of_unit[u] != stage || p_.table().units[u].segments.empty()) continue;
       if (u < l_.first_of_model()) {
-        if (auto ok = has_no_backward(u); !ok) return ok;
+        TROUPE_TRY(has_no_backward(u));
         continue;
       }
       // The model's first unit has the tokens as input: nothing in it is worth recomputing.
       if (p_.options().recomputes(u) && u != l_.first_of_model()) {
-        if (auto ok = recompute(u, u == first); !ok) return ok;
+        TROUPE_TRY(recompute(u, u == first));
       }
       for (auto s = static_cast<uint32_t>(p_.table().units[u].segments.size()); s-- > 0;) {
         const uint32_t id = segment(r_.backward, u, s);
-        if (auto ok = next(id, "backward of ", u); !ok) return ok;
-        if (begins)
-          if (auto ok = comes(id, use::backward, stage + 1, stage + 1 < r_.num_stages); !ok) return ok;
+        TROUPE_TRY(next(id, "backward of ", u));
+        if (begins) TROUPE_TRY(comes(id, use::backward, stage + 1, stage + 1 < r_.num_stages));
         const bool ends = u == first && s == 0;
-        if (auto ok = leaves_slots_alone(id, begins, ends || is_exchanged(u, s, use::backward)); !ok) return ok;
-        if (auto ok = weigh(id, segment(r_.weigh, u, s), begins); !ok) return ok;
-        if (auto ok = exchanges(u, s, use::backward); !ok) return ok;
+        TROUPE_TRY(leaves_slots_alone(id, begins, ends || is_exchanged(u, s, use::backward)));
+        TROUPE_TRY(weigh(id, segment(r_.weigh, u, s), begins));
+        TROUPE_TRY(exchanges(u, s, use::backward));
         begins = false;
       }
     }
-    if (stage > 0)
-      if (auto ok = is_kept(p_.instructions[segment(r_.forward, first, 0)].input); !ok) return ok;
+    if (stage > 0) TROUPE_TRY(is_kept(p_.instructions[segment(r_.forward, first, 0)].input));
     return goes(use::backward, stage, stage > 0);
   }
 
@@ -164,14 +159,14 @@ class micro_batch_order {
         p_.options().repeat_exchanges ? static_cast<uint32_t>(p_.table().units[u].segments.size()) : 1;
     for (uint32_t s = 0; s < parts; ++s) {
       const uint32_t again = segment(r_.recompute, u, s);
-      if (auto ok = next(again, "recompute of ", u); !ok) return ok;
+      TROUPE_TRY(next(again, "recompute of ", u));
       const uint32_t input = begins ? p_.instructions[segment(r_.forward, u, 0)].input : none;
       if (s == 0 && p_.instructions[again].input != input)
         return broken(p_, again, "does not read the input that the forward has read");
       const bool hands_on = s + 1 < parts && is_exchanged(u, s, use::forward);
-      if (auto ok = leaves_slots_alone(again, s == 0, hands_on); !ok) return ok;
+      TROUPE_TRY(leaves_slots_alone(again, s == 0, hands_on));
       if (parts == 1) continue;
-      if (auto ok = exchanges(u, s, use::forward, /*again=*/true); !ok) return ok;
+      TROUPE_TRY(exchanges(u, s, use::forward, /*again=*/true));
     }
     waiting_ = slot;
     if (exchanged == none) return {};
@@ -214,7 +209,7 @@ class micro_batch_order {
     if (slot == none || slot != (here(from) ? x.output : x.staged))
       return broken(p_, id, "does not read the slot that " + name(p_, source) + " fills");
     if (!here(from) && x.bytes != p_.buffers[slot].bytes) return broken(p_, source, "does not fill its slot");
-    if (auto ok = slot_is_sound(source, slot, way, later); !ok) return ok;
+    TROUPE_TRY(slot_is_sound(source, slot, way, later));
     return in_order(w_, rank_, done, id, "which brings its input");
   }
   // Checks that `computed_` writes the data that cross the boundary before `later`.
@@ -223,7 +218,7 @@ class micro_batch_order {
     if (!wanted) return slot == none ? core::result<void>{} : broken(p_, id, "names the slot of a transfer in vain");
     const uint32_t to = way == use::forward ? later : later - 1;
     if (slot == none) return broken(p_, id, "has no slot for what another stage needs");
-    if (auto ok = slot_is_sound(id, slot, way, later); !ok) return ok;
+    TROUPE_TRY(slot_is_sound(id, slot, way, later));
     if (here(to)) return {};
     const uint32_t send = r_.send[r_.place_of(way, micro_, later)];
     if (send == none || p_.instructions[send].staged != slot) return broken(p_, id, "makes what nothing sends");
@@ -343,9 +338,8 @@ core::result<void> in_flight(const rank_plan& p) {
 }  // namespace
 
 core::result<void> compute(const world& w, uint32_t rank) {
-  for (uint32_t m = 0; m < w.ranks[rank]->options().accumulation; ++m)
-    if (auto ok = micro_batch_order(w, rank, m).run(); !ok) return ok;
-  if (auto ok = in_flight(*w.ranks[rank]); !ok) return ok;
+  for (uint32_t m = 0; m < w.ranks[rank]->options().accumulation; ++m) TROUPE_TRY(micro_batch_order(w, rank, m).run());
+  TROUPE_TRY(in_flight(*w.ranks[rank]));
   return follows_its_schedule(*w.ranks[rank]);
 }
 

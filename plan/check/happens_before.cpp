@@ -21,7 +21,7 @@ class order_builder {
   core::result<happens_before> run() {
     place_communicators();
     place_instructions();
-    if (auto sorted = sort(); !sorted) return core::fail(sorted.error());
+    TROUPE_TRY(sort());
     for (const node n : order_) is_collective(n) ? reach_collective(n) : reach(n);
     return std::move(out_);
   }

@@ -101,7 +101,7 @@ core::result<void> is_cut_well(const job_layout& l, const partition& cut) {
 }
 
 core::result<void> cuts(const job_layout& l) {
-  if (auto ok = is_cut_well(l, l.partition); !ok) return ok;
+  TROUPE_TRY(is_cut_well(l, l.partition));
   return is_cut_well(l, l.near_partition);
 }
 
@@ -185,8 +185,7 @@ core::result<void> stages(const job_layout& l) {
 
 core::result<void> sets(const job_layout& l) {
   for (const auto* kind : {&l.gather_sets, &l.buckets, &l.matrix_sets, &l.publish_sets})
-    for (const auto& s : *kind)
-      if (auto ok = set_is_laid_out(l, s); !ok) return ok;
+    for (const auto& s : *kind) TROUPE_TRY(set_is_laid_out(l, s));
   const auto members = [](const parameter_set& s) {
     std::vector<uint32_t> out;
     for (const auto& x : s.parameters) out.push_back(x.parameter);
@@ -275,8 +274,7 @@ core::result<void> sums(const job_layout& l) {
 }  // namespace
 
 core::result<void> layout(const job_layout& l) {
-  for (auto rule : {model_is_sound, sizes, stages, meetings, cuts, places, sets, sums})
-    if (auto ok = rule(l); !ok) return ok;
+  for (auto rule : {model_is_sound, sizes, stages, meetings, cuts, places, sets, sums}) TROUPE_TRY(rule(l));
   return {};
 }
 

@@ -48,8 +48,7 @@ core::result<void> within_budgets(const rank_plan& p) {
   std::vector<owner_bytes> of_device;
   std::ranges::copy_if(owners, std::back_inserter(of_device),
                        [](const owner_bytes& x) { return x.lies == tier::device; });
-  if (auto ok = within(p, budgeted_bytes(p.memory, o.tiers), o.memory_budget_bytes, "memory budget", owners); !ok)
-    return ok;
+  TROUPE_TRY(within(p, budgeted_bytes(p.memory, o.tiers), o.memory_budget_bytes, "memory budget", owners));
   return within(p, device_bytes(p.memory, o.tiers), o.device_budget_bytes, "share of the device's memory limit",
                 of_device);
 }
@@ -77,8 +76,7 @@ class holders {
     split(end);
     auto it = runs_.lower_bound(first);
     for (; it != runs_.end() && it->first < end; it = runs_.erase(it))
-      if (it->second != none)
-        if (auto ok = f(it->second); !ok) return ok;
+      if (it->second != none) TROUPE_TRY(f(it->second));
     runs_[first] = next;
     return {};
   }
@@ -107,7 +105,7 @@ core::result<void> slots(const world& w, uint32_t rank) {
     if (accessors[b].empty() && w.taken == (again ? branch::clipped : branch::not_skipped))
       return broken(p, "a buffer is never used");
     if (accessors[b].empty() || !runs(p.instructions[p.buffers[b].first], w.taken)) continue;
-    if (auto ok = life_is_sound(w, rank, b); !ok) return ok;
+    TROUPE_TRY(life_is_sound(w, rank, b));
     order.push_back(b);
   }
   std::sort(order.begin(), order.end(),
@@ -130,7 +128,7 @@ core::result<void> slots(const world& w, uint32_t rank) {
                       "takes " + name_of(x) + " without waiting for " + name(p, last) + ", which ends their life");
       return {};
     };
-    if (auto ok = pools[static_cast<size_t>(x.pool)].take(x.offset, x.offset + x.bytes, b, vacated); !ok) return ok;
+    TROUPE_TRY(pools[static_cast<size_t>(x.pool)].take(x.offset, x.offset + x.bytes, b, vacated));
   }
   return {};
 }

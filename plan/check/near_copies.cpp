@@ -23,7 +23,7 @@ core::result<void> near_copies(const world& w, uint32_t rank) {
   std::vector<uint32_t> keeps(p.table().units.size(), none);
   for (const auto& x : p.instructions) {
     if (!x.near) continue;
-    if (auto ok = belongs(p, x); !ok) return ok;
+    TROUPE_TRY(belongs(p, x));
     if (x.kind != kind::release) continue;
     // A second write would overwrite bytes that neighbours may be reading.
     if (keeps[x.subject] != none) return broken(p, x.id, "keeps again what " + name(p, keeps[x.subject]) + " has kept");
@@ -34,7 +34,7 @@ core::result<void> near_copies(const world& w, uint32_t rank) {
   for (const auto& x : p.instructions) {
     if (!x.near || x.kind != kind::gather) continue;
     if (keeps[x.subject] == none) return broken(p, x.id, "reads a second copy that nothing makes");
-    if (auto ok = in_order(w, rank, keeps[x.subject], x.id, "which makes the copy that it reads"); !ok) return ok;
+    TROUPE_TRY(in_order(w, rank, keeps[x.subject], x.id, "which makes the copy that it reads"));
   }
   return {};
 }

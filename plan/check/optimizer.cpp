@@ -17,21 +17,21 @@ core::result<void> is_prepared(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   const bool wanted = p.sub_groups[g].need != update_need::elements;
-  if (auto ok = there(p, r.prepare[g], wanted, "prepares sub-group " + std::to_string(g)); !ok) return ok;
+  TROUPE_TRY(there(p, r.prepare[g], wanted, "prepares sub-group " + std::to_string(g)));
   if (!wanted) return {};
-  if (auto ok = in_order(w, rank, r.vote, r.prepare[g], "which says whether and how to"); !ok) return ok;
+  TROUPE_TRY(in_order(w, rank, r.vote, r.prepare[g], "which says whether and how to"));
   return in_order(w, rank, r.prepare[g], r.update[g], "which prepares it");
 }
 
 core::result<void> norms_are_known(const world& w, uint32_t rank, bool meets) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  if (auto ok = there(p, r.measure, meets, "gathers the norms of parameters and updates"); !ok) return ok;
+  TROUPE_TRY(there(p, r.measure, meets, "gathers the norms of parameters and updates"));
   if (!meets) return {};
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
     if (p.sub_groups[g].need != update_need::parameter_norms) continue;
-    if (auto ok = in_order(w, rank, r.prepare[g], r.measure, "whose square sums it carries"); !ok) return ok;
-    if (auto ok = in_order(w, rank, r.measure, r.update[g], "which brings the norms it needs"); !ok) return ok;
+    TROUPE_TRY(in_order(w, rank, r.prepare[g], r.measure, "whose square sums it carries"));
+    TROUPE_TRY(in_order(w, rank, r.measure, r.update[g], "which brings the norms it needs"));
   }
   return {};
 }
@@ -42,9 +42,9 @@ core::result<void> matrices_are_whole(const world& w, uint32_t rank, uint32_t g)
   const uint32_t k = p.sub_groups[g].matrices, slot = p.instructions[r.prepare[g]].buffer;
   const auto& set = p.layout->matrix_sets[k];
   const bool collects = collects_matrices(*p.layout);
-  if (auto ok = there(p, r.collect[k], collects, "collects " + set.name); !ok) return ok;
-  if (auto ok = there(p, r.orthogonalise[k], true, "makes " + set.name + " orthogonal"); !ok) return ok;
-  if (auto ok = there(p, r.spread[k], true, "spreads " + set.name); !ok) return ok;
+  TROUPE_TRY(there(p, r.collect[k], collects, "collects " + set.name));
+  TROUPE_TRY(there(p, r.orthogonalise[k], true, "makes " + set.name + " orthogonal"));
+  TROUPE_TRY(there(p, r.spread[k], true, "spreads " + set.name));
   if (slot == none) return broken(p, r.prepare[g], "has no memory for its matrices");
   const buffer& memory = p.buffers[slot];
   if (memory.pool != pool::directions || memory.subject != k || memory.first != r.prepare[g] ||
@@ -55,7 +55,7 @@ core::result<void> matrices_are_whole(const world& w, uint32_t rank, uint32_t g)
   for (uint32_t next : {r.collect[k], r.orthogonalise[k], r.spread[k], r.update[g]}) {
     if (next == none) continue;
     if (p.instructions[next].buffer != slot) return broken(p, next, "does not use the buffer of its matrices");
-    if (auto ok = in_order(w, rank, last, next, "whose result it needs"); !ok) return ok;
+    TROUPE_TRY(in_order(w, rank, last, next, "whose result it needs"));
     last = next;
   }
   return {};
@@ -67,9 +67,9 @@ core::result<void> optimizer(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   if (p.options().mode != mode::train) return {};
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
-    if (auto ok = is_prepared(w, rank, g); !ok) return ok;
+    TROUPE_TRY(is_prepared(w, rank, g));
     if (p.sub_groups[g].need == update_need::whole_matrix) {
-      if (auto ok = matrices_are_whole(w, rank, g); !ok) return ok;
+      TROUPE_TRY(matrices_are_whole(w, rank, g));
     } else if (p.instructions[w.rolls[rank].update[g]].buffer != none) {
       return broken(p, w.rolls[rank].update[g], "names a buffer that it does not need");
     }

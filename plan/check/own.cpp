@@ -86,8 +86,7 @@ core::result<void> owned(const rank_plan& p, const collective_pieces& places) {
 }  // namespace
 
 core::result<void> own(const rank_plan& p, const collective_pieces& places) {
-  for (auto rule : {offsets, owned, swap_layout})
-    if (auto ok = rule(p, places); !ok) return ok;
+  for (auto rule : {offsets, owned, swap_layout}) TROUPE_TRY(rule(p, places));
   return undo_copies(p);
 }
 
@@ -117,8 +116,8 @@ core::result<void> own_parts(std::span<const rank_class> classes, rank_plans pla
     if (shapes.of(made) != wanted[class_of[r]])
       return broken(made, "is not of the class that rank " + std::to_string(first.rank) + " stands for");
     const rank_plan& mine = r == first.rank ? first : made;
-    if (auto ok = own(mine, places); !ok) return ok;
-    if (auto ok = saved.take(mine, places); !ok) return ok;
+    TROUPE_TRY(own(mine, places));
+    TROUPE_TRY(saved.take(mine, places));
   }
   return saved.end();
 }

@@ -230,7 +230,7 @@ class voters {
 
 core::result<void> reduction(const job_layout& l, const collective_pieces& places, uint32_t bucket,
                              const std::vector<moved_piece>& moved) {
-  if (auto ok = moves(l, places, purpose::reduce, l.buckets[bucket], moved); !ok) return ok;
+  TROUPE_TRY(moves(l, places, purpose::reduce, l.buckets[bucket], moved));
   return replicas_share_sums(l, l.buckets[bucket], moved);
 }
 
@@ -257,25 +257,20 @@ core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& mov
 
 core::result<void> pieces(const job_layout& l, const collective_pieces& all) {
   const auto each = [&](purpose why, const std::vector<parameter_set>& sets, auto list_of) -> core::result<void> {
-    for (uint32_t i = 0; i < sets.size(); ++i)
-      if (auto ok = moves(l, all, why, sets[i], (all.*list_of)(i)); !ok) return ok;
+    for (uint32_t i = 0; i < sets.size(); ++i) TROUPE_TRY(moves(l, all, why, sets[i], (all.*list_of)(i)));
     return {};
   };
-  if (l.gathers())
-    if (auto ok = each(purpose::gather, l.gather_sets, &collective_pieces::gather); !ok) return ok;
+  if (l.gathers()) TROUPE_TRY(each(purpose::gather, l.gather_sets, &collective_pieces::gather));
   for (uint32_t u = 0; u < l.table->units.size() && l.options.has_near_copies(); ++u)
-    if (auto ok = moves(l, all, purpose::near, l.gather_sets[u], all.gather_near(u)); !ok) return ok;
-  for (uint32_t b = 0; b < l.buckets.size(); ++b)
-    if (auto ok = reduction(l, all, b, all.reduce(b)); !ok) return ok;
-  if (auto ok = tied_pieces(l, all); !ok) return ok;
-  if (auto ok = exchanges(l, all); !ok) return ok;
-  if (auto ok = agreements(l, all); !ok) return ok;
-  if (auto ok = each(purpose::collect, l.matrix_sets, &collective_pieces::collect); !ok) return ok;
-  for (uint32_t k = 0; k < l.matrix_sets.size(); ++k)
-    if (auto ok = spreads(l, l.matrix_sets[k], all.spread(k)); !ok) return ok;
-  if (l.options.mode == mode::train)
-    if (auto ok = measure_covers(l, all.measure()); !ok) return ok;
-  if (auto ok = each(purpose::publish, l.publish_sets, &collective_pieces::publish); !ok) return ok;
+    TROUPE_TRY(moves(l, all, purpose::near, l.gather_sets[u], all.gather_near(u)));
+  for (uint32_t b = 0; b < l.buckets.size(); ++b) TROUPE_TRY(reduction(l, all, b, all.reduce(b)));
+  TROUPE_TRY(tied_pieces(l, all));
+  TROUPE_TRY(exchanges(l, all));
+  TROUPE_TRY(agreements(l, all));
+  TROUPE_TRY(each(purpose::collect, l.matrix_sets, &collective_pieces::collect));
+  for (uint32_t k = 0; k < l.matrix_sets.size(); ++k) TROUPE_TRY(spreads(l, l.matrix_sets[k], all.spread(k)));
+  if (l.options.mode == mode::train) TROUPE_TRY(measure_covers(l, all.measure()));
+  TROUPE_TRY(each(purpose::publish, l.publish_sets, &collective_pieces::publish));
   if (l.options.mode != mode::train && l.options.mode != mode::evaluate) return {};
   return vote(l, all.vote());
 }

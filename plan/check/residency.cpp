@@ -27,7 +27,7 @@ core::result<void> use_is_sound(const world& w, uint32_t rank, const instruction
   const uint32_t gather = w.rolls[rank].gather[held];
   if (gather == none || p.instructions[gather].subject != set)
     return broken(p, x.id, "names a buffer that does not hold " + p.layout->gather_sets[set].name);
-  if (auto ok = in_order(w, rank, gather, x.id, "which brings its parameters"); !ok) return ok;
+  TROUPE_TRY(in_order(w, rank, gather, x.id, "which brings its parameters"));
   return in_order(w, rank, x.id, w.rolls[rank].release[held], "which reads what it gives back");
 }
 
@@ -46,13 +46,13 @@ core::result<void> residency(const world& w, uint32_t rank) {
   for (const auto& x : p.instructions) {
     if (!runs(x, w.taken)) continue;
     if (x.kind == kind::gather) {
-      if (auto ok = gather_is_sound(w, rank, x, compute_before); !ok) return ok;
+      TROUPE_TRY(gather_is_sound(w, rank, x, compute_before));
       live += p.layout->gather_sets[x.subject].numel;
       peak = std::max(peak, live);
     }
     if (x.kind == kind::release) {
       if (r.gather[x.buffer] == none) return broken(p, x.id, "gives back what was never gathered");
-      if (auto ok = in_order(w, rank, r.gather[x.buffer], x.id, "which fills what it gives back"); !ok) return ok;
+      TROUPE_TRY(in_order(w, rank, r.gather[x.buffer], x.id, "which fills what it gives back"));
       live -= p.layout->gather_sets[x.subject].numel;
     }
     if (x.lane == lane::compute) compute_before = x.id;
@@ -61,11 +61,10 @@ core::result<void> residency(const world& w, uint32_t rank) {
     if (gathered != (x.buffer != none))
       return broken(p, x.id, gathered ? "names no buffer of its parameters" : "names a buffer that it does not need");
     if (!reads_parameters(x.use)) continue;
-    if (gathered)
-      if (auto ok = use_is_sound(w, rank, x, x.subject, x.buffer); !ok) return ok;
+    if (gathered) TROUPE_TRY(use_is_sound(w, rank, x, x.subject, x.buffer));
     const auto& reads = p.table().units[x.subject].parameters;
     if (keeps && std::any_of(reads.begin(), reads.end(), [&](uint32_t q) { return p.layout->persistent[q]; }))
-      if (auto ok = use_is_sound(w, rank, x, persistent_set, p.instructions[kept[0]].buffer); !ok) return ok;
+      TROUPE_TRY(use_is_sound(w, rank, x, persistent_set, p.instructions[kept[0]].buffer));
   }
   if (p.layout->gathers() && peak != p.peak_live_elements)
     return broken(p, "at most " + std::to_string(peak) + " gathered elements live at once, it says " +

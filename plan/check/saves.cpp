@@ -52,7 +52,7 @@ core::result<void> saved_once::file_is_sound(const rank_plan& p) const {
     end += block.bytes;
     uint64_t reached = 0;
     for (const auto& x : block.pieces) {
-      if (auto ok = piece_is_sound(p, block, x); !ok) return ok;
+      TROUPE_TRY(piece_is_sound(p, block, x));
       if (x.offset < reached) return broken(p, part_name(l_, x) + " overlap another piece of their block");
       reached = x.offset + x.range.count * core::size_of(saved_type(l_, x.parameter));
     }
@@ -67,7 +67,7 @@ core::result<void> saved_once::take(const rank_plan& p, const collective_pieces&
   const rank_slices& mine = places.slices(p.rank);
   const saved_slices share(mine);
   for (uint32_t q = 0; q < held_.size(); ++q) held_[q] = share.of(q);
-  if (auto ok = file_is_sound(p); !ok) return ok;
+  TROUPE_TRY(file_is_sound(p));
   for (const auto& block : p.snapshots)
     for (const auto& x : block.pieces) {
       auto& runs = of(x.parameter, x.part, l_.is_cut(x.parameter) ? mine.tensor() : 0);
@@ -119,7 +119,7 @@ core::result<void> saves(const world& w, uint32_t rank) {
     if (copy == none || write == none)
       return broken(p, "nothing " + std::string(copy == none ? "copies" : "writes") + " block " + std::to_string(b) +
                            " of its checkpoint");
-    if (auto ok = in_order(w, rank, copy, write, "which fills what it writes"); !ok) return ok;
+    TROUPE_TRY(in_order(w, rank, copy, write, "which fills what it writes"));
     for (uint32_t id : {copy, write})
       if (p.instructions[id].micro != 0 || p.instructions[id].use != use::forward)
         return broken(p, id, "belongs to no micro-batch and no direction");
@@ -132,7 +132,7 @@ core::result<void> saves(const world& w, uint32_t rank) {
       return broken(p, copy, "has a slot that is not its own: pool, block, size, place or life differ");
     for (const auto& piece : p.snapshots[b].pieces)
       for (uint32_t change : changes[piece.parameter])
-        if (auto ok = in_order(w, rank, copy, change, "which copies what it changes"); !ok) return ok;
+        TROUPE_TRY(in_order(w, rank, copy, change, "which copies what it changes"));
   }
   return {};
 }

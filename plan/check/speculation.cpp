@@ -15,7 +15,7 @@ core::result<void> reads_whole_gradients(const world& w, uint32_t rank, uint32_t
   for (const auto& x : p.sub_groups[g].pieces) {
     const uint32_t reduced = r.last_reduce(*p.layout, p.layout->bucket_of[x.parameter]);
     if (reduced == none) return broken(p, r.update[g], "has no gradient to read");
-    if (auto ok = in_order(w, rank, reduced, r.update[g], "whose result it reads"); !ok) return ok;
+    TROUPE_TRY(in_order(w, rank, reduced, r.update[g], "whose result it reads"));
   }
   return {};
 }
@@ -32,7 +32,7 @@ core::result<void> is_taken_back(const world& w, uint32_t rank, uint32_t g) {
     return broken(p, r.update[g],
                   clips ? "is not undone though the vote clips its gradients"
                         : "is not undone though the vote finds an overflow");
-  if (auto ok = in_order(w, rank, r.vote, r.undo[g], "which says whether to"); !ok) return ok;
+  TROUPE_TRY(in_order(w, rank, r.vote, r.undo[g], "which says whether to"));
   return in_order(w, rank, r.update[g], r.undo[g], "which it undoes");
 }
 
@@ -84,13 +84,13 @@ core::result<void> speculation(const world& w, uint32_t rank) {
   const roll& r = w.rolls[rank];
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
     if (p.speculates(g) && r.update[g] == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
-    if (auto ok = is_taken_back(w, rank, g); !ok) return ok;
-    if (auto ok = is_done_again(w, rank, g); !ok) return ok;
+    TROUPE_TRY(is_taken_back(w, rank, g));
+    TROUPE_TRY(is_done_again(w, rank, g));
     if (!p.speculates(g)) continue;
     if (p.instructions[r.update[g]].guard != guard::always)
       return broken(p, r.update[g], "is guarded, though it is to run before the vote");
-    if (auto ok = reads_whole_gradients(w, rank, g); !ok) return ok;
-    if (auto ok = overwrites_nothing_needed(w, rank, g); !ok) return ok;
+    TROUPE_TRY(reads_whole_gradients(w, rank, g));
+    TROUPE_TRY(overwrites_nothing_needed(w, rank, g));
   }
   return is_published_only_if_sound(p);
 }

@@ -213,8 +213,7 @@ core::result<void> same_collectives(const rank_plan& first, const std::vector<ui
 }  // namespace
 
 core::result<void> structure(const rank_plan& p) {
-  for (auto rule : {sizes, instructions, lanes, sequences})
-    if (auto ok = rule(p); !ok) return ok;
+  for (auto rule : {sizes, instructions, lanes, sequences}) TROUPE_TRY(rule(p));
   return {};
 }
 
@@ -234,7 +233,7 @@ core::result<void> agreement(rank_plans ranks) {
         theirs = std::move(mine[c]);
         continue;
       }
-      if (auto ok = same_collectives(*seen, theirs, *p, mine[c]); !ok) return ok;
+      TROUPE_TRY(same_collectives(*seen, theirs, *p, mine[c]));
     }
   }
   return {};

@@ -30,8 +30,7 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
   if (update == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
   if ((in != none) != (read > 0) || (out != none) != (written > 0))
     return broken(p, update, "is not preceded and followed by exactly the swaps that its states need");
-  if (b.swapped != 0)
-    if (auto ok = is_window(p, update, pool::states, g, extent_bytes(*p.layout, b)); !ok) return ok;
+  if (b.swapped != 0) TROUPE_TRY(is_window(p, update, pool::states, g, extent_bytes(*p.layout, b)));
   for (uint32_t id : {in, out}) {
     if (id == none) continue;
     if (p.instructions[id].staged != p.instructions[update].staged)
@@ -39,10 +38,8 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
     if (p.instructions[id].bytes != (id == in ? read : written))
       return broken(p, id, "moves the wrong number of bytes");
   }
-  if (in != none)
-    if (auto ok = in_order(w, rank, in, update, "which reads what it changes"); !ok) return ok;
-  if (out != none)
-    if (auto ok = in_order(w, rank, update, out, "which changes what it writes"); !ok) return ok;
+  if (in != none) TROUPE_TRY(in_order(w, rank, in, update, "which reads what it changes"));
+  if (out != none) TROUPE_TRY(in_order(w, rank, update, out, "which changes what it writes"));
   if (in != none && b.holds(state_part::gradient)) {
     const uint32_t bucket = p.layout->bucket_of[b.pieces.front().parameter];
     const uint32_t last = r.gradient_out[bucket * p.options().accumulation + p.layout->last_micro(bucket)];
@@ -68,8 +65,7 @@ core::result<void> states_move_again(const world& w, uint32_t rank, uint32_t g) 
   const uint64_t written = states_written(*p.layout, b).bytes;
   if ((in != none) != (read > 0) || (out != none) != (written > 0))
     return broken(p, redo, "is not preceded and followed by exactly the swaps that its states need");
-  if (b.swapped != 0)
-    if (auto ok = is_window(p, redo, pool::states, g, extent_bytes(*p.layout, b)); !ok) return ok;
+  if (b.swapped != 0) TROUPE_TRY(is_window(p, redo, pool::states, g, extent_bytes(*p.layout, b)));
   if (written > 0 && second_place(*p.layout, b) < written)
     return broken(p, redo, "would read states that the update before it has written over");
   for (const uint32_t id : {in, out}) {
@@ -79,11 +75,10 @@ core::result<void> states_move_again(const world& w, uint32_t rank, uint32_t g) 
     if (p.instructions[id].bytes != (id == in ? read : written))
       return broken(p, id, "moves the wrong number of bytes");
   }
-  if (in != none)
-    if (auto ok = in_order(w, rank, in, redo, "which reads what it changes"); !ok) return ok;
+  if (in != none) TROUPE_TRY(in_order(w, rank, in, redo, "which reads what it changes"));
   if (out != none) {
-    if (auto ok = in_order(w, rank, redo, out, "which changes what it writes"); !ok) return ok;
-    if (auto ok = in_order(w, rank, r.state_out[g], out, "which writes the same place"); !ok) return ok;
+    TROUPE_TRY(in_order(w, rank, redo, out, "which changes what it writes"));
+    TROUPE_TRY(in_order(w, rank, r.state_out[g], out, "which writes the same place"));
   }
   if (in == none || !b.holds(state_part::gradient)) return {};
   const uint32_t bucket = p.layout->bucket_of[b.pieces.front().parameter];
@@ -112,12 +107,12 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
       return broken(p, reduce, "adds to a sum that is not read back, or reads one back without adding to it");
     for (uint32_t id : {reduce, in, out}) {
       if (id == none) continue;
-      if (auto ok = is_window(p, id, pool::reduced, bucket, bytes); !ok) return ok;
+      TROUPE_TRY(is_window(p, id, pool::reduced, bucket, bytes));
       if (p.instructions[id].staged != p.instructions[out].staged) return broken(p, id, "uses another window");
     }
     if (in != none) {
-      if (auto ok = in_order(w, rank, written, in, "which writes what it reads"); !ok) return ok;
-      if (auto ok = in_order(w, rank, in, reduce, "which reads what it adds to"); !ok) return ok;
+      TROUPE_TRY(in_order(w, rank, written, in, "which writes what it reads"));
+      TROUPE_TRY(in_order(w, rank, in, reduce, "which reads what it adds to"));
     }
     const uint32_t tie = p.layout->tie_of_bucket(bucket), added = tie == none ? reduce : r.tied_sum[tie];
     const bool voted_on = p.layout->is_voted_on(bucket);
@@ -125,7 +120,7 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
     if (k + 1 == micros && voted_on && p.instructions[last].staged != p.instructions[out].staged)
       return broken(p, last, "does not read the window of its sum");
     for (uint32_t id : {reduce, k + 1 < micros ? reduce : added, last})
-      if (auto ok = in_order(w, rank, id, out, "which still uses what it writes"); !ok) return ok;
+      TROUPE_TRY(in_order(w, rank, id, out, "which still uses what it writes"));
     written = out;
   }
   return {};
@@ -162,16 +157,15 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
           return broken(p, gather, "reads a window of slices that it does not need");
         continue;
       }
-      if (auto ok = is_window(p, gather, pool::shards, set, bytes); !ok) return ok;
+      TROUPE_TRY(is_window(p, gather, pool::shards, set, bytes));
       const uint32_t in = r.shard_in[p.instructions[gather].staged];
       if (in == none) return broken(p, gather, "has a window that is never filled");
       const instruction &read = p.instructions[in], &gathers = p.instructions[gather];
       if (read.subject != set || read.bytes != bytes || read.micro != gathers.micro || read.use != gathers.use)
         return broken(p, in, "reads other slices than " + name(p, gather) + " gathers");
-      if (auto ok = in_order(w, rank, in, gather, "which reads its slices"); !ok) return ok;
+      TROUPE_TRY(in_order(w, rank, in, gather, "which reads its slices"));
       // The read must see the states as the previous step left them.
-      for (uint32_t g : written_by[set])
-        if (auto ok = in_order(w, rank, in, r.state_out[g], "which reads the file"); !ok) return ok;
+      for (uint32_t g : written_by[set]) TROUPE_TRY(in_order(w, rank, in, r.state_out[g], "which reads the file"));
     }
   }
   return {};
@@ -188,9 +182,8 @@ core::result<void> pipelined(const world& w, uint32_t rank) {
     if (x.kind != kind::update || p.blocks[x.subject].swapped == 0) continue;
     const uint32_t in = r.state_in[x.subject], out = r.state_out[x.subject];
     if (!t.read_ahead && in != none && update != none)
-      if (auto ok = in_order(w, rank, update, in, "and reading ahead is off"); !ok) return ok;
-    if (!t.write_behind && written != none)
-      if (auto ok = in_order(w, rank, written, id, "and writing behind is off"); !ok) return ok;
+      TROUPE_TRY(in_order(w, rank, update, in, "and reading ahead is off"));
+    if (!t.write_behind && written != none) TROUPE_TRY(in_order(w, rank, written, id, "and writing behind is off"));
     update = id;
     if (out != none) written = out;
   }
@@ -245,7 +238,7 @@ core::result<void> swap_layout(const rank_plan& p, const collective_pieces& plac
       return broken(p, "a swap block does not hold the pieces of its sub-group");
   }
   if (end != p.offsets.state_elements) return broken(p, "its states are not as many as its swap blocks hold");
-  if (auto ok = activation_extents(p, file_end); !ok) return ok;
+  TROUPE_TRY(activation_extents(p, file_end));
   for (uint32_t q = 0; q < held.size(); ++q) {
     const bool wanted = p.layout->trains(q) || t.parameters == tier::nvme;
     if (held[q] != (wanted ? mine.of(q).count : 0))
@@ -263,16 +256,13 @@ core::result<void> swaps(const world& w, uint32_t rank) {
         return broken(p, x.id, "swaps states in a plan that keeps them in memory");
     return {};
   }
-  if (auto ok = moves_belong(p); !ok) return ok;
-  if (auto ok = slices_are_read(w, rank); !ok) return ok;
-  if (w.taken == branch::not_skipped)
-    if (auto ok = pipelined(w, rank); !ok) return ok;
+  TROUPE_TRY(moves_belong(p));
+  TROUPE_TRY(slices_are_read(w, rank));
+  if (w.taken == branch::not_skipped) TROUPE_TRY(pipelined(w, rank));
   for (uint32_t b = 0; b < p.layout->buckets.size() && p.layout->swaps_gradients(); ++b)
-    if (p.layout->buckets[b].pipeline == p.layout->pipeline_at(p.rank))
-      if (auto ok = gradients_move(w, rank, b); !ok) return ok;
+    if (p.layout->buckets[b].pipeline == p.layout->pipeline_at(p.rank)) TROUPE_TRY(gradients_move(w, rank, b));
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
-    for (const auto rule : {states_move, states_move_again})
-      if (auto ok = rule(w, rank, g); !ok) return ok;
+    for (const auto rule : {states_move, states_move_again}) TROUPE_TRY(rule(w, rank, g));
   return {};
 }
 

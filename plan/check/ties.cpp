@@ -89,9 +89,8 @@ core::result<void> others_have_come(const world& w, uint32_t rank, uint32_t tie)
     if (first == none) first = x;
     if (slot == none || p.instructions[x].buffer != slot)
       return broken(p, x, "does not fill the slot that " + name(p, sum) + " reads");
-    if (given != none)
-      if (auto ok = in_order(w, rank, r.last_reduce(l, l.bucket_of[given]), x, "whose result it gives"); !ok) return ok;
-    if (auto ok = in_order(w, rank, x, sum, "which brings what it adds"); !ok) return ok;
+    if (given != none) TROUPE_TRY(in_order(w, rank, r.last_reduce(l, l.bucket_of[given]), x, "whose result it gives"));
+    TROUPE_TRY(in_order(w, rank, x, sum, "which brings what it adds"));
   }
   const uint64_t bytes = received_elements(l, tie, here) * core::size_of(p.options().types.accumulation);
   if (first == none) return slot == none ? core::result<void>{} : broken(p, sum, "names a slot that it does not need");
@@ -108,13 +107,12 @@ core::result<void> readers_wait(const world& w, uint32_t rank, uint32_t tie) {
   const roll& r = w.rolls[rank];
   const uint32_t sum = r.tied_sum[tie], original = l.ties[tie].parameters.front();
   if (l.holds(p.rank, original) && r.norm[l.bucket_of[original]] != none)
-    if (auto ok = in_order(w, rank, sum, r.norm[l.bucket_of[original]], "whose result it counts"); !ok) return ok;
+    TROUPE_TRY(in_order(w, rank, sum, r.norm[l.bucket_of[original]], "whose result it counts"));
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
     const auto tied = [&](const owned_piece& x) { return l.tie_of[x.parameter] == tie; };
     if (std::ranges::none_of(p.sub_groups[g].pieces, tied)) continue;
     for (const uint32_t id : {r.prepare[g], r.update[g]})
-      if (id != none)
-        if (auto ok = in_order(w, rank, sum, id, "whose result it reads"); !ok) return ok;
+      if (id != none) TROUPE_TRY(in_order(w, rank, sum, id, "whose result it reads"));
   }
   return {};
 }
@@ -128,12 +126,9 @@ core::result<void> tied_layout(const job_layout& l) {
     if (tied ? l.tie_of[q] >= l.ties.size() : l.is_copy(q) && l.trains(q))
       return broken(l, l.table->parameters[q].name + " is tied to nothing");
   }
-  for (uint32_t t = 0; t < l.ties.size(); ++t)
-    if (auto ok = uses_are_all(l, t); !ok) return ok;
-  for (const auto& e : l.exchanges)
-    if (auto ok = exchange_is_sound(l, e); !ok) return ok;
-  for (uint32_t t = 0; t < l.ties.size(); ++t)
-    if (auto ok = uses_are_told(l, t); !ok) return ok;
+  for (uint32_t t = 0; t < l.ties.size(); ++t) TROUPE_TRY(uses_are_all(l, t));
+  for (const auto& e : l.exchanges) TROUPE_TRY(exchange_is_sound(l, e));
+  for (uint32_t t = 0; t < l.ties.size(); ++t) TROUPE_TRY(uses_are_told(l, t));
   return {};
 }
 
@@ -177,11 +172,11 @@ core::result<void> ties(const world& w, uint32_t rank) {
       here = true;
       if (sum == none) return broken(p, "nothing adds the gradients of the uses of " + name_of(l, t));
       const uint32_t reduced = r.last_reduce(l, l.bucket_of[q]);
-      if (auto ok = in_order(w, rank, reduced, sum, "whose result it adds"); !ok) return ok;
+      TROUPE_TRY(in_order(w, rank, reduced, sum, "whose result it adds"));
     }
     if (!here) continue;
-    if (auto ok = others_have_come(w, rank, t); !ok) return ok;
-    if (auto ok = readers_wait(w, rank, t); !ok) return ok;
+    TROUPE_TRY(others_have_come(w, rank, t));
+    TROUPE_TRY(readers_wait(w, rank, t));
   }
   return {};
 }

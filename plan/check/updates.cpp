@@ -48,10 +48,8 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
     if (p.instructions[reduce].buffer != held) return broken(p, reduce, "does not read its bucket's buffer");
     for (uint32_t n = p.options().buckets_stay() ? 0 : k; n <= k; ++n)
       for (uint32_t writer : writers)
-        if (auto ok = in_order(w, rank, r.writer(done[n] * r.num_segments + writer), reduce, "which writes to it"); !ok)
-          return ok;
-    if (last != none)
-      if (auto ok = in_order(w, rank, last, reduce, "to whose sum it adds"); !ok) return ok;
+        TROUPE_TRY(in_order(w, rank, r.writer(done[n] * r.num_segments + writer), reduce, "which writes to it"));
+    if (last != none) TROUPE_TRY(in_order(w, rank, last, reduce, "to whose sum it adds"));
     last = reduce;
   }
   if (p.bucket_window[b] != p.instructions[last].staged)
@@ -62,7 +60,7 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
                         : broken(p, norm, "counts the gradient of a tied parameter in the vote a second time");
   if (norm == none || p.instructions[norm].micro + 1 != micros)
     return broken(p, p.layout->buckets[b].name + " has no norm of the whole step");
-  if (auto ok = in_order(w, rank, last, norm, "whose result it reads"); !ok) return ok;
+  TROUPE_TRY(in_order(w, rank, last, norm, "whose result it reads"));
   return in_order(w, rank, norm, r.vote, "whose square sums it carries");
 }
 
@@ -76,7 +74,7 @@ core::result<void> does_not_overlap(const world& w, uint32_t rank) {
   for (const auto& x : p.instructions) {
     if (x.kind == kind::reduce) last = x.id;
     if ((x.kind == kind::backward || x.kind == kind::weigh) && last != none)
-      if (auto ok = in_order(w, rank, last, x.id, "though overlap_comm is off"); !ok) return ok;
+      TROUPE_TRY(in_order(w, rank, last, x.id, "though overlap_comm is off"));
   }
   return {};
 }
@@ -100,7 +98,7 @@ core::result<void> gradients(const world& w, uint32_t rank) {
   const auto writers = writers_of(p, r);
   for (uint32_t b = 0; b < p.layout->buckets.size(); ++b)
     if (p.layout->buckets[b].pipeline == p.layout->pipeline_at(p.rank))
-      if (auto ok = bucket_is_reduced(w, rank, b, writers[b]); !ok) return ok;
+      TROUPE_TRY(bucket_is_reduced(w, rank, b, writers[b]));
   return p.options().overlap ? core::result<void>{} : does_not_overlap(w, rank);
 }
 
@@ -119,15 +117,14 @@ core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint
   if (!p.layout->gathers()) {
     for (uint32_t u : units)
       if (r.last_use[u] != none)
-        if (auto ok = in_order(w, rank, r.last_use[u], update, "which reads the parameters it overwrites"); !ok)
-          return ok;
+        TROUPE_TRY(in_order(w, rank, r.last_use[u], update, "which reads the parameters it overwrites"));
     return {};
   }
   // A gather ends when every member's part has ended, so this waits for peers that read this rank's slices, too.
   if (persistent) units.push_back(p.layout->persistent_set(p.rank));
   for (uint32_t u : units)
     for (uint32_t gather : r.gathers_of[u])
-      if (auto ok = in_order(w, rank, gather, update, "which reads the slices it overwrites"); !ok) return ok;
+      TROUPE_TRY(in_order(w, rank, gather, update, "which reads the slices it overwrites"));
   return {};
 }
 
@@ -138,8 +135,8 @@ core::result<void> updates(const world& w, uint32_t rank) {
     const uint32_t update = r.update[g];
     if (update == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
     if (p.speculates(g)) continue;  // checked in speculation.cpp
-    if (auto ok = in_order(w, rank, r.vote, update, "which says whether and how to"); !ok) return ok;
-    if (auto ok = overwrites_nothing_needed(w, rank, g); !ok) return ok;
+    TROUPE_TRY(in_order(w, rank, r.vote, update, "which says whether and how to"));
+    TROUPE_TRY(overwrites_nothing_needed(w, rank, g));
   }
   return {};
 }
@@ -156,16 +153,13 @@ core::result<void> publishes(const world& w) {
         set_of[x.parameter] = k;
         for (uint32_t u : w.units_of[x.parameter])
           if (r.last_use[u] != none)
-            if (auto ok = in_order(w, rank, r.last_use[u], r.publish[k], "which reads the data it overwrites"); !ok)
-              return ok;
+            TROUPE_TRY(in_order(w, rank, r.last_use[u], r.publish[k], "which reads the data it overwrites"));
       }
     }
     if (p.layout->publish_sets.empty()) continue;
     for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
       for (const auto& x : p.sub_groups[g].pieces)
-        if (auto ok = in_order(w, rank, last_update(r, g), r.publish[set_of[x.parameter]], "whose result it publishes");
-            !ok)
-          return ok;
+        TROUPE_TRY(in_order(w, rank, last_update(r, g), r.publish[set_of[x.parameter]], "whose result it publishes"));
   }
   return {};
 }

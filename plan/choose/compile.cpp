@@ -277,11 +277,10 @@ class compiler {
   explicit compiler(const compile_request& request) : request_(request) {}
 
   core::result<compiled_step> run() {
-    if (auto ok = find(); !ok) return core::fail(ok.error());
+    TROUPE_TRY(find());
     compiled_step out;
-    auto base = judged(request_.base);
-    if (!base) return core::fail(base.error());
-    out.base = out.chosen = std::move(*base);
+    TROUPE_ASSIGN(auto base, judged(request_.base));
+    out.base = out.chosen = std::move(base);
     auto request = fit(request_.base);
     for (const rule* r : rules_) {
       auto settings = r->settings(request_);
@@ -289,14 +288,12 @@ class compiler {
       if (!settings.empty()) request.knobs.push_back({std::move(settings), std::max<size_t>(2, look)});
     }
     if (request.knobs.empty()) return out;
-    auto found = choose(request);
-    if (!found) return core::fail(found.error());
-    const bool better = found->fits && found->step_s < (1 - worth_it) * out.base.step_s;
-    if (!out.base.fits || better) out.chosen = std::move(*found);
+    TROUPE_ASSIGN(auto found, choose(request));
+    const bool better = found.fits && found.step_s < (1 - worth_it) * out.base.step_s;
+    if (!out.base.fits || better) out.chosen = std::move(found);
     for (const rule* r : rules_) {
-      auto gain = gain_of(*r, out);
-      if (!gain) return core::fail(gain.error());
-      out.gains.push_back(std::move(*gain));
+      TROUPE_ASSIGN(auto gain, gain_of(*r, out));
+      out.gains.push_back(std::move(gain));
     }
     return out;
   }
@@ -331,11 +328,10 @@ class compiler {
     plan_options without = c.chosen.options;
     r.take(request_.base, without);
     if (without == c.chosen.options) return out;
-    auto other = judged(without);
-    if (!other) return core::fail(other.error());
+    TROUPE_ASSIGN(auto other, judged(without));
     out.change = r.change(request_.base, c.chosen.options);
-    out.saved_s = other->step_s - c.chosen.step_s;
-    out.saved_bytes = static_cast<int64_t>(other->memory.total()) - static_cast<int64_t>(c.chosen.memory.total());
+    out.saved_s = other.step_s - c.chosen.step_s;
+    out.saved_bytes = static_cast<int64_t>(other.memory.total()) - static_cast<int64_t>(c.chosen.memory.total());
     return out;
   }
 

@@ -200,17 +200,15 @@ class search {
   }
   /// Plans and predicts with the generator and the cost model.
   [[nodiscard]] core::result<fitted> judged(const plan_options& o, uint32_t ranks) const {
-    auto layout = make_layout(request_.table, o);
-    if (!layout) return core::fail(layout.error());
+    TROUPE_ASSIGN(auto layout, make_layout(request_.table, o));
     fitted out;
     out.options = o;
     std::vector<std::shared_ptr<const rank_plan>> plans;
     size_t largest = 0;
-    for (const uint32_t r : asked(*layout, ranks)) {
-      if (auto ok = request_.go_on ? request_.go_on() : core::result<void>(); !ok) return core::fail(ok.error());
-      auto made = generate(*layout, r);
-      if (!made) return core::fail(made.error());
-      plans.push_back(std::move(*made));
+    for (const uint32_t r : asked(layout, ranks)) {
+      TROUPE_TRY(request_.go_on ? request_.go_on() : core::result<void>());
+      TROUPE_ASSIGN(auto made, generate(layout, r));
+      plans.push_back(std::move(made));
       if (plans.back()->memory.total() > plans[largest]->memory.total()) largest = plans.size() - 1;
     }
     const auto& p = *plans[largest];

@@ -96,9 +96,8 @@ core::result<knob_search::levels> knob_search::further(const levels& at,
     for (size_t up = 1; up <= knobs_[k].look && at[k] + up < knobs_[k].settings.size(); ++up) {
       levels tried = at;
       tried[k] += up;
-      const auto x = judged(tried);
-      if (!x) return core::fail(x.error());
-      if (const double w = worth(*x); w > most) {
+      TROUPE_ASSIGN(const auto x, judged(tried));
+      if (const double w = worth(x); w > most) {
         most = w;
         out = std::move(tried);
       }
@@ -122,10 +121,9 @@ core::result<fitted> knob_search::climb(levels& at, whether counted) {
       const uint64_t before = best->memory.total(), after = x.memory.total();
       return saved / (after > before ? static_cast<double>(after - before) : 1);
     };
-    auto next = good(*best) ? further(at, faster) : further(at, smaller);
-    if (!next) return core::fail(next.error());
-    if (next->empty()) break;
-    at = std::move(*next);
+    TROUPE_ASSIGN(auto next, good(*best) ? further(at, faster) : further(at, smaller));
+    if (next.empty()) break;
+    at = std::move(next);
     best = judged(at);
   }
   return best;
@@ -160,11 +158,10 @@ core::result<fitted> knob_search::polished(levels at, fitted best) {
   const size_t plans_max = known_.size() + polish_plans_max;
   const auto try_it = [&](levels tried) -> core::result<bool> {
     if (known_.size() >= plans_max) return false;
-    auto x = judged(tried);
-    if (!x) return core::fail(x.error());
-    if (!x->fits || x->step_s >= (1 - worth_it) * best.step_s) return false;
+    TROUPE_ASSIGN(auto x, judged(tried));
+    if (!x.fits || x.step_s >= (1 - worth_it) * best.step_s) return false;
     at = std::move(tried);
-    best = std::move(*x);
+    best = std::move(x);
     return true;
   };
   for (bool better = true; better;) {
@@ -173,9 +170,8 @@ core::result<fitted> knob_search::polished(levels at, fitted best) {
       for (const size_t s : spread(k, single_settings_max)) {
         levels tried = at;
         tried[k] = s;
-        auto took = try_it(std::move(tried));
-        if (!took) return core::fail(took.error());
-        better |= *took;
+        TROUPE_ASSIGN(auto took, try_it(std::move(tried)));
+        better |= took;
       }
     for (size_t k = 0; k < knobs_.size() && !better; ++k)
       for (size_t other = k + 1; other < knobs_.size() && !better; ++other)
@@ -184,9 +180,8 @@ core::result<fitted> knob_search::polished(levels at, fitted best) {
             levels tried = at;
             tried[k] = s;
             tried[other] = t;
-            auto took = try_it(std::move(tried));
-            if (!took) return core::fail(took.error());
-            better |= *took;
+            TROUPE_ASSIGN(auto took, try_it(std::move(tried)));
+            better |= took;
           }
   }
   return best;

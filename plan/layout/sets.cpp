@@ -212,15 +212,15 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
   l.table = std::move(table);
   l.partition = make_partition(*l.table, options.shards(), options.uneven);
   if (options.has_near_copies()) l.near_partition = make_partition(*l.table, options.gathering.near, options.uneven);
-  if (auto ok = cuttable(l); !ok) return core::fail(ok.error());
-  if (auto ok = cut_into_stages(l); !ok) return core::fail(ok.error());
-  if (auto ok = place_units(l); !ok) return core::fail(ok.error());
-  if (auto ok = make_ties(l); !ok) return core::fail(ok.error());
+  TROUPE_TRY(cuttable(l));
+  TROUPE_TRY(cut_into_stages(l));
+  TROUPE_TRY(place_units(l));
+  TROUPE_TRY(make_ties(l));
   l.communicators = communicators_of(options, l.exchanges);
   place_parameters(l);
   choose_persistent(l);
   make_gather_sets(l);
-  if (auto ok = make_compressed_sets(l); !ok) return core::fail(ok.error());
+  TROUPE_TRY(make_compressed_sets(l));
   const bool trains = options.mode == mode::train, swaps = options.tiers.swaps();
   if (trains || swaps) make_buckets(l);
   if (swaps) {

@@ -126,7 +126,7 @@ bool shares_all(const writer_layout& l) { return l.tensor * l.pipeline == 1 && l
 }  // namespace
 
 core::result<shares> assign_writers(const writer_layout& l) {
-  if (auto ok = check(l); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check(l));
   shares out(l.ranks);
   if (shares_all(l)) {
     share_among_all(l, out);
@@ -138,10 +138,10 @@ core::result<shares> assign_writers(const writer_layout& l) {
 }
 
 core::result<std::optional<writer_share>> assigned_share(const writer_layout& l, uint32_t rank) {
-  if (auto ok = check(l); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check(l));
   if (rank >= l.ranks)
-    return core::fail(core::error_kind::bad_input, "writers: wanted one of " + std::to_string(l.ranks) +
-                                                       " ranks, got rank " + std::to_string(rank));
+    return core::fail(core::error_kind::bad_input,
+                      "writers: wanted one of " + std::to_string(l.ranks) + " ranks, got rank " + std::to_string(rank));
   shares out(l.ranks);
   if (shares_all(l))
     share_among_all(l, out);
@@ -151,7 +151,7 @@ core::result<std::optional<writer_share>> assigned_share(const writer_layout& l,
 }
 
 core::result<shares> assign_expert_writers(const writer_layout& l) {
-  if (auto ok = check(l); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check(l));
   if (l.tensor * l.pipeline != 1)
     return core::fail(core::error_kind::bad_input,
                       "writers: experts are shared out under data parallelism alone, got degrees of " +

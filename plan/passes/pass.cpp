@@ -43,8 +43,8 @@ std::string_view name_of(fact x) {
 }
 
 core::result<pass_order> in_order(const pass_order& passes) {
-  if (auto ok = core::go_together(passes); !ok) return core::fail(ok.error());
-  if (auto ok = all_provided(passes); !ok) return core::fail(ok.error());
+  TROUPE_TRY(core::go_together(passes));
+  TROUPE_TRY(all_provided(passes));
   return core::one_behind_another(passes, behind);
 }
 

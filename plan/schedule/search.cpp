@@ -203,7 +203,7 @@ core::error no_room(const search_request& r) {
 }  // namespace
 
 core::result<found_schedule> search_schedule(const search_request& request) {
-  if (auto ok = check(request); !ok) return core::fail(ok.error());
+  TROUPE_TRY(check(request));
   const bool several = request.costs.stages.size() > request.ranks;
   std::optional<found_schedule> best;
   for (const auto placement : {stage_placement::round_robin, stage_placement::folded}) {

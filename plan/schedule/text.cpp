@@ -101,15 +101,14 @@ class reader {
 
   core::result<pipeline_table> read(std::string_view text) {
     while (!text.empty() && core::is_ascii_blank(text.back())) text.remove_suffix(1);
-    while (!text.empty())
-      if (auto ok = read_rank(take(text, '\n')); !ok) return core::fail(ok.error());
+    while (!text.empty()) TROUPE_TRY(read_rank(take(text, '\n')));
     if (t_.orders.empty()) t_.orders.emplace_back();
     for (uint32_t r = 0; r < t_.ranks(); ++r)
       if (t_.orders[r].empty()) return refuse(r, "a line of actions for each rank was wanted, got none");
     if (wanted_.ranks != 0 && wanted_.ranks != t_.ranks())
       return refuse(t_.ranks() - 1, "it has lines for " + std::to_string(t_.ranks()) + " ranks, the pipeline has " +
                                         std::to_string(wanted_.ranks));
-    if (auto ok = place(); !ok) return core::fail(ok.error());
+    TROUPE_TRY(place());
     read_old_notation(t_, whole_);
     if (const auto fault = find_fault(t_)) return refuse(fault->rank, fault->text);
     return std::move(t_);

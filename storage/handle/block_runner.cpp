@@ -26,9 +26,8 @@ core::result<std::unique_ptr<block_runner>> block_runner::open(const block_runne
                                                        std::to_string(direct_grain_bytes) + " bytes and at most " +
                                                        std::to_string(request_bytes_max) + ", got " +
                                                        std::to_string(options.block_bytes));
-  auto queue = make_queue(options.queue);
-  if (!queue) return core::fail(queue.error());
-  return std::unique_ptr<block_runner>(new block_runner(options, std::move(*queue)));
+  TROUPE_ASSIGN(auto queue, make_queue(options.queue));
+  return std::unique_ptr<block_runner>(new block_runner(options, std::move(queue)));
 }
 
 block_runner::block_runner(const block_runner_options& options, std::unique_ptr<io_queue> queue)
@@ -53,14 +52,13 @@ core::result<void> block_runner::edge(active& a, uint64_t from, uint64_t to) {
   const auto& job = a.job;
   const auto memory = job.memory.subspan(from - job.offset, to - from);
   const bool reads = job.kind == io_kind::read;
-  const auto through = job.on.reopened(reads ? file_access::read : file_access::read_write, file_mode::buffered);
-  if (!through) return core::fail(through.error());
+  TROUPE_ASSIGN(const auto through,
+                job.on.reopened(reads ? file_access::read : file_access::read_write, file_mode::buffered));
   if (!reads) {
-    if (auto written = through->write_at(from, memory); !written) return written;
+    TROUPE_TRY(through.write_at(from, memory));
   } else {
-    const auto got = through->read_at(from, memory);
-    if (!got) return core::fail(got.error());
-    if (*got < memory.size()) return core::fail(cut_short(job, from, memory.size(), *got));
+    TROUPE_ASSIGN(const auto got, through.read_at(from, memory));
+    if (got < memory.size()) return core::fail(cut_short(job, from, memory.size(), got));
   }
   a.bytes += memory.size();
   return {};
@@ -96,9 +94,8 @@ core::result<bool> block_runner::place(slot& s, const file& on, io_kind kind) {
   if (reinterpret_cast<uintptr_t>(s.memory.data()) % on.alignment().memory_bytes == 0) return true;
   if (bounce_.bytes() == 0) {
     const unsigned blocks = std::min(queue_->depth(), bounce_blocks_max);
-    auto room = huge_memory::allocate(blocks * options_.block_bytes);
-    if (!room) return core::fail(room.error());
-    bounce_ = std::move(*room);
+    TROUPE_ASSIGN(auto room, huge_memory::allocate(blocks * options_.block_bytes));
+    bounce_ = std::move(room);
     for (unsigned i = blocks; i > 0; --i) idle_bounces_.push_back(static_cast<int>(i - 1));
   }
   if (idle_bounces_.empty()) return false;

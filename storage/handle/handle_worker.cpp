@@ -34,7 +34,7 @@ core::result<std::unique_ptr<handle_worker>> handle_worker::start(const block_ru
   } catch (const std::system_error& e) {
     return core::fail(core::error_kind::limit, std::string("io handle: wanted one more thread: ") + e.what());
   }
-  if (auto good = answer.get(); !good) return core::fail(good.error());
+  TROUPE_TRY(answer.get());
   return out;
 }
 

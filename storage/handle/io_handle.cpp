@@ -106,9 +106,8 @@ struct io_handle::state {
                                    bool shared);
   core::result<io_operation> begin(io_kind kind, std::span<std::byte> memory, const std::filesystem::path& path,
                                    uint64_t offset, bool shared) {
-    auto on = open_for(kind, path);
-    if (!on) return core::fail(on.error());
-    return begin(kind, memory, *on, offset, shared);
+    TROUPE_ASSIGN(auto on, open_for(kind, path));
+    return begin(kind, memory, on, offset, shared);
   }
   core::result<void> whole(io_kind kind, std::span<std::byte> memory, const std::filesystem::path& path,
                            uint64_t offset);
@@ -162,25 +161,22 @@ core::result<io_operation> io_handle::state::begin(io_kind kind, std::span<std::
 
 core::result<void> io_handle::state::whole(io_kind kind, std::span<std::byte> memory, const std::filesystem::path& path,
                                            uint64_t offset) {
-  const auto id = begin(kind, memory, path, offset, false);
-  if (!id) return core::fail(id.error());
+  TROUPE_ASSIGN(const auto id, begin(kind, memory, path, offset, false));
   std::unique_lock lock(mutex);
-  ended.wait(lock, [&] { return withheld.contains(*id); });
-  const auto outcome = std::move(withheld.extract(*id).mapped());
+  ended.wait(lock, [&] { return withheld.contains(id); });
+  const auto outcome = std::move(withheld.extract(id).mapped());
   if (outcome.error) return core::fail(*outcome.error);
   return {};
 }
 
 core::result<void> io_handle::state::here(io_kind kind, std::span<std::byte> memory, const std::filesystem::path& path,
                                           uint64_t offset) const {
-  auto on = open_for(kind, path);
-  if (!on) return core::fail(on.error());
+  TROUPE_ASSIGN(auto on, open_for(kind, path));
   if (memory.empty()) return {};
-  auto runner = block_runner::open(runner_options(options));
-  if (!runner) return core::fail(runner.error());
-  (*runner)->add({kind, *on, offset, memory, 0});
+  TROUPE_ASSIGN(auto runner, block_runner::open(runner_options(options)));
+  runner->add({kind, on, offset, memory, 0});
   std::vector<block_job_end> ends;
-  while (ends.empty()) (*runner)->advance(true, ends);
+  while (ends.empty()) runner->advance(true, ends);
   if (ends[0].error) return core::fail(*ends[0].error);
   return {};
 }
@@ -192,18 +188,18 @@ std::vector<io_outcome> io_handle::state::take() {
 }
 
 core::result<std::unique_ptr<io_handle>> io_handle::open(const io_handle_options& options) {
-  if (auto good = check(options); !good) return core::fail(good.error());
+  TROUPE_TRY(check(options));
   auto s = std::make_unique<state>();
   s->options = options;
   if (!s->options.pinned) s->options.pinned = std::make_shared<pinned_memory>();
   s->event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (s->event < 0) return core::fail(core::error_kind::limit, "io handle: wanted an eventfd, got none");
   for (unsigned i = 0; i < options.intra_op_parallelism; ++i) {
-    auto worker = handle_worker::start(runner_options(options), [s = s.get()](const auto& part) { s->over(part); });
-    if (!worker) return core::fail(worker.error());
-    for (const auto& r : (*worker)->remarks())
+    TROUPE_ASSIGN(auto worker,
+                  handle_worker::start(runner_options(options), [s = s.get()](const auto& part) { s->over(part); }));
+    for (const auto& r : worker->remarks())
       if (std::find(s->remarks.begin(), s->remarks.end(), r) == s->remarks.end()) s->remarks.push_back(r);
-    s->workers.push_back(std::move(*worker));
+    s->workers.push_back(std::move(worker));
   }
   return std::unique_ptr<io_handle>(new io_handle(std::move(s)));
 }

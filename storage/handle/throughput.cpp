@@ -57,8 +57,7 @@ struct pass {
           idle.pop_back();
         }
       const size_t at_once = setting.single_submit ? 1 : std::max<size_t>(batch.size(), 1);
-      for (size_t i = 0; i < batch.size(); i += at_once)
-        if (auto begun = queue.submit(std::span(batch).subspan(i, at_once)); !begun) return begun;
+      for (size_t i = 0; i < batch.size(); i += at_once) TROUPE_TRY(queue.submit(std::span(batch).subspan(i, at_once)));
       over.clear();
       queue.wait(over);
       for (const auto& c : over) {
@@ -140,15 +139,14 @@ core::result<throughput_probe> throughput_probe::open(const throughput_options& 
     return core::fail(core::error_kind::no_space,
                       where + ": wanted " + count(out.options_.bytes) + " bytes for the scratch file and " +
                           count(throughput_spare_bytes) + " to spare, got " + count(space.available) + " free");
-  auto made = scratch(options);
-  if (!made) return core::fail(made.error());
-  out.on_ = std::move(*made);
+  TROUPE_ASSIGN(auto made, scratch(options));
+  out.on_ = std::move(made);
   if (in_memory(out.on_))
     out.remark(where + ": the file system is in memory: these are the numbers of memory, no disk is behind them");
   else if (out.mode() == file_mode::buffered && !options.buffered)
     out.remark(where + ": the file system does no direct I/O: these are the numbers of its page cache, in memory");
-  if (auto reserved = out.on_.preallocate(out.options_.bytes); !reserved) return core::fail(reserved.error());
-  if (auto filled = out.fill(); !filled) return core::fail(filled.error());
+  TROUPE_TRY(out.on_.preallocate(out.options_.bytes));
+  TROUPE_TRY(out.fill());
   return out;
 }
 
@@ -156,7 +154,7 @@ core::result<void> throughput_probe::fill() {
   throughput_setting setting;
   setting.queue_depth = 16;
   if (memory_bytes(setting) > bytes()) setting = {.block_bytes = file::alignment_bytes_max, .queue_depth = 1};
-  if (auto written = measure(io_kind::write, setting); !written) return core::fail(written.error());
+  TROUPE_TRY(measure(io_kind::write, setting));
   return on_.sync();
 }
 
@@ -165,7 +163,7 @@ void throughput_probe::remark(const std::string& sentence) {
 }
 
 core::result<void> throughput_probe::fits(const throughput_setting& s) const {
-  if (auto fit = check(s); !fit) return fit;
+  TROUPE_TRY(check(s));
   const uint64_t sector = on_.alignment().offset_bytes;
   if (s.block_bytes % sector != 0)
     return core::fail(core::error_kind::bad_input, options_.folder.string() +
@@ -178,14 +176,13 @@ core::result<void> throughput_probe::fits(const throughput_setting& s) const {
 }
 
 core::result<double> throughput_probe::measure(io_kind kind, const throughput_setting& setting) {
-  if (auto fit = fits(setting); !fit) return core::fail(fit.error());
+  TROUPE_TRY(fits(setting));
   const uint64_t each = memory_bytes(setting) / setting.threads;
   const uint64_t stride = core::round_up(each, huge_memory::alignment_bytes);
   if (memory_.bytes() < stride * setting.threads) {
     memory_ = {};
-    auto room = huge_memory::allocate(stride * setting.threads);
-    if (!room) return core::fail(room.error());
-    memory_ = std::move(*room);
+    TROUPE_ASSIGN(auto room, huge_memory::allocate(stride * setting.threads));
+    memory_ = std::move(room);
     std::mt19937_64 noise(1);  // NOLINT: the same bytes each time
     for (uint64_t at = 0; at < memory_.bytes(); at += sizeof(uint64_t)) {
       const uint64_t word = noise();
@@ -225,7 +222,7 @@ core::result<double> throughput_probe::measure(io_kind kind, const throughput_se
     for (const auto& r : part.remarks) remark(r);
   }
   if (kind == io_kind::write) {
-    if (auto synced = on_.sync(); !synced) return core::fail(synced.error());
+    TROUPE_TRY(on_.sync());
     if (mode() == file_mode::buffered) end = core::now_ns();
   }
   return static_cast<double>(bytes()) * 1e9 / static_cast<double>(end - start);

@@ -10,17 +10,16 @@ namespace troupe::storage {
 core::result<std::span<std::byte>> pinned_memory::allocate(uint64_t bytes) {
   if (bytes == 0) return core::fail(core::error_kind::bad_input, "pinned memory: wanted at least one byte, got 0");
   // Allocated without the lock, because the kernel clears every page.
-  auto made = huge_memory::allocate(bytes);
-  if (!made) return core::fail(made.error());
-  const auto refused = lock_memory({made->data(), made->bytes()});
+  TROUPE_ASSIGN(auto made, huge_memory::allocate(bytes));
+  const auto refused = lock_memory({made.data(), made.bytes()});
   const std::lock_guard lock(mutex_);
   if (buffers_.size() >= pinned_buffers_max)
     return core::fail(core::error_kind::limit,
                       "pinned memory: wanted one more buffer, got " + std::to_string(pinned_buffers_max) + " already");
   if (refused && std::find(remarks_.begin(), remarks_.end(), *refused) == remarks_.end()) remarks_.push_back(*refused);
-  std::byte* first = made->data();
-  bytes_ += made->bytes();
-  buffers_.emplace(first, std::move(*made));
+  std::byte* first = made.data();
+  bytes_ += made.bytes();
+  buffers_.emplace(first, std::move(made));
   return std::span(first, bytes);
 }
 

@@ -41,7 +41,7 @@ core::result<shared_memory> shared_memory::create(uint64_t bytes) {
   if (out.descriptor_ < 0 || ::ftruncate(out.descriptor_, static_cast<off_t>(room)) != 0 ||
       ::fcntl(out.descriptor_, F_ADD_SEALS, size_seals | F_SEAL_SEAL) != 0)
     return refused(bytes);
-  if (auto mapped = out.map(room); !mapped) return core::fail(mapped.error());
+  TROUPE_TRY(out.map(room));
   return out;
 }
 
@@ -57,7 +57,7 @@ core::result<shared_memory> shared_memory::open(int descriptor) {
   if (bytes == 0 || bytes % page_bytes != 0)
     return core::fail(core::error_kind::bad_input,
                       "shared memory: wanted a multiple of 4096 bytes, got " + std::to_string(bytes));
-  if (auto mapped = out.map(bytes); !mapped) return core::fail(mapped.error());
+  TROUPE_TRY(out.map(bytes));
   return out;
 }
 

@@ -161,7 +161,7 @@ core::result<uint64_t> file::read_at(uint64_t offset, std::span<std::byte> into)
 
 core::result<void> file::write_at(uint64_t offset, std::span<const std::byte> from) const {
   transfer all(write_request(*this, offset, from));
-  if (auto done = all.run(); !done) return core::fail(done.error());
+  TROUPE_TRY(all.run());
   return {};
 }
 
@@ -174,10 +174,8 @@ core::result<bool> file::preallocate(uint64_t bytes) const {
   while (answer != 0 && errno == EINTR);
   if (answer == 0) return true;
   if (errno != EOPNOTSUPP && errno != ENOSYS) return core::fail(failure(what, errno));
-  const auto now = size_bytes();
-  if (!now) return core::fail(now.error());
-  if (*now < bytes)
-    if (auto grown = truncate(bytes); !grown) return core::fail(grown.error());
+  TROUPE_ASSIGN(const auto now, size_bytes());
+  if (now < bytes) TROUPE_TRY(truncate(bytes));
   return false;
 }
 

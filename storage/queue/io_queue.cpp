@@ -39,8 +39,7 @@ core::result<void> io_queue::submit(std::span<const io_request> requests) {
                                                    " requests, got " + std::to_string(free_.size()) + ": " +
                                                    std::to_string(in_flight()) + " of " + std::to_string(depth()) +
                                                    " are in flight");
-  for (const auto& request : requests)
-    if (auto fit = transfer::check(request); !fit) return fit;
+  for (const auto& request : requests) TROUPE_TRY(transfer::check(request));
   for (const auto& request : requests) {
     const uint32_t slot = free_.back();
     free_.pop_back();
@@ -114,7 +113,7 @@ core::result<std::unique_ptr<io_queue>> make_queue(const io_queue_options& optio
 }
 
 core::result<std::unique_ptr<io_queue>> make_queue(const io_queue_options& options, const uring_factory& uring) {
-  if (auto fit = check(options); !fit) return core::fail(fit.error());
+  TROUPE_TRY(check(options));
   if (options.engine == queue_engine::threads) return open_thread_queue(options);
   auto queue = uring(options);
   if (queue || options.engine == queue_engine::uring) return queue;

@@ -110,11 +110,10 @@ class thread_queue final : public io_queue {
 
 core::result<std::unique_ptr<io_queue>> open_thread_queue(const io_queue_options& options,
                                                           std::vector<std::string> remarks) {
-  if (auto fit = check(options); !fit) return core::fail(fit.error());
+  TROUPE_TRY(check(options));
   auto queue = std::make_unique<thread_queue>(options);
   queue->say(std::move(remarks));
-  if (auto started = queue->start(std::min(options.threads, options.depth)); !started)
-    return core::fail(started.error());
+  TROUPE_TRY(queue->start(std::min(options.threads, options.depth)));
   return queue;
 }
 

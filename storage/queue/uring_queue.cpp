@@ -217,9 +217,9 @@ class uring_queue final : public io_queue {
 }  // namespace
 
 core::result<std::unique_ptr<io_queue>> open_uring_queue(const io_queue_options& options) {
-  if (auto fit = check(options); !fit) return core::fail(fit.error());
+  TROUPE_TRY(check(options));
   auto queue = std::make_unique<uring_queue>(options);
-  if (auto started = queue->start(options); !started) return core::fail(started.error());
+  TROUPE_TRY(queue->start(options));
   return queue;
 }
 

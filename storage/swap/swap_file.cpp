@@ -40,11 +40,10 @@ swap_file::swap_file(file on, uint64_t bytes, bool checksums) : on_(std::move(on
 }
 
 core::result<std::shared_ptr<swap_file>> swap_file::in_memory(const std::string& name, uint64_t bytes, bool checksums) {
-  auto on = file::in_memory(name);
-  if (!on) return core::fail(on.error());
+  TROUPE_ASSIGN(auto on, file::in_memory(name));
   const uint64_t whole = core::round_up(bytes, page);
-  if (auto sized = on->truncate(whole); !sized) return core::fail(sized.error());
-  return std::make_shared<swap_file>(std::move(*on), whole, checksums);
+  TROUPE_TRY(on.truncate(whole));
+  return std::make_shared<swap_file>(std::move(on), whole, checksums);
 }
 
 core::result<void> swap_file::check_range(const char* what, uint64_t offset, uint64_t length) const {
@@ -73,9 +72,8 @@ core::result<void> swap_file::check_digests(uint64_t offset, std::span<const std
 
 core::result<void> swap_file::read_pages(uint64_t offset, std::span<std::byte> into) const {
   return tried([&]() -> core::result<void> {
-    const auto got = on_.read_at(offset, into);
-    if (!got) return core::fail(got.error());
-    if (*got < into.size()) return core::fail(ends_early(offset, into.size(), *got));
+    TROUPE_ASSIGN(const auto got, on_.read_at(offset, into));
+    if (got < into.size()) return core::fail(ends_early(offset, into.size(), got));
     return check_digests(offset, into);
   });
 }
@@ -104,14 +102,13 @@ core::result<void> swap_file::read(uint64_t offset, std::span<std::byte> into) c
   if (auto fits = check_range("read", offset, into.size()); !fits || into.empty()) return fits;
   const bool direct = whole_pages(offset, into);
   const uint64_t end = offset + into.size();
-  const auto bounce = direct ? core::result<huge_memory>() : bounce_for(offset, end);
-  if (!bounce) return core::fail(bounce.error());
+  TROUPE_ASSIGN(const auto bounce, direct ? core::result<huge_memory>() : bounce_for(offset, end));
   while (offset < end) {
     const uint64_t first = down(offset), last = std::min(core::round_up(end, page), first + bounce_bytes);
     const uint64_t length = std::min(end, last) - offset;
     const auto target = into.subspan(into.size() - (end - offset), length);
-    const std::span<std::byte> pages = direct ? target : std::span(bounce->data(), last - first);
-    if (auto done = read_pages(first, pages); !done) return done;
+    const std::span<std::byte> pages = direct ? target : std::span(bounce.data(), last - first);
+    TROUPE_TRY(read_pages(first, pages));
     if (!direct) std::memcpy(target.data(), pages.data() + (offset - first), length);
     offset += length;
   }
@@ -122,25 +119,22 @@ core::result<void> swap_file::write(uint64_t offset, std::span<const std::byte> 
   if (auto fits = check_range("write", offset, from.size()); !fits || from.empty()) return fits;
   const bool direct = whole_pages(offset, from);
   const uint64_t end = offset + from.size();
-  const auto bounce = direct ? core::result<huge_memory>() : bounce_for(offset, end);
-  if (!bounce) return core::fail(bounce.error());
+  TROUPE_ASSIGN(const auto bounce, direct ? core::result<huge_memory>() : bounce_for(offset, end));
   while (offset < end) {
     const uint64_t first = down(offset), last = std::min(core::round_up(end, page), first + bounce_bytes);
     const uint64_t length = std::min(end, last) - offset;
     const auto source = from.subspan(from.size() - (end - offset), length);
     std::span<const std::byte> pages = source;
     if (!direct) {
-      const std::span<std::byte> whole(bounce->data(), last - first);
+      const std::span<std::byte> whole(bounce.data(), last - first);
       // Edge pages are read first, because they keep some of their bytes; one page may be both edges.
       const bool head = offset > first || (last - first == page && end < last), tail = end < last;
-      if (head)
-        if (auto there = read_pages(first, whole.first(page)); !there) return there;
-      if (tail && last - first > page)
-        if (auto there = read_pages(last - page, whole.last(page)); !there) return there;
+      if (head) TROUPE_TRY(read_pages(first, whole.first(page)));
+      if (tail && last - first > page) TROUPE_TRY(read_pages(last - page, whole.last(page)));
       std::memcpy(whole.data() + (offset - first), source.data(), length);
       pages = whole;
     }
-    if (auto done = write_pages(first, pages); !done) return done;
+    TROUPE_TRY(write_pages(first, pages));
     offset += length;
   }
   return {};

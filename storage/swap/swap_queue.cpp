@@ -36,9 +36,8 @@ core::result<std::unique_ptr<swap_queue>> swap_queue::open(const swap_queue_opti
   below.depth = options.depth;
   below.threads = options.threads;
   below.pools = options.pools;
-  auto queue = options.make ? options.make(below) : make_queue(below);
-  if (!queue) return core::fail(queue.error());
-  return std::unique_ptr<swap_queue>(new swap_queue(options, std::move(*queue)));
+  TROUPE_ASSIGN(auto queue, options.make ? options.make(below) : make_queue(below));
+  return std::unique_ptr<swap_queue>(new swap_queue(options, std::move(queue)));
 }
 
 swap_queue::swap_queue(const swap_queue_options& options, std::unique_ptr<io_queue> queue)
@@ -73,13 +72,13 @@ core::result<void> swap_queue::check(const swap_request& request) {
     if (part.memory.empty()) return refuse(&part, "wanted at least one page");
     if (!whole_pages(part))
       return refuse(&part, "wanted offset, length and address to be multiples of " + std::to_string(swap_page_bytes));
-    if (auto fits = part.on->check_range(name_of(request.kind), part.offset, part.memory.size()); !fits) return fits;
+    TROUPE_TRY(part.on->check_range(name_of(request.kind), part.offset, part.memory.size()));
   }
   return {};
 }
 
 core::result<void> swap_queue::submit(swap_request request) {
-  if (auto fits = check(request); !fits) return fits;
+  TROUPE_TRY(check(request));
   if (pending_ >= swap_requests_max)
     return core::fail(core::error_kind::limit,
                       "swap queue: wanted at most " + std::to_string(swap_requests_max) + " requests not completed");

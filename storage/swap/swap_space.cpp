@@ -63,9 +63,9 @@ core::result<std::shared_ptr<swap_space>> swap_space::open(const swap_options& o
   out->parent_ = folder.has_filename() ? folder : folder.parent_path();
   out->path_ = out->parent_ / folder_name;
   out->checksums_ = options.checksums;
-  if (auto locked = out->take_lock(); !locked) return fail(locked.error());
-  if (auto clean = out->remove_leftovers(); !clean) return fail(clean.error());
-  if (auto room = out->check_room(options.wanted); !room) return fail(room.error());
+  TROUPE_TRY(out->take_lock());
+  TROUPE_TRY(out->remove_leftovers());
+  TROUPE_TRY(out->check_room(options.wanted));
   return out;
 }
 
@@ -124,7 +124,7 @@ core::result<void> swap_space::make_folder() {
 core::result<void> swap_space::take_lock() {
   const fs::path path = path_ / lock_name;
   for (unsigned attempt = 0; attempt < attempts_max; ++attempt) {
-    if (auto made = make_folder(); !made) return made;
+    TROUPE_TRY(make_folder());
     if (folder_ < 0) continue;
     const int lock = ::openat(folder_, lock_name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (lock < 0 && errno == ENOENT) continue;
@@ -250,9 +250,8 @@ core::result<std::shared_ptr<swap_file>> swap_space::create(const std::string& n
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && whole > limit.rlim_cur)
     return refuse(error_kind::limit,
                   "RLIMIT_FSIZE is " + std::to_string(limit.rlim_cur) + ", raise it with `ulimit -f`");
-  auto on = open_new(file_name);
-  if (!on) return fail(on.error());
-  const auto reserved = on->preallocate(whole);
+  TROUPE_ASSIGN(auto on, open_new(file_name));
+  const auto reserved = on.preallocate(whole);
   if (!reserved) {
     ::unlinkat(folder_, file_name.c_str(), 0);
     struct statvfs about {};
@@ -264,7 +263,7 @@ core::result<std::shared_ptr<swap_file>> swap_space::create(const std::string& n
   if (!*reserved)
     remark_once("swap folder " + quoted(path_) + ": the file system reserves no room; a write may find it full");
   names_.push_back(file_name);
-  return std::make_shared<swap_file>(std::move(*on), whole, checksums_);
+  return std::make_shared<swap_file>(std::move(on), whole, checksums_);
 }
 
 std::vector<std::string> swap_space::remarks() const {

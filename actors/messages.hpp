@@ -16,9 +16,9 @@
 #include "core/error.hpp"
 #include "core/left_out_steps.hpp"
 #include "plan/plan_choice.hpp"
-#include "telemetry/report.hpp"
+#include "telemetry/curves/step_values.hpp"
+#include "telemetry/report/report.hpp"
 #include "telemetry/spans.hpp"
-#include "telemetry/step_values.hpp"
 
 namespace troupe::actors {
 

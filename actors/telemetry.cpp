@@ -4,7 +4,7 @@
 
 #include "checkpoint/files/atomic_file.hpp"
 #include "core/clock.hpp"
-#include "telemetry/trace.hpp"
+#include "telemetry/figures/trace.hpp"
 
 namespace troupe::actors {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "actors/messages.hpp"
-#include "telemetry/recorder.hpp"
+#include "telemetry/report/recorder.hpp"
 
 namespace troupe::actors {
 

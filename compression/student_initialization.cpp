@@ -7,7 +7,7 @@
 #include <string>
 
 #include "compression/host_layers.hpp"
-#include "job/layer_reduction.hpp"
+#include "job/model/layer_reduction.hpp"
 #include "models/host/module_parts.hpp"
 
 namespace troupe::compression {
@@ -15,7 +15,7 @@ namespace {
 
 using models::named_tensor;
 
-/// Returns a table with these parameters, in the form that job/layer_reduction.hpp reads.
+/// Returns a table with these parameters, in the form that job/model/layer_reduction.hpp reads.
 core::model_table named_table(const std::vector<named_tensor>& all) {
   core::model_table out;
   for (const auto& p : all) {

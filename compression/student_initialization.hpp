@@ -1,6 +1,7 @@
 // DeepSpeed's `student_initialization`: a model whose modules begin with some layers of a deeper model, as
-// `layer_reduction` of a configuration says. Owns the copying; leaves the choice of tensors to job/layer_reduction.hpp.
-// Troupe's own families get their first values by `model.teacher`, without both models in memory.
+// `layer_reduction` of a configuration says. Owns the copying; leaves the choice of tensors to
+// job/model/layer_reduction.hpp. Troupe's own families get their first values by `model.teacher`, without both models
+// in memory.
 #pragma once
 
 #include <cstdint>

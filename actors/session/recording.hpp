@@ -9,8 +9,8 @@
 
 #include "actors/record_queue.hpp"
 #include "actors/session/line_box.hpp"
-#include "telemetry/memory_table.hpp"
-#include "telemetry/recorder.hpp"
+#include "telemetry/figures/memory_table.hpp"
+#include "telemetry/report/recorder.hpp"
 
 namespace troupe::actors {
 

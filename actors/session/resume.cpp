@@ -21,8 +21,8 @@
 #include "config/document/document.hpp"
 #include "config/document/name_map_file.hpp"
 #include "core/text.hpp"
-#include "job/folder_model.hpp"
-#include "job/layer_reduction.hpp"
+#include "job/model/folder_model.hpp"
+#include "job/model/layer_reduction.hpp"
 #include "kernels/optimizer/update_count.hpp"
 
 namespace troupe::actors {

@@ -26,8 +26,8 @@
 #include "plan/choose/vote.hpp"
 #include "plan/passes/pass.hpp"
 #include "plan/rank_plan.hpp"
-#include "telemetry/stage_figures.hpp"
-#include "telemetry/trace.hpp"
+#include "telemetry/figures/stage_figures.hpp"
+#include "telemetry/figures/trace.hpp"
 
 namespace caf {
 class actor_system;

@@ -6,7 +6,7 @@
 
 #include "config/sections/parameter_groups.hpp"
 #include "job/blueprint.hpp"
-#include "job/folder_model.hpp"
+#include "job/model/folder_model.hpp"
 #include "job/step_options.hpp"
 #include "models/table/row_tiles.hpp"
 #include "plan/choose/batch_need.hpp"

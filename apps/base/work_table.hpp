@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "telemetry/work_figures.hpp"
+#include "telemetry/figures/work_figures.hpp"
 
 namespace troupe::apps {
 

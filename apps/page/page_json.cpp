@@ -7,7 +7,7 @@
 #include "core/clock.hpp"
 #include "plan/memory_places.hpp"
 #include "plan/stage_place.hpp"
-#include "telemetry/memory_table.hpp"
+#include "telemetry/figures/memory_table.hpp"
 
 namespace troupe::apps {
 namespace {

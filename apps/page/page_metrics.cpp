@@ -8,7 +8,7 @@
 #include "apps/page/page_texts.hpp"
 #include "core/utf8.hpp"
 #include "plan/memory_places.hpp"
-#include "telemetry/memory_table.hpp"
+#include "telemetry/figures/memory_table.hpp"
 #include "telemetry/spans.hpp"
 
 namespace troupe::apps {

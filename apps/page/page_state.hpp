@@ -12,7 +12,7 @@
 
 #include "actors/session/session.hpp"
 #include "apps/base/checkpoints.hpp"
-#include "telemetry/thinned_series.hpp"
+#include "telemetry/report/thinned_series.hpp"
 
 namespace troupe::apps {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/base/exit_code.hpp"
-#include "job/configured_model.hpp"
+#include "job/model/configured_model.hpp"
 #include "job/optimizer_groups.hpp"
 
 namespace troupe::apps {

@@ -28,7 +28,7 @@
 #include "plan/show/accounts.hpp"
 #include "plan/show/render.hpp"
 #include "plan/show/swap_summary.hpp"
-#include "telemetry/overlap_figures.hpp"
+#include "telemetry/figures/overlap_figures.hpp"
 
 namespace troupe::apps {
 namespace {

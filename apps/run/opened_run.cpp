@@ -10,8 +10,8 @@
 #include "core/clock.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "plan/choose/live_parameters.hpp"
-#include "telemetry/memory_table.hpp"
-#include "telemetry/trace.hpp"
+#include "telemetry/figures/memory_table.hpp"
+#include "telemetry/figures/trace.hpp"
 
 namespace troupe::apps {
 namespace {

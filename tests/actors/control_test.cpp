@@ -2,7 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "plan/lane_order.hpp"
-#include "telemetry/trace.hpp"
+#include "telemetry/figures/trace.hpp"
 #include "tests/actors/ranks.hpp"
 
 BOOST_AUTO_TEST_SUITE(control)

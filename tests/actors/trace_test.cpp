@@ -4,7 +4,7 @@
 #include <set>
 
 #include "plan/lane_order.hpp"
-#include "telemetry/trace.hpp"
+#include "telemetry/figures/trace.hpp"
 #include "tests/actors/ranks.hpp"
 
 BOOST_AUTO_TEST_SUITE(trace)

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "actors/session/state_access.hpp"
-#include "telemetry/memory_table.hpp"
+#include "telemetry/figures/memory_table.hpp"
 #include "tests/small_job.hpp"
 
 BOOST_AUTO_TEST_SUITE(session_offload)

@@ -5,7 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "config/load.hpp"
-#include "job/configured_model.hpp"
+#include "job/model/configured_model.hpp"
 #include "job/tensor/tensor.hpp"
 #include "models/table/model_spec.hpp"
 

@@ -1,0 +1,22 @@
+#include "job/model/configured_model.hpp"
+
+#include <string>
+#include <utility>
+
+#include "job/model/folder_model.hpp"
+
+namespace troupe::job {
+
+core::result<configured_model> read_model(const config::job_config& config) {
+  const auto& m = config.model;
+  auto spec = m.path.empty() ? models::parse_model_spec(m.hugging_face_json) : read_folder_model(m.path, m.ignore_keys);
+  if (!spec) return core::fail(spec.error());
+  const uint64_t sequence = config.data.sequence_length > 0 ? config.data.sequence_length : spec->positions;
+  if (sequence > spec->positions)
+    return core::fail(core::error_kind::bad_input, "data.sequence_length: wanted at most the model's " +
+                                                       std::to_string(spec->positions) + " positions, got " +
+                                                       std::to_string(sequence));
+  return configured_model{std::move(*spec), sequence};
+}
+
+}  // namespace troupe::job

@@ -1,0 +1,207 @@
+#include "job/model/folder_model.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/source/inspect.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/tied_head.hpp"
+#include "core/json_text.hpp"
+#include "core/source_file.hpp"
+#include "core/text.hpp"
+#include "models/table/config_keys.hpp"
+#include "models/table/model_folder.hpp"
+
+namespace troupe::job {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using json = nlohmann::ordered_json;
+using models::model_spec;
+
+constexpr const char* description_name = "config.json";
+constexpr const char* tie_key = "tie_word_embeddings";
+
+bool is_ignored(std::span<const std::string> ignored, std::string_view key) {
+  return std::ranges::find(ignored, key) != ignored.end();
+}
+
+const char* type_of(const model_spec& spec) { return spec.kind == models::family::gpt2 ? "gpt2" : "llama"; }
+
+/// True if the tensors include a head that is not just another name of the embedding.
+bool has_own_head(const checkpoint::tensor_source& s) {
+  return std::ranges::any_of(s.tensors, [](const auto& t) {
+    return t.kind != checkpoint::tensor_kind::moment && checkpoint::bare_name(t.name) == checkpoint::head_name;
+  });
+}
+
+/// Returns the text of a config.json with the head untied.
+std::string untied(const std::string& text) {
+  auto keys = core::parse_json<json>(text, models::max_model_keys_depth);
+  if (!keys || !keys->is_object()) return text;
+  (*keys)[tie_key] = false;
+  return keys->dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+/// Opens the weights of a folder in a format that --resume and model.path read; nullopt if the folder has none.
+std::optional<checkpoint::tensor_source> weights_in(const fs::path& folder) {
+  const auto format = checkpoint::recognise(folder);
+  if (!format || (*format != checkpoint::source_format::hugging_face && *format != checkpoint::source_format::torch))
+    return std::nullopt;
+  auto opened = checkpoint::open_source(folder);
+  return opened ? std::optional(std::move(*opened)) : std::nullopt;  // the code that loads the folder reports the error
+}
+
+/// Returns the keys that describe the model of a source; empty if the source has no description.
+core::result<std::string> described_by(const checkpoint::tensor_source& from) {
+  if (from.run.model.starts_with('{')) return from.run.model;
+  for (const auto& folder : {fs::path(from.run.model), from.folder}) {
+    std::error_code e;
+    if (!folder.empty() && fs::is_regular_file(folder / description_name, e))
+      return core::read_file(folder / description_name, models::max_model_keys_bytes);
+  }
+  return std::string();
+}
+
+const char* shown_activation(models::activation a) {
+  switch (a) {
+    case models::activation::gelu_tanh:
+      return "gelu_new";
+    case models::activation::gelu_exact:
+      return "gelu";
+    case models::activation::silu:
+      return "silu";
+    case models::activation::relu:
+      return "relu";
+  }
+  return "?";
+}
+
+/// Compares two models key by key, up to the first difference.
+class model_comparison {
+ public:
+  model_comparison(const model_spec& theirs, const model_spec& ours, std::span<const std::string> ignored)
+      : theirs_(theirs), ours_(ours), ignored_(ignored) {}
+
+  /// Returns "n_head is 12 there and 16 in this run's model", or an empty string if nothing differs.
+  std::string run() {
+    const bool llama = ours_.kind == models::family::llama;
+    number(llama ? "num_attention_heads" : "n_head", theirs_.heads, ours_.heads);
+    if (llama) {
+      number("num_key_value_heads", theirs_.kv_heads, ours_.kv_heads);
+      number("head_dim", theirs_.head_width, ours_.head_width);
+      number("rope_theta", theirs_.rope_theta, ours_.rope_theta);
+    }
+    number(llama ? "rms_norm_eps" : "layer_norm_epsilon", theirs_.norm_epsilon, ours_.norm_epsilon);
+    text(llama ? "hidden_act" : "activation_function", shown_activation(theirs_.act), shown_activation(ours_.act));
+    text(tie_key, theirs_.tied ? "true" : "false", ours_.tied ? "true" : "false");
+    return found_;
+  }
+  [[nodiscard]] const std::string& key() const { return key_; }
+
+ private:
+  void number(const char* key, double theirs, double ours) {
+    // fp32 metadata in files holds a rounded number
+    if (theirs != ours && static_cast<float>(theirs) != static_cast<float>(ours))
+      differ(key, core::number_text(theirs), core::number_text(ours));
+  }
+  void text(const char* key, const std::string& theirs, const std::string& ours) {
+    if (theirs != ours) differ(key, theirs, ours);
+  }
+  void differ(const char* key, const std::string& theirs, const std::string& ours) {
+    if (!found_.empty() || is_ignored(ignored_, key)) return;
+    key_ = key;
+    found_ = std::string(key) + " is " + theirs + " there and " + ours + " in this run's model";
+  }
+
+  const model_spec &theirs_, &ours_;
+  std::span<const std::string> ignored_;
+  std::string key_, found_;
+};
+
+tl::unexpected<core::error> other_model(const checkpoint::tensor_source& from, const std::string& why,
+                                        const std::string& key) {
+  return core::fail(error_kind::mismatch, "'" + checkpoint::shown_place(from) + "' describes another model: " + why +
+                                              ": give this run the model's own keys (model.path, or model." + key +
+                                              "), or load it nevertheless by model.ignore_keys: [" + key + "]");
+}
+
+}  // namespace
+
+core::result<model_spec> read_folder_model(const fs::path& folder, std::span<const std::string> ignored) {
+  auto spec = models::read_spec(folder, ignored);
+  if (!spec || !spec->tied || is_ignored(ignored, tie_key)) return spec;
+  auto weights = weights_in(folder);
+  if (!weights) return spec;
+  TROUPE_ASSIGN(const auto settled, checkpoint::settle_tied_head(std::move(*weights), type_of(*spec)));
+  if (settled.own_values.empty()) return spec;
+  spec->tied = false;
+  spec->remark = settled.own_values;
+  spec->hugging_face_json = untied(spec->hugging_face_json);
+  return spec;
+}
+
+std::optional<std::string> unused_ignored_key(const config::model_section& job, const model_spec& model,
+                                              const checkpoint::tensor_source* loaded) {
+  std::vector<std::pair<std::string, std::string>> all;  // where the keys are, and their text
+  const auto add = [&](std::string place, std::string keys) { all.emplace_back(std::move(place), std::move(keys)); };
+  add(job.path.empty() ? "the job's own model" : "the config.json of '" + job.path.string() + "'",
+      model.hugging_face_json);
+  if (!job.teacher.empty()) {
+    const auto teacher = models::read_spec(job.teacher, job.ignore_keys);
+    if (!teacher) return std::nullopt;
+    add("the config.json of '" + job.teacher.string() + "'", teacher->hugging_face_json);
+  }
+  if (loaded != nullptr) {
+    auto text = described_by(*loaded);
+    if (text && !text->empty()) add("the model of '" + checkpoint::shown_place(*loaded) + "'", std::move(*text));
+  }
+  for (const auto& key : job.ignore_keys) {
+    if (models::is_known_key(model.kind, key)) continue;
+    std::string out;
+    bool is_there = false;
+    for (const auto& [place, keys] : all) {
+      const auto absent = models::absent_key(keys, {&key, 1});
+      is_there |= !absent;
+      if (absent) out += (out.empty() ? "" : "; ") + place + " " + *absent;
+    }
+    if (!is_there) return out;
+  }
+  return std::nullopt;
+}
+
+core::result<void> check_described_model(checkpoint::tensor_source& from, const model_spec& model,
+                                         std::span<const std::string> ignored) {
+  if (is_ignored(ignored, "model_type")) return {};
+  std::string own_head;
+  if (model.tied && !is_ignored(ignored, tie_key)) {
+    TROUPE_ASSIGN(auto settled, checkpoint::settle_tied_head(from, type_of(model)));
+    own_head = std::move(settled.own_values);
+    from = std::move(settled.source);
+  }
+  const auto tied_here = [&]() -> core::result<void> {
+    if (own_head.empty()) return {};
+    return other_model(from,
+                       "its head has other values than its embedding, and tie_word_embeddings is true in this run's "
+                       "model",
+                       tie_key);
+  };
+  TROUPE_ASSIGN(const auto text, described_by(from));
+  if (text.empty()) return tied_here();
+  const auto problems = models::problems_of(text, ignored);
+  if (!problems.empty() && problems.front().key.empty()) return tied_here();  // the text describes no model
+  if (!problems.empty()) return other_model(from, problems.front().what.text, problems.front().key);
+  TROUPE_ASSIGN(auto theirs, models::parse_model_spec(text, ignored));
+  if (!model.tied && theirs.tied && has_own_head(from)) theirs.tied = false;
+  if (theirs.kind != model.kind)
+    return other_model(from, "model_type is of another family than this run's model", "model_type");
+  TROUPE_TRY(tied_here());
+  model_comparison compared(theirs, model, ignored);
+  const auto difference = compared.run();
+  return difference.empty() ? core::result<void>() : other_model(from, difference, compared.key());
+}
+
+}  // namespace troupe::job

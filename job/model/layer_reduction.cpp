@@ -1,0 +1,153 @@
+#include "job/model/layer_reduction.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "checkpoint/source/name_map.hpp"
+
+namespace troupe::job {
+namespace {
+
+constexpr std::string_view root = "compression_training.layer_reduction.";
+
+tl::unexpected<core::error> refused_key(const std::string& where, std::string_view key, const std::string& text) {
+  return core::fail(core::error_kind::bad_input,
+                    (where.empty() ? "" : where + ": ") + std::string(root) + std::string(key) + ": " + text);
+}
+
+struct layer_name {
+  uint64_t layer = 0;
+  std::string in_front, rest;  ///< parts of the name before and after the layer's number, without the dots
+};
+
+std::optional<layer_name> layer_at(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix) || name.size() <= prefix.size() || name[prefix.size()] != '.') return std::nullopt;
+  name.remove_prefix(prefix.size() + 1);
+  layer_name out;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), out.layer);
+  if (error != std::errc() || end == name.data() + name.size() || *end != '.') return std::nullopt;
+  out.in_front = prefix;
+  out.rest = name.substr(static_cast<size_t>(end - name.data()) + 1);
+  return out;
+}
+
+/// Splits `prefix.7.rest` into 7 and `rest`, for both names unchanged, or else for their bare names.
+std::optional<layer_name> in_layer(std::string_view name, std::string_view prefix) {
+  if (auto out = layer_at(name, prefix)) return out;
+  return layer_at(checkpoint::bare_name(name), checkpoint::bare_name(prefix));
+}
+
+bool is_in_module(std::string_view name, std::string_view module) {
+  const auto is_below = [](std::string_view x, std::string_view above) {
+    return x.starts_with(above) && x.size() > above.size() && x[above.size()] == '.';
+  };
+  return is_below(name, module) || is_below(checkpoint::bare_name(name), checkpoint::bare_name(module));
+}
+
+/// Finds the teacher's tensors by the unchanged name, or else by the bare name if only one tensor has it.
+class teacher_names {
+ public:
+  explicit teacher_names(const std::vector<source_tensor>& source) {
+    for (const auto& t : source) {
+      by_name_.emplace(t.name, &t);
+      by_bare_name_[checkpoint::bare_name(t.name)].push_back(&t);
+    }
+  }
+
+  /// Errors: no such tensor, or several.
+  [[nodiscard]] core::result<const source_tensor*> find(const std::string& wanted) const {
+    if (const auto found = by_name_.find(wanted); found != by_name_.end()) return found->second;
+    const auto found = by_bare_name_.find(checkpoint::bare_name(wanted));
+    if (found == by_bare_name_.end()) return core::refused("the teacher has no " + wanted);
+    const auto& all = found->second;
+    if (all.size() > 1)
+      return core::refused("the teacher has several tensors that may be " + wanted + ": " + all[0]->name + " and " +
+                           all[1]->name);
+    return all.front();
+  }
+
+ private:
+  std::map<std::string_view, const source_tensor*> by_name_;
+  std::map<std::string, std::vector<const source_tensor*>> by_bare_name_;
+};
+
+std::string text_of(const std::vector<int64_t>& shape) {
+  std::string out = "(";
+  for (size_t i = 0; i < shape.size(); ++i) out += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  return out + ")";
+}
+
+/// Returns the number of layers whose names start with `prefix`: the highest layer number plus 1.
+uint64_t layers_in(const std::vector<std::string_view>& names, std::string_view prefix) {
+  uint64_t out = 0;
+  for (const std::string_view name : names)
+    if (const auto found = in_layer(name, prefix)) out = std::max(out, found->layer + 1);
+  return out;
+}
+
+}  // namespace
+
+core::result<void> check_layer_reduction(const config::job_config& config, const core::model_table& model) {
+  const auto& r = config.compression.layers;
+  if (!r.enabled) return {};
+  std::vector<std::string_view> names;
+  for (const auto& p : model.parameters) names.push_back(p.name);
+  const uint64_t layers = layers_in(names, r.module_name_prefix);
+  if (layers == 0)
+    return refused_key(r.prefix_where, "module_name_prefix",
+                       "wanted what the model's layers are called, got " + r.module_name_prefix +
+                           ", which is in front of no layer's number");
+  if (layers != r.keep_number_layer)
+    return refused_key(
+        r.where, "keep_number_layer",
+        "wanted the model's " + std::to_string(layers) + " layers, got " + std::to_string(r.keep_number_layer));
+  for (const std::string& module : r.other_module_names)
+    if (std::ranges::none_of(names, [&](std::string_view n) { return is_in_module(n, module); }))
+      return refused_key(r.others_where, "other_module_name", "wanted modules of the model, got " + module);
+  return {};
+}
+
+core::result<std::vector<std::optional<std::string>>> reduced_layers(const config::job_config& config,
+                                                                     const core::model_table& model,
+                                                                     const std::vector<source_tensor>& source) {
+  const auto& r = config.compression.layers;
+  const teacher_names teacher(source);
+  std::vector<std::string_view> names;
+  for (const auto& t : source) names.push_back(t.name);
+  const uint64_t there = layers_in(names, r.module_name_prefix);
+  if (there == 0)
+    return refused_key(r.prefix_where, "module_name_prefix",
+                       "wanted what the teacher's layers are called, got " + r.module_name_prefix +
+                           ", which is in front of no layer's number");
+  for (const uint64_t layer : r.teacher_layer)
+    if (layer >= there)
+      return refused_key(
+          r.layers_where, "teacher_layer",
+          "wanted layers of the teacher's " + std::to_string(there) + ", counted from 0, got " + std::to_string(layer));
+  std::vector<std::optional<std::string>> out;
+  for (const auto& p : model.parameters) {
+    out.emplace_back();
+    if (p.of_teacher) continue;
+    std::string wanted;
+    if (const auto own = in_layer(p.name, r.module_name_prefix)) {
+      wanted = own->in_front + "." + std::to_string(r.teacher_layer[own->layer]) + "." + own->rest;
+    } else if (std::ranges::any_of(r.other_module_names, [&](const auto& m) { return is_in_module(p.name, m); })) {
+      wanted = p.name;
+    } else {
+      continue;
+    }
+    const auto found = teacher.find(wanted);
+    if (!found) return refused_key(r.where, "enabled", found.error().text + ", which " + p.name + " begins with");
+    if ((*found)->shape != p.shape)
+      return refused_key(r.where, "enabled",
+                         p.name + ": wanted a teacher as wide as the model, " + text_of(p.shape) + ", got " +
+                             text_of((*found)->shape));
+    out.back() = (*found)->name;
+  }
+  return out;
+}
+
+}  // namespace troupe::job

@@ -1,0 +1,83 @@
+#include "telemetry/curves/append_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "core/log_file.hpp"
+#include "core/system_error.hpp"
+
+namespace troupe::telemetry {
+namespace {
+
+core::error failure(const std::filesystem::path& file, const char* what, int system_error) {
+  return {core::kind_of_write_error(system_error),
+          std::string("cannot ") + what + " " + file.string() + ": " + core::system_message(system_error)};
+}
+
+}  // namespace
+
+core::result<append_file> append_file::create(const std::filesystem::path& file) {
+  std::error_code e;
+  if (std::filesystem::is_regular_file(file, e)) {
+    std::filesystem::rename(file, file.string() + ".previous", e);
+    if (e) return core::fail(failure(file, "set aside the earlier", e.value()));
+  }
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+  if (fd < 0) return core::fail(failure(file, "create", errno));
+  return append_file(file, fd);
+}
+
+core::result<append_file> append_file::go_on(const std::filesystem::path& file) {
+  TROUPE_ASSIGN(const auto fd, core::open_log(file));
+  append_file out(file, fd);
+  const off_t end = ::lseek(fd, 0, SEEK_END);
+  if (end < 0) return core::fail(failure(file, "continue", errno));
+  out.written_ = static_cast<uint64_t>(end);
+  return out;
+}
+
+append_file::append_file(append_file&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      written_(other.written_),
+      waiting_(std::move(other.waiting_)),
+      num_dropped_(other.num_dropped_) {}
+
+append_file::~append_file() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void append_file::add(std::string_view record) {
+  if (waiting_.size() + record.size() > waiting_bytes_limit)
+    ++num_dropped_;
+  else
+    waiting_ += record;
+}
+
+core::result<void> append_file::flush() {
+  size_t done = 0;
+  while (done < waiting_.size()) {
+    const ssize_t n = ::write(fd_, waiting_.data() + done, waiting_.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      const int why = n < 0 ? errno : ENOSPC;
+      // Cuts the file back to the last complete flush, so that readers see no half record. If the cut is refused, the
+      // written bytes stay, and the rest follows them.
+      if (done > 0 && ::ftruncate(fd_, static_cast<off_t>(written_)) != 0) {
+        written_ += done;
+        waiting_.erase(0, done);
+      }
+      return core::fail(failure(path_, "write", why));
+    }
+    done += static_cast<size_t>(n);
+  }
+  written_ += done;
+  waiting_.clear();
+  return {};
+}
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,192 @@
+#include "telemetry/curves/curve_files.hpp"
+
+#include <unistd.h>
+
+#include <cmath>
+
+#include "telemetry/curves/cut_curve.hpp"
+#include "telemetry/curves/step_values.hpp"
+#include "telemetry/text.hpp"
+
+namespace troupe::telemetry {
+namespace {
+
+namespace fs = std::filesystem;
+
+core::result<void> make_folder(const fs::path& folder) {
+  std::error_code e;
+  fs::create_directories(folder, e);
+  if (e || !fs::is_directory(folder))
+    return core::fail(core::error_kind::io, "cannot make the folder " + folder.string() +
+                                                (e ? ": " + e.message() : ": something else has that name"));
+  return {};
+}
+
+// Checks that a file can be created in the folder, before there is anything to write.
+core::result<void> try_folder(const fs::path& folder) {
+  const fs::path probe = folder / (".troupe-" + std::to_string(::getpid()));
+  TROUPE_TRY(append_file::create(probe));
+  std::error_code e;
+  fs::remove(probe, e);
+  return {};
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "localhost";
+}
+
+std::string csv_number(double x) {
+  if (std::isfinite(x)) return json_number(x);
+  return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
+}
+
+// Checks, before anything is created or cut, that files with the names of curves are curves.
+core::result<void> check_files(const curve_options& o) {
+  if (!o.csv_folder.empty())
+    for (const auto label : all_labels)
+      if (auto ok = check_is_curve(o.csv_folder / csv_file_name(label), csv_begins, csv_header(label)); !ok)
+        return core::fail(ok.error().in("csv_monitor"));
+  if (!o.json_lines_file.empty())
+    if (auto ok = check_is_curve(o.json_lines_file, json_begins, {}); !ok)
+      return core::fail(ok.error().in("telemetry.json_lines"));
+  return {};
+}
+
+// Cuts the CSV files of all labels, even those that this run may not write for a long time.
+core::result<void> cut_csv_files(const fs::path& folder, uint64_t last) {
+  for (const auto label : all_labels) TROUPE_TRY(cut_curve(folder / csv_file_name(label), last, csv_place));
+  return {};
+}
+
+}  // namespace
+
+std::string csv_file_name(std::string_view label) {
+  std::string out(label);
+  for (char& c : out)
+    if (c == '/' || c == ' ') c = '_';
+  return out + ".csv";
+}
+
+std::string csv_header(std::string_view label) { return "step," + std::string(label.substr(label.rfind('/') + 1)); }
+
+core::result<append_file> curve_files::make(const fs::path& file) const {
+  return goes_on_ ? append_file::go_on(file) : append_file::create(file);
+}
+
+core::result<curve_files> curve_files::open(const curve_options& options, double unix_s) {
+  curve_files out;
+  out.goes_on_ = options.goes_on_after.has_value();
+  TROUPE_TRY(check_files(options));
+  if (!options.csv_folder.empty()) {
+    if (auto ok = make_folder(options.csv_folder); !ok) return core::fail(ok.error().in("csv_monitor"));
+    if (auto ok = try_folder(options.csv_folder); !ok) return core::fail(ok.error().in("csv_monitor"));
+    out.csv_folder_ = options.csv_folder;
+    if (out.goes_on_)
+      if (auto ok = cut_csv_files(options.csv_folder, *options.goes_on_after); !ok)
+        return core::fail(ok.error().in("csv_monitor"));
+  }
+  if (!options.events_folder.empty()) {
+    if (auto ok = make_folder(options.events_folder); !ok) return core::fail(ok.error().in("tensorboard"));
+    auto file = append_file::create(options.events_folder / event_file_name(unix_s, host_name(), ::getpid()));
+    if (!file) return core::fail(file.error().in("tensorboard"));
+    out.events_.emplace(std::move(*file));
+    out.events_->add(tf_record(version_event(unix_s)));
+    if (out.goes_on_) out.events_->add(tf_record(restart_event(unix_s, *options.goes_on_after + 1)));
+    if (auto ok = out.events_->flush(); !ok) return core::fail(ok.error().in("tensorboard"));
+  }
+  if (!options.json_lines_file.empty()) {
+    if (auto ok = make_folder(options.json_lines_file.parent_path()); !ok)
+      return core::fail(ok.error().in("telemetry.json_lines"));
+    if (out.goes_on_)
+      if (auto ok = cut_curve(options.json_lines_file, *options.goes_on_after, json_place); !ok)
+        return core::fail(ok.error().in("telemetry.json_lines"));
+    auto file = out.make(options.json_lines_file);
+    if (!file) return core::fail(file.error().in("telemetry.json_lines"));
+    out.lines_.emplace(std::move(*file));
+    out.lines_file_ = options.json_lines_file;
+  }
+  return out;
+}
+
+core::result<void> curve_files::go_back(double unix_s, uint64_t global_samples) {
+  core::result<void> first = flush();
+  const auto note = [&first](core::result<void> did) {
+    if (!did && first) first = std::move(did);
+  };
+  // Rows that wait for a full disk are lost with their file.
+  if (!complete()) ++num_lost_;
+  goes_on_ = global_samples > 0;
+  if (events_) {
+    events_->add(tf_record(restart_event(unix_s, goes_on_ ? global_samples + 1 : 0)));
+    note(events_->flush());
+  }
+  csv_.clear();
+  if (goes_on_ && !csv_folder_.empty()) note(cut_csv_files(csv_folder_, global_samples));
+  lines_.reset();
+  if (goes_on_ && !lines_file_.empty()) note(cut_curve(lines_file_, global_samples, json_place));
+  return first;
+}
+
+core::result<void> curve_files::write(double unix_s, uint64_t global_samples, std::span<const curve_value> values) {
+  core::result<void> first = {};
+  const auto note = [&first](core::result<void> did) {
+    if (!did && first) first = std::move(did);
+  };
+  if (events_) {
+    events_->add(tf_record(summary_event(unix_s, global_samples, values)));
+    note(events_->flush());
+  }
+  if (csv_folder_.empty()) return first;
+  for (const auto& v : values) {
+    auto file = csv_.find(v.label);
+    if (file == csv_.end()) {
+      auto made = make(csv_folder_ / csv_file_name(v.label));
+      if (!made) {
+        ++num_lost_;
+        note(core::fail(made.error()));
+        continue;
+      }
+      file = csv_.emplace(std::string(v.label), std::move(*made)).first;
+      if (file->second.is_empty()) file->second.add(csv_header(v.label) + "\n");
+    }
+    file->second.add(std::to_string(global_samples) + "," + csv_number(v.value) + "\n");
+    note(file->second.flush());
+  }
+  return first;
+}
+
+core::result<void> curve_files::write_line(const std::string& json) {
+  if (lines_file_.empty()) return {};
+  if (!lines_) {
+    auto made = make(lines_file_);
+    if (!made) {
+      ++num_lost_;
+      return core::fail(made.error());
+    }
+    lines_.emplace(std::move(*made));
+  }
+  lines_->add(json + "\n");
+  return lines_->flush();
+}
+
+core::result<void> curve_files::flush() {
+  core::result<void> first = {};
+  const auto note = [&first](core::result<void> did) {
+    if (!did && first) first = std::move(did);
+  };
+  if (events_) note(events_->flush());
+  for (auto& [label, file] : csv_) note(file.flush());
+  if (lines_) note(lines_->flush());
+  return first;
+}
+
+bool curve_files::complete() const {
+  if (num_lost_ > 0) return false;
+  const auto whole = [](const append_file& f) { return f.num_dropped() == 0 && f.waiting_bytes() == 0; };
+  for (const auto& [label, file] : csv_)
+    if (!whole(file)) return false;
+  return (!events_ || whole(*events_)) && (!lines_ || whole(*lines_));
+}
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,68 @@
+// Owns the curve files of a run: CSV as DeepSpeed's csv_monitor, TensorBoard event files, JSON lines. Leaves their
+// content to step_values.hpp and recorder.hpp.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/error.hpp"
+#include "telemetry/curves/append_file.hpp"
+#include "telemetry/curves/event_record.hpp"
+
+namespace troupe::telemetry {
+
+/// Places of the curve files of a run. A kind whose path is empty is not written.
+struct curve_options {
+  std::filesystem::path csv_folder, events_folder, json_lines_file;
+  /// Global samples after which a resumed run continues its curves. Rows up to there are kept, rows of lost steps are
+  /// dropped, and new rows follow. Empty: a new run.
+  std::optional<uint64_t> goes_on_after{};
+};
+
+/// Returns the name of a label's CSV file as DeepSpeed names it: `Train/Samples/lr` is in `Train_Samples_lr.csv`; '/'
+/// and ' ' become '_'.
+std::string csv_file_name(std::string_view label);
+/// Returns the first row of a label's CSV file, as in `step,lr`.
+std::string csv_header(std::string_view label);
+
+class curve_files {  ///< the files that curves are written to
+ public:
+  /// Creates folders and files. A new run renames JSON lines and CSV of an earlier run to NAME.previous. An event file
+  /// is always new; in a resumed run it begins with the mark that makes tensorboard ignore older values from the
+  /// resumed step on. On success every folder has been written to. Errors: io, no_space; bad_input if a file with a
+  /// curve's name is not a curve, and then nothing is created or changed. An error begins with the key that asked for
+  /// the file. Files with other names are not touched.
+  static core::result<curve_files> open(const curve_options& options, double unix_s);
+
+  /// Sets the curves back to the state after `global_samples`; 0: the run begins anew. Later rows are cut off CSV and
+  /// JSON lines; if the run begins anew, these files become NAME.previous. The event file gets the restart mark.
+  /// Errors: io, no_space; the next write retries.
+  core::result<void> go_back(double unix_s, uint64_t global_samples);
+
+  /// Writes values at one x. Values that are not finite are stored as `nan` or `inf`.
+  core::result<void> write(double unix_s, uint64_t global_samples, std::span<const curve_value> values);
+
+  /// Writes one JSON object, given without its line end.
+  core::result<void> write_line(const std::string& json);
+
+  /// Retries all waiting writes. Returns the error of the first file that cannot be written.
+  core::result<void> flush();
+
+  /// True if every record is in its file: none was dropped, and none waits for a full disk.
+  [[nodiscard]] bool complete() const;
+
+ private:
+  [[nodiscard]] core::result<append_file> make(const std::filesystem::path& file) const;
+
+  std::filesystem::path csv_folder_, lines_file_;
+  bool goes_on_ = false;
+  std::map<std::string, append_file, std::less<>> csv_;  ///< by label
+  std::optional<append_file> events_, lines_;
+  uint64_t num_lost_ = 0;  ///< records whose file could not be created, or that were lost while a disk was full
+};
+
+}  // namespace troupe::telemetry

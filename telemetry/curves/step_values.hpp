@@ -1,0 +1,70 @@
+// Owns the values of one optimizer step and their labels, which are DeepSpeed's if it has one.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "telemetry/curves/event_record.hpp"
+#include "telemetry/spans.hpp"
+
+namespace troupe::telemetry {
+
+/// Values of one step; the x axis of curves is `global_samples`.
+struct step_values {
+  uint64_t step = 0;                 ///< counted from 1
+  uint64_t global_samples = 0;       ///< samples of all steps up to this one
+  uint64_t samples = 0, tokens = 0;  ///< samples and tokens of this step
+  double unix_s = 0;                 ///< Unix time of the step's end
+  double seconds = 0;
+  double loss = 0, lr = 0, grad_norm = 0, loss_scale = 1;
+  bool skipped = false;
+  /// Resident bytes and the peak of activations, all ranks
+  uint64_t memory_bytes = 0;
+  double step_s = 0, compute_s = 0, communication_s = 0, exposed_s = 0;  ///< from the spans, means over ranks
+  double control_idle_s = 0;  ///< compute was idle although its next instruction could have started and a core was free
+};
+
+/// A loss over the validation part, after `step` steps.
+struct validation_values {
+  uint64_t step = 0, global_samples = 0;
+  double loss = 0, unix_s = 0;
+};
+
+/// Optional labels that a run writes.
+struct label_options {
+  bool loss_scale = false;  ///< set in fp16
+  bool breakdown = false;   ///< set by wall_clock_breakdown
+};
+
+inline constexpr std::string_view validation_label = "Validation/Samples/loss";
+
+/// All labels that a run may write. A run cuts only files with these names.
+inline constexpr std::array<std::string_view, 13> all_labels = {"Train/Samples/train_loss",
+                                                                "Train/Samples/lr",
+                                                                "Train/Samples/grad_norm",
+                                                                "Train/Samples/samples_per_s",
+                                                                "Train/Samples/tokens_per_s",
+                                                                "Train/Samples/memory_bytes",
+                                                                "Train/Samples/loss_scale",
+                                                                "Train/Samples/elapsed_time_ms_forward",
+                                                                "Train/Samples/elapsed_time_ms_backward",
+                                                                "Train/Samples/elapsed_time_ms_backward_inner",
+                                                                "Train/Samples/elapsed_time_ms_backward_allreduce",
+                                                                "Train/Samples/elapsed_time_ms_step",
+                                                                validation_label};
+
+/// Returns the values of a step with their labels; see docs/telemetry.md.
+std::vector<curve_value> labelled(const step_values& v, const step_breakdown& times, const label_options& options);
+
+/// Returns one line of steps.jsonl, without its line end.
+std::string json_line(const step_values& v, const step_breakdown& times);
+std::string json_line(const validation_values& v);
+
+/// Returns `time (ms) | fwd: 1.00 | bwd: ...` in the format of DeepSpeed's timers. If `who` (the stages of a rank in a
+/// pipeline) is given, the line begins with it and ends with the timers of DeepSpeed's pipeline.
+std::string breakdown_line(const step_breakdown& mean, const std::string& who = "");
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,116 @@
+#include "telemetry/figures/stage_figures.hpp"
+
+#include <algorithm>
+
+#include "core/text.hpp"
+#include "plan/choose/cost.hpp"
+#include "plan/layout/ties.hpp"
+#include "plan/stage_place.hpp"
+#include "telemetry/text.hpp"
+
+namespace troupe::telemetry {
+namespace {
+
+double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+// Returns the stage of a gather. Parameters that stay gathered count for the first stage of their rank.
+uint32_t stage_of_gather(const plan::rank_plan& p, const plan::instruction& x) {
+  const uint32_t stage = plan::stage_served(*p.layout, x);
+  return stage != plan::none ? stage : plan::stages_of(*p.layout, p.layout->pipeline_at(p.rank)).front();
+}
+
+// Returns the stage whose use of a tied weight `p` sends the gradient of in `x`; plan::none if it only receives.
+uint32_t stage_of_tie(const plan::rank_plan& p, const plan::instruction& x) {
+  const auto& l = *p.layout;
+  const auto& e = l.exchanges[x.subject];
+  const uint32_t given = e.gives[plan::side_of(e, l.pipeline_at(p.rank))];
+  if (given == plan::none) return plan::none;
+  const auto& units = l.table->units;
+  const auto uses = std::ranges::find_if(
+      units, [&](const auto& u) { return std::ranges::find(u.parameters, given) != u.parameters.end(); });
+  return l.stage_of_unit[static_cast<size_t>(uses - units.begin())];
+}
+
+void count(std::vector<stage_figures>& stages, const plan::rank_plan& p) {
+  for (const auto& x : p.instructions) {
+    if (x.kind == plan::kind::gather) ++stages[stage_of_gather(p, x)].gathers;
+    const uint32_t sender = x.kind == plan::kind::send  ? plan::stage_served(*p.layout, x)
+                            : x.kind == plan::kind::tie ? stage_of_tie(p, x)
+                                                        : plan::none;
+    if (sender != plan::none) stages[sender].sent_bytes += x.bytes;
+  }
+}
+
+std::string list_of(const std::vector<uint32_t>& numbers) {
+  std::string out;
+  for (uint32_t n : numbers) out += (out.empty() ? "" : ",") + std::to_string(n);
+  return out;
+}
+
+// Returns "0,1,2"; for more than four numbers, the first two and the last.
+std::string short_list(const std::vector<uint32_t>& numbers) {
+  if (numbers.size() <= 4) return list_of(numbers);
+  return list_of({numbers[0], numbers[1]}) + ".." + std::to_string(numbers.back());
+}
+
+}  // namespace
+
+double pipeline_figures::planned_idle(const stage_figures& s) const { return share(s.planned_idle_s, planned_step_s); }
+double pipeline_figures::measured_idle(const stage_figures& s) const {
+  return share(s.measured_idle_s, measured_step_s);
+}
+double pipeline_figures::idle_beyond_plan() const { return share(measured_step_s - planned_step_s, measured_step_s); }
+
+pipeline_figures pipeline_of(const instruction_times& times) {
+  pipeline_figures out;
+  const auto& plans = times.plans();
+  if (plans.empty() || plan::pipeline_ranks(*plans.front()->layout) == 1) return out;
+  const auto& l = *plans.front()->layout;
+  const auto price = [&](const plan::rank_plan& p, const plan::instruction& x) { return times.seconds(p, x); };
+  const auto played = plan::play(plans, price, 0);
+  out.steps = times.steps();
+  out.planned_step_s = played.step_s;
+  out.measured_step_s = times.step_s();
+  out.stages.resize(l.num_stages());
+  for (uint32_t s = 0; s < l.num_stages(); ++s) {
+    auto& to = out.stages[s];
+    to.stage = s;
+    for (const uint32_t of : l.stage_of_unit) to.units += of == s;
+    for (const auto& p : plans) {
+      if (l.pipeline_at(p->rank) != l.pipeline_of_stage(s)) continue;
+      to.ranks.push_back(p->rank);
+      to.micros_in_flight = std::max(to.micros_in_flight, p->micros_in_flight[s]);
+      to.planned_idle_s += played.ranks[p->rank].idle_s[static_cast<size_t>(plan::lane::compute)];
+      to.measured_idle_s += times.compute_idle_s(p->rank);
+    }
+    to.planned_idle_s /= double(to.ranks.size());
+    to.measured_idle_s /= double(to.ranks.size());
+  }
+  for (const auto& p : plans)
+    if (plan::leads_its_stage(l, p->rank)) count(out.stages, *p);
+  return out;
+}
+
+std::string stage_table(const pipeline_figures& p) {
+  std::string out = "  stage  ranks      units  in flight  gathers        sent  idle planned  measured\n";
+  for (const auto& s : p.stages)
+    out += text_of("  %5u  %-9s %6u %10u %8llu %11s %12.1f%% %8.1f%%\n", s.stage, short_list(s.ranks).c_str(), s.units,
+                   s.micros_in_flight, static_cast<unsigned long long>(s.gathers),
+                   core::human_bytes(s.sent_bytes).c_str(), 100 * p.planned_idle(s), 100 * p.measured_idle(s));
+  return out;
+}
+
+std::string stage_json(const pipeline_figures& p) {
+  std::string out = "{\"steps\":" + std::to_string(p.steps) + ",\"planned_step_s\":" + json_number(p.planned_step_s) +
+                    ",\"measured_step_s\":" + json_number(p.measured_step_s) +
+                    ",\"idle_beyond_plan\":" + json_number(p.idle_beyond_plan()) + ",\"stages\":[";
+  for (const auto& s : p.stages)
+    out += std::string(&s == p.stages.data() ? "" : ",") + "{\"stage\":" + std::to_string(s.stage) + ",\"ranks\":[" +
+           list_of(s.ranks) + "],\"units\":" + std::to_string(s.units) +
+           ",\"micros_in_flight\":" + std::to_string(s.micros_in_flight) + ",\"gathers\":" + std::to_string(s.gathers) +
+           ",\"sent_bytes\":" + std::to_string(s.sent_bytes) + ",\"planned_idle\":" + json_number(p.planned_idle(s)) +
+           ",\"measured_idle\":" + json_number(p.measured_idle(s)) + "}";
+  return out + "]}";
+}
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,51 @@
+// Makes a trace for Perfetto, and the figures that sum up a step, from the spans of its lanes. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "telemetry/figures/control_figures.hpp"
+#include "telemetry/figures/io_figures.hpp"
+#include "telemetry/figures/overlap_figures.hpp"
+#include "telemetry/figures/work_figures.hpp"
+#include "telemetry/spans.hpp"
+
+namespace troupe::telemetry {
+
+/// Figures of one step, means over the ranks; times in seconds.
+struct step_summary {
+  double step_s = 0;           ///< first start to last end of a rank
+  double whole_s = 0;          ///< first start to last end of all ranks together
+  double compute_s = 0;        ///< compute lane busy
+  double communication_s = 0;  ///< a collective in progress that all members had posted
+  /// Part of communication_s in which neither the compute nor the shard lane worked
+  double exposed_s = 0;
+  double idle_s[plan::num_lanes] = {};  ///< step_s minus the busy time, by lane
+  /// Counts of one rank for each part of the model (stage_leaders)
+  uint64_t gathers = 0, releases = 0, reductions = 0;
+  overlap_figures overlap;
+  io_figures io;
+  control_figures control;
+  work_figures work;
+};
+/// Computes the summary over all ranks of a run, whose lanes share `cores` cores (0: unlimited).
+step_summary summarise(std::span<const rank_spans> ranks, uint32_t cores = 0);
+
+/// Adds the summary of a run's step number `steps`, counted from 1, to `run`: figures become means, counts become sums
+/// over the steps.
+void add_step(step_summary& run, const step_summary& x, uint64_t steps);
+
+/// Returns the names of processes (ranks) and threads (lanes); the compute lane has a thread for each of the rank's
+/// stages. Chrome trace events, each followed by ",\n".
+std::string trace_names(std::span<const rank_spans> ranks);
+
+/// Returns the clock shifts of ranks on other machines as a member of the trace's object: `"otherData":{...}` and a
+/// comma. Empty if all ranks have one clock.
+std::string trace_clocks(std::span<const rank_spans> ranks);
+
+/// Returns the instructions as Chrome trace events, comma separated, with times relative to `zero_ns`. An event
+/// contains the instruction's wait since its last dependency; collectives are drawn from their posting to their end.
+std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64_t zero_ns);
+
+}  // namespace troupe::telemetry

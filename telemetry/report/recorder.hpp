@@ -1,0 +1,80 @@
+// Owns everything that a run records about itself: receives steps and validations, writes curves at once, and sums up
+// at the end. One thread at a time owns the recorder; the telemetry actor feeds it, so that no lane waits for a file.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "telemetry/curves/curve_files.hpp"
+#include "telemetry/curves/step_values.hpp"
+#include "telemetry/report/report.hpp"
+
+namespace troupe::telemetry {
+
+/// Options of recording. `log` receives text for people, one line per call without a line end; `warn` receives errors.
+struct recorder_options {
+  curve_options curves;
+  label_options labels;
+  run_facts facts;
+  bool report = false;         ///< keep the data of a report
+  uint64_t report_step = 0;    ///< the step whose lanes the report draws, from 0; a shorter run draws its last step
+  bool communication = false;  ///< comms_logger.enabled
+  bool communication_verbose = false;
+  communication_options collectives;
+  std::optional<flops_table_options> flops;  ///< set if flops_profiler.enabled
+  bool profile = false;                      ///< keep the times of units for run_records::profile
+  uint64_t print_every = 0;                  ///< wall_clock_breakdown: steps between two lines; 0: no lines
+  std::function<void(const std::string&)> log, warn;
+};
+
+class recorder {  ///< writes all records of a run
+ public:
+  explicit recorder(recorder_options options);
+
+  /// Creates the folders and files of curves before the run starts; see curve_options::goes_on_after. Errors: io,
+  /// no_space.
+  core::result<void> open(double unix_s, std::optional<uint64_t> goes_on_after = std::nullopt);
+
+  /// Sets the run back to its state after `step`, as curve_files::go_back does: removes later values from the curves.
+  /// Sums over all steps, such as tokens and seconds, keep the lost steps.
+  void go_back(double unix_s, uint64_t step, uint64_t global_samples);
+  void step(const step_values& v, std::vector<rank_spans> spans);
+  void validation(const validation_values& v);
+
+  /// Returns the flops profiler's text once its step has passed; the caller writes it to a file or to the log.
+  [[nodiscard]] const std::string& flops_text() const { return flops_text_; }
+
+  /// Sums up the run; only `report` may be called afterwards. `num_not_recorded`: steps and validations that never
+  /// reached the recorder.
+  run_records close(run_end end, uint64_t num_not_recorded);
+
+  /// Returns the report page after close(); empty if no report is wanted. `files`: names of files in the page's folder.
+  [[nodiscard]] std::string report(std::vector<std::string> files);
+
+ private:
+  void note(const core::result<void>& did);
+  void log(const std::string& lines) const;
+  void break_down(uint64_t step, std::span<const rank_spans> spans);
+  void profile(const step_values& v, const std::vector<rank_spans>& spans);
+  void keep_for_report(const step_values& v, std::vector<rank_spans> spans);
+  void follow_cut(std::span<const rank_spans> spans);
+
+  recorder_options options_;
+  std::optional<curve_files> files_;  ///< set by open()
+  run_curves curves_;
+  communication_log communication_;
+  std::shared_ptr<const core::model_table> cut_;  ///< table of the latest step's ranks
+  profile_sums profile_;
+  instruction_times times_;  // used in a pipeline, or if a profile is wanted
+  std::string flops_text_;
+  std::vector<step_breakdown> printed_;  // [of stage_leaders]: sums since the last printed line
+  uint64_t num_printed_ = 0;
+  std::vector<rank_spans> drawn_;
+  report_data data_;
+  bool warned_ = false;
+};
+
+}  // namespace troupe::telemetry

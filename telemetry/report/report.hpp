@@ -1,0 +1,94 @@
+// Owns the layout of the page at the end of a run: one HTML file without dependencies. Leaves curves and lanes to
+// chart.hpp, colours to report_style.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "telemetry/figures/communication_log.hpp"
+#include "telemetry/figures/memory_table.hpp"
+#include "telemetry/figures/stage_figures.hpp"
+#include "telemetry/figures/unit_profile.hpp"
+#include "telemetry/report/thinned_series.hpp"
+
+namespace troupe::telemetry {
+
+/// Facts of a run that are known before it begins.
+struct run_facts {
+  std::string name;       ///< name of the job
+  std::string loss_unit;  ///< nats/byte, nats/token
+  std::string parameter_dtype;
+  uint32_t zero_stage = 0, ranks = 1;
+  uint32_t pipeline = 1;             ///< pipeline degree: parts of the model, each on its own ranks
+  std::string mesh;                  ///< axes and degrees as text for people
+  uint64_t parameters = 0;           ///< elements; a shared parameter counts once
+  uint64_t parameters_per_rank = 0;  ///< largest number of elements that a rank stores between steps
+  uint64_t steps = 0;                ///< steps that the job asks for
+  uint64_t micro_batch = 1, accumulation = 1, sequence = 0;
+  std::string host_layers;  ///< one line per layer of a host's modules: how it is cut, and why; empty: not shown
+};
+
+enum class verdict : uint8_t { done, stopped, failed };  ///< how the run ended
+
+/// Facts of a run that are known when it ends.
+struct run_end {
+  telemetry::verdict verdict = telemetry::verdict::done;
+  std::string failure;  ///< the error of a failed run
+  double seconds = 0;
+  std::optional<double> validation_loss;  ///< loss over the whole validation part
+  std::vector<memory_row> memory;
+  uint64_t process_peak_bytes = 0;
+  std::string configuration;          ///< effective YAML; empty: the section is omitted
+  std::string sample;                 ///< text that the model generated; empty: not shown
+  std::vector<std::string> left_out;  ///< samples that the run left out, one line per decision
+};
+
+/// The records of a run that has ended.
+struct run_records {
+  std::string communication_table;  ///< empty if comms_logger is off
+  std::string communication_json;
+  bool curves_complete = true;  ///< true if every value is in its file
+  bool report_written = false;  ///< set by the caller that writes the page
+  pipeline_figures pipeline;
+  std::string profile;  ///< text of the profile; empty if not requested, or if too few steps were recorded
+};
+
+/// A step whose update was skipped.
+struct skipped_step {
+  uint64_t step = 0;
+  double loss_scale = 1;
+};
+/// Limit of the skipped steps that a report lists; the count includes all.
+inline constexpr size_t listed_skips_limit = 50;
+
+/// Curves of a run over its steps.
+struct run_curves {
+  thinned_series loss, validation, lr, grad_norm, tokens_per_s;
+};
+
+/// All data that a report page shows.
+struct report_data {
+  run_facts facts;
+  run_end end;
+  const run_curves* curves = nullptr;
+  uint64_t steps_done = 0, tokens = 0, num_skipped = 0, num_not_recorded = 0;
+  double step_seconds = 0;                                               ///< sum over all steps
+  double step_s = 0, compute_s = 0, communication_s = 0, exposed_s = 0;  ///< means per step
+  double control_idle_s = 0;                                             ///< as step_values::control_idle_s
+  std::vector<skipped_step> skipped;
+  uint64_t drawn_step = 0;  ///< counted from 1
+  std::span<const rank_spans> lanes;
+  pipeline_figures pipeline;
+  std::vector<unit_profile> units;
+  std::vector<communication_row> communication;
+  std::vector<std::string> files;  ///< names of files in the page's folder
+};
+
+/// Returns the whole page. Names, errors, samples and configurations are escaped: they are text, never markup.
+std::string report_page(const report_data& d);
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,120 @@
+// A file of records on full disks, in missing folders, and under names that are taken.
+#include "telemetry/curves/append_file.hpp"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/scratch_folder.hpp"
+
+BOOST_AUTO_TEST_SUITE(append_file)
+
+using namespace troupe;
+using namespace troupe::telemetry;
+using tests::scratch_folder;
+
+namespace {
+
+// No file of this process grows beyond this size, as on a full disk, with EFBIG for ENOSPC.
+class full_disk {
+ public:
+  explicit full_disk(rlim_t bytes) {
+    before_ = ::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &limit_);
+    const rlimit low{bytes, limit_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &low);
+  }
+  ~full_disk() {
+    ::setrlimit(RLIMIT_FSIZE, &limit_);
+    ::signal(SIGXFSZ, before_);
+  }
+  full_disk(const full_disk&) = delete;
+  full_disk& operator=(const full_disk&) = delete;
+
+ private:
+  rlimit limit_{};
+  void (*before_)(int) = nullptr;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(records_follow_each_other) {
+  const scratch_folder f;
+  auto file = telemetry::append_file::create(f / "a.csv");
+  BOOST_TEST_REQUIRE(file.has_value());
+  file->add("one\n");
+  BOOST_TEST(scratch_folder::read(f / "a.csv").empty());
+  file->add("two\n");
+  BOOST_TEST(file->flush().has_value());
+  file->add("three\n");
+  BOOST_TEST(file->flush().has_value());
+  BOOST_TEST(scratch_folder::read(f / "a.csv") == "one\ntwo\nthree\n");
+}
+
+BOOST_AUTO_TEST_CASE(an_earlier_file_is_set_aside) {
+  const scratch_folder f;
+  f.write("a.csv", "of yesterday");
+  auto file = telemetry::append_file::create(f / "a.csv");
+  BOOST_TEST_REQUIRE(file.has_value());
+  BOOST_TEST(scratch_folder::read(f / "a.csv").empty());
+  BOOST_TEST(scratch_folder::read(f / "a.csv.previous") == "of yesterday");
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_that_is_not_there_is_named) {
+  const scratch_folder f;
+  const auto file = telemetry::append_file::create(f / "none/a.csv");
+  BOOST_TEST_REQUIRE(!file.has_value());
+  BOOST_TEST((file.error().kind == core::error_kind::io));
+  BOOST_TEST(file.error().text == "cannot create " + (f / "none/a.csv").string() + ": No such file or directory");
+}
+
+BOOST_AUTO_TEST_CASE(a_full_disk_tears_no_record_and_loses_none) {
+  const scratch_folder f;
+  auto file = telemetry::append_file::create(f / "a.csv");
+  BOOST_TEST_REQUIRE(file.has_value());
+  file->add("whole\n");
+  BOOST_TEST(file->flush().has_value());
+  {
+    const full_disk disk(10);
+    file->add("more than fits\n");
+    const auto did = file->flush();
+    BOOST_TEST_REQUIRE(!did.has_value());
+    BOOST_TEST((did.error().kind == core::error_kind::no_space));
+    BOOST_TEST(scratch_folder::read(f / "a.csv") == "whole\n");
+    file->add("still waiting\n");
+    BOOST_TEST(!file->flush().has_value());
+  }
+  BOOST_TEST(file->waiting_bytes() > 0U);
+  BOOST_TEST(file->flush().has_value());
+  BOOST_TEST(scratch_folder::read(f / "a.csv") == "whole\nmore than fits\nstill waiting\n");
+  BOOST_TEST(file->num_dropped() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(waiting_records_have_a_limit_and_dropped_ones_are_counted) {
+  const scratch_folder f;
+  auto file = telemetry::append_file::create(f / "a.csv");
+  BOOST_TEST_REQUIRE(file.has_value());
+  const std::string record(waiting_bytes_limit / 4, 'x');
+  for (int i = 0; i < 7; ++i) file->add(record);
+  BOOST_TEST(file->waiting_bytes() == waiting_bytes_limit);
+  BOOST_TEST(file->num_dropped() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(a_record_goes_through_no_link_and_waits_for_no_pipe) {
+  const scratch_folder folder;
+  const auto theirs = folder.write("theirs", "secret\n");
+  std::filesystem::create_symlink(theirs, folder / "steps.jsonl");
+  const auto through = telemetry::append_file::go_on(folder / "steps.jsonl");
+  BOOST_TEST_REQUIRE(!through.has_value());
+  BOOST_TEST(through.error().text == "cannot append to '" + (folder / "steps.jsonl").string() +
+                                         "': wanted a regular file, got a link; remove it, or name another output");
+  BOOST_TEST(scratch_folder::read(theirs) == "secret\n");
+  BOOST_TEST_REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  const auto into = telemetry::append_file::go_on(folder / "pipe");
+  BOOST_TEST_REQUIRE(!into.has_value());
+  BOOST_TEST(into.error().text.find("got a pipe or device") != std::string::npos, into.error().text);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <iterator>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -102,6 +104,36 @@ constexpr bool is_ascii_word(char c) {  ///< true for a letter or a digit
 constexpr bool is_ascii_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 /// True for bytes below space, and for DEL.
 constexpr bool is_ascii_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+
+/// Returns the text with ASCII letters in lower case.
+inline std::string lowered(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = ascii_lower(c);
+  return out;
+}
+
+/// Returns the text without the characters of `blanks` at both ends.
+inline std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\n\v\f\r") {
+  const size_t first = text.find_first_not_of(blanks);
+  return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+/// Returns the text between single quotes, for messages. Quotes within stay as they are.
+inline std::string in_quotes(std::string_view text) { return std::string(1, '\'').append(text).append("'"); }
+
+/// Returns a YAML scalar in single quotes that has exactly this text, which is one line.
+inline std::string yaml_quoted(std::string_view text) {
+  std::string out(1, '\'');
+  for (const char c : text) out.append(c == '\'' ? 2 : 1, c);
+  return out + '\'';
+}
+
+/// Returns a tensor's shape as text: "(2, 3)".
+inline std::string shape_text(std::span<const int64_t> shape) {
+  std::string out(1, '(');
+  for (size_t i = 0; i < shape.size(); ++i) out.append(i == 0 ? "" : ", ").append(std::to_string(shape[i]));
+  return out + ')';
+}
 
 /// Returns a name from a file for one line of a message: cut to 120 bytes, control characters replaced.
 inline std::string shown(std::string_view name) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/host_port.hpp"
+#include "core/text.hpp"
 #include "net/address.hpp"
 #include "net/own_address.hpp"
 
@@ -13,13 +14,6 @@ namespace {
 
 std::string host_text(const config::cluster_host& h) {
   return fmt::format("{{name: '{}', ranks: {}, bind: '{}', spare: {}}}", h.name, h.ranks, h.bind, h.is_spare);
-}
-
-/// Returns the text as a YAML string in single quotes.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("''") : std::string(1, c);
-  return out + "'";
 }
 
 }  // namespace
@@ -34,10 +28,10 @@ std::vector<std::string> arguments_of_leader(const cluster::job_order& order, co
   std::vector<std::string> texts;
   for (const auto& h : hosts) texts.push_back(host_text(h));
   for (const auto& key :
-       {fmt::format("cluster.hosts=[{}]", fmt::join(texts, ", ")), "cluster.listen=" + quoted(me.address),
-        "cluster.tls.ca=" + quoted(me.identity.authority.string()),
-        "cluster.tls.certificate=" + quoted(me.identity.certificate.string()),
-        "cluster.tls.key=" + quoted(me.identity.key.string())}) {
+       {fmt::format("cluster.hosts=[{}]", fmt::join(texts, ", ")), "cluster.listen=" + core::yaml_quoted(me.address),
+        "cluster.tls.ca=" + core::yaml_quoted(me.identity.authority.string()),
+        "cluster.tls.certificate=" + core::yaml_quoted(me.identity.certificate.string()),
+        "cluster.tls.key=" + core::yaml_quoted(me.identity.key.string())}) {
     out.emplace_back("--set");
     out.push_back(key);
   }
@@ -45,7 +39,8 @@ std::vector<std::string> arguments_of_leader(const cluster::job_order& order, co
   const bool is_of_one_host = page && !page->is_loopback() && !core::is_every_address(page->host);
   if (is_of_one_host) {
     out.emplace_back("--set");
-    out.push_back("cluster.page=" + quoted(net::place_text(core::read_host_port(me.address)->host, page->port)));
+    out.push_back("cluster.page=" +
+                  core::yaml_quoted(net::place_text(core::read_host_port(me.address)->host, page->port)));
   }
   return out;
 }

@@ -17,11 +17,6 @@ namespace {
 using core::error_kind;
 constexpr std::string_view spaces = " \t\r";
 
-std::string_view trimmed(std::string_view t) {
-  const size_t from = t.find_first_not_of(spaces);
-  return from == std::string_view::npos ? "" : t.substr(from, t.find_last_not_of(spaces) - from + 1);
-}
-
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> out;
   for (size_t from = 0; from <= text.size();) {
@@ -34,14 +29,14 @@ std::vector<std::string_view> split(std::string_view text, char at) {
 
 /// Returns N of `slots=N`, anywhere after the host; ignores other words, such as Open MPI's max_slots=N.
 std::optional<uint32_t> slots_in(std::string_view rest) {
-  for (rest = trimmed(rest); !rest.empty();) {
+  for (rest = core::trimmed(rest, spaces); !rest.empty();) {
     const size_t key_end = rest.find_first_of(" \t\r=");
     const auto key = rest.substr(0, key_end);
-    rest = trimmed(rest.substr(key.size()));
+    rest = core::trimmed(rest.substr(key.size()), spaces);
     if (!rest.starts_with('=')) continue;
-    rest = trimmed(rest.substr(1));
+    rest = core::trimmed(rest.substr(1), spaces);
     const auto value = rest.substr(0, rest.find_first_of(spaces));
-    rest = trimmed(rest.substr(value.size()));
+    rest = core::trimmed(rest.substr(value.size()), spaces);
     if (std::ranges::equal(key, std::string_view("slots"), {}, core::ascii_lower)) return number_in(value);
   }
   return std::nullopt;
@@ -87,13 +82,13 @@ core::result<std::map<std::string, std::set<uint32_t>>> read_filter(const std::s
   std::map<std::string, std::set<uint32_t>> out;
   for (const auto part : split(text, '@')) {
     const size_t colon = part.rfind(':');
-    const auto host = trimmed(part.substr(0, colon));
+    const auto host = core::trimmed(part.substr(0, colon), spaces);
     const auto at = std::ranges::find(all, host, &host_slots::name);
     if (at == all.end()) return wrong(fmt::format("wanted hosts of the hostfile, got `{}`", host));
     auto& slots = out[at->name];
     if (colon == std::string_view::npos) continue;
     for (const auto one : split(part.substr(colon + 1), ',')) {
-      const auto n = number_in(trimmed(one));
+      const auto n = number_in(core::trimmed(one, spaces));
       if (!n || std::ranges::find(at->slots, *n) == at->slots.end())
         return wrong(fmt::format("wanted slots of {} from 0 to {}, got `{}`", host, at->slots.back(), one));
       slots.insert(*n);
@@ -111,7 +106,7 @@ core::result<std::vector<host_slots>> read_hostfile(std::string_view text, const
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   for (const auto raw : split(text, '\n')) {
     ++number;
-    const auto line = trimmed(raw.substr(0, raw.find('#')));
+    const auto line = core::trimmed(raw.substr(0, raw.find('#')), spaces);
     if (line.empty()) continue;
     const std::string where = fmt::format("{}:{}", name, number);
     TROUPE_ASSIGN(auto one, read_line(line, where));

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "core/text.hpp"
 #include "storage/memory/memory_room.hpp"
 
 namespace troupe::apps {
@@ -24,13 +25,8 @@ std::string slurp(const fs::path& file) {
   return text;
 }
 
-std::string trimmed(const std::string& s) {
-  const auto from = s.find_first_not_of(" \t"), to = s.find_last_not_of(" \t");
-  return from == std::string::npos ? "" : s.substr(from, to - from + 1);
-}
-
 std::optional<uint64_t> number(const std::string& text) {
-  const std::string t = trimmed(text);
+  const std::string_view t = core::trimmed(text, " \t");
   if (t.rfind("unlimited", 0) == 0 || t == "max") return unlimited;
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), value);
@@ -43,7 +39,7 @@ std::vector<std::pair<std::string, std::string>> pairs(const std::string& text, 
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);)
     if (const auto at = line.find(separator); at != std::string::npos)
-      out.emplace_back(trimmed(line.substr(0, at)), trimmed(line.substr(at + 1)));
+      out.emplace_back(core::trimmed(line.substr(0, at), " \t"), core::trimmed(line.substr(at + 1), " \t"));
   return out;
 }
 

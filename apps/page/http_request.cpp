@@ -21,19 +21,6 @@ bool is_printable(std::string_view s) {
   return std::ranges::all_of(s, [](char c) { return c == '\t' || (c >= ' ' && c != 0x7F); });
 }
 
-std::string lower(std::string_view s) {
-  std::string out(s);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
-
-std::string_view trimmed(std::string_view s) {
-  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
-  while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
-  return s;
-}
-
 /// Reads a line such as "GET /path?query HTTP/1.1". Returns 0, or the status of the refusal.
 int read_first_line(std::string_view line, http_request& out) {
   const auto one = line.find(' '), two = line.rfind(' ');
@@ -53,8 +40,8 @@ int read_first_line(std::string_view line, http_request& out) {
 int read_header(std::string_view line, http_request& out, bool& has_body) {
   const auto colon = line.find(':');
   if (colon == line.npos || !is_token(line.substr(0, colon)) || !is_printable(line)) return 400;
-  const std::string name = lower(line.substr(0, colon));
-  const auto value = trimmed(line.substr(colon + 1));
+  const std::string name = core::lowered(line.substr(0, colon));
+  const auto value = core::trimmed(line.substr(colon + 1), " \t");
   if (name == "transfer-encoding" || (name == "content-length" && value != "0")) has_body = true;
   std::string* const into = name == "host"            ? &out.host
                             : name == "authorization" ? &out.authorization
@@ -144,12 +131,12 @@ std::string host_named(std::string_view header) {
   const auto fits = [&](char c) { return core::is_ascii_word(c) || also.find(c) != std::string_view::npos; };
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   if (!port.empty() && (port.front() != ':' || !std::ranges::all_of(port.substr(1), is_digit))) return {};
-  return std::ranges::all_of(name, fits) ? lower(name) : std::string();
+  return std::ranges::all_of(name, fits) ? core::lowered(name) : std::string();
 }
 
 std::string_view value_in(std::string_view pairs, std::string_view name, char between) {
   while (!pairs.empty()) {
-    const auto one = trimmed(pairs.substr(0, pairs.find(between)));
+    const auto one = core::trimmed(pairs.substr(0, pairs.find(between)), " \t");
     const auto at = pairs.find(between);
     pairs.remove_prefix(at == pairs.npos ? pairs.size() : at + 1);
     if (one.size() > name.size() && one.starts_with(name) && one[name.size()] == '=')

@@ -262,11 +262,6 @@ struct list_reader {
   }
 };
 
-std::string lower(std::string s) {
-  std::ranges::transform(s, s.begin(), core::ascii_lower);
-  return s;
-}
-
 }  // namespace
 
 core::result<checkpoint_list> parse_checkpoint_list(std::string_view text, const fs::path& folder,
@@ -278,9 +273,9 @@ core::result<checkpoint_list> parse_checkpoint_list(std::string_view text, const
   if (!root.is_object()) return in.bad("wanted a JSON object");
   checkpoint_list out;
   TROUPE_ASSIGN(const auto type, in.text("type", ""));
-  if (lower(type) == "bloom")
+  if (core::lowered(type) == "bloom")
     out.type = checkpoint_list::kind::bloom;
-  else if (lower(type) == "ds_model")
+  else if (core::lowered(type) == "ds_model")
     out.type = checkpoint_list::kind::ds_model;
   else if (type != "Megatron")
     return in.bad(fmt::format("wanted type 'Megatron', 'bloom' or 'ds_model', got '{}'", type));

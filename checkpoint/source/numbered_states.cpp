@@ -10,6 +10,7 @@
 
 #include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/name_map.hpp"
+#include "core/text.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -28,17 +29,9 @@ bool has_component(std::string_view name, std::string_view part) {
   return false;
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : static_cast<char>(c);
-  });
-  return out;
-}
-
 /// True for biases and norms by the names that transformers' Trainer uses (get_decay_parameter_names).
 bool is_bias_or_norm_by_name(const wanted_tensor& w) {
-  const auto name = lower(w.name);
+  const auto name = core::lowered(w.name);
   return name.find("bias") != name.npos || name.find("layernorm") != name.npos || name.find("rmsnorm") != name.npos ||
          has_component(name, "norm");
 }
@@ -48,7 +41,7 @@ bool is_flat_or_by_name(const wanted_tensor& w) { return w.shape.size() < 2 || i
 /// True for biases and norms by the rule of the scripts run_clm_no_trainer in transformers' examples, which look for
 /// two endings.
 bool is_bias_or_layer_norm(const wanted_tensor& w) {
-  const auto name = lower(w.name);
+  const auto name = core::lowered(w.name);
   return name.find("bias") != name.npos || name.find("layer_norm.weight") != name.npos ||
          name.find("layernorm.weight") != name.npos;
 }

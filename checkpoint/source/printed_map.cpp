@@ -1,4 +1,5 @@
 #include "checkpoint/source/printed_map.hpp"
+#include "core/text.hpp"
 
 #include <algorithm>
 #include <map>
@@ -73,13 +74,6 @@ std::optional<row> row_of_layers(const std::string& from, const std::string& to)
   return out;
 }
 
-/// Returns a YAML scalar with exactly this text.
-std::string quoted(const std::string& text) {
-  std::string out(1, '\'');
-  for (const char c : text) out += c == '\'' ? "''" : std::string(1, c);
-  return out + '\'';
-}
-
 }  // namespace
 
 std::string printed_map(const std::vector<std::pair<std::string, std::string>>& names) {
@@ -97,7 +91,8 @@ std::string printed_map(const std::vector<std::pair<std::string, std::string>>& 
     const auto line = shared && meanings[shared->left].size() == 1 ? *shared : plain_row(from, to);
     const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
     if (std::ranges::any_of(line.left + line.right, is_control)) continue;  // a line cannot contain them
-    if (said.insert(line).second) out += "  " + quoted(line.left) + ": " + quoted(line.right) + "\n";
+    if (said.insert(line).second)
+      out += "  " + core::yaml_quoted(line.left) + ": " + core::yaml_quoted(line.right) + "\n";
   }
   return out;
 }

@@ -31,11 +31,6 @@ hand_made schedule_field() {
 constexpr std::string_view partitions[] = {"best", "uniform", "parameters"};
 constexpr std::string_view pattern_prefix = "type:";
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), core::ascii_lower);
-  return text;
-}
-
 std::optional<std::string> set_partition(job& c, const node& v) {
   auto& p = c.pipeline;
   p.first_units.clear();
@@ -49,7 +44,7 @@ std::optional<std::string> set_partition(job& c, const node& v) {
     if (p.first_units.empty()) return "a first unit for each stage";
     return std::nullopt;
   }
-  const std::string name = lower(v.text);
+  const std::string name = core::lowered(v.text);
   const bool by_pattern = name.starts_with(pattern_prefix);
   if (!by_pattern && std::ranges::find(partitions, name) == std::end(partitions))
     return "best, uniform, parameters, type:REGEX or a list of the stages' first units";

@@ -1,4 +1,5 @@
 #include "config/keys/values.hpp"
+#include "core/text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,13 +7,6 @@
 
 namespace troupe::config {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
 
 bool in_range(const key_info& key, double v) {
   if (!std::isfinite(v)) return false;
@@ -39,7 +33,7 @@ double as_double(const whole& v) {
 node_ptr checked_choice(const key_info& key, const node_ptr& value, const std::string& text) {
   if (key.choices.names.empty()) return value;
   for (const std::string_view choice : key.choices.names)
-    if (key.choices.any_case ? lower(choice) == lower(text) : choice == text)
+    if (key.choices.any_case ? core::lowered(choice) == core::lowered(text) : choice == text)
       return make_scalar(node_kind::quoted, std::string(choice), value->at);
   return nullptr;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "checkpoint/source/name_map.hpp"
+#include "core/text.hpp"
 
 namespace troupe::job {
 namespace {
@@ -74,12 +75,6 @@ class teacher_names {
   std::map<std::string, std::vector<const source_tensor*>> by_bare_name_;
 };
 
-std::string text_of(const std::vector<int64_t>& shape) {
-  std::string out = "(";
-  for (size_t i = 0; i < shape.size(); ++i) out += (i > 0 ? ", " : "") + std::to_string(shape[i]);
-  return out + ")";
-}
-
 /// Returns the number of layers whose names start with `prefix`: the highest layer number plus 1.
 uint64_t layers_in(const std::vector<std::string_view>& names, std::string_view prefix) {
   uint64_t out = 0;
@@ -143,8 +138,8 @@ core::result<std::vector<std::optional<std::string>>> reduced_layers(const confi
     if (!found) return refused_key(r.where, "enabled", found.error().text + ", which " + p.name + " begins with");
     if ((*found)->shape != p.shape)
       return refused_key(r.where, "enabled",
-                         p.name + ": wanted a teacher as wide as the model, " + text_of(p.shape) + ", got " +
-                             text_of((*found)->shape));
+                         p.name + ": wanted a teacher as wide as the model, " + core::shape_text(p.shape) + ", got " +
+                             core::shape_text((*found)->shape));
     out.back() = (*found)->name;
   }
   return out;

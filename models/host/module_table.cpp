@@ -1,4 +1,5 @@
 #include "models/host/module_table.hpp"
+#include "core/text.hpp"
 
 #include <algorithm>
 #include <unordered_map>
@@ -8,11 +9,9 @@ namespace {
 
 using core::error_kind;
 
-std::string quoted(const std::string& name) { return std::string("'").append(name).append("'"); }
-
 /// "'NAME' [4, 8]"
 std::string shape(const std::string& name, at::IntArrayRef sizes) {
-  std::string out = quoted(name) + " [";
+  std::string out = core::in_quotes(name) + " [";
   for (size_t d = 0; d < sizes.size(); ++d) out += (d > 0 ? ", " : "") + std::to_string(sizes[d]);
   return out + "]";
 }
@@ -33,7 +32,7 @@ class likeness {
     const core::unit_info& row = table_.units[u];
     const auto parts = parts_of(unit).parameters;
     if (row.parameters.size() != parts.size())
-      return differ(std::to_string(row.parameters.size()) + " parameters in unit " + quoted(row.name),
+      return differ(std::to_string(row.parameters.size()) + " parameters in unit " + core::in_quotes(row.name),
                     std::to_string(parts.size()));
     for (size_t i = 0; i < parts.size(); ++i)
       TROUPE_TRY(check(unit.name + "." + parts[i].name, parts[i].tensor, table_.original(row.parameters[i]), u));
@@ -49,7 +48,7 @@ class likeness {
     if (mine != number || !whose.is_same(t) || other_name || t.sizes() != at::IntArrayRef(p.shape))
       return differ(shape(p.name, p.shape), shape(name, t.sizes()));
     if (p.trainable != t.requires_grad())
-      return differ(quoted(p.name) + (p.trainable ? " with" : " without") + " requires_grad", "the opposite");
+      return differ(core::in_quotes(p.name) + (p.trainable ? " with" : " without") + " requires_grad", "the opposite");
     return {};
   }
   const core::model_table& table_;
@@ -67,10 +66,10 @@ core::result<void> check_units(const module_model& model) {
     const auto same = [&](const module_unit& x) { return x.name == u->name; };
     if (u->name.empty() || std::any_of(model.units.begin(), u, same))
       return core::fail(error_kind::bad_input, "own model: wanted a name of its own for each unit, got " +
-                                                   quoted(u->name) + " for unit " +
+                                                   core::in_quotes(u->name) + " for unit " +
                                                    std::to_string(u - model.units.begin()));
     if (!u->forward && u->recipe == nullptr)
-      return core::fail(error_kind::bad_input, "own model: unit " + quoted(u->name) + " has no forward");
+      return core::fail(error_kind::bad_input, "own model: unit " + core::in_quotes(u->name) + " has no forward");
   }
   return {};
 }
@@ -85,7 +84,7 @@ std::string shape_text(const at::Tensor& t) {
 std::string shape_text(const named_values& x) {
   std::string out;
   for (const auto& [name, t] : x)
-    out += (out.empty() ? "" : ", ") + (x.size() > 1 ? quoted(name) + " " : std::string()) + shape_text(t);
+    out += (out.empty() ? "" : ", ") + (x.size() > 1 ? core::in_quotes(name) + " " : std::string()) + shape_text(t);
   return out;
 }
 
@@ -144,7 +143,7 @@ core::result<void> check_alike(const core::model_table& table, const module_mode
   for (uint32_t u = 0; u < table.units.size(); ++u) {
     const module_unit& unit = model.units[u];
     if (table.units[u].name != unit.name)
-      return differ("unit " + quoted(table.units[u].name), "unit " + quoted(unit.name));
+      return differ("unit " + core::in_quotes(table.units[u].name), "unit " + core::in_quotes(unit.name));
     if (unit.recipe != nullptr && unit.module == nullptr) continue;
     TROUPE_TRY(like.check(unit, u));
   }

@@ -1,4 +1,5 @@
 #include "models/inject/injection.hpp"
+#include "core/text.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
@@ -48,8 +49,6 @@ at::Tensor among_zeros(const at::Tensor& rows, const parameter_cut& cut, uint32_
 std::string full_name(const std::string& unit, const std::string& path) {
   return path.empty() ? unit : unit.empty() ? path : unit + "." + path;
 }
-
-std::string in_quotes(const std::string& name) { return "'" + name + "'"; }
 
 }  // namespace
 
@@ -134,13 +133,13 @@ class injector {  ///< performs the walk
       }
       any = true;
       f.layer.rule = rule;
-      f.layer.why = "rule " + in_quotes(f.rule.pattern);
+      f.layer.why = "rule " + core::in_quotes(f.rule.pattern);
     }
     if (named || (!any && policy_.heuristic)) guess(named);
     for (const found& f : found_)
       if (policy_.strict && f.linear != nullptr && f.obstacle.empty() && f.layer.why == "no rule matches it")
         return core::fail(refused("wanted a rule for each linear layer, as the policy is strict, got none for " +
-                                  in_quotes(f.layer.name)));
+                                  core::in_quotes(f.layer.name)));
     return {};
   }
 
@@ -210,12 +209,12 @@ class injector {  ///< performs the walk
   core::result<core::tp_widths> widths(const found& f, uint64_t total) const {
     const uint32_t degree = out_.degree_, heads = f.rule.heads;
     if (heads > 0 && (total % heads != 0 || degree > heads))
-      return core::fail(refused(in_quotes(f.layer.name) + ": wanted heads that divide " + std::to_string(total) +
+      return core::fail(refused(core::in_quotes(f.layer.name) + ": wanted heads that divide " + std::to_string(total) +
                                 " elements, at least one for each of " + std::to_string(degree) + " ranks, got " +
                                 std::to_string(heads)));
     if (total < degree)
-      return core::fail(refused(in_quotes(f.layer.name) + ": wanted an element for each of " + std::to_string(degree) +
-                                " ranks, got " + std::to_string(total)));
+      return core::fail(refused(core::in_quotes(f.layer.name) + ": wanted an element for each of " +
+                                std::to_string(degree) + " ranks, got " + std::to_string(total)));
     return heads > 0 ? core::dealt_by_heads(total, heads, degree) : core::dealt(total, degree, policy_.grain);
   }
 
@@ -254,7 +253,7 @@ class injector {  ///< performs the walk
     const auto total = static_cast<uint64_t>(shape[out.dimension]);
     const std::vector<uint64_t> parts = f.rule.parts.empty() ? std::vector{total} : f.rule.parts;
     if ((parts.size() > 1 && !is_column) || std::accumulate(parts.begin(), parts.end(), uint64_t{0}) != total)
-      return core::fail(refused(in_quotes(f.layer.name) + ": wanted parts that are the " + std::to_string(total) +
+      return core::fail(refused(core::in_quotes(f.layer.name) + ": wanted parts that are the " + std::to_string(total) +
                                 " outputs of a column layer, got " + std::to_string(parts.size()) +
                                 " parts of other numbers"));
     for (const uint64_t part : parts) {
@@ -274,8 +273,8 @@ class injector {  ///< performs the walk
     if ((column == nullptr) == (row == nullptr)) return {};
     const bool half = row == nullptr;
     return core::fail(refused(std::string("wanted a ") + (half ? "row" : "column") + " layer beside the " +
-                              (half ? "column " : "row ") + in_quotes((half ? column : row)->name) + " in unit " +
-                              in_quotes(unit_) + ", got none"));
+                              (half ? "column " : "row ") + core::in_quotes((half ? column : row)->name) + " in unit " +
+                              core::in_quotes(unit_) + ", got none"));
   }
 
   const std::string& unit_;

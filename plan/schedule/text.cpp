@@ -24,12 +24,6 @@ namespace {
 
 using type = action_type;
 
-std::string_view trimmed(std::string_view s) {
-  while (!s.empty() && core::is_ascii_blank(s.front())) s.remove_prefix(1);
-  while (!s.empty() && core::is_ascii_blank(s.back())) s.remove_suffix(1);
-  return s;
-}
-
 // Removes everything up to the next `separator` from `s`, and returns it without the separator.
 std::string_view take(std::string_view& s, char separator) {
   const size_t n = std::min(s.find(separator), s.size());
@@ -72,7 +66,7 @@ std::optional<action> read_action(std::string_view cell) {
   cell.remove_prefix(1);
   std::string_view inner = take(cell, ')');
   if (cell != name_of(type::overlap)) return {};
-  auto a = read_plain(trimmed(take(inner, ';'))), b = read_plain(trimmed(inner));
+  auto a = read_plain(core::trimmed(take(inner, ';'))), b = read_plain(core::trimmed(inner));
   if (a && b && a->type == type::backward) std::swap(a, b);
   if (!a || !b || a->type != type::forward || b->type != type::backward) return {};
   return action{type::overlap, a->stage, a->micro, b->stage, b->micro};
@@ -124,9 +118,9 @@ class reader {
     const uint32_t rank = t_.ranks();
     t_.orders.emplace_back();
     while (!line.empty()) {
-      auto cell = trimmed(take(line, ','));
+      auto cell = core::trimmed(take(line, ','));
       if (cell.size() > 1 && cell.starts_with('"') && cell.ends_with('"'))
-        cell = trimmed(cell.substr(1, cell.size() - 2));
+        cell = core::trimmed(cell.substr(1, cell.size() - 2));
       if (cell.empty()) continue;
       const auto a = read_action(cell);
       if (!a)

@@ -16,6 +16,7 @@
 #include "core/lock_holder.hpp"
 #include "core/math.hpp"
 #include "core/system_error.hpp"
+#include "core/text.hpp"
 
 namespace troupe::storage {
 
@@ -31,19 +32,13 @@ constexpr const char* ending = ".swap";
 // Number of attempts to make the folder: a run that ends may remove the folder while the next run makes it.
 constexpr unsigned attempts_max = 16;
 
-std::string quoted(const fs::path& path) {
-  std::string out(1, '\'');
-  out.append(path.string()).push_back('\'');
-  return out;
-}
-
 tl::unexpected<core::error> refused(const std::string& deed, const fs::path& path, int why) {
   return fail(core::path_error(deed, path, why).in("swap folder"));
 }
 
 tl::unexpected<core::error> is_link(const fs::path& path) {
-  return fail(error_kind::bad_input,
-              "swap folder: " + quoted(path) + " is a symbolic link, which is not followed here; remove it");
+  return fail(error_kind::bad_input, "swap folder: " + core::in_quotes(path.string()) +
+                                         " is a symbolic link, which is not followed here; remove it");
 }
 
 uint64_t add_up(uint64_t a, uint64_t b) { return a + b < a ? ~uint64_t{0} : a + b; }
@@ -97,7 +92,7 @@ core::result<void> swap_space::make_folder() {
     else if (errno != EEXIST)
       return refused("make", parent_, errno);
   } else if (!S_ISDIR(about.st_mode)) {
-    return fail(error_kind::bad_input, "swap folder: " + quoted(parent_) + " is not a folder");
+    return fail(error_kind::bad_input, "swap folder: " + core::in_quotes(parent_.string()) + " is not a folder");
   }
   if (::mkdir(path_.c_str(), 0700) == 0)
     made_ = true;
@@ -114,7 +109,7 @@ core::result<void> swap_space::make_folder() {
   }
   if (::fstat(folder_, &about) != 0) return refused("look at", path_, errno);
   if (about.st_uid != ::geteuid())
-    return fail(error_kind::bad_input, "swap folder: " + quoted(path_) + " belongs to user " +
+    return fail(error_kind::bad_input, "swap folder: " + core::in_quotes(path_.string()) + " belongs to user " +
                                            std::to_string(about.st_uid) + ", wanted one of user " +
                                            std::to_string(::geteuid()));
   if ((about.st_mode & 07777) != 0700 && ::fchmod(folder_, 0700) != 0) return refused("make private", path_, errno);
@@ -138,16 +133,18 @@ core::result<void> swap_space::take_lock() {
     }, named{};
     if (::fstat(lock, &mine) != 0) return give_up(refused("look at", path, errno));
     if (!S_ISREG(mine.st_mode))
-      return give_up(fail(error_kind::bad_input, "swap folder: " + quoted(path) + " is not a regular file"));
+      return give_up(
+          fail(error_kind::bad_input, "swap folder: " + core::in_quotes(path.string()) + " is not a regular file"));
     int locked = 0;
     do locked = ::flock(lock, LOCK_EX | LOCK_NB);
     while (locked != 0 && errno == EINTR);
     if (locked != 0 && errno == EWOULDBLOCK)
-      return give_up(fail(error_kind::bad_input, "swap folder: " + quoted(parent_) + " is in use: " +
-                                                     core::lock_holder(lock) + " holds the lock on " + quoted(path)));
+      return give_up(fail(error_kind::bad_input, "swap folder: " + core::in_quotes(parent_.string()) +
+                                                     " is in use: " + core::lock_holder(lock) + " holds the lock on " +
+                                                     core::in_quotes(path.string())));
     if (locked != 0 && core::is_without_locks(errno))
-      remark_once("swap folder " + quoted(path_) + ": the file system keeps no locks (" + core::system_message(errno) +
-                  "), so nothing keeps a second run out of it");
+      remark_once("swap folder " + core::in_quotes(path_.string()) + ": the file system keeps no locks (" +
+                  core::system_message(errno) + "), so nothing keeps a second run out of it");
     else if (locked != 0)
       return give_up(refused("lock", path, errno));
     // A lock in a folder that was removed meanwhile protects nothing.
@@ -176,17 +173,19 @@ core::result<void> swap_space::remove_leftovers() {
     if (::fstatat(folder_, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (S_ISLNK(about.st_mode)) return is_link(entry->path());
     if (!S_ISREG(about.st_mode))
-      return fail(error_kind::bad_input, "swap folder: " + quoted(entry->path()) + " is not a regular file");
+      return fail(error_kind::bad_input,
+                  "swap folder: " + core::in_quotes(entry->path().string()) + " is not a regular file");
     if (::unlinkat(folder_, name.c_str(), 0) != 0) return refused("remove", entry->path(), errno);
     ++files;
     bytes = add_up(bytes, static_cast<uint64_t>(about.st_size));
   }
   if (ec) return refused("list", path_, ec.value());
   if (files > 0)
-    remark_once("swap folder " + quoted(path_) + ": removed " + std::to_string(files) + " files, " +
+    remark_once("swap folder " + core::in_quotes(path_.string()) + ": removed " + std::to_string(files) + " files, " +
                 std::to_string(bytes) + " bytes, that a run had left which did not end by itself");
   if (foreign > 0)
-    remark_once("swap folder " + quoted(path_) + ": left " + std::to_string(foreign) + " entries alone, not ours");
+    remark_once("swap folder " + core::in_quotes(path_.string()) + ": left " + std::to_string(foreign) +
+                " entries alone, not ours");
   return {};
 }
 
@@ -205,8 +204,9 @@ core::result<void> swap_space::check_room(const std::vector<swap_category>& want
   if (answer != 0) return refused("ask for the free space of", path_, errno);
   const uint64_t available = uint64_t{about.f_bavail} * about.f_frsize;
   if (bytes <= available) return {};
-  return fail(error_kind::no_space, "swap folder " + quoted(parent_) + ": wanted " + std::to_string(bytes) +
-                                        " bytes (" + each + "), got " + std::to_string(available) + " bytes free");
+  return fail(error_kind::no_space, "swap folder " + core::in_quotes(parent_.string()) + ": wanted " +
+                                        std::to_string(bytes) + " bytes (" + each + "), got " +
+                                        std::to_string(available) + " bytes free");
 }
 
 core::result<file> swap_space::open_new(const std::string& file_name) {
@@ -220,7 +220,8 @@ core::result<file> swap_space::open_new(const std::string& file_name) {
     why = "direct I/O only at multiples of " + std::to_string(out->alignment().offset_bytes) + " bytes";
     ::unlinkat(folder_, file_name.c_str(), 0);
   }
-  remark_once("swap folder " + quoted(path_) + ": the file system does " + why + "; going through the page cache");
+  remark_once("swap folder " + core::in_quotes(path_.string()) + ": the file system does " + why +
+              "; going through the page cache");
   return file::open(path, file_access::create_new, file_mode::buffered, 0600);
 }
 
@@ -261,7 +262,8 @@ core::result<std::shared_ptr<swap_file>> swap_space::create(const std::string& n
     return fail(reserved.error().kind, text);
   }
   if (!*reserved)
-    remark_once("swap folder " + quoted(path_) + ": the file system reserves no room; a write may find it full");
+    remark_once("swap folder " + core::in_quotes(path_.string()) +
+                ": the file system reserves no room; a write may find it full");
   names_.push_back(file_name);
   return std::make_shared<swap_file>(std::move(on), whole, checksums_);
 }

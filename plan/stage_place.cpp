@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/kinds.hpp"
+
 namespace troupe::plan {
 namespace {
 
@@ -22,45 +24,10 @@ std::vector<uint32_t> stages_of(const job_layout& l, uint32_t pipeline) {
 }
 
 uint32_t stage_served(const job_layout& l, const operation& x) {
-  const auto of_unit = [&] { return x.subject < l.stage_of_unit.size() ? l.stage_of_unit[x.subject] : none; };
-  switch (x.kind) {
-    case kind::gather:  // of a unit, or of persistent parameters
-    case kind::release:
-    case kind::send:
-    case kind::receive:
-    case kind::exchange:
-    case kind::survey:
-    case kind::agree:
-    case kind::compress:
-    case kind::forward:
-    case kind::multiply:
-    case kind::recompute:
-    case kind::backward:
-    case kind::weigh:
-      return of_unit();
-    case kind::swap_in:
-    case kind::swap_out:
-      return x.what == swapped::shards || x.what == swapped::activations ? of_unit() : none;
-    case kind::load:
-    case kind::reduce:
-    case kind::tie:
-    case kind::tied_sum:
-    case kind::norm:
-    case kind::vote:
-    case kind::prepare:
-    case kind::measure:
-    case kind::collect:
-    case kind::orthogonalise:
-    case kind::spread:
-    case kind::update:
-    case kind::undo:
-    case kind::redo:
-    case kind::publish:
-    case kind::snapshot:
-    case kind::write:
-      return none;
-  }
-  return none;
+  // the set of a unit's parameters has the unit's number; sets of persistent parameters have higher ones
+  const subject_type of = subject_of(x);
+  const bool has_stage = of == subject_type::unit || of == subject_type::gather_set;
+  return has_stage && x.subject < l.stage_of_unit.size() ? l.stage_of_unit[x.subject] : none;
 }
 
 uint32_t partner_stage(const job_layout& l, const operation& x) {

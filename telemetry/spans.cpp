@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/kinds.hpp"
 #include "plan/stage_place.hpp"
 
 namespace troupe::telemetry {
@@ -111,38 +112,30 @@ step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
   const posted_times posted(ranks);
   for (const auto& x : ranks[r].plan->instructions) {
     const interval whole = ranks[r].spans[x.id];
-    switch (x.kind) {
-      case plan::kind::forward:
-      case plan::kind::multiply:
+    switch (plan::row_of(x.kind).timer) {
+      case plan::timer::untimed:
+        break;  // DeepSpeed has no timer for these
+      case plan::timer::forward:
         forward.push_back(whole);
         break;
-      case plan::kind::recompute:
-      case plan::kind::backward:
-      case plan::kind::weigh:
+      case plan::timer::backward:
         backward.push_back(whole);
         either.push_back(whole);
         break;
-      case plan::kind::reduce:
+      case plan::timer::reduction:
         reduction.push_back(moving(ranks[r], x.id, posted));
         either.push_back(reduction.back());
         break;
-      case plan::kind::load:
+      case plan::timer::load:
         loads.push_back(whole);
         break;
-      case plan::kind::send:
+      case plan::timer::send:
         sends[x.use == plan::use::forward ? 0 : 1].push_back(moving(ranks[r], x.id, posted));
         break;
-      case plan::kind::receive:
+      case plan::timer::receive:
         receives[x.use == plan::use::forward ? 0 : 1].push_back(moving(ranks[r], x.id, posted));
         break;
-      case plan::kind::gather:
-      case plan::kind::release:
-      case plan::kind::snapshot:
-      case plan::kind::write:
-      case plan::kind::swap_in:
-      case plan::kind::swap_out:
-        break;  // DeepSpeed has no timer for these
-      default:
+      case plan::timer::step:
         step.push_back(x.lane == plan::lane::fabric ? moving(ranks[r], x.id, posted) : whole);
         break;
     }

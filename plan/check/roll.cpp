@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
+#include "plan/kinds.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/layout/ties.hpp"
 
@@ -30,36 +31,17 @@ bool is_elsewhere(const rank_plan& p, const instruction& x) {
   const auto other = [&](const std::vector<parameter_set>& sets) {
     return sets[x.subject].pipeline != l.pipeline_at(p.rank);
   };
-  switch (x.kind) {
-    case kind::survey:
-    case kind::agree:
-    case kind::compress:
-    case kind::forward:
-    case kind::multiply:
-    case kind::recompute:
-    case kind::backward:
-    case kind::weigh:
-    case kind::send:
-    case kind::receive:
-    case kind::exchange:
+  switch (subject_of(x)) {
+    case subject_type::unit:
       return !l.computes(p.rank, x.subject);
-    case kind::gather:
-    case kind::release:
+    case subject_type::gather_set:
       return other(l.gather_sets);
-    case kind::reduce:
-    case kind::norm:
+    case subject_type::bucket:
       return other(l.buckets);
-    case kind::collect:
-    case kind::orthogonalise:
-    case kind::spread:
+    case subject_type::matrix_set:
       return other(l.matrix_sets);
-    case kind::publish:
+    case subject_type::publish_set:
       return other(l.publish_sets);
-    case kind::swap_in:
-    case kind::swap_out:
-      if (x.what == swapped::gradients) return other(l.buckets);
-      if (x.what == swapped::shards) return other(l.gather_sets);
-      return x.what == swapped::activations && !l.computes(p.rank, x.subject);
     default:
       return false;
   }

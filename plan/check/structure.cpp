@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
+#include "plan/kinds.hpp"
 #include "plan/layout/communicators.hpp"
 
 namespace troupe::plan::rules {
@@ -41,73 +42,68 @@ core::result<void> sizes(const rank_plan& p) {
   return {};
 }
 
-bool subject_is_known(const rank_plan& p, const instruction& x) {
-  switch (x.kind) {
-    case kind::load:
-    case kind::vote:
-    case kind::measure:
-      return x.subject == none;
-    case kind::gather:
-    case kind::release:
-      return x.subject < p.layout->gather_sets.size();
-    case kind::send:
-    case kind::receive:
-      return x.subject < p.table().units.size() && x.staged != none;
-    case kind::exchange:
-      if (x.staged == none) return false;
-      [[fallthrough]];
-    case kind::forward:
-    case kind::multiply:
-    case kind::backward:
-    case kind::weigh:
-      return x.subject < p.table().units.size() && x.segment < p.table().units[x.subject].segments.size();
-    case kind::survey:
-      return x.subject < p.table().units.size() && x.segment == none && x.output != none;
-    case kind::agree:
-      return x.subject < p.table().units.size() && x.segment == none && x.staged != none;
-    case kind::compress:
-      return x.subject < p.table().units.size() && x.segment == none;
-    case kind::recompute:
-      return x.subject < p.table().units.size() &&
-             (x.segment == none || x.segment < p.table().units[x.subject].segments.size());
-    case kind::reduce:
-    case kind::norm:
-      return x.subject < p.layout->buckets.size();
-    case kind::tie:
-      return x.subject < p.layout->exchanges.size() && x.buffer != none;
-    case kind::tied_sum:
-      return x.subject < p.layout->ties.size();
-    case kind::prepare:
-    case kind::update:
-    case kind::undo:
-    case kind::redo:
-      return x.subject < p.sub_groups.size();
-    case kind::collect:
-    case kind::orthogonalise:
-    case kind::spread:
-      return x.subject < p.layout->matrix_sets.size();
-    case kind::publish:
-      return x.subject < p.layout->publish_sets.size();
-    case kind::snapshot:
-    case kind::write:
-      return x.subject < p.snapshots.size();
-    case kind::swap_in:
-    case kind::swap_out:
-      switch (x.what) {
-        case swapped::nothing:
-          return false;
-        case swapped::states:
-          return x.subject < p.sub_groups.size();
-        case swapped::gradients:
-          return x.subject < p.layout->buckets.size();
-        case swapped::shards:
-          return x.subject < p.layout->gather_sets.size();
-        case swapped::activations:
-          return x.subject < p.table().units.size();
-      }
-      return false;
+/// Returns the length of the list that a subject is an index of; 0: the kind has no subject.
+size_t subjects_there(const rank_plan& p, subject_type of) {
+  switch (of) {
+    case subject_type::gather_set:
+      return p.layout->gather_sets.size();
+    case subject_type::unit:
+      return p.table().units.size();
+    case subject_type::bucket:
+      return p.layout->buckets.size();
+    case subject_type::tie_exchange:
+      return p.layout->exchanges.size();
+    case subject_type::tie:
+      return p.layout->ties.size();
+    case subject_type::sub_group:
+      return p.sub_groups.size();
+    case subject_type::matrix_set:
+      return p.layout->matrix_sets.size();
+    case subject_type::publish_set:
+      return p.layout->publish_sets.size();
+    case subject_type::snapshot:
+      return p.snapshots.size();
+    case subject_type::nothing:
+    case subject_type::of_swap:
+      return 0;
+  }
+  return 0;
+}
+
+bool segment_is_known(const rank_plan& p, const instruction& x, segment_use of) {
+  const auto exists = [&] { return x.segment < p.table().units[x.subject].segments.size(); };
+  switch (of) {
+    case segment_use::unused:
+      return true;
+    case segment_use::absent:
+      return x.segment == none;
+    case segment_use::present:
+      return exists();
+    case segment_use::optional:
+      return x.segment == none || exists();
   }
   return false;
+}
+
+bool has_slot(const instruction& x, needed_slot slot) {
+  switch (slot) {
+    case needed_slot::nothing:
+      return true;
+    case needed_slot::buffer:
+      return x.buffer != none;
+    case needed_slot::staged:
+      return x.staged != none;
+    case needed_slot::output:
+      return x.output != none;
+  }
+  return false;
+}
+
+/// True if the subject exists, and the segment and the slot that the kind needs.
+bool subject_is_known(const rank_plan& p, const instruction& x) {
+  const kind_row& row = row_of(x.kind);
+  if (row.subject == subject_type::nothing) return x.subject == none;
+  return x.subject < subjects_there(p, subject_of(x)) && segment_is_known(p, x, row.segment) && has_slot(x, row.slot);
 }
 
 /// True if the use fits the kind: a backward is whole or an input part, a weight part is always a weight part.

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "plan/choose/waits.hpp"
+#include "plan/kinds.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -18,7 +19,8 @@ uint64_t gradient_bytes(const rank_plan& p, const core::segment_info& s) {
   return n * core::size_of(p.options().bucket_type());
 }
 
-uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
+/// Returns the bytes that an instruction touches, for the kinds whose row says that this file computes them.
+uint64_t computed_bytes(const rank_plan& p, const instruction& x) {
   const auto segment = [&]() -> const core::segment_info& { return p.table().units[x.subject].segments[x.segment]; };
   switch (x.kind) {
     case kind::forward:
@@ -44,36 +46,21 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
     // others' parts.
     case kind::exchange:
       return (core::adds(p.layout->exchange_of(x.subject, x.segment, x.use).op) ? 2 : 1) * x.bytes;
-    case kind::compress:  // reads the parameters and writes as many bytes
-      return 2 * x.bytes;
-    case kind::load:
-    case kind::multiply:       // its forward has counted the bytes that are kept
-    case kind::orthogonalise:  // arithmetic only
+    default:
       return 0;
-    case kind::survey:
-    case kind::agree:
-    case kind::release:  // bytes of its part of the second copy
-    case kind::gather:
-    case kind::send:
-    case kind::receive:
-    case kind::tie:
-    case kind::tied_sum:
-    case kind::norm:
-    case kind::vote:
-    case kind::prepare:
-    case kind::measure:
-    case kind::collect:
-    case kind::spread:
-    case kind::update:
-    case kind::undo:
-    case kind::redo:
-    case kind::publish:
-    case kind::snapshot:
+  }
+}
+
+uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
+  switch (row_of(x.kind).bytes) {
+    case touched::nothing:
+      return 0;
+    case touched::moved:
       return x.bytes;
-    case kind::write:  // disk time is counted elsewhere
-    case kind::swap_in:
-    case kind::swap_out:
-      return 0;
+    case touched::moved_twice:
+      return 2 * x.bytes;
+    case touched::computed:
+      return computed_bytes(p, x);
   }
   return 0;
 }

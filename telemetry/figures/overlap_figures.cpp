@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "plan/kinds.hpp"
 #include "telemetry/mean.hpp"
 #include "telemetry/text.hpp"
 
@@ -20,22 +21,19 @@ constexpr named_overlap named_overlaps[] = {{"gathers", &overlap_figures::gather
 
 /// Returns the figure that an instruction of this kind belongs to; null if none.
 hidden_time overlap_figures::*overlap_part(plan::kind k) {
-  switch (k) {
-    case plan::kind::gather:
+  switch (plan::row_of(k).hidden) {
+    case plan::hidden_work::gathers:
       return &overlap_figures::gathers;
-    case plan::kind::reduce:
+    case plan::hidden_work::reductions:
       return &overlap_figures::reductions;
-    case plan::kind::swap_in:
-    case plan::kind::swap_out:
+    case plan::hidden_work::swaps:
       return &overlap_figures::swaps;
-    case plan::kind::prepare:
-    case plan::kind::update:
-    case plan::kind::undo:
-    case plan::kind::redo:
+    case plan::hidden_work::updates:
       return &overlap_figures::updates;
-    default:
+    case plan::hidden_work::none:
       return nullptr;
   }
+  return nullptr;
 }
 
 void add_overlap(overlap_figures& out, const rank_spans& rank, const posted_times& posted, double ranks) {

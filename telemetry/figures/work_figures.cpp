@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/kinds.hpp"
 #include "plan/stage_place.hpp"
 #include "telemetry/mean.hpp"
 
@@ -16,9 +17,8 @@ work_figures::of_kind& row_of(work_figures& w, plan::kind kind) {
 }
 
 bool computes(plan::kind k) {
-  using plan::kind;
-  return k == kind::survey || k == kind::compress || k == kind::forward || k == kind::multiply ||
-         k == kind::recompute || k == kind::backward || k == kind::weigh;
+  const plan::kind_row& row = plan::row_of(k);
+  return row.lane == plan::lane::compute && row.subject == plan::subject_type::unit;
 }
 
 }  // namespace

@@ -1,0 +1,84 @@
+// One row per kind of instruction: its name, lane, subject, and how tools count its time and bytes. Checks, tools and
+// figures walk over these rows; only code that does the work of a kind names the kind.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "plan/instruction.hpp"
+
+namespace troupe::plan {
+
+/// The list that `operation::subject` is an index of.
+enum class subject_type : uint8_t {
+  nothing,
+  gather_set,
+  unit,
+  bucket,
+  tie_exchange,
+  tie,
+  sub_group,
+  matrix_set,
+  publish_set,
+  snapshot,
+  of_swap,  ///< depends on `operation::what`; see subject_of_swap()
+};
+
+/// The meaning of `operation::segment`.
+enum class segment_use : uint8_t {
+  unused,
+  absent,    ///< the instruction is about a whole unit: always `none`
+  present,   ///< always a segment of the unit
+  optional,  ///< a segment, or `none` for the whole unit
+};
+
+/// The slot that an instruction cannot do without.
+enum class needed_slot : uint8_t { nothing, buffer, staged, output };
+
+/// The timer of a step's breakdown that an instruction's time belongs to (telemetry/spans.hpp).
+enum class timer : uint8_t { untimed, forward, backward, reduction, load, send, receive, step };
+
+/// The figure of hidden time that an instruction belongs to (telemetry/overlap_figures.hpp).
+enum class hidden_work : uint8_t { none, gathers, reductions, swaps, updates };
+
+/// The bytes that an instruction reads and writes in memory, for the cost model.
+enum class touched : uint8_t {
+  nothing,
+  moved,        ///< `operation::bytes`
+  moved_twice,  ///< reads and writes `operation::bytes`
+  computed,     ///< by plan/choose/cost.cpp
+};
+
+struct kind_row {
+  plan::kind kind;
+  std::string_view name;  ///< as tools and errors print it
+  plan::lane lane;
+  subject_type subject;
+  segment_use segment = segment_use::unused;
+  needed_slot slot = needed_slot::nothing;
+  plan::timer timer = timer::step;
+  plan::touched bytes = touched::moved;
+  hidden_work hidden = hidden_work::none;
+};
+
+inline constexpr size_t num_kinds = static_cast<size_t>(kind::swap_out) + 1;
+
+/// The rows of all kinds in their order, and a row with the name "?" for values that are no kind.
+extern const std::array<kind_row, num_kinds + 1> kind_rows;
+
+/// Returns the row of a kind; the row "?" for a value that is no kind.
+inline const kind_row& row_of(kind k) { return kind_rows[std::min(static_cast<size_t>(k), num_kinds)]; }
+
+/// Returns the list that the subject of a swap is an index of; `nothing` for a swap that moves nothing.
+subject_type subject_of_swap(swapped what);
+
+/// Returns the list that the subject of an operation is an index of.
+inline subject_type subject_of(const operation& x) {
+  const subject_type own = row_of(x.kind).subject;
+  return own == subject_type::of_swap ? subject_of_swap(x.what) : own;
+}
+
+}  // namespace troupe::plan

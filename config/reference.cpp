@@ -30,7 +30,7 @@ std::string effect_cell(const key_info& row) {
 std::string name_cell(const key_info& row) {
   std::string out = fmt::format("`{}`", row.name());
   for (const alias& a : row.aliases) out += fmt::format(", {}`{}`", a.deprecated ? "deprecated " : "", a.name);
-  if (!row.types.family.empty()) out += fmt::format(" ({})", row.types.family);
+  if (!row.types.families.empty()) out += fmt::format(" ({})", fmt::join(row.types.families, ", "));
   if (!row.types.readers.empty()) out += fmt::format(" ({})", fmt::join(row.types.readers, ", "));
   return out;
 }

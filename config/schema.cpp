@@ -176,7 +176,7 @@ class schema {
   /// Returns the schema of a key: its meaning, its default, and its accepted values.
   [[nodiscard]] ordered_json described(const key_info& row) const {
     std::string says(row.meaning);
-    if (!row.types.family.empty()) says += fmt::format(" ({})", row.types.family);
+    if (!row.types.families.empty()) says += fmt::format(" ({})", fmt::join(row.types.families, ", "));
     if (!row.types.readers.empty()) says += fmt::format(" Of {}.", fmt::join(row.types.readers, ", "));
     if (const std::string effect = effect_of(row); row.type != value_type::section && effect != "acts")
       says += fmt::format(" [{}]", effect);

@@ -47,7 +47,7 @@ void set_tiles(const config::job_config& c, uint64_t rows, const models::tensor_
 /// Refuses attention dropout on a GPU, which does not support it yet.
 core::result<void> drops_where_it_can(const config::job_config& c, const models::model_spec& spec) {
   if (c.device == core::device_kind::cpu || spec.attention_dropout == 0) return {};
-  const std::string key = spec.kind == models::family::llama ? "model.attention_dropout" : "model.attn_pdrop";
+  const std::string key = "model." + std::string(spec.family->keys.attention_dropout.name);
   return core::fail(core::error_kind::bad_input,
                     key + ": device: cuda wants 0 for now, got " + core::text_of("%g", double{spec.attention_dropout}));
 }

@@ -66,9 +66,9 @@ core::result<bool> session::parts::write_16bit_model(const std::filesystem::path
   } else {
     // A tied head is a second name of the embedding, as in a module's own state dict.
     std::map<std::string, std::string> shared;
-    const char* const type = p.plan.spec.kind == models::family::gpt2 ? "gpt2" : "llama";
     if (p.modules.model == nullptr)
-      for (const auto& t : checkpoint::hugging_face_tied(type, names)) shared.emplace(t.name, t.of);
+      for (const auto& t : checkpoint::hugging_face_tied(p.plan.spec.family->model_type, names))
+        shared.emplace(t.name, t.of);
     const bool file = extension == ".bin" || extension == ".pt";
     std::error_code ec;
     if (!file) std::filesystem::create_directories(path, ec);

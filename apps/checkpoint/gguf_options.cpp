@@ -16,14 +16,11 @@ using core::error_kind;
 using core::fail;
 
 core::result<checkpoint::gguf_model> gguf_model_of(const models::model_spec& spec) {
-  const bool llama = spec.kind == models::family::llama;
-  // llama.cpp computes these activations for the architectures, whatever a file says.
-  const auto wanted = llama ? models::activation::silu : models::activation::gelu_tanh;
-  if (spec.act != wanted)
-    return fail(error_kind::bad_input,
-                fmt::format("model key '{}' wants {} for a GGUF file, which cannot say another",
-                            llama ? "hidden_act" : "activation_function", llama ? "silu" : "gelu_new"));
-  return checkpoint::gguf_model{.architecture = llama ? "llama" : "gpt2",
+  const auto& gguf = spec.family->gguf;
+  if (models::activation_named(gguf.activation) != spec.act)
+    return fail(error_kind::bad_input, fmt::format("model key '{}' wants {} for a GGUF file, which cannot say another",
+                                                   spec.family->keys.activation, gguf.activation));
+  return checkpoint::gguf_model{.architecture = std::string(gguf.architecture),
                                 .blocks = spec.layers,
                                 .width = spec.width,
                                 .inner = spec.inner,

@@ -21,6 +21,7 @@
 #include "config/load.hpp"
 #include "core/json_text.hpp"
 #include "core/text.hpp"
+#include "families/rows.hpp"
 #include "job/compression/mask_scores.hpp"
 #include "models/table/config_keys.hpp"
 #include "models/table/model_spec.hpp"
@@ -36,8 +37,9 @@ using json = nlohmann::ordered_json;
 constexpr size_t max_depth = 64;
 constexpr const char* description_name = "config.json";
 constexpr const char* tie_key = "tie_word_embeddings";
-/// Model types whose head shares the embedding's weight if config.json does not say: save_pretrained() omits defaults.
-constexpr std::array<std::string_view, 5> tied_types{"gpt2", "gemma", "gemma2", "gemma3_text", "gpt_neo"};
+/// Model types of no family here whose head shares the embedding's weight if config.json does not say:
+/// save_pretrained() omits defaults.
+constexpr std::array<std::string_view, 4> tied_types{"gemma", "gemma2", "gemma3_text", "gpt_neo"};
 /// Names of the embedding in unknown families; head_name is the head's.
 constexpr std::array<std::string_view, 2> embedding_names{"model.embed_tokens.weight", "transformer.wte.weight"};
 
@@ -48,6 +50,12 @@ bool is_ignored(const model_description& m, std::string_view key) {
 json parsed(const std::string& text) {
   auto out = core::parse_json<json>(text, max_depth);
   return out ? std::move(*out) : json();
+}
+
+/// True if a model's head shares the embedding's weight where config.json does not say.
+bool is_usually_tied(std::string_view model_type) {
+  if (const auto* f = families::find(model_type)) return f->keys.tied.usual;
+  return std::ranges::find(tied_types, model_type) != tied_types.end();
 }
 
 /// Removes keys of a GGUF file that config.json has no name for and that the user chose to ignore. Returns true if
@@ -69,9 +77,7 @@ core::result<model_description> from_text(const std::string& text, const std::st
   out.place = where;
   if (keys.contains("model_type") && keys["model_type"].is_string()) out.model_type = keys["model_type"];
   const auto tied = keys.find(tie_key);
-  out.tied_embedding = tied != keys.end() && tied->is_boolean()
-                           ? tied->get<bool>()
-                           : std::ranges::find(tied_types, out.model_type) != tied_types.end();
+  out.tied_embedding = tied != keys.end() && tied->is_boolean() ? tied->get<bool>() : is_usually_tied(out.model_type);
   return out;
 }
 
@@ -303,8 +309,7 @@ std::string hugging_face_config(const model_description& m, core::dtype type) {
   auto keys = parsed(m.json);
   if (!keys.is_object()) keys = json::object();
   if (!keys.contains("architectures")) {
-    if (m.model_type == "gpt2") keys["architectures"] = {"GPT2LMHeadModel"};
-    if (m.model_type == "llama") keys["architectures"] = {"LlamaForCausalLM"};
+    if (const auto* f = families::find(m.model_type)) keys["architectures"] = json::array({f->architecture});
   }
   keys.erase("quantization_config");  // from a source whose weights were compressed
   keys.erase("torch_dtype");          // name of `dtype` before transformers 4.56

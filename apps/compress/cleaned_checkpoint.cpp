@@ -11,6 +11,7 @@
 #include "config/load.hpp"
 #include "core/json_text.hpp"
 #include "core/text.hpp"
+#include "families/rows.hpp"
 #include "job/compression/clean_values.hpp"
 #include "models/table/model_spec.hpp"
 #include "plan/show/render.hpp"
@@ -37,17 +38,23 @@ core::result<void> change_model(const job::cleaning& done, model_description& m)
   if (!done.inner && !done.heads) return {};
   auto keys = core::parse_json<json>(m.json, max_depth);
   if (!keys || !keys->is_object()) return fail(error_kind::bad_input, "the model's config.json is no JSON object");
-  if (done.heads && m.model_type != "llama")
+  const auto* const family = families::find(m.model_type);
+  if (family == nullptr)
+    return fail(error_kind::bad_input,
+                fmt::format("model_type '{}': wanted {}, because config.json's keys of other families are not known",
+                            core::shown(m.model_type), families::names_joined()));
+  const auto& names = family->keys;
+  if (done.heads && names.head_width.name.empty())
     return fail(
         error_kind::bad_input,
         fmt::format("head_pruning: wanted no related_modules, as config.json of model_type '{}' cannot say that "
                     "heads are fewer than the width has room for, got {} heads of {}",
                     core::shown(m.model_type), *done.heads, *done.head_width));
-  if (done.inner) (*keys)[m.model_type == "gpt2" ? "n_inner" : "intermediate_size"] = *done.inner;
+  if (done.inner) (*keys)[names.inner.name] = *done.inner;
   if (done.heads) {
-    (*keys)["num_attention_heads"] = *done.heads;
-    (*keys)["num_key_value_heads"] = *done.kv_heads;
-    (*keys)["head_dim"] = *done.head_width;
+    (*keys)[names.heads.name] = *done.heads;
+    (*keys)[names.kv_heads.name] = *done.kv_heads;
+    (*keys)[names.head_width.name] = *done.head_width;
   }
   m.json = keys->dump(2, ' ', false, json::error_handler_t::replace) + "\n";
   return {};

@@ -13,6 +13,7 @@
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/source/name_map.hpp"
 #include "core/text.hpp"
+#include "families/rows.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -31,11 +32,13 @@ core::result<checkpoint::weight_scheme> scheme_of(const compress_arguments& a, c
 core::result<void> check_family(const described_checkpoint& c) {
   const auto& model = c.model;
   if (model.json.empty()) return fail(no_description_of(c.source));
-  if (model.model_type == "gpt2")
-    return fail(error_kind::bad_input,
-                "transformers' GPT-2 has Conv1D layers, whose weights are in x out, and compressed-tensors has none of "
-                "them: wanted a family of linear layers (" +
-                    checkpoint::families_with_linear_layers() + ")");
+  const auto* const family = families::find(model.model_type);
+  if (family != nullptr && family->layout == core::weight_layout::in_out)
+    return fail(
+        error_kind::bad_input,
+        fmt::format("transformers' {} has Conv1D layers, whose weights are in x out, and compressed-tensors has "
+                    "none of them: wanted a family of linear layers ({})",
+                    family->architecture, checkpoint::families_with_linear_layers()));
   if (!checkpoint::has_linear_layers(model.model_type))
     return fail(error_kind::bad_input,
                 fmt::format("wanted a family of linear layers ({}), got model_type '{}'",

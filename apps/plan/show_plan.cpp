@@ -101,7 +101,7 @@ void show_row_tiles(const job::blueprint& b) {
     for (const auto& s : b.table->units[u].segments)
       if (s.is_tiled() && (mlp == nullptr || s.tile_bytes > mlp->tile_bytes)) mlp = &s;
   if (mlp == nullptr) return;
-  const uint64_t of_token = models::mlp_inputs(b.spec.kind) * models::widest_inner(b.spec, b.tensor.split);
+  const uint64_t of_token = b.spec.family->mlp_inputs() * models::widest_inner(b.spec, b.tensor.split);
   show_tiles_of(b, *mlp, "each MLP", "what is in front of its activation is", of_token);
 }
 

@@ -1,5 +1,5 @@
-// Maps parameter names of known families to their names in GGUF files, and says in which order the file stores the
-// elements. Owns names only; gguf_model has the sizes.
+// Maps parameter names to their names in GGUF files by the rows of families/, and says in which order the file stores
+// the elements. gguf_model has the sizes.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "families/family.hpp"
+
 namespace troupe::checkpoint {
 
-/// How the element order of a stored matrix differs from that of a model's parameter.
-enum class gguf_order : uint8_t {
-  same,
-  transposed,  ///< GPT-2's weights, stored as (out, in), are (in, out) in the model
-  /// rows within a head: the model stores the two halves of all pairs one after the other, the file stores each pair
-  /// side by side
-  query_rotary,
-  key_rotary,  ///< query_rotary's order, for the heads of keys and values
-};
+using families::gguf_order;
 
 /// Name, element order and block of a parameter.
 struct gguf_place {
@@ -27,7 +21,7 @@ struct gguf_place {
 };
 
 /// Returns the GGUF name, order and block of the parameter with the bare name `bare_name` (name_map.hpp).
-/// `architecture` is `gpt2` or `llama`. Nothing for a name that the architecture does not have.
+/// `architecture` is the family's in GGUF files. Nothing for a name that the architecture does not have.
 std::optional<gguf_place> gguf_place_of(std::string_view architecture, std::string_view bare_name);
 
 /// Returns the bare name, order and block of the tensor that a GGUF file calls `gguf_name`; the inverse of

@@ -12,6 +12,7 @@
 
 #include "checkpoint/gguf/families.hpp"
 #include "core/text.hpp"
+#include "families/rows.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -57,35 +58,32 @@ double shortest(double fp32) {
   return out;
 }
 
-json gpt2_keys(const gguf_model& m) {
-  json out{{"model_type", "gpt2"},
-           {"n_layer", m.blocks},
-           {"n_embd", m.width},
-           {"n_head", m.heads},
-           {"n_positions", m.positions},
-           {"vocab_size", m.vocabulary},
-           {"activation_function", "gelu_new"},
-           {"layer_norm_epsilon", m.norm_epsilon}};
-  if (m.inner != uint64_t{4} * m.width) out["n_inner"] = m.inner;
+/// Returns config.json's keys of the sizes, under the family's names.
+json keys_of(const families::family& f, const gguf_model& m) {
+  const auto& k = f.keys;
+  json out{{"model_type", f.model_type}};
+  const auto add = [&](std::string_view key, const json& value) {
+    if (!key.empty()) out[std::string(key)] = value;
+  };
+  add(k.layers.name, m.blocks);
+  add(k.width.name, m.width);
+  if (k.inner.usual > 0 || m.inner != uint64_t{4} * m.width) add(k.inner.name, m.inner);
+  add(k.heads.name, m.heads);
+  add(k.kv_heads.name, m.kv_heads);
+  add(k.head_width.name, m.head_width);
+  add(k.positions.name, m.positions);
+  add(k.vocabulary.name, m.vocabulary);
+  add(k.activation, f.gguf.activation);
+  add(k.norm_epsilon.name, m.norm_epsilon);
+  if (f.is_rotary()) add("rope_theta", m.rope_theta);
+  add(k.attention_bias.name, m.attention_bias);
+  add(k.mlp_bias.name, m.mlp_bias);
   return out;
 }
 
-json llama_keys(const gguf_model& m) {
-  json out{{"model_type", "llama"},
-           {"num_hidden_layers", m.blocks},
-           {"hidden_size", m.width},
-           {"intermediate_size", m.inner},
-           {"num_attention_heads", m.heads},
-           {"num_key_value_heads", m.kv_heads},
-           {"head_dim", m.head_width},
-           {"max_position_embeddings", m.positions},
-           {"vocab_size", m.vocabulary},
-           {"hidden_act", "silu"},
-           {"rms_norm_eps", m.norm_epsilon},
-           {"rope_theta", m.rope_theta},
-           {"attention_bias", m.attention_bias},
-           {"mlp_bias", m.mlp_bias}};
-  return out;
+/// Returns the architecture's key of the number that norms add, without the prefix.
+const char* epsilon_key(const families::family& f) {
+  return f.norm == families::norm_kind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
 }
 
 /// Keys that model_of() reads, and keys that do not change the model, both without the architecture's prefix.
@@ -174,7 +172,7 @@ gguf_metadata metadata_of(const gguf_model& m) {
   const auto set = [&](const char* key, auto value) {
     out.set(fmt::format("{}.{}", m.architecture, key), gguf_value::of(value));
   };
-  const bool llama = m.architecture == "llama";
+  const auto* const f = families::find_gguf(m.architecture);
   out.set("general.architecture", gguf_value::of(m.architecture));
   out.set("general.type", gguf_value::of(std::string("model")));
   set("block_count", m.blocks);
@@ -182,8 +180,9 @@ gguf_metadata metadata_of(const gguf_model& m) {
   set("embedding_length", m.width);
   set("feed_forward_length", m.inner);
   set("attention.head_count", m.heads);
-  set(llama ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", static_cast<float>(m.norm_epsilon));
-  if (!llama) return out;
+  if (f == nullptr) return out;
+  set(epsilon_key(*f), static_cast<float>(m.norm_epsilon));
+  if (!f->is_rotary()) return out;
   set("attention.head_count_kv", m.kv_heads);
   set("rope.freq_base", static_cast<float>(m.rope_theta));
   set("rope.dimension_count", m.head_width);
@@ -198,8 +197,8 @@ gguf_metadata metadata_of(const gguf_model& m) {
 core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
   gguf_model m;
   m.architecture = h.metadata.text("general.architecture");
-  const bool llama = m.architecture == "llama";
-  if (!llama && m.architecture != "gpt2") return std::nullopt;
+  const auto* const f = families::find_gguf(m.architecture);
+  if (f == nullptr) return std::nullopt;
   const auto tensor = [&](std::string_view name) {
     const auto at = std::ranges::find(h.tensors, name, &gguf_tensor::name);
     return at == h.tensors.end() ? nullptr : &*at;
@@ -213,8 +212,7 @@ core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
   m.kv_heads = in.size("attention.head_count_kv", m.heads);
   m.head_width = in.size("attention.key_length", m.width / m.heads);
   if (!in.wrong().empty()) return fail(error_kind::bad_input, in.wrong());
-  m.norm_epsilon =
-      shortest(in.number(llama ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 1e-5));
+  m.norm_epsilon = shortest(in.number(epsilon_key(*f), 1e-5));
   m.rope_theta = shortest(in.number("rope.freq_base", usual_rope_theta));
   m.has_rope_factors = tensor(gguf_rope_factors_name) != nullptr;
   const auto* embedding = tensor(gguf_embedding_name);
@@ -228,10 +226,11 @@ core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
 }
 
 std::string hugging_face_keys(const gguf_model& m, const gguf_metadata& metadata) {
-  auto out = m.architecture == "llama" ? llama_keys(m) : gpt2_keys(m);
+  const auto* const f = families::find_gguf(m.architecture);
+  auto out = f == nullptr ? json::object() : keys_of(*f, m);
   out["tie_word_embeddings"] = m.tied;
   std::set<std::string> used;
-  if (m.architecture == "llama")
+  if (f != nullptr && f->is_rotary())
     if (auto scaling = rope_scaling_of(m.architecture, metadata, used); !scaling.is_null())
       out["rope_scaling"] = std::move(scaling);
   add_unsaid(out, m, metadata, used);

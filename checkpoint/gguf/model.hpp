@@ -11,22 +11,22 @@
 
 namespace troupe::checkpoint {
 
-/// Sizes of a model of a known family, GPT-2 or Llama.
+/// Sizes of a model of a known family (families/).
 struct gguf_model {
-  std::string architecture;  ///< `gpt2` or `llama`
+  std::string architecture;  ///< the family's in GGUF files
   uint32_t blocks = 0, width = 0, inner = 0, heads = 0, kv_heads = 0, head_width = 0, positions = 0, vocabulary = 0;
   double norm_epsilon = 0;
-  double rope_theta = 0;                          ///< Llama only
-  bool has_rope_factors = false;                  ///< a tensor of the file scales the rotary positions, as in Llama 3
-  bool tied = false;                              ///< the head uses the embedding's weights
-  bool attention_bias = false, mlp_bias = false;  ///< Llama only
+  double rope_theta = 0;          ///< of rotary positions
+  bool has_rope_factors = false;  ///< a tensor of the file scales the rotary positions, as in Llama 3
+  bool tied = false;              ///< the head uses the embedding's weights
+  bool attention_bias = false, mlp_bias = false;
 };
 
 /// Returns `general.architecture` and the architecture's own keys, as llama.cpp reads them.
 gguf_metadata metadata_of(const gguf_model& m);
 
-/// Returns the sizes that a file's metadata and tensors state; nothing for an architecture other than `gpt2` and
-/// `llama`. Refused: a size that is missing, or outside the range of any model.
+/// Returns the sizes that a file's metadata and tensors state; nothing for an architecture of no known
+/// family. Refused: a size that is missing, or outside the range of any model.
 core::result<std::optional<gguf_model>> model_of(const gguf_header& h);
 
 /// Returns config.json's keys of the model, with the scaling of its rotary positions and the numbers of its special

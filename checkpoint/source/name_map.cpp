@@ -1,26 +1,16 @@
 #include "checkpoint/source/name_map.hpp"
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "checkpoint/source/wrapper_names.hpp"
+#include "families/rows.hpp"
 
 namespace troupe::checkpoint {
 namespace {
 
-constexpr std::array<std::string_view, 2> prefixes{"transformer.", "model."};
-
-struct family {
-  std::string_view model_type, prefix, embedding;
-};
-constexpr std::array<family, 2> families{
-    {{"gpt2", "transformer.", "transformer.wte.weight"}, {"llama", "model.", "model.embed_tokens.weight"}}};
-
-const family* family_of(std::string_view model_type) {
-  const auto* at =
-      std::find_if(families.begin(), families.end(), [&](const family& f) { return f.model_type == model_type; });
-  return at == families.end() ? nullptr : at;
+std::string embedding_weight(const families::family& f) {
+  return std::string(f.names.prefix).append(f.names.embedding).append(".weight");
 }
 
 bool is_parameter(tensor_kind kind) {
@@ -34,9 +24,9 @@ std::string bare_name(std::string_view full_name) {
   std::string_view name = plain;
   for (bool found = true; found;) {
     found = false;
-    for (const auto prefix : prefixes)
-      if (name.size() > prefix.size() && name.starts_with(prefix)) {
-        name.remove_prefix(prefix.size());
+    for (const families::family* f : families::all)
+      if (name.size() > f->names.prefix.size() && name.starts_with(f->names.prefix)) {
+        name.remove_prefix(f->names.prefix.size());
         found = true;
       }
   }
@@ -44,7 +34,8 @@ std::string bare_name(std::string_view full_name) {
 }
 
 bool is_derived_buffer(std::string_view name) {
-  return name == "rope_freqs.weight" || name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+  return name == "rope_freqs.weight" || name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with(".rotary_emb.inv_freq");
 }
 
 name_map::name_map(const tensor_list& source) {
@@ -80,23 +71,24 @@ std::vector<std::string> name_map::unexpected(std::span<const std::string> wante
 }
 
 std::string hugging_face_name(std::string_view model_type, std::string_view name) {
-  const auto* f = family_of(model_type);
+  const auto* f = families::find(model_type);
   if (f == nullptr) return std::string(name);
   const auto bare = bare_name(name);
   if (bare == head_name) return std::string(head_name);
-  return std::string(f->prefix).append(bare);
+  return std::string(f->names.prefix).append(bare);
 }
 
 std::vector<tied_name> hugging_face_tied(std::string_view model_type, std::span<const std::string> names) {
-  const auto* f = family_of(model_type);
+  const auto* f = families::find(model_type);
   if (f == nullptr) return {};
+  const auto weight = embedding_weight(*f);
   bool head = false, embedding = false;
   for (const auto& name : names) {
     head = head || bare_name(name) == head_name;
-    embedding = embedding || hugging_face_name(model_type, name) == f->embedding;
+    embedding = embedding || hugging_face_name(model_type, name) == weight;
   }
   if (head || !embedding) return {};
-  return {{std::string(head_name), std::string(f->embedding)}};
+  return {{std::string(head_name), weight}};
 }
 
 }  // namespace troupe::checkpoint

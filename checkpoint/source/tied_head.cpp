@@ -15,18 +15,21 @@
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/source_reader.hpp"
 #include "core/tensor_view.hpp"
+#include "families/rows.hpp"
 
 namespace troupe::checkpoint {
 namespace {
 
 using core::fail;
 
-/// Bare names of the embeddings that heads are tied to.
-constexpr std::array<std::string_view, 2> embedding_names{"wte.weight", "embed_tokens.weight"};
 constexpr uint64_t compared_elements = uint64_t{1} << 18;
 
+/// Returns the bare name of the embedding that a family's head is tied to.
+std::string embedding_name(const families::family& f) { return std::string(f.names.embedding) + ".weight"; }
+
 bool is_embedding(std::string_view name) {
-  return std::ranges::find(embedding_names, bare_name(name)) != embedding_names.end();
+  return std::ranges::any_of(families::all,
+                             [bare = bare_name(name)](const auto* f) { return embedding_name(*f) == bare; });
 }
 bool is_head(std::string_view name) { return bare_name(name) == head_name; }
 
@@ -71,10 +74,10 @@ core::result<settled_head> settle_tied_head(tensor_source s, const std::string& 
   const auto* embedding = weight_named(s, is_embedding);
   if (embedding == nullptr) {
     const auto tied = std::ranges::find_if(s.tied, [](const tied_name& t) { return is_embedding(t.name); });
-    const auto name = tied != s.tied.end()    ? tied->name
-                      : model_type == "gpt2"  ? hugging_face_name(model_type, "wte.weight")
-                      : model_type == "llama" ? hugging_face_name(model_type, "embed_tokens.weight")
-                                              : std::string();
+    const auto* const family = families::find(model_type);
+    const auto name = tied != s.tied.end() ? tied->name
+                      : family != nullptr  ? hugging_face_name(model_type, embedding_name(*family))
+                                           : std::string();
     if (name.empty()) return settled_head{std::move(s), {}};
     return with_names_swapped(std::move(s), std::string(head->name), name);
   }

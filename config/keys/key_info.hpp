@@ -104,7 +104,7 @@ struct key_support {
 
 /// Restricts a key to some values of another key: the model's family, or the `type` next to `params`.
 struct key_types {
-  std::string_view family;                  ///< family of a model key: "gpt2", "llama"; empty: both
+  std::vector<std::string_view> families;   ///< the model families that read the key; empty: all
   std::vector<std::string_view> readers;    ///< the types that read the key; empty: all
   std::vector<std::string_view> needed_by;  ///< the types that require the key
   std::vector<default_of_type> defaults;
@@ -222,10 +222,6 @@ struct key_info {  ///< a key in the form that users know
   }
   key_info& needed() {
     required = true;
-    return *this;
-  }
-  key_info& of_family(std::string_view v) {
-    types.family = v;
     return *this;
   }
   /// Restricts the key to these values of the `type` next to `params`.

@@ -1,6 +1,14 @@
-// The keys of Hugging Face's config.json for the families that Troupe builds. This file checks their types and stores
-// them as given; models/ interprets them.
+// The keys of Hugging Face's config.json for the families that Troupe builds, by the rows of families/. This file
+// checks their types and stores them as given; models/ interprets them.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
 #include "config/keys/key_rows.hpp"
+#include "families/rows.hpp"
 
 namespace troupe::config {
 namespace {
@@ -8,84 +16,130 @@ namespace {
 using enum value_type;
 constexpr double most_size = 1 << 24;
 
-class model_rows {
- public:
-  model_rows(key_rows& t, std::string_view family) : t_(t), family_(family) {}
-  key_info& row(const char* name, value_type type, const char* by_default) {
-    return t_.row(std::string("model.") + name, type).by_default(by_default).of_family(family_).in_model();
-  }
-  key_info& size(const char* name, const char* by_default) {
-    return row(name, integer, by_default).at_least(1).at_most(most_size);
-  }
-  key_info& probability(const char* name, const char* by_default) {
-    return row(name, number, by_default).at_least(0).below(1);
-  }
-  key_info& unread(const char* name, value_type type = any) {
-    return row(name, type, "none").ignored("describes the model to other programs").means("Kept for other programs.");
-  }
-
- private:
-  key_rows& t_;
-  std::string_view family_;
+/// One key of config.json that a family reads.
+struct family_key {
+  std::string_view name;
+  value_type type;
+  std::string by_default;
+  std::string_view meaning;
+  std::function<void(key_info&)> limits = [](key_info&) {};
 };
 
-void add_shared(key_rows& t) {
-  model_rows m(t, "");
-  m.row("model_type", text, "none").one_of({"gpt2", "llama"}).means("The family of the model.");
-  m.size("vocab_size", "50257 (gpt2), 32000 (llama)").means("Tokens there are.");
-  m.row("initializer_range", number, "0.02").at_least(0).below(1000).means("Standard deviation of the first weights.");
-  m.row("tie_word_embeddings", boolean, "true (gpt2), false (llama)").means("One matrix for embedding and head.");
-  for (const char* name : {"bos_token_id", "eos_token_id", "pad_token_id"}) m.unread(name);
-  m.unread("architectures");
-  m.unread("torch_dtype").ignored("the run's own precision keys decide");
-  m.unread("dtype").ignored("the run's own precision keys decide");
-  m.unread("transformers_version");
-  m.unread("_name_or_path");
-  m.unread("use_cache");
+std::string yaml_of(bool v) { return v ? "true" : "false"; }
+std::string yaml_of(uint32_t v) { return v == 0 ? "none" : std::to_string(v); }
+
+value_type type_of(families::key_type type) {
+  switch (type) {
+    case families::key_type::whole_number:
+      return integer;
+    case families::key_type::flag:
+      return boolean;
+    case families::key_type::any:
+      break;
+  }
+  return any;
 }
 
-void add_gpt2(key_rows& t) {
-  model_rows m(t, "gpt2");
-  m.size("n_layer", "12").at_most(4096).means("Blocks.");
-  m.size("n_embd", "768").means("Width of the residual stream.");
-  m.size("n_head", "12").means("Attention heads; a divisor of n_embd.");
-  m.size("n_positions", "1024").means("The longest sequence.");
-  m.unread("n_ctx", integer).ignored("an old name that n_positions replaced");
-  m.size("n_inner", "none").means("Width inside the MLP; none: 4 x n_embd.");
-  m.row("activation_function", text, "gelu_new").means("The MLP's non-linearity.");
-  m.probability("resid_pdrop", "0.1").means("Dropout on what attention and MLP add.");
-  m.probability("embd_pdrop", "0.1").means("Dropout on the embeddings.");
-  m.probability("attn_pdrop", "0.1").means("Dropout on the attention weights.");
-  m.row("layer_norm_epsilon", number, "1e-5").at_least(0).below(1).means("Added to the variance in a norm.");
-  m.row("scale_attn_weights", boolean, "true").just("true").means("Divide scores by the root of the head's width.");
-  m.row("scale_attn_by_inverse_layer_idx", boolean, "false")
-      .just("false")
-      .means("Divide scores by the layer's number too.");
-  m.row("add_cross_attention", boolean, "false").just("false").means("Attend to a second sequence.");
-  m.unread("reorder_and_upcast_attn", boolean).ignored("attention has one order here");
-  for (const char* name : {"summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels",
-                           "summary_first_dropout", "task_specific_params"})
-    m.unread(name);
+void between(key_info& row, double low, double below) { row.at_least(low).below(below); }
+void say_unread(key_info& row, std::string_view reason) {
+  row.ignored(reason.empty() ? "describes the model to other programs" : reason);
 }
 
-void add_llama(key_rows& t) {
-  model_rows m(t, "llama");
-  m.size("hidden_size", "4096").means("Width of the residual stream.");
-  m.size("intermediate_size", "11008").means("Width inside the MLP.");
-  m.size("num_hidden_layers", "32").at_most(4096).means("Blocks.");
-  m.size("num_attention_heads", "32").means("Query heads.");
-  m.size("num_key_value_heads", "none").means("Key and value heads; a divisor of num_attention_heads; none: as many.");
-  m.size("head_dim", "none").means("Width of a head; none: hidden_size / num_attention_heads.");
-  m.size("max_position_embeddings", "2048").means("The longest sequence.");
-  m.row("hidden_act", text, "silu").means("The MLP's non-linearity.");
-  m.row("rms_norm_eps", number, "1e-6").at_least(0).below(1).means("Added to the mean square in a norm.");
-  m.row("rope_theta", number, "10000").at_least(1).below(1e12).means("Base of the rotary positions.");
-  m.row("rope_scaling", object, "none").means("Scaling of the rotary positions; only rope_type default.");
-  m.row("rope_parameters", object, "none").means("The newer form of rope_theta and rope_scaling.");
-  m.row("attention_bias", boolean, "false").means("Biases in the attention's matrices.");
-  m.row("mlp_bias", boolean, "false").means("Biases in the MLP's matrices.");
-  m.probability("attention_dropout", "0").means("Dropout on the attention weights.");
-  m.unread("pretraining_tp");
+/// Returns the keys that a family reads, in the order of the reference.
+std::vector<family_key> keys_of(const families::family& f) {
+  std::vector<family_key> out;
+  const auto& k = f.keys;
+  const auto add = [&](family_key key) {
+    if (!key.name.empty()) out.push_back(std::move(key));
+  };
+  const auto size = [&](const families::size_key& key, std::string_view meaning, double most = most_size) {
+    add({key.name, integer, yaml_of(key.usual), meaning, [most](key_info& r) { r.at_least(1).at_most(most); }});
+  };
+  const auto number_below = [&](const families::number_key& key, std::string_view meaning) {
+    add({key.name, number, fmt::format("{}", key.usual), meaning, [](key_info& r) { between(r, 0, 1); }});
+  };
+  const auto flag = [&](const families::flag_key& key, std::string_view meaning) {
+    add({key.name, boolean, yaml_of(key.usual), meaning});
+  };
+  size(k.vocabulary, "Tokens there are.");
+  add({"initializer_range", number, "0.02", "Standard deviation of the first weights.",
+       [](key_info& r) { between(r, 0, 1000); }});
+  flag(k.tied, "One matrix for embedding and head.");
+  size(k.layers, "Blocks.", 4096);
+  size(k.width, "Width of the residual stream.");
+  size(k.heads, "Query heads; a divisor of the residual stream's width, unless a key says the width of a head.");
+  size(k.kv_heads, "Key and value heads; a divisor of the query heads; none: as many.");
+  size(k.head_width, "Width of a head; none: the residual stream's width / query heads.");
+  size(k.positions, "The longest sequence.");
+  size(k.inner, k.inner.usual > 0 ? "Width inside the MLP." : "Width inside the MLP; none: 4 x the residual stream's.");
+  add({k.activation, text, std::string(k.usual_activation), "The MLP's non-linearity."});
+  flag(k.attention_bias, "Biases in the attention's matrices.");
+  flag(k.mlp_bias, "Biases in the MLP's matrices.");
+  number_below(k.residual_dropout, "Dropout on what attention and MLP add.");
+  number_below(k.embedding_dropout, "Dropout on the embeddings.");
+  number_below(k.attention_dropout, "Dropout on the attention weights.");
+  number_below(k.norm_epsilon, f.norm == families::norm_kind::rms ? "Added to the mean square in a norm."
+                                                                  : "Added to the variance in a norm.");
+  for (const auto& fixed : k.fixed)
+    add({fixed.name, boolean, yaml_of(fixed.value), fixed.meaning,
+         [value = fixed.value](key_info& r) { r.just(value ? "true" : "false"); }});
+  if (f.is_rotary()) {
+    add({"rope_theta", number, "10000", "Base of the rotary positions.", [](key_info& r) { between(r, 1, 1e12); }});
+    add({"rope_scaling", object, "none", "Scaling of the rotary positions; only rope_type default."});
+    add({"rope_parameters", object, "none", "The newer form of rope_theta and rope_scaling."});
+  }
+  for (const auto& key : k.unread)
+    add({key.name, type_of(key.type), "none", "Kept for other programs.",
+         [reason = key.reason](key_info& r) { say_unread(r, reason); }});
+  return out;
+}
+
+/// A key, and the families that read it with their defaults.
+struct shared_key {
+  family_key key;
+  std::vector<std::pair<std::string_view, std::string>> defaults;
+};
+
+std::string default_of(const shared_key& s) {
+  if (std::ranges::all_of(s.defaults, [&](const auto& d) { return d.second == s.key.by_default; }))
+    return s.key.by_default;
+  std::vector<std::string> each;
+  for (const auto& [family, by_default] : s.defaults) each.push_back(fmt::format("{} ({})", by_default, family));
+  return fmt::format("{}", fmt::join(each, ", "));
+}
+
+/// Adds the keys of all families, those that every family reads first. A key that several families read is one row.
+void add_family_keys(key_rows& t) {
+  std::vector<shared_key> all;
+  for (const families::family* f : families::all)
+    for (family_key& key : keys_of(*f)) {
+      auto at = std::ranges::find(all, key.name, [](const shared_key& s) { return s.key.name; });
+      if (at == all.end()) at = all.insert(all.end(), {key, {}});
+      at->defaults.emplace_back(f->model_type, std::move(key.by_default));
+    }
+  std::ranges::stable_partition(all, [](const shared_key& s) { return s.defaults.size() == families::all.size(); });
+  for (const shared_key& s : all) {
+    key_info& row = t.row(fmt::format("model.{}", s.key.name), s.key.type).by_default(default_of(s)).in_model();
+    row.means(s.key.meaning);
+    s.key.limits(row);
+    if (s.defaults.size() == families::all.size()) continue;
+    for (const auto& [family, by_default] : s.defaults) row.types.families.push_back(family);
+  }
+}
+
+/// Adds the keys that every family reads or ignores.
+void add_shared_keys(key_rows& t) {
+  const auto row = [&](const char* name, value_type type, const char* by_default) -> key_info& {
+    return t.row(std::string("model.") + name, type).by_default(by_default).in_model();
+  };
+  std::vector<std::string_view> names;
+  for (const families::family* f : families::all) names.push_back(f->model_type);
+  row("model_type", text, "none").one_of(std::move(names)).means("The family of the model.");
+  for (const char* name : {"bos_token_id", "eos_token_id", "pad_token_id", "architectures", "transformers_version",
+                           "_name_or_path", "use_cache", "task_specific_params", "pretraining_tp"})
+    say_unread(row(name, any, "none").means("Kept for other programs."), {});
+  for (const char* name : {"torch_dtype", "dtype"})
+    say_unread(row(name, any, "none").means("Kept for other programs."), "the run's own precision keys decide");
 }
 
 }  // namespace
@@ -116,9 +170,8 @@ void add_model_keys(key_rows& t) {
           "Keys of a config.json, of path, of teacher or of a checkpoint, that are read as if they were not there; "
           "rope_scaling.NAME is a key within one. A key that Troupe does not know is refused without, and a checkpoint "
           "whose key differs from this model's. A name that Troupe does not know and none of them has is refused.");
-  add_shared(t);
-  add_gpt2(t);
-  add_llama(t);
+  add_shared_keys(t);
+  add_family_keys(t);
 }
 
 }  // namespace troupe::config

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/keys/values.hpp"
+#include "families/rows.hpp"
 
 namespace troupe::config {
 namespace {
@@ -59,14 +60,15 @@ class rules {
     const setting* type = value_of("model.model_type");
     if (type == nullptr) {
       if (!given_.was_refused("model.model_type") && !given_.was_refused("model.path"))
-        error("model.model_type", "wanted gpt2 or llama (or model.path), got nothing: the key is required");
+        error("model.model_type",
+              fmt::format("wanted {} (or model.path), got nothing: the key is required", families::names_joined()));
       return;
     }
     for (const setting* s : inline_keys)
-      if (!s->row->types.family.empty() && s->row->types.family != type->value->text)
+      if (const auto& of = s->row->types.families; !of.empty() && std::ranges::find(of, type->value->text) == of.end())
         report_.error(
             s->name_at, s->row->key,
-            fmt::format("a key of the {} family, but model_type is {}", s->row->types.family, type->value->text));
+            fmt::format("a key of the {} family, but model_type is {}", fmt::join(of, " or "), type->value->text));
   }
 
   void no_model() {

@@ -21,7 +21,7 @@ class teacher_choice {
     TROUPE_TRY(goes_together());
     auto spec = read_folder_model(c_.model.teacher, c_.model.ignore_keys);
     if (!spec) return core::fail(spec.error().in(where() + "model.teacher"));
-    if (spec->kind != model.kind) return refused("model.teacher", "wanted a model of the same family, got another's");
+    if (spec->family != model.family) return refused("model.teacher", "wanted a model of the same family, got another's");
     if (spec->vocabulary != model.vocabulary)
       return refused("model.teacher", "wanted the model's vocabulary of " + std::to_string(model.vocabulary) +
                                           " tokens, got " + std::to_string(spec->vocabulary));

@@ -29,8 +29,6 @@ bool is_ignored(std::span<const std::string> ignored, std::string_view key) {
   return std::ranges::find(ignored, key) != ignored.end();
 }
 
-const char* type_of(const model_spec& spec) { return spec.kind == models::family::gpt2 ? "gpt2" : "llama"; }
-
 /// True if the tensors include a head that is not just another name of the embedding.
 bool has_own_head(const checkpoint::tensor_source& s) {
   return std::ranges::any_of(s.tensors, [](const auto& t) {
@@ -88,30 +86,29 @@ class model_comparison {
 
   /// Returns "n_head is 12 there and 16 in this run's model", or an empty string if nothing differs.
   std::string run() {
-    const bool llama = ours_.kind == models::family::llama;
-    number(llama ? "num_attention_heads" : "n_head", theirs_.heads, ours_.heads);
-    if (llama) {
-      number("num_key_value_heads", theirs_.kv_heads, ours_.kv_heads);
-      number("head_dim", theirs_.head_width, ours_.head_width);
-      number("rope_theta", theirs_.rope_theta, ours_.rope_theta);
-    }
-    number(llama ? "rms_norm_eps" : "layer_norm_epsilon", theirs_.norm_epsilon, ours_.norm_epsilon);
-    text(llama ? "hidden_act" : "activation_function", shown_activation(theirs_.act), shown_activation(ours_.act));
+    const auto& keys = ours_.family->keys;
+    number(keys.heads.name, theirs_.heads, ours_.heads);
+    number(keys.kv_heads.name, theirs_.kv_heads, ours_.kv_heads);
+    number(keys.head_width.name, theirs_.head_width, ours_.head_width);
+    if (ours_.family->is_rotary()) number("rope_theta", theirs_.rope_theta, ours_.rope_theta);
+    number(keys.norm_epsilon.name, theirs_.norm_epsilon, ours_.norm_epsilon);
+    text(keys.activation, shown_activation(theirs_.act), shown_activation(ours_.act));
     text(tie_key, theirs_.tied ? "true" : "false", ours_.tied ? "true" : "false");
     return found_;
   }
   [[nodiscard]] const std::string& key() const { return key_; }
 
  private:
-  void number(const char* key, double theirs, double ours) {
+  /// An empty key: the number follows from others in this family.
+  void number(std::string_view key, double theirs, double ours) {
     // fp32 metadata in files holds a rounded number
-    if (theirs != ours && static_cast<float>(theirs) != static_cast<float>(ours))
+    if (!key.empty() && theirs != ours && static_cast<float>(theirs) != static_cast<float>(ours))
       differ(key, core::number_text(theirs), core::number_text(ours));
   }
-  void text(const char* key, const std::string& theirs, const std::string& ours) {
+  void text(std::string_view key, const std::string& theirs, const std::string& ours) {
     if (theirs != ours) differ(key, theirs, ours);
   }
-  void differ(const char* key, const std::string& theirs, const std::string& ours) {
+  void differ(std::string_view key, const std::string& theirs, const std::string& ours) {
     if (!found_.empty() || is_ignored(ignored_, key)) return;
     key_ = key;
     found_ = std::string(key) + " is " + theirs + " there and " + ours + " in this run's model";
@@ -136,7 +133,8 @@ core::result<model_spec> read_folder_model(const fs::path& folder, std::span<con
   if (!spec || !spec->tied || is_ignored(ignored, tie_key)) return spec;
   auto weights = weights_in(folder);
   if (!weights) return spec;
-  TROUPE_ASSIGN(const auto settled, checkpoint::settle_tied_head(std::move(*weights), type_of(*spec)));
+  TROUPE_ASSIGN(const auto settled,
+                checkpoint::settle_tied_head(std::move(*weights), std::string(spec->family->model_type)));
   if (settled.own_values.empty()) return spec;
   spec->tied = false;
   spec->remark = settled.own_values;
@@ -160,7 +158,7 @@ std::optional<std::string> unused_ignored_key(const config::model_section& job, 
     if (text && !text->empty()) add("the model of '" + checkpoint::shown_place(*loaded) + "'", std::move(*text));
   }
   for (const auto& key : job.ignore_keys) {
-    if (models::is_known_key(model.kind, key)) continue;
+    if (models::is_known_key(*model.family, key)) continue;
     std::string out;
     bool is_there = false;
     for (const auto& [place, keys] : all) {
@@ -178,7 +176,7 @@ core::result<void> check_described_model(checkpoint::tensor_source& from, const 
   if (is_ignored(ignored, "model_type")) return {};
   std::string own_head;
   if (model.tied && !is_ignored(ignored, tie_key)) {
-    TROUPE_ASSIGN(auto settled, checkpoint::settle_tied_head(from, type_of(model)));
+    TROUPE_ASSIGN(auto settled, checkpoint::settle_tied_head(from, std::string(model.family->model_type)));
     own_head = std::move(settled.own_values);
     from = std::move(settled.source);
   }
@@ -196,7 +194,7 @@ core::result<void> check_described_model(checkpoint::tensor_source& from, const 
   if (!problems.empty()) return other_model(from, problems.front().what.text, problems.front().key);
   TROUPE_ASSIGN(auto theirs, models::parse_model_spec(text, ignored));
   if (!model.tied && theirs.tied && has_own_head(from)) theirs.tied = false;
-  if (theirs.kind != model.kind)
+  if (theirs.family != model.family)
     return other_model(from, "model_type is of another family than this run's model", "model_type");
   TROUPE_TRY(tied_here());
   model_comparison compared(theirs, model, ignored);

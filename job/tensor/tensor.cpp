@@ -15,8 +15,7 @@ core::result<named_split> choose_split(const config::job_config& c, const models
   named_split out{{.degree = c.parallel.tensor}, {}};
   if (out.split.degree == 1) return out;
   if (c.tensor_parallel.chooses()) {
-    const char* family = spec.kind == models::family::gpt2 ? "gpt2" : "llama";
-    auto named = split_of(c.tensor_parallel, whole, family, out.split.degree);
+    auto named = split_of(c.tensor_parallel, whole, std::string(spec.family->model_type), out.split.degree);
     if (!named) return named;
     out = std::move(*named);
   }

@@ -9,17 +9,21 @@
 #include "core/tied_copies.hpp"
 #include "kernels/layers/cross_entropy.hpp"
 #include "models/layers/attention_lesson.hpp"
+#include "models/layers/embedding.hpp"
 #include "models/segment/documents.hpp"
+#include "models/segment/torch_device.hpp"
 #include "models/segment/torch_dtype.hpp"
 
 namespace troupe::models {
 
 family_model::family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
-                           const model_place& place)
+                           const model_place& place, device::device_id device)
     : spec_(spec),
       columns_(columns),
       place_(place),
-      table_(make_model_table(spec, rows, columns, core::size_of(type), place.split, place.sequence)) {}
+      table_(make_model_table(spec, rows, columns, core::size_of(type), place.split, place.sequence)) {
+  if (spec.family->is_rotary()) angles_.emplace(spec.rope_theta, spec.head_width, columns, type, torch_device(device));
+}
 
 attention_shape family_model::own_heads(uint32_t unit) const {
   const model_spec own = local_block(spec_, place_.split, unit - 1);
@@ -74,6 +78,28 @@ bool family_model::copies_last_input(uint32_t unit, uint32_t segment) const {
   return op == core::exchange_op::swap || op == core::exchange_op::collect || op == core::exchange_op::scatter;
 }
 
+std::unique_ptr<segment_run> family_model::embedding(segment_scope& scope) const {
+  const weight tokens = next_weight(scope, core::layer_kind::embedding);
+  std::optional<weight> positions;
+  if (!spec_.family->is_rotary()) positions = next_weight(scope, core::layer_kind::position_embedding);
+  return run_embedding(scope, tokens, own_vocabulary(), positions, spec_.embedding_dropout);
+}
+
+at::Tensor family_model::packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const {
+  if (spec_.family->is_packed()) return projected.front();
+  return rotate_and_pack(scope, projected[0], projected[1], projected[2], own_heads(scope.unit()), *angles_);
+}
+
+at::Tensor family_model::mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const {
+  return spec_.family->is_gated() ? gated_linear(scope, projected[0], projected[1], spec_.act, mlp_end(scope))
+                                  : activated_linear(scope, projected.front(), spec_.act, mlp_end(scope));
+}
+
+at::Tensor family_model::add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site site) const {
+  if (spec_.family->keys.residual_dropout.name.empty()) return add_past(scope, past, std::move(y));
+  return add_dropped(scope, past, std::move(y), site, spec_.residual_dropout);
+}
+
 values family_model::block(segment_scope& scope, uint32_t segment, const values& input) const {
   if (norms_are_cut()) return block_of_own_columns(scope, segment, input);
   const sequence_split& split = place_.sequence;
@@ -90,7 +116,7 @@ values family_model::block(segment_scope& scope, uint32_t segment, const values&
 }
 
 at::Tensor family_model::attention(segment_scope& scope, const at::Tensor& x) const {
-  const auto [inner, past] = normed(scope, x, attention_inputs());
+  const auto [inner, past] = normed(scope, x, spec_.family->attention_inputs());
   const attention_shape heads = own_heads(scope.unit());
   at::Tensor qkv = packed(scope, inner);
   if (scope.batch().map != nullptr) *scope.batch().map = attention_map(qkv, heads);
@@ -111,7 +137,7 @@ projection family_model::mlp_end(segment_scope& scope) {
 
 normed_outputs family_model::mlp_in_tiles(segment_scope& scope, const at::Tensor& x,
                                           std::optional<row_norm> norm) const {
-  std::vector<projection> inputs = next_linears(scope, mlp_inputs(), panel_sums::rounded);
+  std::vector<projection> inputs = next_linears(scope, spec_.family->mlp_inputs(), panel_sums::rounded);
   return tiled_mlp(scope, x, {std::move(norm), std::move(inputs), spec_.act, mlp_end(scope)}, spec_.mlp_tile_rows);
 }
 
@@ -120,12 +146,12 @@ at::Tensor family_model::mlp(segment_scope& scope, const at::Tensor& x) const {
     auto [y, past] = mlp_in_tiles(scope, x, next_norm(scope, spec_.norm_epsilon));
     return add(scope, past, std::move(y.front()), dropout_site::mlp_output);
   }
-  const auto [inner, past] = normed(scope, x, mlp_inputs(), panel_sums::rounded);
+  const auto [inner, past] = normed(scope, x, spec_.family->mlp_inputs(), panel_sums::rounded);
   return add(scope, past, mlp_output(scope, inner), dropout_site::mlp_output);
 }
 
 values family_model::attention_in(segment_scope& scope, const at::Tensor& x) const {
-  const auto [inner, past] = normed(scope, x, attention_inputs());
+  const auto [inner, past] = normed(scope, x, spec_.family->attention_inputs());
   const at::Tensor qkv = packed(scope, inner);
   const sequence_parts exchanged = parts(scope);
   if (place_.sequence.way == sequence_way::heads) return values({past, give_heads(scope, qkv, exchanged)});
@@ -175,12 +201,12 @@ values family_model::block_of_own_columns(segment_scope& scope, uint32_t segment
   at::Tensor y;
   if (segment == 1) {
     const at::Tensor qkv =
-        packed(scope, projected(scope, x, next_linears(scope, attention_inputs(), panel_sums::none)));
+        packed(scope, projected(scope, x, next_linears(scope, spec_.family->attention_inputs(), panel_sums::none)));
     y = attention_output(scope, causal_attention(scope, qkv, own_heads(scope.unit()), spec_.attention_dropout));
   } else if (spec_.mlp_tile_rows > 0) {
     y = mlp_in_tiles(scope, x, std::nullopt).y.front();
   } else {
-    y = mlp_output(scope, projected(scope, x, next_linears(scope, mlp_inputs(), panel_sums::rounded)));
+    y = mlp_output(scope, projected(scope, x, next_linears(scope, spec_.family->mlp_inputs(), panel_sums::rounded)));
   }
   return values({input[0], give_columns(scope, y, norm_parts(scope))});
 }

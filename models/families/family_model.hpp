@@ -1,5 +1,5 @@
-// The common part of the families: units in the order embedding, blocks of attention and MLP, head; a family defines
-// the computation of each segment.
+// Computes the segments of all families: units in the order embedding, blocks of attention and MLP, head. The family's
+// row (families/family.hpp) says which positions, norms and layers a model has.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,13 +12,15 @@
 #include "models/families/language_model.hpp"
 #include "models/layers/dropout.hpp"
 #include "models/layers/next_layer.hpp"
+#include "models/layers/rotary.hpp"
 #include "models/segment/sequence_parts.hpp"
 
 namespace troupe::models {
 
-class family_model : public language_model {
+class family_model final : public language_model {
  public:
-  family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns, const model_place& place);
+  family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns, const model_place& place,
+               device::device_id device);
 
   [[nodiscard]] const core::model_table& table() const override { return table_; }
   void read_copies(uint32_t first) override;
@@ -33,30 +35,25 @@ class family_model : public language_model {
   std::vector<float> next_token_logits(const micro_batch& batch, const at::Tensor& hidden,
                                        const parameter_binding& parameters) override;
 
- protected:
+ private:
   /// Computes the embedding's segment. All functions of this class take their layers from the scope in the order of the
   /// table; hidden states are (B, T, C).
-  virtual std::unique_ptr<segment_run> embedding(segment_scope& scope) const = 0;
-  /// Return the number of linear layers between a norm and attention, and between a norm and the MLP's activation.
-  [[nodiscard]] virtual size_t attention_inputs() const = 0;
-  [[nodiscard]] virtual size_t mlp_inputs() const = 0;
+  [[nodiscard]] std::unique_ptr<segment_run> embedding(segment_scope& scope) const;
   /// Returns queries, keys and values (B, T, (heads + 2 kv_heads) * head_width), next to each other, from the outputs
   /// of the layers before attention.
-  virtual at::Tensor packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const = 0;
+  at::Tensor packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const;
   /// Returns the MLP's contribution to the residual path, before dropout.
-  virtual at::Tensor mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const = 0;
+  at::Tensor mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const;
   /// Returns the MLP's last layer, whose rows are multiplied in panels, like those of its first layers.
   static projection mlp_end(segment_scope& scope);
   /// Returns the residual path with `y` added, after dropout if the family has it.
-  virtual at::Tensor add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site site) const = 0;
+  at::Tensor add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site site) const;
 
-  [[nodiscard]] const model_spec& spec() const { return spec_; }
   /// Returns the heads of this rank's columns, with their numbers in the model.
   [[nodiscard]] attention_shape own_heads(uint32_t unit) const;
   /// Returns the rows of the vocabulary that embedding and head have on this rank.
   [[nodiscard]] vocabulary_rows own_vocabulary() const { return models::own_vocabulary(spec_, place_); }
 
- private:
   /// Computes the segment's next norm and the `count` linear layers after it, or the norm alone if `count` is 0.
   [[nodiscard]] normed_outputs normed(segment_scope& scope, const at::Tensor& x, size_t count,
                                       panel_sums panels = panel_sums::none) const {
@@ -104,6 +101,7 @@ class family_model : public language_model {
   [[nodiscard]] values loss(const segment_scope& scope, const at::Tensor& of_tokens, const values& input) const;
 
   model_spec spec_;
+  std::optional<rotary_angles> angles_;  // none: the family has learned positions
   uint64_t columns_;
   model_place place_;
   core::model_table table_;
@@ -111,10 +109,5 @@ class family_model : public language_model {
   std::shared_ptr<const family_model> teacher_;  // null: no teacher
   kernels::distillation_terms terms_;            // terms of the loss against the teacher
 };
-
-std::unique_ptr<family_model> make_gpt2(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
-                                        const model_place& place);
-std::unique_ptr<family_model> make_llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
-                                         const model_place& place, device::device_id device);
 
 }  // namespace troupe::models

@@ -22,6 +22,7 @@
 #include "checkpoint/source/torch.hpp"
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
+#include "core/text.hpp"
 #include "kernels/base/cast.hpp"
 
 namespace troupe::models {
@@ -31,20 +32,6 @@ using core::error_kind;
 
 /// Elements of a block, which are converted together.
 constexpr size_t block_elements = size_t{1} << 16;
-
-std::string text_of(const std::vector<int64_t>& shape) {
-  std::string s(1, '(');
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (i > 0) s += ", ";
-    s += std::to_string(shape[i]);
-  }
-  return s += ')';
-}
-
-std::string quoted(const std::filesystem::path& path) {
-  std::string s(1, '\'');
-  return s.append(path.string()).append("'");
-}
 
 bool is_float(core::dtype type) {
   return type == core::dtype::f32 || type == core::dtype::bf16 || type == core::dtype::f16 || type == core::dtype::f64;
@@ -92,13 +79,14 @@ core::result<std::unique_ptr<const checkpoint::tensor_source>> listed(const std:
     if (!format) return core::fail(format.error().kind, format.error().text + from_scratch);
     if (const auto newest = checkpoint_at(path); !newest.empty() && newest != path)
       return core::fail(error_kind::bad_input,
-                        quoted(path) + " has no weights of its own, but checkpoints: wanted one of them, such as " +
-                            quoted(newest) + from_scratch);
+                        core::in_quotes(path.string()) +
+                            " has no weights of its own, but checkpoints: wanted one of them, such as " +
+                            core::in_quotes(newest.string()) + from_scratch);
     if (*format == checkpoint::source_format::hugging_face) return std::unique_ptr<const checkpoint::tensor_source>();
     if (*format != checkpoint::source_format::torch)
-      return core::fail(error_kind::bad_input, quoted(path) + ": wanted weights of Hugging Face's, got " +
-                                                   std::string(checkpoint::described(*format)) +
-                                                   ", which --resume takes");
+      return core::fail(error_kind::bad_input,
+                        core::in_quotes(path.string()) + ": wanted weights of Hugging Face's, got " +
+                            std::string(checkpoint::described(*format)) + ", which --resume takes");
   }
   TROUPE_ASSIGN(auto opened,
                 is_compressed ? checkpoint::read_compressed_source(path) : checkpoint::read_torch_source(path));
@@ -119,8 +107,8 @@ core::result<void> check_parameters_of(const model_spec& spec, const core::model
     if (at == wanted.end())
       return core::fail(error_kind::mismatch, "parameter '" + p.name + "' is none of the model of config.json");
     if (at->second != p.shape)
-      return core::fail(error_kind::mismatch, "parameter '" + p.name + "' wants shape " + text_of(at->second) +
-                                                  " by config.json, got " + text_of(p.shape));
+      return core::fail(error_kind::mismatch, "parameter '" + p.name + "' wants shape " + core::shape_text(at->second) +
+                                                  " by config.json, got " + core::shape_text(p.shape));
     wanted.erase(at);
   }
   if (wanted.empty()) return {};
@@ -157,7 +145,7 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
                                                                    const model_spec& spec,
                                                                    const core::model_table& table, bool dequantise) {
   const auto refuse = [&](const std::string& text) {
-    return core::fail(error_kind::mismatch, quoted(path) + ": " + text);
+    return core::fail(error_kind::mismatch, core::in_quotes(path.string()) + ": " + text);
   };
   TROUPE_ASSIGN(const auto is_compressed, checkpoint::is_compressed_folder(path));
   if (!dequantise && checkpoint::has_coded_weights(path).value_or(false))
@@ -185,7 +173,7 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   std::vector<std::string_view> names;
   for (const auto& t : there) names.push_back(t.name);
   if (const auto peft = checkpoint::peft_finding(names))
-    return core::fail(error_kind::mismatch, quoted(path) + " " + *peft);
+    return core::fail(error_kind::mismatch, core::in_quotes(path.string()) + " " + *peft);
   source->parameters_.resize(table.parameters.size());
   for (const auto& p : table.parameters) source->names_.push_back(p.name);
 
@@ -217,14 +205,15 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
     if (!unread_type.empty())
       return refuse("parameter '" + info.name + "' wants a floating type, got " + checkpoint::shown(unread_type));
     if (*shape != info.shape)
-      return refuse("parameter '" + info.name + "' wants shape " + text_of(info.shape) + ", got " + text_of(*shape));
+      return refuse("parameter '" + info.name + "' wants shape " + core::shape_text(info.shape) + ", got " +
+                    core::shape_text(*shape));
     if (!is_float(type))
       return refuse("parameter '" + info.name + "' wants a floating type, got " + std::string(core::name_of(type)));
     found[match->second] = true;
     TROUPE_ASSIGN(auto place, stored_at(tensor));
     source->parameters_[match->second] = place;
   }
-  const auto embedding = wanted.find(spec.kind == family::gpt2 ? "wte.weight" : "embed_tokens.weight");
+  const auto embedding = wanted.find(std::string(spec.family->names.embedding) + ".weight");
   if (head != nullptr && embedding != wanted.end() && !found[embedding->second] && is_float(head->type) &&
       *head->shape == table.parameters[embedding->second].shape) {
     TROUPE_ASSIGN(auto place, stored_at(*head));
@@ -234,7 +223,7 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   const auto missing = std::find(found.begin(), found.end(), false);
   if (missing != found.end()) {
     const auto& info = table.parameters[static_cast<size_t>(missing - found.begin())];
-    return refuse("parameter '" + info.name + "' of shape " + text_of(info.shape) + " is missing");
+    return refuse("parameter '" + info.name + "' of shape " + core::shape_text(info.shape) + " is missing");
   }
   return source;
 }
@@ -295,8 +284,8 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
 
   auto given = core::parse_json<nlohmann::ordered_json>(spec.hugging_face_json, max_model_keys_depth);
   auto config = given && given->is_object() ? std::move(*given) : nlohmann::ordered_json::object();
-  config["model_type"] = spec.kind == family::gpt2 ? "gpt2" : "llama";
-  config["architectures"] = {spec.kind == family::gpt2 ? "GPT2LMHeadModel" : "LlamaForCausalLM"};
+  config["model_type"] = spec.family->model_type;
+  config["architectures"] = nlohmann::ordered_json::array({spec.family->architecture});
   const std::string name = type == core::dtype::f32    ? "float32"
                            : type == core::dtype::bf16 ? "bfloat16"
                            : type == core::dtype::f16  ? "float16"

@@ -11,16 +11,6 @@ namespace {
 using json = nlohmann::json;
 using core::error_kind;
 
-struct alias_row {
-  family kind;
-  std::string_view key, alias;
-};
-
-constexpr std::array<alias_row, 4> aliases{{{family::gpt2, "n_embd", "hidden_size"},
-                                            {family::gpt2, "n_positions", "max_position_embeddings"},
-                                            {family::gpt2, "n_head", "num_attention_heads"},
-                                            {family::gpt2, "n_layer", "num_hidden_layers"}}};
-
 /// Keys that transformers, its trainers or the hub write, and that change no logit of a causal language model in
 /// Troupe.
 constexpr std::string_view harmless[] = {
@@ -33,9 +23,8 @@ constexpr std::string_view harmless[] = {
     "dtype", "torch_dtype", "use_bfloat16", "torchscript", "tf_legacy_loss", "xla_device", "gradient_checkpointing",
     "return_dict", "use_return_dict", "output_hidden_states", "output_attentions", "use_cache", "output_past",
     "attn_implementation", "_attn_implementation", "_attn_implementation_internal", "_attn_implementation_autoset",
-    "experts_implementation", "_experts_implementation", "_experts_implementation_internal",
-    "_flash_attn_2_enabled", "use_flash_attention", "use_flash_attn", "chunk_size_feed_forward", "pretraining_tp",
-    "tie_last_hidden_states",
+    "experts_implementation", "_experts_implementation", "_experts_implementation_internal", "_flash_attn_2_enabled",
+    "use_flash_attention", "use_flash_attn", "chunk_size_feed_forward", "pretraining_tp", "tie_last_hidden_states",
     // of other tasks' heads
     "finetuning_task", "id2label", "label2id", "num_labels", "_num_labels", "problem_type", "task_specific_params",
     "classifier_dropout", "classifier_bias", "loss_type",
@@ -57,12 +46,6 @@ constexpr std::string_view harmless[] = {
     "repetition_penalty", "return_dict_in_generate", "return_legacy_cache", "sequence_bias", "speculation_type",
     "stop_strings", "suppress_tokens", "target_lookbehind", "temperature", "token_healing", "top_h", "top_k", "top_p",
     "typical_p", "use_mtp", "watermarking_config"};
-
-/// Harmless keys of one family. GPT-2's pooled heads are not supported, its attention has one order, and n_ctx is an
-/// old name that n_positions replaced.
-constexpr std::string_view harmless_gpt2[] = {
-    "n_ctx", "n_special", "predict_special_tokens", "reorder_and_upcast_attn", "summary_type", "summary_use_proj",
-    "summary_activation", "summary_proj_to_labels", "summary_first_dropout"};
 
 struct value_row {
   std::string_view key;
@@ -106,9 +89,17 @@ constexpr value_row valued[] = {{"is_encoder_decoder", "false"},
                                 {"alibi", "false"}};
 
 /// Inner keys of rope_scaling and rope_parameters that have no effect if rope_type is default.
-constexpr std::string_view harmless_rotary[] = {"rope_type", "type", "rope_theta", "factor", "attention_factor",
-                                                "beta_fast", "beta_slow", "truncate", "low_freq_factor",
-                                                "high_freq_factor", "original_max_position_embeddings"};
+constexpr std::string_view harmless_rotary[] = {"rope_type",
+                                                "type",
+                                                "rope_theta",
+                                                "factor",
+                                                "attention_factor",
+                                                "beta_fast",
+                                                "beta_slow",
+                                                "truncate",
+                                                "low_freq_factor",
+                                                "high_freq_factor",
+                                                "original_max_position_embeddings"};
 constexpr value_row valued_rotary[] = {{"partial_rotary_factor", "1"}};
 
 bool is_in(std::span<const std::string_view> list, std::string_view name) {
@@ -140,12 +131,14 @@ bool is_full_attention(const json& value) {
 }
 
 spec_problem problem_of_value(const std::string& key, std::string_view wanted, const json& value) {
-  return {key, {error_kind::bad_input, "model key '" + key + "' wants " + std::string(wanted) + ", got " +
-                                                       json_shown(value) + ", which is a model that is not built"}};
+  return {key,
+          {error_kind::bad_input, "model key '" + key + "' wants " + std::string(wanted) + ", got " +
+                                      json_shown(value) + ", which is a model that is not built"}};
 }
 
-bool is_harmless_key(family kind, const std::string& name) {
-  return name == "layer_types" || is_in(harmless, name) || (kind == family::gpt2 && is_in(harmless_gpt2, name));
+bool is_harmless_key(const families::family& f, const std::string& name) {
+  return name == "layer_types" || is_in(harmless, name) ||
+         std::ranges::find(f.keys.unread, name, &families::unread_key::name) != f.keys.unread.end();
 }
 
 /// Returns problems by the rows of a table, and the names that the table lacks.
@@ -177,8 +170,7 @@ spec_problem unknown_keys(const std::vector<std::string>& names, const std::stri
   if (names.size() > 5) list += " and " + std::to_string(names.size() - 5) + " more";
   return {names.front(),
           {error_kind::bad_input,
-           std::string("model key") + (names.size() == 1 ? " " : "s ") + list +
-               (names.size() == 1 ? " is" : " are") +
+           std::string("model key") + (names.size() == 1 ? " " : "s ") + list + (names.size() == 1 ? " is" : " are") +
                " not known here and may change the model: remove what does not, or pass it over by" + flags +
                " (model.ignore_keys of a job)"},
           true};
@@ -186,16 +178,11 @@ spec_problem unknown_keys(const std::vector<std::string>& names, const std::stri
 
 }  // namespace
 
-std::string_view alias_of(family kind, std::string_view key) {
-  for (const auto& row : aliases)
-    if (row.kind == kind && row.key == key) return row.alias;
-  return {};
-}
-
-std::vector<spec_problem> unread_problems(family kind, const json& object, std::span<const std::string> names) {
+std::vector<spec_problem> unread_problems(const families::family& f, const json& object,
+                                          std::span<const std::string> names) {
   std::vector<std::string> unknown;
   auto out =
-      problems_by(valued, object, names, unknown, [&](const std::string& name) { return is_harmless_key(kind, name); });
+      problems_by(valued, object, names, unknown, [&](const std::string& name) { return is_harmless_key(f, name); });
   if (std::ranges::find(names, "layer_types") != names.end() && !is_full_attention(object.at("layer_types")))
     out.push_back(problem_of_value("layer_types", "full_attention in every layer", object.at("layer_types")));
   if (!unknown.empty()) out.push_back(unknown_keys(unknown));
@@ -211,10 +198,11 @@ std::vector<spec_problem> unread_rotary_problems(std::string_view in, const json
   return out;
 }
 
-std::vector<std::string> unknown_names(family kind, const json& object, std::span<const std::string> names) {
+std::vector<std::string> unknown_names(const families::family& f, const json& object,
+                                       std::span<const std::string> names) {
   std::vector<std::string> out;
   for (const auto& name : names)
-    if (row_of(valued, name) == nullptr && !is_harmless_key(kind, name)) out.push_back(name);
+    if (row_of(valued, name) == nullptr && !is_harmless_key(f, name)) out.push_back(name);
   for (const char* rope : {"rope_scaling", "rope_parameters"})
     if (const auto at = object.find(rope); at != object.end() && at->is_object())
       for (const auto& [name, value] : at->items())

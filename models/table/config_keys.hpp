@@ -9,16 +9,15 @@
 #include <string_view>
 #include <vector>
 
+#include "families/family.hpp"
 #include "models/table/model_spec.hpp"
 
 namespace troupe::models {
 
-/// Returns the other name that transformers' attribute_map accepts for a key of a family; empty if there is none.
-std::string_view alias_of(family kind, std::string_view key);
-
 /// Returns the problems of the keys in `names` of a config.json: values that change the model in an unsupported way,
 /// and, as one problem at the end, all names that no table has.
-std::vector<spec_problem> unread_problems(family kind, const nlohmann::json& object, std::span<const std::string> names);
+std::vector<spec_problem> unread_problems(const families::family& f, const nlohmann::json& object,
+                                          std::span<const std::string> names);
 
 /// Returns the problems of keys inside the object `in`, which is `rope_scaling` or `rope_parameters`, of rope_type
 /// default.
@@ -31,10 +30,11 @@ std::vector<spec_problem> unread_rotary_problems(std::string_view in, const nloh
 std::optional<std::string> absent_key(const std::string& hugging_face_json, std::span<const std::string> ignored);
 
 /// True if a table has the key, or the reader of that family's keys uses it.
-bool is_known_key(family kind, const std::string& key);
+bool is_known_key(const families::family& f, const std::string& key);
 
 /// Returns the names of keys of a config.json that no table has, those inside its rope objects as `rope_scaling.NAME`.
 /// `names`: the keys that the reader of the model has not used.
-std::vector<std::string> unknown_names(family kind, const nlohmann::json& object, std::span<const std::string> names);
+std::vector<std::string> unknown_names(const families::family& f, const nlohmann::json& object,
+                                       std::span<const std::string> names);
 
 }  // namespace troupe::models

@@ -3,7 +3,6 @@
 #include "models/table/model_spec.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -32,20 +31,14 @@ constexpr uint64_t positions_max = uint64_t{1} << 24;
 constexpr uint64_t vocabulary_max = uint64_t{1} << 24;
 constexpr uint64_t config_bytes_max = uint64_t{16} << 20;
 
-/// Keys that determine parameters' names and shapes.
-constexpr std::array<std::string_view, 16> size_keys{
-    "n_layer",          "n_embd",      "n_head",        "n_inner",           "n_positions",         "vocab_size",
-    "hidden_size",      "head_dim",    "mlp_bias",      "intermediate_size", "num_hidden_layers",   "attention_bias",
-    "num_attention_heads", "num_key_value_heads", "max_position_embeddings", "tie_word_embeddings"};
-
 /// Reads keys of one object, by their own names or transformers' aliases, and collects its errors.
 class key_reader {
  public:
-  explicit key_reader(const json& object, std::optional<family> kind = {}) : object_(object), kind_(kind) {}
-  void set_family(family kind) { kind_ = kind; }
+  explicit key_reader(const json& object, const families::family* family = nullptr)
+      : object_(object), family_(family) {}
 
   /// Returns a whole number in [1, max]; `fallback` if the key is absent or null.
-  uint32_t size(const char* key, uint64_t fallback, uint64_t max) {
+  uint32_t size(std::string_view key, uint64_t fallback, uint64_t max) {
     const json* v = find(key);
     if (v == nullptr) return static_cast<uint32_t>(fallback);
     if (!v->is_number_unsigned() || v->get<uint64_t>() < 1 || v->get<uint64_t>() > max) {
@@ -56,7 +49,7 @@ class key_reader {
   }
 
   /// Returns a number in [low, high); `fallback` if the key is absent.
-  double number(const char* key, double fallback, double low, double high) {
+  double number(std::string_view key, double fallback, double low, double high) {
     const json* v = find(key);
     if (v == nullptr) return fallback;
     if (!v->is_number() || !(v->get<double>() >= low && v->get<double>() < high)) {
@@ -66,9 +59,11 @@ class key_reader {
     return v->get<double>();
   }
 
-  float probability(const char* key, double fallback) { return static_cast<float>(number(key, fallback, 0.0, 1.0)); }
+  float probability(std::string_view key, double fallback) {
+    return static_cast<float>(number(key, fallback, 0.0, 1.0));
+  }
 
-  bool flag(const char* key, bool fallback) {
+  bool flag(std::string_view key, bool fallback) {
     const json* v = find(key);
     if (v == nullptr) return fallback;
     if (!v->is_boolean()) {
@@ -78,7 +73,7 @@ class key_reader {
     return v->get<bool>();
   }
 
-  std::string text(const char* key, const std::string& fallback) {
+  std::string text(std::string_view key, const std::string& fallback) {
     const json* v = find(key);
     if (v == nullptr) return fallback;
     if (!v->is_string()) {
@@ -89,29 +84,29 @@ class key_reader {
   }
 
   /// Accepts only `wanted`, for keys that change the arithmetic in an unsupported way.
-  void only(const char* key, bool wanted) {
-    if (flag(key, wanted) != wanted) refuse(key, wanted ? "true" : "false", object_.at(key));
+  void only(std::string_view key, bool wanted) {
+    if (flag(key, wanted) != wanted) refuse(key, wanted ? "true" : "false", object_.at(std::string(key)));
   }
 
-  void refuse(const char* key, const std::string& wanted, const json& got) {
+  void refuse(std::string_view key, const std::string& wanted, const json& got) {
     std::string shown = got.dump(-1, ' ', false, json::error_handler_t::replace);
     if (shown.size() > 80) shown = shown.substr(0, 77) + "...";
-    wrong(key, "model key '" + given_name(key) + "' wants " + wanted + ", got " + shown);
+    wrong(std::string(key), "model key '" + given_name(key) + "' wants " + wanted + ", got " + shown);
   }
   void wrong(std::string key, std::string text) {
-    const bool of_sizes = std::ranges::find(size_keys, key) != size_keys.end();
+    const bool of_sizes = families::is_size_key(key);
     problems_.push_back({std::move(key), {error_kind::bad_input, std::move(text)}, of_sizes});
   }
-  const json* find(const char* key) {
-    asked_.insert(key);
-    const json* own = value_of(key);
-    const std::string alias = kind_ ? std::string(alias_of(*kind_, key)) : std::string();
+  const json* find(std::string_view key) {
+    asked_.emplace(key);
+    const json* own = value_of(std::string(key));
+    const std::string alias = alias_of(key);
     if (alias.empty()) return own;
     asked_.insert(alias);
     const json* other = value_of(alias);
     if (own != nullptr && other != nullptr && *own != *other && !refused(key))
-      wrong(key, std::string("model keys '") + key + "' and '" + alias + "' are two names of one size, got " +
-                     own->dump() + " and " + other->dump());
+      wrong(std::string(key), "model keys '" + std::string(key) + "' and '" + alias +
+                                  "' are two names of one size, got " + own->dump() + " and " + other->dump());
     return own != nullptr ? own : other;
   }
   /// Returns the keys of the object that were not read.
@@ -124,7 +119,7 @@ class key_reader {
   void add(std::vector<spec_problem> more) {
     problems_.insert(problems_.end(), std::move_iterator(more.begin()), std::move_iterator(more.end()));
   }
-  [[nodiscard]] bool refused(const char* key) const {
+  [[nodiscard]] bool refused(std::string_view key) const {
     return std::any_of(problems_.begin(), problems_.end(), [key](const spec_problem& p) { return p.key == key; });
   }
   [[nodiscard]] const std::vector<spec_problem>& problems() const { return problems_; }
@@ -134,13 +129,17 @@ class key_reader {
     const auto it = object_.find(key);
     return it == object_.end() || it->is_null() ? nullptr : &*it;
   }
-  [[nodiscard]] std::string given_name(const char* key) const {
-    const std::string alias = kind_ ? std::string(alias_of(*kind_, key)) : std::string();
-    return value_of(key) == nullptr && !alias.empty() && value_of(alias) != nullptr ? alias : std::string(key);
+  [[nodiscard]] std::string given_name(std::string_view key) const {
+    const std::string alias = alias_of(key);
+    return value_of(std::string(key)) == nullptr && !alias.empty() && value_of(alias) != nullptr ? alias
+                                                                                                 : std::string(key);
+  }
+  [[nodiscard]] std::string alias_of(std::string_view key) const {
+    return family_ == nullptr ? std::string() : std::string(families::alias_of(*family_, key));
   }
 
   const json& object_;
-  std::optional<family> kind_;
+  const families::family* family_;  // null: keys without aliases
   std::set<std::string, std::less<>> asked_;
   std::vector<spec_problem> problems_;
 };
@@ -171,39 +170,11 @@ core::result<json> parse_object(const std::string& text) {
   return std::move(*object);
 }
 
-activation read_activation(key_reader& keys, const char* key, const char* fallback) {
-  const std::string name = keys.text(key, fallback);
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return activation::gelu_tanh;
-  if (name == "gelu") return activation::gelu_exact;
-  if (name == "silu" || name == "swish") return activation::silu;
-  if (name == "relu") return activation::relu;
+activation read_activation(key_reader& keys, std::string_view key, std::string_view fallback) {
+  const std::string name = keys.text(key, std::string(fallback));
+  if (const auto found = activation_named(name)) return *found;
   keys.refuse(key, "one of gelu_new, gelu_pytorch_tanh, gelu, silu, swish, relu", name);
   return activation::gelu_tanh;
-}
-
-void read_gpt2(key_reader& keys, model_spec& spec) {
-  spec.kind = family::gpt2;
-  spec.layers = keys.size("n_layer", 12, layers_max);
-  spec.width = keys.size("n_embd", 768, width_max);
-  spec.heads = keys.size("n_head", 12, width_max);
-  spec.kv_heads = spec.heads;
-  spec.inner = keys.size("n_inner", uint64_t{4} * spec.width, inner_max);
-  spec.positions = keys.size("n_positions", 1024, positions_max);
-  spec.vocabulary = keys.size("vocab_size", 50257, vocabulary_max);
-  spec.act = read_activation(keys, "activation_function", "gelu_new");
-  spec.tied = keys.flag("tie_word_embeddings", true);
-  spec.norm_epsilon = keys.number("layer_norm_epsilon", 1e-5, 0.0, 1.0);
-  spec.initializer_range = keys.number("initializer_range", 0.02, 0.0, 1e3);
-  spec.embedding_dropout = keys.probability("embd_pdrop", 0.1);
-  spec.attention_dropout = keys.probability("attn_pdrop", 0.1);
-  spec.residual_dropout = keys.probability("resid_pdrop", 0.1);
-  keys.only("scale_attn_weights", true);
-  keys.only("scale_attn_by_inverse_layer_idx", false);
-  keys.only("add_cross_attention", false);
-  if (spec.width % spec.heads != 0 && !keys.refused("n_embd") && !keys.refused("n_head"))
-    keys.wrong("n_head", "model key 'n_head' wants a divisor of n_embd " + std::to_string(spec.width) + ", got " +
-                             std::to_string(spec.heads));
-  spec.head_width = spec.width / spec.heads;
 }
 
 /// Reads the rotary base, from the flat key of older files or the `rope_parameters` object of newer ones.
@@ -225,42 +196,69 @@ void read_rotary(key_reader& keys, model_spec& spec) {
   }
 }
 
-void read_llama(key_reader& keys, model_spec& spec) {
-  spec.kind = family::llama;
-  spec.layers = keys.size("num_hidden_layers", 32, layers_max);
-  spec.width = keys.size("hidden_size", 4096, width_max);
-  spec.heads = keys.size("num_attention_heads", 32, width_max);
-  spec.kv_heads = keys.size("num_key_value_heads", spec.heads, width_max);
-  spec.inner = keys.size("intermediate_size", 11008, inner_max);
-  spec.positions = keys.size("max_position_embeddings", 2048, positions_max);
-  spec.vocabulary = keys.size("vocab_size", 32000, vocabulary_max);
-  spec.act = read_activation(keys, "hidden_act", "silu");
-  spec.tied = keys.flag("tie_word_embeddings", false);
-  spec.attention_bias = keys.flag("attention_bias", false);
-  spec.mlp_bias = keys.flag("mlp_bias", false);
-  spec.norm_epsilon = keys.number("rms_norm_eps", 1e-6, 0.0, 1.0);
-  spec.initializer_range = keys.number("initializer_range", 0.02, 0.0, 1e3);
-  spec.attention_dropout = keys.probability("attention_dropout", 0.0);
-  read_rotary(keys, spec);
-  if (keys.find("head_dim") != nullptr) {
-    spec.head_width = keys.size("head_dim", 1, width_max);
-  } else {
-    if (spec.width % spec.heads != 0 && !keys.refused("hidden_size") && !keys.refused("num_attention_heads"))
-      keys.wrong("num_attention_heads", "model key 'num_attention_heads' wants a divisor of hidden_size " +
-                                            std::to_string(spec.width) + ", got " + std::to_string(spec.heads));
-    spec.head_width = spec.width / spec.heads;
-  }
-  if (!keys.problems().empty()) return;  // the checks after this line combine the read keys
-  if (spec.head_width % 2 != 0)
-    keys.wrong("num_attention_heads",
-               "rotary positions want an even head width, got " + std::to_string(spec.head_width));
+uint32_t read_size(key_reader& keys, const families::size_key& key, uint64_t fallback, uint64_t max) {
+  return key.name.empty() ? static_cast<uint32_t>(fallback) : keys.size(key.name, fallback, max);
+}
+uint32_t read_size(key_reader& keys, const families::size_key& key, uint64_t max) {
+  return read_size(keys, key, key.usual, max);
+}
+bool read_flag(key_reader& keys, const families::flag_key& key) {
+  return key.name.empty() ? key.usual : keys.flag(key.name, key.usual);
+}
+float read_dropout(key_reader& keys, const families::number_key& key) {
+  return key.name.empty() ? static_cast<float>(key.usual) : keys.probability(key.name, key.usual);
+}
+
+/// Reads the width of a head: the family's key, or the model's width dealt over the heads.
+uint32_t read_head_width(key_reader& keys, const families::config_keys& k, const model_spec& spec) {
+  if (!k.head_width.name.empty() && keys.find(k.head_width.name) != nullptr)
+    return keys.size(k.head_width.name, 1, width_max);
+  if (spec.width % spec.heads != 0 && !keys.refused(k.width.name) && !keys.refused(k.heads.name))
+    keys.wrong(std::string(k.heads.name), "model key '" + std::string(k.heads.name) + "' wants a divisor of " +
+                                              std::string(k.width.name) + " " + std::to_string(spec.width) + ", got " +
+                                              std::to_string(spec.heads));
+  return spec.width / spec.heads;
+}
+
+/// Checks that heads, their width and their groups fit together.
+void check_heads(key_reader& keys, const families::family& f, const model_spec& spec) {
+  const auto& k = f.keys;
+  const std::string heads(k.heads.name);
+  if (f.is_rotary() && spec.head_width % 2 != 0)
+    keys.wrong(heads, "rotary positions want an even head width, got " + std::to_string(spec.head_width));
   if (uint64_t{spec.heads} * spec.head_width > width_max)
-    keys.wrong("num_attention_heads", "model keys 'num_attention_heads' x 'head_dim' want at most " +
-                                          std::to_string(width_max) + ", got " +
-                                          std::to_string(uint64_t{spec.heads} * spec.head_width));
+    keys.wrong(heads, "model keys '" + heads + "' x '" + std::string(k.head_width.name) + "' want at most " +
+                          std::to_string(width_max) + ", got " +
+                          std::to_string(uint64_t{spec.heads} * spec.head_width));
   if (spec.heads % spec.kv_heads != 0)
-    keys.wrong("num_key_value_heads", "model key 'num_key_value_heads' wants a divisor of num_attention_heads " +
-                                          std::to_string(spec.heads) + ", got " + std::to_string(spec.kv_heads));
+    keys.wrong(std::string(k.kv_heads.name), "model key '" + std::string(k.kv_heads.name) + "' wants a divisor of " +
+                                                 heads + " " + std::to_string(spec.heads) + ", got " +
+                                                 std::to_string(spec.kv_heads));
+}
+
+void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
+  const auto& k = f.keys;
+  spec.family = &f;
+  spec.layers = read_size(keys, k.layers, layers_max);
+  spec.width = read_size(keys, k.width, width_max);
+  spec.heads = read_size(keys, k.heads, width_max);
+  spec.kv_heads = read_size(keys, k.kv_heads, spec.heads, width_max);
+  spec.inner = read_size(keys, k.inner, k.inner.usual > 0 ? k.inner.usual : uint64_t{4} * spec.width, inner_max);
+  spec.positions = read_size(keys, k.positions, positions_max);
+  spec.vocabulary = read_size(keys, k.vocabulary, vocabulary_max);
+  spec.act = read_activation(keys, k.activation, k.usual_activation);
+  spec.tied = read_flag(keys, k.tied);
+  spec.attention_bias = read_flag(keys, k.attention_bias);
+  spec.mlp_bias = read_flag(keys, k.mlp_bias);
+  spec.norm_epsilon = keys.number(k.norm_epsilon.name, k.norm_epsilon.usual, 0.0, 1.0);
+  spec.initializer_range = keys.number("initializer_range", 0.02, 0.0, 1e3);
+  spec.embedding_dropout = read_dropout(keys, k.embedding_dropout);
+  spec.attention_dropout = read_dropout(keys, k.attention_dropout);
+  spec.residual_dropout = read_dropout(keys, k.residual_dropout);
+  for (const auto& flag : k.fixed) keys.only(flag.name, flag.value);
+  if (f.is_rotary()) read_rotary(keys, spec);
+  spec.head_width = read_head_width(keys, k, spec);
+  if (keys.problems().empty()) check_heads(keys, f, spec);  // the check combines the read keys
 }
 
 /// A spec, and all errors in its keys.
@@ -291,20 +289,17 @@ reading read_all(const std::string& hugging_face_json, std::span<const std::stri
   out.spec.hugging_face_json = object->dump(2, ' ', false, json::error_handler_t::replace);
   for (const auto& key : ignored)
     if (const auto [holder, name] = holder_of(*object, key); holder != nullptr) holder->erase(name);
-  key_reader keys(*object);
-  const std::string type = keys.text("model_type", "");
-  out.has_family = type == "gpt2" || type == "llama";
+  const std::string type = key_reader(*object).text("model_type", "");
+  const families::family* const found = families::find(type);
+  key_reader keys(*object, found);
+  keys.text("model_type", "");
+  out.has_family = found != nullptr;
   if (out.has_family) {
-    const family kind = type == "gpt2" ? family::gpt2 : family::llama;
-    keys.set_family(kind);
-    if (kind == family::gpt2)
-      read_gpt2(keys, out.spec);
-    else
-      read_llama(keys, out.spec);
-    keys.add(unread_problems(kind, *object, keys.unread()));
-    out.unknown = unknown_names(kind, *object, keys.unread());
+    read_keys(*found, keys, out.spec);
+    keys.add(unread_problems(*found, *object, keys.unread()));
+    out.unknown = unknown_names(*found, *object, keys.unread());
   } else if (keys.problems().empty()) {
-    keys.wrong("model_type", "model key 'model_type' wants gpt2 or llama, got " +
+    keys.wrong("model_type", "model key 'model_type' wants " + families::names_joined() + ", got " +
                                  (type.empty() ? std::string("nothing") : "'" + type + "'"));
   }
   out.problems = keys.problems();
@@ -312,6 +307,14 @@ reading read_all(const std::string& hugging_face_json, std::span<const std::stri
 }
 
 }  // namespace
+
+std::optional<activation> activation_named(std::string_view name) {
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return activation::gelu_tanh;
+  if (name == "gelu") return activation::gelu_exact;
+  if (name == "silu" || name == "swish") return activation::silu;
+  if (name == "relu") return activation::relu;
+  return std::nullopt;
+}
 
 core::result<model_spec> parse_model_spec(const std::string& hugging_face_json, std::span<const std::string> ignored) {
   reading read = read_all(hugging_face_json, ignored);
@@ -360,9 +363,9 @@ std::optional<std::string> absent_key(const std::string& hugging_face_json, std:
   return read.unknown.size() > shown_max ? out + ", ..." : out;
 }
 
-bool is_known_key(family kind, const std::string& key) {
+bool is_known_key(const families::family& f, const std::string& key) {
   json object{{key, nullptr}};
-  object["model_type"] = kind == family::gpt2 ? "gpt2" : "llama";
+  object["model_type"] = std::string(f.model_type);
   return read_all(object.dump(-1, ' ', false, json::error_handler_t::replace), {}).unknown.empty();
 }
 

@@ -6,24 +6,25 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
 #include "core/model_table.hpp"
+#include "families/rows.hpp"
 #include "models/table/tp_split.hpp"
 
 namespace troupe::models {
 
-enum class family : uint8_t { gpt2, llama };                            ///< determines names and layers
 enum class activation : uint8_t { gelu_tanh, gelu_exact, silu, relu };  ///< activation of the MLP
 
-struct model_spec {  ///< a model's sizes and choices
-  family kind = family::gpt2;
+struct model_spec {                                  ///< a model's sizes and choices
+  const families::family* family = &families::gpt2;  ///< determines names and layers
   uint32_t layers = 0, width = 0, heads = 0, kv_heads = 0, head_width = 0, inner = 0;
   uint32_t positions = 0, vocabulary = 0;
   activation act = activation::gelu_tanh;
-  bool tied = true;            ///< head shares the embedding's weight
-  bool attention_bias = true;  ///< Llama's attention_bias / GPT-2 always true
+  bool tied = true;  ///< head shares the embedding's weight
+  bool attention_bias = true;
   bool mlp_bias = true;
   double norm_epsilon = 1e-5;
   double initializer_range = 0.02;
@@ -63,6 +64,9 @@ struct spec_problem {  ///< an error in a model's keys
 
 /// Returns all problems for which parse_model_spec refuses the keys, in the order of its reading; empty: none.
 std::vector<spec_problem> problems_of(const std::string& hugging_face_json, std::span<const std::string> ignored = {});
+
+/// Returns the activation that transformers calls `name`; nullopt for a name that it or Troupe lacks.
+std::optional<activation> activation_named(std::string_view name);
 
 /// Returns the plain table: parameters (Hugging Face names and shapes, initial values as transformers draws them), the
 /// layers that read them, units and segments, with flops and activation bytes for one micro-batch of rows x columns

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "models/table/model_spec.hpp"
-#include "models/table/row_tiles.hpp"
 
 namespace troupe::models {
 namespace {
@@ -118,7 +117,7 @@ uint64_t attention_saved(const model_spec& s, const extent& e) {
 /// recomputed from the norm's output; if they are rotated, the widest of them exists twice meanwhile.
 core::light_keeping attention_light(const model_spec& s, const extent& e) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
-  const double turned = s.kind == family::llama ? q : 0;
+  const double turned = s.family->is_rotary() ? q : 0;
   return {e.activations(s.width + q), e.activations(s.width + q + kv + turned), e.product(s.width, q + kv)};
 }
 
@@ -128,8 +127,8 @@ core::light_keeping attention_light(const model_spec& s, const extent& e) {
 /// one more gradient of it) and the elements around the activation; for all rows, two numbers each; and for 16-bit
 /// types the weights' gradients in fp32, which are added up over panels.
 segment_info mlp_segment(const model_spec& s, const extent& e) {
-  const uint64_t inputs = mlp_inputs(s.kind), before = inputs * s.inner;
-  const bool fused = s.act == (s.kind == family::llama ? activation::silu : activation::gelu_tanh);
+  const uint64_t inputs = s.family->mlp_inputs(), before = inputs * s.inner;
+  const bool fused = s.act == (s.family->is_gated() ? activation::silu : activation::gelu_tanh);
   const auto width = static_cast<double>(s.width), inner = static_cast<double>(before);
   segment_info out{"mlp", {}, 0, e.activations(width + (fused ? inner : 2 * inner))};
   if (fused) out.light = {e.activations(width), e.activations(width + inner), e.product(width, inner)};
@@ -334,76 +333,93 @@ void add_head(const model_spec& s, const extent& e, std::vector<layer_info> laye
   if (whole.is_tiled()) whole.left_flops = whole.forward_flops;
 }
 
-model_table gpt2_table(const model_spec& whole, const extent& e, const tensor_split& split) {
-  constexpr auto conv1d = weight_layout::in_out;
+with_bias norm_bias(const model_spec& s) { return with_bias{s.family->norm == families::norm_kind::layer}; }
+
+/// Makes the layers of one block, in the names of its family.
+class block_writer {
+ public:
+  /// `local` holds the sizes of this rank's part of the block; `residual_std` is the standard deviation of the initial
+  /// weights of the layers whose outputs the block adds to the residual path.
+  block_writer(layer_writer& w, const model_spec& local, uint32_t block, float residual_std)
+      : w_(w),
+        s_(local),
+        names_(local.family->names),
+        prefix_(std::string(names_.blocks) + std::to_string(block) + "."),
+        residual_std_(residual_std) {}
+
+  /// Makes the layers of both halves of the block, with the parameters in the order of Hugging Face's files.
+  void write(std::vector<layer_info>& attention, std::vector<layer_info>& mlp) {
+    const bool norms_last = s_.family->norms_come_last;
+    if (!norms_last) attention.push_back(norm(names_.attention_norm));
+    add_attention(attention);
+    if (!norms_last) mlp.push_back(norm(names_.mlp_norm));
+    add_mlp(mlp);
+    if (!norms_last) return;
+    attention.insert(attention.begin(), norm(names_.attention_norm));
+    mlp.insert(mlp.begin(), norm(names_.mlp_norm));
+  }
+
+ private:
+  [[nodiscard]] std::string named(std::string_view name) const { return prefix_ + std::string(name); }
+  layer_info norm(std::string_view name) { return w_.norm(named(name), s_.width, norm_bias(s_)); }
+  layer_info linear(std::string_view name, uint32_t in, uint32_t out, bool biased) {
+    return w_.linear(named(name), s_.family->layout, in, out, with_bias{biased});
+  }
+  layer_info residual(std::string_view name, uint32_t in, bool biased) {
+    return w_.linear(named(name), s_.family->layout, in, s_.width, with_bias{biased}, residual_std_);
+  }
+  void add_attention(std::vector<layer_info>& to) {
+    const uint32_t q_width = s_.heads * s_.head_width, kv_width = s_.kv_heads * s_.head_width;
+    const bool biased = s_.attention_bias;
+    if (s_.family->is_packed()) {
+      layer_info packed = linear(names_.packed, s_.width, q_width + 2 * kv_width, biased);
+      packed.parts = {{part_role::query, q_width}, {part_role::key, kv_width}, {part_role::value, kv_width}};
+      to.push_back(of_heads(std::move(packed), s_.heads, s_.kv_heads));
+    } else {
+      to.push_back(of_heads(linear(names_.query, s_.width, q_width, biased), s_.heads, 0));
+      to.push_back(of_heads(linear(names_.key, s_.width, kv_width, biased), 0, s_.kv_heads));
+      to.push_back(of_heads(linear(names_.value, s_.width, kv_width, biased), 0, s_.kv_heads));
+    }
+    to.push_back(attention_layer(w_, s_, named(names_.attention)));
+    to.push_back(of_heads(residual(names_.attention_output, q_width, biased), s_.heads, 0));
+  }
+  void add_mlp(std::vector<layer_info>& to) {
+    if (s_.family->is_gated()) to.push_back(linear(names_.gate, s_.width, s_.inner, s_.mlp_bias));
+    to.push_back(linear(names_.up, s_.width, s_.inner, s_.mlp_bias));
+    to.push_back(w_.plain(named(names_.activation), layer_kind::activation, s_.inner, s_.inner));
+    to.push_back(residual(names_.down, s_.inner, s_.mlp_bias));
+  }
+
+  layer_writer& w_;
+  const model_spec& s_;
+  const families::layer_names& names_;
+  std::string prefix_;
+  float residual_std_;
+};
+
+model_table table_of(const model_spec& whole, const extent& e, const tensor_split& split) {
   model_table table;
+  const auto& names = whole.family->names;
   const model_spec ends = local_ends(whole, split);
-  layer_writer w(table, "transformer.", whole.initializer_range);
-  // Residual projections start smaller, by the number of residual additions (GPT-2's paper, section 2.3).
-  const auto residual_std = static_cast<float>(whole.initializer_range / std::sqrt(2.0 * whole.layers));
-  std::vector<layer_info> embeddings{w.embedding("wte", layer_kind::embedding, ends.vocabulary, ends.width),
-                                     w.embedding("wpe", layer_kind::position_embedding, ends.positions, ends.width)};
-  const uint32_t wte = *embeddings.front().weight;
+  layer_writer w(table, std::string(names.prefix), whole.initializer_range);
+  const double smaller = whole.family->residual_starts_smaller ? std::sqrt(2.0 * whole.layers) : 1.0;
+  const auto residual_std = static_cast<float>(whole.initializer_range / smaller);
+  std::vector<layer_info> embeddings{
+      w.embedding(std::string(names.embedding), layer_kind::embedding, ends.vocabulary, ends.width)};
+  if (!whole.family->is_rotary())
+    embeddings.push_back(
+        w.embedding(std::string(names.positions), layer_kind::position_embedding, ends.positions, ends.width));
+  const uint32_t tokens_weight = *embeddings.front().weight;
   add_embedding(e, std::move(embeddings), table);
   for (uint32_t block = 0; block < whole.layers; ++block) {
-    const std::string h = "h." + std::to_string(block) + ".";
     const model_spec s = local_block(whole, split, block);
-    const uint32_t heads_width = s.heads * s.head_width;
     segment_layers attention{{"attention", {}, attention_flops(s, e), attention_saved(s, e)}, {}};
     attention.segment.light = attention_light(s, e);
-    attention.layers.push_back(w.norm(h + "ln_1", s.width, with_bias::yes));
-    layer_info packed = w.linear(h + "attn.c_attn", conv1d, s.width, 3 * heads_width, with_bias::yes);
-    for (const part_role role : {part_role::query, part_role::key, part_role::value})
-      packed.parts.push_back({role, heads_width});
-    attention.layers.push_back(of_heads(std::move(packed), s.heads, s.kv_heads));
-    attention.layers.push_back(attention_layer(w, s, h + "attn"));
-    attention.layers.push_back(
-        of_heads(w.linear(h + "attn.c_proj", conv1d, heads_width, s.width, with_bias::yes, residual_std), s.heads, 0));
     segment_layers mlp{mlp_segment(s, e), {}};
-    mlp.layers = {w.norm(h + "ln_2", s.width, with_bias::yes),
-                  w.linear(h + "mlp.c_fc", conv1d, s.width, s.inner, with_bias::yes),
-                  w.plain(h + "mlp.act", layer_kind::activation, s.inner, s.inner),
-                  w.linear(h + "mlp.c_proj", conv1d, s.inner, s.width, with_bias::yes, residual_std)};
+    block_writer(w, s, block, residual_std).write(attention.layers, mlp.layers);
     add_block(s, e, block, std::move(attention), std::move(mlp), table);
   }
-  std::vector<layer_info> head{w.norm("ln_f", ends.width, with_bias::yes)};
-  head.push_back(head_layer(ends, wte, table));
-  add_head(ends, e, std::move(head), table);
-  return table;
-}
-
-model_table llama_table(const model_spec& whole, const extent& e, const tensor_split& split) {
-  model_table table;
-  const model_spec ends = local_ends(whole, split);
-  layer_writer w(table, "model.", whole.initializer_range);
-  std::vector<layer_info> tokens{w.embedding("embed_tokens", layer_kind::embedding, ends.vocabulary, ends.width)};
-  const uint32_t tokens_weight = *tokens.front().weight;
-  add_embedding(e, std::move(tokens), table);
-  for (uint32_t block = 0; block < whole.layers; ++block) {
-    const std::string l = "layers." + std::to_string(block) + ".";
-    const model_spec s = local_block(whole, split, block);
-    const uint32_t q_width = s.heads * s.head_width, kv_width = s.kv_heads * s.head_width;
-    const auto linear = [&](const std::string& name, uint32_t out, uint32_t in, bool biased) {
-      return w.linear(l + name, weight_layout::out_in, in, out, with_bias{biased});
-    };
-    // the norms' weights come last in Hugging Face's order
-    segment_layers attention{{"attention", {}, attention_flops(s, e), attention_saved(s, e)}, {}};
-    attention.segment.light = attention_light(s, e);
-    attention.layers = {of_heads(linear("self_attn.q_proj", q_width, s.width, s.attention_bias), s.heads, 0),
-                        of_heads(linear("self_attn.k_proj", kv_width, s.width, s.attention_bias), 0, s.kv_heads),
-                        of_heads(linear("self_attn.v_proj", kv_width, s.width, s.attention_bias), 0, s.kv_heads),
-                        attention_layer(w, s, l + "self_attn"),
-                        of_heads(linear("self_attn.o_proj", s.width, q_width, s.attention_bias), s.heads, 0)};
-    segment_layers mlp{mlp_segment(s, e), {}};
-    mlp.layers = {linear("mlp.gate_proj", s.inner, s.width, s.mlp_bias),
-                  linear("mlp.up_proj", s.inner, s.width, s.mlp_bias),
-                  w.plain(l + "mlp.act_fn", layer_kind::activation, s.inner, s.inner),
-                  linear("mlp.down_proj", s.width, s.inner, s.mlp_bias)};
-    attention.layers.insert(attention.layers.begin(), w.norm(l + "input_layernorm", s.width, with_bias::no));
-    mlp.layers.insert(mlp.layers.begin(), w.norm(l + "post_attention_layernorm", s.width, with_bias::no));
-    add_block(s, e, block, std::move(attention), std::move(mlp), table);
-  }
-  std::vector<layer_info> head{w.norm("norm", ends.width, with_bias::no)};
+  std::vector<layer_info> head{w.norm(std::string(names.final_norm), ends.width, norm_bias(whole))};
   head.push_back(head_layer(ends, tokens_weight, table));
   add_head(ends, e, std::move(head), table);
   return table;
@@ -413,19 +429,16 @@ model_table llama_table(const model_spec& whole, const extent& e, const tensor_s
 
 core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64_t columns, uint64_t element_bytes,
                                    const tensor_split& split, const sequence_split& sequence) {
-  const auto written = [&](const extent& e, const tensor_split& by) {
-    return spec.kind == family::gpt2 ? gpt2_table(spec, e, by) : llama_table(spec, e, by);
-  };
   const uint64_t own = rows * sequence.most_columns(columns);
   extent e{static_cast<double>(own), static_cast<double>(columns), element_bytes, sequence,
            static_cast<double>(rows * columns)};
   if (split.norms) e.own_tokens = static_cast<double>(rows * split.of_columns().most_columns(columns));
-  auto table = written(e, split);
+  auto table = table_of(spec, e, split);
   set_inputs(spec, e, table);
   const extent whole{e.tokens, e.columns, element_bytes};
   const uint64_t row_number = own * std::max<uint64_t>(element_bytes, sizeof(float));
   if (split.degree > 1)
-    add_exchanges(tp_plan_of(written(whole, {}), split),
+    add_exchanges(tp_plan_of(table_of(spec, whole, {}), split),
                   {e.activations(spec.width), split.norms ? e.own_activations(spec.width) : 0, own, row_number}, table);
   return table;
 }

@@ -28,13 +28,10 @@ inline uint64_t tile_rows_for(const model_spec& spec, uint64_t rows, uint64_t el
   return tile_rows_of(spec.vocabulary * element_bytes, rows, bytes);
 }
 
-/// Returns the number of linear layers before an MLP's activation: two, gate and up, for Llama.
-inline uint64_t mlp_inputs(family kind) { return kind == family::llama ? 2 : 1; }
-
 /// Returns the tile rows of an MLP, whose activation inputs occupy the bytes; a rank has `inner` of its widths.
 inline uint64_t mlp_tile_rows_for(const model_spec& spec, uint64_t inner, uint64_t rows, uint64_t element_bytes,
                                   uint64_t bytes) {
-  return tile_rows_of(mlp_inputs(spec.kind) * inner * element_bytes, rows, bytes);
+  return tile_rows_of(spec.family->mlp_inputs() * inner * element_bytes, rows, bytes);
 }
 
 }  // namespace troupe::models

@@ -1,4 +1,4 @@
-// `troupe compress`: a folder like a Llama's, made smaller and read back by the other commands.
+// Tests `troupe compress`: a folder like a Llama's is made smaller and read back by the other commands.
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -123,7 +123,7 @@ output: run
                refused.err);
     BOOST_TEST(sentences_of(refused.err) == 1U, refused.err);
 
-    // The same weights, whole in a folder.
+    // A run from the compressed weights has the weights of a run from the folder `whole`, to which they were expanded.
     command.push_back("--dequantise");
     const auto r = f.troupe(command);
     BOOST_TEST_REQUIRE(r.code == 0, r.err);
@@ -135,7 +135,7 @@ output: run
     const auto same = f.troupe({"checkpoint", "diff", "run/checkpoints", "plain/checkpoints", "--tolerance", "0"});
     BOOST_TEST(same.code == 0, same.out);
   }
-  // What is exported then is whole, and says so.
+  // An export after dequantising contains whole weights, and its config.json names no quantisation.
   f.folder.write("keyed.yaml", "model: {path: out, dequantise: true}" + rest);
   BOOST_TEST_REQUIRE(f.troupe({"train", "keyed.yaml", "--quiet", "--fresh", "--export", "exported"}).code == 0);
   BOOST_TEST(!json::parse(scratch_folder::read(f.folder / "exported/config.json")).contains("quantization_config"));
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_compressed_so_is_refused_in_one_sentence_and
   f.check_refused({"--to", "compressed-tensors:int8", "--dtype", "int8"},
                   "--dtype: wanted fp32, bf16 or fp16, got 'int8'");
   f.folder.write("model/config.json", R"({"model_type": "gpt2"})");
-  f.check_refused({"--to", "compressed-tensors:int8"}, "transformers' GPT-2 has Conv1D layers");
+  f.check_refused({"--to", "compressed-tensors:int8"}, "transformers' GPT2LMHeadModel has Conv1D layers");
   f.folder.write("model/config.json", R"({"model_type": "mamba"})");
   f.check_refused({"--to", "compressed-tensors:int8"}, "wanted a family of linear layers (gemma, gemma2, llama,");
   fs::remove(f.folder / "model/config.json");

@@ -1,5 +1,6 @@
-// The effective text of a configuration loads to the same configuration, whatever its keys hold: every key of the table
-// with values of every kind, every list section with items that say little, and texts that YAML reads as other types.
+// Tests that the effective text of a configuration loads to an equal configuration, whatever its keys hold: every key
+// of the table with values of every kind, every list section with short items, and texts that YAML reads as other
+// types.
 #include "config/effective.hpp"
 
 #include <fmt/format.h>
@@ -86,7 +87,7 @@ std::string text_of_group(const module_group& g) {
   return out;
 }
 
-/// The groups of the techniques of compression, whose fields no row has.
+/// Returns the groups of the techniques of compression, whose fields have no row in the table.
 std::string all_groups(const compression_section& c) {
   std::string out;
   for (const auto& g : c.weights.groups)
@@ -103,7 +104,7 @@ std::string all_groups(const compression_section& c) {
   return out;
 }
 
-/// The keys whose fields differ, by name.
+/// Returns the names of the keys whose fields differ.
 std::string differences(job_config a, job_config b) {
   std::string out;
   for (const key_info& row : key_table()) {
@@ -131,7 +132,7 @@ loaded loads(const std::string& text, const load_options& options = {}) {
   return std::move(*out);
 }
 
-/// Values of a key's type, as YAML, and more of them than any one key accepts.
+/// Returns values of a key's type, as YAML, more of them than any one key accepts.
 std::vector<std::string> values_for(const key_info& row) {
   std::vector<std::string> out;
   for (const auto name : row.choices.names) out.push_back(quoted(std::string(name)));
@@ -186,7 +187,7 @@ std::vector<std::string> values_for(const key_info& row) {
   }
 }
 
-/// Further keys that some keys need, as `--set` texts; a name stands for all rows that begin with it.
+/// Further keys that some keys require, as `--set` texts; a name stands for all rows that begin with it.
 const std::vector<std::pair<std::string, std::vector<std::string>>> company = {
     {"model.path", {"model=", "model.path=m"}},
     {"model.model_type", {"model=", "model.model_type=llama"}},
@@ -239,8 +240,8 @@ std::vector<std::string> company_of(const std::string& key) {
   for (const auto& [head, more] : company)
     if (key.starts_with(head)) return more;
   const key_info& row = *key_named(key);
-  if (row.types.family == "llama") return {"model=", "model.model_type=llama"};
-  // Keys of a type want that type, and what it cannot do without.
+  if (row.types.families == std::vector<std::string_view>{"llama"}) return {"model=", "model.model_type=llama"};
+  // Keys of a type require that type, and the other keys that the type requires.
   const std::string section(row.section().substr(0, row.section().find('.')));
   if (!row.section().ends_with(".params") || row.types.readers.empty()) return {};
   const std::string type(row.types.readers.front());
@@ -288,7 +289,7 @@ BOOST_AUTO_TEST_CASE(every_key_has_values_other_than_its_default_that_come_back_
       others += differs ? 1 : 0;
       text_round_trips(*given, row.key + "=" + value);
     }
-    // select_strategy wants select_interval beside it, whose company tries both.
+    // The key select_strategy requires select_interval, whose entry in `company` tries both.
     if (others == 0 && row.key != "zero_optimization.zenflow.select_strategy") without += row.key + ": " + refusal;
   }
   BOOST_TEST(without == "", "no value but the default was accepted, so nothing was tried, of:\n" + without);

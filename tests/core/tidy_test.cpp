@@ -23,9 +23,9 @@ struct source_file {
   std::vector<std::string> lines;
 };
 
-const std::vector<std::string> folders = {"core",    "config",      "device",  "plan",       "telemetry", "data",
-                                          "kernels", "fabric",      "storage", "checkpoint", "models",    "job",
-                                          "actors",  "compression", "apps",    "cluster",    "net"};
+const std::vector<std::string> folders = {"core", "families", "config",      "device",  "plan",       "telemetry",
+                                          "data", "kernels",  "fabric",      "storage", "checkpoint", "models",
+                                          "job",  "actors",   "compression", "apps",    "cluster",    "net"};
 
 std::vector<source_file> read_tree() {
   std::vector<source_file> out;

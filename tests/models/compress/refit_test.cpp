@@ -1,4 +1,4 @@
-// Weights that make up for what the layers before have lost: on one matrix, and over whole small models.
+// Tests weights that compensate the errors of earlier layers: on one matrix, and over whole small models.
 #include "models/compress/refit.hpp"
 
 #include <ATen/ops/empty.h>
@@ -31,7 +31,7 @@ at::Tensor numbers(int64_t rows, int64_t columns, uint64_t seed) {
 }
 double length(const at::Tensor& t) { return t.norm().item<double>(); }
 
-/// A folder of a model with random weights, of which the vectors are near what they begin with.
+/// Owns a folder of a model with random weights; its vectors are near their initial values.
 struct random_model {
   tests::scratch_folder folder;
   model_spec spec;
@@ -55,14 +55,14 @@ struct random_model {
   [[nodiscard]] std::shared_ptr<const checkpoint::stored_form> form(const std::string& name) const {
     for (const auto& p : table.parameters)
       if (p.name == name && p.shape.size() == 2 && name.find("wpe") == std::string::npos) {
-        const bool turned = spec.kind == family::gpt2 && name.find("wte") == std::string::npos;
+        const bool turned = spec.family == &families::gpt2 && name.find("wte") == std::string::npos;
         const auto rows = static_cast<uint64_t>(p.shape[turned ? 1 : 0]);
         return checkpoint::form_of(checkpoint::gguf_type::q4_0, rows, p.numel() / rows);
       }
     return nullptr;
   }
 
-  /// |current - original| / |original| of what goes into the head, once a method has rounded all.
+  /// Returns |current - original| / |original| of the head's inputs, after a method has rounded all weights.
   double drift(const unit_walk& walk) const {
     double lost = 0, all = 0;
     BOOST_TEST(walk.each([&](window_range w) -> core::result<void> {
@@ -77,7 +77,7 @@ struct random_model {
     return std::sqrt(lost / all);
   }
 
-  /// Of every weight rounded to nearest.
+  /// Returns the drift of the outputs if every weight is rounded to nearest.
   double rounded() const {
     const auto source = take(checkpoint::open_source(folder / "model"));
     std::filesystem::create_directory(folder / "rounded");
@@ -102,7 +102,7 @@ struct random_model {
     return drift(*walk);
   }
 
-  /// By GPTQ; how many weights went into the store.
+  /// Returns the drift of the outputs if GPTQ chooses the weights; sets `weights` to the number of stored weights.
   double solved(size_t& weights) const {
     const auto source = take(checkpoint::open_source(folder / "model"));
     auto store = take(checkpoint::weight_store::open(folder / "work", "a test"));
@@ -111,7 +111,7 @@ struct random_model {
     BOOST_TEST_REQUIRE(ok.has_value(), (ok ? std::string() : ok.error().text));
     const auto made = take(store.prepared());
     weights = made.weights.size();
-    BOOST_TEST(made.importance.size() == 1U);  // the embedding's, which the export looks for scales with
+    BOOST_TEST(made.importance.size() == 1U);  // the embedding's, which the export uses to search scales
     return drift(*walk);
   }
 };
@@ -120,7 +120,7 @@ struct random_model {
 
 BOOST_AUTO_TEST_CASE(a_refitted_weight_gives_the_outputs_that_it_gave_before_its_inputs_changed) {
   const auto w = numbers(24, 32, 1), before = numbers(500, 32, 2);
-  // A change that the inputs themselves foretell, and one that they do not.
+  // The inputs change in two ways: one that the inputs predict linearly, and one that they do not.
   const at::Tensor told = at::mm(before, numbers(32, 32, 3)).mul(0.05);
   for (const bool foretold : {true, false}) {
     const at::Tensor x = before.add(foretold ? told : numbers(500, 32, 4).mul(0.3));
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(hidden_states_of_a_whole_model_end_nearer_to_the_original_s
       {R"({"model_type": "gpt2", "n_layer": 3, "n_embd": 64, "n_head": 2, "n_positions": 32, "vocab_size": 96})", 12},
       {R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96, "vocab_size": 96,
            "num_attention_heads": 2, "max_position_embeddings": 32})",
-       15}};  // the head is its own
+       15}};  // the head is not tied
   for (const auto& [json, weights] : weights_of) {
     const random_model m(json);
     size_t solved = 0;

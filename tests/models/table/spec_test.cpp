@@ -1,4 +1,4 @@
-// Reading Hugging Face's keys, and the model's table that follows from them.
+// Tests the reading of Hugging Face's keys, and the model's table that results.
 #include "models/table/model_spec.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(absent_gpt2_keys_take_the_defaults_of_transformers) {
   BOOST_TEST(s.embedding_dropout == 0.1F);
   BOOST_TEST(s.attention_dropout == 0.1F);
   BOOST_TEST(s.residual_dropout == 0.1F);
-  BOOST_TEST(make_model_table(s, 1, 1024, 4).numel() == 124439808U);  // GPT-2 small's own count
+  BOOST_TEST(make_model_table(s, 1, 1024, 4).numel() == 124439808U);  // GPT-2 small's number of parameters
 }
 
 BOOST_AUTO_TEST_CASE(absent_llama_keys_take_the_defaults_of_transformers) {
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(absent_llama_keys_take_the_defaults_of_transformers) {
   BOOST_TEST(!s.tied);
   BOOST_TEST(!s.attention_bias);
   BOOST_TEST(s.attention_dropout == 0.0F);
-  BOOST_TEST(make_model_table(s, 1, 16, 2).numel() == 6738415616U);  // Llama 7B's own count
+  BOOST_TEST(make_model_table(s, 1, 16, 2).numel() == 6738415616U);  // Llama 7B's number of parameters
 }
 
 BOOST_AUTO_TEST_CASE(a_null_key_is_an_absent_one) {
@@ -142,8 +142,8 @@ BOOST_AUTO_TEST_CASE(gpt2s_sizes_are_read_by_the_names_of_transformers_attribute
   BOOST_TEST(bad.error().text.find("model key 'hidden_size' wants a whole number") == 0);
 }
 
-// Keys of openai-community/gpt2, gpt2-medium, distilgpt2, huggyllama/llama-7b, SmolLM2 and Llama 2, and those that
-// transformers 4.46 to 5 write with save_pretrained().
+// The keys are those of openai-community/gpt2, gpt2-medium, distilgpt2, huggyllama/llama-7b, SmolLM2 and Llama 2, and
+// those that transformers 4.46 to 5 write with save_pretrained().
 BOOST_AUTO_TEST_CASE(ordinary_files_of_transformers_and_the_hub_are_read) {
   const std::vector<std::string> ordinary{
       R"({"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
@@ -202,13 +202,13 @@ BOOST_AUTO_TEST_CASE(a_key_to_ignore_that_is_not_there_is_told_with_the_keys_tha
   BOOST_TEST(absent(R"("a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1, "model_type": "gpt2")", {"z"}) ==
              "has no key 'z' to pass over; its keys that are not known here: 'a', 'b', 'c', 'd', 'e', ...");
   BOOST_TEST(absent(R"("model_type": "mistral", "x": 1)", {"z"}) == "has no key 'z' to pass over");
-  // A key within an object, and one whose own name has a dot, as a GGUF file's.
+  // One key is within an object, and one has a dot in its own name, as in a GGUF file.
   const std::string inner = R"("rope_scaling": {"rope_type": "yarn", "factor": 2}, "llama.expert_count": 8)";
   BOOST_TEST(absent(inner, {"rope_scaling.factor", "llama.expert_count"}) == "");
   BOOST_TEST(absent(inner, {"factor"}) != "");
   BOOST_TEST(absent(inner, {"rope_scaling.x"}) != "");
-  BOOST_TEST((is_known_key(family::llama, "rms_norm_eps") && is_known_key(family::llama, "model_type")));
-  BOOST_TEST((is_known_key(family::gpt2, "hidden_size") && !is_known_key(family::llama, "n_embed")));
+  BOOST_TEST((is_known_key(families::llama, "rms_norm_eps") && is_known_key(families::llama, "model_type")));
+  BOOST_TEST((is_known_key(families::gpt2, "hidden_size") && !is_known_key(families::llama, "n_embed")));
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_changes_the_model_is_refused_and_one_that_no_table_has_unless_it_is_ignored) {
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(a_key_that_changes_the_model_is_refused_and_one_that_no_tab
   const std::string rope = R"("rope_parameters": {"rope_type": "default", "mrope_section": [1]})";
   BOOST_TEST(refused(rope).find("--ignore-key rope_parameters.mrope_section") != std::string::npos, refused(rope));
   BOOST_TEST(refused(rope, std::vector<std::string>{"rope_parameters.mrope_section"}) == "");
-  // Sizes alone are read where files are copied.
+  // Files that are only copied need nothing but the sizes.
   const auto scaled = parse_model_sizes(R"({"model_type": "llama", "rope_scaling": {"rope_type": "yarn"}})");
   BOOST_REQUIRE(scaled.has_value() && scaled->has_value());
   BOOST_TEST((*scaled)->width == 4096U);
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(the_cost_of_a_segment_is_that_of_its_products) {
   const auto table = make_model_table(parsed(small_gpt2), 2, 16, 4);
   const double tokens = 2 * 16;
   BOOST_TEST(table.units[1].segments[1].forward_flops == 2 * tokens * 64 * 256 * 2);
-  // projections, and for each query head the scores and the sums over (T + 1) / 2 keys
+  // The flops are those of projections, and, for each query head, of scores and sums over (T + 1) / 2 keys.
   BOOST_TEST(table.units[1].segments[0].forward_flops == 2 * tokens * 64 * 64 * 4 + 4 * tokens * 17 / 2 * 64);
   BOOST_TEST(table.units.back().segments[0].forward_flops == 2 * tokens * 64 * 256);
   for (const auto& segment : table.units[1].segments) BOOST_TEST(segment.saved_bytes >= tokens * 64 * 4 * 4);

@@ -1,4 +1,5 @@
-// A rank's table of a family that is cut over the tensor axis, against the whole one and the cut of each parameter.
+// Compares a rank's table of a family that is cut over the tensor axis with the whole table and the cut of each
+// parameter.
 #include "models/table/tp_split.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -42,7 +43,7 @@ core::model_table table_of(const model_spec& spec, const tensor_split& split = {
   return make_model_table(spec, rows, columns, element_bytes, split);
 }
 
-/// Ways to cut a model over so many ranks.
+/// Returns ways to cut a model over `degree` ranks.
 std::vector<tensor_split> splits(uint32_t degree) {
   return {{.degree = degree},
           {.degree = degree, .grain = 8},
@@ -142,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_cut_vocabulary_has_its_loss_in_a_segment_of_its_own) {
     const auto whole = table_of(spec), table = table_of(spec, {.degree = 2});
     const auto &embedding = table.units.front().segments, &head = table.units.back().segments;
     BOOST_TEST((embedding.front().output.op == exchange_op::sum));
-    BOOST_TEST((embedding.front().input_gradient.op == exchange_op::none));  // tokens have none
+    BOOST_TEST((embedding.front().input_gradient.op == exchange_op::none));  // tokens have no gradient
     BOOST_TEST_REQUIRE(head.size() == 2U);
     BOOST_TEST((head[0].output == core::segment_exchange{exchange_op::gather, rows * columns * 3 * 4}));
     BOOST_TEST((head[0].input_gradient.op == exchange_op::sum));
@@ -150,10 +151,10 @@ BOOST_AUTO_TEST_CASE(a_cut_vocabulary_has_its_loss_in_a_segment_of_its_own) {
     BOOST_TEST(head[1].parameters.empty());
     BOOST_TEST((head[1].output.op == exchange_op::none && head[1].input_gradient.op == exchange_op::none));
     BOOST_TEST(head[0].saved_bytes + head[1].saved_bytes < whole.units.back().segments.front().saved_bytes);
-    // Widths of the tied weight are the same for both.
+    // Embedding and head have the same widths of the tied weight.
     const auto plan = tp_plan_of(whole, {.degree = 2});
     const auto& rows_of =
-        cut_of(plan, whole, spec.kind == family::gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight");
+        cut_of(plan, whole, spec.family == &families::gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight");
     BOOST_TEST((rows_of.style == tp_style::vocabulary && rows_of.dimension == 0));
     BOOST_TEST(core::sum_of(rows_of.parts.front()) == spec.vocabulary);
   }
@@ -202,7 +203,8 @@ BOOST_AUTO_TEST_CASE(more_ranks_than_there_is_to_cut_are_refused) {
   BOOST_TEST(refused.error().text == "wanted at most 3 ranks, one for each attention head, got 4");
   BOOST_TEST(check_split(spec, {.degree = 4, .blocks = {{false, true}, {false, true}}}).has_value());
   BOOST_TEST(check_split(spec, {.degree = 3}).has_value());
-  BOOST_TEST(check_split(spec_of(families[2]), {.degree = 6}).has_value());  // of 2 key-value heads, not all have one
+  // Some of the ranks have none of the 2 key-value heads.
+  BOOST_TEST(check_split(spec_of(families[2]), {.degree = 6}).has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

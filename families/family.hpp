@@ -1,0 +1,129 @@
+// A model family as data: its keys in config.json, its layers and their names, its names in GGUF files. One file of
+// this folder holds each family's row; code outside of this folder reads rows and names no family. No Torch.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "core/layer_table.hpp"
+
+namespace troupe::families {
+
+/// A size in config.json. An empty name: the family has no such key.
+struct size_key {
+  std::string_view name = {};
+  uint32_t usual = 0;           ///< transformers' default; 0: follows from other sizes
+  std::string_view alias = {};  ///< another name of the key that transformers accepts
+};
+
+/// A number in config.json. An empty name: the family has no such key, and the number is always `usual`.
+struct number_key {
+  std::string_view name = {};
+  double usual = 0;
+};
+
+/// A flag in config.json. An empty name: the family has no such key, and the flag is always `usual`.
+struct flag_key {
+  std::string_view name = {};
+  bool usual = false;
+};
+
+/// A flag of config.json that has to have one value, because the other is a model that Troupe does not build.
+struct fixed_flag {
+  std::string_view name;
+  bool value;
+  std::string_view meaning;  ///< a sentence for the reference of keys
+};
+
+enum class key_type : uint8_t { any, whole_number, flag };  ///< the values that a key accepts
+
+/// A key of config.json that changes no logit in Troupe. An empty reason: it describes the model to other programs.
+struct unread_key {
+  std::string_view name;
+  key_type type = key_type::any;
+  std::string_view reason = {};
+};
+
+/// The keys of config.json that a family's sizes and choices are read from.
+struct config_keys {
+  size_key layers = {}, width = {}, heads = {};
+  size_key kv_heads = {};    ///< no key: as many as heads
+  size_key head_width = {};  ///< no key, or absent: width / heads
+  size_key inner = {};       ///< `usual` 0: 4 x width
+  size_key positions = {}, vocabulary = {};
+  std::string_view activation = {}, usual_activation = {};  ///< transformers' name of the activation
+  number_key norm_epsilon = {};
+  flag_key tied = {"tie_word_embeddings", false};
+  flag_key attention_bias = {}, mlp_bias = {};
+  number_key embedding_dropout = {}, attention_dropout = {}, residual_dropout = {};
+  std::span<const fixed_flag> fixed = {};
+  std::span<const unread_key> unread = {};
+};
+
+/// The names of a model's layers, as in transformers' state dicts.
+struct layer_names {
+  std::string_view prefix = {};     ///< prefix of all names but the head's
+  std::string_view embedding = {};  ///< tokens
+  std::string_view positions = {};  ///< learned positions; empty: rotary positions
+  std::string_view blocks = {};     ///< a block's number and a dot follow
+  std::string_view attention_norm = {}, attention = {};
+  std::string_view packed = {};  ///< one linear layer of queries, keys and values; empty: three layers
+  std::string_view query = {}, key = {}, value = {};
+  std::string_view attention_output = {};
+  std::string_view mlp_norm = {};
+  std::string_view gate = {};  ///< empty: the MLP has no gate
+  std::string_view up = {}, activation = {}, down = {};
+  std::string_view final_norm = {};
+};
+
+enum class norm_kind : uint8_t {  ///< the norm in front of attention, MLP and head
+  layer,                          ///< mean and variance, with a bias
+  rms                             ///< root mean square, without a bias
+};
+
+/// How the element order of a matrix in a GGUF file differs from that of a model's parameter.
+enum class gguf_order : uint8_t {
+  same,
+  transposed,  ///< stored as (out, in), (in, out) in the model
+  /// rows within a head: the model stores the two halves of all pairs one after the other, the file stores each pair
+  /// side by side
+  query_rotary,
+  key_rotary,  ///< query_rotary's order, for the heads of keys and values
+};
+
+/// A model's name and a GGUF file's name for the same parameters, without the family's prefix: `#` stands for a block's
+/// number, a final `*` for `weight` or `bias`.
+struct gguf_name {
+  std::string_view ours, theirs;
+  gguf_order weight = gguf_order::same, bias = gguf_order::same;
+};
+
+struct gguf_row {                    ///< a family in GGUF files
+  std::string_view architecture;     ///< `general.architecture`
+  std::span<const gguf_name> names;  ///< in the order of the model's parameters
+  /// Transformers' name of the activation that llama.cpp computes for the architecture, whatever a file says.
+  std::string_view activation;
+};
+
+/// One family of models: an embedding, blocks of attention and MLP with a norm before each, a final norm, a head.
+struct family {
+  std::string_view model_type;    ///< config.json's, and the family's name everywhere
+  std::string_view architecture;  ///< transformers' class, for `architectures`
+  config_keys keys;
+  layer_names names;
+  norm_kind norm;
+  core::weight_layout layout;            ///< of the linear layers' weights
+  bool norms_come_last = false;          ///< order of a block's parameters in Hugging Face's files
+  bool residual_starts_smaller = false;  ///< initial values of what blocks add, as in GPT-2's paper, section 2.3
+  gguf_row gguf;
+
+  [[nodiscard]] constexpr bool is_rotary() const { return names.positions.empty(); }
+  [[nodiscard]] constexpr bool is_packed() const { return !names.packed.empty(); }
+  [[nodiscard]] constexpr bool is_gated() const { return !names.gate.empty(); }
+  /// Returns the number of linear layers between a norm and attention, and between a norm and the MLP's activation.
+  [[nodiscard]] constexpr uint64_t attention_inputs() const { return is_packed() ? 1 : 3; }
+  [[nodiscard]] constexpr uint64_t mlp_inputs() const { return is_gated() ? 2 : 1; }
+};
+
+}  // namespace troupe::families

@@ -1,0 +1,31 @@
+// All families that Troupe trains. A new family is a file with its row and one line here.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "families/family.hpp"
+
+namespace troupe::families {
+
+extern const family gpt2;
+extern const family llama;
+
+inline constexpr std::array all{&gpt2, &llama};
+
+/// Returns the family with that model_type in config.json; null if there is none.
+const family* find(std::string_view model_type);
+/// Returns the family with that architecture in GGUF files; null if there is none.
+const family* find_gguf(std::string_view architecture);
+
+/// Returns the names of all families, for messages: "gpt2 or llama".
+std::string names_joined();
+
+/// True if the parameters' names or shapes depend on a key of config.json, in any family.
+bool is_size_key(std::string_view key);
+
+/// Returns the other name that transformers accepts for a key of a family; empty if there is none.
+std::string_view alias_of(const family& f, std::string_view key);
+
+}  // namespace troupe::families

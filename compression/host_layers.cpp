@@ -84,7 +84,7 @@ core::result<void> host_layers::may_cut(const job::cleaning& what) const {
 
 core::result<host_layers> host_layers_of(const models::module_model& model, uint64_t seed) {
   TROUPE_TRY(models::check_units(model));
-  models::module_model own = model;  // units that are built here are dropped with it
+  models::module_model own = model;  // a copy: units that are built in it end with it, and `model` stays as it was
   models::table_builder rows(own);
   models::module_builder builder(seed);
   host_layers out;

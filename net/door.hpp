@@ -33,7 +33,7 @@ struct connection {
 struct door_options {
   size_t buffer_bytes = size_t{64} << 10;  ///< buffer of a stream, in each direction
   int queue_bytes = 0;                     ///< unsent bytes that the system stores; 0: the system's default
-  int64_t deadline_ns = 5'000'000'000;     ///< limit for opening one connection
+  int64_t deadline_ns = 5'000'000'000;     ///< longest time that opening one connection may take, with its handshake
   size_t at_once = 256;                    ///< limit of incoming connections being opened; beyond, the oldest is closed
 };
 

@@ -58,8 +58,9 @@ class posted_times {  ///< the time when the last member had posted each collect
   [[nodiscard]] int64_t of(const plan::instruction& x) const { return at_ns_[base_[x.communicator] + x.sequence]; }
 
  private:
-  std::vector<size_t> base_;    // position of its first collective in at_ns_ [communicator]
-  std::vector<int64_t> at_ns_;  // posting times [base_ + sequence]
+  std::vector<size_t> base_;  // position of its first collective in at_ns_ [communicator]
+  // [base_ of the communicator + sequence]: time at which the last member posted the collective
+  std::vector<int64_t> at_ns_;
 };
 /// Returns the time in which a collective moves data on a rank: from when the last member has posted it to its end.
 interval moving(const rank_spans& rank, uint32_t id, const posted_times& posted);

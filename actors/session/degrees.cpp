@@ -88,8 +88,10 @@ core::result<measured_steps> run_steps(session& s, double best_s) {
 struct session::trials {
   const session_options& options;
   opening_watch& watch;
-  std::shared_ptr<const read_texts> texts;                   ///< read by the first trial
-  double opening_s = 0, longest_opening_s = 0, steps_s = 0;  ///< seconds, without the reading of the text
+  std::shared_ptr<const read_texts> texts;  ///< read by the first trial
+  /// Seconds of all trials' openings, of the longest opening, and of all trials' steps. Reading the texts is not
+  /// counted.
+  double opening_s = 0, longest_opening_s = 0, steps_s = 0;
   double best_s = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] bool may_open() const { return opening_s + longest_opening_s <= opening_seconds_max; }

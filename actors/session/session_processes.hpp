@@ -49,8 +49,10 @@ struct session_processes {
   bool has_seen_output = false;
   bool has_led = false;  ///< true: this process led the previous term
   recovery_counts counts;
-  slow_links links;                                 ///< slow links of this term
-  std::vector<std::string> slow_link_ends;          ///< ends of each reported slow link, once, for the end of the run
+  slow_links links;  ///< slow links of this term
+  /// Text that names both ends of each slow link that was reported, without repeats; the warning at the end of the run
+  /// lists them.
+  std::vector<std::string> slow_link_ends;
   std::vector<slow_link_report> slow_links_untold;  ///< reports of slow links whose hooks have not been called yet
 
   [[nodiscard]] bool is_on() const { return link != nullptr; }

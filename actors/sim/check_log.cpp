@@ -232,7 +232,8 @@ core::result<void> check_ending(const sim_result& result, const sim_options& opt
   if (took_s > wanted_s)
     return bug("wanted the failure within " + core::text_of("%.6f", wanted_s) + " s, got it after " +
                core::text_of("%.6f", took_s) + " s");
-  // The order to give up takes a few messages to every rank.
+  // The order to give up passes through a few messages before it reaches a rank, so a rank may start instructions for
+  // four of the longest message latencies, and a slack, after the failure of the run.
   const int64_t at_rest_ns = last.ended_ns + 4 * options.latency_max.count() + rest_slack_ns;
   for (const auto& e : result.log)
     if (!e.end && e.time_ns > at_rest_ns)

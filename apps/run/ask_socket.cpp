@@ -59,7 +59,9 @@ struct ask_socket::client {
   pending_answer answer;
   std::string line = {};  ///< the answer, once it exists
   size_t sent = 0;        ///< bytes of `line` sent so far
-  int64_t since_ns = 0;   ///< when the client came, later when its answer existed
+  /// Time from which the limits for the question and for sending the answer count: when the client connected; once its
+  /// answer exists, when it came into existence.
+  int64_t since_ns = 0;
 };
 
 core::result<std::unique_ptr<ask_socket>> ask_socket::open(const std::filesystem::path& folder, answering answer) {

@@ -56,7 +56,7 @@ constexpr std::string_view e4m3_name = "F8_E4M3";
 class header_events : public nlohmann::json_sax<nlohmann::json> {
  public:
   safetensors_header out;
-  std::string problem;  ///< set if an event returned false
+  std::string problem;  ///< text of the error, if one of the parser's callbacks returned false, which ends the parsing
 
   bool start_object(size_t) override {
     switch (at_) {

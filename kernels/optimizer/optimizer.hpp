@@ -54,7 +54,8 @@ optimizer_options with_betas(optimizer_options options, double beta1, double bet
 core::result<void> update(const optimizer_options& options, const optimizer_step& step,
                           const optimizer_piece<float>& piece);
 
-/// Updates a piece once in fp64 throughout, without a copy.
+/// Updates a piece once, computing in fp64 throughout. Does not write `piece.copy`, the parameters' copy in another
+/// type.
 core::result<void> update(const optimizer_options& options, const optimizer_step& step,
                           const optimizer_piece<double>& piece);
 

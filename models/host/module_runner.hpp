@@ -28,8 +28,8 @@ struct module_facts {
   std::vector<std::vector<value_info>> inputs;           ///< [unit]: inputs in the order in which they are passed on
   std::vector<std::string> outputs;                      ///< names of the last unit's outputs
   std::vector<std::vector<int64_t>> output_shapes = {};  ///< shapes of the last unit's outputs in the dry run
-  /// Ranks that compute a unit together, and the cuts of its parameters; if there are several, a rank computes with
-  /// `local`.
+  /// Number of tensor-parallel ranks that compute a unit together, and the cut of each parameter. With more than one
+  /// such rank, a rank computes with the table `local`.
   core::tp_plan cut = {};
   core::model_table local = {};
   std::vector<bool> is_cut = {};    ///< [unit]: true if a rank computes a summand of the unit's output

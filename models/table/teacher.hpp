@@ -30,8 +30,8 @@ struct teaching {  ///< settings of a model that learns from another one
   kernels::distillation_terms terms;
   double hidden_states = 0, attention = 0;  ///< weights of the mean squared differences of outputs and maps
   std::vector<unit_pair> hidden, maps;      ///< units whose outputs or maps are compared, by unit, ascending
-  /// Blocks that learn alone, by unit; if there are any, nothing else is learned, and the model's ends stay as they
-  /// are.
+  /// Blocks that are each trained separately against blocks of the teacher (layer-by-layer distillation), by unit. If
+  /// there are any, no other loss is trained, and embedding and head stay unchanged.
   std::vector<block_lesson> blocks = {};
 };
 

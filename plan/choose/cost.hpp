@@ -16,8 +16,8 @@ namespace troupe::plan {
 struct cost_model {
   double flops_per_s = 100e9;            ///< fp32 matrix products of one core
   double copy_bytes_per_s = 20e9;        ///< reading or writing memory while other lanes work
-  double disk_bytes_per_s = 2e9;         ///< writes to the disk, all ranks together
-  double disk_read_bytes_per_s = 2.5e9;  ///< reads from the disk, all ranks together
+  double disk_bytes_per_s = 2e9;         ///< rate of writing to the disk, which all ranks share
+  double disk_read_bytes_per_s = 2.5e9;  ///< rate of reading from the disk, which all ranks share
   double disk_latency_s = 200e-6;  ///< time of a swap in addition to its bytes: the device, the kernel and two messages
   double latency_s = 40e-6;        ///< from the end of an instruction to a start on another lane or rank
   /// Rates of a device with memory of its own, which all ranks share: bytes per second of that memory, and of the link

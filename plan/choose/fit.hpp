@@ -49,7 +49,7 @@ struct knob {
 /// A step, and its open choices.
 struct fit_request {
   std::shared_ptr<const core::model_table> table;
-  plan_options options;  ///< options of the step that trains; its own budget is not read
+  plan_options options;  ///< options of the training step; its memory budgets are ignored in favour of `limits`
   open_choices open;
   memory_limits limits;
   cost_model costs;

@@ -62,7 +62,9 @@ double measured_prices::seconds(const rank_plan& p, const instruction& x) const 
     const auto at = all.find(which);
     return at != all.end() && at->second.modelled_s > 0 ? modelled_s * at->second.seconds / at->second.modelled_s : -1;
   };
-  if (x.kind == kind::forward || x.kind == kind::multiply)  // the measured instruction was in other pieces
+  // The measured plan computed this segment in another number of pieces: the ratio of its measured to its modelled time
+  // scales the modelled time.
+  if (x.kind == kind::forward || x.kind == kind::multiply)
     if (const double s = scaled(forward_of_, std::pair(x.subject, x.segment)); s >= 0) return s;
   if (const double s = scaled(of_kind_, x.kind); s >= 0) return s;
   const double s = scaled(of_lane_, x.lane);

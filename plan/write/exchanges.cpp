@@ -47,9 +47,11 @@ handle exchange_writer::exchange(handle x, const place& at) {
 handle exchange_writer::computed(handle x) {
   const operation o = d_.at(x);
   const place at{l_.stage_of_unit[o.subject], o.micro, way_of(o.use), false};
-  if (o.kind == kind::multiply) return exchange(x, at);  // reads the slot that its forward has read
+  // A multiply reads the slot that the forward of its segment has read, so no read is added here.
+  if (o.kind == kind::multiply) return exchange(x, at);
   give_back(x);
-  if (o.kind == kind::weigh) return none;  // reads the slot that its input part has read, which stays open
+  // A weight part reads the slot that the input part of its backward has read, which stays open until then.
+  if (o.kind == kind::weigh) return none;
   read(x, at);
   return exchange(x, at);
 }

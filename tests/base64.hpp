@@ -1,4 +1,4 @@
-// Numbers that lie in fixtures as base64 of little-endian fp32.
+// Decodes numbers that fixtures store as base64 of little-endian fp32.
 #pragma once
 
 #include <cstdint>

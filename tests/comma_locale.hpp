@@ -1,5 +1,6 @@
-// The locale of a German host: commas in numbers and dots between thousands, for C's functions and for C++'s streams.
-// It need not be installed: one is made here of its number format alone.
+// Switches the process to the number format of a German locale: commas as decimal points and dots between thousands,
+// for C's functions and for C++'s streams. The locale need not be installed: `localedef` builds one with LC_NUMERIC
+// alone.
 #pragma once
 
 #include <clocale>
@@ -12,12 +13,12 @@
 
 namespace troupe::tests {
 
-/// The locale of the whole process while it lives.
+/// Sets the locale of the whole process for the lifetime of the object.
 class comma_locale {
  public:
   comma_locale() : streams_(std::locale(std::locale::classic(), new commas)) {
     folder_.write("source", "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n");
-    // it warns of the parts that are missing and writes the others
+    // localedef warns about the missing categories and writes the others
     const std::string make = "localedef -c -i '" + (folder_ / "source").string() + "' '" +
                              (folder_ / "comma").string() + "' >/dev/null 2>&1";
     (void)!std::system(make.c_str());

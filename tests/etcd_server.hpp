@@ -1,5 +1,5 @@
-// A real etcd of one member, for tests: started in a folder of its own on ports that nobody has, stopped, gone with its
-// owner. Where no etcd is installed, whoever asks skips by name.
+// Runs a real etcd of one member for tests, in a folder of its own and on unused ports. The destructor ends the server.
+// Tests ask `is_installed` first and are skipped by name on a machine without etcd.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,8 +22,10 @@ class etcd_server {
 
   struct settings {
     std::string address = "127.0.0.1";
-    std::vector<std::string> by = {"/usr/bin/env"};  ///< the command that has the address
-    std::string tls{};  ///< the folder of a host's certificate: clients show one of the same authority
+    /// Prefix of etcd's command line; it runs etcd where `address` exists.
+    std::vector<std::string> by = {"/usr/bin/env"};
+    /// Folder of a host's certificate; clients need a certificate of the same authority; empty: no TLS.
+    std::string tls{};
   };
   etcd_server() : etcd_server(settings{}) {}
   explicit etcd_server(settings s)
@@ -33,9 +35,9 @@ class etcd_server {
     start(std::move(s));
   }
 
-  /// "etcd://ADDRESS:PORT"
+  /// Returns "etcd://ADDRESS:PORT", or "etcds://ADDRESS:PORT" with TLS.
   [[nodiscard]] std::string store() const { return fmt::format("{}://{}", scheme_, clients_); }
-  /// It answers nobody.
+  /// Stops the server with SIGSTOP: connections stay open and no request is answered.
   void stop() const { server_->send(SIGSTOP); }
 
  private:

@@ -1,4 +1,4 @@
-// A host's own attention and MLP with residual paths, as tests cut them over tensor ranks.
+// Defines an embedding program's own attention and MLP with residual paths, which tests split over tensor ranks.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -26,7 +26,7 @@ struct host_mlp : torch::nn::Module {
   torch::nn::Dropout drop;
 };
 
-/// Counts its heads from the width of what it is given.
+/// An attention layer that computes its number of heads from the width of its projection's output.
 struct host_attention : torch::nn::Module {
   host_attention()
       : norm(register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({block_width})))),
@@ -56,7 +56,8 @@ inline models::injection_policy block_policy() {
                     {R"(mlp .*\.down)", tp_style::row}}};
 }
 
-/// Words, blocks of both, a norm, a head. The modules are torch's and the host's own: no word of Troupe in them.
+/// Returns a model with an embedding, `blocks` pairs of attention and MLP, a norm and a head. The modules are torch's
+/// and this file's own and use nothing of Troupe.
 inline models::module_model host_blocks(double dropout = 0, int blocks = 2) {
   using models::unit;
   std::vector<models::module_unit> units = {unit("words", torch::nn::Embedding(block_vocabulary, block_width))};

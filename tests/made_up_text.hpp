@@ -1,4 +1,4 @@
-// A text to train on in tests.
+// Generates a text for tests to train on.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,14 @@
 
 namespace troupe::tests {
 
-/// Text without a period, in `letters` different bytes from 'A' on.
+/// Returns `bytes` characters without a period, of `letters` different values from 'A' on.
 inline std::string made_up_text(size_t bytes, uint32_t letters = 26) {
   std::string out;
   uint32_t x = 12345;
   while (out.size() < bytes) {
     x = x * 1664525U + 1013904223U;
     out += static_cast<char>('A' + (x >> 16) % letters);
-    if (out.size() % 3 == 0) out += out[out.size() - 2];  // something to learn
+    if (out.size() % 3 == 0) out += out[out.size() - 2];  // a repetition that a model can learn
   }
   out.resize(bytes);
   return out;

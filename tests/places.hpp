@@ -1,5 +1,6 @@
-// Where a test finds this tree and the programs of its build. One generated source defines all names (troupe_places()
-// in cmake/TroupeTargets.cmake), so that no other object depends on the folder of a clone, and ccache finds them again.
+// Declares where a test finds the source tree and the programs of its build. One generated source defines all names
+// (troupe_places() in cmake/TroupeTargets.cmake), so that no other object depends on the folder of a clone and ccache
+// can reuse the objects of another clone.
 #pragma once
 
 namespace troupe::places {
@@ -17,10 +18,11 @@ extern const char* const own_compression_binary;
 extern const char* const tensor_files_binary;
 extern const char* const host_program_binary;
 extern const char* const saver_binary;
-extern const char* const worker;                ///< plays a process of a job (tests/cluster)
-extern const char* const whole;                 ///< a library with everything there is
-extern const char* const control_steps;         ///< the program whose instructions valgrind counts
-extern const char* const cluster_job;           ///< examples/cluster.yaml
-extern const char* const kernels_cuda_objects;  ///< of the CUDA twins, between semicolons; empty where there is no nvcc
+extern const char* const worker;         ///< program that acts as a process of a job (tests/cluster)
+extern const char* const whole;          ///< library that contains all of Troupe
+extern const char* const control_steps;  ///< program whose instructions valgrind counts
+extern const char* const cluster_job;    ///< examples/cluster.yaml
+/// Object files of the CUDA kernels, separated by semicolons; empty without nvcc.
+extern const char* const kernels_cuda_objects;
 
 }  // namespace troupe::places

@@ -1,5 +1,5 @@
-// What programs that a test starts are told by ASAN_OPTIONS, where they are built with the address sanitizer; nothing
-// elsewhere.
+// Sets ASAN_OPTIONS for the programs that a test starts, if they are built with the address sanitizer; otherwise the
+// variable has no effect.
 #pragma once
 
 #include <cstdlib>
@@ -13,11 +13,11 @@ inline constexpr bool has_address_sanitizer = true;
 inline constexpr bool has_address_sanitizer = false;
 #endif
 
-/// Processes that are started from now on end without a search for leaks, which wants a thread and /proc.
+/// Option that skips the search for leaks at exit, which requires a thread and /proc.
 inline constexpr const char* no_leak_check = "detect_leaks=0";
-/// They may have libraries that LD_PRELOAD puts before the sanitizer's.
+/// Option that allows LD_PRELOAD to load libraries before the sanitizer's.
 inline constexpr const char* any_link_order = "verify_asan_link_order=0";
-/// They give memory back when it is freed, and keep no record of who had it.
+/// Options that release memory as soon as it is freed and keep no record of who allocated it.
 inline constexpr const char* no_kept_memory =
     "quarantine_size_mb=0:thread_local_quarantine_size_kb=0:malloc_context_size=0:detect_stack_use_after_return=0";
 

@@ -1,4 +1,4 @@
-// A folder of its own for one test, gone when the test ends.
+// Creates a folder for one test; the destructor removes it.
 #pragma once
 
 #include <cstdlib>
@@ -29,7 +29,7 @@ class scratch_folder {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
 
-  /// Writes a file, with its folders, and returns its path.
+  /// Writes a file, creates its parent folders, and returns its path. Throws if the file cannot be written.
   std::filesystem::path write(std::string_view name, std::string_view content) const {
     const auto file = path_ / name;
     std::filesystem::create_directories(file.parent_path());

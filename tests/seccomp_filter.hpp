@@ -1,4 +1,4 @@
-// A filter of system calls, as container engines set one: what it names is refused, all else goes through.
+// Installs filters of system calls as container engines do: the kernel refuses the named calls and allows all others.
 #pragma once
 
 #include <linux/filter.h>
@@ -14,8 +14,8 @@
 
 namespace troupe::tests {
 
-/// Makes the kernel refuse `call` with this number of errno to this thread and to what it starts, threads and programs.
-/// False where it sets no filter for us.
+/// Makes the kernel refuse `call`, with errno `number`, to this thread and to all threads and programs that it starts.
+/// Returns false if the kernel refuses the filter.
 inline bool forbid(uint32_t call, int number = EPERM) {
   sock_filter program[] = {
       {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
@@ -27,9 +27,9 @@ inline bool forbid(uint32_t call, int number = EPERM) {
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
-inline constexpr int no_filter = 125;  ///< the exit code of a child to which the kernel gives none
+inline constexpr int no_filter = 125;  ///< exit code of a child if the kernel refuses the filter
 
-/// In a child, before its program: no io_uring, as in a container.
+/// Makes the kernel refuse io_uring, as in a container. A child calls this before it executes its program.
 inline void forbid_io_uring() {
   for (const uint32_t call : {SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register})
     if (!forbid(call)) ::_exit(no_filter);

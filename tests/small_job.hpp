@@ -1,4 +1,4 @@
-// Small jobs for tests of whole training runs: a text, a topology, and the results of a run, bit by bit.
+// Trains small jobs in tests of whole runs: text, configuration, and the values of a run for comparison bit by bit.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -16,14 +16,15 @@
 
 namespace troupe::tests {
 
-using settings = std::vector<std::string>;  // key=value, later ones win
+using settings = std::vector<std::string>;  // key=value; later entries override earlier ones
 
 inline settings operator+(settings a, const settings& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
 
-/// Six blocks, so that only a small part is whole at a time at stage 3; every matrix spans several blocks of 1,024.
+/// A model of six blocks, so that only a small part is gathered at a time at stage 3. Every matrix spans several blocks
+/// of 1,024 elements.
 inline const std::string tiny_gpt2 =
     "model: {model_type: gpt2, n_layer: 6, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96, embd_pdrop: 0, "
     "attn_pdrop: 0, resid_pdrop: 0}\n";
@@ -41,7 +42,7 @@ inline const std::string training_keys =
     "optimizer: {type: AdamW, params: {lr: 1.0e-2, weight_decay: 0.1}}\n"
     "telemetry: {trace: false}\n";
 
-/// A folder with corpus.txt and configurations.
+/// Owns a folder with corpus.txt, and builds configurations of jobs that train on it.
 class small_job {
  public:
   explicit small_job(std::string model = tiny_gpt2, std::string text = made_up_text(4096)) : model_(std::move(model)) {
@@ -62,7 +63,7 @@ class small_job {
     return actors::session::open(config(set));
   }
 
-  /// Throws if the job is refused.
+  /// Opens a session. Throws if the job is refused.
   [[nodiscard]] std::unique_ptr<actors::session> open(const settings& set) const {
     auto s = try_open(set);
     if (!s) throw std::runtime_error(s.error().text);

@@ -1,5 +1,5 @@
-// Test files that are compiled together. Owns the name of a suite's namespace: it gets a suffix, so that the suite
-// `session` of one file hides no class `session` from another. A suite is still called what its file says.
+// Allows test files to be compiled together. Appends a suffix to the namespace of each suite, so that suite `session`
+// of one file does not hide class `session` from another file. The suite's name in reports stays the one in the file.
 #pragma once
 
 #include <boost/test/unit_test.hpp>

@@ -1,14 +1,15 @@
-// A text for tests of losses that spike: a model learns it within some steps, but for a few places.
+// Generates a text for tests of loss spikes: a model learns it within some steps, except for five samples.
 #pragma once
 
 #include <string>
 
 namespace troupe::tests {
 
-/// Tokens of a sample of this text.
+/// Number of tokens of a sample of this text.
 inline constexpr size_t surprising_sequence = 16;
 
-/// 4,096 letters in their order, and five samples of something else, which no model of them expects.
+/// Returns 4,096 letters that repeat in order, and in it five samples of other characters, which a trained model does
+/// not expect.
 inline std::string surprising_text() {
   std::string out;
   for (size_t i = 0; i < 4096; ++i) out += static_cast<char>('A' + i % 8);
@@ -18,7 +19,7 @@ inline std::string surprising_text() {
   return out;
 }
 
-/// A job on corpus.txt that meets them, without its degrees; its batch has four samples.
+/// A job without degrees that trains on corpus.txt with the surprising samples; its batch has four samples.
 inline const std::string surprising_job =
     "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96, embd_pdrop: 0, "
     "attn_pdrop: 0, resid_pdrop: 0}\n"

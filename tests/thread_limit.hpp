@@ -1,4 +1,4 @@
-// For children of tests: a limit of threads and processes of their user, as `ulimit -u` and containers set it.
+// Limits the threads and processes of a test's child, as `ulimit -u` and containers do.
 #pragma once
 
 #include <sys/prctl.h>
@@ -9,17 +9,17 @@
 
 namespace troupe::tests {
 
-/// A user id that no other process has: only the child is counted.
+/// Returns a user id that no other process has, so that the limit counts only the child.
 inline uid_t user_of_one() { return static_cast<uid_t>(1000000000) + static_cast<uid_t>(::getpid()); }
-inline constexpr uid_t nobody = 65534;  // where a container maps few users
+inline constexpr uid_t nobody = 65534;  // fallback where a container maps few users
 
 inline void limit_threads(rlim_t n) {
   const rlimit limit{n, n};
   if (::setrlimit(RLIMIT_NPROC, &limit) != 0) ::_exit(125);
 }
 
-/// Before exec. The limit does not bind root, so the real user changes and the two capabilities that lift it go; files
-/// are read as before.
+/// Limits threads in a child that will call exec. The limit does not bind root: the function changes the real user and
+/// drops the two capabilities that lift the limit. The child can still read all files.
 inline void allow_threads_after_exec(rlim_t n) {
   if (::geteuid() == 0) {
     ::prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE, 0, 0, 0);
@@ -29,7 +29,7 @@ inline void allow_threads_after_exec(rlim_t n) {
   limit_threads(n);
 }
 
-/// The same for a child that continues without exec: it loses root's rights.
+/// Limits threads in a child that continues without exec. If the child is root, it loses root's rights.
 inline void allow_threads(rlim_t n) {
   if (::geteuid() == 0) {
     const uid_t user = user_of_one();

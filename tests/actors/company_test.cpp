@@ -1,4 +1,4 @@
-// Ranks on real threads: runs that end well, and every kind of failure.
+// Tests ranks on real threads: runs that end well, and every kind of failure.
 #include <boost/test/unit_test.hpp>
 #include <future>
 #include <stdexcept>
@@ -17,7 +17,7 @@ using clock_type = std::chrono::steady_clock;
 
 double since(clock_type::time_point t) { return std::chrono::duration<double>(clock_type::now() - t).count(); }
 
-// A script for one instruction of rank 1.
+// A script that acts only on rank 1, in instructions of one kind.
 struct at_rank_1 {
   plan::kind kind;
   std::function<core::result<progress>()> act;
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(silence_is_named_after_stall_after_with_instruction_and_par
   BOOST_TEST_REQUIRE((by_itself || by_its_partner), text);
   const std::string quiet = "nothing has ended for ";
   const double quiet_s = std::stod(text.substr(text.find(quiet) + quiet.size()));
-  BOOST_TEST((quiet_s >= 0.2 && quiet_s <= took_s + 0.05), text);  // to a tenth
+  BOOST_TEST((quiet_s >= 0.2 && quiet_s <= took_s + 0.05), text);  // rounded to a tenth of a second
   BOOST_TEST(took_s >= 0.2);
   BOOST_TEST(took_s < 20);
 }

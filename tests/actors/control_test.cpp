@@ -1,4 +1,4 @@
-// The cost of control, from contexts whose times were written by hand.
+// Tests the cost of control (idle time between instructions), from contexts whose times the test writes by hand.
 #include <boost/test/unit_test.hpp>
 
 #include "plan/lane_order.hpp"
@@ -13,7 +13,8 @@ using namespace troupe::telemetry;
 
 namespace {
 
-// Everything in the order of the plan, 1 us each, 0.7 us between the end of one and the start of the next.
+// Returns contexts whose instructions run in the order of the plan, 1 us each, with 0.7 us between the end of one and
+// the start of the next.
 run_contexts one_by_one(const plan::shared_plans& plans) {
   run_contexts out;
   for (const auto& p : plans) {
@@ -28,7 +29,8 @@ run_contexts one_by_one(const plan::shared_plans& plans) {
   return out;
 }
 
-// How long the compute lane of a context was idle though it could have continued, by the definition.
+// Returns the seconds for which the compute lane of a context was idle though it could have continued, by the
+// definition.
 double compute_waits_s(const rank_spans& c) {
   const auto ready = readiness_of(c);
   double s = 0;
@@ -69,7 +71,7 @@ BOOST_AUTO_TEST_CASE(idle_compute_with_a_free_core_is_control) {
   const double waits = compute_waits_s(spans_of(ranks).front());
   BOOST_TEST(waits > 0);
   const auto s = summarise(spans_of(ranks), 2);
-  // Both ranks did the same at the same times, one lane each: of two cores one was free only when neither rank worked.
+  // Both ranks did equal work at equal times on one lane each: of two cores one was free only when neither rank worked.
   const auto free = summarise(spans_of(ranks), 3);
   BOOST_TEST(free.control.idle_s == waits, nearly);
   BOOST_TEST(free.control.no_core_s == 0);
@@ -91,7 +93,7 @@ BOOST_AUTO_TEST_CASE(waiting_for_another_lane_is_not_control) {
   auto ranks = one_by_one(small_plans(1, 3));
   auto& c = *ranks.front();
   const auto before = control_of(spans_of(ranks), 0);
-  // The last dependency of the first forward takes longer, and everything behind it comes later.
+  // The last dependency of the first forward takes longer, and everything after it comes later.
   const auto& forward = c.plan().instructions[c.plan().lanes[static_cast<size_t>(plan::lane::compute)].front()];
   const auto first = readiness_of(spans_of(ranks).front())[forward.id];
   const int64_t there = first.at_ns;

@@ -1,4 +1,5 @@
-// The loader gives the micro-batches that data/ cuts, a limited number ahead of need, and survives failed requests.
+// Tests that the loader returns the micro-batches that data/ cuts, a limited number ahead of need, and survives failed
+// requests.
 #include "actors/loader.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -89,7 +90,7 @@ BOOST_AUTO_TEST_CASE(the_next_batch_is_prepared) {
   const auto actor = world.spawn(loader_impl, setup);
   for (uint64_t step = 0; step < 5; ++step)
     for (uint32_t micro = 0; micro < 2; ++micro) ask(actor, {step, step, micro, 1, plan::plan_choice::train});
-  BOOST_TEST(cuts == 11U);  // the first on demand, then always the next one, which the next request takes
+  BOOST_TEST(cuts == 11U);  // the first on demand, then always the next, which the next request takes
 }
 
 BOOST_AUTO_TEST_CASE(the_ranks_of_all_stages_get_the_same_micro_batch_which_is_cut_once) {
@@ -120,15 +121,15 @@ BOOST_AUTO_TEST_CASE(no_more_batches_are_prepared_than_the_limit) {
     return std::make_shared<const data::batch>();
   };
   const auto actor = world.spawn(loader_impl, setup);
-  // Ten requests whose next batches are never asked for...
+  // The batches prepared after these ten requests are never requested.
   for (uint64_t step = 0; step < 100; step += 10) ask(actor, {1, step, 0, 0, plan::plan_choice::train});
   BOOST_TEST(cuts.size() == 20U);
-  // ... leave the last three: asking for an older one cuts it anew.
+  // Only the last three are kept: a request for an older one cuts it again.
   cuts.clear();
   const auto cut_on_demand = [&](uint64_t step) {
     cuts.clear();
     ask(actor, {2, step, 1, 0, plan::plan_choice::train});
-    return cuts.size() == 2;  // itself, and the next one
+    return cuts.size() == 2;  // the requested one, and the next
   };
   BOOST_TEST(cut_on_demand(60));
   BOOST_TEST(!cut_on_demand(90));
@@ -149,7 +150,7 @@ BOOST_AUTO_TEST_CASE(prepared_batches_are_dropped_when_the_data_moves_to_another
   shape.skipped = data::left_out({{104, 110}});
   for (const uint32_t rank : {0U, 2U}) {
     const auto got = ask(actor, {2, 1, 0, rank, plan::plan_choice::train});
-    BOOST_TEST(got->samples.front() == (rank == 0 ? 100U : 110U));  // the fifth that is taken
+    BOOST_TEST(got->samples.front() == (rank == 0 ? 100U : 110U));  // the fifth request
     BOOST_TEST(got->tokens == data::make_batch(*setup.corpus, shape, 1, 0, rank).tokens,
                boost::test_tools::per_element());
   }

@@ -1,5 +1,5 @@
-// docs/messages.md against actors/messages.hpp: every message and every actor has its row, with the receivers and
-// answers that the typed interfaces declare, and no row is about something that does not exist.
+// Compares docs/messages.md with actors/messages.hpp: every message and every actor has its row, with the receivers and
+// answers that the typed interfaces declare, and no row describes something that does not exist.
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <map>

@@ -1,4 +1,5 @@
-// An actor system that runs only when a test tells it to, in the order of sending, and whose time passes only then.
+// Owns an actor system that runs only when a test calls run() or pass(). It delivers messages in the order of sending,
+// and its clock moves only when a test moves it.
 #pragma once
 
 #include <caf/scheduler/test_coordinator.hpp>
@@ -22,24 +23,24 @@ class one_thread {
     owned_.push_back(caf::actor_cast<caf::actor>(out));
     return out;
   }
-  /// Delivers messages until all mailboxes are empty; starts no timer.
+  /// Delivers messages until all mailboxes are empty; fires no timer.
   void run() {
     while (scheduler().try_run_once()) {
     }
   }
-  /// Lets time pass event by event: everything due at one moment is done before the next.
+  /// Advances the clock by `time`, event by event: everything due at one moment is done before the clock moves on.
   void pass(std::chrono::nanoseconds time) {
     auto& clock = scheduler().clock();
     const auto until = clock.now() + time;
     for (run(); !clock.schedule().empty() && clock.schedule().begin()->first <= until; run()) clock.trigger_timeout();
     clock.current_time = until;
   }
-  /// Lets time pass in one leap, as a process sees it that was stopped meanwhile.
+  /// Advances the clock by `time` in one leap, as seen by a process that was stopped meanwhile.
   void stop(std::chrono::nanoseconds time) {
     scheduler().clock().current_time += time;
     pass(std::chrono::nanoseconds(0));
   }
-  size_t timers() { return scheduler().clock().schedule().size(); }  ///< that are under way
+  size_t timers() { return scheduler().clock().schedule().size(); }  ///< number of pending timers
   caf::actor_system& system() { return system_; }
 
  private:

@@ -1,4 +1,5 @@
-// Plans, contexts and a company of real threads with executors that a test writes itself.
+// Owns the set-up shared by tests of actors: plans of a small model, step contexts, executors that follow a test's
+// script, and a company (all actors of one process) on real threads.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -17,7 +18,7 @@ namespace troupe::actors {
 
 inline bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
 
-/// A small model's training plans that gather, release, reduce, vote and update.
+/// Returns a small model's training plans that gather, release, reduce, vote and update.
 inline plan::shared_plans small_plans(uint32_t ranks, uint32_t stage = 3, uint32_t accumulation = 1) {
   return plan::plans_of(plan::chain_table({3000, 6000, 3000}), plan::small_options(ranks, stage, accumulation));
 }
@@ -27,7 +28,7 @@ inline std::shared_ptr<step_context> context_of(std::shared_ptr<const plan::rank
   return std::make_shared<step_context>(std::make_shared<const program>(std::move(p)), order, rules);
 }
 
-/// Contexts of all ranks, whose times and votes a test writes by hand. [rank]
+/// Contexts of all ranks, indexed by rank. A test writes their times and votes by hand.
 using run_contexts = std::vector<std::shared_ptr<step_context>>;
 inline std::vector<telemetry::rank_spans> spans_of(const run_contexts& ranks) {
   std::vector<telemetry::rank_spans> out;
@@ -40,7 +41,7 @@ inline rank_reports reports_of(const run_contexts& ranks) {
   return out;
 }
 
-/// The first instruction of the plan for which `wanted` holds.
+/// Returns the first instruction of the plan for which `wanted` holds; fails the test if there is none.
 template <class F>
 const plan::instruction& find_instruction(const plan::rank_plan& p, F wanted) {
   const auto it = std::find_if(p.instructions.begin(), p.instructions.end(), wanted);
@@ -48,10 +49,12 @@ const plan::instruction& find_instruction(const plan::rank_plan& p, F wanted) {
   return *it;
 }
 
-/// Called before an instruction of any lane but control: end at once (`done`), end at a wake (`pending`), or fail.
+/// Function called before each instruction of any lane but control. It returns `done` to end the instruction at once,
+/// `pending` to end it at a later wake, or an error to fail it.
 using script = std::function<core::result<progress>(const step_context&, const plan::instruction&)>;
 
-/// Ends instructions at once, without work; on the fabric lane it meets the others but moves nothing.
+/// Executor that ends instructions at once, without work. On the fabric lane it waits for the other ranks but moves no
+/// data.
 class scripted_executor final : public executor {
  public:
   scripted_executor(script says, memberships communicators)
@@ -73,11 +76,11 @@ class scripted_executor final : public executor {
 
  private:
   script says_;
-  memberships communicators_;  // of the fabric lane
+  memberships communicators_;  // of the fabric lane; empty on the other lanes
   std::shared_ptr<step_context> context_;
 };
 
-/// Parts of ranks whose lanes follow the script. They share a communicator and see each other's pulse.
+/// Returns the parts of ranks whose lanes follow the script. The ranks share a communicator and see each other's pulse.
 inline std::vector<rank_parts> scripted_ranks(const plan::shared_plans& plans, const script& says, const patience& p) {
   const auto ranks = static_cast<uint32_t>(plans.size());
   const auto groups = in_process_groups(*plans.front()->layout);
@@ -104,10 +107,10 @@ inline loader_setup empty_batches() {
   return loader;
 }
 
-/// The same limit for every wait, except those for disks and the loader, which have none.
+/// Returns a patience with `limit` for every wait, except waits for disks and the loader, which have no limit.
 inline patience at_most(std::chrono::nanoseconds limit) { return {limit, limit, limit, {}}; }
 
-/// Ranks on threads of their own, as in production; they end with it.
+/// Company whose ranks have threads of their own, as in production. The destructor ends the threads.
 class threaded_company {
  public:
   explicit threaded_company(plan::shared_plans plans, const script& says = {},
@@ -124,8 +127,8 @@ class threaded_company {
     return actors_->ranks[rank]->lanes[static_cast<size_t>(l)];
   }
 
-  /// Runs the plans once; `meanwhile` is called after the order has been given. Without an outcome `unanswered` says
-  /// why, or the test fails.
+  /// Runs the plans once and returns the outcome. Calls `meanwhile` after the order has been sent. If there is no
+  /// outcome, `unanswered` receives the reason; if `unanswered` is null, the test fails.
   run_outcome run(const std::function<void()>& meanwhile = {}, std::string* unanswered = nullptr,
                   std::shared_ptr<save_target> save = nullptr) {
     auto order = std::make_shared<step_order>();
@@ -161,7 +164,7 @@ class threaded_company {
   caf::actor_system system_{config_};
   std::shared_ptr<company> actors_;
   uint64_t runs_ = 0;
-  std::vector<uint64_t> collectives_;  // [communicator]: of all runs
+  std::vector<uint64_t> collectives_;  // [communicator]: number of collectives in all runs so far
 };
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// Stages of one rank: actors of their own on one thread, which take turns in the plan's order.
+// Tests the stages of one rank: actors of their own on one thread, which run in the plan's order.
 #include "actors/stage_thread.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(stages_that_hear_only_what_they_are_told_keep_the_order_of_
         stages[chunk].begin(made, plan::lane::compute, chunk);
         stages[chunk].extend(stages[chunk].size());
       }
-      // All that other lanes do has ended: then only the stages keep each other waiting.
+      // All instructions of other lanes have ended: then only the stages make each other wait.
       for (const auto& x : p->instructions)
         for (const uint32_t seat : made->told[x.id])
           for (uint32_t chunk = 0; chunk < 2 && x.lane != plan::lane::compute; ++chunk)

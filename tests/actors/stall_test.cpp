@@ -1,4 +1,4 @@
-// The message of a stuck rank: which lane is in which instruction, and which ranks it waits for.
+// Tests the message of a stuck rank: which lane is in which instruction, and which ranks it waits for.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/actors/ranks.hpp"
@@ -54,7 +54,8 @@ BOOST_AUTO_TEST_CASE(a_rank_that_waits_for_another_does_not_name_itself) {
   const uint32_t self = p->rank, other = self + 1;
   const std::string begin = "fabric lane is in " + p->describe(gather.id) + " and waits for rank ";
   BOOST_TEST(says(told({self, other}), begin + std::to_string(other)), told({self, other}));
-  BOOST_TEST(says(told({self}), begin + std::to_string(self)), told({self}));  // its own share is to be done
+  // The rank's own share is still to be done.
+  BOOST_TEST(says(told({self}), begin + std::to_string(self)), told({self}));
 }
 
 BOOST_AUTO_TEST_CASE(an_instruction_that_cannot_start_names_the_one_it_waits_for) {
@@ -105,7 +106,7 @@ BOOST_AUTO_TEST_CASE(in_a_pipeline_stages_chunks_and_micro_batches_are_named) {
   BOOST_TEST(says(text, "fabric lane (stage 1, chunk 0) is in receive input of "), text);
   BOOST_TEST(says(text, ", micro 0 and waits for rank 0 (stage 0)"), text);
   BOOST_TEST(says(text, "compute lane (stage 3, chunk 1) is in forward "), text);
-  // A collective of all ranks: each of those that are missing is named with all its stages.
+  // For a collective of all ranks, the message names each missing rank with all its stages.
   const auto& vote = find_instruction(*p, [](const auto& x) { return x.kind == plan::kind::vote; });
   for (const auto& x : p->instructions)
     if (x.id != vote.id) end(x.id);

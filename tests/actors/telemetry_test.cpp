@@ -1,5 +1,5 @@
-// The telemetry actor writes the trace of the chosen steps, feeds the recorder, writes the files of the end, and warns
-// once about a file that it cannot write; its queue is bounded.
+// Tests that the telemetry actor writes the trace of the chosen steps, feeds the recorder, writes the files of the end,
+// and warns once about a file that it cannot write; its queue is bounded.
 #include "actors/telemetry.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -28,7 +28,7 @@ std::shared_ptr<const std::vector<::troupe::telemetry::rank_spans>> made_up_span
 }
 
 struct fixture {
-  // `step` counts from 0.
+  // Posts the values of a step; `step` counts from 0.
   void post_step(const telemetry_actor& to, uint64_t step, record_queue::place place = nullptr) {
     auto v = std::make_shared<telemetry::step_values>();
     v->step = step + 1;
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(records_that_come_while_the_writers_are_behind_are_dropped_
   const auto offer = [&](uint64_t step) {
     if (auto place = queue.admit()) post_step(actor, step, std::move(place));
   };
-  for (uint64_t step = 0; step < record_queue_limit + 10; ++step) offer(step);  // no actor runs meanwhile
+  for (uint64_t step = 0; step < record_queue_limit + 10; ++step) offer(step);  // no actor runs during the loop
   BOOST_TEST(queue.num_dropped() == 10U);
   world.run();
   for (uint64_t step = 100; step < 120; ++step) offer(step);
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(records_that_come_while_the_writers_are_behind_are_dropped_
   BOOST_TEST(std::count(written.begin(), written.end(), '\n') == record_queue_limit + 20);
 }
 
-// A loss after a save in memory costs no record of a step that is not done again.
+// A loss after a save in memory costs no record of a step that is not repeated.
 BOOST_AUTO_TEST_CASE(a_record_is_waited_for_while_those_before_it_are_written_and_given_up_where_none_is) {
   using std::chrono::seconds;
   record_queue queue;

@@ -1,4 +1,4 @@
-// The vote's verdict: loss, norm, clipping, overflow and skipping.
+// Tests the vote's verdict: loss, norm, clipping, overflow and skipping.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>
@@ -20,7 +20,7 @@ struct ballot {
   std::vector<double> votes;
 };
 
-// The scale's S and zero.md's clip, written down a second time from the formulas: g times 1 / (S x clip).
+// Computes the loss scale and the clipping factor a second time from the formulas: g times 1 / (S x clip).
 double wanted_scale(double square_sum, double scale, double limit) {
   const double norm = std::sqrt(square_sum) / scale;
   return 1 / (scale * std::max(1.0, (norm + 1e-6) / limit));
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_gradient_above_the_limit_is_scaled_down_to_it) {
     }
 }
 
-// Updates that ran with the factor of a step that clips nothing have to be done again just where this one has other
+// Updates that ran with the factor of a step that clips nothing must be repeated exactly if the step's factor has other
 // bits.
 BOOST_AUTO_TEST_CASE(a_step_is_clipped_if_its_factor_is_another_one) {
   job::scaling_rules rules;
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_saw_the_same_vote_agree) {
   run_contexts ranks;
   for (const auto& p : plans) {
     ranks.push_back(context_of(p));
-    ranks.back()->votes[0] = std::nan("");  // equal bits agree, even if they equal nothing
+    ranks.back()->votes[0] = std::nan("");  // equal bits agree, even those of NaN, which equals nothing
   }
   BOOST_TEST(!disagreement(reports_of(ranks)).has_value());
 }

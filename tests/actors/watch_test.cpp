@@ -1,4 +1,4 @@
-// The watch of whole ranks on a clock of the test's own: which waits have a limit, how long it is, what is reported.
+// Tests the watch of whole ranks on a clock that the test moves: which waits have a limit, its length, and the report.
 #include <boost/test/unit_test.hpp>
 
 #include "plan/layout/communicators.hpp"
@@ -13,9 +13,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Ranks that run when the test tells them to. One instruction is held until the test releases it.
+/// Ranks that run only when the test lets them. One instruction is held until the test releases it.
 struct ranks_on_hold {
-  /// `last_shows`: the last rank is in another process, and this is all that is seen of it.
+  /// `last_shows`: if set, the last rank is in another process, and only this pulse of it is visible.
   explicit ranks_on_hold(plan::shared_plans which, const std::function<pulse()>& last_shows = {})
       : plans(std::move(which)) {
     patience p;
@@ -56,7 +56,7 @@ struct ranks_on_hold {
     });
     world.run();
   }
-  /// The held instruction ends after this much more time.
+  /// Ends the held instruction after `time`.
   void let_go(std::chrono::nanoseconds time = {}) {
     world.pass(time);
     const auto& lanes = actors->ranks[std::exchange(held_rank, UINT32_MAX)]->lanes;
@@ -74,7 +74,7 @@ struct ranks_on_hold {
   std::vector<uint32_t> held_ids;
   std::vector<std::string> told;
   uint64_t runs = 0;
-  std::vector<uint64_t> collectives;  // [communicator]: of all runs
+  std::vector<uint64_t> collectives;  // [communicator]: number of collectives in all runs so far
   std::optional<run_outcome> answer;
   rank_parts elsewhere;
   one_thread world;
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_compute_instruction_that_never_ends_is_named_after_a_limi
   ranks_on_hold c(small_plans(2));
   c.hold(1, plan::kind::backward);
   c.order();
-  c.let_go(2s);  // the step before: its longest instruction takes two seconds
+  c.let_go(2s);  // the longest instruction of the step before takes two seconds
   BOOST_REQUIRE(c.ended_well());
   c.hold(1, plan::kind::backward);
   c.order();
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_were_stopped_all_together_continue_where_they_we
   ranks_on_hold c(small_plans(2), [] { return pulse{1, 0, activity::waiting, {}}; });
   c.order();
   for (int i = 0; i < 5; ++i) {
-    c.world.pass(4s);  // silent, but not for as long as it takes
+    c.world.pass(4s);  // silent, but not as long as the limit
     c.world.stop(1h);
   }
   BOOST_TEST(!c.answer.has_value());

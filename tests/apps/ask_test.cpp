@@ -1,4 +1,4 @@
-// A run that trains is asked and told what to do through the socket in its folder.
+// Tests that a run that trains answers requests and follows commands through the socket in its folder.
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -59,12 +59,12 @@ BOOST_AUTO_TEST_CASE(a_run_tells_its_state_pauses_goes_on_saves_and_stops) {
   BOOST_TEST(paused["phase"] == "paused");
   ::usleep(200'000);
   BOOST_TEST(r.ask("status")["step"] == paused["step"]);
-  // A paused run saves, too.
+  // A paused run also saves on request.
   const std::string saved = r.ask("save")["done"];
   BOOST_TEST(has(saved, "out/checkpoints/step-"), saved);
   BOOST_TEST(std::filesystem::exists(r.f.folder /
                                      ("out/checkpoints/" + saved.substr(saved.rfind('/') + 1) + "/manifest.json")));
-  BOOST_TEST(r.ask("save")["done"] == saved);  // of the same step
+  BOOST_TEST(r.ask("save")["done"] == saved);  // the save of the step that is saved already
   (void)r.ask("resume");
   for (int i = 0; i < 200 && r.ask("status")["step"] == paused["step"]; ++i) ::usleep(10'000);
   BOOST_TEST(r.ask("status")["step"].get<uint64_t>() > paused["step"].get<uint64_t>());
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(many_clients_and_bad_ones_hold_up_nobody) {
     BOOST_TEST(*told == std::string("{\"you said\":\"") + what + "\"}");
   }
   char one = 0;
-  BOOST_TEST(::recv(endless, &one, 1, 0) <= 0);  // it asked for too long
+  BOOST_TEST(::recv(endless, &one, 1, 0) <= 0);  // the request was too long
   ::close(silent);
   ::close(endless);
 }
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(the_process_that_leads_answers_for_all_also_while_ranks_han
   const command_folder f(replaced(long_run, "{data: 2}", "{data: 2}\ncluster: {processes: ranks, lost_after: 20s}"));
   process run({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_REQUIRE(run.wait_for("\"step\":3,"));
-  // The other process is stopped: rank 0 waits for rank 1.
+  // The other process is stopped, so that rank 0 waits for rank 1.
   pid_t other = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     std::ifstream in(entry.path() / "environ", std::ios::binary);
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(the_process_that_leads_answers_for_all_also_while_ranks_han
   }
   BOOST_REQUIRE(other > 0);
   ::kill(other, SIGSTOP);
-  // On a busy machine rank 0 gets there late.
+  // The loop allows for a busy machine, on which rank 0 starts to wait late.
   finished told;
   for (int tries = 0; tries < 100 && !has(told.out, "waits for rank 1"); ++tries) {
     ::usleep(100'000);
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(the_status_says_which_process_has_which_ranks_and_who_waits
   const auto x = nlohmann::json::parse(f.troupe({"status", "out", "--json"}).out);
   BOOST_TEST_REQUIRE(x.at("processes").size() == 3U);
   const pid_t lost = x["processes"][1]["pid"];
-  ::kill(lost, SIGKILL);  // the spare takes its place
+  ::kill(lost, SIGKILL);  // the spare process replaces it
   BOOST_TEST(run.wait_for_error("term 2: 2 data ranks"));
   auto after = nlohmann::json::object();
   for (int tries = 0; tries < 100 && after.value("term", 0) != 2; ++tries) {

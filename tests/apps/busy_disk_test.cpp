@@ -1,5 +1,5 @@
-// Which steps checkpoints are of where the disk is still busy with the one before. The disk takes nothing until a test
-// lets it, so that no time decides.
+// Tests which steps are saved while the disk is still busy with the checkpoint before. The disk accepts nothing until a
+// test lets it, so that the result does not depend on time.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -40,7 +40,7 @@ gate disk;
 
 }  // namespace
 
-/// Replaces the C library's, by which storage syncs a file.
+/// Replaces the C library's function, by which storage syncs a file.
 extern "C" int fdatasync(int file) {
   disk.pass();
   return static_cast<int>(::syscall(SYS_fdatasync, file));
@@ -53,7 +53,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// A run whose checkpoints are due after each second step, for which the disk is busy from its begin on.
+/// A run that saves after each second step; the disk is busy from the beginning of the run.
 class busy_run {
  public:
   explicit busy_run(const std::string& more)
@@ -83,7 +83,7 @@ class busy_run {
       save();
     }
   }
-  /// Returns when the disk has taken everything.
+  /// Returns when all saves are written.
   void wait() { BOOST_TEST(session_->wait_for_saves().has_value()); }
 
   [[nodiscard]] const std::vector<uint64_t>& steps_written() const { return written_; }
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(training_waits_for_the_disk_so_that_a_checkpoint_that_stays
   run.step();
   BOOST_TEST(run.steps_written().empty());
   disk.open();
-  run.save();  // without the wait the one of step 2 would still be under way here
+  run.save();  // without the wait the save of step 2 would still be under way here
   run.train(1);
   run.step();
   run.save(at_the_end);

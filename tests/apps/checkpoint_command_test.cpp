@@ -1,4 +1,4 @@
-// `troupe checkpoint ...` as a user sees it: inspecting, verifying, comparing, converting, and refusals.
+// Tests `troupe checkpoint ...` as a user sees it: inspecting, verifying, comparing, converting, and refusals.
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/checkpoint_folder.hpp"
@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(verify_names_what_is_broken) {
   BOOST_TEST(good.code == 0, good.err);
   BOOST_TEST(has(good.out, "step-00000006: good: 6 tensors in 6 pieces, 336 B read, 336 B against their digests\n"),
              good.out);
-  fs::path shard;  // the one that holds a piece: blocks of 1,024 elements leave the other empty
+  fs::path shard;  // the shard that holds a piece: blocks of 1,024 elements leave the other empty
   for (const char* name : {"shard-00000.bin", "shard-00001.bin"})
     if (fs::file_size(c.folder / "ck/step-00000006" / name) > 8192) shard = fs::path("ck/step-00000006") / name;
   c.flip(shard, 4096 + 3);
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(verify_says_so_where_the_format_has_no_digests) {
   BOOST_TEST(archive.code == 0, archive.err);
   BOOST_TEST(has(archive.out, "against the archives' CRC-32"), archive.out);
   const auto values = scratch_folder::read(c.folder / "w.pt");
-  const auto first = c.tensors[3].data;  // the embedding's master
+  const auto first = c.tensors[3].data;  // the embedding's master weights
   const auto at = values.find(std::string(reinterpret_cast<const char*>(first.data()), first.size()));
   BOOST_TEST_REQUIRE(at != std::string::npos);
   c.flip("w.pt", static_cast<std::streamoff>(at));
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(weights_come_out_as_files_that_others_read) {
   const auto config = json::parse(scratch_folder::read(c.folder / "hf/config.json"));
   BOOST_TEST(config["n_embd"] == 4);
   BOOST_TEST(config["dtype"] == "float32");
-  // Hugging Face's folder is a checkpoint, too, and names its own model.
+  // A Hugging Face folder is a checkpoint, too, and names its own model.
   BOOST_TEST_REQUIRE(c.troupe({"to-hf", "hf", "again"}).code == 0);
   BOOST_TEST(scratch_folder::read(c.folder / "again/config.json") == scratch_folder::read(c.folder / "hf/config.json"));
 }
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_folder_written_for_deepspeed_comes_back_equal) {
     BOOST_TEST(has(same.out, "6 tensors compared, 336 B: equal\n"), same.out);
   }
   BOOST_TEST(scratch_folder::read(c.folder / "latest_universal") == "universal");
-  // A folder of ours names its optimizer; one of DeepSpeed's need not.
+  // A folder that Troupe wrote names its optimizer; a folder of DeepSpeed need not.
   const auto whole = c.troupe({"to-deepspeed", "two", "whole"});
   BOOST_TEST(whole.code == 0, whole.err);
   BOOST_TEST(c.troupe({"diff", "ck", "whole", "--quiet"}).code == 0);
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(deepspeeds_folders_are_shown_verified_and_converted_as_its_
     const auto back = c.troupe({"diff", folder, name});
     BOOST_TEST(back.code == 0, back.out);
     const auto script = c.troupe({"diff", name, folder + ".safetensors"});
-    // the script forgets stage 1's frozen parameters
+    // DeepSpeed's script leaves out stage 1's frozen parameters.
     BOOST_TEST(has(script.out, std::string(name) == "stage1_bf16" ? "'frozen.weight' (weight) is only in the first\n11"
                                                                   : "12 tensors compared, "),
                script.out);
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(options_that_would_do_nothing_are_refused_by_name) {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"reshape", "ck", "out", "--heads", "4"}, {"inspect", "ck", "--print-map", "--json"}})
     BOOST_TEST(c.troupe(words).code == 2, words.back());
-  // weights alone have no optimizer
+  // A folder with only weights has no optimizer.
   BOOST_TEST_REQUIRE(c.troupe({"to-fp32", "ck", "w"}).code == 0);
   c.folder.write("w/config.json", tiny_model);
   for (const std::vector<std::string>& words : {std::vector<std::string>{"reshape", "w", "out", "--job", "job.json"},
@@ -290,8 +290,8 @@ BOOST_AUTO_TEST_CASE(options_that_would_do_nothing_are_refused_by_name) {
 BOOST_AUTO_TEST_CASE(a_pickle_that_needs_a_class_is_refused_by_its_name_and_nothing_runs) {
   using namespace std::string_literals;
   const checkpoints c;
-  // torch.save's legacy stream: magic, version, system, the object, its storages' keys. The object is a dictionary with
-  // a tensor whose storage is what os.system("touch touched") would give.
+  // The file has torch.save's legacy stream: magic, version, system, the object, its storages' keys. The object is a
+  // dictionary with a tensor whose storage would be the result of os.system("touch touched").
   const auto pickle = [](const std::string& body) { return "\x80\x02" + body + "."; };
   const auto call = "cos\nsystem\nX\x0d\0\0\0touch touched\x85R"s;
   c.folder.write("bad.pt", pickle("\x8a\nl\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19") + pickle("M\xe9\x03") + pickle("}") +

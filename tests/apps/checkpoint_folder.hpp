@@ -1,4 +1,5 @@
-// A folder with checkpoints of a small model, and `troupe checkpoint` in it; shared by the tests of that command.
+// Owns a folder with checkpoints of a small model and runs `troupe checkpoint` in it; shared by the tests of that
+// command.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 
 namespace troupe::tests {
 
-/// A model of a family that is not known here, so that two tensors are enough of it.
+/// Config of a model family that Troupe does not know, so that two tensors are a complete model.
 inline const std::string tiny_model = R"({"model_type":"tiny","n_embd":4,"vocab_size":6})";
 
 /// A folder with the checkpoints ck/step-00000005 and ck/step-00000006 of a small model's embedding and norm.
@@ -57,7 +58,7 @@ struct checkpoints {
     f.seekp(at);
     f.put(static_cast<char>(byte ^ 1));
   }
-  /// Names in the folder, those of the constructor left out.
+  /// Returns the names in the folder, without those that the constructor wrote.
   [[nodiscard]] std::vector<std::string> written() const {
     std::vector<std::string> out;
     for (const auto& e : std::filesystem::directory_iterator(folder.path()))
@@ -77,7 +78,8 @@ struct checkpoints {
   }
 };
 
-/// A header for one tensor of `elements` fp16 elements, and a sparse file of that length that takes no room.
+/// Writes the header of one tensor of `elements` fp16 elements and extends the file to its full length; the file is
+/// sparse and needs no disk space for the elements.
 inline void write_sparse_safetensors(const std::filesystem::path& path, uint64_t elements) {
   std::string header = R"({"w":{"dtype":"F16","shape":[)" + std::to_string(elements) + R"(],"data_offsets":[0,)" +
                        std::to_string(elements * 2) + "]}}";

@@ -1,5 +1,5 @@
-// The output of `troupe checkpoint`: existing files, what it may replace, concurrent writers, an interrupted
-// conversion.
+// Tests the output of `troupe checkpoint`: existing files, files that it may replace, concurrent writers, an
+// interrupted conversion.
 #include <linux/capability.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The program that is executed next may not write where modes forbid it, even as root.
+/// Makes modes of files binding for the program that is executed next, even if it runs as root.
 void obey_modes() { ::prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0); }
 
 }  // namespace
@@ -74,7 +74,8 @@ BOOST_AUTO_TEST_CASE(the_input_is_never_replaced) {
   fs::create_directory_symlink("dd", c.folder / "link");
   fs::create_directory(c.folder / "away");
   fs::create_symlink("../dd/model.safetensors", c.folder / "away/model.safetensors");
-  // By its bare name from inside, by itself, through a link to its folder, from a folder of links.
+  // The input is named in four ways: by its bare name from inside the folder, by itself, through a link to its folder,
+  // from a folder of links.
   const auto inside =
       run({troupe::places::troupe_binary, "checkpoint", "to-fp32", "model.safetensors", "../dd", "--force"}, c.folder / "dd");
   BOOST_TEST(inside.code == 2);
@@ -100,7 +101,7 @@ BOOST_AUTO_TEST_CASE(two_conversions_into_one_output_are_one_too_many) {
     BOOST_TEST(fs::exists(room));
     first.send(SIGKILL);
     BOOST_TEST(first.end().code == 128 + SIGKILL);
-    BOOST_TEST(fs::exists(room));  // the next conversion removes what a crash has left
+    BOOST_TEST(fs::exists(room));  // the next conversion removes what a crash left
     const auto r = c.troupe({"to-fp32", "ck", out});
     BOOST_TEST(r.code == 0, r.err);
     BOOST_TEST(!fs::exists(room));
@@ -120,7 +121,7 @@ BOOST_AUTO_TEST_CASE(the_name_of_another_universal_folder_stays_unless_told_othe
   BOOST_TEST(c.troupe({"to-universal", "ck", "second", "--force"}).code == 0);
   BOOST_TEST(scratch_folder::read(c.folder / "latest_universal") == "second");
   fs::remove_all(c.folder / "second");
-  BOOST_TEST(c.troupe({"to-universal", "ck", "second"}).code == 0);  // It names this one already.
+  BOOST_TEST(c.troupe({"to-universal", "ck", "second"}).code == 0);  // `latest_universal` names this folder already
 }
 
 BOOST_AUTO_TEST_CASE(an_unknown_file_extension_is_refused_and_makes_no_folder_of_that_name) {

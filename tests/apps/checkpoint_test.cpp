@@ -1,4 +1,4 @@
-// Runs that are killed and resume, as a user sees it.
+// Tests runs that are killed and resume, as a user sees it.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -44,10 +44,10 @@ void holds(const command_folder& f, const std::vector<std::string>& wanted, cons
   BOOST_TEST(checkpoints_in(f.folder.path(), name) == wanted, boost::test_tools::per_element());
 }
 
-/// Long enough to be interrupted in the middle.
+/// A job that is long enough to be interrupted in the middle.
 const std::string endless = replaced(smallest, "steps: 6", "steps: 100000");
 
-/// Kills a run once it has said this; anew where it was so far by then that little of it is left.
+/// Kills a run once it has printed `said`; tries again if little of the run was left by then.
 void kill_once_said(const command_folder& f, const std::string& said) {
   for (int tries = 0; tries < 10; ++tries) {
     std::filesystem::remove_all(f.folder.path() / "out");
@@ -59,7 +59,7 @@ void kill_once_said(const command_folder& f, const std::string& said) {
   BOOST_FAIL("the run could not be killed before it was done");
 }
 
-/// Ends a run by SIGTERM in its third step or later.
+/// Stops a run by SIGTERM in its third step or later.
 finished terminated(const command_folder& f) {
   process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":2,"));
@@ -76,7 +76,8 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_terminated_saves_and_says_so_by_its_exit_code
   const uint64_t last = losses_of(r.out).rbegin()->first;
   const std::string more = std::to_string(last + 2);
 
-  // Another batch: the file, the difference and the ways to continue are named, and each of them works.
+  // The run resumes with another batch size: the refusal names the file, the difference and the ways to continue, and
+  // each of them works.
   const std::string batch = "train_micro_batch_size_per_gpu=2";
   const auto refused = f.troupe({"train", "job.yaml", "--json", "--steps", more, "--set", batch});
   BOOST_TEST(refused.code == 1);
@@ -135,7 +136,7 @@ BOOST_AUTO_TEST_CASE(other_peoples_files_beside_the_curves_survive_a_run_that_re
   f.folder.write("out/csv/results.csv", mine);
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--steps", "3"}).code == 0);
   BOOST_TEST(scratch_folder::read(f.folder / "out/csv/results.csv") == mine);
-  // A file that is in the way ends the run before it has written anything.
+  // A file that is in the way ends the run before it writes anything.
   f.folder.write("out/csv/Validation_Samples_loss.csv", mine);
   const std::string before = scratch_folder::read(f.folder / "out/config.yaml");
   const auto refused = f.troupe({"train", "job.yaml", "--steps", "5"});
@@ -156,7 +157,8 @@ BOOST_AUTO_TEST_CASE(sigusr1_asks_for_a_checkpoint_and_training_continues) {
   p.send(SIGINT);
   const auto r = p.end();
   BOOST_TEST(r.code == 130, r.err);
-  BOOST_TEST(checkpoints_in(f.folder.path()).size() == 2U);  // and `latest`: without checkpoint keys none at the end
+  // The folder has one checkpoint and `latest`: without checkpoint keys a run makes none at its end.
+  BOOST_TEST(checkpoints_in(f.folder.path()).size() == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(an_interrupted_run_saves_where_it_keeps_checkpoints) {
@@ -177,7 +179,7 @@ BOOST_AUTO_TEST_CASE(minutes_are_counted_from_the_last_checkpoint) {
     BOOST_TEST(r.code == 0, r.err);
   };
   with("checkpoint.every_minutes=1.0e-9");
-  BOOST_TEST(checkpoints_in(f.folder.path()).size() == 7U);  // every step, and `latest`
+  BOOST_TEST(checkpoints_in(f.folder.path()).size() == 7U);  // one for every step, and `latest`
   with("checkpoint.every_minutes=1000000");
   holds(f, {"latest", "step-00000006"});
 }
@@ -196,16 +198,16 @@ BOOST_AUTO_TEST_CASE(a_fresh_run_sets_earlier_checkpoints_aside) {
   BOOST_TEST((first == second));
   holds(f, {"latest", "step-00000005", "step-00000010"}, "checkpoints.1");
   holds(f, {"latest", "step-00000005", "step-00000010"});
-  // back to an earlier one of its own: the later ones belong to another history
+  // The run goes back to an earlier checkpoint of its own: the later ones belong to another history.
   const auto third = train({"--resume", "out/checkpoints/step-00000005", "--steps", "7"});
   BOOST_TEST(third.begin()->first == 6U);
   for (const auto& [step, loss] : third) BOOST_TEST(loss == first.at(step));
   holds(f, {"latest", "step-00000010"}, "checkpoints.2");
   holds(f, {"latest", "step-00000005", "step-00000007"});
-  // the output folder of a run stands for its newest
+  // The output folder of a run stands for its newest checkpoint.
   const auto fourth = train({"--resume", "out", "--steps", "8"});
   BOOST_TEST(fourth.begin()->first == 8U);
-  // nothing left to do is no failure
+  // A run with no steps left to do does not fail.
   const auto r = f.troupe({"train", "job.yaml", "--steps", "8"});
   BOOST_TEST(r.code == 0);
   BOOST_TEST(has(r.err, "nothing is left to train"), r.err);
@@ -224,7 +226,7 @@ BOOST_AUTO_TEST_CASE(a_run_without_checkpoints_begins_where_the_configuration_sa
     return losses_of(r.out).begin()->first;
   };
   BOOST_TEST(train("7") == 6U);
-  BOOST_TEST(train("9") == 8U);  // its own are newer than that
+  BOOST_TEST(train("9") == 8U);  // its own checkpoints are newer than that one
 }
 
 BOOST_AUTO_TEST_CASE(a_killed_run_and_the_one_that_resumes_it_have_one_curve) {
@@ -274,13 +276,13 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_ends_the_run_only_where
     BOOST_TEST(went_on.code == 3, went_on.err);  // all steps are done, and the last is in no checkpoint
     BOOST_TEST(losses_of(went_on.out).size() == 3U);
     BOOST_TEST(has(went_on.out, "\"checkpoints\":{\"written\":0,\"failed\":"), went_on.out);
-    // Beside training one may still be under way when the next is due, which then comes later.
+    // An asynchronous save may still be under way when the next is due; the next is then made later.
     const std::vector<const char*> told =
         asynchronous ? std::vector{"step 1: "} : std::vector{"step 1: ", "step 2: ", "step 3: "};
     for (const char* which : told)
       BOOST_TEST(has(went_on.err, std::string("warning: checkpoint of ") + which), went_on.err);
     const auto stopped = stop.troupe({"train", "job.yaml", "--json"}, small_files);
-    BOOST_TEST(stopped.code == 3, stopped.err);  // its steps are in no checkpoint
+    BOOST_TEST(stopped.code == 3, stopped.err);  // the steps are in no checkpoint
     BOOST_TEST((asynchronous || losses_of(stopped.out).size() < 3U));
     BOOST_TEST(has(stopped.err, "error: checkpoint of step 1: "), stopped.err);
     for (const auto* f : {&on, &stop})

@@ -1,4 +1,5 @@
-// `troupe compress --clean`: a run that pruned and quantised, made smaller for good, with the losses that it had.
+// Tests `troupe compress --clean`: the model of a run that pruned and quantised is made smaller permanently, and keeps
+// its losses.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -48,7 +49,7 @@ struct run_folder {
           techniques),
         model(std::move(m)) {}
 
-  /// The last validation loss that a run tells.
+  /// Returns the last validation loss that a run reports.
   [[nodiscard]] double loss(const std::vector<std::string>& command) const {
     const auto r = f.troupe(command);
     BOOST_TEST_REQUIRE(r.code == 0, r.err);
@@ -61,7 +62,7 @@ struct run_folder {
     }
     return out;
   }
-  /// Of the cleaned weights as they are: a step that changes nothing.
+  /// Returns the loss of the cleaned weights: of a run of one step that changes nothing.
   [[nodiscard]] double loss_of_cleaned(const std::string& type = "") const {
     f.folder.write("plain.yaml", "model: {path: cleaned}\n" + training + "output: plain\n" + type);
     return loss({"train", "plain.yaml", "--json", "--resume", "cleaned", "--load-module-only", "--steps", "1", "--set",
@@ -75,7 +76,7 @@ struct run_folder {
     const auto text = checkpoint::read_small_file(checkpoint::real_files(), f.folder / "cleaned/config.json", 1 << 20);
     BOOST_TEST_REQUIRE(text.has_value());
     if (!key.empty()) BOOST_TEST(json::parse(*text)[key] == width);
-    // With its states, from the step that it was at.
+    // The cleaned checkpoint has the states, too: a run resumes at its step.
     const auto more = f.troupe({"train", "plain.yaml", "--json", "--fresh", "--resume", "cleaned", "--steps", "6"});
     BOOST_TEST(more.code == 0, more.err);
     BOOST_TEST(has(more.out, "\"step\":6"), more.out);

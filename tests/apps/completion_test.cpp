@@ -1,4 +1,4 @@
-// What shells complete, and the manual: asked for directly, and in real shells on a terminal.
+// Tests what shells complete, and the manual: by asking `troupe completion`, and in real shells on a terminal.
 #include <algorithm>
 #include <sstream>
 
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The words that may stand at the end; those with a meaning alone, where `only_meant`.
+/// Returns the words that may complete the last one.
 std::vector<std::string> suggested(const command_folder& at, std::vector<std::string> words) {
   words.insert(words.begin(), {"completion", "--words"});
   const auto did = at.troupe(words);
@@ -37,7 +37,7 @@ bool has_program(const std::string& name) {
   return false;
 }
 
-/// A shell with completion, in a folder with job.yaml.
+/// A shell with completion on a terminal, in a folder with job.yaml.
 class shell {
  public:
   shell(const std::vector<std::string>& command, const std::string& begin, const command_folder& at)
@@ -51,10 +51,10 @@ class shell {
     BOOST_TEST_REQUIRE(terminal_.shows("ready"), terminal_.shown());
   }
 
-  /// What a line is once Tab was pressed: its words, each in <>.
+  /// Types a line and Tab, and checks the completed line: its words, each in <>.
   void completes(const std::string& typed, const std::string& words) {
     terminal_.type(typed + "\t");
-    // The shell reads what follows when it has completed.
+    // The shell reads the following text after it has completed the word.
     terminal_.type("\x01printf '<%s>' \x05; printf 'en''d\\n'\n");
     BOOST_TEST(terminal_.shows(words + "end"), typed << ": wanted " << words << ", got\n" << terminal_.shown());
   }
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(commands_options_files_and_keys_are_offered_in_their_places
   BOOST_TEST(has_word(suggested(at, {"cert", "issue", "--"}), "--days"));
   BOOST_TEST(has_word(suggested(at, {"plan", "--format=su"}), "--format=summary"));
   BOOST_TEST(has_word(suggested(at, {"data", "inspect", "--dtype", ""}), "uint32"));
-  for (const char* command : {"tokenize", "inspect"})  // a word, or a file
+  for (const char* command : {"tokenize", "inspect"})  // the argument is a word, or a file
     for (const char* value : {"bytes", "job.yaml"})
       BOOST_TEST(has_word(suggested(at, {"data", command, "--tokenizer", ""}), value));
   BOOST_TEST(has_word(suggested(at, {"plan", "--set", ""}), "zero_optimization."));

@@ -1,4 +1,5 @@
-// `troupe compress` with a text: GGUF files, methods that compute with the model, losses, and a process that is killed.
+// Tests `troupe compress` with a text: GGUF files, methods that compute with the model, losses, and a process that is
+// killed.
 #include <csignal>
 
 #include "tests/apps/topology.hpp"
@@ -12,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A run of a few steps whose last tenth was held out.
+/// Returns the folder of a run of a few steps whose last tenth of the data was held out.
 const command_folder& trained() {
   static const command_folder f([] {
     auto yaml = replaced(smallest, "data: {text: corpus.txt}", "data: {text: corpus.txt, validation_fraction: 0.1}");
@@ -98,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_continues_at_its_segment_with_the_
   auto whole = command;
   whole[3] = "whole.gguf";
   BOOST_TEST_REQUIRE(run(whole, f.folder.path()).code == 0);
-  // Anew where it is done before it can be killed.
+  // The command is tried again if it is done before it can be killed.
   for (int tries = 0; tries < 10 && !fs::exists(f.folder / ".killed.gguf.work/journal.json"); ++tries) {
     fs::remove(f.folder / "killed.gguf");
     process p(command, f.folder.path());
@@ -108,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_continues_at_its_segment_with_the_
     (void)p.end();
   }
   BOOST_TEST(!fs::exists(f.folder / "killed.gguf"));
-  // Hidden states that were changed meanwhile would give other weights.
+  // Hidden states that are changed meanwhile would lead to other weights.
   const auto work = f.folder / ".killed.gguf.work";
   fs::copy(work, f.folder / "kept", fs::copy_options::recursive);
   for (const char* name : {"windows-0.bin", "windows-1.bin"}) {
@@ -143,7 +144,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_done_is_one_sentence_and_leaves_nothing) {
   check_refused({"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "nowhere.txt"}, "nowhere.txt");
   check_refused({"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "calibration.txt", "--samples", "9999"},
                 "--calibrate: 9999 windows of 64 tokens want 65 tokens each, 'calibration.txt' has 60000");
-  // 2^64 / 65 + 1: as a product these would be few.
+  // The number of windows is 2^64 / 65 + 1: its product with 65 overflows to a small number.
   check_refused(
       {"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "calibration.txt", "--samples", "283796062672454641"},
       "--calibrate: 283796062672454641 windows of 64 tokens want 65 tokens each");

@@ -1,4 +1,4 @@
-// `troupe config check` says what a good file is.
+// Tests the report of `troupe config check` about a good file.
 #include "tests/apps/topology.hpp"
 
 BOOST_AUTO_TEST_SUITE(config_check)

@@ -1,4 +1,4 @@
-// `device: cuda` at the command line, on a machine that lacks something of it: one sentence, at once, and no run.
+// Tests `device: cuda` at the command line, on a machine that lacks a part of it: one sentence, at once, and no run.
 #include <filesystem>
 
 #include "tests/apps/topology.hpp"

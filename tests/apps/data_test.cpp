@@ -1,4 +1,4 @@
-// `troupe data tokenize`, `troupe data inspect`, and training on their output, as a user sees it.
+// Tests `troupe data tokenize`, `troupe data inspect`, and training on their output, as a user sees it.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -16,7 +16,7 @@ namespace {
 const std::string gpt2 = std::string(troupe::places::source_dir) + "/tests/data/fixtures/gpt2";
 const std::string pieces = std::string(troupe::places::source_dir) + "/tests/data/fixtures/unigram.model";
 
-/// Ten documents, one a line, of the corpus' own words.
+/// Returns ten documents of the corpus's own words, one per line.
 std::string json_lines(const std::string& text) {
   std::string out;
   for (size_t i = 0; i < 10; ++i)
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(tokens_are_written_with_a_description_and_shown) {
 
   const auto one = f.troupe({"data", "tokenize", "corpus.txt", "--tokenizer", "bytes", "--output", "one.bin"});
   BOOST_TEST(has(one.out, " tokens of 1 document, "), one.out + one.err);
-  // An option that the file's description answers, or that nothing decodes by, is refused.
+  // An option is refused if the file's description determines its value, or if no decoding uses it.
   for (const auto& [file, option, value, wanted] :
        {std::tuple("one.bin", "--dtype", "uint32",
                    "--dtype would do nothing here: it is for a file without one.bin.json"),

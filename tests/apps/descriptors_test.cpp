@@ -1,4 +1,4 @@
-// Programs that are started without stdin, stdout or stderr.
+// Tests programs that are started without stdin, stdout or stderr.
 #include <signal.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The test's pipes stay open under other numbers.
+/// Closes the standard descriptors; the test's pipes stay open under other numbers.
 void close_standard_descriptors() {
   (void)!::dup(STDOUT_FILENO);
   (void)!::dup(STDERR_FILENO);

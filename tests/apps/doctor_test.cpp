@@ -1,4 +1,4 @@
-// The doctor: facts read from a machine's files, its findings, and the command on this machine.
+// Tests `troupe doctor`: facts read from a machine's files, its findings, and the command on this machine.
 #include "apps/machine/doctor.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr const char* limits =
     "Max open files            1024                 524288               files     \n"
     "Max locked memory         8388608              unlimited            bytes     \n";
 
-// A server with two processors, a GPU and a container around us.
+// Files of a server with two processors and a GPU, on which the program runs in a container.
 struct server {
   scratch_folder root;
   server() {
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_poor_finding_says_its_cost_and_the_command_that_mends_it)
 }
 
 BOOST_AUTO_TEST_CASE(what_training_on_a_gpu_lacks_is_named_with_what_brings_it) {
-  const server s;  // with an H100
+  const server s;  // the server has an H100
   const auto m = read_machine(s.root.path());
   auto t = all_well();
   t.cuda.version = "13.0";

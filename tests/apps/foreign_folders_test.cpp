@@ -1,6 +1,5 @@
-// `troupe checkpoint` on folders that other programs saved: what is said of them, and their names, printed as a file
-// for
-// `--map` and given back.
+// Tests `troupe checkpoint` on folders that other programs saved: the messages about them, and their names, printed as
+// a file for `--map` and read back.
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -21,7 +20,7 @@ namespace {
 
 const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures";
 
-/// Name, kind and moment of every tensor.
+/// Returns name, kind and moment of every tensor.
 std::vector<std::string> names_in(const json& inspected) {
   std::vector<std::string> out;
   for (const auto& t : inspected["tensors"])
@@ -103,7 +102,7 @@ BOOST_AUTO_TEST_CASE(what_of_a_trainers_folder_is_taken_over_is_said) {
   const auto begun = at.troupe({"init", "from.yaml", "--from", folder.string(), "--text", "corpus.txt"});
   BOOST_TEST(begun.code == 0, begun.err);
   BOOST_TEST(has(scratch_folder::read(at.folder / "from.yaml"), "trainer_gpt2"));
-  // without what describes the model: weights alone
+  // The folder lacks the description of the model: only weights are read.
   fs::copy(folder / "checkpoint-3", at.folder / "ck", fs::copy_options::recursive);
   fs::remove(at.folder / "ck/config.json");
   const auto unknown = at.troupe({"checkpoint", "inspect", "ck"});
@@ -133,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_run_resumes_from_the_newest_checkpoint_of_a_trainers_outp
   BOOST_TEST(has(shown.out, "output/checkpoint-3: transformers Trainer, step 3"), shown.out);
   BOOST_TEST(has(shown.out, "\n'output': checkpoint-3, a checkpoint with an optimizer's states, is taken"), shown.out);
   BOOST_TEST(shown.err == "");
-  // a save that was cut short
+  // The folder contains a save that was interrupted.
   fs::create_directory(at.folder / "output/checkpoint-4");
   fs::copy(at.folder / "output/model.safetensors", at.folder / "output/checkpoint-4/model.safetensors");
   const auto refused = at.troupe({"train", "job.yaml", "--resume", "output", "--fresh", "--steps", "5"});
@@ -176,7 +175,7 @@ BOOST_AUTO_TEST_CASE(a_start_from_a_damaged_newest_checkpoint_says_how_an_older_
   check("; --fallback-to-previous takes step-00000002 instead");
   at.folder.write("out/checkpoints/latest", "of no checkpoint\n");
   check("; --fallback-to-previous takes step-00000002 instead");
-  for (size_t i = starts.size(); i-- > 0;) {  // the own folder last: that run saves there
+  for (size_t i = starts.size(); i-- > 0;) {  // the own folder is last, because that run saves there
     auto start = starts[i];
     start.emplace_back("--fallback-to-previous");
     const auto taken = at.troupe(start);

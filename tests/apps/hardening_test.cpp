@@ -1,4 +1,4 @@
-// Hardening of a release build of the programs, read from the programs themselves.
+// Tests the hardening of a release build of the programs, which is read from the programs themselves.
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
@@ -16,7 +16,8 @@ BOOST_AUTO_TEST_CASE(programs_are_placed_anywhere_bound_at_once_and_watch_their_
   for (const auto& program : {std::string(troupe::places::troupe_binary), beside}) {
     const auto r = run({"/usr/bin/readelf", "--wide", "--segments", "--dynamic", "--dyn-syms", program}, "/");
     BOOST_TEST_REQUIRE(r.code == 0, r.err);
-    // Position-independent; all relocations done and read-only before main; the stack is no code.
+    // The program is position-independent; all relocations are done and read-only before main; the stack is not
+    // executable.
     BOOST_TEST(has(r.out, "Elf file type is DYN (Position-Independent Executable file)"), program);
     BOOST_TEST(has(r.out, "GNU_RELRO"), program);
     BOOST_TEST(has(r.out, "BIND_NOW"), program);
@@ -25,7 +26,7 @@ BOOST_AUTO_TEST_CASE(programs_are_placed_anywhere_bound_at_once_and_watch_their_
     const auto stack = r.out.find("GNU_STACK");
     BOOST_TEST_REQUIRE(stack != std::string::npos);
     BOOST_TEST(!has(r.out.substr(stack, r.out.find('\n', stack) - stack), "RWE"), program);
-    // -fstack-protector-strong, _FORTIFY_SOURCE, _GLIBCXX_ASSERTIONS.
+    // These symbols come from -fstack-protector-strong, _FORTIFY_SOURCE and _GLIBCXX_ASSERTIONS.
     BOOST_TEST(has(r.out, "__stack_chk_fail"), program);
     BOOST_TEST(has(r.out, "__memcpy_chk"), program);
     BOOST_TEST(has(r.out, "__glibcxx_assert_fail"), program);

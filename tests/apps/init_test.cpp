@@ -1,4 +1,5 @@
-// `troupe init`: what it writes is right, fits and trains; what it is told by options, people and other files stays.
+// Tests `troupe init`: the file it writes is right, fits and trains; values given by options, people and other files
+// stay.
 #include <nlohmann/json.hpp>
 
 #include "apps/init/first_job.hpp"
@@ -14,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The effective value of a key of a file.
+/// Returns the effective value of a key of a file.
 std::string value_in(const command_folder& at, const std::string& file, const std::string& key) {
   const auto did = at.troupe({"config", "explain", file, "--json"});
   BOOST_TEST_REQUIRE(did.code == 0, did.err);
@@ -271,7 +272,7 @@ BOOST_AUTO_TEST_CASE(a_trained_models_tokenizer_is_used_with_a_rate_and_a_length
     more.insert(more.begin(), {"init", "tune.yaml", "--force", "--text", "corpus.txt", "--from", "words"});
     return at.troupe(more);
   };
-  // Without a tokenizer bytes are refused, and an explicit word takes them.
+  // Without a tokenizer, bytes are refused unless `--tokenizer bytes-as-ids` requests them.
   const auto none = begin({});
   BOOST_TEST(none.code == 2);
   BOOST_TEST(has(none.err, "the model's vocabulary has 532 words, which are not bytes"), none.err);
@@ -286,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_trained_models_tokenizer_is_used_with_a_rate_and_a_length
   BOOST_TEST(has(value_in(at, "tune.yaml", "data.tokenizer"), "words"));
   BOOST_TEST(value_in(at, "tune.yaml", "optimizer.params.lr") == "2e-05");
   BOOST_TEST(value_in(at, "tune.yaml", "data.sequence_length") == "1024");
-  // One that is not read ends the command.
+  // A tokenizer that cannot be read ends the command.
   at.folder.write("words/tokenizer.json", R"({"pre_tokenizer": {"type": "Whitespace"}})");
   fs::remove(at.folder / "tune.yaml");
   const auto other = begin({});

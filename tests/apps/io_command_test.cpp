@@ -1,4 +1,4 @@
-// `troupe io ...`: the choice and output for made-up rates, and the command as a user sees it.
+// Tests `troupe io ...`: the choice and output for made-up rates, and the command as a user sees it.
 #include <signal.h>
 
 #include <boost/test/unit_test.hpp>
@@ -29,7 +29,7 @@ storage::throughput_setting setting(uint64_t block_bytes, unsigned depth, unsign
   return s;
 }
 
-/// Rates in GB/s; the first reads best, the third writes best.
+/// Returns a report with rates in GB/s; the first point reads best, the third writes best.
 apps::io_report made_up() {
   apps::io_report r;
   r.folder = "/disk";
@@ -73,7 +73,8 @@ BOOST_AUTO_TEST_CASE(the_best_is_the_highest_median_of_its_direction) {
 
 BOOST_AUTO_TEST_CASE(advised_is_the_frugal_among_the_near_equal) {
   auto r = made_up();
-  // Sums 5, 5.9, 6 and 5.85: the first is too far off, the fourth has as little in flight as any and one thread.
+  // Sums of the rates are 5, 5.9, 6 and 5.85: the first is too far off; the fourth has as few requests in flight as
+  // any, and one thread.
   BOOST_TEST(apps::advised(r.points) == &r.points[1]);
   r.points[1].write = {1e9};
   BOOST_TEST(apps::advised(r.points) == &r.points[3]);
@@ -188,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_folder_is_measured_and_left_as_it_was) {
   const auto read = troupe_io(with({"bench", folder.path().string(), "--read"}, little), folder);
   BOOST_TEST(has(read.out, "best read: "));
   BOOST_TEST(!has(read.out, "best write: "));
-  BOOST_TEST(!has(read.out, "█"));  // A pipe is no terminal.
+  BOOST_TEST(!has(read.out, "█"));  // a pipe is no terminal
   BOOST_TEST(read.err == "");
 }
 

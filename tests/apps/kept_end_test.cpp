@@ -1,5 +1,5 @@
-// The end of a run: what it should have kept is there, or its exit code is 3 and it says what is safe. And the output
-// folder, in which one run at a time keeps things.
+// Tests the end of a run: the files that it should have kept exist, or its exit code is 3 and it reports which step is
+// safe. Also tests the output folder, in which only one run at a time may keep files.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -29,7 +29,7 @@ process started(const command_folder& f, std::vector<std::string> more) {
 
 BOOST_AUTO_TEST_SUITE(kept_end)
 
-// After SimpleTuner 2353 and open_lm 154.
+// The disk is full when the last checkpoint of a run is written.
 BOOST_AUTO_TEST_CASE(a_run_whose_last_checkpoint_could_not_be_written_ends_with_code_3_and_says_which_step_is_safe) {
   const command_folder f(quick + "checkpoint: {every_steps: 2, retry_for: 0}\n");
   const auto none = f.troupe({"train", "job.yaml", "--json"}, small_files);
@@ -127,7 +127,8 @@ BOOST_AUTO_TEST_CASE(a_run_keeps_its_output_folder_whatever_becomes_of_its_check
   p.send(SIGINT);
   const auto r = p.end();
   BOOST_TEST(r.code == 130, r.err);
-  BOOST_TEST(has(r.out, "\"written\":1,\"failed\":0,"), r.out);  // in a folder of checkpoints that it has made again
+  // The run writes its checkpoint into a folder of checkpoints that it has created again.
+  BOOST_TEST(has(r.out, "\"written\":1,\"failed\":0,"), r.out);
   BOOST_TEST(fs::exists(f.folder / "out/checkpoints/latest"));
 }
 

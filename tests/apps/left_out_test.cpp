@@ -1,4 +1,4 @@
-// What `troupe checkpoint` says of a folder that holds more than it takes over.
+// Tests the messages of `troupe checkpoint` about a folder that contains more than the command converts.
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 

@@ -1,4 +1,4 @@
-// A run that the system refuses threads or memory, or that is ended while it opens: one sentence each.
+// Tests a run to which the system refuses threads or memory, or that is stopped while it opens: one sentence each.
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -14,11 +14,11 @@ using namespace troupe::tests;
 
 namespace {
 
-/// 829 billion parameters: the plan is quickly written, but no machine has the memory.
+/// A job with 829 billion parameters: the plan is quickly written, but no machine has the memory.
 const std::string enormous =
     replaced(smallest, "n_layer: 2, n_embd: 64, n_head: 4", "n_layer: 120, n_embd: 24000, n_head: 120");
 
-/// Filling first values takes seconds; 800 MB of memory.
+/// A job whose first values take seconds to fill and 800 MB of memory.
 const std::string large =
     replaced(replaced(smallest, "n_layer: 2, n_embd: 64, n_head: 4", "n_layer: 16, n_embd: 1024, n_head: 4"),
              "optimizer: {type: AdamW, params: {lr: 1.0e-3}}", "optimizer: {type: SGD, params: {lr: 1.0e-3}}");
@@ -43,11 +43,12 @@ BOOST_AUTO_TEST_CASE(refused_threads_end_the_run_with_one_sentence) {
     BOOST_TEST(has(r.err, "troupe: error: threads: wanted "), threads << ": " << r.err);
     BOOST_TEST(!std::filesystem::exists(f.folder / "out"), threads);
   }
-  BOOST_TEST(refused >= 6U);  // two ranks take 16
+  BOOST_TEST(refused >= 6U);  // two ranks start 16 threads
   BOOST_TEST(trained >= 1U);
 }
 
-// OMP_NUM_THREADS has no effect: no lane uses a team of threads, since libgomp ends the process if one is refused.
+// OMP_NUM_THREADS has no effect: no lane uses a team of threads, because libgomp ends the process if it cannot start a
+// thread.
 BOOST_AUTO_TEST_CASE(a_run_takes_the_same_number_of_threads_whatever_openmp_is_told) {
   for (const rlim_t threads : {16, 17, 18, 19}) {
     const auto code_with = [threads](const char* team) {
@@ -66,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_run_takes_the_same_number_of_threads_whatever_openmp_is_t
 
 BOOST_AUTO_TEST_CASE(more_memory_than_the_machine_has_is_refused_before_it_is_touched) {
   const command_folder f(enormous);
-  // A batch that fits, so that only the states do not.
+  // The batch is small, so that only the states do not fit.
   const auto r =
       f.troupe({"train", "job.yaml", "--set", "data.sequence_length=16", "--set", "train_micro_batch_size_per_gpu=1"});
   BOOST_TEST(r.code == 1);

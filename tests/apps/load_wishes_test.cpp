@@ -1,5 +1,6 @@
-// What is said of a run's beginning, by flags, keys and `--set`: it acts wherever the run begins, or it is refused, or
-// the run says that it has no effect. The walk asks where a run begins, which the session then loads.
+// Tests flags, keys and `--set` that describe a run's beginning: each acts wherever the run begins, or is refused, or
+// the run reports that it has no effect. The walk over all keys checks where a run begins, which the session then
+// loads.
 #include <algorithm>
 #include <map>
 
@@ -17,7 +18,7 @@ namespace {
 
 using load_keys = config::checkpoint_load_section;
 
-/// A value that is not the default, for each key of checkpoint.load but the path.
+/// Values that are not the default, for each key of checkpoint.load except the path.
 const std::map<std::string, std::string> other_values{{"tag", "other"},
                                                       {"module_only", "true"},
                                                       {"optimizer_states", "false"},
@@ -28,7 +29,7 @@ const std::map<std::string, std::string> other_values{{"tag", "other"},
                                                       {"changed_seed", "true"},
                                                       {"changed_data", "true"}};
 
-/// Whether the key has that value.
+/// True if `key` has the value of `other_values`.
 bool was_taken(const load_keys& load, const std::string& key) {
   if (key == "tag") return load.tag == "other";
   if (key == "module_only") return load.module_only;
@@ -41,7 +42,7 @@ bool was_taken(const load_keys& load, const std::string& key) {
   return key == "changed_data" && load.changed_data;
 }
 
-/// A run's output folder with a checkpoint of its own, and another folder of checkpoints.
+/// A run's output folder, with or without a checkpoint of its own, and another folder of checkpoints.
 struct two_folders {
   scratch_folder at;
   std::filesystem::path own = at / "out/checkpoints", other = at / "elsewhere";
@@ -52,7 +53,7 @@ struct two_folders {
   }
 };
 
-/// Where a run with these keys begins; what it says is put into `said`.
+/// Returns where a run with these keys begins; `said` receives its messages.
 core::result<apps::run_start> start_of(const two_folders& f, const std::string& in_file,
                                        const std::vector<std::string>& by_hand, bool is_named_by_hand,
                                        std::string& said, const std::string& map = "") {
@@ -85,7 +86,7 @@ BOOST_AUTO_TEST_CASE(every_key_of_the_load_acts_at_every_start_or_is_refused) {
       const std::string path = "path: " + f.other.string();
       std::string said;
       const auto says = [&](const std::string& text) { return has(said, text); };
-      // --resume, and a folder in the file where there is none of the run's own: everything acts.
+      // First with --resume, then with a folder in the file and no checkpoint of the run's own: every key acts.
       const auto named = start_of(f, path, {given}, true, said);
       BOOST_TEST_REQUIRE(named.has_value());
       BOOST_TEST(was_taken(named->load, key), key);
@@ -98,7 +99,8 @@ BOOST_AUTO_TEST_CASE(every_key_of_the_load_acts_at_every_start_or_is_refused) {
         BOOST_TEST(said.empty(), said);
         continue;
       }
-      // The run's own: what is given by hand acts or is refused; what stands beside a path is for that path.
+      // The run has a checkpoint of its own: a key given by hand acts or is refused; a key beside a path applies to
+      // that path.
       BOOST_TEST_REQUIRE(in_file.has_value());
       BOOST_TEST(in_file->own);
       BOOST_TEST((was_taken(in_file->load, key) || says("(" + key + "); --resume " + f.other.string())), said);
@@ -114,7 +116,7 @@ BOOST_AUTO_TEST_CASE(every_key_of_the_load_acts_at_every_start_or_is_refused) {
       BOOST_TEST(by_hand->own);
       BOOST_TEST(was_taken(by_hand->load, key), key);
       BOOST_TEST(by_hand->load.path == f.own);
-      // Without a path there is nothing else that the file could mean.
+      // Without a path in the file, its keys can apply only to the run's own checkpoint.
       const auto alone = start_of(f, written, {}, false, said);
       BOOST_TEST_REQUIRE(alone.has_value());
       BOOST_TEST(was_taken(alone->load, key), key);
@@ -148,7 +150,7 @@ BOOST_AUTO_TEST_CASE(map_without_resume_is_refused_and_compressed_weights_are_ta
           .code == 0);
   BOOST_TEST_REQUIRE(
       f.troupe({"compress", "hf", "packed.gguf", "--to", "gguf:q8_0", "--tokenizer", "bytes", "--quiet"}).code == 0);
-  // Own folder, --resume, a foreign folder in the file or by hand.
+  // Starts of a run: its own folder; a foreign folder by --resume or by a key.
   const std::vector<std::vector<std::string>> own = {{}}, foreign = {{"--set", "output=a", "--resume", "packed.gguf"},
                                                                      {"--set", "output=b", "--set",
                                                                       "checkpoint.load.path=packed.gguf"}};
@@ -169,7 +171,7 @@ BOOST_AUTO_TEST_CASE(map_without_resume_is_refused_and_compressed_weights_are_ta
     BOOST_TEST(refused.code == 2, refused.err);
     BOOST_TEST(has(refused.err, "--map requires --resume"), refused.err);
   }
-  // The run's own checkpoint is not compressed: the flag permits what is not there.
+  // The run's own checkpoint is not compressed: the flag permits a case that does not occur.
   const auto resumed = train(own[0], {"--dequantise"});
   BOOST_TEST(resumed.code == 0, resumed.err);
   BOOST_TEST(has(scratch_folder::read(f.folder / "out/config.yaml"), "dequantise: true"));
@@ -224,10 +226,10 @@ BOOST_AUTO_TEST_CASE(a_wish_about_a_load_is_refused_where_nothing_is_loaded) {
       BOOST_TEST_REQUIRE(!refused.has_value());
       BOOST_TEST(has(refused.error().text, "checkpoint.load." + key + " (--"), refused.error().text);
       BOOST_TEST(has(refused.error().text, "would do nothing here"), refused.error().text);
-      // a job that lost a rank before its first checkpoint begins again
+      // A job that lost a rank before its first checkpoint begins again.
       BOOST_TEST(start.choose(nothing, true).has_value());
     }
-  // a script may always give what only permits something
+  // A script may always set keys that only permit something.
   for (const std::string key : {"strict", "fallback_to_previous", "changed_batch"}) {
     apps::checkpoint_start start(at / "out/checkpoints", load_keys(), {false, false, {key}});
     BOOST_TEST(start.choose(nothing).has_value());
@@ -244,7 +246,7 @@ BOOST_AUTO_TEST_CASE(fresh_beside_a_checkpoint_of_the_run_itself_is_refused) {
   BOOST_TEST(has(refused.error().text, "leave out one of the two"), refused.error().text);
 }
 
-// After OpenNMT-py 2075 and OneTrainer 1604.
+// A flag that resets optimizer or schedule states must act in a run that resumes from its own folder, too.
 BOOST_AUTO_TEST_CASE(flags_of_the_load_act_where_a_run_resumes_from_its_own_folder) {
   const std::string tiny =
       "model: {model_type: gpt2, n_layer: 1, n_embd: 4, n_head: 2, n_positions: 16, vocab_size: 256, resid_pdrop: 0, "
@@ -262,7 +264,7 @@ BOOST_AUTO_TEST_CASE(flags_of_the_load_act_where_a_run_resumes_from_its_own_fold
   };
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
   std::filesystem::rename(f.folder / "out", f.folder / "first");
-  /// The text of one value of the step's line.
+  /// Returns the text of one value of the step's line.
   const auto value = [](const finished& r, int step, const std::string& name) {
     const auto line = r.out.find("\"step\":" + std::to_string(step) + ",");
     const auto at = r.out.find("\"" + name + "\":", line);
@@ -276,9 +278,10 @@ BOOST_AUTO_TEST_CASE(flags_of_the_load_act_where_a_run_resumes_from_its_own_fold
   BOOST_TEST(value(plain, 5, "lr") == value(without, 5, "lr"));
   BOOST_TEST(value(plain, 5, "lr") != value(from_lr, 5, "lr"));
 
-  // Another optimizer: the refusal names a key and a flag that exist, and both do what it says.
+  // The run has another optimizer: the refusal names a key and a flag that exist, and both work as the refusal
+  // describes.
   const auto other = again({"--set", "optimizer.type=Lion"});
-  BOOST_TEST(other.code == 0, other.err);  // Lion's one moment is there
+  BOOST_TEST(other.code == 0, other.err);  // Lion's only moment is in the checkpoint
   BOOST_TEST(has(other.err,
                  "was trained with adamw, and this run's optimizer is lion: its states go on as those of the "
                  "same names; checkpoint.load.optimizer_states: false (--no-load-optimizer-states) begins"),

@@ -1,4 +1,4 @@
-// The peak that model-FLOPs use is compared with: what is measured is given here, so no clock plays a part.
+// Tests the peak that model-FLOPs use is compared with: the test supplies the measurements, so no clock plays a part.
 #include "apps/base/measured_peak.hpp"
 
 #include <boost/test/unit_test.hpp>

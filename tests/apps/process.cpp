@@ -49,7 +49,7 @@ process::~process() {
 
 void process::send(int signal) const { ::kill(pid_, signal); }
 
-// Returns false once both pipes have ended, or nothing came in time.
+// Reads what is available within `timeout_ms`. Returns false if both pipes have ended, or nothing came in time.
 bool process::read_some(int timeout_ms) {
   pollfd fds[] = {{out_, POLLIN, 0}, {err_, POLLIN, 0}};
   if ((out_ < 0 && err_ < 0) || ::poll(fds, 2, timeout_ms) <= 0) return false;
@@ -136,7 +136,7 @@ std::string process::opened(int number) const {
 
 finished process::end(std::chrono::seconds limit) {
 #ifdef __SANITIZE_ADDRESS__
-  limit *= 10;  // the sanitizer makes programs so much slower
+  limit *= 10;  // the sanitizer makes programs several times slower
 #endif
   const auto until = std::chrono::steady_clock::now() + limit;
   while (out_ >= 0 || err_ >= 0) {

@@ -1,4 +1,5 @@
-// Another program, run to its end or watched and signalled on the way: its output, its exit code, its signals.
+// Owns a child process: runs it to its end, or reads its output and sends it signals meanwhile. Returns its output and
+// its exit code.
 #pragma once
 
 #include <chrono>
@@ -11,13 +12,13 @@
 namespace troupe::tests {
 
 struct finished {
-  int code = -1;  ///< exit code; 128 + signal where a signal ended it
+  int code = -1;  ///< exit code; 128 + signal if a signal ended the program
   std::string out, err;
 };
 
 class process {
  public:
-  /// `prepare` runs in the child before the program does. Throws where nothing can be started.
+  /// `prepare` runs in the child before the program does. Throws if the process cannot be started.
   process(const std::vector<std::string>& command, const std::filesystem::path& folder,
           const std::function<void()>& prepare = {});
   ~process();
@@ -25,21 +26,21 @@ class process {
   process& operator=(const process&) = delete;
 
   void send(int signal) const;
-  /// Reads until stdout holds `text`; false where it ended without.
+  /// Reads until stdout contains `text`; false if the program ended without it.
   bool wait_for(const std::string& text);
-  /// Reads until stderr holds `text` so many times; false where it ended without.
+  /// Reads until stderr contains `text` at least `times` times; false if the program ended without it.
   bool wait_for_error(const std::string& text, size_t times = 1);
-  /// Whether stderr holds `text` within a tenth of a second.
+  /// True if stderr contains `text`; waits for it for 0.1 s at most.
   bool has_said(const std::string& text);
-  /// Waits until the program has used `more` processor time; false if it ended before.
+  /// Waits until the program has used `more` processor time; false if the program ended before.
   bool wait_for_work(std::chrono::milliseconds more);
-  /// Waits until the program takes this signal itself, by blocking it or by a handler; false if it ended before.
+  /// Waits until the program blocks this signal or has a handler for it; false if the program ended before.
   bool wait_until_takes(int signal);
-  /// Bytes of private writable memory, as RLIMIT_DATA counts them; 0 once it has ended.
+  /// Bytes of the program's private writable memory, as RLIMIT_DATA counts them; 0 once the program has ended.
   [[nodiscard]] uint64_t data_bytes() const;
-  /// The file that its descriptor `number` is open on; empty if it is not open.
+  /// Path of the file on which the program's descriptor `number` is open; empty if the descriptor is not open.
   [[nodiscard]] std::string opened(int number) const;
-  /// Reads to the end. Kills the program and throws where it takes longer than `limit`.
+  /// Reads to the end of the output. Kills the program and throws if it runs longer than `limit`.
   finished end(std::chrono::seconds limit = std::chrono::seconds(60));
 
  private:

@@ -1,4 +1,4 @@
-// Processes of a job get neighbouring processors, all of them, each once.
+// Tests that processes of a job get neighbouring processors, all of them, each once.
 #include "apps/run/processor_shares.hpp"
 
 #include <boost/test/unit_test.hpp>

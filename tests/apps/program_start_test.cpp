@@ -1,4 +1,4 @@
-// A program makes the best of what it is started with: process 1, a small stack, a system without /proc.
+// Tests that a program copes with how it is started: as process 1, with a small stack, on a system without /proc.
 #include "apps/base/program_start.hpp"
 
 #include <fcntl.h>
@@ -22,12 +22,12 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Runs `program` as process 1 of a container runs one; the process that reaps.
+/// Runs `program` as a container runs process 1, with a process that reaps; returns that process's number.
 template <class Program>
 pid_t as_first_process(Program program) {
   const pid_t first = ::fork();
   if (first != 0) return first;
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what process 1 is by itself
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // process 1 reaps orphans without this call
   if (const auto code = apps::serve_as_first_process(1)) ::_exit(*code);
   ::_exit(program());
 }
@@ -37,7 +37,7 @@ int code_of(pid_t first) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// The number of a process that has ended and whose parent has ended before it.
+/// Returns the number of a process that has ended and whose parent has ended before it.
 pid_t leave_an_orphan() {
   int told[2];
   if (::pipe2(told, O_CLOEXEC) != 0) return -1;

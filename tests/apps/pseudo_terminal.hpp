@@ -1,4 +1,4 @@
-// A program on a terminal of its own: what is typed into it and what it shows.
+// Owns a program on a pseudo-terminal of its own; types text into it and reads its output.
 #pragma once
 
 #include <poll.h>
@@ -51,8 +51,8 @@ class pseudo_terminal {
       throw std::runtime_error("nobody reads what is typed");
   }
 
-  /// Reads until `text` has been shown since the last call that found its own; false where it ended without, or a
-  /// minute passed.
+  /// Reads until `text` appears in the output after the text found by the previous successful call. Returns false if
+  /// the program ends without it, or after a minute.
   bool shows(const std::string& text) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     for (;;) {
@@ -64,7 +64,7 @@ class pseudo_terminal {
     }
   }
 
-  /// Reads to the end; the exit code, or 128 + signal.
+  /// Reads to the end of the output. Returns the exit code, or 128 + signal.
   int end() {
     while (read_some()) {
     }

@@ -1,4 +1,5 @@
-// Every refusal at the command line: one clear sentence on stderr, an exit code that is not 0, nothing left behind.
+// Tests every refusal at the command line: one clear sentence on stderr, an exit code that is not 0, no files left
+// behind.
 #include <fstream>
 
 #include "tests/apps/topology.hpp"
@@ -27,7 +28,7 @@ struct refusal {
   std::string yaml;
   std::string wanted;                                           // part of the message
   int code = 2;                                                 // 1: a limit was met, 2: the input is wrong
-  std::vector<std::pair<std::string, std::string>> files = {};  // beside job.yaml
+  std::vector<std::pair<std::string, std::string>> files = {};  // further files of the folder
 };
 
 std::string deep(int levels) { return std::string(size_t(levels), '[') + std::string(size_t(levels), ']'); }
@@ -43,7 +44,7 @@ std::string alias_bomb() {
   return out;
 }
 
-// gzip's stored and deflated bytes of `megabytes` of zeros, as the system's gzip writes them.
+// Returns the stored and deflated bytes of `megabytes` MB of zeros, as the system's gzip writes them.
 std::string zeros_gz(const command_folder& f, int megabytes) {
   const std::string command = "head -c " + std::to_string(megabytes) + "M /dev/zero | gzip -1 > zeros.gz";
   run({"/bin/sh", "-c", command}, f.folder.path());
@@ -262,7 +263,7 @@ BOOST_AUTO_TEST_CASE(check_refuses_what_train_refuses_and_all_of_it_at_once) {
 BOOST_AUTO_TEST_CASE(absurd_batches_are_refused_with_the_size_they_would_need) {
   const struct {
     const char *set, *wanted;
-    int checked;  // exit status: 0, with a warning, if another machine may hold it
+    int checked;  // exit code of `config check`: 0, with a warning, if another machine may hold the batch
   } cases[] = {
       {"train_micro_batch_size_per_gpu=1000000000000", "1000000000000 samples of 64 tokens on 2 ranks, which need ", 2},
       {"train_micro_batch_size_per_gpu=500000000", "500000000 samples of 64 tokens on 2 ranks, which need ", 0},

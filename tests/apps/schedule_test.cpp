@@ -1,4 +1,4 @@
-// troupe schedule, as people type it.
+// Tests `troupe schedule` as people type it.
 #include <fstream>
 
 #include "tests/apps/topology.hpp"

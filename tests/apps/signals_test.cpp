@@ -1,4 +1,4 @@
-// Every program and every kind of job takes the signals of core/signal_table.hpp alike.
+// Tests that every program and every kind of job handle the signals of core/signal_table.hpp alike.
 #include <csignal>
 #include <memory>
 
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_run_saves_by_either_signal_that_asks_and_ignores_the_othe
 BOOST_AUTO_TEST_CASE(nohup_keeps_a_run_whose_terminal_closes) {
   for (const auto& more : kinds_of_job) {
     signalled_run r(more, ignore_hangups);
-    r.run.send(SIGHUP);  // it would be taken first, as it has the lower number
+    r.run.send(SIGHUP);  // it would be delivered first, as it has the lower number
     r.run.send(SIGTERM);
     BOOST_TEST(r.run.end().code == 128 + SIGTERM);
   }
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_command_that_writes_stops_by_the_same_signals) {
     std::raise(SIGHUP);
     BOOST_TEST(apps::stop_request::made());
     BOOST_TEST(apps::stopped_code() == 128 + SIGHUP);
-    std::raise(SIGHUP);  // again by itself
+    std::raise(SIGHUP);  // the second signal is handled in a scope of its own
   }
   apps::asked_by_signal = 0;
 }

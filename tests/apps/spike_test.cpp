@@ -1,4 +1,4 @@
-// Runs whose loss spikes, as a user sees them: what is said, where it stands afterwards, and the exit code.
+// Tests runs whose loss spikes, as a user sees them: the messages, the states afterwards, and the exit code.
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -24,7 +24,7 @@ struct spiking_folder : command_folder {
 };
 
 struct told {
-  std::map<uint64_t, double> losses;  ///< the last of each step
+  std::map<uint64_t, double> losses;  ///< the last loss of each step
   std::vector<json> spikes;
   json end;
 };
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_run_goes_back_says_so_and_has_the_losses_of_one_that_was_
   BOOST_REQUIRE_MESSAGE(by_hand.code == 0, by_hand.err);
   for (const auto& [step, loss] : told_by(by_hand.out).losses) BOOST_TEST(got.losses.at(step) == loss);
 
-  // It resumes with what it decided, though the file does not name it.
+  // The run resumes with its decision of what to leave out, though the job file does not name it.
   const auto more = f.troupe({"train", "job.yaml", "--json", "--steps", "42"});
   BOOST_REQUIRE_MESSAGE(more.code == 0, more.err);
   BOOST_TEST(told_by(more.out).losses.contains(42));
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(people_read_one_line_of_a_spike_and_where_it_went_back_to) 
   const auto run = f.troupe({"train", "job.yaml"});
   BOOST_TEST(has(run.out, ", the median before it is "), run.out);
   BOOST_TEST(has(run.out, " are left out ("), run.out);
-  BOOST_TEST(run.code == 1);  // there is more than one of them
+  BOOST_TEST(run.code == 1);  // there is more than one spike
   BOOST_TEST(has(run.err, "the run has gone back 1 times already, as often as on_spike.times_max allows"), run.err);
 }
 

@@ -1,4 +1,4 @@
-// The files in which a run records itself, and its messages when it cannot write them.
+// Tests the files in which a run records itself, and its messages when it cannot write them.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_script_reads_json_alone_and_quiet_stays_quiet) {
   const auto quiet = f.troupe({"train", "job.yaml", "--quiet", "--set", "data.validation_fraction=0.1"});
   BOOST_TEST(lines_of(quiet.out) == 1U, quiet.out);
   BOOST_TEST(quiet.err.empty(), quiet.err);
-  // The second run's curves lie beside the first one's.
+  // The first run's curves are kept under another name when the second run writes its own.
   BOOST_TEST(fs::exists(f.folder / "out/steps.jsonl.previous"));
   BOOST_TEST(num_files(f.folder / "out/events") == 2U);
 }

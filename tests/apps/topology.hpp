@@ -1,4 +1,4 @@
-// Topologies for tests of the command line, and the programs that they run.
+// Owns the job files (topologies) and the folders of tests of the command line, and runs `troupe` in them.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -14,7 +14,7 @@
 
 namespace troupe::tests {
 
-/// The smallest file of the README, on a text of its own.
+/// The smallest job file of the README, on a text of its own.
 inline const std::string smallest =
     "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
     "data: {text: corpus.txt}\n"
@@ -48,7 +48,8 @@ struct command_folder {
   }
 };
 
-/// Lines but for those that say how far opening has come, which a busy machine makes a run say.
+/// Returns the number of lines, without the progress lines of opening a run (they end with " s"), which are printed
+/// only on a busy machine.
 inline size_t sentences_of(const std::string& err) {
   size_t out = 0;
   std::istringstream lines(err);

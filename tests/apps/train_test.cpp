@@ -1,4 +1,4 @@
-// `troupe train` as a user and as a script sees it.
+// Tests `troupe train` as a user and as a script see it.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -31,7 +31,7 @@ std::string shortest(double x) {
   return {text, std::to_chars(text, text + sizeof text, x).ptr};
 }
 
-// A disk that is full once a file has this many bytes.
+// Returns a function that makes the disk full for a process: no file gets more than `bytes` bytes.
 std::function<void()> files_at_most(rlim_t bytes) {
   return [bytes] {
     ::signal(SIGXFSZ, SIG_IGN);
@@ -40,7 +40,7 @@ std::function<void()> files_at_most(rlim_t bytes) {
   };
 }
 
-// Steps that take long enough for signals to arrive within one.
+// A job whose steps take long enough for signals to arrive within one.
 const std::string slow =
     replaced(replaced(smallest, "n_layer: 2, n_embd: 64, n_head: 4", "n_layer: 4, n_embd: 256, n_head: 4"), "steps: 6",
              "steps: 100000");
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(the_end_says_where_the_model_is_and_which_command_goes_on_w
   BOOST_TEST(has(saved.out, "model: "), saved.out);
   const auto next = saved.out.find("next: troupe checkpoint to-hf ");
   BOOST_TEST_REQUIRE(next != std::string::npos, saved.out);
-  // The command that it names works as it stands.
+  // The command named in the message works as it is written.
   std::istringstream words(saved.out.substr(next + 13, saved.out.find('\n', next) - next - 13));
   std::vector<std::string> command;
   for (std::string word; words >> word;) command.push_back(word);
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(a_resume_that_trains_what_was_frozen_says_how_far_its_first
 
 BOOST_AUTO_TEST_CASE(a_terminal_sees_a_bar) {
   const command_folder f;
-  // util-linux's script lends the program a terminal.
+  // The `script` program of util-linux provides a terminal.
   const auto r =
       run({"/usr/bin/script", "-qec", std::string(troupe::places::troupe_binary) + " train job.yaml", "/dev/null"},
           f.folder.path());
@@ -281,10 +281,10 @@ BOOST_AUTO_TEST_CASE(an_interrupted_script_is_told_so) {
   const auto events = events_of(r.out);
   BOOST_TEST(events.back().at("stopped") == true);
   BOOST_TEST(events.back().at("checkpoints").at("written") == 1);
-  BOOST_TEST(events.back().at("steps") == events.size() - 2);  // all but the checkpoint and the end
+  BOOST_TEST(events.back().at("steps") == events.size() - 2);  // all events but the checkpoint and the end
 }
 
-// Stopped in the middle of a step, for longer than silence may last.
+// The process is stopped in the middle of a step, for longer than silence may last.
 BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_and_continued_trains_on) {
   const command_folder f(slow + "gradient_accumulation_steps: 8\ncluster: {stall_after: 200ms}\n");
   process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_and_continued_trains_on) {
 }
 
 BOOST_AUTO_TEST_CASE(two_interrupts_end_at_once) {
-  // A step of hundreds of micro-batches: only stopping in its middle ends it soon.
+  // The step has hundreds of micro-batches: only a stop in its middle ends it soon.
   const command_folder f(slow + "gradient_accumulation_steps: 400\n");
   process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("instructions a step"));
@@ -319,7 +319,7 @@ BOOST_AUTO_TEST_CASE(two_interrupts_end_at_once) {
 BOOST_AUTO_TEST_CASE(a_full_disk_is_an_error_and_leaves_no_half_of_a_file) {
   const command_folder f;
   const auto r = f.troupe({"train", "job.yaml", "--quiet", "--steps", "1", "--export", "hf"}, files_at_most(100000));
-  BOOST_TEST(r.code == 3);  // the step is done, and its weights are nowhere
+  BOOST_TEST(r.code == 3);  // the step is done, and its weights were not exported
   BOOST_TEST(sentences_of(r.err) == 1U, r.err);
   BOOST_TEST(has(r.err, "troupe: error: "), r.err);
   BOOST_TEST(!std::filesystem::exists(f.folder / "hf/model.safetensors"));

@@ -1,4 +1,4 @@
-// Folders of Hugging Face's with a whole small model, as its config.json describes it, for tests that change one thing
+// Owns Hugging Face folders with a whole small model, as its config.json describes it, for tests that change one thing
 // in them.
 #pragma once
 
@@ -20,7 +20,7 @@ inline const std::string whole_llama =
         "num_key_value_heads": 2, "intermediate_size": 64, "max_position_embeddings": 32, "vocab_size": 256,
         "tie_word_embeddings": true})";
 
-/// A job that begins with folder `hf`, for one step.
+/// Job file of one step that starts from the folder `hf`.
 inline const std::string job_of_hf =
     "model: {path: hf}\ndata: {text: corpus.txt, sequence_length: 16}\nsteps: 1\nseed: 1\ntrain_batch_size: 2\n"
     "optimizer: {type: AdamW, params: {lr: 0.0}}\noutput: out\n";
@@ -47,7 +47,7 @@ class whole_folder : public command_folder {
       if (t.name == name) return t;
     throw std::runtime_error("no tensor " + name);
   }
-  /// The tensors, as they are now, become the folder's weights.
+  /// Writes the current tensors as the weights of folder `to`.
   void write(const std::string& to = "hf") const {
     check_ok(checkpoint::write_weights_folder(folder / to, all_to_write(tensors), uint64_t{1} << 30U));
   }
@@ -67,7 +67,8 @@ class whole_folder : public command_folder {
 
   using commands = std::map<std::string, std::vector<std::string>>;
 
-  /// Arguments of the commands that write weights alone from folder `from`, by the name of their output.
+  /// Returns the arguments of the commands that write only weights from folder `from`, keyed by the name of their
+  /// output.
   static commands exports(const std::string& from, bool is_llama) {
     commands out{{"out_hf", {"checkpoint", "to-hf", from, "out_hf"}},
                  {"out.gguf", {"checkpoint", "to-gguf", from, "out.gguf", "--type", "f32", "--tokenizer", "bytes"}},
@@ -76,7 +77,8 @@ class whole_folder : public command_folder {
     if (is_llama) out["out_ct"] = {"compress", from, "out_ct", "--to", "compressed-tensors:int8"};
     return out;
   }
-  /// And of those that want an optimizer's states, too: a folder of weights has none, which they say after all checks.
+  /// Returns exports() and the commands that also require an optimizer's states. A folder of weights has no such
+  /// states, which these commands report after all other checks.
   static commands all_exports(const std::string& from, bool is_llama) {
     auto out = exports(from, is_llama);
     out["out_ds"] = {"checkpoint", "to-deepspeed", from, "out_ds", "--job", "job.yaml"};

@@ -1,9 +1,9 @@
-// Durable saves and loads of the native format beside fio on the same file system, in turn.
+// Measures durable saves and loads of the native format, in turn with fio on the same file system.
 //   bench_checkpoint [FOLDER [MIB]]
 // A save is timed from its begin until the checkpoint is synced and committed, fio's write until its last completion.
-// Loads and fio's reads go past the page cache. "One file" is what a lane does with its file, without a run around it;
-// "of a run" is session::save and session::load between the steps of a training of two ranks. All turns are listed:
-// disks have good and bad minutes.
+// Loads and fio's reads bypass the page cache. "One file" is the work of a lane on its file, without a run around it;
+// "of a run" is session::save and session::load between the steps of a training on two ranks. All turns are listed,
+// because the speed of disks varies.
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,7 +32,8 @@ constexpr uint64_t mib = uint64_t{1} << 20;
 constexpr uint64_t tensor_bytes = 32 * mib, staging_block_bytes = 4 * mib, staging_blocks = 16;
 constexpr unsigned rounds = 7, fio_depth = 32;
 
-// The folder and the set-aside pages are given back even if the program is interrupted or its output closed.
+// Set by a signal: the folder is removed and the huge pages are freed even if the program is interrupted or its output
+// closed.
 volatile std::sig_atomic_t interrupted = 0;
 
 template <class T>
@@ -57,7 +58,8 @@ std::string name_of(uint64_t number) {
   return out.append(std::to_string(number));
 }
 
-/// GB/s of one save. Pieces are staged in blocks, which are then written behind, as a writer lane does.
+/// Returns the GB/s of one save. Pieces are staged in blocks, which are written while the next are staged, as by a
+/// writer lane.
 double save(const std::filesystem::path& root, std::span<const std::byte> payload, std::span<std::byte> staging) {
   auto& files = checkpoint::real_files();
   std::vector<uint64_t> tickets(staging_blocks, 0);
@@ -84,7 +86,7 @@ double save(const std::filesystem::path& root, std::span<const std::byte> payloa
   return static_cast<double>(payload.size()) / static_cast<double>(core::now_ns() - start);
 }
 
-/// GB/s of one load, digests compared.
+/// Returns the GB/s of one load, with digests compared.
 double load(const std::filesystem::path& root, std::span<std::byte> into) {
   auto& files = checkpoint::real_files();
   const int64_t start = core::now_ns();
@@ -100,7 +102,7 @@ double load(const std::filesystem::path& root, std::span<std::byte> into) {
   return static_cast<double>(into.size()) / ns;
 }
 
-/// A run's own saves and loads: GPT-2 with 124 M parameters on two ranks, 1.5 GB with the moments.
+/// A run that saves and loads: GPT-2 with 124 M parameters on two ranks, 1.5 GB with the moments.
 class training {
  public:
   training()
@@ -112,7 +114,7 @@ class training {
     std::filesystem::remove_all(job_.folder().path() / "first");
   }
 
-  /// GB/s of a save and of the load that follows.
+  /// Returns the GB/s of a save and of the load that follows.
   std::pair<double, double> turn(const std::filesystem::path& root) {
     const int64_t start = core::now_ns();
     const auto folder = must(session_->save({.root = root}));

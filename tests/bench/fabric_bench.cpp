@@ -1,4 +1,5 @@
-// Collectives among threads of one process, and among processes, beside one thread's memcpy of the same bytes.
+// Measures collectives among threads of one process, and among processes, compared with one thread's memcpy of the same
+// bytes.
 #include <benchmark/benchmark.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -30,10 +31,10 @@ struct member {
   tests::mailbox box;
   std::unique_ptr<fabric::communicator> communicator;
   fabric::request request;
-  uint64_t starts = 0;  ///< that came while an operation was unfinished
+  uint64_t starts = 0;  ///< starts that came while an operation was unfinished
   bool posted = false;
 
-  /// Returns false when told to stop.
+  /// Runs one operation. Returns false when told to stop.
   bool run_one() {
     while (true) {
       if (!posted && starts > 0) {
@@ -55,7 +56,7 @@ struct member {
   }
 };
 
-/// `count` elements in equal parts.
+/// Returns pieces of `count` elements in equal parts.
 std::vector<fabric::piece> even_pieces(operation op, uint32_t ranks, uint64_t count) {
   std::vector<fabric::piece> out;
   for (uint32_t r = 0; r < ranks; ++r) {
@@ -92,7 +93,7 @@ void collective(benchmark::State& state, operation op) {
     for (member& m : members) m.box.push(start);
     return members[0].run_one();
   };
-  all();  // as between processes
+  all();  // once before the measurement, as between processes
   for (auto _ : state) benchmark::DoNotOptimize(all());
   for (uint32_t r = 1; r < ranks; ++r) members[r].box.push(stop);
   for (auto& t : threads) t.join();
@@ -106,7 +107,7 @@ struct process_member {
   fabric::request request;
   int ring;
 
-  /// Returns false when the communicator has ended.
+  /// Runs one operation. Returns false when the communicator has ended.
   bool run_one() {
     if (!communicator->post(request)) return false;
     while (true) {
@@ -179,7 +180,7 @@ void copy(benchmark::State& state) {
 
 double least(const std::vector<double>& v) { return *std::min_element(v.begin(), v.end()); }
 
-/// The machine may be busy, so the least of many repetitions counts.
+/// Sets up many repetitions, of which the least counts, because the machine may be busy.
 void many(benchmark::internal::Benchmark* b) {
   b->Unit(benchmark::kMicrosecond)->UseRealTime()->MinTime(0.05)->Repetitions(15)->ReportAggregatesOnly();
   b->ComputeStatistics("least", least);

@@ -1,4 +1,5 @@
-// fio beside a benchmark of ours: sequential transfers of 1 MiB from huge pages, past the page cache.
+// Runs fio as the reference of Troupe's storage benchmarks: sequential transfers of 1 MiB from huge pages, past the
+// page cache.
 #pragma once
 
 #include <array>
@@ -13,7 +14,8 @@
 
 namespace troupe::tests {
 
-/// Sets aside the huge pages that fio's buffers need, which root may; gives them back at the end.
+/// Reserves the huge pages that fio's buffers need, which only root may do; the destructor restores the previous
+/// number.
 class fio_room {
  public:
   fio_room() {
@@ -33,7 +35,8 @@ class fio_room {
   }
   fio_room(const fio_room&) = delete;
   fio_room& operator=(const fio_room&) = delete;
-  [[nodiscard]] const std::string& why_not() const { return why_not_; }  ///< a sentence; empty: it runs
+  /// Returns why fio cannot run, as a sentence; empty if it can.
+  [[nodiscard]] const std::string& why_not() const { return why_not_; }
 
  private:
   static constexpr const char* path = "/proc/sys/vm/nr_hugepages";
@@ -43,7 +46,7 @@ class fio_room {
   std::string why_not_;
 };
 
-/// GB/s; `rw` is `read` or `write`. Nothing when fio fails.
+/// Returns fio's rate in GB/s; `rw` is `read` or `write`. Empty if fio fails.
 inline std::optional<double> fio_rate(const std::filesystem::path& path, const std::string& rw, unsigned depth,
                                       uint64_t bytes) {
   const std::string command =

@@ -1,8 +1,8 @@
-// Forward and backward of a model by kind of segment, one thread: where the time of a step goes. In processor time,
-// which a busy machine disturbs less; on a quiet one it equals wall time.
+// Measures forward and backward of a model by kind of segment on one thread: where the time of a step goes. Measures
+// processor time, which a busy machine disturbs less; on a quiet one it equals wall time.
 // Usage: bench_model [fp32|bf16|fp16|fp64] [rows] [repeats] ['{"model_type": ...}']
-// Bound to compare with: matrix products alone take 0.67 s (fp32) and 0.31 s (bf16) for the default model on a core
-// of the reference machine.
+// Bound to compare with: matrix products alone take 0.67 s (fp32) and 0.31 s (bf16) for the default model on a core of
+// the reference machine.
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
   batch.by_token = &order;
 
   std::map<std::string, std::vector<double>> times;
-  for (int repeat = -1; repeat < repeats; ++repeat) {  // the first is a warm-up
+  for (int repeat = -1; repeat < repeats; ++repeat) {  // the first round is a warm-up
     std::map<std::string, double> spent;
     const auto timed = [&](const std::string& name, auto&& work) {
       const std::clock_t start = std::clock();

@@ -1,7 +1,7 @@
-// Bytes between two processes of this machine over TLS with a term's secret: how many a second, and what they cost.
-// The child is a process of its own; transfers go one way, one after the other, as they do in a collective.
+// Measures transfers between two processes of this machine over TLS with a term's secret: bytes per second and their
+// cost. The child is a process of its own; transfers go in one direction, one after the other, as in a collective.
 //
-// bench_net [SECONDS]: a line of JSON for each size. `cpu_s_per_GB`: processor seconds of both processes.
+// Usage: bench_net [SECONDS]. Prints a line of JSON for each size. `cpu_s_per_GB`: processor seconds of both processes.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,7 +49,8 @@ double used_seconds(int who) {
   return double(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * double(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-/// The other process: receives as many as it is told to by the length of a first transfer of 8 bytes.
+/// Runs the other process: in each round a first transfer of 16 bytes contains the size and the number of the transfers
+/// to receive; it ends after a round of none.
 void receive_all(const term_secret& secret, uint16_t port) {
   const auto mover = open_mover(secret, 1);
   if (auto ok = mover->connect({{0, {"127.0.0.1", port}}}); !ok) fail(ok.error().text);

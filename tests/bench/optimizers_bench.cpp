@@ -1,4 +1,4 @@
-// The speed of one update of every optimizer on one thread, and the cost of Muon's matrices. Bytes counted are those an
+// Measures one update of every optimizer on one thread, and the cost of Muon's matrices. Counts the bytes that an
 // update must move: each half of LAMB and Muon reads its part again.
 #include <benchmark/benchmark.h>
 
@@ -19,7 +19,7 @@ using namespace troupe;
 
 constexpr uint64_t elements = 10'000'000;
 
-/// An array as pools hand them out: aligned to a cache line.
+/// Allocates arrays aligned to a cache line, as pools align them.
 template <class T>
 struct aligned_allocator {
   using value_type = T;
@@ -30,7 +30,7 @@ struct aligned_allocator {
 };
 using array = std::vector<float, aligned_allocator<float>>;
 
-/// One parameter in bf16 with fp32 state.
+/// One parameter in bf16 with fp32 states.
 struct parameter {
   array master = array(elements, 1.0F);
   array first = array(elements, 0.5F);

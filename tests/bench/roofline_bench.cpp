@@ -1,5 +1,5 @@
-// The best speed of this machine: matrix products of given shapes with the fastest library inside LibTorch, on one core
-// and on two at once as two ranks compute, and copying and adding large arrays. Prints one JSON object.
+// Measures the best speed of this machine: matrix products of given shapes with the fastest library inside LibTorch, on
+// one core and on two at once as two ranks compute, and copying and adding large arrays. Prints one JSON object.
 // Usage: bench_roofline fp32|bf16 MxKxN...: {"MxKxN": {"1": flop/s, "2": flop/s of each of two, "library": name}}
 //        bench_roofline memory: {"copy": {"1": bytes/s, "2": bytes/s of both}, "triad": ...}; bytes read and written
 #include <ATen/Parallel.h>
@@ -23,13 +23,14 @@
 namespace {
 
 using clock_type = std::chrono::steady_clock;
-constexpr double span_s = 0.04;  // of one measurement; a longer product is measured alone
+constexpr double span_s = 0.04;  // seconds of one measurement; a longer product is measured alone
 constexpr int spans = 5;
 constexpr size_t array_elements = 64 << 20;  // 256 MiB of fp32: far beyond any cache
 
 double seconds(clock_type::duration d) { return std::chrono::duration<double>(d).count(); }
 
-/// Median seconds of one call on `threads` threads at once, each with its own `make(thread)`; the slowest counts.
+/// Returns the median seconds of one call on `threads` threads at once, each with its own `make(thread)`; the slowest
+/// thread counts.
 double time_of(int threads, const std::function<std::function<void()>(int)>& make) {
   std::barrier together(threads);
   std::vector<std::vector<double>> spent(static_cast<size_t>(threads));
@@ -59,7 +60,7 @@ double time_of(int threads, const std::function<std::function<void()>(int)>& mak
   return slowest;
 }
 
-// oneDNN's product of dense tensors, for which plain `mm` uses MKL in fp32; LibTorch offers it only by name.
+// Computes oneDNN's product of dense tensors, for which plain `mm` uses MKL in fp32; LibTorch offers it only by name.
 at::Tensor onednn_product(const at::Tensor& x, const at::Tensor& w) {
   using signature = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
                                c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);

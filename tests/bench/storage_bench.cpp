@@ -1,9 +1,9 @@
-// Sequential reads and writes past the page cache through storage/, beside fio and DeepSpeed's handle on the same file:
-// the same blocks, the same requests in flight.
+// Measures sequential reads and writes past the page cache through storage/, compared with fio and DeepSpeed's handle
+// on the same file: with the same blocks and the same number of requests in flight.
 //   bench_storage [FOLDER [MIB [ROUNDS]]]
-// The file is written once before; writes go over it. Passes are timed until the last completion, as fio does it. All
-// runs are listed and the contenders take turns, as the speed of disks varies; a round's two rates make a pair.
-// DeepSpeed runs if `.peer/bin/python` exists (`make peer`); its extension needs libaio-dev.
+// The file is written once before; the measured writes overwrite it. Passes are timed until the last completion, as fio
+// times them. All runs are listed and the contenders take turns, because the speed of disks varies; a round's two rates
+// make a pair. DeepSpeed runs if `.peer/bin/python` exists (`make peer`); its extension needs libaio-dev.
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,10 +32,12 @@ using namespace troupe::storage;
 
 constexpr uint64_t block_bytes = uint64_t{1} << 20;
 constexpr unsigned depth = 32;
-// Registered memory must not be slower; three hundredths are the spread of the disk's own medians.
+// Least ratios to fio, to DeepSpeed and to unregistered memory. Registered memory must not be slower; three hundredths
+// are the spread of the disk's own medians.
 constexpr double bound_fio = 0.95, bound_deepspeed = 1.0, bound_registered = 0.97;
 
-// The scratch file and the set-aside pages are given back even if the program is interrupted or its output closed.
+// Set by a signal: the scratch file is removed and the huge pages are freed even if the program is interrupted or its
+// output closed.
 volatile std::sig_atomic_t interrupted = 0;
 
 [[noreturn]] void give_up(const core::error& e) { throw std::runtime_error(e.text); }
@@ -68,7 +70,8 @@ struct contender {
   std::vector<double> runs{};
 };
 
-/// Like the swap files of a run: `depth` blocks of a pool, each used again when its request is over.
+/// Returns the rate of a pass that works like a run's swap files: `depth` blocks of a pool, each reused when its
+/// request is over.
 double queue_pass(queue_engine engine, const place& where, io_kind kind, std::span<std::byte> pool, bool registered) {
   io_queue_options options;
   options.engine = engine;
@@ -104,7 +107,7 @@ double queue_pass(queue_engine engine, const place& where, io_kind kind, std::sp
   return static_cast<double>(where.bytes) / ns;
 }
 
-/// Like DeepSpeed's handle: the whole file in one operation, from one pinned buffer.
+/// A pass that works like DeepSpeed's handle: the whole file in one operation, from one pinned buffer.
 class handle_pass {
  public:
   explicit handle_pass(place where) : where_(std::move(where)) {
@@ -143,7 +146,7 @@ void print(const contender& c) {
   std::printf("   median %.2f\n", median(c.runs));
 }
 
-/// The ratio of the medians, and the least and most of the pairs'.
+/// Prints the ratio of the medians, and the smallest and largest ratio of the pairs.
 void compare(const contender& ours, const contender& theirs, double bound) {
   if (ours.runs.empty() || theirs.runs.size() != ours.runs.size()) return;
   std::vector<double> pairs;
@@ -154,7 +157,7 @@ void compare(const contender& ours, const contender& theirs, double bound) {
               *least, *most, bound, ratio >= bound ? "held" : "MISSED");
 }
 
-/// Null, with the reason printed, if DeepSpeed cannot run.
+/// Starts DeepSpeed's handle; returns null, with the reason printed, if DeepSpeed cannot run.
 std::unique_ptr<tests::coprocess> open_deepspeed(const place& where, const std::string& log) {
   const char* python = ".peer/bin/python";
   const char* script = "tests/bench/deepspeed_io.py";

@@ -1,8 +1,8 @@
-// What the supervisor of a job costs: processor time for each process and step. Its decisions and its links are the
-// real ones, over socket pairs; the processes are modelled by one thread, which says what theirs say in a step that is
-// kept in memory, with messages as long as those of four real processes.
+// Measures the cost of a job's supervisor: processor time for each process and step. Its decisions and links are the
+// real ones, over socket pairs; one thread models the processes and sends the messages that they send in a step that is
+// kept in memory, as long as those of four real processes.
 //
-// bench_supervision [PROCESSES [STEPS]]: a line of JSON. `state_us` leaves out bytes and sockets.
+// Usage: bench_supervision [PROCESSES [STEPS]]. Prints a line of JSON. `state_us` is without bytes and sockets.
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -33,13 +33,13 @@ constexpr size_t call_bytes = 1200, names_bytes = 250, note_bytes = 140, answer_
   std::exit(1);
 }
 
-int64_t used_ns() {  // of this thread
+int64_t used_ns() {  // processor time of this thread
   timespec t{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-/// What a process says in a step, before and after it has heard of the call.
+/// Models the messages of a process in a step, before and after it has received the call.
 class modelled_process {
  public:
   modelled_process(uint32_t place, uint32_t processes, shared_descriptor memory)
@@ -54,7 +54,7 @@ class modelled_process {
     } else if (std::holds_alternative<started>(m)) {
       if (place_ == 0) out.push_back(next_call());
     } else if (const auto* x = std::get_if<call>(&m)) {
-      if (x->number % 2 == 0) return out;  // names, which nobody answers
+      if (x->number % 2 == 0) return out;  // a call about names, which no process answers
       keep(out);
       out.push_back({answer{term_, 0, place_, std::string(note_bytes, 'n')}});
       out.push_back({answer{term_, x->number, place_, std::string(answer_bytes, 'a')}});
@@ -92,7 +92,7 @@ supervised_job job_of(uint32_t processes) {
 
 shared_descriptor some_memory() { return own(::memfd_create("bench", MFD_CLOEXEC)); }
 
-/// Decisions alone: no bytes, no sockets.
+/// Returns the microseconds of the decisions alone, without bytes and sockets, for each process and step.
 double state_us(uint32_t processes, uint64_t steps) {
   supervision s(job_of(processes));
   std::vector<modelled_process> members;
@@ -117,7 +117,7 @@ double state_us(uint32_t processes, uint64_t steps) {
   return double(used) / 1e3 / double(steps) / processes;
 }
 
-/// The other ends, all by one thread.
+/// Runs the other ends of all links on one thread.
 void play(std::vector<std::unique_ptr<socket_link>>& ends, uint64_t steps) {
   const auto processes = static_cast<uint32_t>(ends.size());
   std::vector<modelled_process> members;
@@ -142,7 +142,8 @@ void play(std::vector<std::unique_ptr<socket_link>>& ends, uint64_t steps) {
   }
 }
 
-/// As launch.cpp's loop does it, but for the reaping of processes.
+/// Returns the microseconds with links, for each process and step, in a loop like that of launch.cpp but without the
+/// reaping of processes.
 double with_links_us(uint32_t processes, uint64_t steps) {
   std::vector<std::unique_ptr<socket_link>> ours, theirs;
   for (uint32_t p = 0; p < processes; ++p) {

@@ -1,7 +1,8 @@
-// The cost of digests in a swap queue: the same requests over two files, one with checksums and one without, in turn.
+// Measures the cost of digests in a swap queue: equal requests over two files, one with checksums and one without, in
+// turn.
 //   bench_swap [FOLDER [MIB [ROUNDS]]]
-// Both files are written once before, so that all writes go to existing blocks. Four requests are in flight, as
-// windows are in a step. All runs are listed; the ratio is of the medians of write + read.
+// Both files are written once before, so that all writes go to existing blocks. Four requests are in flight, as windows
+// are in a step. All runs are listed; the ratio is that of the medians of write + read.
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,7 +40,7 @@ std::shared_ptr<swap_space> space_of(const std::filesystem::path& folder, uint64
   return must(swap_space::open(options));
 }
 
-// Seconds of all of the file in requests of a window each.
+// Returns the seconds of a pass over the whole file in requests of a window each.
 double pass(swap_queue& queue, const std::shared_ptr<swap_file>& on, io_kind kind, std::span<std::byte> memory) {
   const uint64_t window = memory.size() / windows;
   std::vector<swap_completion> over;
@@ -66,7 +67,7 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-// The arithmetic alone, over memory that no cache holds.
+// Returns the rate of computing digests without I/O, over memory that no cache holds.
 double digest_rate(std::span<const std::byte> memory) {
   std::vector<uint64_t> into(memory.size() / swap_page_bytes);
   const int64_t from = core::now_ns();

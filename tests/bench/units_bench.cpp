@@ -1,8 +1,8 @@
-// What passes over a host's units save: a perceptron of torch's modules trained with and without fuse_activation, in
-// turn. GELU is joined where units are recomputed, so its units are.
+// Measures the effect of passes over a host's units: a perceptron of torch's modules is trained with and without
+// fuse_activation, in turn. GELU is joined only if units are recomputed, so its units are.
 //   bench_units [ROUNDS [STEPS]]
-// One line of JSON for each activation: the medians of a step's seconds, and the most bytes that a rank's activations
-// took. Ends with 1 where losses differ.
+// Prints one line of JSON for each activation: the medians of a step's seconds, and the peak bytes of a rank's
+// activations. Exits with 1 if losses differ.
 #include <ATen/ATen.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/activation.h>

@@ -1,4 +1,4 @@
-// Bytes of a file of torch.save, for tests that compare them.
+// Reads bytes of a file written by torch.save, for tests that compare them.
 #pragma once
 
 #include <boost/test/unit_test.hpp>

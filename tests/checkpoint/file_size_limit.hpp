@@ -1,4 +1,4 @@
-// A disk that is full for this process: no file grows beyond a size while one of these lives.
+// Limits the size of every file that this process writes while the object lives, as a full disk does.
 #pragma once
 
 #include <sys/resource.h>

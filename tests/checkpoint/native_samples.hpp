@@ -1,4 +1,4 @@
-// Shared by tests of the native format: tensors with known bytes, cut over writers, saved.
+// Owns tensors with known bytes, split over writers and saved in the native format; shared by the tests of that format.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 
 namespace troupe::tests {
 
-struct sample_tensor {  ///< all of a tensor's bytes
+struct sample_tensor {  ///< a tensor with all its bytes
   checkpoint::tensor_entry entry;
   std::vector<std::byte> data;
 };
 
-/// Every kind and odd sizes; the bytes depend on the seed.
+/// Returns tensors of every kind and of odd sizes; their bytes depend on the seed.
 inline std::vector<sample_tensor> sample_tensors(uint64_t seed) {
   using checkpoint::tensor_kind;
   using core::dtype;
@@ -41,7 +41,8 @@ inline std::vector<sample_tensor> sample_tensors(uint64_t seed) {
   return out;
 }
 
-/// Elements that writer `w` of `writers` owns: blocks of 1,024 in order, as runs cut them.
+/// Returns the range (first, count) of elements that writer `w` of `writers` owns: blocks of 1,024 elements in order,
+/// as runs split them.
 inline std::pair<uint64_t, uint64_t> share_of(uint64_t elements, uint32_t w, uint32_t writers) {
   const uint64_t blocks = core::div_up(elements, core::partition_grain);
   const uint64_t first = std::min(elements, blocks * w / writers * core::partition_grain);
@@ -49,7 +50,7 @@ inline std::pair<uint64_t, uint64_t> share_of(uint64_t elements, uint32_t w, uin
   return {first, last - first};
 }
 
-/// Writes pieces as runs do, each as a block of its own; nothing is waited for but the end.
+/// Writes pieces as runs do, each as a block of its own. Only finish() waits for the writes.
 class piece_writer {
  public:
   explicit piece_writer(checkpoint::shard_writer to) : to_(std::move(to)) {}
@@ -74,12 +75,12 @@ class piece_writer {
   struct alignas(checkpoint::piece_alignment_bytes) page {
     std::array<std::byte, checkpoint::piece_alignment_bytes> bytes;
   };
-  std::deque<std::vector<page>> memory_;  // in flight; outlives the file
+  std::deque<std::vector<page>> memory_;  // blocks being written; outlives the file
   checkpoint::shard_writer to_;
   uint64_t end_bytes_ = checkpoint::shard_header_bytes;
 };
 
-/// Saves `tensors` over `writers` files; `m` may hold run state and ties.
+/// Saves `tensors` over `writers` files and returns the checkpoint's folder; `m` may contain run state and ties.
 inline core::result<std::filesystem::path> save_sample(checkpoint::file_system& files,
                                                        const std::filesystem::path& root, uint64_t step,
                                                        const std::vector<sample_tensor>& tensors, uint32_t writers,
@@ -109,13 +110,13 @@ inline core::result<std::filesystem::path> save_sample(checkpoint::file_system& 
   return save->commit(std::move(m));
 }
 
-/// Elements [first, first + count) of a tensor, to lie from byte `at` of some memory on.
+/// Elements [first, first + count) of a tensor, and the byte `at` of some memory from which on they are to be stored.
 struct wanted_part {
   const checkpoint::tensor_entry* tensor = nullptr;
   uint64_t first = 0, count = 0, at = 0;
 };
 
-/// Fills `into`, all parts in one load that reads no byte twice, in the tensors' own types.
+/// Loads all parts in one call, which reads no byte twice, and fills `into` in the tensors' own types.
 inline core::result<checkpoint::read_report> load_parts(checkpoint::file_system& files,
                                                         const checkpoint::tensor_source& from,
                                                         const std::vector<wanted_part>& wanted,
@@ -131,7 +132,7 @@ inline core::result<checkpoint::read_report> load_parts(checkpoint::file_system&
   return checkpoint::read_scattered(files, from, tensors);
 }
 
-/// Loads all of `tensors`, reader after reader, and compares every byte.
+/// Loads all of `tensors`, one reader after another, and compares every byte.
 inline void check_loads(checkpoint::file_system& files, const checkpoint::checkpoint_folder& from,
                         const std::vector<sample_tensor>& tensors, uint32_t readers) {
   const auto source = checkpoint::source_of(from);
@@ -141,7 +142,7 @@ inline void check_loads(checkpoint::file_system& files, const checkpoint::checkp
     for (const auto& t : tensors) {
       const auto& e = t.entry;
       const uint64_t size = core::size_of(e.type), n = t.data.size() / size;
-      // not at the boundaries of the writers' shares
+      // The readers' ranges do not begin at the boundaries of the writers' shares.
       const uint64_t first = n * r / readers, count = n * (r + 1) / readers - first;
       wanted.push_back({checkpoint::find_tensor(source, e.name, e.kind, e.moment), first, count, expected.size()});
       expected.insert(expected.end(), t.data.begin() + static_cast<ptrdiff_t>(first * size),
@@ -156,7 +157,7 @@ inline void check_loads(checkpoint::file_system& files, const checkpoint::checkp
   }
 }
 
-/// The checkpoint that `latest` names is whole and holds exactly `tensors`.
+/// Checks that the checkpoint that `latest` names is complete and contains exactly `tensors`.
 inline void check_newest(checkpoint::file_system& files, const std::filesystem::path& root, uint64_t step,
                          const std::vector<sample_tensor>& tensors) {
   const auto found = checkpoint::open_checkpoint(files, root);

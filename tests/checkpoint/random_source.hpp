@@ -1,5 +1,5 @@
-// Random checkpoints, for tests of conversions: parameters of odd shapes with masters, moments and 16-bit weights,
-// frozen ones, buffers, tied names, over files with gaps.
+// Generates random checkpoints for tests of conversions: parameters of odd shapes with masters, moments and 16-bit
+// weights, frozen parameters, buffers and tied names, in a file with gaps.
 #pragma once
 
 #include <fstream>
@@ -13,7 +13,7 @@
 
 namespace troupe::tests {
 
-/// All elements of a tensor, in its own type.
+/// Returns all elements of a tensor, in its own type.
 inline std::vector<std::byte> bytes_in(const checkpoint::tensor_source& s, const checkpoint::tensor_entry& t) {
   checkpoint::source_reader reader(s);
   const uint64_t numel = core::numel_of(t.shape);
@@ -22,9 +22,9 @@ inline std::vector<std::byte> bytes_in(const checkpoint::tensor_source& s, const
   return out;
 }
 
-/// A source whose tensors lie in one file of `folder`; its first parameter, `layer.0.weight`, is a matrix. Weights are
-/// of `weight_type`; where that is fp32 the masters are the weights. Values are small whole numbers of eighths, which
-/// every type holds exactly.
+/// Source whose tensors are stored in one file of `folder`. The first parameter, `layer.0.weight`, is a matrix. Weights
+/// have the type `weight_type`; if that is fp32, the masters are the weights. Values are small multiples of 1/8, which
+/// every floating type represents exactly.
 class random_source {
  public:
   random_source(uint64_t seed, core::dtype weight_type, std::filesystem::path folder)

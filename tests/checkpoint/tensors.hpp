@@ -1,4 +1,5 @@
-// Shared by tests of checkpoint/: tensors with known bytes, and refusals that must name their reason.
+// Owns tensors with known bytes, and checks that a result succeeded or names the reason of its failure; shared by the
+// tests of checkpoint/.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -13,7 +14,7 @@
 
 namespace troupe::tests {
 
-/// Bytes that depend on the seed and on their place.
+/// Returns bytes that depend on the seed and on their index.
 inline std::vector<std::byte> noise(size_t bytes, uint64_t seed) {
   std::vector<std::byte> out(bytes);
   for (size_t i = 0; i < bytes; ++i) out[i] = static_cast<std::byte>(core::mix64(seed * 1'000'003 + i));
@@ -44,7 +45,7 @@ inline bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> 
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
 }
 
-/// A file's content from its header's text and its data.
+/// Returns the content of a safetensors file with this header text and this data.
 inline std::string as_file(const std::string& header, const std::string& data = "") {
   const uint64_t length = header.size();
   std::string out(8, '\0');
@@ -57,7 +58,7 @@ void check_ok(const core::result<T>& r) {
   BOOST_REQUIRE_MESSAGE(r.has_value(), (r ? std::string() : r.error().text));
 }
 
-/// Checks that `got` failed with that kind and that the sentence contains `words`.
+/// Checks that `r` failed with error kind `kind` and that its text contains `words`.
 template <class T>
 void check_failed(const core::result<T>& r, core::error_kind kind, const std::string& words) {
   BOOST_REQUIRE_MESSAGE(!r, "was accepted; wanted: " << words);

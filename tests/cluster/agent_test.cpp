@@ -1,5 +1,5 @@
-// Real processes on several machines, of which each is an agent's process here: it is killed with what it has started,
-// stopped, and comes back.
+// Tests real processes on several machines. An agent's process plays each machine: it is killed together with the
+// processes it has started, is stopped, and comes back.
 #include "cluster/agent.hpp"
 
 #include <sys/prctl.h>
@@ -25,7 +25,7 @@ using namespace troupe::cluster;
 
 namespace {
 
-/// Ranks 0 and 1 on the first machine, one on each of the others.
+/// Returns a job with ranks 0 and 1 on the first machine and one on each of the others.
 supervised_job four_ranks(int64_t lost_after_ms) {
   supervised_job out;
   out.processes = out.data = 4;
@@ -38,7 +38,7 @@ supervised_job four_ranks(int64_t lost_after_ms) {
   return out;
 }
 
-/// A machine: agents one after the other, as long as they are lost.
+/// Starts a machine: a process that starts one agent after the other, as long as they are lost.
 pid_t start_machine(const std::filesystem::path& meeting, const std::string& host) {
   const pid_t machine = ::fork();
   if (machine != 0) return machine;
@@ -66,7 +66,8 @@ struct outcome {
   std::string terms, said;
 };
 
-/// `lost_after_ms`: long where nothing is to be lost by its silence, however busy the machine is.
+/// Runs a job of four ranks. `lost_after_ms` is long in tests in which no silence, on however busy a machine, may count
+/// as a loss.
 outcome run(const std::string& steps, const std::string& fate, int64_t lost_after_ms = 20'000) {
   const tests::scratch_folder folder;
   const auto log = (folder.path() / "log").string(), said = (folder.path() / "said").string();
@@ -134,7 +135,7 @@ BOOST_AUTO_TEST_CASE(an_agent_that_was_told_to_end_waits_for_no_other_first_host
   for (agent_state* x : {&told, &saves, &gone}) BOOST_TEST(x->hear(job_order{}, 0).has_value());
   told.take_signal(SIGTERM);
   saves.take_signal(SIGUSR1);
-  BOOST_TEST(!told.code().has_value());  // who leads saves and says when the job is over
+  BOOST_TEST(!told.code().has_value());  // the process that leads saves, and decides when the job is over
   BOOST_TEST((told.code_alone() == 128 + SIGTERM));
   BOOST_TEST(!saves.code_alone().has_value());
   BOOST_TEST(!gone.code_alone().has_value());

@@ -27,7 +27,7 @@ struct pair {
   shared_descriptor raw;
 };
 
-/// Both ends until `count` have come.
+/// Drives both ends until `count` parcels have come, and returns them.
 std::vector<parcel> all_of(socket_link& from, socket_link& to, size_t count) {
   std::vector<parcel> out;
   while (out.size() < count) {

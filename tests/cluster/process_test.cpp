@@ -1,4 +1,4 @@
-// How a process of a job goes: the supervisor hears a code, or nothing, where nobody has said one.
+// Tests how a process of a job ends: the supervisor receives a code, or none if the process has given none.
 #include "cluster/process.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -18,7 +18,7 @@ namespace {
 
 const process_setup small{0, 5'000'000'000, "1", "job"};
 
-/// What the other end says until it is closed, but for beats.
+/// Returns all messages that the other end sends until the link is closed, except beats.
 std::vector<message> all_from(socket_link& end) {
   std::vector<message> out;
   for (;;) {
@@ -31,7 +31,7 @@ std::vector<message> all_from(socket_link& end) {
   }
 }
 
-/// The code that was said last; nothing: none was.
+/// Returns the code of the last message; empty if it is no `leaving`.
 std::optional<int32_t> code_in(const std::vector<message>& all) {
   const auto* const last = all.empty() ? nullptr : std::get_if<leaving>(&all.back());
   return last == nullptr ? std::nullopt : std::optional(last->code);

@@ -1,5 +1,5 @@
-// Hosts without ranks: nobody waits for them, they take the place of a host that is lost or replaced, with the same
-// degrees; a host that was replaced rests, unless it alone has files of a save or there are too few others.
+// Tests hosts without ranks: no term waits for them, and they replace a host that is lost or to be replaced, with the
+// degrees unchanged. A replaced host is idle, unless it alone has files of a save or there are too few others.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using namespace troupe::cluster;
 
 namespace {
 
-/// Hosts a, b and c with a rank each, and d, which waits.
+/// Hosts a, b and c with a rank each, and d, which waits as a spare.
 class job_with_a_spare {
  public:
   explicit job_with_a_spare(const supervised_job& of = job()) : s_(of) { s_.begin(0); }
@@ -30,7 +30,7 @@ class job_with_a_spare {
     s_.parted(machine, "was lost", ++now_);
     end_term();
   }
-  /// A save in memory, of which every file has a copy on the next machine of the term, or has none.
+  /// Makes a save in memory. Every file has a copy on the next machine of the term, or no file has one.
   void save(bool with_copies = true) {
     const auto seats = s_.seats();
     const std::string folder = "/saves/" + std::to_string(++saves_), written = folder + ".writing";
@@ -50,7 +50,7 @@ class job_with_a_spare {
     end_term();
   }
 
-  /// Of the term that begins there, processes of these machines fail before they are ready, one after the other.
+  /// Begins a term between two steps, in which processes of `machines` fail before they are ready, one after the other.
   void boundary_refused_by(const std::vector<uint32_t>& machines, const std::string& why) {
     end_quietly([&] { s_.hear(s_.leader(), {between_steps{s_.term(), 0}, {}}, ++now_); });
     BOOST_TEST(hosts() == "abc");
@@ -62,7 +62,7 @@ class job_with_a_spare {
     end_term();
   }
 
-  /// The hosts of the term, in the order of ranks.
+  /// Returns the hosts of the term, in the order of ranks.
   [[nodiscard]] std::string hosts() const {
     std::string out;
     for (const seat& s : s_.seats()) out += "abcd"[s.machine];
@@ -84,7 +84,7 @@ class job_with_a_spare {
     out.secret = [] { return std::string("s"); };
     return out;
   }
-  /// As the process of this machine fails; why the others are told that the run ends.
+  /// Makes the process of this machine fail, and returns the reason that the others receive for the end of the run.
   [[nodiscard]] std::string fail(uint32_t machine, const std::string& why) {
     (void)s_.take();
     s_.hear(machine, {failed{s_.term(), core::error_kind::bad_input, why}, {}}, ++now_);
@@ -98,7 +98,8 @@ class job_with_a_spare {
     BOOST_TEST(agents_hear == out);
     return out;
   }
-  /// The link between two hosts of the term: a third one's process may be the first to fail, and knows nothing of it.
+  /// Loses the link between two hosts of the term: a third host's process may be the first to fail, and does not know
+  /// of the link.
   void lose_link(uint32_t one, uint32_t other) {
     const auto seats = s_.seats();
     const auto fail = [&](uint32_t machine, uint32_t lost) {
@@ -113,7 +114,7 @@ class job_with_a_spare {
   }
   [[nodiscard]] const std::string& said() const { return said_; }
   [[nodiscard]] const std::string& continued_from() const { return folder_; }
-  /// What the last agent was told that was left out.
+  /// Returns host, code and reason of the last agent that was left out.
   [[nodiscard]] const std::string& dismissed() const { return dismissed_; }
 
  private:
@@ -187,7 +188,7 @@ BOOST_AUTO_TEST_CASE(a_spare_host_takes_the_place_of_one_that_is_lost_with_the_s
   j.part(1);
   BOOST_TEST(j.hosts() == "acd");
   BOOST_TEST(j.continued_from() == "/saves/1");
-  j.join(1);  // it has come back, and waits
+  j.join(1);  // the host has come back, and waits
   BOOST_TEST((j.hosts() == "acd" && j.state(1) == "spare"));
   j.save();
   j.part(2);
@@ -234,10 +235,10 @@ BOOST_AUTO_TEST_CASE(a_host_that_comes_back_and_cannot_take_part_is_left_out_and
     BOOST_TEST(j.dismissed() == "c2: cannot read 'text'");
   }
   BOOST_TEST(j.said().find("warning: process 2 on c is left out: cannot read 'text'") != std::string::npos, j.said());
-  j.join(2);  // once more
+  j.join(2);  // once more than allowed
   BOOST_TEST(j.state(2) == "absent");
   BOOST_TEST(j.dismissed() == "c2: it was left out 3 times and is not tried again: cannot read 'text'");
-  BOOST_TEST(j.fail(1, "no space") == "process 1 on b: no space");  // who has run ends the run
+  BOOST_TEST(j.fail(1, "no space") == "process 1 on b: no space");  // a failure of a process that has run ends the run
 }
 
 BOOST_AUTO_TEST_CASE(hosts_that_come_together_and_cannot_take_part_are_all_left_out) {
@@ -263,14 +264,14 @@ BOOST_AUTO_TEST_CASE(a_host_that_cannot_take_part_ends_no_run_whose_other_proces
   BOOST_TEST(j.hosts() == "ab");
   j.part(1);
   BOOST_TEST(j.hosts() == "a");
-  j.join(1);                           // another agent of b, without the text
-  (*j).closed(0, "was killed", 1000);  // it comes back: a begins it again
+  j.join(1);                           // another agent of b, which lacks the text
+  (*j).closed(0, "was killed", 1000);  // host a starts its process again
   BOOST_TEST(j.hosts() == "b");
   (void)(*j).take();
   (*j).hear(1, {failed{(*j).term(), core::error_kind::bad_input, "cannot read 'text'"}, {}}, 1001);
   (*j).hear(1, {quiet{(*j).term()}, {}}, 1002);
   BOOST_TEST(!(*j).is_over());
-  j.wait(job.backoff_ns + 2000);  // its process is started
+  j.wait(job.backoff_ns + 2000);  // the process is started
   j.join(0);
   BOOST_TEST(j.hosts() == "a");
   BOOST_TEST((*j).is_running());
@@ -281,15 +282,15 @@ BOOST_AUTO_TEST_CASE(a_host_is_replaced_at_a_boundary_and_rests) {
   for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);
   j.replace("b");
   BOOST_TEST(j.hosts() == "abc");
-  j.save();  // what the boundary keeps
+  j.save();  // the save that the term's end keeps
   j.boundary();
   BOOST_TEST(j.hosts() == "acd");
   BOOST_TEST(j.continued_from() == "/saves/1");
   BOOST_TEST(j.state(1) == "resting");
   j.save();
-  j.part(1);  // its agent ends: nobody loses anything
+  j.part(1);  // its agent ends: no save is lost
   BOOST_TEST(j.hosts() == "acd");
-  j.join(1);  // mended
+  j.join(1);  // repaired
   BOOST_TEST(j.state(1) == "spare");
 }
 
@@ -365,7 +366,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_no_spare_can_replace_any_more_stays_and_is_name
   job_with_a_spare j;
   for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);
   j.replace("b");
-  j.replace("c");  // the spare is one
+  j.replace("c");  // the spare is now b
   j.save();
   j.boundary();
   BOOST_TEST(j.hosts() == "abd");
@@ -388,7 +389,7 @@ BOOST_AUTO_TEST_CASE(fewer_data_ranks_stay_fewer_when_a_host_is_replaced) {
 
 BOOST_AUTO_TEST_CASE(a_job_that_has_lost_its_first_host_begins_without_it_and_takes_it_back) {
   auto job = job_with_a_spare::job();
-  job.lost = {2};  // the host that led comes third here
+  job.lost = {2};  // the host that led is third here
   job_with_a_spare x(job);
   x.join(0);
   BOOST_TEST(x.hosts().empty());
@@ -423,7 +424,7 @@ BOOST_AUTO_TEST_CASE(a_job_that_waits_no_longer_begins_when_the_host_that_was_ab
   job.gathers_ns = 1'000'000'000;
   job_with_a_spare x(job);
   x.join(0);
-  (*x).joined(1, 10);  // its process starts
+  (*x).joined(1, 10);  // its process is being started
   x.wait(1'100'000'000);
   BOOST_TEST(x.hosts().empty());
   x.part(1);
@@ -450,10 +451,10 @@ BOOST_AUTO_TEST_CASE(a_host_that_rests_and_is_cut_off_could_lead_and_one_that_wa
   told.join(1);
   told.part(1);
   BOOST_TEST((*told).misses_hosts(100));
-  // A host that is only quiet counts from when it gives its ranks up.
+  // A host that is only quiet is counted from the moment at which it gives its ranks up.
   job_with_a_spare quiet;
   for (const uint32_t m : {0U, 1U, 2U, 3U}) quiet.join(m);
-  BOOST_TEST(!(*quiet).misses_hosts(3'900'000'000));  // of 5 s
+  BOOST_TEST(!(*quiet).misses_hosts(3'900'000'000));  // lost_after is 5 s
   BOOST_TEST((*quiet).misses_hosts(4'100'000'000));
 }
 

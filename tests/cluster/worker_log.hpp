@@ -1,4 +1,4 @@
-// What the worker's log says of a job's terms, and a job that may have any number of ranks.
+// Reads the worker's log of a job's terms, and provides the rule of a job that may have any number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ inline core::result<uint32_t> any_number(uint32_t ranks) {
   return ranks;
 }
 
-/// All of a file; empty where there is none.
+/// Returns the content of a file; empty if the file does not exist.
 inline std::string text_of(const std::filesystem::path& path) {
   std::ostringstream all;
   all << std::ifstream(path).rdbuf();
   return all.str();
 }
 
-/// Data ranks of the terms, one after the other.
+/// Returns the data-parallel degrees of the terms of a log, in order, separated by spaces.
 inline std::string degrees(const std::string& terms) {
   std::istringstream in(terms);
   std::string out;

@@ -1,5 +1,5 @@
-// Processes and jobs that a program begins with numbers and links that mean nothing: a sentence, and nothing is
-// started.
+// Tests processes and jobs that a program starts with invalid numbers and links: each is refused with a sentence, and
+// no process is started.
 #include <boost/test/unit_test.hpp>
 
 #include "cluster/launch.hpp"

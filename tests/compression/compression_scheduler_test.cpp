@@ -1,4 +1,5 @@
-// Which techniques act after how many updates, as a host reads it; and a session that computes with the same ones.
+// Tests which techniques act after how many updates, as a host program reads it, and a session that computes with those
+// techniques.
 #include "compression/compression_scheduler.hpp"
 
 #include "actors/session/compression_state.hpp"

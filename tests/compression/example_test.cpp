@@ -1,4 +1,4 @@
-// The example that compresses, trains, cleans and saves modules of its own.
+// Tests the example that compresses, trains, cleans and saves modules of its own.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/apps/process.hpp"

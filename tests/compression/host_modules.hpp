@@ -1,4 +1,4 @@
-// Small modules of a host's, their batches and configurations, for tests of compression in a program.
+// Owns small modules of a host program, their batches and configurations, for tests of compression in a program.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -20,7 +20,7 @@ inline models::loss_function classes_loss() {
   return [](const at::Tensor& y, const at::Tensor& target) { return torch::nn::functional::cross_entropy(y, target); };
 }
 
-/// Of a step, the same on every call.
+/// Returns the batch of a micro-batch of a step on a rank; the same arguments return the same batch.
 inline models::host_batch picture_batch(uint64_t step, uint32_t micro, uint32_t rank) {
   const at::Tensor n = at::arange(picture_rows * picture_side * picture_side, at::kFloat);
   const auto at = static_cast<double>(step * 7 + micro * 3 + rank);
@@ -28,7 +28,8 @@ inline models::host_batch picture_batch(uint64_t step, uint32_t micro, uint32_t 
           (at::arange(picture_rows, at::kLong) + static_cast<int64_t>(step + rank)).remainder(picture_classes)};
 }
 
-/// Two convolutions with a norm between them and two linear layers; sizes are those of filters and of rows.
+/// Returns a model of two convolutions with a norm between them and three linear layers. `edges`: filters of the first
+/// convolution; `inner`: rows of the first linear layer.
 inline models::module_model picture_model(int64_t edges = 8, int64_t inner = 20) {
   namespace nn = torch::nn;
   using models::unit;
@@ -42,7 +43,7 @@ inline models::module_model picture_model(int64_t edges = 8, int64_t inner = 20)
           classes_loss()};
 }
 
-/// `section`: what stands in `compression_training`; `keys`: further lines.
+/// Returns a host job's configuration. `section`: content of `compression_training`; `keys`: further lines of the file.
 inline std::shared_ptr<const config::job_config> compressing(const std::string& section, const std::string& keys = "") {
   config::load_options options;
   options.read_as = config::reading::host_job;
@@ -55,7 +56,7 @@ inline std::shared_ptr<const config::job_config> compressing(const std::string& 
   return std::make_shared<const config::job_config>(std::move(loaded->config));
 }
 
-/// A technique of pruning with one group.
+/// Returns the section of a pruning technique with one group.
 inline std::string pruned(const std::string& technique, const std::string& method, const std::string& modules,
                           const std::string& related = "", const std::string& more = "schedule_offset: 1") {
   return technique + ": {shared_parameters: {enabled: true, method: " + method + ", " + more +

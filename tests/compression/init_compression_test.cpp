@@ -1,5 +1,6 @@
-// A host's own attention and MLPs, quantised while tensor ranks, stages and shards hold them, with the layers that are
-// injected: the bits of one stage and one shard, the numbers of one tensor rank. Families by their configuration.
+// Tests a host program's own attention and MLPs, quantised while tensor ranks, stages and shards hold them, with the
+// layers that are injected: the bits of one stage and one shard, the numbers of one tensor rank. Also tests model
+// families by their configuration.
 #include "compression/init_compression.hpp"
 
 #include "compression/redundancy_clean.hpp"
@@ -23,11 +24,12 @@ settings quantised(const std::string& bits, const std::string& offset, const std
           weights + "different_groups.all.modules=" + modules};
 }
 
-/// The policy and the norms of ours by factories, as stages of a pipeline build them.
+/// Returns the blocks, with the policy and with Troupe's norms, as factories, from which stages of a pipeline build
+/// them.
 actors::host_model blocks() {
   return {[] { return models::inject(host_blocks(0.1), block_policy()); }, &block_batch, &block_batch};
 }
-/// Without a word of how they are cut.
+/// Returns the blocks without a policy that describes how they are cut.
 actors::host_model plain() {
   return {[] { return host_blocks(0.1); }, &block_batch, &block_batch};
 }

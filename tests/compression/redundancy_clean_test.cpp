@@ -1,5 +1,5 @@
-// What a host's own modules become when what they were compressed with is made permanent: they put out what the run
-// puts out, whatever the technique and the order, smaller where modules are related; and what is refused.
+// Tests a host program's own modules whose compression is made permanent: their outputs are those of the run, whatever
+// the technique and the order, and they are smaller if modules are related. Also tests refusals.
 #include "compression/redundancy_clean.hpp"
 
 #include <torch/nn/modules/activation.h>
@@ -68,7 +68,7 @@ shapes shapes_of(const models::module_model& m) {
   return out;
 }
 
-/// Trains a few steps, cleans, and compares with what the run evaluates. Shapes that are other ones than before.
+/// Trains a few steps, cleans, and compares the outputs with those of the run. Returns the shapes that have changed.
 shapes check_cleaned(const factory& make, const std::string& section, const std::string& keys = "",
                      double most = 1e-6) {
   shapes changed;
@@ -90,7 +90,7 @@ shapes check_cleaned(const factory& make, const std::string& section, const std:
   return changed;
 }
 
-/// Heads are as many as fit into what it is given.
+/// An attention that has as many heads as fit into the width of its weights.
 struct apart_attention : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) {
     const at::Tensor t = x.flatten(1).narrow(1, 0, 36).reshape({x.size(0), 3, 12});
@@ -107,7 +107,7 @@ models::module_model attention_model() {
   return {{models::unit("attention", std::make_shared<apart_attention>())}, classes_loss()};
 }
 
-/// What stands between two linear layers.
+/// Returns a model with a unit between two linear layers.
 template <class Between>
 factory with_between(Between make, int64_t inner = 12) {
   return [make, inner] {
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(filters_go_with_their_norm_and_the_channels_of_the_next_con
                          {"norm.bias", {4}},
                          {"corners.weight", {4, 4, 3, 3}}};
   BOOST_TEST((check_cleaned(pictures, filters, ranks) == halved));
-  // Scores are learned, of a convolution, its norm and what follows in one unit.
+  // Scores are learned of a convolution, its norm and the following layers, all in one unit.
   const factory one_unit = [] {
     struct whole : torch::nn::Module {
       at::Tensor forward(const at::Tensor& x) { return head(b(n(a(x)).relu()).relu().flatten(1)); }
@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(techniques_together_in_any_order_put_out_what_the_run_puts_
     const auto changed = check_cleaned(pictures, section, ranks);
     BOOST_TEST(changed.size() == 8U);
   }
-  // Rows of both linear layers, of which the second takes what the first gives.
+  // Rows of both linear layers are pruned; the second one reads the output of the first.
   const auto both = check_cleaned(
       pictures, pruned("row_pruning", "l1", "'first|second'", "'second|head'") + ", " + quantised("8", "second"));
   BOOST_TEST((both.at("second.weight") == std::vector<int64_t>{6, 10}));
@@ -271,7 +271,8 @@ BOOST_AUTO_TEST_CASE(sizes_that_modules_say_are_those_that_are_left) {
   BOOST_TEST(as(3, std::type_identity<nn::Conv2dImpl>()).in_channels() == 4);
   BOOST_TEST(as(6, std::type_identity<nn::LinearImpl>()).out_features() == 10);
   BOOST_TEST(as(8, std::type_identity<nn::LinearImpl>()).in_features() == 10);
-  BOOST_TEST(parameter.is_same(mine.units[0].module->parameters()[0]));  // optimizers of the host's keep it
+  // The host program's optimizers keep the parameter.
+  BOOST_TEST(parameter.is_same(mine.units[0].module->parameters()[0]));
   BOOST_TEST(parameter.size(0) == 4);
   BOOST_TEST(parameter.requires_grad());
 }
@@ -372,7 +373,7 @@ BOOST_AUTO_TEST_CASE(layers_that_cannot_become_smaller_are_refused_before_the_ru
 }
 
 BOOST_AUTO_TEST_CASE(what_would_compute_something_else_is_refused_and_leaves_the_masked_model) {
-  // A sigmoid makes 1/2 of what is gone.
+  // A sigmoid maps the zeros of removed rows to 1/2.
   const auto make = with_between([] { return torch::nn::Sigmoid(); });
   const auto s = open(make, pruned("row_pruning", "l1", "first", "second"));
   const auto early = compression::redundancy_clean(make(), *s);
@@ -387,7 +388,7 @@ BOOST_AUTO_TEST_CASE(what_would_compute_something_else_is_refused_and_leaves_the
   BOOST_TEST(has(refused.error().text, "the model with what is left: wanted outputs as before"));
   BOOST_TEST((shapes_of(mine) == was));
   check_near(outputs_of(mine), before, 1e-6);
-  // A forward that counts on sizes of its own.
+  // The forward relies on sizes of its own.
   const factory counting = [] {
     auto m = picture_model();
     m.units[7] = models::unit("relu at last", [](const at::Tensor& x) { return x.reshape({-1, 20}).relu(); });

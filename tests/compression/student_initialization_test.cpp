@@ -1,4 +1,4 @@
-// Modules that begin with layers of deeper ones: by DeepSpeed's rule, in modules as they are, in units, and in every
+// Tests modules that begin with layers of deeper modules: by DeepSpeed's rule, in plain modules, in units, and in every
 // instance that a session makes.
 #include "compression/student_initialization.hpp"
 

@@ -1,4 +1,5 @@
-// Accelerate's YAML: FSDP, DeepSpeed and plain data ranks in DeepSpeed's words, alone and imported by a job.
+// Tests Accelerate's YAML: FSDP, DeepSpeed and plain data ranks, translated to DeepSpeed's keys, alone and imported by
+// a job.
 #include <boost/test/unit_test.hpp>
 
 #include "config/explain.hpp"
@@ -14,7 +15,7 @@ namespace {
 
 const load_options alone{.overrides = {}, .strict = false, .steps = {}, .read_as = reading::either};
 
-/// As `accelerate config` answers for FSDP, with these lines in its section.
+/// Returns a file that `accelerate config` writes for FSDP, with these lines in its section.
 std::string fsdp(const std::string& lines, const std::string& others = "") {
   std::string out =
       "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\n"

@@ -1,4 +1,4 @@
-// Files made to break a reader: each ends in one clear error, quickly.
+// Tests files that are made to break a reader: each ends in one clear error, quickly.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>

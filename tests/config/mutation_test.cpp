@@ -1,4 +1,5 @@
-// Files broken at random: loaded or refused, never anything else. TROUPE_MUTATIONS sets another number of them.
+// Tests files broken at random: each is loaded or refused, never anything else. TROUPE_MUTATIONS sets another number of
+// them.
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <random>
@@ -73,7 +74,8 @@ void mutate(std::string& text, std::mt19937_64& random) {
   }
 }
 
-/// Every outcome is a configuration that explains itself, or diagnostics with text and place.
+/// Checks that every outcome is a configuration that explains itself, or diagnostics with text and place; returns 1 if
+/// the text was refused.
 size_t refused(const std::string& text, const std::string& name) {
   const auto l = load_text(text, name, "/base");
   if (l) {

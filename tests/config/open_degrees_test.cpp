@@ -1,4 +1,4 @@
-// Degrees that are `auto`: which ways there are, what is wrong with each, and what is refused with its place.
+// Tests degrees that are `auto`: which combinations there are, what is wrong with each, and refusals with their place.
 #include "config/open_degrees.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -14,7 +14,7 @@ using namespace troupe::config;
 
 namespace {
 
-/// The smallest file on so many samples a step, with this line 3.
+/// Returns the smallest file with a batch of 16 samples a step and this line 3.
 std::string with_parallel(const std::string& line) {
   std::string text = smallest_with("parallel: {data: 2}", line);
   const std::string micro = "train_micro_batch_size_per_gpu: 4\n";

@@ -1,4 +1,5 @@
-// Random files that load: every key with a field may have any value it accepts, beside the keys that its type needs.
+// Generates random job files that load: every key with a field may have any value it accepts, together with the keys
+// that its type requires.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 
 namespace troupe::config {
 
-/// A line of YAML that gives a key some value it accepts; empty when the key has only one.
+/// Returns a random value that a key accepts, as YAML; empty for value types that have no random value here.
 inline std::string some_value(const key_info& row, std::mt19937_64& random) {
   const auto pick = [&](auto& list) { return std::string(list[random() % list.size()]); };
   const double least = row.range.least.value_or(0), most = std::min(row.range.most.value_or(1e6), least + 1e6);
@@ -38,7 +39,7 @@ inline std::string some_value(const key_info& row, std::mt19937_64& random) {
   }
 }
 
-/// Keys without rules about other keys; combinations are tested with their rule.
+/// True if no rule connects the key with other keys; combinations are tested with their rule.
 inline bool is_free(const key_info& row) {
   static const std::set<std::string_view> bound = {
       "gradient_accumulation_steps", "fp16.enabled", "prescale_gradients", "gradient_predivide_factor",
@@ -54,7 +55,7 @@ inline bool is_free(const key_info& row) {
       "cluster.min_ranks", "cluster.page", "elasticity.enabled", "cluster.offload_activations",
       "cluster.row_tile_bytes", "tensor_parallel.exchange_pieces", "activation_checkpointing.cpu_checkpointing",
       "activation_checkpointing.selective", "on_spike.action", "on_spike.min_steps",
-      // Techniques want groups, which have names.
+      // Techniques require groups, which have names.
       "compression_training.weight_quantization.shared_parameters.enabled",
       "compression_training.sparse_pruning.shared_parameters.enabled",
       "compression_training.row_pruning.shared_parameters.enabled",
@@ -62,9 +63,9 @@ inline bool is_free(const key_info& row) {
       "compression_training.channel_pruning.shared_parameters.enabled",
       "compression_training.activation_quantization.shared_parameters."
       "enabled",
-      // A GPU does not go together with many others.
+      // A GPU cannot be combined with many other keys.
       "device",
-      // These want a teacher, and layers their names.
+      // Layer reduction and distillation require a teacher and the names of layers.
       "compression_training.layer_reduction.enabled", "distillation.enabled"};
   const bool places =
       row.key.starts_with("zero_optimization.offload_") || row.key.starts_with("zero_optimization.zenflow");
@@ -73,7 +74,8 @@ inline bool is_free(const key_info& row) {
          !places;
 }
 
-/// A list of mappings of a key's items, each with its required keys and some of the others.
+/// Returns a list of 1 to 12 mappings for the key `list`, each with the required keys of its items and some of the
+/// others.
 inline std::string some_items(const std::string& list, std::mt19937_64& random) {
   std::string out = list + "=[";
   for (size_t n = 1 + random() % 12; n > 0; --n) {
@@ -119,7 +121,7 @@ inline random_job some_job(std::mt19937_64& random) {
   return {text, overrides};
 }
 
-/// The number of files that a test makes; TROUPE_MUTATIONS sets another.
+/// Returns the number of files that a test generates: 300, or a tenth of TROUPE_MUTATIONS if that is set.
 inline size_t random_cases() {
   const char* given = std::getenv("TROUPE_MUTATIONS");
   return given == nullptr ? 300 : std::strtoull(given, nullptr, 10) / 10;

@@ -1,5 +1,6 @@
-// The JSON Schema beside what reading says of single keys: a validator of others, from the peers' environment, takes
-// every example, every file that is drawn, and of all keys with all kinds of values what reading takes, and no more.
+// Tests the JSON Schema against the reader's rules of single keys: a validator by other authors, from the peers'
+// environment, must accept every example, every file drawn at random, and, for all keys with all kinds of values,
+// exactly what the reader accepts.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
@@ -33,7 +34,7 @@ bool has_validator() {
   return false;
 }
 
-/// Standard output and the exit code of a shell command; both streams where it fails.
+/// Returns standard output and exit code of a shell command; both streams if it fails.
 std::pair<std::string, int> shell(const std::string& command) {
   FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");
   BOOST_TEST_REQUIRE(pipe != nullptr);
@@ -42,7 +43,7 @@ std::pair<std::string, int> shell(const std::string& command) {
   return {out, ::pclose(pipe)};
 }
 
-/// The keys that an item of a list has to have, beside one that is given.
+/// Returns an item of a list with one given key and all keys that the item requires.
 std::string item_with(const key_info& row, const std::string& name, const std::string& value) {
   std::string out = fmt::format("{}: {}", ordered_json(name).dump(), value);
   for (const key_info& other : key_table())
@@ -54,7 +55,7 @@ std::string item_with(const key_info& row, const std::string& name, const std::s
   return "{" + out + "}";
 }
 
-/// `key` with a value, within its sections: what stands for any name is called `a`.
+/// Returns a document with `key` and a value, within its sections; a part that stands for any name is called `a`.
 std::string document_with(std::string key, std::string value) {
   while (!key.empty()) {
     const size_t dot = key.rfind('.');
@@ -68,7 +69,7 @@ std::string document_with(std::string key, std::string value) {
   return value;
 }
 
-/// Values of every kind, and those near the key's own.
+/// Returns values of every kind, and values near the key's own limits.
 std::vector<std::string> values_for(const key_info& row) {
   std::vector<std::string> out = {"true",
                                   "false",
@@ -116,7 +117,7 @@ std::vector<std::string> values_for(const key_info& row) {
   return out;
 }
 
-/// Whether reading takes a document, rules between keys apart.
+/// True if the reader accepts a document; rules between keys are not checked.
 bool reads(const std::string& document, schema_of whose) {
   reporter report;
   const bool own = whose == schema_of::job;
@@ -127,8 +128,8 @@ bool reads(const std::string& document, schema_of whose) {
   return read.problems.empty() && !report.failed();
 }
 
-/// What JSON Schema cannot say: that the items of a list are equal, and which number a text spells; and integers that
-/// are read as texts since no integer is so large.
+/// True for values that JSON Schema cannot describe: equal items of a list, the number that a text spells, and integers
+/// that are read as texts because no integer type is so large.
 bool is_beyond_schemas(const key_info& row, const std::string& value, schema_of whose) {
   if (row.per_group && (value == "[0.5, 0.25]" || value == "[1, 2, 3]")) return true;
   if (row.choices.or_number && (value == "1e30" || value == "18446744073709551616")) return true;
@@ -141,7 +142,7 @@ void agrees(schema_of whose) {
   std::vector<std::string> documents;
   for (const key_info& row : key_table())
     for (const std::string& value : values_for(row)) {
-      // Reading takes a whole file in the place of this one, before it looks at keys.
+      // The reader replaces the whole file by this value before it looks at keys.
       if (row.key == "deepspeed_config" && value.starts_with('{')) continue;
       if (is_beyond_schemas(row, value, whose)) continue;
       std::vector<std::string> names = {std::string(row.name().substr(0, row.name().find('[')))};
@@ -199,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_validator_takes_every_example_and_files_that_are_drawn) {
     const random_job job = some_job(random);
     const auto read = load_text(job.text, "j.yaml", "/base", {.overrides = job.overrides});
     BOOST_TEST_REQUIRE(read.has_value(), (read ? "" : render(read.error())));
-    // As it is written out, and every key as it was given.
+    // The validator checks the effective text of the file, and every key as it was given.
     std::string given;
     for (const std::string& one : job.overrides) {
       const size_t equals = one.find('=');

@@ -1,4 +1,4 @@
-// Files that the tests of config/ start from, with helpers to add lines and to read answers.
+// Owns job files that the tests of config/ start from, with helpers to change them and to read errors and warnings.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace troupe::config {
 
-/// The smallest file that trains; line 9 is the first free one.
+/// The smallest job file that trains; line 9 is the first free one.
 inline const std::string smallest =
     R"(model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}
 data: {text: corpus.txt}
@@ -19,20 +19,20 @@ optimizer: {type: AdamW, params: {lr: 1.0e-3}}
 zero_optimization: {stage: 3, stage3_param_persistence_threshold: 0, stage3_max_reuse_distance: 0}
 )";
 
-/// The smallest file with one piece of it written otherwise.
+/// Returns the smallest file with `piece` replaced by `instead`.
 inline std::string smallest_with(const std::string& piece, const std::string& instead) {
   std::string text = smallest;
   return text.replace(text.find(piece), piece.size(), instead);
 }
 
-/// All errors of a text, one a line; empty when it loads.
+/// Returns all errors of a text, one per line; empty if the text loads.
 inline std::string errors_of(const std::string& text, const load_options& options = {},
                              const std::string& name = "j.yaml") {
   const auto l = load_text(text, name, "/base", options);
   return l ? std::string() : render(l.error());
 }
 
-/// All warnings of a text that loads; else its errors.
+/// Returns all warnings of a text that loads; otherwise its errors.
 inline std::string warnings_of(const std::string& text, const load_options& options = {},
                                const std::string& name = "j.yaml") {
   const auto l = load_text(text, name, "/base", options);

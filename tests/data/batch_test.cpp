@@ -1,4 +1,4 @@
-// A step's samples depend on the global batch alone, and a position is enough to resume.
+// Tests that a step's samples depend only on the global batch, and that a position is enough to resume.
 #include "data/batch.hpp"
 
 #include <algorithm>
@@ -15,11 +15,11 @@ using namespace troupe::tests;
 
 namespace {
 
-/// 16-bit tokens whose value is their own position, so that a row tells where it came from.
+/// A text of 16-bit tokens whose value is their own position, so that a row shows its origin.
 struct counted_text {
   scratch_folder at;
   std::shared_ptr<const data::token_stream> stream;
-  /// Trains on the first `train` tokens; the last ones are held out.
+  /// Returns a corpus that trains on the first `train` tokens; the last ones are held out.
   data::corpus corpus(uint16_t train, uint64_t sequence, uint64_t seed) const {
     const double held_out = double(stream->size() - train) / double(stream->size());
     auto made = data::corpus::make({{stream}}, {.validation_fraction = held_out, .sequence = sequence, .seed = seed});
@@ -33,7 +33,7 @@ struct counted_text {
   }
 };
 
-/// Rows of a whole step, micro-batch by micro-batch, rank by rank.
+/// Returns the rows of a whole step, micro-batch by micro-batch, rank by rank.
 std::vector<std::vector<int64_t>> rows_of_step(const data::corpus& corpus, const data::batch_shape& shape,
                                                uint64_t step) {
   std::vector<std::vector<int64_t>> rows;

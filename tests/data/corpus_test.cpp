@@ -1,4 +1,4 @@
-// Several sources as one order; where documents start; what each source holds out.
+// Tests several sources as one order, the starts of documents, and the part that each source holds out.
 #include "data/corpus.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Tokens base, base + 1, ... as a source.
+/// Returns a source of the tokens base, base + 1, ...
 std::shared_ptr<const data::token_stream> counted(const scratch_folder& at, const std::string& name, uint16_t base,
                                                   uint16_t tokens) {
   std::vector<uint16_t> all(tokens);
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(each_source_holds_out_its_own_end_and_all_of_it_is_evaluate
     BOOST_TEST((first < 10'000 ? first >= 1600 : first >= 10'400));
     firsts.insert(first);
     from_b += first >= 10'000;
-    BOOST_TEST(std::abs(double(from_b) - double(i + 1) * 9 / 48) < 1);  // a short evaluation sees both
+    BOOST_TEST(std::abs(double(from_b) - double(i + 1) * 9 / 48) < 1);  // a short evaluation reads both
   }
   BOOST_TEST(firsts.size() == 48U);
 }
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(every_file_of_a_folder_is_a_document) {
   const auto stream = opened({.path = at / "in", .keep_documents = true});
   BOOST_TEST(stream->documents() == 3U);
   const auto mix = made({{stream}}, {.sequence = 4, .seed = 1, .document_mask = true});
-  using v = std::vector<uint32_t>;  // abcd efgh ijkl mnop
+  using v = std::vector<uint32_t>;  // the text is abcd efgh ijkl mnop
   BOOST_TEST(starts_of(mix, 0) == (v{0, 0, 0, 3}), boost::test_tools::per_element());
   BOOST_TEST(starts_of(mix, 1) == (v{0, 0, 0, 0}), boost::test_tools::per_element());
   BOOST_TEST(starts_of(mix, 2) == (v{0, 0, 0, 0}), boost::test_tools::per_element());

@@ -1,4 +1,4 @@
-// Texts of any length become tokens in bounded pieces; each document's end is marked.
+// Tests that texts of any length become tokens in bounded pieces, and that each document's end is marked.
 #include "data/documents.hpp"
 
 #include <sys/mman.h>
@@ -18,7 +18,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Letters, breaks, spaces and other signs, `bytes` of them.
+/// Returns `bytes` bytes of letters, breaks, spaces and other signs.
 std::string mixed_text(size_t bytes, uint64_t seed) {
   std::mt19937_64 random(seed);
   const std::vector<std::string> parts{"the ", "ferry", "\n", "\n\n",     " \n",  "  ",
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(without_such_a_place_a_piece_ends_between_two_characters) {
 }
 
 BOOST_AUTO_TEST_CASE(a_piece_is_found_without_looking_beyond_the_longest) {
-  // the same text over and over would be searched to its end for each of its pieces: here that end cannot be read
+  // A search to the end of a repetitive text for each of its pieces would be slow: here that end cannot be read.
   constexpr size_t all = size_t{1} << 30, readable = data::longest_piece_bytes + 4096;
   void* const mapped = ::mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   BOOST_REQUIRE(mapped != MAP_FAILED);
@@ -74,7 +74,8 @@ BOOST_AUTO_TEST_CASE(byte_pairs_in_pieces_are_those_of_the_whole_text) {
   auto pairs = tokenizer_of("gpt2");
   std::vector<std::string> texts;
   for (const uint64_t seed : {1U, 2U, 3U}) texts.push_back(mixed_text(4 * data::piece_bytes, seed));
-  // lines that are all indented, or by an ideographic space; words of another script; one blank after a line break
+  // The texts have lines that are all indented, also by an ideographic space; words of another script; one blank after
+  // a break.
   for (const std::string part : {"the ferry's bell\n   ", "\xE3\x80\x80\xE6\x97\xA5\xE6\x9C\xAC\n",
                                  "\xE6\x97\xA5 \xE6\x9C\xAC\n", "a\n b", " 's", "x \xFFy\n\xFE"}) {
     texts.emplace_back();
@@ -108,7 +109,8 @@ BOOST_AUTO_TEST_CASE(a_folder_of_texts_and_json_lines_is_read_in_order_and_each_
     BOOST_TEST(all_tokens(*stream) == wanted, boost::test_tools::per_element());
     BOOST_TEST(stream->documents() == 4U);
   }
-  BOOST_TEST(as_text(*opened({.path = at / "in"})) == "firstsecondthirdfourth");  // bytes, mapped and unpacked
+  // The bytes come from memory-mapped files and from unpacked ones.
+  BOOST_TEST(as_text(*opened({.path = at / "in"})) == "firstsecondthirdfourth");
 }
 
 BOOST_AUTO_TEST_CASE(a_line_without_text_is_named_with_file_and_line) {

@@ -1,4 +1,4 @@
-// gzip, dictzip and zstd: sound files, damaged ones, and bombs.
+// Tests gzip, dictzip and zstd: valid files, damaged ones, and decompression bombs.
 #include "data/expand.hpp"
 
 #include <zstd.h>
@@ -15,7 +15,7 @@ using core::error_kind;
 
 namespace {
 
-/// Text of ordinary compressibility, longer than an expansion's block.
+/// Returns a text of ordinary compressibility, longer than an expansion's block.
 std::string prose(size_t bytes) {
   std::string out;
   for (uint64_t i = 0; out.size() < bytes; ++i) out += std::to_string(core::mix64(i) % 100'000) + " words\n";
@@ -23,13 +23,13 @@ std::string prose(size_t bytes) {
   return out;
 }
 
-/// One frame of zstd, with a checksum or without.
+/// Returns one frame of zstd, with a checksum or without.
 std::string zstd(const std::string& text, bool has_checksum = true, int window_log = 0) {
   const std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> c(ZSTD_createCCtx(), ZSTD_freeCCtx);
   ZSTD_CCtx_setParameter(c.get(), ZSTD_c_checksumFlag, has_checksum ? 1 : 0);
   if (window_log > 0) ZSTD_CCtx_setParameter(c.get(), ZSTD_c_windowLog, window_log);
   std::string out(ZSTD_compressBound(text.size()), '\0');
-  // The parts of a stream: a frame of a known length may have a smaller window.
+  // The frame is written as a stream: a frame of a known length may have a smaller window.
   ZSTD_inBuffer in{text.data(), text.size(), 0};
   ZSTD_outBuffer to{out.data(), out.size(), 0};
   ZSTD_compressStream2(c.get(), &to, &in, ZSTD_e_continue);

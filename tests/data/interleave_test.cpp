@@ -1,4 +1,4 @@
-// Proportions hold within one sample over any prefix, whatever the weights.
+// Tests that proportions hold within one sample over any prefix, whatever the weights.
 #include "data/interleave.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(every_prefix_holds_the_proportions_within_one_sample) {
     std::vector<uint64_t> come(shares.size());
     for (uint64_t n = 1; n <= 2 * sum; ++n) {
       const auto place = mix.at(n - 1);
-      BOOST_REQUIRE(place.index == come[place.source]);  // each source's samples come in turn
+      BOOST_REQUIRE(place.index == come[place.source]);  // each source's samples come in their order
       ++come[place.source];
       for (size_t i = 0; i < shares.size(); ++i) {
         BOOST_REQUIRE(come[i] * sum + sum > n * shares[i]);

@@ -1,4 +1,4 @@
-// Shared by tests of data/: gzip files made in the test, and a stream read back whole.
+// Makes gzip files and reads whole streams back; shared by the tests of data/.
 #pragma once
 
 #include <zlib.h>
@@ -14,7 +14,7 @@
 
 namespace troupe::tests {
 
-/// One gzip member; with `extra`, as dictzip writes it.
+/// Returns one gzip member; `extra` is its extra field, as dictzip writes one.
 inline std::string gzip(const std::string& text, const std::string& extra = "") {
   z_stream z{};
   BOOST_REQUIRE_EQUAL(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
@@ -37,7 +37,7 @@ inline std::string gzip(const std::string& text, const std::string& extra = "") 
   return out;
 }
 
-/// Tokens as a `.bin` holds them.
+/// Returns tokens as a `.bin` file stores them.
 template <class Token>
 std::string as_bytes(const std::vector<Token>& tokens) {
   if (tokens.empty()) return {};
@@ -56,14 +56,14 @@ inline std::string as_text(const data::token_stream& stream) {
   return out;
 }
 
-/// Opens or fails the test with the error's own sentence.
+/// Returns the opened stream, or fails the test with the text of the error.
 inline std::shared_ptr<const data::token_stream> opened(const data::source_options& options) {
   auto stream = data::open_tokens(options);
   BOOST_REQUIRE_MESSAGE(stream, stream.error().text);
   return *stream;
 }
 
-/// Checks that the source is refused with that kind and that the sentence contains `words`.
+/// Checks that opening the source fails with this error kind and that the error's text contains `words`.
 inline void check_refused(const data::source_options& options, core::error_kind kind, const std::string& words) {
   auto stream = data::open_tokens(options);
   BOOST_REQUIRE_MESSAGE(!stream, options.path.string() + " was opened");

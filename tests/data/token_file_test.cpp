@@ -1,4 +1,4 @@
-// The description beside a `.bin` is used only if it fits.
+// Tests that the description of a `.bin` is used only if it fits.
 #include "data/token_file.hpp"
 
 #include <random>
@@ -16,7 +16,7 @@ using core::error_kind;
 
 namespace {
 
-/// A file of `tokens` and its description.
+/// A file of tokens and its description.
 struct described_file {
   scratch_folder at;
   std::filesystem::path path;
@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(a_description_reads_back) {
 
 BOOST_AUTO_TEST_CASE(documents_begin_behind_the_end_of_text) {
   described_file f({1, 2, 531, 3, 531, 531, 4, 531}, 4);
-  for (const auto& path : {f.path, f.at / "in"}) {  // the description is no text of the folder
+  for (const auto& path : {f.path, f.at / "in"}) {  // the description is not read as a text of the folder
     const auto stream = opened({.path = path, .vocab_size = 532, .keep_documents = true});
     BOOST_TEST(stream->documents() == 4U);
     BOOST_TEST(!stream->tokens_are_bytes());

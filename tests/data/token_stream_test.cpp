@@ -1,4 +1,4 @@
-// Sources of tokens, and refusals.
+// Tests sources of tokens, and refusals.
 #include "data/token_stream.hpp"
 
 #include <sys/stat.h>
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_link_out_of_the_folder_is_refused_and_one_inside_is_read_
   std::filesystem::create_symlink("../secret.txt", at / "in" / "c.txt");
   check_refused({.path = at / "in"}, error_kind::bad_input, "leads out of the data folder");
   std::filesystem::remove(at / "in" / "c.txt");
-  // a neighbour whose name only begins with the folder's is outside, too
+  // A neighbour whose name begins with the folder's name is outside, too.
   std::filesystem::create_symlink("../in2/x.txt", at / "in" / "c.txt");
   check_refused({.path = at / "in"}, error_kind::bad_input, "leads out of the data folder");
 }

@@ -1,5 +1,5 @@
-// What another process is told of a source that was expanded or encoded gives it the same tokens; a source that it can
-// read for itself is not told; other bytes are refused.
+// Tests the description of a source that was expanded or encoded: another process reads the same tokens from it. A
+// source that the other process can read itself is not described; other bytes are refused.
 #include "data/told_stream.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -16,7 +16,7 @@ using data::told_streams;
 
 BOOST_AUTO_TEST_CASE(an_expanded_text_has_the_same_tokens_and_documents_elsewhere) {
   const scratch_folder at;
-  const std::string half(data::copied_below_bytes, 'a');  // smaller ones of a folder are read into memory
+  const std::string half(data::copied_below_bytes, 'a');  // smaller files of a folder are read into memory
   at.write("in/a.txt.gz", gzip(half));
   at.write("in/b.txt.gz", gzip(half + "!"));
   auto mine = opened({.path = at / "in"});
@@ -27,14 +27,14 @@ BOOST_AUTO_TEST_CASE(an_expanded_text_has_the_same_tokens_and_documents_elsewher
   const auto yours = told_streams::stream_of(*facts, *descriptor);
   BOOST_REQUIRE_MESSAGE(yours.has_value(), (yours ? "" : yours.error().text));
   const auto text = as_text(*mine);
-  mine.reset();  // whoever has read it may end
+  mine.reset();  // the process that read the source may end
   BOOST_TEST((as_text(**yours) == text));
   BOOST_TEST(((*yours)->documents() == 2U && (*yours)->tokens_are_bytes() && (*yours)->vocab_size() == 256U));
   const std::vector<int64_t> tokens(20);
   std::vector<uint32_t> starts(20);
   (*yours)->document_starts(half.size() - 5, tokens, starts);
   BOOST_TEST(starts.back() == 5U);
-  const auto again = told_streams::facts_of(**yours);  // the next term's first process may be this one
+  const auto again = told_streams::facts_of(**yours);  // this process may be the first of the next term
   BOOST_TEST((again == facts));
 }
 

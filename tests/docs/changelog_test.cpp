@@ -1,4 +1,4 @@
-// The newest version of CHANGELOG.md is the one that is built, with the formats that it writes.
+// Tests that the newest version of CHANGELOG.md is the one that is built, with the formats that it writes.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>

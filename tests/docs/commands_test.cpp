@@ -1,6 +1,6 @@
-// Runs what the pages tell a reader to type: every page in a folder of its own, its blocks in their order. Topologies
-// are checked, or saved if the page calls them a file; commands are run, and the output on the page is compared with
-// the real one, except for measured times and rates.
+// Runs the commands that the pages ask a reader to type: every page in a folder of its own, its blocks in their order.
+// Topologies are checked, or saved if the page calls them a file; commands are run, and the output on the page is
+// compared with the real one, except for measured times and rates.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <regex>
@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Blocks that are not run, by page and first line; the page says why in <!-- not run: ... -->.
+/// Blocks that are not run, by page and first line; the page gives the reason in <!-- not run: ... -->.
 const std::set<std::string> not_run = {
     "README.md: apt-get install",
     "README.md: pip install dist/",
@@ -45,7 +45,7 @@ const std::map<std::string, std::string> beforehand = {
      "troupe train job.yaml --steps 2 --set output=before --set checkpoint.every_steps=2 --quiet && "
      "mkdir -p path/to && troupe checkpoint to-deepspeed before path/to/deepspeed_folder --stage 1 --ranks 2 --quiet "
      "&& "
-     // a checkpoint with a flipped byte
+     // The shell command makes a checkpoint with a flipped byte.
      "cp -r before/checkpoints ck && cd ck/step-00000002 && "
      "printf x | dd of=shard-00000.bin bs=1 seek=4096 conv=notrunc status=none"},
     {"docs/data.md",
@@ -54,7 +54,7 @@ const std::map<std::string, std::string> beforehand = {
      "troupe data tokenize books --tokenizer tokenizers/gpt2 --output code.bin --quiet"},
 };
 
-/// The folder that a reader of a page is in: the examples, smaller, and something to train on.
+/// A reader's folder for one page: the examples, made smaller, and data to train on.
 class reader {
  public:
   explicit reader(const std::string& page) {
@@ -70,7 +70,7 @@ class reader {
     }
   }
 
-  /// Both streams are in `out`.
+  /// Runs a shell command; both streams are in `out`.
   [[nodiscard]] finished type(const std::string& command) const {
     const std::string path = fs::path(troupe::places::troupe_binary).parent_path().string() + ":" + std::getenv("PATH");
     return run({"/bin/sh", "-c", "exec 2>&1\n" + command}, folder_.path(), [&] { ::setenv("PATH", path.c_str(), 1); });
@@ -79,7 +79,7 @@ class reader {
   [[nodiscard]] std::string read(const std::string& name) const { return scratch_folder::read(folder_ / name); }
 
  private:
-  /// Two steps on disk are as good as twenty.
+  /// Copies an example; two steps with files on disk test as much as twenty.
   void copy_example(const fs::path& file) {
     auto text = scratch_folder::read(file);
     text = std::regex_replace(text, std::regex("/var/tmp/troupe"), "../nvme");
@@ -90,7 +90,7 @@ class reader {
   scratch_folder folder_;
 };
 
-/// A section as a whole topology: keys that it does not give are those of the smallest example.
+/// Returns a section as a whole topology: missing keys are those of the smallest example.
 std::string completed(const std::string& yaml, const std::string& smallest) {
   const auto key_of = [](const std::string& line) { return line.substr(0, line.find(':')); };
   std::set<std::string> given;
@@ -102,14 +102,14 @@ std::string completed(const std::string& yaml, const std::string& smallest) {
   return out;
 }
 
-/// A line without measured values and without spaces at its end.
+/// Returns a line without measured values and without spaces at its end.
 std::string comparable(const std::string& line) {
   static const std::regex measured("[0-9.]+ (s|ms|us|MiB/s|GiB/s|GB/s|tok/s)\\b");
   const std::string text = std::regex_replace(line, measured, "# $1");
   return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
-/// Empty if `shown` equals `printed`; "..." in it stands for any number of lines.
+/// Returns the first difference; empty if `shown` equals `printed`. "..." in `shown` stands for any number of lines.
 std::string difference(const std::vector<std::string>& shown, const std::string& printed) {
   std::istringstream in(printed);
   std::string line;
@@ -137,7 +137,7 @@ void check_sh(const reader& r, const block& b) {
   }
 }
 
-/// Commands follow "$ ", their output is below them.
+/// Checks a console block: commands follow "$ ", their output is below them.
 void check_console(const reader& r, const block& b) {
   for (auto line = b.lines.begin(); line != b.lines.end();) {
     BOOST_TEST_REQUIRE(line->starts_with("$ "), b.place() << ": no command prints '" << *line << "'");
@@ -152,12 +152,12 @@ void check_console(const reader& r, const block& b) {
 
 void check_yaml(const reader& r, const block& b) {
   if (const auto file = b.marks.find("file"); file != b.marks.end()) {
-    r.write(file->second, b.text());  // for the commands that follow
+    r.write(file->second, b.text());  // for the following commands
     return;
   }
   r.write("sample.yaml", completed(b.text(), r.read("examples/smallest.yaml")));
   const auto did = r.type("troupe config check sample.yaml");
-  BOOST_TEST(did.out == "sample.yaml: good\n", b.place() << ": " << did.out);  // no warning either
+  BOOST_TEST(did.out == "sample.yaml: good\n", b.place() << ": " << did.out);  // and no warning
 }
 
 }  // namespace
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(options_that_the_pages_name_exist) {
           BOOST_TEST(did.code == 0, page << ": " << code << ": " << did.out);
           command += " " + word;
         } else {
-          break;  // an argument
+          break;  // an argument, not a subcommand
         }
       }
     }

@@ -1,4 +1,4 @@
-// docs/gpu.md claims of hardware what a dated page shows, and no more.
+// Tests that docs/gpu.md claims no more about hardware than a dated page shows.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>

@@ -1,4 +1,5 @@
-// The pages of the documentation as blocks of code with their marks; blocks are compiled and run elsewhere.
+// Reads the pages of the documentation as blocks of code with their marks; leaves compiling and running the blocks to
+// other tests.
 #pragma once
 
 #include <filesystem>
@@ -8,12 +9,12 @@
 
 namespace troupe::tests {
 
-/// The text between two lines of ```.
+/// Text between two lines of ``` on a page.
 struct block {
   std::string page;
-  size_t line = 0;       ///< of the opening ```, from 1
-  std::string language;  ///< cpp, cmake, sh, console, yaml, json or text
-  /// Comments directly above, which readers do not see: <!-- key: value -->
+  size_t line = 0;       ///< line of the opening ```, from 1
+  std::string language;  ///< one of cpp, cmake, sh, console, yaml, json and text
+  /// Comments directly above the block, which readers do not see: <!-- key: value -->
   std::map<std::string, std::string> marks;
   std::vector<std::string> lines;
 
@@ -23,13 +24,13 @@ struct block {
 
 std::vector<std::string> lines_of(const std::filesystem::path& file);
 
-/// README.md, CONTRIBUTING.md and docs/*.md; not the benchmarks, which record their own day.
+/// Returns README.md, CONTRIBUTING.md and docs/*.md, without the benchmarks, which record the state of their day.
 std::vector<std::string> pages();
 
-/// In the order of the page.
+/// Returns the blocks of a page, in their order.
 std::vector<block> blocks_of(const std::string& page);
 
-/// The texts between `...` in the page's sentences and tables.
+/// Returns the texts between single backquotes in the page's sentences and tables.
 std::vector<std::string> inline_code_of(const std::string& page);
 
 }  // namespace troupe::tests

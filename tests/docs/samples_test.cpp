@@ -1,4 +1,4 @@
-// Code on the pages: its language is one that is checked, and C++ and CMake are copies of the examples, which are
+// Tests code on the pages: its language is one that is checked, and C++ and CMake are copies of the examples, which are
 // built.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 const fs::path source = troupe::places::source_dir;
 using snippets = std::map<std::string, std::string>;
 
-/// From "[snippet: name]" to "[end]", both in comments, without the indentation that the lines share.
+/// Reads the text between "[snippet: name]" and "[end]", both in comments, without the indentation that the lines
+/// share.
 void read_snippets(const fs::path& file, snippets& out) {
   std::string name;
   size_t indent = 0;
@@ -40,7 +41,7 @@ void read_snippets(const fs::path& file, snippets& out) {
   }
 }
 
-/// Of all examples that are built.
+/// Returns the snippets of all examples that are built.
 snippets all_snippets() {
   snippets out;
   for (const char* folder : {"examples", "apps/examples"})

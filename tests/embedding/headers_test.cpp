@@ -1,4 +1,4 @@
-// The headers that are installed are documented.
+// Tests that the installed headers are documented.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
@@ -22,7 +22,7 @@ std::vector<std::string> lines_of(const fs::path& file) {
 
 const fs::path source = troupe::places::source_dir;
 
-// The lines of cmake/public_headers.txt and, in turn, what they include.
+// Returns the headers in cmake/public_headers.txt and, in turn, the headers that they include.
 std::set<std::string> installed_headers() {
   std::vector<std::string> waiting;
   for (const auto& line : lines_of(source / "cmake/public_headers.txt"))
@@ -43,8 +43,9 @@ std::set<std::string> installed_headers() {
 
 bool begins(const std::string& line, const std::string& head) { return line.rfind(head, 0) == 0; }
 
-// Declarations that need a `///` of their own or share the one of the declarations right above: functions at namespace
-// scope and types. Members may be clear from their names; private parts and continuation lines are not declarations.
+// True if the line is a declaration that needs a `///` of its own, or shares that of the declarations right above:
+// functions at namespace scope and types. Members may be clear from their names; private parts and continuation lines
+// are not declarations.
 bool declares(const std::string& line) {
   static const std::regex type("^(class|struct|enum class) (\\[\\[\\w+\\]\\] )?\\w+( final)?( : [^;{]+)? \\{");
   static const std::regex function(
@@ -63,7 +64,7 @@ bool documented(const std::vector<std::string>& lines, size_t at) {
     if (begins(above, "///")) return true;
     if (begins(above, "template") || begins(above, "requires") || begins(above, "  requires")) continue;
     if (begins(above, " ")) continue;  // the declaration above goes over several lines
-    // Declarations of one group stand below one comment, without an empty line between them.
+    // Declarations of one group follow one comment, without an empty line between them.
     if (!declares(above) && !begins(above, "[[")) return false;
   }
   return false;

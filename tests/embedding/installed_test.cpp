@@ -1,4 +1,4 @@
-// The tree is installed, moved, and used by a project outside of it while the checkout and LibTorch's folder are
+// Installs the tree, moves it, and uses it from a project outside of it while the checkout and LibTorch's folder are
 // hidden: examples/embedding is configured, built and run there, and so is the installed command.
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::seconds limit{840};
 
-// A folder of this build's own with a fixed name: the compiler's cache recognises files only by their paths.
+// Returns a folder of this build with a fixed name: the compiler's cache recognises files only by their paths.
 std::filesystem::path scratch() {
   const auto of_build = std::to_string(std::hash<std::string>()(troupe::places::build_dir));
   return std::filesystem::temp_directory_path() / ("troupe-installed-" + of_build);

@@ -1,4 +1,5 @@
-// Members that act out a script on any backend: on one thread in an order drawn from a seed, or on a thread each.
+// Runs members that follow a script on any backend: on one thread in an order drawn from a seed, or each on a thread of
+// its own.
 #pragma once
 
 #include <cassert>
@@ -18,18 +19,18 @@
 
 namespace troupe::tests {
 
-/// The script of one member: posts `requests` in order, at most `window` unfinished.
+/// Script of one member: posts `requests` in order, with at most `window` of them unfinished.
 struct part {
   std::vector<fabric::request> requests;
   size_t window = 1;
-  std::optional<size_t> leaves_at;  ///< ends its communicator instead of posting this one
-  std::optional<size_t> aborts_at;  ///< aborts instead of posting this one
+  std::optional<size_t> leaves_at;  ///< the member ends its communicator instead of posting this request
+  std::optional<size_t> aborts_at;  ///< the member aborts instead of posting this request
 };
 
-/// How a member ended: nullopt if all its operations were done.
+/// How a member ended: empty if all its operations were done or it left as its script says; otherwise the error.
 using ending = std::optional<core::error>;
 
-/// One member acting out its part. Ends its communicator as soon as it is over, as an actor does.
+/// One member that follows its script. Ends its communicator as soon as the script is over, as an actor does.
 class performer {
  public:
   performer(part p, std::unique_ptr<fabric::communicator> c) : part_(std::move(p)), communicator_(std::move(c)) {}
@@ -99,7 +100,7 @@ class performer {
   ending ending_;
 };
 
-/// An in-process group whose members all live on the calling thread.
+/// Stage with an in-process group whose members all run on the calling thread.
 class in_process_stage {
  public:
   explicit in_process_stage(uint32_t size) : group_(fabric::in_process_group::make(size)) {}
@@ -108,7 +109,7 @@ class in_process_stage {
     return group_->join(rank, [mail = mail_, rank](uint64_t sequence) { mail->emplace_back(rank, sequence); });
   }
 
-  /// The next wake, drawn at random from those under way; nothing when there is none.
+  /// Returns the next wake, drawn at random from those under way; empty if there is none.
   template <class Random>
   std::optional<std::pair<uint32_t, uint64_t>> next(Random& random) {
     if (mail_->empty()) return std::nullopt;
@@ -126,7 +127,7 @@ class in_process_stage {
       std::make_shared<std::vector<std::pair<uint32_t, uint64_t>>>();
 };
 
-/// A modelled group with its virtual clock.
+/// Stage with a modelled group and its virtual clock.
 class modelled_stage {
  public:
   explicit modelled_stage(uint32_t size, fabric::linear_link link = {})
@@ -143,7 +144,8 @@ class modelled_stage {
     });
   }
 
-  /// The next wake, drawn at random from the earliest; its time becomes the present.
+  /// Returns the next wake, drawn at random from the earliest ones, and sets the clock to its time. Empty if there is
+  /// none.
   template <class Random>
   std::optional<std::pair<uint32_t, uint64_t>> next(Random& random) {
     if (world_->mail.empty()) return std::nullopt;
@@ -168,7 +170,7 @@ class modelled_stage {
   std::shared_ptr<fabric::modelled_group> group_;
 };
 
-/// All members on this thread and one stage; `seed` decides the order of starts and wakes.
+/// Runs all members on this thread and one stage; `seed` determines the order of starts and wakes.
 template <class Stage>
 std::vector<ending> run_on_stage(Stage& stage, std::vector<part> parts, uint32_t seed) {
   std::mt19937 random(seed);
@@ -201,7 +203,8 @@ std::vector<ending> run_on_one_thread(std::vector<part> parts, uint32_t seed) {
   return run_on_stage(stage, std::move(parts), seed);
 }
 
-/// Ways in which every test of values and failures runs; shared_company.hpp has more.
+/// Runs members of an in-process group on one thread. This and the following structs are ways in which every test of
+/// values and failures runs; shared_company.hpp has more.
 struct in_process_on_one_thread {
   static std::vector<ending> run(std::vector<part> parts, uint32_t seed = 1) {
     return run_on_one_thread<in_process_stage>(std::move(parts), seed);

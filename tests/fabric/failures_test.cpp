@@ -1,4 +1,5 @@
-// Every difference between members, and the end of any member, is reported to all members at once, on every backend.
+// Tests that every difference between members, and the end of any member, is reported to all members at once, on every
+// backend.
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 
@@ -25,7 +26,7 @@ using backends = boost::mpl::list<in_process_on_one_thread, modelled, in_process
 
 constexpr uint64_t elements = 40'000;
 
-/// A company of three that all-reduces the same list of pieces over and over.
+/// A company of three members that all-reduces one list of pieces repeatedly.
 class company {
  public:
   explicit company(size_t operations) : memory_(3, shared_vector<double>(elements)), parts_(3) {
@@ -49,7 +50,7 @@ class company {
 
 bool contains(const std::string& text, const std::string& wanted) { return text.find(wanted) != std::string::npos; }
 
-/// Every member ended with one and the same error of `kind`, which says all of `words`.
+/// Checks that every member ended with an equal error of `kind` that contains all of `words`.
 void check_all_failed(const std::vector<ending>& ends, error_kind kind, const std::vector<std::string>& words) {
   for (const ending& e : ends) {
     BOOST_REQUIRE(e.has_value());
@@ -107,7 +108,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_difference_between_members_is_named_to_all, 
     for (const uint32_t odd : {0U, 2U}) {
       company c(4);
       request& r = c.parts_[odd].requests[2];
-      // Another place for the output, so that the differing request by itself is sound.
+      // The output is moved, so that the differing request by itself is valid.
       shared_vector<double> elsewhere(elements + 1);
       r.output = reinterpret_cast<std::byte*>(elsewhere.data());
       d.make(c, r);

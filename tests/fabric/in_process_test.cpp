@@ -1,4 +1,5 @@
-// Properties of members that share memory: when each is woken, which one does the work, how long memory is in use.
+// Tests properties of members that share memory: when each is woken, which one does the work, how long memory is in
+// use.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -16,7 +17,7 @@ using namespace troupe;
 using namespace troupe::fabric;
 using tests::in_process_stage;
 
-/// Two members on one thread with memory for an all-reduce of `count` fp32.
+/// Two members on one thread, with memory for an all-reduce of `count` fp32.
 struct pair_of_members {
   explicit pair_of_members(uint64_t count)
       : memory{std::vector<float>(count, 1), std::vector<float>(count, 2)},
@@ -195,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_failure_wakes_the_others_for_each_unfinished_operation) {
 }
 
 BOOST_AUTO_TEST_CASE(memory_may_go_once_its_members_communicator_has_ended) {
-  // One member ends somewhere within its peer's copy of 32 MiB; under a sanitizer a late touch is an error.
+  // One member ends somewhere within its peer's copy of 32 MiB; a sanitizer reports a late access.
   constexpr uint64_t count = uint64_t{8} << 20;
   for (int round = 0; round < 8; ++round) {
     const std::vector<piece> pieces{{0, 0, 0, count}};
@@ -234,14 +235,14 @@ BOOST_AUTO_TEST_CASE(memory_may_go_once_its_members_communicator_has_ended) {
 }
 
 BOOST_AUTO_TEST_CASE(thousands_of_operations_of_all_sizes_run_through_their_mailboxes) {
-  // The same memory is used by every operation in turn, so one that ended too early would spoil the next.
+  // Every operation uses the one memory in turn, so an operation that ended too early would spoil the next.
   for (const uint32_t size : {2U, 3U, 4U}) {
     constexpr uint64_t rounds = 1'000;
     constexpr uint64_t count = 20'000;
     std::mt19937 random(size);
     std::vector<std::vector<piece>> lists;
     for (int i = 0; i < 16; ++i) {
-      // Three of four lists stay below the size that the last to arrive does alone.
+      // Three of four lists are so small that the last member to arrive does all the work alone.
       const uint64_t all = i % 4 == 0 ? count : 1 + random() % 2'000;
       std::vector<piece> list;
       for (uint64_t at = 0; at < all;) {
@@ -254,7 +255,7 @@ BOOST_AUTO_TEST_CASE(thousands_of_operations_of_all_sizes_run_through_their_mail
     std::vector<std::vector<float>> memory(size, std::vector<float>(count));
     std::vector<tests::part> parts(size);
     for (uint32_t rank = 0; rank < size; ++rank) {
-      // Sums are averages, so equal values stay what they are and different ones become equal.
+      // Sums are averages, so equal values stay unchanged and different ones become equal.
       std::fill(memory[rank].begin(), memory[rank].end(), static_cast<float>(rank));
       for (uint64_t s = 0; s < rounds; ++s) {
         request r;
@@ -266,7 +267,7 @@ BOOST_AUTO_TEST_CASE(thousands_of_operations_of_all_sizes_run_through_their_mail
         parts[rank].requests.push_back(r);
       }
     }
-    // The same operations one after the other, by the plain definition.
+    // The expected values come from the operations one after the other, by the plain definition.
     std::vector<std::vector<float>> wanted = memory;
     for (const request& r : parts[0].requests)
       for (const piece& p : r.pieces)

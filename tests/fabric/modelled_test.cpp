@@ -1,4 +1,4 @@
-// When modelled operations end, and which memory they leave alone.
+// Tests when modelled operations end, and which memory they do not touch.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/fabric/company.hpp"

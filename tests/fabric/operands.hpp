@@ -1,5 +1,5 @@
-// Memory of all members for one operation, filled from a seed, and its expected contents afterwards.
-// The expectation is written the slow and obvious way: piece by piece, one member after the other.
+// Owns the memory of all members for one operation, filled from a seed, and its expected contents afterwards. The
+// expectation is computed in the slow and obvious way: piece by piece, one member after the other.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -17,7 +17,7 @@ namespace troupe::tests {
 
 using bytes = shared_vector<std::byte>;
 
-/// An operation to test: a request without memory, the number of members, whether it works in place.
+/// An operation to test: a request without memory, its pieces, the number of members, and whether it works in place.
 struct scene {
   fabric::request request;
   std::vector<fabric::piece> pieces;
@@ -25,7 +25,7 @@ struct scene {
   bool in_place = false;
 };
 
-/// `count` numbers between -4 and 4 in any floating dtype; random bytes in others.
+/// Returns `count` elements: numbers between -4 and 4 in a floating dtype, random bytes in other dtypes.
 inline bytes random_elements(core::dtype type, uint64_t count, std::mt19937& random) {
   std::uniform_real_distribution<float> number(-4, 4);
   bytes out(count * core::size_of(type));
@@ -73,7 +73,7 @@ class operands {
     inputs_before_ = inputs_;
   }
 
-  /// The request of `rank`. Valid while this object is not moved.
+  /// Returns the request of `rank`; valid until this object is moved.
   [[nodiscard]] fabric::request request(uint32_t rank) {
     fabric::request r = scene_.request;
     r.pieces = scene_.pieces;
@@ -119,8 +119,8 @@ class operands {
   std::vector<bytes> inputs_, outputs_, wanted_, inputs_before_;
 };
 
-/// `count` pieces of up to `most` elements with random owners, gaps between them, some of them empty, at offsets that
-/// suit `op`. `idle` owns nothing.
+/// Returns `count` pieces of up to `most` elements with random owners and gaps between them, some of them empty, at
+/// offsets that suit `op`. The member `idle` owns none.
 inline std::vector<fabric::piece> ragged_pieces(fabric::operation op, uint32_t size, bool in_place, size_t count,
                                                 uint64_t most, std::mt19937& random, uint32_t idle = ~0U) {
   std::vector<fabric::piece> out;
@@ -145,8 +145,8 @@ inline std::vector<fabric::piece> ragged_pieces(fabric::operation op, uint32_t s
   return out;
 }
 
-/// Pieces of a reduce_scatter of which every range has an owner in each group of `group` neighbours, one behind the
-/// other, as replicas have. `size` is a multiple of `group`.
+/// Returns pieces of a reduce_scatter for replicas: each range has an owner in every group of `group` neighbouring
+/// members, and the pieces of a range follow one another. `size` is a multiple of `group`.
 inline std::vector<fabric::piece> pieces_of_replicas(uint32_t size, uint32_t group, bool in_place, size_t count,
                                                      uint64_t most, std::mt19937& random) {
   std::vector<fabric::piece> out;
@@ -157,7 +157,7 @@ inline std::vector<fabric::piece> pieces_of_replicas(uint32_t size, uint32_t gro
     const uint64_t n = random() % (most + 1);
     for (uint32_t owner = place; owner < size; owner += group) {
       out.push_back({owner, full, in_place ? full : owned[owner], n});
-      owned[owner] += n + random() % 3;  // replicas may keep it elsewhere
+      owned[owner] += n + random() % 3;  // replicas may store the range at other offsets
     }
     full += n + 1 + random() % 3;
   }

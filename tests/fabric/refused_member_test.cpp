@@ -1,4 +1,4 @@
-// Groups that cannot be, and members that a group does not have: a sentence at each call, never a crash.
+// Tests invalid groups, and members that a group does not have: each call returns an error, and none crashes.
 #include "fabric/refused_member.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -22,7 +22,7 @@ void says(const core::error& why, const std::string& text) {
   BOOST_TEST(why.text.find(text) != std::string::npos, why.text);
 }
 
-/// Every call of a member is refused with this sentence, in any order.
+/// Checks that every call of a member is refused with this text, in any order.
 void is_refused(std::unique_ptr<communicator> member, const std::string& text) {
   BOOST_TEST_REQUIRE(member != nullptr);
   const auto advanced = member->advance(0);

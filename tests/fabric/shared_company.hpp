@@ -1,5 +1,5 @@
-// The scripts of company.hpp on boards in shared memory: on one thread, where each member has a group of its own as
-// if it were a process, and in real processes.
+// Runs the scripts of company.hpp on boards in shared memory: on one thread, where each member has a group of its own
+// as if it were a process, and in real processes.
 #pragma once
 
 #include <poll.h>
@@ -18,7 +18,7 @@
 
 namespace troupe::tests {
 
-/// A board for `members`, all zeros.
+/// Board for `members`, filled with zeros.
 struct shared_board {
   explicit shared_board(uint32_t members, uint32_t operations = fabric::operations_in_flight_max)
       : shape{members, operations}, memory(fabric::board::bytes_of(shape)) {}
@@ -26,7 +26,7 @@ struct shared_board {
   shared_vector<std::byte> memory;
 };
 
-/// A group for each member, all on the calling thread.
+/// Stage with a group for each member, all on the calling thread.
 class shared_stage {
  public:
   explicit shared_stage(uint32_t size) : world_(std::make_shared<world>(size)) {
@@ -40,7 +40,8 @@ class shared_stage {
     return groups_[rank]->join(rank, [w = world_, rank](uint64_t sequence) { w->mail.emplace_back(rank, sequence); });
   }
 
-  /// The next wake; rings drawn before it are heard on the way.
+  /// Returns the next wake, drawn at random; delivers the rings that are drawn before it. Empty if nothing is under
+  /// way.
   template <class Random>
   std::optional<std::pair<uint32_t, uint64_t>> next(Random& random) {
     auto& mail = world_->mail;
@@ -60,7 +61,8 @@ class shared_stage {
   struct world {
     explicit world(uint32_t size) : board(size) {}
     shared_board board;
-    std::vector<std::pair<uint32_t, std::optional<uint64_t>>> mail;  // without a sequence: a ring
+    // Wakes by member and sequence; without a sequence: a ring.
+    std::vector<std::pair<uint32_t, std::optional<uint64_t>>> mail;
   };
   std::shared_ptr<world> world_;
   std::vector<std::shared_ptr<fabric::shared_group>> groups_;
@@ -72,7 +74,8 @@ struct shared_on_one_thread {
   }
 };
 
-/// Members in processes of their own. What they say of their end comes through a pipe; a killed one says nothing.
+/// Runs members in processes of their own. Each process reports its end through a pipe; a killed process reports
+/// nothing.
 class process_company {
  public:
   explicit process_company(uint32_t size) : board_(size) {
@@ -88,7 +91,8 @@ class process_company {
     for (const int fd : deaths_) ::close(fd);
   }
 
-  /// Forks a process for each part; `at_wake` is called there before each wake is acted on, and may end the process.
+  /// Forks a process for each part and returns how each ended; empty: it was killed. Each process calls `at_wake`
+  /// before it handles a wake; `at_wake` may end the process.
   std::vector<std::optional<ending>> run(std::vector<part> parts,
                                          const std::function<void(uint32_t rank, uint64_t)>& at_wake = {}) {
     const auto size = static_cast<uint32_t>(parts.size());
@@ -109,7 +113,7 @@ class process_company {
     for (const auto& [child, from] : children) {
       out.push_back(heard(from));
       ::waitpid(child, nullptr, 0);
-      // As a supervisor does: the others learn of a death at once.
+      // The other processes are notified of a death at once, as by a supervisor.
       if (!out.back())
         for (const int fd : deaths_) ::eventfd_write(fd, 1);
     }

@@ -1,4 +1,4 @@
-// Vectors whose bytes forked processes share, at the same addresses as here.
+// Vectors whose bytes are shared with forked processes, at the same addresses as in this process.
 #pragma once
 
 #include <sys/mman.h>
@@ -32,7 +32,8 @@ struct shared_allocator {
 template <class T>
 using shared_vector = std::vector<T, shared_allocator<T>>;
 
-/// All addresses as one segment: what forked processes share lies where it lies here.
+/// Returns an address space with all addresses as one segment: memory shared with forked processes has the same address
+/// in each of them.
 inline std::shared_ptr<const fabric::address_space> same_addresses() {
   const auto all = std::make_shared<fabric::address_space>();
   // NOLINTNEXTLINE: an address space, not an object

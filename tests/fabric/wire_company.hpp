@@ -1,6 +1,6 @@
-// The scripts of company.hpp on several machines: groups of all their processes on one thread, in an order of all that
-// happens that is drawn from a seed, or members on a thread each. Links are fakes; memory of a machine is of this
-// process.
+// Runs the scripts of company.hpp on several machines: the groups of all processes on one thread, in an order of events
+// that is drawn from a seed, or each member on a thread of its own. Links are fakes; the memory of every machine is
+// memory of this process.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace troupe::tests {
 
-/// Who lives where.
+/// Layout in which each member has a machine and a process of its own.
 struct a_machine_each {
   static std::vector<fabric::home> of(uint32_t size) {
     std::vector<fabric::home> out;
@@ -22,7 +22,7 @@ struct a_machine_each {
     return out;
   }
 };
-/// Two machines of one process each.
+/// Layout of two machines with one process each.
 struct two_machines {
   static std::vector<fabric::home> of(uint32_t size) {
     std::vector<fabric::home> out;
@@ -30,7 +30,7 @@ struct two_machines {
     return out;
   }
 };
-/// Two machines, and a process for each member.
+/// Layout of two machines with a process for each member.
 struct two_machines_of_processes {
   static std::vector<fabric::home> of(uint32_t size) {
     std::vector<fabric::home> out;
@@ -38,7 +38,7 @@ struct two_machines_of_processes {
     return out;
   }
 };
-/// Machines of 1, 2, 1, 3, 1, 2 ... members; every other process has two.
+/// Layout of machines with 1, 2, 1, 3, 1, 2 ... members; every other process has two members.
 struct uneven_machines {
   static std::vector<fabric::home> of(uint32_t size) {
     std::vector<fabric::home> out;
@@ -50,7 +50,7 @@ struct uneven_machines {
   }
 };
 
-/// Small, so that sums of a few thousand elements need many chunks.
+/// Returns limits so small that sums of a few thousand elements need many chunks.
 inline fabric::wire_limits small_limits() {
   return {.incoming_bytes = 48U << 10,
           .outgoing_bytes = 12U << 10,
@@ -61,7 +61,7 @@ inline fabric::wire_limits small_limits() {
 
 using movers_by_place = std::map<uint32_t, std::shared_ptr<fabric::byte_mover>>;
 
-/// Machines and processes of one communicator, over any links.
+/// The machines and processes of one communicator, over any links.
 struct wire_world {
   wire_world(const std::vector<fabric::home>& of_members, const fabric::wire_limits& limits, movers_by_place links,
              uint32_t operations = 512)
@@ -97,7 +97,7 @@ struct wire_world {
     rings.pop_front();
     return out;
   }
-  /// Bytes that have come to each machine from others.
+  /// Returns the bytes that each machine has received from others.
   [[nodiscard]] std::vector<uint64_t> received() const {
     std::vector<uint64_t> out(where.machines());
     std::set<uint32_t> counted;
@@ -110,15 +110,15 @@ struct wire_world {
   }
 
   fabric::homes where;
-  std::vector<shared_vector<std::byte>> records;  // by machine
+  std::vector<shared_vector<std::byte>> records;  // [machine]
   movers_by_place movers;
   std::vector<std::shared_ptr<fabric::note_switch>> notes;
   std::map<uint32_t, std::shared_ptr<fabric::wire_group>> groups;  // by place
   std::mutex mutex;
-  std::deque<uint32_t> rings;  // places
+  std::deque<uint32_t> rings;  // processes whose members were rung
 };
 
-/// Fake links of all processes.
+/// Fake links between all processes.
 struct fake_links {
   fake_links(const std::vector<fabric::home>& of_members, uint64_t seed)
       : wires(std::make_shared<fabric::modelled_wires>(seed)) {
@@ -128,14 +128,14 @@ struct fake_links {
   movers_by_place links;
 };
 
-/// A world over them.
+/// A wire_world over fake links.
 struct fake_world : fake_links, wire_world {
   fake_world(const std::vector<fabric::home>& of_members, const fabric::wire_limits& limits, uint64_t seed,
              uint32_t operations = 512)
       : fake_links(of_members, seed), wire_world(of_members, limits, links, operations) {}
 };
 
-/// A group for each process, all on the calling thread.
+/// Stage with a group for each process, all on the calling thread.
 class wire_stage {
  public:
   wire_stage(const std::vector<fabric::home>& of_members, const fabric::wire_limits& limits, uint64_t seed)
@@ -147,7 +147,8 @@ class wire_stage {
     });
   }
 
-  /// The next wake; what else is drawn before it happens on the way.
+  /// Returns the next wake; carries out the rings and transfers that are drawn before it. Empty if nothing is under
+  /// way.
   template <class Random>
   std::optional<std::pair<uint32_t, uint64_t>> next(Random& random) {
     while (true) {
@@ -171,7 +172,8 @@ class wire_stage {
   [[nodiscard]] size_t under_way() const { return mail_->size() + world_.rings.size() + world_.wires->under_way(); }
   [[nodiscard]] fake_world& world() { return world_; }
 
-  /// A process is lost before so many things have happened. As a supervisor does, all others are told.
+  /// Loses process `place` before event number `steps`, counted from 0. All other processes are notified, as by a
+  /// supervisor.
   void lose_at(uint64_t steps, uint32_t place) {
     lost_at_ = steps;
     lost_ = place;
@@ -204,8 +206,8 @@ struct wire_on_one_thread {
   }
 };
 
-/// Members on threads of their own, and one thread for all bells and for links that have to be told to: `step` says
-/// whether it did something.
+/// Runs members on threads of their own, and one more thread for all rings and for links that must be driven: `step`
+/// returns true if it did something.
 inline std::vector<ending> run_on_threads(wire_world& world, std::vector<part> parts,
                                           const std::function<bool()>& step) {
   std::atomic<bool> over = false;

@@ -1,5 +1,5 @@
-// A file system in memory that loses power: from a chosen operation on everything fails, and data that was not synced
-// by then may be gone, torn or in another order, writes in flight included. For tests.
+// Fakes a file system in memory that loses power: from a chosen operation on everything fails, and data that was not
+// synced by then may be lost, torn or reordered, including writes in flight. For tests.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace troupe::checkpoint {
 enum class survival : uint8_t {
   nothing,  ///< synced bytes and names only
   everything,
-  any  ///< each name and each write on its own: kept, lost, or torn; by a seed
+  any  ///< each name and each write is kept, lost or torn by itself; drawn from a seed
 };
 
 class fake_files : public file_system {
  public:
-  /// The root folder `/` exists. `capacity_bytes` is the limit of all files together.
+  /// The root folder `/` exists. `capacity_bytes` limits the sum of all files.
   explicit fake_files(uint64_t capacity_bytes = uint64_t{1} << 40);
 
   core::result<std::unique_ptr<output_file>> create(const std::filesystem::path& path) override;
@@ -35,32 +35,34 @@ class fake_files : public file_system {
   core::result<bool> exists(const std::filesystem::path& path) override;
   core::result<uint64_t> free_bytes(const std::filesystem::path& path) override;
 
-  /// Operations that change or sync something, so far. A write in flight counts when it is found to be over.
+  /// Returns the number of operations so far that change or sync something. A write in flight counts when it is found
+  /// to be over.
   [[nodiscard]] uint64_t operations() const { return operations_; }
-  /// Operation number `n` (from 0) and all behind it fail.
+  /// Makes operation number `n` (from 0) and all later ones fail.
   void lose_power_at(uint64_t n) { power_until_ = n; }
-  /// Operation number `n` alone fails, changing nothing; the disk is full (error_kind::no_space) or broken (io).
+  /// Makes only operation number `n` fail, without changing anything. `why`: no_space (the disk is full) or io (it is
+  /// broken).
   void fail_once_at(uint64_t n, core::error_kind why) { failing_ = n, failure_ = why; }
-  /// The file system after a restart, with everything synced.
+  /// Returns the file system after a restart, with everything synced; `what` selects which unsynced data survived.
   [[nodiscard]] std::unique_ptr<fake_files> after_power_cut(survival what, uint64_t seed = 0) const;
 
-  /// Reads give at most this many bytes at once.
+  /// Limits every read to this many bytes.
   void shorten_reads(size_t max_bytes) { longest_read_ = max_bytes; }
-  /// The bytes of a file, to be damaged; null if there is none.
+  /// Returns the bytes of a file, for a test to damage; null if there is no such file.
   std::vector<std::byte>* content(const std::filesystem::path& path);
 
  private:
   friend class fake_output;
 
-  struct name_change {  ///< not synced yet
+  struct name_change {  ///< change of a folder's names that is not synced yet
     std::string gone;   ///< empty: none
     std::string added;  ///< empty: none
     uint64_t node = 0;
   };
   struct node {
     bool folder = false;
-    std::vector<std::byte> bytes;  ///< as running programs see it
-    std::vector<uint64_t> ends;    ///< of the writes that are not synced
+    std::vector<std::byte> bytes;  ///< as running programs read them
+    std::vector<uint64_t> ends;    ///< offsets at which the unsynced writes end
     uint64_t synced_bytes = 0;
     std::map<std::string, uint64_t> names, synced_names;
     std::vector<name_change> changes;

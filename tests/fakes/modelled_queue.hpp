@@ -1,5 +1,5 @@
-// A simulated disk: bytes go to and come from real files (`file::in_memory` needs no disk), a virtual clock decides
-// when, and a seed which faults occur. Nothing ever blocks or sleeps.
+// Simulates a disk: bytes are read from and written to real files (`file::in_memory` needs no disk), a virtual clock
+// determines when, and a seed determines which faults occur. Never blocks or sleeps.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,19 @@
 
 namespace troupe::storage {
 
-/// The disk's speed and its faults. Odds are of one system call, 0 to 1, drawn in the order of this list.
+/// Speed and faults of the simulated disk. Odds apply to one system call, from 0 to 1, and are drawn in the order of
+/// the members.
 struct disk_model {
   uint64_t seed = 1;
-  double bytes_per_second = 1e9;       ///< one transfer after the other
-  int64_t latency_ns = 100'000;        ///< then added to each by itself
+  double bytes_per_second = 1e9;       ///< the disk serves one transfer after the other
+  int64_t latency_ns = 100'000;        ///< added to each transfer, independently of others
   int64_t jitter_ns = 0;               ///< up to this much more latency: completions overtake each other
-  uint64_t free_bytes = ~uint64_t{0};  ///< left for files that grow; beyond it writes are cut, then refused (ENOSPC)
-  double busy = 0;                     ///< EAGAIN or EINTR
-  double fail = 0;                     ///< EIO, nothing transferred
-  double torn = 0;                     ///< a write: EIO, but some of its 512-byte sectors have arrived
-  double lost = 0;                     ///< a write: reported as done, nothing arrived
-  double cut = 0;                      ///< a short transfer, of whole 512-byte sectors where there are several
+  uint64_t free_bytes = ~uint64_t{0};  ///< for files that grow; writes beyond it are cut, then fail (ENOSPC)
+  double busy = 0;                     ///< odds of EAGAIN or EINTR
+  double fail = 0;                     ///< odds of EIO with nothing transferred
+  double torn = 0;  ///< odds of a write that ends with EIO after some of its 512-byte sectors were written
+  double lost = 0;  ///< odds of a write that is reported as done although nothing was written
+  double cut = 0;   ///< odds of a short transfer: fewer whole 512-byte sectors, if it has several
 };
 
 class modelled_queue final : public io_queue {
@@ -34,10 +35,11 @@ class modelled_queue final : public io_queue {
 
   [[nodiscard]] std::string name() const override { return "modelled"; }
 
-  /// The virtual clock, from 0. `poll` gives requests that are over by now; `wait` moves the clock to the next end.
+  /// The virtual clock in ns, from 0. `poll` returns requests that are over by now; `wait` moves the clock to the next
+  /// end.
   [[nodiscard]] int64_t now_ns() const { return now_ns_; }
-  void advance(int64_t ns);  ///< lets time pass
-  /// When the next system call ends; -1 when none is under way. For the event loop of a simulation.
+  void advance(int64_t ns);  ///< moves the virtual clock
+  /// Time at which the next system call ends, in ns; -1 if none is under way. For the event loop of a simulation.
   [[nodiscard]] int64_t next_ns() const;
 
   [[nodiscard]] uint64_t faults() const { return faults_; }  ///< number of faults so far
@@ -62,7 +64,7 @@ class modelled_queue final : public io_queue {
   disk_model disk_;
   std::mt19937_64 random_;
   int64_t now_ns_ = 0;
-  int64_t idle_ns_ = 0;  // when the disk has moved all bytes asked for so far
+  int64_t idle_ns_ = 0;  // when the disk has moved all bytes requested so far
   uint64_t faults_ = 0;
   std::vector<operation> under_way_;
 };

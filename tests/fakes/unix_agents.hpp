@@ -1,4 +1,4 @@
-// Agents that come over a socket of this machine: what net/ does over the network, without it.
+// Connects agents over a Unix socket of this machine, as net/ connects them over the network.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +21,7 @@ class unix_arrivals final : public cluster::arrivals {
   cluster::shared_descriptor listening_;
 };
 
-/// The agent's end, once somebody listens there.
+/// Returns the agent's end of a connection to `path`; retries until a process listens there.
 std::unique_ptr<cluster::polled_link> join_at(const std::filesystem::path& path, const std::string& host);
 
 }  // namespace troupe::tests

@@ -1,5 +1,6 @@
-// Links between processes that share no memory, all of them here: every byte_mover's twin, with an order of all that
-// happens that is drawn from a seed, and links that end. Owns what is under way; nothing happens but in `step`.
+// Fakes links between processes that share no memory, all within this process: an implementation of byte_mover with an
+// order of events that is drawn from a seed, and with links that end. Owns everything under way; events happen only in
+// `step`.
 #pragma once
 
 #include <condition_variable>
@@ -19,20 +20,20 @@
 
 namespace troupe::fabric {
 
-/// Any thread; one `step` at a time.
+/// Callable from any thread; one `step` at a time.
 class modelled_wires : public std::enable_shared_from_this<modelled_wires> {
  public:
   explicit modelled_wires(uint64_t seed) : random_(seed) {}
 
-  /// The mover of a process.
+  /// Returns the mover of the process `place`.
   std::shared_ptr<byte_mover> at(uint32_t place);
 
-  /// Does one thing of all that can be done, drawn: moves a transfer's bytes, tells one end of it, or brings a note.
-  /// False if there is nothing to do.
+  /// Carries out one event, drawn from all that are possible: moves a transfer's bytes, reports the end of a transfer
+  /// to one side, or delivers a note. Returns false if there is none.
   bool step();
   [[nodiscard]] size_t under_way() const;
 
-  /// The process ends: its mover stops, and every transfer of others with it ends with `why`, now and later.
+  /// Ends a process: its mover stops, and every transfer of other processes with it ends with `why`, now and later.
   void lose(uint32_t place, const core::error& why);
 
  private:
@@ -45,9 +46,9 @@ class modelled_wires : public std::enable_shared_from_this<modelled_wires> {
   struct transfer {
     std::span<const std::byte> from;
     std::span<std::byte> to;
-    transfer_end tell_sender, tell_receiver;  // empty: this end has not called
+    transfer_end tell_sender, tell_receiver;  // empty: this side has not called
   };
-  struct word_to_say {  ///< an end to tell
+  struct word_to_say {  ///< end of a transfer that is still to be reported
     uint32_t place = 0;
     transfer_end tell;
     core::result<void> how;
@@ -63,14 +64,14 @@ class modelled_wires : public std::enable_shared_from_this<modelled_wires> {
   std::condition_variable told_;
   std::mt19937_64 random_;
   std::map<key, transfer> open_;
-  std::vector<key> whole_;  ///< of open_: both ends have called
+  std::vector<key> whole_;  ///< keys of open_ whose two sides have both called
   std::vector<word_to_say> words_;
   std::map<std::pair<uint32_t, uint32_t>, std::deque<std::string>> notes_;
   std::map<uint32_t, hearer> hearers_;
   std::map<uint32_t, core::error> stopped_;
-  std::map<std::pair<uint32_t, uint32_t>, uint64_t> moved_;  ///< bytes, by who sent and who received
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> moved_;  ///< bytes, by sender and receiver
   std::set<key> used_;
-  std::map<uint32_t, int> telling_;  ///< calls that run, by place
+  std::map<uint32_t, int> telling_;  ///< number of running callbacks, by place
 };
 
 }  // namespace troupe::fabric

@@ -16,7 +16,7 @@
 namespace troupe::far {
 namespace {
 
-constexpr uint64_t arena_bytes = uint64_t{1} << 34;  // of address space, not of memory
+constexpr uint64_t arena_bytes = uint64_t{1} << 34;  // address space, not memory
 constexpr uint64_t page_bytes = 4096;
 constexpr int freed_pattern = 0xFF;  // NaN in every floating type
 
@@ -87,7 +87,7 @@ struct arenas {
 
   arenas() {
     void* warm[1];
-    backtrace(warm, 1);  // loads what it needs outside of the handler
+    backtrace(warm, 1);  // loads the libraries that it needs outside of the handler
     struct sigaction action {};
     action.sa_sigaction = say_touch;
     action.sa_flags = SA_SIGINFO | SA_NODEFER;
@@ -98,18 +98,18 @@ struct arenas {
 };
 
 arenas& all() {
-  static arenas* const kept = new arenas;  // for threads that end after main
+  static arenas* const kept = new arenas;  // never freed, for threads that end after main
   return *kept;
 }
 
-// Only calls that a handler of signals may make.
+// Reports the access and ends the program; makes only calls that a signal handler may make.
 void say_touch(int /*signal*/, siginfo_t* info, void* /*context*/) {
   if (all().device.has(info->si_addr)) {
     dprintf(STDERR_FILENO, "memory of the device was touched by the host:\n");
     say_frames();
     _exit(1);
   }
-  std::signal(SIGSEGV, SIG_DFL);  // somebody else's fault: the instruction is tried again and ends the program
+  std::signal(SIGSEGV, SIG_DFL);  // another fault: the instruction is tried again and ends the program
 }
 
 }  // namespace

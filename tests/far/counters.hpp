@@ -1,4 +1,4 @@
-// The numbers behind troupe::far::counted. Internal.
+// Counters that troupe::far::counted returns. Internal to tests/far.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@ struct counters {
   std::atomic<uint64_t> kernels{0}, torch{0}, copies{0}, uploads{0}, downloads{0}, items{0}, waits{0}, compute_waits{0},
       bytes_up{0}, bytes_down{0};
 };
-/// Whether the thread has asked for a product: then it is a compute lane's.
+/// True if the thread has called a product; the thread is a compute lane's then.
 inline thread_local bool computes = false;
 
 inline counters& counting() {

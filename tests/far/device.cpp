@@ -37,7 +37,7 @@ const device::properties& facts(uint32_t /*index*/) {
   return all;
 }
 
-struct piece {  // of an arena
+struct piece {  // a piece of an arena
   side where;
   std::byte* at;
   uint64_t bytes;
@@ -61,7 +61,7 @@ core::result<device::block> allocate(uint32_t /*index*/, device::tier where, uin
 
 bool discard(void* /*owner*/) { return false; }
 
-/// The host waits for a copy from or to memory that is not pinned, as CUDA makes it wait.
+/// Copies bytes on a stream. The host waits if memory that is not pinned takes part, as with CUDA.
 void copy(void* stream, std::byte* to, const std::byte* from, uint64_t bytes) {
   ++counting().copies;
   if (bytes == 0) return;
@@ -88,7 +88,7 @@ constexpr device::backend far_backend{.count = count,
                                       .finish_event = finish_event,
                                       .elapsed_ns = elapsed_ns};
 
-/// Work of the calling thread's kernels.
+/// Requests work on the stream of the calling thread's kernels.
 void ask_here(std::function<void()> work) {
   ++counting().kernels;
   ask(device::stream::current({device_kind::cuda}).native(), std::move(work));
@@ -96,7 +96,7 @@ void ask_here(std::function<void()> work) {
 
 const kernels::operations& on_cpu() { return kernels::operations_of({device_kind::cpu}); }
 
-/// An argument as the device's own work sees it: addresses become those that it reaches, all else stays.
+/// Returns an argument as the device's own work sees it: addresses are replaced by those that it can access.
 template <class T>
 T reached(const T& x) {
   return x;
@@ -153,14 +153,14 @@ std::vector<kernels::squared_elements> reached(std::span<const kernels::squared_
   return out;
 }
 
-/// An argument as the work keeps it: lists of the host are copied, as a launch does.
+/// Returns an argument as the work keeps it: lists of the host are copied, as a launch copies them.
 template <class T>
 T kept(const T& x) {
   return x;
 }
 std::vector<kernels::query_run> kept(std::span<const kernels::query_run> x) { return {x.begin(), x.end()}; }
 
-/// The CPU's kernel on the device's memory, for each entry of a table.
+/// Calls the CPU's kernel on the device's memory; one for each entry of a table.
 template <auto Table, auto Entry>
 struct opened;
 template <class Owner, class... Args, auto Table, void (*Owner::*Entry)(Args...)>
@@ -170,7 +170,7 @@ struct opened<Table, Entry> {
   }
 };
 
-/// The list of contributions is the host's, the contributions are the device's.
+/// Sums contributions: their list is in the host's memory, the contributions are in the device's.
 void far_sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
                            const kernels::reduce_options& options) {
   std::vector<const std::byte*> at;
@@ -233,7 +233,8 @@ const models::attention_operations& attention_on_cpu() {
   return table;
 }
 
-/// The CPU's, which calls the table's kernels; as a GPU's does it keeps its output and sums, which backward asks for.
+/// Runs the CPU's attention, which calls the table's kernels. Keeps output and sums, as a GPU's does; backward requires
+/// them.
 at::Tensor far_attention(const models::attention_work& work, const models::attention_tensors& in,
                          models::attention_results& kept) {
   at::Tensor y = attention_on_cpu().forward(work, in, kept);
@@ -269,7 +270,7 @@ constexpr models::cuda_process far_process{.settle =
 const asked& last_asked() { return asked_of_torch(); }
 
 void provide() {
-  at::set_num_threads(1);  // as lanes do for theirs: for Torch's thread of backward, too
+  at::set_num_threads(1);  // for Torch's thread of backward; lanes limit their own threads themselves
   static const kernels::operations table = far_kernels();
   static const models::operations products{.memory = &table,
                                            .product_out = &far_product,

@@ -1,6 +1,6 @@
-// A CUDA device that is the CPU behind a wall: it is registered as devices of kind cuda are, its kernels are the CPU's,
-// and what touches its memory from outside ends the program with a report (tests/far/arena.hpp). Its streams are prompt
-// or late (tests/far/streams.hpp). Owns its tables.
+// Simulates a CUDA device on the CPU: it is registered as devices of kind cuda are, its kernels are the CPU's, and an
+// access to its memory from outside ends the program with a report (tests/far/arena.hpp). Its streams are prompt or
+// late (tests/far/streams.hpp). Owns its tables.
 #pragma once
 
 #include <cstdint>
@@ -9,31 +9,31 @@
 
 namespace troupe::far {
 
-/// Registers it, with one device.
+/// Registers the far device, as the only device.
 void provide();
 
-/// From now on Torch finds no memory of the device for its operations, or again does.
+/// Makes Torch's later allocations of device memory fail, or succeed again.
 void refuse_memory(bool refused);
 
-struct asked {                     ///< of Torch as a whole, by sessions
-  models::cuda_settings settings;  ///< the last
-  uint64_t kernels = 0;            ///< how many there had been by then
+struct asked {                     ///< what sessions have set for Torch as a whole
+  models::cuda_settings settings;  ///< the last settings
+  uint64_t kernels = 0;            ///< kernels called before these settings
   uint32_t index = 0;
-  uint64_t bytes = 0;  ///< Torch's share
+  uint64_t bytes = 0;  ///< limit of Torch's memory on the device
 };
 const asked& last_asked();
 
-struct counts {            ///< since `provide`
+struct counts {            ///< numbers since `provide`
   uint64_t kernels = 0;    ///< calls of the table of kernels and products
   uint64_t torch = 0;      ///< Torch's own operations
-  uint64_t copies = 0;     ///< copies of streams
-  uint64_t uploads = 0;    ///< Torch's copies from the host, each of which a real device waits for
-  uint64_t downloads = 0;  ///< Torch's copies to the host, likewise
-  uint64_t items = 0;      ///< single numbers asked for by the host
-  uint64_t waits = 0;      ///< of the host, for a stream or an event, whether or not it was over
-  /// Those that found work to be done, on threads that ask for products.
+  uint64_t copies = 0;     ///< copies on streams
+  uint64_t uploads = 0;    ///< Torch's copies from the host; on a real device the host waits for each
+  uint64_t downloads = 0;  ///< Torch's copies to the host; on a real device the host waits for each
+  uint64_t items = 0;      ///< single numbers that the host has read
+  uint64_t waits = 0;      ///< waits of the host for a stream or an event, whether or not it was over
+  /// Waits of the host that found work to be done, on threads that have called a product.
   uint64_t compute_waits = 0;
-  uint64_t bytes_up = 0;  ///< by copies of streams from the host's memory to the device's
+  uint64_t bytes_up = 0;  ///< bytes copied on streams from the host's memory to the device's
   uint64_t bytes_down = 0;
 };
 counts counted();

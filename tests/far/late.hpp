@@ -1,4 +1,4 @@
-// The far device with late streams for as long as an object lives.
+// Makes the far device's streams late for as long as an object lives.
 #pragma once
 
 #include "tests/far/streams.hpp"

@@ -1,5 +1,5 @@
-// Whole runs on the far device: the CPU's losses, norms, weights and moments, bit for bit, and no touch of the device's
-// memory by the host.
+// Tests whole runs on the far device: the CPU's losses, norms, weights and moments, bit for bit, and no access to the
+// device's memory by the host.
 #include "actors/calibrate.hpp"
 #include "plan/memory_places.hpp"
 #include "tests/far/device.hpp"
@@ -26,7 +26,7 @@ const settings again = {"activation_checkpointing.enabled=true"};
 const settings bf16 = {"bf16.enabled=true"}, fp16 = {"fp16.enabled=true", "fp16.initial_scale_power=8"};
 const settings three_micro_batches = {"gradient_accumulation_steps=3"};
 
-/// The run on the device has the CPU's bits, whether its streams are prompt or late, and it was the device that
+/// Checks that a run on the device has the CPU's bits, whether its streams are prompt or late, and that the device
 /// computed it.
 void check(const small_job& job, const settings& set) {
   BOOST_TEST_CONTEXT(text_of(set)) {
@@ -39,7 +39,7 @@ void check(const small_job& job, const settings& set) {
   }
 }
 
-/// The losses of all micro-batches, and every output.
+/// Returns the losses of all micro-batches, and every output.
 std::vector<float> evaluated(actors::session& s) {
   std::vector<float> out;
   auto report = s.evaluate(actors::evaluation_request{
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(a_run_saved_on_one_device_is_resumed_on_the_other) {
         {
           const auto s = job.open(first);
           for (uint64_t i = 0; i + 1 < steps / 2; ++i) step_of(*s);
-          BOOST_REQUIRE(s->save_async({.root = folder / "beside"}));  // of the states before this step
+          BOOST_REQUIRE(s->save_async({.root = folder / "beside"}));  // saves the states before this step
           step_of(*s);
           BOOST_REQUIRE(s->wait_for_saves());
           BOOST_REQUIRE(s->save({.root = folder / "after"}));

@@ -44,8 +44,9 @@ const c10::DispatchKeySet far_keys(c10::DispatchKey::CUDA);
 
 std::atomic<bool> refuses{false};
 
-/// Belongs to the stream of the thread that allocated it, as in Torch's own allocator: it may be used again once what
-/// that stream was asked for before the release is done, and what others were that Torch was told of.
+/// Bytes that belong to the stream of the thread that allocated them, as in Torch's own allocator: they may be reused
+/// when the work requested of that stream before the release is done, and that of the other streams that Torch has
+/// named.
 struct held_bytes {
   std::byte* at;
   uint64_t bytes;
@@ -141,14 +142,14 @@ struct far_hooks final : at::CUDAHooksInterface {
 
 namespace {
 
-/// The bytes of `t` to those of `to`, which has its sizes and strides; both seen from the host.
+/// Copies the bytes of `t` to `to`, which has its sizes and strides; both are addressed from the host.
 void move_bytes(const at::Tensor& to, const at::Tensor& t) {
   if (t.numel() == 0 || to.const_data_ptr() == t.const_data_ptr()) return;
   std::memcpy(to.data_ptr(), t.const_data_ptr(),
               at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()));
 }
 
-/// Room in the device's memory for a result of the CPU's, and the result, where it is there already.
+/// When on_far() copies the result of a CPU operation into its place in the device's memory: at once, or later.
 enum class result : uint8_t { is_there, comes_later };
 at::Tensor on_far(const at::Tensor& t, result when) {
   at::Tensor out = at::detail::empty_strided_generic(t.sizes(), t.strides(), &memory(), far_keys, t.scalar_type());
@@ -156,10 +157,10 @@ at::Tensor on_far(const at::Tensor& t, result when) {
   return out;
 }
 
-/// Whether `t` is a result whose size the operation finds.
+/// True if `t` is a result whose size the operation itself determines.
 bool is_unsized(const at::Tensor& t) { return t.defined() && t.is_cuda() && t.storage().nbytes() == 0; }
 
-/// The argument that a result is, where an operation writes into one of its arguments.
+/// Returns the argument that a result is, if the operation writes into one of its arguments; else null.
 const c10::IValue* written_argument(const c10::FunctionSchema& schema, const c10::Argument& result,
                                     const std::vector<c10::IValue>& given) {
   const auto* const alias = result.alias_info();
@@ -179,7 +180,7 @@ c10::IValue result_on_far(const c10::IValue& x, result when) {
   return all;
 }
 
-/// Calls `f` with every tensor of an argument, and gives the argument that its results make.
+/// Calls `f` with every tensor of an argument, and returns the argument made of its results.
 template <class F>
 c10::IValue each_tensor(const c10::IValue& x, F f) {
   if (x.isTensor()) return f(x.toTensor());
@@ -203,7 +204,7 @@ c10::IValue argument_now(const c10::IValue& x) {
   });
 }
 
-/// With zeros instead of numbers that are not known yet.
+/// Returns the argument with zeros instead of numbers that are not known yet.
 c10::IValue argument_of_zeros(const c10::IValue& x) {
   return each_tensor(x, [](const at::Tensor& t) -> at::Tensor {
     if (!t.defined() || !t.is_cuda()) return t;
@@ -213,7 +214,7 @@ c10::IValue argument_of_zeros(const c10::IValue& x) {
   });
 }
 
-/// For an operation that is done later: what the host changes meanwhile is not seen.
+/// Returns the argument for an operation that is done later; copies host tensors, so that later changes are not seen.
 c10::IValue argument_later(const c10::IValue& x) {
   return each_tensor(x, [](const at::Tensor& t) -> at::Tensor {
     if (!t.defined() || t.is_cuda()) return on_host(t);
@@ -228,7 +229,8 @@ std::vector<c10::IValue> by_the_cpu(const c10::OperatorHandle& op, std::vector<c
   return arguments;
 }
 
-/// Results that are made later: which of the operation's they are, and where their bytes go, in order.
+/// Results that are computed later: their indices among the operation's results, and the targets of their bytes, in
+/// order.
 struct late_results {
   std::vector<size_t> which{};
   std::vector<at::Tensor> to{};
@@ -247,7 +249,8 @@ struct late_results {
   }
 };
 
-/// Any operation: the CPU's on the same bytes, when the stream comes to it. Shapes are those that it gives for zeros.
+/// Implements any operation: runs the CPU's on the same bytes when the stream comes to it. The shapes of late results
+/// are those of a run on zeros.
 void on_stream(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   ++counting().torch;
   const auto& schema = op.schema();
@@ -298,7 +301,7 @@ at::Tensor empty_strided(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
                                            far_keys, type.value_or(at::kFloat));
 }
 
-/// The host waits for a copy from or to its own memory.
+/// Copies a tensor. The host waits for a copy from or to its own memory.
 at::Tensor& copy_into(at::Tensor& to, const at::Tensor& from, bool /*without_wait*/) {
   if (from.is_cpu()) ++counting().uploads;
   if (to.is_cpu()) ++counting().downloads;

@@ -1,4 +1,4 @@
-// Passes as a configuration asks for them: names, schedules, budgets.
+// Tests passes that a configuration requests: names, schedules, budgets.
 #include "job/compile.hpp"
 #include "job/changed_steps.hpp"
 
@@ -13,7 +13,7 @@ using namespace troupe;
 
 namespace {
 
-/// `compile` on the last line.
+/// Returns a configuration with `compile` on its last line.
 std::shared_ptr<const config::job_config> loaded(const std::string& compile) {
   const auto out = config::load_text(
       "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96}\n"
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(a_choice_keeps_to_the_memory_and_the_peaks_that_ranks_have_
     return changed->compiled.chosen.memory.total();
   };
   const uint64_t free = total_of(0, 0), less = free * 98 / 100, over = free / 100;
-  BOOST_TEST(total_of(0, over) == free);  // where nothing limits it
+  BOOST_TEST(total_of(0, over) == free);  // without a limit
   BOOST_TEST(total_of(less, 0) <= less);
   BOOST_TEST(total_of(less, over) <= less - over);
   const auto refused = job::change_steps(*b, all, {.price = {}, .memory_bytes = less, .over_bytes = less});

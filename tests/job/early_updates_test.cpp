@@ -1,4 +1,4 @@
-// Whether updates come before the vote, where the run decides.
+// Tests the decision whether updates run before the vote, if the run decides it.
 #include "job/early_updates.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -13,14 +13,14 @@ BOOST_AUTO_TEST_CASE(the_order_changes_when_a_window_of_steps_calls_for_the_othe
     undone_steps x;
     bool out = false;
     for (uint32_t k = 0; k < undone_steps::window; ++k) {
-      BOOST_TEST(!out);  // not before all of them have ended
+      BOOST_TEST(!out);  // not before the whole window of steps has ended
       out = x.note(k < undone, early, worth);
     }
     return out;
   };
   BOOST_TEST(changes(false, 0));
   BOOST_TEST(changes(false, 2));
-  BOOST_TEST(!changes(false, 3));  // above three quarters of what would do
+  BOOST_TEST(!changes(false, 3));  // above three quarters of the limit
   BOOST_TEST(!changes(true, 4));
   BOOST_TEST(changes(true, 5));
 }

@@ -1,4 +1,4 @@
-// The degree that a job goes on with after a loss, against the one that loading the file with each degree gives.
+// Compares the degree with which a job continues after a loss with the one found by loading the file with each degree.
 #include "job/feasible_degree.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -32,7 +32,7 @@ config::job_config config_of(const std::string& lines) {
   return std::move(*out);
 }
 
-/// "2", or the sentence why not.
+/// Returns the degree as text, such as "2", or the sentence why there is none.
 std::string greatest(const std::string& lines, uint32_t ranks_left) {
   const auto got = job::greatest_feasible(config_of(lines), ranks_left);
   if (!got) BOOST_TEST((got.error().kind == core::error_kind::peer_lost));

@@ -1,4 +1,4 @@
-// When a run with swapped states measures the machine it runs on.
+// Tests when a run with swapped states measures the machine it runs on.
 #include "job/measured_costs.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -9,7 +9,7 @@ using namespace troupe;
 
 namespace {
 
-/// A configuration that leaves nothing to the plan's choice.
+/// Returns a configuration that leaves no choice to the plan.
 config::job_config settled() {
   config::job_config c;
   auto& z = c.zero_optimization;

@@ -1,4 +1,4 @@
-// Sizes that the plan chooses if nothing is swapped.
+// Tests sizes that the plan chooses if nothing is swapped.
 #include "job/open_sizes.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -11,7 +11,7 @@ using namespace troupe;
 
 namespace {
 
-/// One unit of more elements than the least bucket has.
+/// Returns a model of one unit that has more elements than the smallest bucket.
 std::shared_ptr<const core::model_table> one_unit() {
   core::model_table table;
   table.parameters.push_back({.name = "matrix", .shape = {2048, 1024}});
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(a_bucket_that_is_given_or_not_overlapped_or_of_a_single_ran
 BOOST_AUTO_TEST_CASE(parameters_are_published_in_parts_beside_updates_by_default) {
   for (const uint32_t stage : {1U, 2U}) {
     const auto o = sized(stage, true);
-    BOOST_TEST(o.updates.allgather_bucket == plan::unit_bucket_min);  // an eighth would be less
+    BOOST_TEST(o.updates.allgather_bucket == plan::unit_bucket_min);  // an eighth of the unit would be less
     BOOST_TEST(o.updates.sub_group == plan::unit_bucket_min / 2);
     BOOST_TEST(sized(stage, false).updates.allgather_bucket == 123'456'789U);
     config::zero_section z;

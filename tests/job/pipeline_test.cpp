@@ -1,5 +1,5 @@
-// From a configuration to the stages and the order of a pipeline: plans of all kinds of steps are proved, and what does
-// not go together is refused with its key.
+// Tests the stages and the order of a pipeline that a configuration results in: plans of all kinds of steps are
+// checked, and combinations that are not possible are refused with their key.
 #include "job/pipeline.hpp"
 #include "job/step_options.hpp"
 
@@ -23,7 +23,7 @@ namespace {
 
 using settings = std::vector<std::string>;
 
-/// Six blocks between embedding and head, no weight shared: eight units.
+/// A model of six blocks between embedding and head that share no weight: eight units.
 const std::string untied =
     "model: {model_type: gpt2, n_layer: 6, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96, "
     "tie_word_embeddings: false}\n"
@@ -60,7 +60,7 @@ const plan::plan_options& options_of(const job::blueprint& b, plan::plan_choice 
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// Whether its stages begin at these units.
+/// True if the stages of the training plan begin at these units.
 bool cut_at(const job::blueprint& b, const std::vector<uint32_t>& first) {
   return b.pipeline.training.first_unit == first;
 }
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(units_are_cut_as_the_partition_says) {
 }
 
 BOOST_AUTO_TEST_CASE(by_parameters_only_what_trains_is_weighed) {
-  // All of it in the last two units.
+  // All trainable parameters are in the last two units.
   const std::string frozen = R"(parameter_groups=[{match: 'transformer\.(wte|wpe|h\.[0-4])', trainable: false}])";
   BOOST_TEST(cut_at(planned({"pipeline.partition=parameters", frozen}), {0, 7}));
 }
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(an_order_that_changes_bits_has_to_be_allowed) {
                        .pipeline.is_cut());
 }
 
-// Head and embedding lie on one rank and take turns.
+// Head and embedding are on one rank and run in turns.
 BOOST_AUTO_TEST_CASE(a_weight_that_stages_of_a_rank_sum_in_turns_has_to_be_allowed) {
   const settings shared = {"model.tie_word_embeddings=true", "tied_gradients=in_bucket", "pipeline.schedule=zb_v"};
   const auto with = [&](const settings& more) {
@@ -325,7 +325,7 @@ BOOST_AUTO_TEST_CASE(a_weight_that_stages_of_a_rank_sum_in_turns_has_to_be_allow
   BOOST_TEST(planned(with({"gradient_order=per_step", "pipeline.any_order=true"})).pipeline.is_cut());
   BOOST_TEST(planned(with({"gradient_order=per_micro_batch"})).pipeline.is_cut());
   BOOST_TEST(planned(with({"gradient_order=per_step", "tied_gradients=per_use"})).pipeline.is_cut());
-  // One micro-batch has one order.
+  // A single micro-batch has only one order.
   BOOST_TEST(planned(with({"gradient_order=per_step", "gradient_accumulation_steps=1"})).pipeline.is_cut());
 }
 

@@ -38,7 +38,7 @@ void check_same(const state& got, const state& wanted) {
   TROUPE_CHECK_SAME_BITS(got.v, wanted.v);
   TROUPE_CHECK_SAME_BITS(got.copy, wanted.copy);
 }
-/// The norm of the difference divided by the norm of the wanted values.
+/// Returns the norm of the difference divided by the norm of the wanted values.
 double relative_difference(const std::vector<float>& got, const std::vector<double>& wanted) {
   BOOST_REQUIRE_EQUAL(got.size(), wanted.size());
   double difference = 0;

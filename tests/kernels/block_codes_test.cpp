@@ -1,4 +1,4 @@
-// Blocks taken apart and put together again; blocks that weigh columns.
+// Tests blocks that are taken apart and put together again, and blocks that weigh columns.
 #include "kernels/compress/block_codes.hpp"
 
 #include <array>

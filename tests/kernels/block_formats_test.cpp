@@ -1,5 +1,5 @@
-// Blocks of a few bits: byte for byte what the `gguf` package makes of the same rows, and of the formats with a search
-// no worse than llama.cpp's own; by the fixture of tests/peer/make_gguf_fixtures.py.
+// Compares blocks of a few bits with the fixture of tests/peer/make_gguf_fixtures.py: they equal the `gguf` package's
+// blocks of the same rows byte for byte, and formats with a search are no worse than llama.cpp's own.
 #include "kernels/compress/block_formats.hpp"
 
 #include <array>

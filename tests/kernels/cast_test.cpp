@@ -8,7 +8,7 @@ namespace troupe::kernels::tests {
 BOOST_AUTO_TEST_SUITE(cast)
 
 namespace {
-/// A slow, independent rounding of a double to a grid: nearest, ties to even, by the C library.
+/// Rounds a double to a grid by a slow, independent method: to nearest, ties to even, by the C library.
 double nearest_on_grid(double x, int digits, int least_exponent) {
   if (x == 0 || !std::isfinite(x)) return x;
   const int exponent = std::max(std::ilogb(x), least_exponent);
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(rounding_agrees_with_arithmetic_on_the_grid) {
 }
 
 BOOST_AUTO_TEST_CASE(a_double_is_rounded_once_not_by_way_of_float) {
-  // just above half way between two bf16 neighbours: a detour over fp32 would lose the "just above"
+  // The number is just above half way between two bf16 neighbours: rounding to fp32 first would lose the "just above".
   const double x = 1.0 + 0x1p-8 + 0x1p-40;
   BOOST_CHECK_EQUAL(narrow<bf16>(x).bits, 0x3F81);
   BOOST_CHECK_EQUAL(narrow<bf16>(-x).bits, 0xBF81);

@@ -1,4 +1,4 @@
-// A model's loss to a teacher: against plain fp64 formulas, and its gradient against differences of the loss.
+// Compares a model's loss to a teacher with plain fp64 formulas, and its gradient with differences of the loss.
 #include "kernels/layers/distillation.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(noise_is_a_function_of_seed_step_parameter_and_place) {
 
 BOOST_AUTO_TEST_CASE(stochastic_rounding_is_right_in_the_mean_and_never_off_by_a_step) {
   std::vector<float> x(100'000, 0.3F);
-  x[0] = -8.0F;  // steps of 1
+  x[0] = -8.0F;  // the quantiser's steps are 1
   const stochastic_rounding rounding{{5, 6, 7}};
   const auto y = quantised(x, 1, {quantiser_kind::symmetric, 4}, &rounding);
   double sum = 0;

@@ -19,7 +19,7 @@ std::vector<T> numbers(uint64_t count, uint64_t seed) {
   return {all.begin(), all.end()};
 }
 
-/// Every way to hand over the same product: a and b each row-major or by columns.
+/// Checks a product passed in every way: a and b each by rows or by columns.
 template <class T>
 void check_product(uint64_t m, uint64_t k, uint64_t n) {
   BOOST_TEST_CONTEXT(m << " x " << k << " x " << n) {

@@ -1,4 +1,4 @@
-// kernels/operations.hpp: a device's table is complete; and its operations beyond the kernels that have tests of their
+// Tests kernels/operations.hpp: a device's table is complete. Also tests the operations that have no tests of their
 // own: mean losses in memory, sums of groups, dropout by name, heads of all tokens.
 #include "kernels/operations.hpp"
 
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_mean_loss_is_written_in_the_type_of_its_sums) {
     auto wanted = logits;
     cross_entropy_backward(wanted.data(), type, rows, width, width, targets.data(), log_sums.data(), 2.0 / 3);
     loss[0] = 2;
-    // Two of the mean's rows, then the third.
+    // Backward runs on two of the mean's rows, then on the third.
     const uint64_t first = 2 * width * core::size_of(type);
     cpu().cross_entropy_backward(logits.data(), type, 2, width, width, targets.data(), bytes(log_sums), bytes(loss),
                                  rows);

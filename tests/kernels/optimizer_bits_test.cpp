@@ -1,4 +1,4 @@
-// Every optimizer's SIMD pass against its scalar twin, bit for bit, over counts, types and targets.
+// Compares every optimizer's SIMD pass with its scalar twin, bit for bit, over counts, types and targets.
 #include <functional>
 
 #include "tests/kernels/optimizer_runs.hpp"
@@ -31,7 +31,7 @@ subject of_elements(std::string name, Options o, void (*simd)(const Options&, co
           [=](const auto& s, const auto& p, outputs& /*out*/) { scalar(o, s, p); }};
 }
 
-/// The trust ratio from sums in the form that the collective gives every rank: added in block order.
+/// Returns the trust ratio of sums in the form that the collective returns to every rank: added in block order.
 double ratio_of(const lamb_options& o, const outputs& out) {
   return trust_ratio(o, std::accumulate(out.weight_sums.begin(), out.weight_sums.end(), 0.0),
                      std::accumulate(out.update_sums.begin(), out.update_sums.end(), 0.0));
@@ -89,7 +89,7 @@ struct numbers {
     for (auto& x : second) x = std::abs(x);
     for (const auto type : fp32_dtypes) gradients.push_back(awkward_bytes(type, most, 4));
   }
-  /// Sums of squares (Adagrad's first moment, Adam's second) are never negative.
+  /// Returns a state to start from. Sums of squares (Adagrad's first moment, Adam's second) are never negative.
   [[nodiscard]] state start(uint64_t count, bool first_is_a_sum, uint64_t copy_bytes) const {
     const auto n = static_cast<std::ptrdiff_t>(count);
     const auto& m = first_is_a_sum ? second : first;
@@ -121,7 +121,7 @@ void check_same(const state& got, const outputs& got_out, const state& wanted, c
   TROUPE_CHECK_SAME_BITS(got_out.direction, wanted_out.direction);
 }
 
-/// One comparison; steps, rates and scales vary with the count.
+/// Compares one update; steps, rates and scales vary with the count.
 void compare(const subject& x, uint64_t count, size_t gradient, core::dtype copy_type, bool with_copy) {
   const optimizer_step s{.step = count % 4 + 1, .lr = 1e-2, .gradient_scale = count % 7 == 0 ? 1.0F : 0.37F};
   auto got = samples().start(count, first_is_a_sum(x), with_copy ? core::size_of(copy_type) : 0);

@@ -1,4 +1,5 @@
-// Shared by tests of optimizers: a state to update, one whole update of any optimizer, the distance of two results.
+// Owns the state of a parameter to update, one whole update by any optimizer and the distance of two results; shared by
+// tests of optimizers.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@ struct optimizer_state {
   std::array<std::vector<State>, max_moments> moments{};
   std::vector<std::byte> copy{};
 
-  /// Elements [first, first + count) with this gradient; without a copy where there is none.
+  /// Returns elements [first, first + count) with this gradient; the piece has no copy if the state has none.
   optimizer_piece<State> piece(const std::byte* gradient, core::dtype gradient_type, uint64_t first, uint64_t count,
                                core::dtype copy_type = core::dtype::bf16) {
     optimizer_piece<State> out{.master = master.data() + first,
@@ -35,7 +36,7 @@ struct optimizer_state {
 
 inline uint64_t blocks_of(uint64_t count) { return core::div_up(count, core::partition_grain); }
 
-/// Both halves of LAMB on a parameter that is one piece.
+/// Runs both halves of LAMB, prepare and apply, on a parameter that is one piece.
 template <class State>
 void whole_update(const lamb_options& o, const optimizer_step& s, const optimizer_piece<State>& piece) {
   std::vector<double> weights(blocks_of(piece.count));
@@ -46,7 +47,7 @@ void whole_update(const lamb_options& o, const optimizer_step& s, const optimize
                     std::accumulate(updates.begin(), updates.end(), 0.0)));
 }
 
-/// Both halves of Muon on a matrix that is one piece.
+/// Runs both halves of Muon, prepare and apply, on a matrix that is one piece.
 template <class State>
 void whole_update(const muon_options& o, const optimizer_step& s, const optimizer_piece<State>& piece, uint64_t rows,
                   uint64_t cols) {
@@ -57,7 +58,8 @@ void whole_update(const muon_options& o, const optimizer_step& s, const optimize
   apply(o, s, piece, direction.data());
 }
 
-/// One step of any optimizer on a parameter that is one piece; rows x cols is for those that need a matrix.
+/// Runs one step of any optimizer on a parameter that is one piece; `rows` and `cols` are for optimizers that need a
+/// matrix.
 template <class State>
 void whole_update(const optimizer_options& options, const optimizer_step& s, const optimizer_piece<State>& piece,
                   uint64_t rows = 0, uint64_t cols = 0) {
@@ -71,7 +73,7 @@ void whole_update(const optimizer_options& options, const optimizer_step& s, con
   }
 }
 
-/// The norm of the difference divided by the norm of the wanted values.
+/// Returns the norm of the difference divided by the norm of the wanted values.
 template <class A, class B>
 double relative_difference(const std::vector<A>& got, const std::vector<B>& wanted) {
   BOOST_REQUIRE_EQUAL(got.size(), wanted.size());

@@ -12,7 +12,7 @@ BOOST_AUTO_TEST_SUITE(pruning)
 
 namespace {
 
-/// The same by a stable sort, as one would say it.
+/// Returns the mask of the `kept` largest scores by a stable sort, which is the definition.
 std::vector<uint8_t> largest_by_sorting(const std::vector<float>& scores, uint64_t kept) {
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -22,7 +22,7 @@ std::vector<uint8_t> largest_by_sorting(const std::vector<float>& scores, uint64
   return out;
 }
 
-/// Snip momentum, one block after the other, from the gradients of all steps.
+/// Returns the mask of snip momentum, computed one block after the other from the gradients of all steps.
 std::vector<uint8_t> snip_twin(const pruned_matrix& m, const std::vector<std::vector<float>>& weights,
                                const std::vector<std::vector<float>>& gradients, double sparsity) {
   std::vector<float> sums;
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(the_cubic_schedule_begins_at_nothing_and_ends_at_its_ratio)
   BOOST_REQUIRE(check(s));
   BOOST_TEST(s.sparsity_at(9) == 0);
   BOOST_TEST(s.sparsity_at(10) == 0);
-  BOOST_TEST(s.sparsity_at(15) == 0.8 * (1 - 0.6 * 0.6 * 0.6));  // that of the turn at 14
+  BOOST_TEST(s.sparsity_at(15) == 0.8 * (1 - 0.6 * 0.6 * 0.6));  // the sparsity of the change at step 14
   BOOST_TEST(s.sparsity_at(20) == 0.8);
   BOOST_TEST(s.sparsity_at(1000) == 0.8);
   std::string turns;

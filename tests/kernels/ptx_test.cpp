@@ -1,5 +1,5 @@
-// The instructions of the CUDA twins, read from the PTX that nvcc leaves in their objects: none may round otherwise
-// than its operation says, for such a twin has not the CPU's bits on any device.
+// Tests the instructions of the CUDA twins, read from the PTX that nvcc leaves in their objects: none may round
+// otherwise than its operation says, because such a twin lacks the CPU's bits on any device.
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -17,7 +17,7 @@ BOOST_AUTO_TEST_SUITE(ptx)
 
 namespace {
 
-/// An instruction that may stand in a kernel all the same.
+/// An instruction that is allowed in a kernel although it rounds otherwise.
 struct exception {
   std::string_view kernel, instruction;  ///< a part of the kernel's name, and how the instruction begins
   std::string_view reason;
@@ -31,7 +31,7 @@ struct finding {
   std::string kernel, instruction;
 };
 
-/// Approximations, subnormals taken for 0, and multiply-adds with one rounding, of floating-point numbers.
+/// True for approximations, subnormals taken for 0, and multiply-adds with one rounding, of floating-point numbers.
 bool rounds_otherwise(std::string_view instruction) {
   const auto has = [&](std::string_view part) { return instruction.find(part) != std::string_view::npos; };
   const bool is_fused =
@@ -39,7 +39,7 @@ bool rounds_otherwise(std::string_view instruction) {
   return is_fused || has(".approx") || has(".ftz") || has(".full.");
 }
 
-/// The first word of a line that is an instruction, behind its predicate.
+/// Returns the first word of a line that is an instruction, after its predicate.
 std::string_view instruction_of(std::string_view line) {
   line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
   if (line.starts_with("@")) {
@@ -49,7 +49,7 @@ std::string_view instruction_of(std::string_view line) {
   return line.substr(0, line.find_first_of(" \t;"));
 }
 
-/// The name that a line declares a kernel or a function by; empty: it does not.
+/// Returns the name of the kernel or function that a line declares; empty if it declares none.
 std::string_view declared(std::string_view line) {
   const auto at = std::min(line.find(".entry "), line.find(".func "));
   if (at == std::string_view::npos || line.find('(') == std::string_view::npos) return {};
@@ -78,7 +78,7 @@ void read(std::string_view ptx, listing& out) {
   }
 }
 
-/// All PTX in an object, for every architecture: it stands there as text that ends with a byte 0.
+/// Returns all PTX in an object, for every architecture: text in the object that ends with a byte 0.
 listing of_object(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(in)), {});

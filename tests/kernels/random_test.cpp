@@ -9,7 +9,7 @@ namespace troupe::kernels::tests {
 BOOST_AUTO_TEST_SUITE(random)
 
 namespace {
-/// Element e of a stream's chunks by the definition in the header.
+/// Returns the word of an element of a stream's chunks by the definition in the header.
 uint32_t word_of(uint64_t key, uint64_t high, uint64_t element) {
   const uint64_t counter = element / random_chunk * random_chunk_counters + element % random_chunk_counters;
   const auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };

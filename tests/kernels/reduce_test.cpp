@@ -37,14 +37,14 @@ BOOST_AUTO_TEST_CASE(ranks_are_added_in_order_and_another_order_gives_other_bits
 }
 
 BOOST_AUTO_TEST_CASE(the_sum_is_rounded_once_to_the_communication_type) {
-  // In bf16 arithmetic 1 + 2^-9 + 2^-9 + ... would stay 1; in fp32 with one rounding it does not.
+  // The sum is not computed in bf16: 1 + 2^-9 + 2^-9 + ... would stay 1; in fp32 with one rounding it does not.
   const reduce_options o{.communication = core::dtype::bf16};
   BOOST_CHECK_EQUAL(sum_of({1.0F, 0x1p-9F, 0x1p-9F, 0x1p-9F, 0x1p-9F}, o), 1.0F + 0x1p-7F);
 }
 
 BOOST_AUTO_TEST_CASE(each_contribution_is_scaled_then_rounded) {
   const reduce_options o{.communication = core::dtype::bf16, .input_scale = 0.5F};
-  // 2 + 2^-6 + 2^-7 halved lies half way between two bf16 numbers and goes to the even one
+  // The half of 2 + 2^-6 + 2^-7 is half way between two bf16 numbers and is rounded to the even one.
   BOOST_CHECK_EQUAL(sum_of({2.0F + 0x1p-6F + 0x1p-7F, 0.0F}, o), 1.0F + 0x1p-6F);
 }
 

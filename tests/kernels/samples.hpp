@@ -1,4 +1,4 @@
-// Shared by the kernels' tests: arrays of awkward numbers, every SIMD target in turn, comparison by bits.
+// Owns arrays of awkward numbers, a loop over all SIMD targets and comparison by bits; shared by the kernels' tests.
 #pragma once
 
 #include <hwy/highway.h>
@@ -19,7 +19,7 @@ namespace troupe::kernels::tests {
 inline constexpr core::dtype float_dtypes[] = {core::dtype::f64, core::dtype::f32, core::dtype::bf16, core::dtype::f16};
 inline constexpr core::dtype fp32_dtypes[] = {core::dtype::f32, core::dtype::bf16, core::dtype::f16};
 
-/// Sizes around every vector's and every block's edge.
+/// Returns sizes around the edge of every vector and every block.
 inline std::vector<uint64_t> edge_counts() {
   std::vector<uint64_t> counts;
   for (uint64_t n = 0; n <= 70; ++n) counts.push_back(n);
@@ -39,7 +39,7 @@ void for_each_simd_target(F&& f) {
   hwy::GetChosenTarget().DeInit();
 }
 
-/// Finite numbers of many magnitudes, with zeros of both signs and subnormals of every type among them.
+/// Returns finite numbers of many magnitudes, with zeros of both signs and subnormals of every type among them.
 inline std::vector<float> awkward_floats(uint64_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
@@ -67,7 +67,7 @@ inline std::vector<float> awkward_floats(uint64_t count, uint64_t seed) {
   return out;
 }
 
-/// `values` stored as `type`; the first byte lies `offset` bytes into the array.
+/// Returns `values` stored as `type`; the first element begins `offset` bytes into the array.
 inline std::vector<std::byte> stored_as(core::dtype type, const std::vector<float>& values, uint64_t offset = 0) {
   std::vector<std::byte> out(offset + values.size() * core::size_of(type));
   cast_reference(reinterpret_cast<const std::byte*>(values.data()), core::dtype::f32, out.data() + offset, type,
@@ -79,7 +79,7 @@ inline std::vector<std::byte> awkward_bytes(core::dtype type, uint64_t count, ui
   return stored_as(type, awkward_floats(count, seed));
 }
 
-/// Index of the first element whose bits differ; the arrays' length if none does.
+/// Returns the index of the first element whose bits differ; the arrays' length if there is none.
 template <class T>
 uint64_t first_difference(const std::vector<T>& a, const std::vector<T>& b) {
   BOOST_REQUIRE_EQUAL(a.size(), b.size());

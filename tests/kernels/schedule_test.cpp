@@ -22,7 +22,7 @@ void check_rates(const schedule_options& o, int64_t first, const std::vector<dou
   }
 }
 
-/// DeepSpeed's and torch's keywords as our options; a keyword without a place fails the test.
+/// Converts DeepSpeed's and torch's keywords to Troupe's options; an unknown keyword fails the test.
 schedule_options options_of(const nlohmann::json& wanted, double base_lr) {
   schedule_options o{.type = core::schedule_type_from(wanted["type"].get<std::string>()).value(), .base_lr = base_lr};
   for (const auto& [key, value] : wanted["parameters"].items()) {

@@ -1,5 +1,5 @@
-// An update that keeps a copy of the data it overwrites gives the bits of a plain one, and undoing it restores all
-// bits.
+// Tests that an update that keeps a copy of the data it overwrites has the bits of a plain one, and that undoing it
+// restores all bits.
 #include "kernels/optimizer/undo.hpp"
 
 #include <algorithm>

@@ -13,7 +13,7 @@ namespace {
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// The code whose value is nearest; of two the even one.
+/// Returns the code whose value is nearest to x; of two equally near ones the even code.
 template <class Decode>
 uint8_t nearest(float x, unsigned codes, Decode decode) {
   uint8_t best = 0;
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_8_and_4_bits_come_back_as_they_are) {
   }
   for (unsigned c = 0; c < 16; ++c) {
     const auto code = static_cast<uint8_t>(c);
-    if (c != 8) BOOST_TEST(e2m1_from_float(float_from_e2m1(code)) == code);  // -0 compares as 0
+    if (c != 8) BOOST_TEST(e2m1_from_float(float_from_e2m1(code)) == code);  // code 8 is -0, which equals code 0
   }
   BOOST_TEST(float_from_e4m3(0x7E) == e4m3_max);
   BOOST_TEST(float_from_e4m3(0x01) == 0x1p-9F);
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_value_is_within_half_a_step_of_what_its_code_means) {
         BOOST_REQUIRE(scale);
         const auto codes = encoded(f, *scale, x);
         const auto back = decoded(f, *scale, codes);
-        // A scale of 8 bits of precision may make the ends of the range fall short by some steps' parts.
+        // Scales with 8 bits of precision may make the ends of the range fall short by fractions of a step.
         const double slack = 0.5 + (1U << bits) * (scales == scale_kind::bf16 ? 0x1p-9 : 0x1p-12);
         for (size_t i = 0; i < x.size(); ++i) {
           const int code = static_cast<int8_t>(codes[i]);

@@ -10,9 +10,9 @@ BOOST_AUTO_TEST_SUITE(weight_mask)
 
 namespace {
 
-constexpr uint64_t rows = 21, columns = 13;  // no whole bytes anywhere
+constexpr uint64_t rows = 21, columns = 13;  // no count is a multiple of eight
 
-/// The same matrix as it lies in memory the other way round.
+/// Returns the matrix with rows and columns exchanged in memory.
 std::vector<float> transposed(const std::vector<float>& x) {
   std::vector<float> out(x.size());
   for (uint64_t r = 0; r < rows; ++r)

@@ -1,5 +1,5 @@
-// Degrees that a run is to have one after the other: those that its batch, its processes or its hosts do not hold are
-// refused before anything listens or starts; a planned change over hosts has the bits of one process.
+// Tests a list of degrees that a run is to have one after the other: degrees that its batch, processes or hosts do not
+// allow are refused before anything listens or starts; a planned change over hosts has the bits of one process.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
@@ -16,7 +16,8 @@ using namespace troupe::tests;
 
 namespace {
 
-/// A job of three hosts that are this machine, each by a program of its own. `train_batch_size` is 4.
+/// Returns the program of one of three hosts, all of which are this machine. The batch is 12; `train_batch_size` of the
+/// file is 4.
 words program(uint32_t rank, uint16_t port, const std::string& degrees) {
   return words{"/usr/bin/env", fmt::format("RANK={}", rank), "WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1",
                fmt::format("MASTER_PORT={}", port)} +

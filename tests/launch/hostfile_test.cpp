@@ -1,5 +1,5 @@
-// Hostfiles and filters mean what they mean to DeepSpeed, and what another program is told by way of a shell stays what
-// it was.
+// Tests that hostfiles and filters have the meaning that they have in DeepSpeed, and that arguments passed to another
+// program through a shell stay unchanged.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::string refused(const std::string& text) {
   const auto got = read_hostfile(text, "hosts");
   return got ? "" : got.error().text;
 }
-/// "n1:0,1 n2:0"
+/// Returns hosts and slots as text, such as "n1:0,1 n2:0".
 std::string shown(const troupe::core::result<std::vector<host_slots>>& got) {
   if (!got) return got.error().text;
   std::string out;

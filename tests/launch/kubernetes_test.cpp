@@ -1,5 +1,5 @@
-// examples/kubernetes/job.yaml: its parts agree with each other, and what its pods find in their environment makes one
-// job of the file in it. No cluster is asked.
+// Tests examples/kubernetes/job.yaml: its parts agree with each other, and the environment of its pods and the file in
+// it make one job. Uses no cluster.
 #include <yaml-cpp/yaml.h>
 
 #include <boost/test/unit_test.hpp>
@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(the_parts_of_the_example_agree) {
   const auto job = all.kind("Job"), service = all.kind("Service"), pod = job["spec"]["template"]["spec"];
   BOOST_TEST(text(job["apiVersion"]) == "batch/v1");
   BOOST_TEST(text(job["spec"]["completionMode"]) == "Indexed");
-  BOOST_TEST(text(job["spec"]["completions"]) == text(job["spec"]["parallelism"]));  // all are there at a time
+  BOOST_TEST(text(job["spec"]["completions"]) == text(job["spec"]["parallelism"]));  // all pods run at once
   BOOST_TEST(text(service["spec"]["clusterIP"]) == "None");
   BOOST_TEST(service["spec"]["publishNotReadyAddresses"].as<bool>());
   BOOST_TEST(text(service["spec"]["selector"]["job-name"]) == text(job["metadata"]["name"]));
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(its_pods_make_one_job_of_its_file) {
   BOOST_TEST_REQUIRE(file.has_value(), (file ? "" : config::render(file.error())));
   const auto pods = job["spec"]["completions"].as<uint32_t>();
   for (uint32_t i = 0; i < pods; ++i) {
-    const std::string host = name + "-" + std::to_string(i);  // as Kubernetes calls pods of an indexed job
+    const std::string host = name + "-" + std::to_string(i);  // the name of a pod of an indexed job
     apps::environment e{{"JOB_COMPLETION_INDEX", std::to_string(i)}, {"HOSTNAME", host}};
     for (const auto& v : container["env"]) e[text(v["name"])] = text(v["value"]);
     const auto place = apps::read_launch_place(e);

@@ -1,4 +1,5 @@
-// What each launcher says in the environment becomes one place: node, local rank, machines, the first one's address.
+// Tests that each launcher's environment variables are read as one place: node, local rank, machines, the first one's
+// address.
 #include <boost/test/unit_test.hpp>
 
 #include <string>
@@ -60,7 +61,7 @@ BOOST_AUTO_TEST_CASE(without_a_launcher_there_is_no_place) {
   BOOST_TEST(is_none({}));
   BOOST_TEST(is_none({{"WORLD_SIZE", "8"}, {"MASTER_ADDR", "n1"}}));
   BOOST_TEST(is_none({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
-  // A batch script's environment has these without a step: what it calls itself is one program.
+  // The environment of a batch script has these variables without a step: it is a single program.
   BOOST_TEST(is_none({{"SLURM_JOB_ID", "5"}, {"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}}));
 }
 
@@ -79,12 +80,12 @@ BOOST_AUTO_TEST_CASE(what_a_launcher_of_one_program_has_left_is_no_place) {
   }
   BOOST_TEST(is_none({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}));
   BOOST_TEST(is_none({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}}));
-  // Another launcher may have started several.
+  // An outer variable of one program does not matter if another launcher has started several.
   BOOST_TEST(place(with(mpirun, {{"RANK", "-1"}, {"WORLD_SIZE", "1"}})).launcher == "mpirun");
   BOOST_TEST(place(with(step, {{"OMPI_COMM_WORLD_SIZE", "1"}})).launcher == "srun");
 }
 
-// Others of its programs may be on other machines: alone, each would train as if it were the job.
+// The launcher's other programs may be on other machines: alone, each would train as if it were the whole job.
 BOOST_AUTO_TEST_CASE(one_program_of_this_machine_is_not_taken_for_the_only_one) {
   says(refused({{"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}}), "PMI_SIZE: wanted a number");
   says(refused({{"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}, {"PMI_RANK", "0"}}), "PMI_SIZE: wanted a number");
@@ -139,7 +140,7 @@ BOOST_AUTO_TEST_CASE(flux_says_the_number_of_machines_and_not_what_is_started_on
   BOOST_TEST(p.launcher == "flux run");
   BOOST_TEST((p.node == 2 && p.nodes == 3 && p.local_rank == 0 && p.tasks == 6));
   BOOST_TEST((p.tasks_of == numbers{2, 2, 2}));
-  // itself started by srun
+  // The launcher flux itself may be started by srun.
   BOOST_TEST(place(with(step, {{"FLUX_JOB_SIZE", "2"},
                                {"FLUX_JOB_NNODES", "2"},
                                {"FLUX_TASK_RANK", "1"},
@@ -159,9 +160,9 @@ BOOST_AUTO_TEST_CASE(pals_says_the_number_of_the_machine) {
   const auto p = place(task);
   BOOST_TEST(p.launcher == "mpiexec of PALS");
   BOOST_TEST((p.node == 1 && p.nodes == 2 && p.local_rank == 0 && p.tasks == 4));
-  // the same from variables of MPICH's beside them
+  // Variables of MPICH in addition do not change the place.
   BOOST_TEST(place(with(task, {{"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "0"}})).launcher == "mpiexec of PALS");
-  // Slurm sets them for programs of Cray's and knows the machines' names
+  // Slurm sets these variables for Cray's programs, and it knows the machines' names.
   BOOST_TEST(place(with(step, task)).launcher == "srun");
   BOOST_TEST(is_none({{"PALS_RANKID", "0"}, {"PALS_NODEID", "0"}, {"PMI_SIZE", "1"}}));
   says(refused(with(task, {{"PALS_NODEID", "2"}})), "PALS_NODEID: wanted less than");
@@ -170,7 +171,7 @@ BOOST_AUTO_TEST_CASE(pals_says_the_number_of_the_machine) {
 }
 
 BOOST_AUTO_TEST_CASE(programs_that_pals_starts_for_pmix_are_not_taken_for_one_program_each) {
-  // One program on each machine: rank 0 sees nothing but zeros and ones, and its job has others.
+  // Each machine has one program: rank 0 sees only zeros and ones, although its job has others.
   for (const char* rank : {"0", "1"}) {
     const environment task = {
         {"PALS_RANKID", rank}, {"PALS_NODEID", rank}, {"PALS_LOCAL_RANKID", "0"}, {"PALS_LOCAL_SIZE", "1"}};
@@ -178,7 +179,7 @@ BOOST_AUTO_TEST_CASE(programs_that_pals_starts_for_pmix_are_not_taken_for_one_pr
          "mpiexec of PALS says in the environment: PMI_SIZE: wanted a number beside PALS_RANKID, got none: start "
          "mpiexec with PALS_PMI=pmi, or unset PALS_RANKID where PALS has not started this program");
   }
-  // PALS_LOCAL_SIZE stands for PMI_LOCAL_SIZE.
+  // PALS_LOCAL_SIZE is used if PMI_LOCAL_SIZE is missing.
   const auto p = place({{"PALS_RANKID", "3"},
                         {"PALS_NODEID", "1"},
                         {"PALS_LOCAL_RANKID", "1"},
@@ -194,7 +195,7 @@ BOOST_AUTO_TEST_CASE(mpirun_lays_ranks_next_to_each_other_or_in_turns) {
   const auto last = place(with(mpirun, {{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}}));
   BOOST_TEST((last.node == 1 && last.local_rank == 1));
   says(refused(with(mpirun, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}})), "wanted as many on every machine");
-  // Number 2 of six on three machines is the first of the second one, or of the third in turns.
+  // Rank 2 of six on three machines is the first of the second machine, or, if ranks are placed in turns, of the third.
   const environment of_six = with(mpirun, {{"OMPI_COMM_WORLD_SIZE", "6"}});
   BOOST_TEST(place(of_six).node == 1U);
   for (const char* policy : {"OMPI_MCA_rmaps_base_mapping_policy", "OMPI_MCA_rmaps_base_ranking_policy"}) {
@@ -213,7 +214,8 @@ BOOST_AUTO_TEST_CASE(a_pod_knows_its_number_and_the_names_of_the_others) {
                         {"MASTER_PORT", "4400"}});
   BOOST_TEST((p.node == 1 && p.nodes == 3 && p.is_one_each()));
   BOOST_TEST((p.names == texts{"troupe-0", "troupe-1", "troupe-2"}));
-  BOOST_TEST(place({{"JOB_COMPLETION_INDEX", "1"}}).nodes == 0U);  // the file's hosts say it, or it is alone
+  // Without WORLD_SIZE the job file's hosts give the number of pods, or the pod is alone.
+  BOOST_TEST(place({{"JOB_COMPLETION_INDEX", "1"}}).nodes == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(the_innermost_launcher_counts) {

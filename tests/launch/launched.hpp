@@ -1,5 +1,5 @@
-// A job whose file says nothing of machines but where their certificates are, and the losses that it has to have: those
-// of one process. Who starts it is the test's.
+// Owns a job whose file contains nothing about machines except the paths of their certificates, and checks that its
+// losses are those of one process. Each test starts the job itself.
 #pragma once
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ inline std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
-/// Certificates of `hosts` are made.
+/// Owns the job's folder; the constructor makes the certificates of `hosts`.
 class launched {
  public:
   explicit launched(const words& hosts, const std::string& cluster = "") {
@@ -48,14 +48,15 @@ class launched {
   }
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_.path(); }
-  /// Behind `troupe train`, or `troupe launch` with its options.
+  /// Returns the arguments after `troupe train`, or after `troupe launch` and its options.
   [[nodiscard]] static words job(const std::string& output, const words& more = {}) {
     return words{"job.yaml", "--fresh", "--set", "output=" + output} + more;
   }
   [[nodiscard]] static words train(const std::string& output, const words& more = {}) {
     return words{troupe::places::troupe_binary, "train"} + job(output, more);
   }
-  /// That so many ranks, with these options, have had the losses of one process, and nobody is left.
+  /// Checks that `ranks` ranks, with the options `more`, have had the losses of one process, and that no process is
+  /// left.
   void has_the_losses_of_one_process(const finished& did, uint32_t ranks, const words& more = {}) const {
     BOOST_TEST_REQUIRE(did.code == 0, did.out << did.err);
     const words alone{"--quiet", "--set", fmt::format("parallel.data={}", ranks), "--set", "cluster.processes=one"};

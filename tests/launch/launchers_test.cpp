@@ -1,5 +1,6 @@
-// Real launchers start a short job: torchrun, mpirun, srun, and `troupe launch` by way of sshd. Each has the losses of
-// one process, bit for bit, leaves no process behind, and is skipped by name where the machine lacks it.
+// Starts a short job with real launchers: torchrun, mpirun, srun, and `troupe launch` through sshd. Each run has the
+// losses of one process, bit for bit, leaves no process behind, and is skipped by name if the machine lacks the
+// launcher.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -31,7 +32,7 @@ bool is_missing(const std::string& what) {
 
 const words for_long = {"--steps", "1000000", "--json"};
 
-/// A hostfile's job on this machine and, by way of a real sshd, on another address of it.
+/// A hostfile's job on this machine and, through a real sshd, on another address of it.
 struct by_ssh {
   launched job{{"127.0.0.1", "127.0.0.2"}};
   local_sshd sshd{job.folder() / "sshd", "127.0.0.2"};
@@ -47,7 +48,7 @@ struct by_ssh {
   }
 };
 
-/// Our processes whose folder this is.
+/// Returns the number of our processes whose folder this is.
 size_t programs_in(const std::filesystem::path& folder) {
   size_t out = 0;
   std::error_code e;
@@ -60,13 +61,13 @@ size_t programs_in(const std::filesystem::path& folder) {
   return out;
 }
 
-/// Within 5 s.
+/// True if the processes in the folder end within 5 s.
 bool are_gone(const std::filesystem::path& folder) {
   for (int tries = 0; tries < 100 && programs_in(folder) > 0; ++tries) ::usleep(50'000);
   return programs_in(folder) == 0;
 }
 
-/// One that runs: torch's, where `make peer` has brought it.
+/// Returns the path of a torchrun that works: torch's, or the one that `make peer` installed; empty if there is none.
 std::string torchrun() {
   for (const std::string& file : {find_program("torchrun"), std::string((std::string(troupe::places::source_dir) + "/.peer/bin/torchrun"))})
     if (!file.empty() && ::access(file.c_str(), X_OK) == 0) return file;
@@ -161,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_signal_before_the_other_hosts_have_come_ends_all_at_once)
   process early(x.launch("early", for_long), x.job.folder());
   BOOST_TEST_REQUIRE(early.wait_for_error("waits for agents on 127.0.0.2"));
   early.send(SIGTERM);
-  const auto did = early.end(std::chrono::seconds(9));  // less than hosts that have a job may take
+  const auto did = early.end(std::chrono::seconds(9));  // less than the time that hosts with a job may take
   BOOST_TEST(did.code == 143, did.code << did.err);
   BOOST_TEST(did.err.find("has gone") == std::string::npos, did.err);
   BOOST_TEST(are_gone(x.job.folder()));
@@ -172,7 +173,7 @@ BOOST_AUTO_TEST_CASE(a_launch_that_is_killed_leaves_no_process_on_any_host) {
   const by_ssh x;
   process killed(x.launch("killed", for_long), x.job.folder());
   BOOST_TEST_REQUIRE(killed.wait_for("\"step\":3,"));
-  BOOST_TEST(programs_in(x.job.folder()) >= 4U);  // two ranks, who leads, an agent
+  BOOST_TEST(programs_in(x.job.folder()) >= 4U);  // two ranks, the process that leads, an agent
   killed.send(SIGKILL);
   (void)killed.end();
   BOOST_TEST(are_gone(x.job.folder()));
@@ -249,7 +250,7 @@ BOOST_AUTO_TEST_CASE(a_second_agent_of_a_host_is_refused_and_the_first_serves_on
       second.err.find("wanted one agent of each host: another one of b is in this job already") != std::string::npos,
       second.err);
   BOOST_TEST((std::chrono::steady_clock::now() - begun < std::chrono::seconds(6)));
-  agent.send(SIGTERM);  // a signal to any of them is one for the whole job
+  agent.send(SIGTERM);  // a signal to any process applies to the whole job
   BOOST_TEST(first.end().code == 143);
   BOOST_TEST(agent.end().code == 143);
 }
@@ -265,7 +266,8 @@ BOOST_AUTO_TEST_CASE(a_process_of_another_host_that_leads_next_knows_the_job_by_
   process first(as(0), job.folder());
   process agent(as(1), job.folder());
   BOOST_TEST_REQUIRE(first.wait_for("\"step\":3,"));
-  BOOST_TEST_REQUIRE(run({troupe::places::troupe_binary, "pause", "many"}, job.folder()).code == 0);  // who leads next is not paused
+  // The process that leads next is not paused.
+  BOOST_TEST_REQUIRE(run({troupe::places::troupe_binary, "pause", "many"}, job.folder()).code == 0);
   ::kill(places_in(job.folder()).at(0), SIGKILL);
   const auto did = first.end(), other = agent.end();
   BOOST_TEST(did.code == 0, did.err);
@@ -291,7 +293,7 @@ BOOST_AUTO_TEST_CASE(an_agent_whose_copy_of_the_file_says_something_else_is_refu
   };
   refused({"--set", "seed=2"}, "wanted an agent with the first host's configuration, ");
   refused({"--set", "cluster.job=french"}, "wanted an agent of the job 'english', got one of the job 'french' on b");
-  process agent(as("1", {"--steps", "3"}), job.folder());  // the first host's count
+  process agent(as("1", {"--steps", "3"}), job.folder());  // the run has the 4 steps of the first host
   const auto did = first.end();
   BOOST_TEST(did.code == 0, did.err);
   BOOST_TEST(agent.end().code == 0);

@@ -1,5 +1,5 @@
-// A Slurm of its own on this machine: munged, slurmctld and a slurmd for each of its nodes n1 and n2, as ordinary
-// processes with all files in one folder. Owns the processes.
+// Runs a Slurm on this machine: munged, slurmctld and a slurmd for each of the nodes n1 and n2, as ordinary processes
+// with all files in one folder. Owns the processes.
 #pragma once
 
 #include <filesystem>
@@ -13,16 +13,16 @@ namespace troupe::tests {
 
 class local_slurm {
  public:
-  /// What is missing on this machine for it; empty: nothing.
+  /// Returns what this machine lacks to run Slurm; empty if it lacks nothing.
   static std::string missing();
 
-  /// Both nodes wait for work when it returns. Throws.
+  /// Starts the daemons and returns when both nodes wait for work. Throws on failure.
   explicit local_slurm(const std::filesystem::path& folder);
-  /// Ends its daemons.
+  /// Ends the daemons.
   ~local_slurm();
   local_slurm(const local_slurm&) = delete;
   local_slurm& operator=(const local_slurm&) = delete;
-  /// A command that reaches it, such as srun.
+  /// Returns the command line of a program that uses this Slurm, such as srun.
   [[nodiscard]] std::vector<std::string> command(const std::string& program,
                                                  const std::vector<std::string>& arguments) const;
 

@@ -46,7 +46,7 @@ local_sshd::local_sshd(const std::filesystem::path& folder, const std::string& a
       "UsePAM no\nPasswordAuthentication no\n",
       port_, address, folder_.string());
   const std::string serve = fmt::format("exec {} -D -e -f {}/conf", find_program("sshd"), folder_.string());
-  // Root's sshd wants a folder in /run, which not every machine has.
+  // The sshd of root requires a folder in /run, which not every machine has.
   const std::vector<std::string> command =
       ::geteuid() == 0
           ? std::vector<std::string>{"/usr/bin/env", "unshare",

@@ -1,5 +1,5 @@
-// An sshd of its own on a port of this machine: an ordinary process with keys of its own, which lets its user in and
-// nobody else. Owns the process; its files lie in the folder it is given.
+// Runs an sshd on a port of this machine: an ordinary process with keys of its own, which admits only the user who runs
+// the test. Owns the process; its files are stored in the folder that the caller names.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace troupe::tests {
 
-/// Where a program is, among those of the PATH and the system's; empty: nowhere.
+/// Returns the path of a program in the folders of PATH and of the system; empty if it is not found.
 std::string find_program(const std::string& name);
 
 class local_sshd {
  public:
-  /// What is missing on this machine for it; empty: nothing.
+  /// Returns what this machine lacks to run sshd; empty if it lacks nothing.
   static std::string missing();
 
-  /// Takes connections to `address` when it returns. Throws.
+  /// Starts sshd and returns when it accepts connections to `address`. Throws on failure.
   local_sshd(const std::filesystem::path& folder, const std::string& address);
   [[nodiscard]] uint16_t port() const { return port_; }
-  /// Ends every connection at once; new ones are taken.
+  /// Ends every connection at once; the server still accepts new ones.
   void end_connections() const;
-  /// KEY=VALUE for ssh -o.
+  /// Returns options for ssh -o, each as KEY=VALUE.
   [[nodiscard]] std::vector<std::string> options() const;
 
  private:

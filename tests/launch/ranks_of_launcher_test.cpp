@@ -1,5 +1,5 @@
-// A file without degrees has the launcher's ranks wherever a key asks for them: what holds with those trains and has
-// the losses of one process, what does not is refused in their numbers.
+// Tests that a file without degrees uses the launcher's ranks for every key that requires them: valid jobs train with
+// the losses of one process, and invalid ones are refused with the launcher's numbers.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
@@ -17,7 +17,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Keys that hold with two ranks and not with one; `train_batch_size` is 4.
+/// Keys that are valid with two ranks but not with one; `train_batch_size` is 4.
 const std::vector<words> of_two_ranks = {
     {"--set", "cluster.min_ranks=2"},
     {"--set", "train_micro_batch_size_per_gpu=2", "--set", "gradient_accumulation_steps=1"},

@@ -1,4 +1,4 @@
-// Two hosts that are to be replaced in the same term have a spare host each, or the second is refused by name.
+// Tests two hosts that are to be replaced in one term: each gets a spare host, or the second is refused by name.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(of_two_hosts_that_one_spare_is_to_replace_one_is_refused_by
   process b(as(1), job.folder()), c(as(2), job.folder()), d(as(3), job.folder());
   BOOST_TEST_REQUIRE(first.wait_for("\"step\":3,"));
   const auto ask = [&](const words& question) { return run(words{troupe::places::troupe_binary} + question, job.folder()); };
-  BOOST_TEST_REQUIRE(ask({"pause", "many"}).code == 0);  // so that both are asked in one term
+  BOOST_TEST_REQUIRE(ask({"pause", "many"}).code == 0);  // a pause, so that both requests come in one term
   bool waits = false;
   for (int tries = 0; tries < 100 && !waits; ++tries) {
     ::usleep(100'000);
@@ -37,7 +37,8 @@ BOOST_AUTO_TEST_CASE(of_two_hosts_that_one_spare_is_to_replace_one_is_refused_by
   BOOST_TEST_REQUIRE(waits);
   process one({troupe::places::troupe_binary, "replace", "many", "b"}, job.folder()),
       other({troupe::places::troupe_binary, "replace", "many", "c"}, job.folder());
-  for (int tries = 0; tries < 100 && !one.has_said("wanted") && !other.has_said("wanted");) ++tries;  // one waits
+  // The loop ends when one request is refused; the other one waits for the end of the pause.
+  for (int tries = 0; tries < 100 && !one.has_said("wanted") && !other.has_said("wanted");) ++tries;
   BOOST_TEST(ask({"resume", "many"}).code == 0);
   const auto of_b = one.end(), of_c = other.end();
   const auto &refused = of_b.code == 0 ? of_c : of_b, &done = of_b.code == 0 ? of_b : of_c;

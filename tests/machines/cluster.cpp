@@ -1,7 +1,7 @@
-// `make cluster`: three hosts in network namespaces, an agent with a certificate of its own on each, the dictionary's
-// text with ZeRO-2 over three ranks. One host is cut off in the middle of a step; the others say who it was and what
-// they waited for, and go on with two, no process restarted; the host is heard again and taken back. Then the same
-// degrees without any loss on one machine: losses and norms have to be equal, bit for bit.
+// Implements `make cluster`: three hosts in network namespaces, an agent with its own certificate on each, ZeRO-2 over
+// three ranks on the dictionary's text. One host is cut off in the middle of a step. The others report which host it
+// was and what they waited for, and continue with two ranks; no process is restarted. The host is connected again and
+// rejoins. Then the same degrees run without any loss on one machine: losses and norms must be equal, bit for bit.
 //
 // cluster TROUPE JOB: the program, and the file of the job.
 #include <unistd.h>
@@ -35,7 +35,7 @@ int cluster(const std::string& troupe, const std::string& file, const hosts* net
   bool good = expect(job.first().wait_for(step(1)), "the first step");
   std::fprintf(stderr, "cluster: start to first step %.2f s\n", seconds_since(began));
   good = good && expect(job.first().wait_for(step(cut_in_step - 1)), "the steps before the cut");
-  ::usleep(20'000);  // into the next one
+  ::usleep(20'000);  // continues into the next step
   const auto before = job.places();
   good = good && expect(before.size() == 3, "three processes");
   if (!good) {

@@ -1,8 +1,8 @@
-// Hosts of a job are cut off for a while, made mute, their agents killed and stopped, at drawn instants: each run ends
-// with the losses of an undisturbed run with the degrees that it came to, and leaves nothing behind. Where no network
-// namespaces are allowed a cut host is one whose processes are stopped, and none is mute.
+// Cuts hosts of a job off for a while, mutes them, or kills or stops their agents, at random instants. Each run must
+// end with the losses of an undisturbed run with the same degrees, and leave nothing behind. If the machine allows no
+// network namespaces, a host is cut off by stopping its processes, and none is muted.
 //
-// cuts TROUPE FOLDER: the program, and a folder for the job's file. TROUPE_CUTS: how many runs.
+// cuts TROUPE FOLDER: the program, and a folder for the job's file. TROUPE_CUTS: number of runs.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -45,7 +45,8 @@ struct drawn {
   uint32_t lasts_ms;
 };
 
-/// How long it lasts goes from a blink, through what makes ranks give up, to what makes a host lost.
+/// Draws a disturbance. Its duration ranges from a moment, over one that makes ranks give up, to one that makes the job
+/// lose the host.
 drawn draw(uint64_t number, bool has_network) {
   const uint64_t x = troupe::core::mix64(number + 91);
   drawn out{static_cast<deed>(number % 4), static_cast<uint32_t>(1 + x % 2), 1 + x / 2 % 60, x / 1000 % 20'000, 0};
@@ -76,7 +77,7 @@ void disturb(job_on_hosts& job, const drawn& d, const hosts* network) {
   }
 }
 
-/// What was wrong; empty where the run ended as it should.
+/// Runs the job, disturbs it as drawn, and returns what was wrong; empty if the run ended as it should.
 std::string run_disturbed(const std::string& troupe, const std::string& folder, const drawn& d, const hosts* network) {
   job_on_hosts job({troupe, folder + "/cuts.yaml", {"data.text=" + folder + "/cuts.txt"}}, network);
   const bool is_there = job.first().wait_for(fmt::format("\"step\":{},", d.step));
@@ -110,7 +111,7 @@ int cuts(const std::string& troupe, const std::string& folder, const hosts* netw
     try {
       wrong = run_disturbed(troupe, folder, d, network);
     } catch (const std::exception& e) {
-      wrong = e.what();  // it did not end
+      wrong = e.what();  // the job did not end
     }
     if (wrong.empty()) continue;
     ++bad;

@@ -1,5 +1,6 @@
-// What the doctor of a cluster makes of the facts about hosts and pairs of them, without any host: who is the odd one
-// out, what is printed, which pairs are measured at once, what agents say of their job.
+// Tests the cluster doctor's conclusions from facts about hosts and pairs of hosts, without any host: which host
+// differs from the others, what is printed, which pairs are measured at the same time, what agents report about their
+// job.
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
@@ -45,7 +46,7 @@ examined_cluster four_hosts() {
   return all;
 }
 
-/// Of everything that is not fine: condition and topic.
+/// Returns condition and topic of each finding that is not fine.
 std::vector<std::string> topics(const examined_cluster& all) {
   std::vector<std::string> out;
   for (const auto& f : examine(all))
@@ -70,12 +71,12 @@ BOOST_AUTO_TEST_CASE(the_host_that_differs_from_most_is_named_with_what_differs)
   all.hosts[2].facts->version = "troupe 2";
   BOOST_TEST((topics(all) == lines{"wrong version of c"}));
   all = four_hosts();
-  all.hosts[0].facts->program = "other";  // also the first one
+  all.hosts[0].facts->program = "other";  // a difference of the first host is found as well
   BOOST_TEST((topics(all) == lines{"wrong program of a"}));
   all = four_hosts();
   all.hosts[3].facts->configuration = "other";
   BOOST_TEST((topics(all) == lines{"wrong config of d"}));
-  all.hosts[3].facts->configuration = "";  // it takes the first host's
+  all.hosts[3].facts->configuration = "";  // an empty configuration: the host takes the first host's
   BOOST_TEST((topics(all) == lines{}));
   all.hosts[1].facts->instructions = "Some avx2 fma avx512f";
   BOOST_TEST((topics(all) == lines{"wrong processor of b"}));
@@ -139,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_slow_or_late_host_is_named_once_and_a_slow_pair_by_both_e
   BOOST_TEST((topics(all) == lines{"poor network of c"}));
   all = four_hosts();
   for (auto& p : all.pairs)
-    if (p.from == 3) p.bytes_per_s = 1e7;  // one way
+    if (p.from == 3) p.bytes_per_s = 1e7;  // slow in one direction
   BOOST_TEST((topics(all) == lines{"poor network of d"}));
   all = four_hosts();
   for (auto& p : all.pairs)
@@ -151,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_slow_or_late_host_is_named_once_and_a_slow_pair_by_both_e
   all.pairs[0].bytes_per_s = 1e7;
   BOOST_TEST((topics(all) == lines{"poor network from a to b"}));
   BOOST_TEST(doubtful_pairs(all, 9) == std::vector<size_t>{0}, boost::test_tools::per_element());
-  all.pairs[0].bytes_per_s = 1e9;  // it was busy for a moment
+  all.pairs[0].bytes_per_s = 1e9;  // the pair was busy for a moment
   BOOST_TEST(doubtful_pairs(all, 9).empty());
   all = four_hosts();
   all.pairs[5].problem = "refused";
@@ -244,7 +245,7 @@ BOOST_AUTO_TEST_CASE(a_pair_is_measured_over_the_movers_that_data_uses) {
     BOOST_TEST((speed->delay_s > 0 && speed->delay_s < 0.1));
     BOOST_TEST(speed->bytes_per_s > 1e6);
   }
-  BOOST_TEST(!meters[0]->measure(7).has_value());  // nobody is there
+  BOOST_TEST(!meters[0]->measure(7).has_value());  // no agent listens there
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,8 @@
-// The first host of a job that names an etcd is cut off, or cannot be heard, while it trains: another host leads within
-// two leases, the one that was cut off ends its processes by itself, serves once it is heard again, and the run ends
-// with the losses of an undisturbed one with these degrees. Then the store itself is cut off together with another
-// host: the first host cannot know whether it leads, waits, and leads again. Needs network namespaces and an etcd;
-// where either is not to be had it says so and ends with 77.
+// Cuts off or mutes the first host of a job that uses an etcd while it trains. Another host must lead within two
+// leases; the first host ends its processes by itself and serves when it is connected again; the run ends with the
+// losses of an undisturbed one with the same degrees. Then cuts off the etcd together with another host: the first host
+// cannot know whether it leads, waits, and leads again. Requires network namespaces and an etcd; without either it
+// prints the reason and exits with 77.
 //
 // first_host TROUPE FOLDER: the program, and a folder for the job's file.
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ namespace {
 constexpr uint32_t store_host = job_on_hosts::number;
 constexpr uint32_t lease_s = 2;
 
-struct seen {  ///< of one disturbance
+struct seen {  ///< result of one disturbance
   bool good = true;
   bool expect(bool is_so, const std::string& what) {
     if (!is_so) std::printf("first_host: not seen: %s\n", what.c_str());
@@ -39,7 +39,7 @@ double seconds_since(std::chrono::steady_clock::time_point t) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
 }
 
-/// Who takes the lead; 0: nobody within some leases.
+/// Returns the host that becomes the leader; 0: none within some leases.
 uint32_t new_leader(job_on_hosts& job) {
   for (int tries = 0; tries < 600; ++tries)
     for (const uint32_t host : {1U, 2U})
@@ -47,7 +47,8 @@ uint32_t new_leader(job_on_hosts& job) {
   return 0;
 }
 
-/// The degrees of the run: as the host led that then gave way, up to where the next one went on.
+/// Returns the degrees of the run: those of the first host's terms up to the step at which the next leader resumed,
+/// then those that the next leader reported.
 std::string degrees_of(const std::string& told_by_first, const std::string& then) {
   const uint64_t next = std::stoull(then.substr(then.find('@') + 1));
   std::string out = "3@0", last = "3";
@@ -64,7 +65,7 @@ std::string degrees_of(const std::string& told_by_first, const std::string& then
   return out;
 }
 
-/// Everything ends; `leader`: the host that leads to the end.
+/// Stops the job and checks its end. `leader` is the host that leads at the end.
 void look_at_end(seen& s, job_on_hosts& job, uint32_t leader) {
   finished ended, first;
   job.stop();
@@ -109,7 +110,7 @@ bool lose_first_host(job_on_hosts& job, const char* how, Disturb&& disturb, Mend
   return s.good;
 }
 
-/// The store's host and another one cannot be heard for a while: who led leads again.
+/// Cuts off the store's host and another one for a while; the previous leader, or another host, must lead then.
 bool lose_store_and_a_host(job_on_hosts& job, const hosts& network) {
   seen s;
   if (!s.expect(job.first().wait_for("\"step\":50,"), "the steps before")) return false;

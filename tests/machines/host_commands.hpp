@@ -1,4 +1,5 @@
-// What a user types on the hosts of a job: certificates are made, the first host's keys are set, agents join it.
+// Builds the commands that a user types on the hosts of a job: create certificates, set the keys of the first host,
+// start agents.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +11,8 @@
 
 namespace troupe::tests {
 
-/// `troupe cert` makes an authority in `folder`, and certificates of `hosts`, each in a folder of the host's name
-/// within the authority's. Throws where the program fails.
+/// Runs `troupe cert` to create an authority in `folder` and certificates of `hosts`, each in a folder of the host's
+/// name within the authority's folder. Throws if the program fails.
 inline void make_certificates(const std::string& troupe, const std::filesystem::path& folder,
                               const std::vector<std::string>& hosts, const std::string& authority = "certs") {
   std::vector<std::string> issue{troupe, "cert", "issue", authority};
@@ -20,7 +21,7 @@ inline void make_certificates(const std::string& troupe, const std::filesystem::
     if (const auto made = run(command, folder); made.code != 0) throw std::runtime_error("certificates: " + made.err);
 }
 
-/// Keys of the job's first host, which takes agents at `place`.
+/// Returns the configuration keys of the job's first host, which accepts agents at `place`.
 inline std::vector<std::string> first_host_keys(const std::string& place, const std::string& host = "a",
                                                 const std::string& authority = "certs") {
   const std::string own = authority + "/" + host + "/";
@@ -28,7 +29,7 @@ inline std::vector<std::string> first_host_keys(const std::string& place, const 
           "cluster.tls.key=" + own + "host.key"};
 }
 
-/// Appends each key behind `--set`.
+/// Appends each key to `command`, with `--set` before it.
 inline void set_keys(std::vector<std::string>& command, const std::vector<std::string>& keys) {
   for (const auto& key : keys) {
     command.emplace_back("--set");
@@ -36,7 +37,8 @@ inline void set_keys(std::vector<std::string>& command, const std::vector<std::s
   }
 }
 
-/// An agent with the certificate in folder `tls` joins the job whose host `first` is at `place`.
+/// Returns the command of an agent that joins the job whose first host, named `first`, listens at `place`. Folder `tls`
+/// holds the agent's certificate.
 inline std::vector<std::string> agent_command(const std::string& troupe, const std::string& place,
                                               const std::string& first, const std::string& tls) {
   return {troupe, "agent", "--join", place, "--first", first, "--tls", tls};

@@ -1,5 +1,6 @@
-// A job of three hosts whose batch no two ranks divide, as a user starts it: when one is lost, one of the others has no
-// ranks and files of the newest save that lie there alone. It costs a step at most, and no bit.
+// Trains on three hosts, started as a user starts them, with a batch that two ranks cannot divide: after one host is
+// lost, one of the others has no ranks, but the only copies of some files of the newest save. The loss costs at most
+// one step and changes no bit.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/machines/small_job.hpp"

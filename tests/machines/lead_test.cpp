@@ -1,5 +1,5 @@
-// How a host keeps the lead of a job, and how it takes the first host's part: without network and processes, with a
-// store of memory.
+// Tests how a host keeps the lead of a job, and how it takes over from the first host, without network and processes,
+// with a store in memory.
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>

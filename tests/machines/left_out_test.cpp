@@ -1,5 +1,5 @@
-// A job of three hosts, as a user starts it, to which a host comes back that cannot read the text any more: it is told
-// why and left out, the run goes on, and takes the host back once that is mended.
+// Trains on three hosts, started as a user starts them. One comes back that can no longer read the text: it is told why
+// and left out, the run continues, and the host is accepted after the text is repaired.
 #include <boost/test/unit_test.hpp>
 
 #include <filesystem>

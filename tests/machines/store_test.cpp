@@ -1,6 +1,6 @@
-// A job of three hosts whose file names an etcd, as a user starts it: where the first host is lost another one leads,
-// from the newest checkpoint on the disk, with the losses and norms of an undisturbed run of these degrees; the lost
-// host comes back as an agent; an etcd that is silent ends nothing.
+// Trains on three hosts with an etcd, started as a user starts them. After the first host is lost another one leads
+// from the newest checkpoint on the disk, with the losses and norms of an undisturbed run of the same degrees; the lost
+// host comes back as an agent; an etcd that does not answer ends no job.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
@@ -44,7 +44,7 @@ bool has_etcd() {
   return false;
 }
 
-/// Seconds since a time.
+/// Returns the seconds since a time in ns.
 double since(int64_t ns) { return double(troupe::core::now_ns() - ns) / 1e9; }
 
 }  // namespace
@@ -61,18 +61,18 @@ BOOST_AUTO_TEST_CASE(another_host_leads_where_the_first_is_lost_and_takes_it_bac
   job.kill_first();
   const auto newest = scratch_folder::read(latest);  // "step-00000020"
   const auto from = std::stoull(newest.substr(newest.find('-') + 1));
-  uint32_t leader = 0;  // either of the two
+  uint32_t leader = 0;  // host 1 or host 2
   for (int tries = 0; leader == 0 && tries < 600; ++tries)
     for (const uint32_t host : {1U, 2U})
       if (job.agent(host).has_said("leads the job now, at")) leader = host;
   BOOST_TEST_REQUIRE(leader != 0U);
   const double led_s = since(lost_ns);
-  BOOST_TEST(led_s < 2 * 2 + 1.5);  // two leases; etcd looks twice a second for those that have run out
+  BOOST_TEST(led_s < 2 * 2 + 1.5);  // two leases; etcd checks for expired leases twice a second
   auto& first = job.agent(leader);
   BOOST_TEST_REQUIRE(first.wait_for("\"event\":\"step\""));
   BOOST_TEST_MESSAGE(
       fmt::format("another host leads after {:.1f} s, the next step is done after {:.1f} s", led_s, since(lost_ns)));
-  job.start_first();  // with --fresh, as before
+  job.start_first();  // started with --fresh, as before
   BOOST_TEST_REQUIRE(job.first().wait_for_error("this host serves as its agent"));
   BOOST_TEST_REQUIRE(first.wait_for_error(": 3 data ranks after step"));
   job.stop();

@@ -1,5 +1,6 @@
-// A job whose ranks lie on several hosts, here processes of one machine that share no memory and speak TLS, has the
-// losses and norms of one process, bit for bit: each stage, and each way to cut a model, laid across hosts.
+// Checks that a job whose ranks are on several hosts has the losses and norms of one process, bit for bit: each ZeRO
+// stage, and each way to cut a model, across hosts. The hosts are processes of one machine that share no memory and use
+// TLS.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -38,7 +39,7 @@ struct way {
 };
 
 const std::string all_of_it = "zero_optimization.stage3_param_persistence_threshold=0";
-/// What differs most comes first: `make test` tries those.
+/// All tested configurations, the most different ones first: `make test` runs only the first `ways_here`.
 const std::vector<way> all_ways = {
     {"hosts of several ranks, ZeRO 3", two_of_two, {"parallel.data=4", "zero_optimization.stage=3", all_of_it}},
     {"ZeRO 2, bf16", three, {"bf16.enabled=true"}},
@@ -57,7 +58,8 @@ const std::vector<way> all_ways = {
 };
 constexpr uint64_t ways_here = 4;
 
-/// Nothing is kept for a loss: then what crosses the network is what the plan says, byte for byte.
+/// Returns the keys of a way. No states are saved in memory, so that the network traffic is what the plan predicts,
+/// byte for byte.
 std::vector<std::string> keys_of(const way& w) {
   auto out = w.keys;
   out.push_back("cluster.hosts=" + w.hosts);
@@ -73,7 +75,7 @@ std::vector<std::string> train(const way& w, const char* output, const std::vect
   return out;
 }
 
-/// The first of two hosts, of one rank each.
+/// Returns the command of the first of two hosts with one rank each.
 std::vector<std::string> train_two(const std::string& place, std::vector<std::string> keys = {}) {
   for (auto& k : first_host_keys(place)) keys.push_back(std::move(k));
   keys.push_back("cluster.hosts=" + two);
@@ -85,7 +87,7 @@ void certify(const std::filesystem::path& folder) {
   make_certificates(troupe::places::troupe_binary, folder, {"a", "b", "c"});
 }
 
-/// What crosses the network, as a program has printed it.
+/// Returns the line about network traffic in a program's output; "none" if there is none.
 std::string network_line(const std::string& printed) {
   const auto at = printed.find("over the network in a step:");
   return at == std::string::npos ? "none" : printed.substr(at, printed.find('\n', at) - at);
@@ -205,7 +207,7 @@ BOOST_AUTO_TEST_CASE(an_agent_that_does_not_belong_to_the_job_is_told_why) {
   }
 }
 
-// A host whose clock says something else: its times are brought onto the first one's.
+// A host's clock differs from the first host's: its times are converted to the first one's.
 BOOST_AUTO_TEST_CASE(a_trace_of_hosts_with_different_clocks_has_one_time_line_and_says_what_was_added) {
   const scratch_folder folder;
   const std::vector<std::string> ahead = {"/usr/bin/env", "unshare", "--time",      "--monotonic",
@@ -233,8 +235,9 @@ BOOST_AUTO_TEST_CASE(a_trace_of_hosts_with_different_clocks_has_one_time_line_an
   BOOST_TEST_MESSAGE("offset " << offset_us << " us, error " << error_us << " us");
   BOOST_TEST(std::abs(offset_us + 1000e6) <= error_us);
   BOOST_TEST(error_us < 100e3);
-  // Nobody's step begins before the other's has begun, but for the clock's error: the vote of each needs both.
-  std::map<std::pair<int, int>, std::pair<double, double>> steps;  // by step and rank: from, to
+  // A step of a rank begins before the other rank's has ended, apart from the clock's error: the vote of each needs
+  // both.
+  std::map<std::pair<int, int>, std::pair<double, double>> steps;  // by step and rank: begin, end
   for (const auto& e : trace.at("traceEvents")) {
     if (e.at("ph") != "X") continue;
     const double from = e.at("ts"), to = from + e.at("dur").get<double>();

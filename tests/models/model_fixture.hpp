@@ -1,4 +1,5 @@
-// A model with its parameters and gradients in plain memory, run segment by segment as the compute lane does.
+// Keeps a model with its parameters and gradients in plain memory and runs it segment by segment, as the compute lane
+// does.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -21,11 +22,11 @@ namespace troupe::models {
 
 inline at::ScalarType torch_of(core::dtype type) { return torch_dtype(type); }
 
-/// Gradients in tensors of their own, one per parameter; the first contribution overwrites, later ones add.
+/// Stores gradients in one tensor per parameter: the first contribution overwrites, later ones add.
 class tensor_sink final : public gradient_sink {
  public:
   tensor_sink(const core::model_table& table, core::dtype type) : type_(type) {
-    // filled with NaN: elements that a backward leaves unwritten show
+    // filled with NaN, so that elements a backward leaves unwritten are visible
     for (const auto& p : table.parameters) {
       gradients.push_back(at::full(p.shape, std::nan(""), at::TensorOptions().dtype(torch_of(type))));
       contributions.push_back(0);
@@ -41,7 +42,7 @@ class tensor_sink final : public gradient_sink {
   core::dtype type_;
 };
 
-/// Unwraps a result or fails the test with its error.
+/// Returns the value of a result, or fails the test with its error.
 template <class T>
 T take(core::result<T> r) {
   BOOST_REQUIRE_MESSAGE(r.has_value(), (r ? std::string() : r.error().text));
@@ -63,13 +64,14 @@ struct bound_model {
       at::Tensor values = at::full(info.shape, info.init == core::initial_value::ones ? 1.0 : 0.0, at::kDouble);
       auto* v = values.mutable_data_ptr<double>();
       for (uint64_t i = 0; i < info.numel(); ++i)
-        v[i] += 0.1 * normal(random);  // biases and norms, too, so that no error hides
+        // Random offsets for biases and norms as well, so that no error hides behind zeros and ones.
+        v[i] += 0.1 * normal(random);
       weights.push_back(values.to(torch_of(dtype)));
       binding.bind(p, weights.back().mutable_data_ptr());
     }
   }
 
-  /// The mean loss; gradients of `scale` x loss go to the sink.
+  /// Runs forward and backward; returns the mean loss and sends the gradients of `scale` x loss to the sink.
   double step(micro_batch batch, gradient_sink& sink, double scale = 1.0) {
     const auto by_token = core::order_of_inputs(batch.tokens, batch.columns);
     const auto by_column = core::order_of_columns(batch.document_start, batch.columns);
@@ -102,7 +104,7 @@ struct bound_model {
   }
 };
 
-/// A batch with its own arrays.
+/// A micro-batch that owns its arrays.
 struct owned_batch {
   owned_batch(uint64_t rows, uint64_t columns, uint32_t vocabulary, uint64_t seed = 3) {
     std::mt19937_64 random(seed);
@@ -121,7 +123,7 @@ struct owned_batch {
   micro_batch batch;
 };
 
-/// ||a - b|| / ||b||
+/// Returns ||a - b|| / ||b||, computed in double.
 inline double relative_difference(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor wide = b.to(at::kDouble);
   return a.to(at::kDouble).sub(wide).norm().item<double>() / wide.norm().item<double>();

@@ -1,4 +1,4 @@
-// Certificates of a made-up job for tests, made once for each program, and endpoints with them.
+// Makes the certificates of an invented job, once for each test program, and endpoints that use them.
 #pragma once
 
 #include <poll.h>
@@ -17,7 +17,7 @@
 
 namespace troupe::net {
 
-/// Two authorities, and hosts of each.
+/// Owns two certificate authorities, "ours" and "theirs", and the certificates of four hosts of each.
 class made_up_hosts {
  public:
   made_up_hosts() {
@@ -57,7 +57,7 @@ inline bool is_readable(int number, int within_ms) {
   return ::poll(&on, 1, within_ms) == 1;
 }
 
-/// The next link that comes in.
+/// Waits for an incoming link, at most `within_ms`, and returns it; fails the test if none or several came.
 inline std::unique_ptr<tls_link> next_link(endpoint& at, int within_ms = 5000) {
   BOOST_TEST_REQUIRE(is_readable(at.number(), within_ms));
   auto all = at.accepted();
@@ -65,7 +65,7 @@ inline std::unique_ptr<tls_link> next_link(endpoint& at, int within_ms = 5000) {
   return std::move(all[0]);
 }
 
-/// What comes next, at least one; or how the link ended.
+/// Waits for messages of a link, at most `within_ms`. Returns at least one, or the error that ended the link.
 inline core::result<std::vector<cluster::parcel>> next_parcels(tls_link& from, int within_ms = 60000) {
   const int64_t until = core::now_ns() + int64_t{within_ms} * 1'000'000;
   while (core::now_ns() < until) {

@@ -106,9 +106,9 @@ BOOST_AUTO_TEST_CASE(what_waits_for_an_end_that_does_not_read_is_bounded_and_nob
   BOOST_TEST_REQUIRE(!sent.has_value());
   BOOST_TEST((sent.error().kind == core::error_kind::limit));
   BOOST_TEST(taken >= 15U);
-  BOOST_TEST(taken <= 20U);  // 512 MiB, and what the other end and the system hold
+  BOOST_TEST(taken <= 20U);  // 512 MiB, and what the other end and the system buffer
   BOOST_TEST(l.of_b->is_sending());
-  BOOST_TEST(core::now_ns() - begin < 60'000'000'000);  // it fills memory, and waits for nobody
+  BOOST_TEST(core::now_ns() - begin < 60'000'000'000);  // the sender fills memory, and does not block
   const auto came = all_of(*l.of_a, taken);
   BOOST_TEST(std::get<call>(came.back().what).number == taken - 1);
 }

@@ -1,4 +1,4 @@
-// Movers of bytes that are connected to each other on this machine, and transfers that can be waited for.
+// Connects byte movers on this machine to each other, and provides transfers whose end a test can wait for.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -24,7 +24,7 @@ inline term_key key_of(uint32_t place, unsigned char secret = 7, const std::stri
   return {term_secret(bytes), job, term, place};
 }
 
-/// Ends of transfers, counted; the first error is kept.
+/// Counts ended transfers and keeps the text of the first error. Thread-safe.
 class endings {
  public:
   fabric::transfer_end one() {
@@ -60,7 +60,7 @@ class endings {
   std::string error_;
 };
 
-/// So many movers, each connected to all others.
+/// Owns `count` movers, each connected to all others.
 class mesh {
  public:
   explicit mesh(uint32_t count, const std::string& at = "127.0.0.1") {

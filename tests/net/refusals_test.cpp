@@ -1,4 +1,4 @@
-// Each kind of stranger, and the sentence that either end has for it.
+// Tests the error texts of both ends for each kind of refused stranger.
 #include <boost/test/unit_test.hpp>
 #include <condition_variable>
 #include <mutex>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// An endpoint that listens and keeps what it says of those whom it refuses.
+/// An endpoint that listens and keeps its messages about refused connections.
 class gate {
  public:
   explicit gate(identity me, admission admit = {}) {
@@ -29,7 +29,7 @@ class gate {
     port_ = must(at_->listen("127.0.0.1", 0));
   }
   [[nodiscard]] uint16_t port() const { return port_; }
-  /// Without the address: "a connection was refused: 127.0.0.1:4242: " goes before.
+  /// Returns the next message without the leading "a connection was refused: 127.0.0.1:4242: ".
   std::string next_sentence() {
     std::unique_lock lock(mutex_);
     BOOST_TEST_REQUIRE(came_.wait_for(lock, std::chrono::seconds(10), [&] { return !said_.empty(); }));
@@ -45,11 +45,11 @@ class gate {
   std::mutex mutex_;
   std::condition_variable came_;
   std::vector<std::string> said_;
-  std::unique_ptr<endpoint> at_;  // last: its thread uses the others
+  std::unique_ptr<endpoint> at_;  // last member, because its thread uses the others
   uint16_t port_ = 0;
 };
 
-/// What `who` hears where it connects to the gate.
+/// Returns the error that `who` receives when it connects to the gate.
 std::string refusal_of(const gate& at, identity who, const std::string& wanted = "node1") {
   const auto from = must(endpoint::open({std::move(who)}));
   const auto link = from->connect("127.0.0.1", at.port(), wanted, "hello");
@@ -60,7 +60,7 @@ std::string refusal_of(const gate& at, identity who, const std::string& wanted =
   return link.error().text.substr(head.size());
 }
 
-/// A certificate of our authority that is good at another time.
+/// Returns a certificate of our authority that is valid at another time.
 identity at_another_time(const tests::scratch_folder& f, const std::string& host, int64_t begins_in_days) {
   fs::copy(hosts().path() / "ours", f.path(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   made_up_hosts::must(
@@ -73,7 +73,7 @@ identity at_another_time(const tests::scratch_folder& f, const std::string& host
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// A greeting as greeting.cpp has it.
+/// Returns the bytes of a greeting, as greeting.cpp sends it.
 std::string greeting_bytes(uint16_t version) {
   return std::string("TROUPE") + static_cast<char>(version) + '\0' + '\1' + '\0' + '\0';
 }

@@ -1,5 +1,5 @@
-// Somebody else than a process of the job, at a socket: says any bytes, or TLS with any certificate, and hears what it
-// is answered. Waits as it likes, but never longer than its time.
+// Opens a socket as a client that is not a process of the job: sends any bytes, or TLS with any certificate, and reads
+// the answer. Every wait is bounded by the timeout of the constructor.
 #pragma once
 
 #include <arpa/inet.h>
@@ -21,7 +21,8 @@ namespace troupe::net {
 
 class stranger {
  public:
-  /// `from`: one of this machine's many addresses, 127.0.0.1 on; each has ports for some thousand strangers a minute.
+  /// Connects to `port`. `within_ms` bounds each wait. `from` selects one of this machine's loopback addresses,
+  /// 127.0.0.1 + `from`; each address has ports for some thousand clients a minute.
   explicit stranger(uint16_t port, int within_ms = 5000, uint32_t from = 0)
       : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in to{};
@@ -48,7 +49,7 @@ class stranger {
 
   [[nodiscard]] int socket() const { return socket_; }
 
-  /// False where the other end has gone.
+  /// Sends all bytes. Returns false if the other end has closed.
   bool say(std::string_view bytes) const {
     while (!bytes.empty()) {
       const ssize_t n = ssl_ != nullptr ? SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size()))
@@ -58,7 +59,7 @@ class stranger {
     }
     return true;
   }
-  /// All that comes until the end; `stops_at`: until so much has come.
+  /// Reads until the other end closes, the timeout passes, or `stops_at` bytes have come.
   [[nodiscard]] std::string hear(size_t stops_at = SIZE_MAX) const {
     std::string out;
     std::array<char, 4096> part{};
@@ -71,7 +72,7 @@ class stranger {
     }
     return out;
   }
-  /// Whether the other end has closed, within the stranger's time.
+  /// Discards incoming bytes until the other end closes. Returns true if it closes before the timeout.
   [[nodiscard]] bool is_closed() const {
     std::array<char, 4096> part{};
     for (;;) {
@@ -81,7 +82,8 @@ class stranger {
     }
   }
 
-  /// With the key and certificate in a host's folder, or with none. False where the handshake fails.
+  /// Begins TLS with the key and certificate in a host's folder, or without a certificate if `folder` is empty. Returns
+  /// false if the handshake fails.
   bool begin_tls(const std::filesystem::path& folder = {}, int version = TLS1_3_VERSION) {
     const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> c(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
     SSL_CTX_set_max_proto_version(c.get(), version);
@@ -95,7 +97,8 @@ class stranger {
   }
 
  private:
-  /// In whatever thread: Boost.Test is for one.
+  /// Throws if a socket call has failed. Does not use Boost.Test, because strangers also run in threads that it does
+  /// not support.
   static void must(bool done) {
     if (!done) throw std::runtime_error("a stranger's socket");
   }

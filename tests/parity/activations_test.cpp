@@ -1,4 +1,5 @@
-// Inputs of recomputed units that wait for backward on the host or in swap files: the same bits come back.
+// Tests inputs of recomputed units that are kept on the host or in swap files until backward: they come back bit for
+// bit.
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(activations)
@@ -9,7 +10,7 @@ using namespace troupe::tests;
 namespace {
 
 constexpr uint64_t steps = 10;
-constexpr uint32_t windows = 2;  // of a plan with nvme
+constexpr uint32_t windows = 2;  // windows of a plan with nvme
 
 const std::string zero = "zero_optimization.";
 const settings fp32 = {};
@@ -27,7 +28,7 @@ uint32_t count(const plan::rank_plan& p, plan::kind k) {
   }));
 }
 
-/// A model in one type, trained in memory once and compared with that run wherever activations go.
+/// Trains a model in memory once, and compares that run with runs that keep activations elsewhere.
 class comparison {
  public:
   comparison(const std::string& model, settings common)
@@ -36,7 +37,7 @@ class comparison {
     BOOST_TEST(reference_.memory.offloaded_activations == 0U);
   }
 
-  /// `units` of them, 0 for all.
+  /// Compares a run that keeps the activations of `units` units, 0: of all, in `tier`.
   void check(const std::string& tier, uint32_t units, const settings& other) const {
     settings set = common_ + settings{"activation_checkpointing.enabled=true", "cluster.offload_activations=" + tier} +
                    folder() + other;
@@ -72,7 +73,7 @@ class comparison {
 
 }  // namespace
 
-// Over every cut: with ranks that have columns of their own attention keeps all.
+// Runs every cut. On ranks that have only some columns, attention keeps all.
 BOOST_AUTO_TEST_CASE(segments_that_keep_less_leave_the_bits) {
   const settings light = {"activation_checkpointing.enabled=true", "activation_checkpointing.selective=true"};
   const std::vector<settings> jobs = {

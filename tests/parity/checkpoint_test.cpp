@@ -1,4 +1,5 @@
-// A run saved on some ranks at some stage resumes on others: tensors bit for bit, and at equal degrees the whole run.
+// Checks that a run saved on some ranks at some ZeRO stage resumes on others: tensors bit for bit, and at equal degrees
+// the whole run.
 #include <cstdlib>
 #include <set>
 
@@ -16,7 +17,7 @@ constexpr uint64_t before = 2, after = 2;
 struct place {
   int ranks, stage;
 };
-settings at(const place& p) {  // twelve samples a step wherever it runs
+settings at(const place& p) {  // twelve samples a step on every number of ranks
   return {"parallel.data=" + std::to_string(p.ranks), "zero_optimization.stage=" + std::to_string(p.stage),
           "train_micro_batch_size_per_gpu=" + std::to_string(12 / p.ranks),
           "zero_optimization.stage3_param_persistence_threshold=0", "zero_optimization.sub_group_size=4096"};
@@ -58,8 +59,8 @@ std::vector<double> losses_of(actors::session& s, uint64_t steps) {
   return out;
 }
 
-/// The places that load the checkpoint of place `i` of `n`: itself and three others, so that all pairs of ranks and all
-/// pairs of stages occur. With TROUPE_CASES, as in a soak, all places.
+/// Returns the places that load the checkpoint of place `i` of `n`: itself and three others, so that all pairs of ranks
+/// and all pairs of stages occur. If TROUPE_CASES is set, as in `make soak`, returns all places.
 std::vector<size_t> loaders_of(size_t i, size_t n) {
   if (std::getenv("TROUPE_CASES") == nullptr) return {i, (i + 5) % n, (i + 10) % n, (i + 15) % n};
   std::vector<size_t> all(n);

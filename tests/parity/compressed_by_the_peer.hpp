@@ -1,4 +1,5 @@
-// The model that DeepSpeed 0.19.6 compresses in fixtures, and sessions that begin with what it begins with.
+// Provides the model that DeepSpeed 0.19.6 compresses in fixtures, and sessions with the same initial weights and
+// scores.
 #pragma once
 
 #include <fstream>
@@ -13,23 +14,23 @@ namespace troupe::tests {
 
 using json = nlohmann::json;
 
-/// tests/parity/fixtures/NAME.
+/// Returns the parsed file tests/parity/fixtures/NAME.
 inline json peers_fixture(const std::string& name) {
   std::ifstream file((std::string(troupe::places::source_dir) + "/tests/parity/fixtures/") + name);
   BOOST_TEST_REQUIRE(bool(file), name);
   return json::parse(file);
 }
 
-/// A run's section, as the peer was given it.
+/// Returns the run's `compression_training` section as DeepSpeed was given it.
 inline settings section_of(const json& run) { return {"compression_training=" + run["compression_training"].dump()}; }
 
-/// A GPT-2 with the weights of tests/models/fixtures/gpt2.
+/// A small job whose model is a GPT-2 with the weights of tests/models/fixtures/gpt2.
 struct peers_job : small_job {
   inline static const std::string model = std::string("model: {path: ") + troupe::places::source_dir + "/tests/models/fixtures/gpt2}\n";
 
   explicit peers_job(const std::string& text) : small_job(model, text) {}
 
-  /// With the scores that tests/peer/make_compressed_training_fixture.py sets.
+  /// Opens a session whose pruning scores are those that tests/peer/make_compressed_training_fixture.py sets.
   [[nodiscard]] std::unique_ptr<actors::session> begin(const settings& set) const {
     auto s = open(set);
     for (const auto& p : s->table().parameters) {
@@ -44,7 +45,7 @@ struct peers_job : small_job {
   }
 };
 
-/// The folder of checkpoints of a session of that run.
+/// Saves a checkpoint of the session, with the run's `compression_training` section, and returns its root folder.
 inline std::filesystem::path saved(const peers_job& job, actors::session& s, const json& run) {
   auto folder = job.folder().path() / "saved";
   const std::string section = "compression_training: " + run["compression_training"].dump() + "\n";

@@ -1,6 +1,5 @@
-// What is left of a model when what it was compressed with is made permanent, against the `redundancy_clean` of
-// DeepSpeed 0.19.6 by the fixture of tests/peer/make_cleaned_fixture.py. Where we differ on purpose a test names the
-// trap.
+// Compares a model whose compression is made permanent with DeepSpeed 0.19.6's `redundancy_clean`, by the fixture of
+// tests/peer/make_cleaned_fixture.py. Tests whose names begin with `trap_` show deliberate differences.
 #include <cmath>
 
 #include "apps/compress/cleaned_checkpoint.hpp"
@@ -43,7 +42,7 @@ tensors weights_in(const checkpoint::tensor_source& s) {
   return out;
 }
 
-/// The checkpoint of a run that has not stepped, as `troupe compress --clean` makes it.
+/// Owns the checkpoint of a run without steps, cleaned as `troupe compress --clean` does.
 struct cleaned_run {
   peers_job job{std::string(129, '-')};
   core::result<apps::cleaned_checkpoint> cleaned;
@@ -101,7 +100,8 @@ BOOST_AUTO_TEST_CASE(cleaned_weights_are_the_peers_with_and_without_related_modu
     }
 }
 
-// The peer's masks pile up over the entries of a group, and every later entry's related modules are cut by the first's.
+// DeepSpeed accumulates masks over the entries of a group, and cuts the related modules of later entries by the first
+// one's.
 BOOST_AUTO_TEST_CASE(trap_T13_related_modules_of_every_entry_are_cut_by_its_own_mask) {
   const auto& trap = fixture()["traps"]["T13"];
   BOOST_TEST(trap["rows"] != trap["columns"]);
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(trap_T13_related_modules_of_every_entry_are_cut_by_its_own_
     check_equal(apart.at(name), wanted);
 }
 
-// The peer takes packed queries, keys and values for as many blocks as there are heads: of three heads it drops all
+// DeepSpeed treats packed queries, keys and values as as many blocks as there are heads: of three heads it drops all
 // keys.
 BOOST_AUTO_TEST_CASE(of_packed_queries_keys_and_values_each_loses_the_heads_that_go) {
   const auto& trap = fixture()["traps"]["packed"];

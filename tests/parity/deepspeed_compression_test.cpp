@@ -1,6 +1,6 @@
-// Ten losses of each technique, switched on at step 3, and the masks at the end, against DeepSpeed 0.19.6 by the
-// fixture of tests/peer/make_compressed_training_fixture.py: the same section, weights and batches. Where we differ on
-// purpose a test names the trap.
+// Compares ten losses of each technique, switched on at step 3, and the masks at the end, with DeepSpeed 0.19.6, by the
+// fixture of tests/peer/make_compressed_training_fixture.py: the same section, weights and batches. Tests whose names
+// begin with `trap_` show deliberate differences.
 #include <cmath>
 
 #include "actors/aten_threads.hpp"
@@ -22,7 +22,7 @@ const json& fixture() {
   return all;
 }
 
-/// Two ranks of two micro-batches at stage 3. Rows of a step are all windows of the text.
+/// Returns settings of two ranks with two micro-batches at stage 3. The rows of a step are all windows of the text.
 settings common() {
   const auto& a = fixture()["adamw"];
   return {"parallel.data=2",
@@ -52,10 +52,10 @@ std::string text_of(std::span<const uint8_t> keep) {
   return out;
 }
 
-/// "MODULE TECHNIQUE": elements as 0 and 1.
+/// Maps "MODULE TECHNIQUE" to elements as 0 and 1.
 using masks = std::map<std::string, std::string>;
 
-/// Those of the weights that a run begins with. In fp32, as fp64 is not saved.
+/// Returns the masks of a run's initial weights. The run is in fp32, because fp64 is not saved.
 masks masks_at_the_start(const peers_job& job, const json& run) {
   masks out;
   const auto at = saved(job, *job.begin(common() + section_of(run)), run);
@@ -69,7 +69,7 @@ masks masks_at_the_start(const peers_job& job, const json& run) {
   return out;
 }
 
-/// Those of the scores that a run has now.
+/// Returns the masks that a run's current scores give.
 masks masks_of_scores(const actors::session& s, const json& run) {
   masks out;
   for (uint32_t q = 0; q < s.table().parameters.size(); ++q) {
@@ -104,9 +104,9 @@ BOOST_AUTO_TEST_CASE(every_technique_has_the_peers_losses_and_masks_from_the_ste
     }
 }
 
-// The peer moves its range in front of each product, and each of its ranks has one; here a step multiplies within the
-// range that the updates so far have left, and its own inputs move that at its end. The peer's arithmetic in that order
-// has our losses, the peer's own has others.
+// DeepSpeed moves its range before each product, and each of its ranks has one. Troupe multiplies within the range that
+// the earlier updates have left, and the step's inputs move it at the end of the step. DeepSpeed's arithmetic in
+// Troupe's order has Troupe's losses; in DeepSpeed's own order it has others.
 BOOST_AUTO_TEST_CASE(learned_ranges_follow_the_peers_rule_once_a_step_for_all_ranks) {
   const actors::one_aten_thread alone;
   const auto job = the_job();
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(learned_ranges_follow_the_peers_rule_once_a_step_for_all_ra
     }
 }
 
-// Masks need no fp64: nothing is rounded to a grid.
+// Masks need no fp64, because no value is rounded to a grid.
 BOOST_AUTO_TEST_CASE(pruned_runs_have_the_peers_losses_in_fp32) {
   const actors::one_aten_thread alone;
   const auto job = the_job();
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(pruned_runs_have_the_peers_losses_in_fp32) {
 }
 
 BOOST_AUTO_TEST_CASE(trap_T9_pruning_by_l1_begins_without_an_end_and_lasts) {
-  BOOST_TEST(fixture()["trap_T9"] == "KeyError: 'schedule_offset_end'");  // what the peer says at step 3
+  BOOST_TEST(fixture()["trap_T9"] == "KeyError: 'schedule_offset_end'");  // DeepSpeed's error at step 3
   const actors::one_aten_thread alone;
   const auto job = the_job();
   for (const auto& run : fixture()["runs"]) {

@@ -1,4 +1,4 @@
-// A text of JSON lines whose documents are shorter and longer than the rows of small jobs.
+// Generates JSON lines whose documents are shorter and longer than the rows of small jobs.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace troupe::tests {
 
-/// Rows of several documents, and documents of several rows.
+/// Returns JSON lines of 3 to 43 characters each, so that some rows hold several documents and some documents span
+/// several rows.
 inline std::string document_lines() {
   const std::string text = made_up_text(4096);
   std::string out;

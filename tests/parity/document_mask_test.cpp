@@ -1,4 +1,4 @@
-// data.document_mask in whole runs: it changes the result, and sharding changes no bit of it.
+// Tests data.document_mask in whole runs: it changes the result, and sharding changes no bit of it.
 #include "tests/parity/document_lines.hpp"
 #include "tests/parity/run_result.hpp"
 
@@ -23,7 +23,7 @@ void check_model(const std::string& model, const settings& common) {
   check_same(train(job, masked + settings{"zero_optimization.stage=2"}, 4), reference);
 }
 
-/// Ranks that have some of a row's tokens see the documents of the whole row.
+/// Checks that ranks which have only some of a row's tokens use the documents of the whole row.
 void check_sequence_groups(const std::string& model) {
   const small_job job(model);
   job.folder().write("lines.jsonl", document_lines());

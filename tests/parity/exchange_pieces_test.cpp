@@ -1,5 +1,5 @@
-// Sums over tensor ranks that are exchanged in pieces of rows: losses, norms and weights are those of sums at once but
-// for rounding, and with the same number of pieces those of every cut to the last bit.
+// Checks sums over tensor ranks that are exchanged in pieces of rows: losses, norms and weights equal those of
+// undivided sums up to rounding, and are bit-identical over all cuts with the same number of pieces.
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(exchange_pieces)

@@ -1,5 +1,5 @@
-// Gradients are means over the global batch, however it is cut into ranks, micro-batches and rows. In fp64, so that a
-// wrong factor cannot hide behind rounding.
+// Checks that gradients are means over the global batch, however it is cut into ranks, micro-batches and rows. Uses
+// fp64, so that a wrong factor cannot hide behind rounding.
 #include "tests/small_job.hpp"
 
 BOOST_AUTO_TEST_SUITE(gradient_scale)

@@ -1,6 +1,7 @@
-// The promise of docs/numerics.md: how states are cut, gathered, bucketed, prefetched and recomputed changes no bit.
-// The full product of settings is too large; each group runs every stage, and the other settings in rotation, so that
-// every meaningful pair of (setting, stage) runs with both orders of summation, both families and two dtypes.
+// Tests the promise of docs/numerics.md: the way in which states are cut, gathered, bucketed, prefetched and recomputed
+// changes no bit. The full product of settings is too large; each group runs every stage, and the other settings in
+// rotation, so that every meaningful pair of (setting, stage) runs with both orders of summation, both families and two
+// dtypes.
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(identity)
@@ -14,7 +15,7 @@ constexpr uint64_t steps = 10;
 
 const std::string zero = "zero_optimization.";
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
-// At least four buckets and four sub-groups on every rank.
+// Settings that give at least four buckets and four sub-groups on every rank.
 const settings small_pieces = {zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096"};
 const settings release_all = {zero + "stage3_param_persistence_threshold=0", zero + "stage3_max_reuse_distance=0"};
 
@@ -23,11 +24,11 @@ settings persistence(uint64_t elements) {
   return {zero + "stage3_param_persistence_threshold=" + std::to_string(elements)};
 }
 settings overlap(bool on) { return {zero + std::string("overlap_comm=") + (on ? "true" : "false")}; }
-// Limits prefetch, which otherwise runs further ahead with every use.
+// Returns settings that limit prefetching, which otherwise runs further ahead with every use.
 settings live_at_most(uint64_t elements) { return {zero + "stage3_max_live_parameters=" + std::to_string(elements)}; }
 const settings checkpointing = {"activation_checkpointing.enabled=true"};
 
-// Each is added to a group's own settings; the number is the stage it is for.
+// Settings that are added to those of a group, and the ZeRO stage that they are for.
 struct variant {
   int at_stage;
   settings set;
@@ -68,7 +69,7 @@ void check_releases(const run_result& r) {
   BOOST_TEST(r.sub_groups >= 4U);
 }
 
-// Runs stage 0 with default settings and variants [first, first + count) of each stage; all of them if count is 0.
+// Compares stage 0 with default settings with variants [first, first + count) of each stage; 0: with all variants.
 void check_group(const std::string& model, const settings& common, size_t first, size_t count) {
   const small_job job(model);
   const auto reference = train(job, common + stage(0), steps);

@@ -1,5 +1,6 @@
-// ZenFlow: columns with large gradients are updated in every step, the others at fixed steps with their deferred
-// gradients. The same bits at every stage and in every run, and no gradient waits longer than docs/numerics.md says.
+// Tests ZenFlow: columns with large gradients are updated in every step, the others at fixed steps with their deferred
+// gradients. The bits are equal at every stage and in every run, and no gradient waits longer than docs/numerics.md
+// says.
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(late_updates)
@@ -40,7 +41,7 @@ BOOST_AUTO_TEST_CASE(late_updates_leave_the_same_bits_at_every_stage_and_in_ever
   }
 }
 
-// Columns are those of a rank's own slice of its share, so they are the same wherever tensor and data degrees are.
+// The columns are those of a rank's own slice of its share, so they are equal wherever tensor and data degrees are.
 BOOST_AUTO_TEST_CASE(late_updates_of_shares_of_a_tensor_group_leave_the_same_bits_at_every_stage_and_cut) {
   const auto pipelined = [](const char* schedule) {
     return settings{"parallel.pipeline=2", std::string("pipeline.schedule=") + schedule};
@@ -69,13 +70,13 @@ BOOST_AUTO_TEST_CASE(whole_updates_come_first_where_they_are_asked_for) {
   BOOST_TEST(!same_bits(train(job, base(2, 3) + late(steps - 1), steps).weights, plain.weights));
 }
 
-// The bound: the gradient of a step is applied at the latest update_interval - 1 steps after it.
+// The gradient of a step is applied at most update_interval - 1 steps after it.
 BOOST_AUTO_TEST_CASE(no_gradient_waits_longer_than_its_interval) {
   const small_job job(tiny_gpt2);
   auto s = job.open(base(2, 3) + late() + settings{"optimizer.type=AdamW"});
   auto before = weights_of(*s);
   std::vector<std::vector<uint64_t>> waited(before.size());
-  // Matrices only: decay moves each of their elements, whatever its gradient.
+  // Looks at matrices only, because decay moves each of their elements, whatever its gradient.
   for (size_t q = 0; q < before.size(); ++q)
     if (s->table().parameters[q].shape.size() == 2) waited[q].assign(before[q].size(), 0);
   uint64_t late_ones = 0, longest = 0;
@@ -90,7 +91,7 @@ BOOST_AUTO_TEST_CASE(no_gradient_waits_longer_than_its_interval) {
         }
         longest = std::max(longest, ++waited[q][i]);
         late_ones += 1;
-        BOOST_REQUIRE(t % interval != 0);  // everything lands
+        BOOST_REQUIRE(t % interval != 0);  // at a multiple of the interval all gradients must have been applied
       }
     before = std::move(now);
   }

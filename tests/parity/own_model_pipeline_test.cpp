@@ -1,4 +1,5 @@
-// A host's own modules in a pipeline: no cut, schedule or ZeRO stage changes a bit, whatever crosses between stages.
+// Tests a host's own modules in a pipeline: no cut, schedule or ZeRO stage changes a bit, whatever crosses between
+// stages.
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 
@@ -59,7 +60,8 @@ actors::host_model own() {
   return {[] { return make_own_model(0.2); }, &own_batch, &own_batch};
 }
 
-/// Where stages may meet: numbers without gradient, views of what came in, transposed, repeated and frozen ones.
+/// Returns a model with awkward values between stages: numbers without gradient, views of the input, transposed,
+/// repeated and frozen ones.
 models::module_model make_awkward() {
   using models::unit;
   namespace nn = torch::nn;
@@ -86,7 +88,8 @@ models::module_model make_awkward() {
       }};
 }
 
-/// Rows of a step's own length, with a mask beside the tokens: the batch's values, which go through all units.
+/// Returns rows of a different length in each step, with a mask beside the tokens. The batch's values go through all
+/// units.
 models::host_batch masked_batch(uint64_t step, uint32_t micro, uint32_t rank) {
   auto out = own_batch(step, micro, rank);
   const int64_t columns = own_columns - static_cast<int64_t>((step + micro + rank) % 3);
@@ -101,7 +104,7 @@ models::host_batch largest_batch() {
   return out;
 }
 
-/// Units that hand on several values: two with gradients, one of which not all units use, and three without.
+/// Returns units that pass on several values: two with gradients, one of which not all units use, and three without.
 models::module_model make_valued() {
   using models::named_values;
   using models::unit;
@@ -206,7 +209,8 @@ BOOST_AUTO_TEST_CASE(a_unit_is_built_on_the_ranks_of_its_stage_only) {
       &own_batch};
   auto s = open_own(job_of(2, 2, "per_step") + stage(3) + cut(2, "1f1b", "[0,4]"), model);
   step_of(*s);
-  // Once for the dry run, and on both data ranks of a stage; the shared ones have uses in both stages.
+  // Each module is built once for the dry run, and on both data ranks of a stage; the shared ones are used in both
+  // stages.
   const std::map<std::string, int> wanted = {{"words", 5},  {"mix", 3},   {"shared", 5},
                                              {"memory", 3}, {"scale", 3}, {"dropout", 3}};
   BOOST_TEST((made == wanted));
@@ -285,7 +289,7 @@ BOOST_AUTO_TEST_CASE(a_run_of_modules_saved_in_one_cut_resumes_in_any_other) {
         auto t = actors::session::open(
             {.config = own_config(common + other), .resume = *saved, .model = actors::own_model(model)});
         BOOST_TEST_REQUIRE(t.has_value(), (t ? std::string() : t.error().text));
-        BOOST_TEST(made["mix"] == 3);  // for the dry run and on its ranks, although no first values were wanted
+        BOOST_TEST(made["mix"] == 3);  // for the dry run and on its ranks, although no initial values were needed
         check_same(result_of(**t, 2), wanted);
       }
   }

@@ -1,5 +1,5 @@
-// A session with a host's own model, beside training: evaluation, random batches, frozen parts, refusals and errors
-// during a run.
+// Tests a session with a host's own model apart from training: evaluation, random batches, frozen parts, refusals and
+// errors during a run.
 #include "models/host/module_table.hpp"
 #include "tests/parity/own_model.hpp"
 #include "tests/parity/run_result.hpp"
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_one_cut_loads_in_any_other) {
         BOOST_TEST_REQUIRE(did.has_value(), (did ? "" : did.error().text));
         const auto got = plain();
         BOOST_REQUIRE(actors::copy_weights(*loads, got));
-        const auto loaded = models::parameters_of(got, loads->table());  // with copies, if there are any, at the end
+        const auto loaded = models::parameters_of(got, loads->table());  // copies, if there are any, are at the end
         for (size_t q = 0; q < std::min(loaded.size(), weights.size()); ++q)
           BOOST_TEST(at::equal(loaded[q], weights[q]));
         for (uint32_t q = 0; q < loads->table().parameters.size(); ++q)
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(batches_drawn_at_random_are_the_same_in_every_run) {
     return result_of(*s, 4);
   };
   const auto reference = train(two_ranks);
-  at::randn({17});  // numbers that the host draws in between have no effect
+  at::randn({17});  // random numbers that the host draws in between have no effect
   check_same(train(sharded), reference);
   const settings checkpointing = {"activation_checkpointing.enabled=true"};
   check_same(train(sharded + checkpointing), reference);
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(impossible_models_and_settings_are_refused_before_anything_
   BOOST_TEST(has(s->generate({1}, 1, 0).error().text, "generates no text"));
   BOOST_TEST(has(s->export_hugging_face("nowhere").error().text, "no form in Hugging Face's files"));
   BOOST_TEST(s->validation_tokens() == 0U);
-  BOOST_TEST(step_of(*s).tokens == 3U);  // samples
+  BOOST_TEST(step_of(*s).tokens == 3U);  // tokens counts samples here
   BOOST_TEST(has(actors::copy_weights(*s, {{models::unit("a", torch::nn::Linear(2, 2))}, {}}).error().text,
                  "copying weights"));
 }

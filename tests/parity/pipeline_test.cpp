@@ -1,5 +1,6 @@
-// A pipeline changes no bit: at equal data degree, order of gradients and place of tied ones, every cut into stages,
-// every schedule that keeps the order of micro-batches and every ZeRO stage give the results of the uncut run.
+// Checks that a pipeline changes no bit: at equal data degree, order of gradients and place of tied ones, every cut
+// into stages, every schedule that keeps the order of micro-batches and every ZeRO stage give the results of the uncut
+// run.
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(pipeline)

@@ -1,4 +1,4 @@
-// Places where the states of a run may lie, as settings, and the comparison of runs that differ in nothing else.
+// Lists settings for where the states of a run are kept, and compares runs that differ in nothing else.
 #pragma once
 
 #include <string>
@@ -11,13 +11,14 @@ namespace troupe::tests {
 
 inline const std::string zero = "zero_optimization.";
 
-/// A ZeRO stage, with parts so small that a tiny model has several of each.
+/// Returns the settings of a ZeRO stage, with limits so small that a tiny model has several buckets and sub-groups.
 inline settings stage(int n) {
   return {zero + "stage=" + std::to_string(n), zero + "stage3_param_persistence_threshold=40",
           zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096"};
 }
 
-/// Parameters and optimizer in files, of a folder that this suite has to itself: suites run beside each other.
+/// Returns settings that keep parameters and optimizer states in files. The files are in a folder of this program
+/// alone, because suites run at the same time.
 inline settings states_in_files() {
   static const scratch_folder swapped;
   const std::string folder = swapped.path().string();
@@ -25,8 +26,8 @@ inline settings states_in_files() {
           zero + "offload_param.device=nvme", zero + "offload_param.nvme_path=" + folder};
 }
 
-/// Where what units multiply with, masks and scores may be made anew: all tiers and stages, units that are recomputed,
-/// updates before the vote, and schedules that split backward.
+/// Returns settings under which compressed weights, masks and scores are rebuilt in different places: all tiers and
+/// stages, recomputed units, updates before the vote, and schedules that split backward.
 inline std::vector<settings> compression_places() {
   const settings files = states_in_files(), again = {"activation_checkpointing.enabled=true"};
   return {stage(1),
@@ -41,7 +42,7 @@ inline std::vector<settings> compression_places() {
           stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_v", "pipeline.chunks=2"}};
 }
 
-/// `common` at stage 0, and each of `others`.
+/// Checks that a run with `common` and each of `others` equals the run with `common` at stage 0, bit for bit.
 inline void check_places(const small_job& job, const settings& common, const std::vector<settings>& others,
                          uint64_t steps) {
   const auto reference = train(job, common + stage(0), steps);

@@ -1,5 +1,5 @@
-// Pruned weights: the same run wherever states lie and whoever computes, masks that begin after some updates, and runs
-// that resume with the masks that they had.
+// Tests pruned weights: the run is the same wherever states are kept and computed. Also tests masks that begin after
+// some updates, and runs that resume with their masks.
 #include <cmath>
 #include <numeric>
 
@@ -26,7 +26,7 @@ settings pruned(const std::string& technique, const std::string& ratio, const st
           section + "different_groups.all.params.dense_ratio=" + ratio,
           section + "different_groups.all.modules=[\"" + modules + "\"]"};
 }
-/// Blocks of 4 rows; half of them go between updates `begin` and `end`.
+/// Returns settings that prune blocks of 4 rows; half of the blocks are dropped between updates `begin` and `end`.
 settings snipped(const std::string& begin, const std::string& end, const std::string& modules) {
   const std::string shared = training + "sparse_pruning.shared_parameters.";
   return pruned("sparse_pruning", "0.5", begin, modules, "snip_momentum") +
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(masks_are_learned_of_weights_whose_bits_move_or_that_are_ro
   std::erase(moving, weights + "quantize_weight_in_forward=true");
   check_places(job, learned + noisy, some, steps);
   check_places(job, learned + moving, some, steps);
-  // Of what was multiplied with, noise and all: the scores' gradients say so in the first step.
+  // The scores' gradients are those of the weights that were multiplied with, including noise: the first step shows it.
   const auto first_scores = [&](const settings& set) {
     const auto s = job.open(learned + set);
     step_of(*s);
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(snip_momentum_has_the_same_bits_wherever_states_lie_and_whe
   }
 }
 
-// The twin adds up |w g| itself and sorts blocks.
+// The reference adds up |w g| itself and sorts the blocks.
 BOOST_AUTO_TEST_CASE(snip_momentum_drops_the_blocks_that_a_plain_twin_drops) {
   const small_job job(tiny_gpt2);
   const auto s = job.open(stage(0) + snipped("2", "4", "c_fc"));
@@ -280,8 +280,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_computes_with_the_masks_of_the_next_step) {
   BOOST_TEST(late.second != plain.second);
 }
 
-// The reference's masks are made anew of the weights that a run resumes with (trap T10): here they are those of its
-// start.
+// DeepSpeed computes masks again from the weights with which a run resumes; Troupe keeps those of the run's start.
 BOOST_AUTO_TEST_CASE(trap_T10_a_run_that_resumes_anywhere_keeps_its_masks) {
   const small_job job(tiny_gpt2);
   const settings set = settings{"gradient_order=per_step", "tied_gradients=per_use"} +
@@ -300,8 +299,8 @@ BOOST_AUTO_TEST_CASE(trap_T10_a_run_that_resumes_anywhere_keeps_its_masks) {
     BOOST_TEST_REQUIRE(again.has_value());
     for (uint64_t i = saved; i < 6; ++i)
       BOOST_TEST(std::bit_cast<uint64_t>(step_of(**again).loss) == whole.losses[i], "step " << i << " from " << saved);
-    // Other ranks add in another order, so the bits are other ones; with other masks losses would differ in their
-    // second digit.
+    // Other ranks add in another order, so the bits differ. With other masks, losses would differ in their second
+    // digit.
     auto other = actors::session::open({.config = job.config(set + three + stage(3)), .resume = folder});
     BOOST_TEST_REQUIRE(other.has_value());
     for (uint64_t i = saved; i < 6; ++i)
@@ -347,7 +346,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_resumes_with_other_tensor_ranks_keeps_masks_and_
     };
     const auto first = masks_of("3"), last = masks_of("1");
     BOOST_TEST_REQUIRE(!first.empty());
-    if (first[0].scores.empty()) BOOST_TEST((first == last));  // of l1: made once
+    if (first[0].scores.empty()) BOOST_TEST((first == last));  // masks of l1 are computed once
   }
 }
 

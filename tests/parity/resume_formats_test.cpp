@@ -1,5 +1,5 @@
-// Runs that resume from other formats: DeepSpeed's folders at any degrees, weights of Hugging Face, our own checkpoints
-// in another precision or only in part.
+// Tests runs that resume from other formats: DeepSpeed's folders at any degrees, Hugging Face's weights, and Troupe's
+// own checkpoints in another precision or only in part.
 #include <fstream>
 #include <map>
 
@@ -91,7 +91,7 @@ settings peers_job(int ranks, int stage) {
           "zero_optimization.stage3_param_persistence_threshold=0"};
 }
 
-/// The three losses behind a checkpoint of another program's, as its recipe in tests/peer wrote them.
+/// Reads the three losses after another program's checkpoint, as its recipe in tests/peer wrote them.
 std::vector<double> losses_in(const fs::path& file) {
   std::vector<double> out(3);
   std::ifstream in(file);
@@ -112,13 +112,13 @@ const fs::path distributed = fs::path(troupe::places::source_dir) / "tests/check
 
 const fs::path trainers = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/trainer";
 
-/// The models of tests/peer/troupe_resumes_distributed.py, and of troupe_resumes_trainer.py.
+/// The models of tests/peer/troupe_resumes_distributed.py and troupe_resumes_trainer.py.
 const std::map<std::string, std::string> distributed_models{
     {"gpt2_fsdp", peers_model},
     {"llama_2d",
      "model: {model_type: llama, num_hidden_layers: 1, hidden_size: 8, intermediate_size: 12, num_attention_heads: 4, "
      "num_key_value_heads: 2, max_position_embeddings: 8, vocab_size: 128}\n"}};
-/// Its optimizer, and no schedule.
+/// Returns settings with the optimizer of tests/peer/troupe_resumes_distributed.py, and without a schedule.
 settings their_job(int ranks, int stage, int tensor) {
   return {"parallel.data=" + std::to_string(ranks),
           "parallel.tensor=" + std::to_string(tensor),
@@ -144,12 +144,12 @@ actors::save_request request_of(const fs::path& root, std::string client_state =
   return out;
 }
 
-/// Two steps of a small run, saved.
+/// Owns a small run that was saved after two steps.
 struct saved_run {
   small_job job;
   fs::path folder;
   std::vector<std::vector<float>> weights, moments;
-  std::vector<double> next;  ///< losses of the two steps behind the checkpoint
+  std::vector<double> next;  ///< losses of the two steps after the checkpoint
 
   explicit saved_run(const settings& set = {}) {
     auto s = job.open(base() + set);
@@ -357,7 +357,7 @@ BOOST_AUTO_TEST_CASE(each_load_option_loads_the_parts_that_its_table_names) {
     const auto step = step_of(*without.session);
     BOOST_TEST(step.step == 3U);
     BOOST_TEST(step.lr == usual_lr);
-    // a run that loaded only parts saves, and resumes from that as it is
+    // A run that loaded only parts saves, and resumes from its own save without options.
     const auto again = saved.job.folder() / "again";
     BOOST_TEST_REQUIRE(without.session->save(request_of(again)).has_value());
     auto later = resume(config, again);
@@ -408,7 +408,7 @@ BOOST_AUTO_TEST_CASE(models_that_do_not_match_are_refused_with_what_was_wanted_a
   auto smaller = resume(shallow.config(saved_run::base()), saved.folder, {.load_module_strict = false});
   BOOST_TEST(same_bits({parameter_of(*smaller.session, 0)}, {saved.weights[0]}));
 
-  // the sixth block is loaded again as the seventh; the embedding of positions keeps its first values
+  // The sixth block is loaded a second time as the seventh; the embedding of positions keeps its initial values.
   const auto fresh = deeper.open(saved_run::base());
   const auto config = deeper.config(saved_run::base());
   auto chosen =

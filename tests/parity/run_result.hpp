@@ -1,4 +1,4 @@
-// The complete result of a training run, and the comparison of two results bit by bit.
+// Collects the complete result of a training run and compares two results bit by bit.
 #pragma once
 
 #include <algorithm>
@@ -70,7 +70,7 @@ inline void check_same(const run_result& got, const run_result& wanted) {
   BOOST_TEST(same_bits(got.second, wanted.second), "second moments differ");
 }
 
-/// Losses and norms, each beside its own size.
+/// Checks losses and norms up to a relative tolerance.
 inline void check_near(const run_result& got, const run_result& wanted, double tolerance) {
   const auto number = [](uint64_t bits) { return std::bit_cast<double>(bits); };
   for (size_t i = 0; i < wanted.losses.size(); ++i) {
@@ -81,7 +81,8 @@ inline void check_near(const run_result& got, const run_result& wanted, double t
   }
 }
 
-/// Gradients of the first step, each beside its own size.
+/// Checks that the gradients of the first step differ by at most `most`, relative to the norm of each parameter's
+/// gradient.
 inline void check_gradients(const small_job& job, const settings& got, const settings& wanted, double most) {
   const auto cut = job.open(got), whole = job.open(wanted);
   step_of(*cut);

@@ -1,5 +1,6 @@
-// Norms, dropout and the residual path cut over a tensor group by tokens, exchanges beside weight parts, and exchanges
-// that a recompute repeats: the uncut model but for rounding, and one result over all other cuts.
+// Tests norms, dropout and the residual path cut over a tensor group by tokens, exchanges that overlap with weight
+// parts, and exchanges that a recompute repeats: equal to the uncut model up to rounding, and bit-identical over all
+// other cuts.
 #include "actors/session/state_access.hpp"
 #include "tests/parity/run_result.hpp"
 
@@ -25,7 +26,7 @@ settings pipeline(int n, const std::string& schedule) {
   return {"parallel.pipeline=" + std::to_string(n), "pipeline.schedule=" + schedule};
 }
 
-/// Shares of heads differ at degrees 2 and 4, as those of its 22 columns do at degrees 3 and 4.
+/// A model whose shares of heads differ at degrees 2 and 4, and whose shares of 22 columns differ at degrees 3 and 4.
 const std::string uneven_llama =
     "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 48, num_attention_heads: 6, num_key_value_heads: 3, "
     "intermediate_size: 50, max_position_embeddings: 22, vocab_size: 96}\n";

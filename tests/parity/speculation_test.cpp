@@ -1,5 +1,5 @@
-// Updates before the vote give the bits of updates that wait for it, also if steps are skipped or clipped and undone in
-// the middle of a run, and however the model is cut.
+// Checks that updates before the vote give the bits of updates that wait for it, also if steps are skipped or clipped
+// and undone in the middle of a run, and however the model is cut.
 #include <algorithm>
 #include <cmath>
 
@@ -27,7 +27,7 @@ settings base(int ranks, int stage, int accumulation) {
           "gradient_clipping=0"};
 }
 const settings ahead = {"zero_optimization.offload_optimizer.super_offload=true"};
-// The loss scale doubles every second good step until it overflows, then halves: several steps in twelve are skipped.
+// The loss scale doubles every second good step until it overflows, then halves: several of twelve steps are skipped.
 const settings restless_fp16 = {"fp16.enabled=true", "fp16.initial_scale_power=24", "fp16.loss_scale_window=2",
                                 "fp16.hysteresis=1"};
 
@@ -38,7 +38,7 @@ uint64_t speculated(const actors::session& s) {
   return n;
 }
 
-// The same with states where the stage has them, and clipping.
+// Returns the settings of `base` with gradient clipping, and with states on the device instead of the CPU.
 settings clipping(int ranks, int stage, int accumulation) {
   auto out = base(ranks, stage, accumulation);
   std::erase_if(out, [](const std::string& x) {
@@ -60,7 +60,7 @@ std::vector<double> finite_norms(const run_result& r) {
   return out;
 }
 
-/// A limit that some steps exceed.
+/// Returns a limit of gradient clipping that some steps exceed.
 settings middle_limit(const small_job& job, const settings& set) {
   auto norms = finite_norms(train(job, set + settings{"gradient_clipping=0"}, steps));
   std::ranges::nth_element(norms, norms.begin() + static_cast<std::ptrdiff_t>(norms.size() / 2));
@@ -72,7 +72,8 @@ uint64_t redone(const actors::session& s) {
       std::ranges::count_if(s.training_plan(0).instructions, [](const auto& x) { return x.kind == plan::kind::redo; }));
 }
 
-/// Runs both orders with a limit that some steps exceed and others do not; `cut` is the early one's alone.
+/// Compares early with late updates, with a limit that some steps exceed and others do not; `cut` is for the early ones
+/// only.
 void check_clipped(const settings& set, const settings& cut = {}, const std::string& model = tiny_gpt2) {
   const small_job job(model);
   const auto limited = set + middle_limit(job, set);
@@ -104,7 +105,7 @@ settings files(const small_job& job, int stage, int accumulation, bool parameter
   return out;
 }
 
-/// Runs both orders, saves in the middle of the early one and goes on from there in both.
+/// Compares early with late updates, saves in the middle of the early run and resumes from there with both.
 void check_files(const small_job& job, const settings& set) {
   const auto limited = set + middle_limit(job, set);
   BOOST_TEST_CONTEXT(text_of(limited)) {
@@ -124,7 +125,7 @@ void check_files(const small_job& job, const settings& set) {
   }
 }
 
-/// Runs both orders; returns how many steps were skipped.
+/// Compares early with late updates; returns the number of skipped steps.
 uint64_t check_alike(const settings& set) {
   const small_job job(tiny_gpt2);
   const auto wanted = train(job, set, steps);
@@ -134,7 +135,8 @@ uint64_t check_alike(const settings& set) {
   check_same(got, wanted);
   BOOST_TEST(got.skipped == wanted.skipped);
   BOOST_TEST(got.losses.front() != got.losses.back());
-  BOOST_TEST((got.memory.undo > 0U) == s->training_plan(0).options().updates.may_skip);  // else nothing is ever undone
+  // Undo copies exist only if steps may be skipped.
+  BOOST_TEST((got.memory.undo > 0U) == s->training_plan(0).options().updates.may_skip);
   BOOST_TEST(wanted.memory.undo == 0U);
   return got.skipped;
 }
@@ -156,7 +158,7 @@ BOOST_AUTO_TEST_CASE(every_precision_and_optimizer_keeps_its_bits) {
   check_alike(base(1, 3, 1) + settings{"optimizer={type: Adagrad, params: {lr: 1.0e-2}}"} + restless_fp16);
 }
 
-// The step that takes the checkpoint also updates before its vote; its updates wait for the snapshots.
+// The step that saves the checkpoint also updates before its vote; its updates wait for the snapshots.
 BOOST_AUTO_TEST_CASE(a_run_resumes_from_a_checkpoint_in_either_order) {
   const small_job job(tiny_gpt2);
   const settings unclipped = base(2, 3, 1) + restless_fp16, plain = clipping(2, 3, 1) + restless_fp16;
@@ -227,7 +229,7 @@ BOOST_AUTO_TEST_CASE(states_in_files_that_are_skipped_or_clipped_keep_their_bits
                        settings{"zero_optimization.offload_optimizer.ratio=0.5"});
 }
 
-// A save is taken in the step behind it, whose updates have begun to write the other place.
+// The save runs in the next step, whose updates have begun to write the other place of the file.
 BOOST_AUTO_TEST_CASE(a_run_with_two_places_resumes_from_its_checkpoints_in_either_order) {
   const small_job job(tiny_gpt2);
   const auto set = files(job, 3, 1, true) + restless_fp16;
@@ -239,7 +241,7 @@ BOOST_AUTO_TEST_CASE(a_run_with_two_places_resumes_from_its_checkpoints_in_eithe
       BOOST_TEST_REQUIRE(s->save({.root = job.folder() / ("two-places" + std::to_string(i))}).has_value());
   }
   const auto wanted = result_of(*s, steps);
-  s.reset();  // the swap folder has one owner
+  s.reset();  // only one session may own the swap folder
   for (const auto& order : {late, early}) {
     auto again = actors::session::open({.config = job.config(limited + order), .resume = job.folder() / "two-places4"});
     BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().text));
@@ -247,7 +249,7 @@ BOOST_AUTO_TEST_CASE(a_run_with_two_places_resumes_from_its_checkpoints_in_eithe
   }
 }
 
-// Twenty steps without a clip, then twenty that all are: the order may change after each eight.
+// Twenty steps are not clipped, then twenty are; the choice of early updates may change after every eight steps.
 BOOST_AUTO_TEST_CASE(a_run_that_decides_by_its_last_steps_keeps_its_bits_and_does_not_begin_early) {
   const small_job job(tiny_gpt2);
   const auto set = files(job, 3, 1, true) +
@@ -257,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_decides_by_its_last_steps_keeps_its_bits_and_doe
   auto s = job.open(set + never);
   BOOST_TEST(speculated(*s) == 0U);
   const auto got = result_of(*s, longer);
-  s.reset();  // the swap folder has one owner
+  s.reset();  // only one session may own the swap folder
   check_same(got, train(job, set + never + late, longer));
   auto clipped = job.open(set + always);
   const auto waited = result_of(*clipped, longer);
@@ -268,7 +270,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_decides_by_its_last_steps_keeps_its_bits_and_doe
   BOOST_TEST(!in_memory->training_plan(0).options().tiers.two_places);
 }
 
-// Sizes that the file gives are not chosen by measured rates: early updates are predicted to pay on every machine.
+// The file gives the sizes, so measured rates do not choose them: early updates are predicted to pay on every machine.
 BOOST_AUTO_TEST_CASE(a_run_that_decides_for_early_updates_has_two_places_and_keeps_its_bits) {
   const small_job job(tiny_gpt2, made_up_text(20'000));
   const auto set = files(job, 3, 1, true) + settings{"train_micro_batch_size_per_gpu=64",
@@ -308,7 +310,7 @@ BOOST_AUTO_TEST_CASE(with_clipping_updates_wait_for_the_norm_unless_asked) {
   BOOST_TEST(step_of(*s).loss > 0);
 }
 
-// Such a step is not skipped, so it ends the run, with the same words as without speculation.
+// A step with such a gradient is not skipped but ends the run, with the same error as without speculation.
 BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_ends_the_run) {
   const small_job job(tiny_gpt2);
   const settings too_large = {"communication_data_type=fp16", "zero_optimization.reduce_scatter=false",

@@ -1,5 +1,5 @@
-// Ranks of a tensor group train the uncut model: losses, gradients' norm and weights are its own but for rounding, and
-// those of every cut with the same tensor degree to the last bit.
+// Checks that ranks of a tensor group train the uncut model: losses, gradients' norm and weights are equal up to
+// rounding, and bit-identical over all cuts with the same tensor degree.
 #include <fstream>
 
 #include "actors/session/state_access.hpp"
@@ -20,7 +20,7 @@ settings ranks(int degree) { return {"parallel.tensor=" + std::to_string(degree)
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
 settings micros(int n) { return {"gradient_accumulation_steps=" + std::to_string(n)}; }
 
-/// By this process, from files of all kinds.
+/// Returns the bytes that this process has read from files of all kinds.
 uint64_t bytes_read() {
   std::ifstream counters("/proc/self/io");
   std::string name;
@@ -38,7 +38,8 @@ void check_weights(const run_result& got, const run_result& wanted) {
     BOOST_TEST(relative_difference(wide(got.weights[q]), wide(wanted.weights[q])) <= 1e-6, "parameter " << q);
 }
 
-/// Six heads over three of keys and values: shares differ at degrees 2 and 4, and the fourth rank of 4 has none.
+/// A model of six query heads and three key-value heads: shares differ at degrees 2 and 4, and the fourth rank of 4 has
+/// none.
 const std::string grouped_llama =
     "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 48, num_attention_heads: 6, num_key_value_heads: 3, "
     "intermediate_size: 50, max_position_embeddings: 24, vocab_size: 96}\n";
@@ -111,7 +112,8 @@ BOOST_AUTO_TEST_CASE(norms_of_lamb_are_those_of_whole_parameters) {
   }
 }
 
-/// Padding, packed queries, keys and values, a rank without heads: what is made orthogonal is the whole matrix.
+/// The models have padding, packed queries, keys and values, and a rank without heads: Muon orthogonalises whole
+/// matrices.
 BOOST_AUTO_TEST_CASE(matrices_of_muon_are_whole_parameters) {
   for (const std::string& model : {tiny_gpt2_with_dropout, grouped_llama}) {
     const small_job job(model);
@@ -180,7 +182,7 @@ BOOST_AUTO_TEST_CASE(tiers_and_precisions_leave_the_bits) {
   }
 }
 
-// A rank keeps what was exchanged inside a unit beside its input, which waits elsewhere.
+// A rank keeps the values that were exchanged within a unit, while the unit's input is kept elsewhere.
 BOOST_AUTO_TEST_CASE(inputs_of_units_that_wait_elsewhere_leave_the_bits) {
   const auto pipelined = [](const char* schedule) {
     return settings{"parallel.pipeline=2", std::string("pipeline.schedule=") + schedule};
@@ -217,7 +219,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_and_a_sample_are_the_uncut_models) {
   const auto a = whole->evaluate({.batches = 3}), b = cut->evaluate({.batches = 3});
   BOOST_TEST_REQUIRE((a && b));
   BOOST_TEST(b->loss == a->loss, boost::test_tools::tolerance(1e-12));
-  // The outputs of every data position once, whole though each rank has columns of its own.
+  // An output of a data position, whole although each rank has only some columns.
   struct output {
     std::vector<int64_t> shape;
     std::vector<double> values;
@@ -248,7 +250,7 @@ BOOST_AUTO_TEST_CASE(states_are_read_written_and_exported_whole) {
     const std::string& name = s->table().parameters[q].name;
     BOOST_TEST(s->table().parameters[q].shape == whole->table().parameters[q].shape, boost::test_tools::per_element());
     auto values = parameter_of(*s, q);
-    BOOST_TEST(values == parameter_of(*whole, q), boost::test_tools::per_element());  // first values
+    BOOST_TEST(values == parameter_of(*whole, q), boost::test_tools::per_element());  // initial values
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / 1024;
     BOOST_TEST_REQUIRE(s->states().set_full_fp32_param(name, values).has_value());
     BOOST_TEST(*s->states().get_full_fp32_param(name) == values, boost::test_tools::per_element());
@@ -276,7 +278,7 @@ BOOST_AUTO_TEST_CASE(ranks_read_their_own_bytes_of_a_models_files) {
   BOOST_TEST(alone >= model);
   for (const int degree : {2, 4})
     for (const int n : {0, 3})
-      // Each opens the files for itself; norms, positions and the last biases are on every rank.
+      // Each rank opens the files itself; every rank reads norms, positions and the last biases.
       BOOST_TEST(read_by_opening(ranks(degree) + stage(n)) <= alone + model / 20 * static_cast<uint64_t>(degree - 1),
                  "tensor " << degree << ", stage " << n);
 }

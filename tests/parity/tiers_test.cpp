@@ -1,6 +1,6 @@
-// Where states live changes no bit: every tier combination against the run in memory at stage 0, over windows,
-// sub-groups, pipelining, types, ranks, optimizers. The full product is too large: rows are drawn so that every
-// possible pair of values occurs. TROUPE_CASES, as in a soak, draws further rows.
+// Checks that the place of states changes no bit: compares every combination of tiers with the run in memory at stage
+// 0, over windows, sub-groups, pipelining, types, ranks, optimizers. The full product is too large: rows are drawn so
+// that every possible pair of values occurs. TROUPE_CASES, as in `make soak`, draws further rows.
 #include <cstdlib>
 #include <map>
 #include <random>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t steps = 10;
 
-/// Smaller than those of small_job.hpp: here a state needs to span many pages of files, not many elements.
+/// Models smaller than those of small_job.hpp: a state needs to span many pages of files, not many elements.
 const std::string gpt2 =
     "model: {model_type: gpt2, n_layer: 3, n_embd: 32, n_head: 4, n_positions: 16, vocab_size: 96, embd_pdrop: 0.1, "
     "attn_pdrop: 0.1, resid_pdrop: 0.1}\n";
@@ -29,7 +29,7 @@ const settings small_batches = {"train_micro_batch_size_per_gpu=1", "data.sequen
 
 const std::string zero = "zero_optimization.", optimizer = zero + "offload_optimizer.", param = zero + "offload_param.";
 
-/// Keys and values; {folder} stands for the test's own.
+/// A value of a factor: settings in which {folder} stands for the test's own folder.
 struct choice {
   const char* what;
   settings set;
@@ -68,7 +68,7 @@ factor every_place() {
   return out;
 }
 
-/// Settings that change results: a row's reference has the same.
+/// Returns the settings that change results; a row's reference has the same ones.
 const std::vector<factor>& numbers() {
   static const std::vector<factor> all = {
       {{"fp32", {}},
@@ -91,7 +91,7 @@ const std::vector<factor>& numbers() {
   return all;
 }
 
-/// Settings that must not. Each list ends with the value for rows without swapping.
+/// Returns the settings that must not change results. Each list ends with the value for rows without swapping.
 const std::vector<factor>& others() {
   static const std::vector<factor> all = {
       every_place(),
@@ -126,7 +126,7 @@ const std::vector<factor>& others() {
   return all;
 }
 
-using row = std::vector<size_t>;  // of numbers(), then of others()
+using row = std::vector<size_t>;  // indices of the values of numbers(), then of others()
 
 const std::vector<factor>& factors() {
   static const std::vector<factor> all = [] {
@@ -137,7 +137,7 @@ const std::vector<factor>& factors() {
   return all;
 }
 
-/// False for keys that have no meaning at the row's stage or tier: these are left out.
+/// False for keys that have no meaning at the row's stage or tier; the row leaves them out.
 bool has_meaning(const placed& p, const std::string& key) {
   const bool swaps = is_nvme(p.optimizer) || is_nvme(p.parameters);
   if (key.starts_with(optimizer + "ratio")) return p.stage == 3 && std::string_view(p.optimizer) != "none";
@@ -172,7 +172,7 @@ using two_values = std::array<size_t, 4>;  // factor, value, factor, value
 
 class pairs {
  public:
-  /// All pairs of factors in [first, end), and of those before `first` with them.
+  /// Starts with all pairs among factors [first, end), and between them and the factors before `first`.
   pairs(size_t first, size_t end) : first_(first), end_(end) {
     for (size_t f = 0; f < end; ++f)
       for (size_t g = std::max(first, f + 1); g < end; ++g)
@@ -181,8 +181,8 @@ class pairs {
   }
   [[nodiscard]] size_t left() const { return left_.size(); }
 
-  /// Begins with a pair that has not occurred; every further value is the one with the most new pairs. The values
-  /// before `first` are one of `beginnings`.
+  /// Returns a row that begins with a pair that has not occurred; every further value is the one with the most new
+  /// pairs. The values before `first` are those of one of `beginnings`.
   row next(std::mt19937& random, const std::vector<row>& beginnings) {
     row out(end_, open);
     if (!left_.empty()) {
@@ -246,7 +246,7 @@ std::vector<row> covering(size_t first, size_t end, const std::vector<row>& begi
   return out;
 }
 
-/// Rows that cover all pairs, with few references; then those that a soak draws.
+/// Returns rows that cover all pairs, with few references; then those that `make soak` draws.
 std::vector<row> rows() {
   const char* cases = std::getenv("TROUPE_CASES");
   const uint64_t more = cases == nullptr ? 0 : std::strtoull(cases, nullptr, 10) / 20;
@@ -257,7 +257,7 @@ std::vector<row> rows() {
 class jobs {
  public:
   const small_job& of(const row& r) { return *all_[r[4]]; }
-  /// The run in memory at stage 0; each is computed once.
+  /// Returns the result of the row's run in memory at stage 0, which is computed once.
   const run_result& reference(const row& r) {
     const row key(r.begin(), r.begin() + static_cast<long>(numbers().size()));
     const auto found = references_.find(key);

@@ -1,4 +1,4 @@
-// Models that learn from a teacher, and teachers that have been trained a little.
+// Provides models that learn from a teacher, and teachers that have been trained for three steps.
 #pragma once
 
 #include <filesystem>
@@ -27,7 +27,7 @@ inline const std::string llama_teacher_as_wide =
 
 inline const settings data_2 = {"parallel.data=2", "gradient_accumulation_steps=3", "gradient_order=per_step"};
 
-/// A folder with a model that has been trained a little.
+/// Owns a folder with a model that has been trained for three steps.
 class trained_teacher {
  public:
   explicit trained_teacher(const std::string& model) : job_(model) {
@@ -48,7 +48,7 @@ class trained_teacher {
   small_job job_;
 };
 
-/// Two layers, which begin as those of the teacher.
+/// Returns settings that reduce the model to two layers, which start as the teacher's `layers`.
 inline settings reduced(const std::string& layers) {
   const std::string key = "compression_training.layer_reduction.";
   return {key + "enabled=true", key + "keep_number_layer=2", key + "module_name_prefix=transformer.h",

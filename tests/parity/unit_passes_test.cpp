@@ -1,5 +1,5 @@
-// Passes over a host's units leave losses, norms, weights and moments as they are, whatever the run is cut into; a
-// program's own is ordered, told of and refused with a sentence.
+// Checks that passes over a host's units keep losses, norms, weights and moments for every cut of the run. An embedding
+// program's own pass is ordered, reported and refused with a sentence.
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
 
@@ -21,7 +21,8 @@ constexpr uint64_t steps = 3;
 constexpr int64_t w = own_width;
 const settings fused = {"compile.deepcompile=true", "compile.passes=[fuse_activation]"};
 
-/// Pairs as units, built and by factories, and as entries of a Sequential; dropout behind them.
+/// Returns a model with pairs of layers as units, built and by factories, and as entries of a Sequential, followed by
+/// dropout.
 models::module_model make_pairs() {
   using models::unit;
   return {{unit("words", nn::Embedding(own_vocabulary, w)), unit("up", nn::Linear(w, 3 * w)), unit("relu", nn::ReLU()),
@@ -103,7 +104,7 @@ BOOST_AUTO_TEST_CASE(units_that_the_cut_names_stay) {
 
 BOOST_AUTO_TEST_CASE(it_is_part_of_auto_and_off_without_it) {
   BOOST_TEST(open_own({"compile.deepcompile=true"}, pairs())->table().units.size() == 8U);
-  // With a budget units may be recomputed: there a unit of GELU has an input less to keep.
+  // If there is a memory budget, units may be recomputed, and a unit of GELU then keeps one input less.
   BOOST_TEST(open_own({"compile.deepcompile=true", "compile.memory_budget=1GiB"}, pairs())->table().units.size() == 7U);
   BOOST_TEST(open_own({"compile.deepcompile=true", "compile.passes=[prefetch]"}, pairs())->table().units.size() == 9U);
   BOOST_TEST(open_own({}, pairs())->table().units.size() == 9U);
@@ -141,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_is_loaded_with_and_without_it) {
 BOOST_AUTO_TEST_CASE(a_programs_own_pass_is_ordered_told_of_and_refused_with_a_sentence) {
   auto model = pairs();
   std::vector<size_t> seen;
-  // Makes units of a Sequential's entries, before ours looks for neighbours.
+  // The pass makes units of a Sequential's entries, before Troupe's pass looks for neighbours.
   model.passes = {
       own({.name = "split",
            .promise = {.needs = {std::string(models::unit_facts::apart)}},

@@ -1,4 +1,4 @@
-// What random plans compress, for tests of plans and of what runs them.
+// Chooses at random what a plan compresses, for tests of plans and of the code that runs them.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 
 namespace troupe::plan {
 
-/// Some parameters of some units, in their order; between tensor ranks of some of them ranges of groups are exchanged,
-/// once or twice. Some are learned.
-/// Some layers' ranges are in the vote.
+/// Adds to `o` compressed uses of random parameters in random units, in ascending order. Tensor ranks exchange the
+/// ranges of groups of some of them, once or twice; the masks of some have learned scores. Also chooses the layers
+/// whose input ranges the ranks exchange in the vote.
 inline void compress_some(const core::model_table& table, std::mt19937_64& random, plan_options& o) {
   for (uint32_t u = 0; u < table.units.size(); ++u) {
     if (random() % 3 == 0) continue;

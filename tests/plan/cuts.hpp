@@ -1,4 +1,4 @@
-// Models cut into stages, evenly or at random, for tests of plans and of what runs them.
+// Cuts models into stages, evenly or at random, for tests of plans and of the code that runs them.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 
 namespace troupe::plan {
 
-/// TROUPE_SEEDS, or as many as usual.
+/// Returns the environment variable TROUPE_SEEDS, or `usual` if it is not set.
 inline uint64_t seeds(uint64_t usual) {
   const char* more = std::getenv("TROUPE_SEEDS");
   return more == nullptr ? usual : std::strtoull(more, nullptr, 10);
 }
 
-/// Stages of as many units each, or nearly.
+/// Returns a pipeline whose stages have equal numbers of units, up to one.
 inline pipeline_options cut_evenly(const core::model_table& table, pipeline_table schedule) {
   pipeline_options out;
   const auto units = static_cast<uint32_t>(table.units.size()), stages = schedule.stages();
@@ -30,7 +30,7 @@ inline pipeline_options cut_evenly(const core::model_table& table, pipeline_tabl
   return out;
 }
 
-/// Forward alone, micro-batch after micro-batch, for stages that lie anywhere.
+/// Returns a table that runs forward alone, micro-batch after micro-batch, for stages on any ranks.
 inline pipeline_table forward_table(std::vector<uint32_t> rank_of_stage, uint32_t ranks, uint32_t micros) {
   pipeline_table out{micros, std::move(rank_of_stage), std::vector<std::vector<action>>(ranks)};
   for (uint32_t m = 0; m < micros; ++m)
@@ -39,8 +39,8 @@ inline pipeline_table forward_table(std::vector<uint32_t> rank_of_stage, uint32_
   return out;
 }
 
-/// An order of nobody's: of all actions that could be next anywhere, any. Each stage keeps the order of micro-batches;
-/// some backwards are split in two.
+/// Returns a random schedule: repeatedly takes any action that is possible next. Each stage keeps the order of
+/// micro-batches. In half of the tables every backward is split in two.
 inline pipeline_table random_table_of(std::vector<uint32_t> rank_of_stage, uint32_t ranks, uint32_t micros,
                                       std::mt19937_64& random) {
   pipeline_table out{micros, std::move(rank_of_stage), std::vector<std::vector<action>>(ranks)};
@@ -48,7 +48,7 @@ inline pipeline_table random_table_of(std::vector<uint32_t> rank_of_stage, uint3
   const bool splits = random() % 2 == 0;
   std::vector<uint32_t> forwards(stages, 0), backwards(stages, 0), weights(stages, 0), ready;
   for (;;) {
-    ready.clear();  // stage * 3 + part
+    ready.clear();  // holds stage * 3 + part
     for (uint32_t k = 0; k < stages; ++k) {
       if (forwards[k] < (k == 0 ? micros : forwards[k - 1])) ready.push_back(3 * k);
       if (backwards[k] < (k + 1 == stages ? forwards[k] : std::min(forwards[k], backwards[k + 1])))
@@ -65,7 +65,8 @@ inline pipeline_table random_table_of(std::vector<uint32_t> rank_of_stage, uint3
   }
 }
 
-/// The same, whose stages leave the order of micro-batches, too, each part of them in its own way.
+/// Returns a random schedule whose stages also leave the order of micro-batches; forward, backward and weight parts of
+/// a stage have different orders. In half of the tables every backward is split in two.
 inline pipeline_table shuffled_table_of(std::vector<uint32_t> rank_of_stage, uint32_t ranks, uint32_t micros,
                                         std::mt19937_64& random) {
   pipeline_table out{micros, std::move(rank_of_stage), std::vector<std::vector<action>>(ranks)};
@@ -91,7 +92,8 @@ inline pipeline_table shuffled_table_of(std::vector<uint32_t> rank_of_stage, uin
   }
 }
 
-/// A named schedule of any chunks, or an order of nobody's on stages that lie anywhere; at most as many as `units`.
+/// Returns a named schedule with any number of chunks, or a random schedule whose stages are on any ranks. The table
+/// has at most `units` stages.
 inline pipeline_table random_schedule(uint32_t ranks, uint32_t units, uint32_t micros, std::mt19937_64& random) {
   if (random() % 2 == 0) {
     const auto all = named_schedules();
@@ -106,8 +108,9 @@ inline pipeline_table random_schedule(uint32_t ranks, uint32_t units, uint32_t m
   return (random() % 2 == 0 ? shuffled_table_of : random_table_of)(std::move(lies), ranks, micros, random);
 }
 
-/// Options of a job without a pipeline become those of one with stages at random places, of at most 8 ranks. What
-/// cannot be cut this way is refused by make_layout. A teacher's units are cut with the model's.
+/// Changes the options of a job without a pipeline into those of a job with stages at random units, on at most 8 ranks.
+/// make_layout refuses options that cannot be cut this way. Each stage begins at a unit of the model; make_layout puts
+/// the teacher's units into the stages of the units that they are beside.
 inline void cut_at_random(plan_options& o, const core::model_table& table, std::mt19937_64& random) {
   const auto units = static_cast<uint32_t>(table.units.size()) - table.teacher_units;
   const auto ranks = static_cast<uint32_t>(2 + random() % std::min<uint32_t>(3, units - 1));
@@ -129,7 +132,7 @@ inline void cut_at_random(plan_options& o, const core::model_table& table, std::
   o.pipeline.first_unit = std::move(begins);
 }
 
-/// The same cut for another kind of step, which computes forward alone if at all.
+/// Keeps the cut of `o` for another kind of step, which computes at most the forward of `micros` micro-batches.
 inline void only_forward(plan_options& o, uint32_t micros) {
   o.accumulation = micros;
   if (o.pipeline.first_unit.empty()) return;
@@ -137,8 +140,8 @@ inline void only_forward(plan_options& o, uint32_t micros) {
   o.pipeline.table = forward_table(t.rank_of_stage, t.ranks(), micros);
 }
 
-/// A model of these and a random cut of it that can be planned; uses of a tied parameter may have gradients of their
-/// own.
+/// Returns a model of `any_table` and a random cut of it that can be planned. In half of the cases each use of a tied
+/// parameter has its own gradient.
 template <class AnyTable>
 std::pair<shared_table, plan_options> random_cut_of(AnyTable any_table, std::mt19937_64& random,
                                                     std::optional<mode> of) {

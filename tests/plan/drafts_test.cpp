@@ -1,4 +1,4 @@
-// The graph that passes change: handles, order, replacements of removed instructions, lifetimes.
+// Tests the graph that passes change: handles, order, replacements of removed instructions, lifetimes.
 #include "plan/draft.hpp"
 
 #include "plan/place/place.hpp"
@@ -10,7 +10,7 @@ using namespace troupe::plan;
 
 namespace {
 
-// The order of a draft of loads alone, which are distinguished by their micro-batches.
+// Returns the order of a draft of loads, which differ in their micro-batches; 99 stands for a mark.
 std::vector<uint32_t> order_of(const draft& d) {
   std::vector<uint32_t> out;
   for (handle x = d.first(); x != none; x = d.next(x)) out.push_back(d.is_mark(x) ? 99 : d.at(x).micro);
@@ -19,7 +19,7 @@ std::vector<uint32_t> order_of(const draft& d) {
 
 using order = std::vector<uint32_t>;
 
-/// The draft placed as a plan of its own.
+/// Returns the draft as a placed plan.
 rank_plan placed(draft d) {
   rank_plan p;
   auto layout = std::make_shared<job_layout>();
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(waits_for_a_removed_instruction_become_waits_for_its_replac
   BOOST_TEST(placed(d).instructions[0].after.empty());
 }
 
-// `free_from`, not the last reader, tells when bytes are given back: until then other buffers get bytes of their own.
+// Bytes are released at `free_from`, not after the last reader: until then other buffers get their own bytes.
 BOOST_AUTO_TEST_CASE(bytes_are_taken_again_from_free_from_on_after_the_last_reader) {
   for (const bool at_once : {false, true}) {
     draft d;

@@ -1,5 +1,6 @@
-// Breaks the exchanges between the ranks of a group in valid plans: on one rank, on all that meet, or on all ranks
-// alike, so that nobody disagrees with another. What a plan says nothing of, the values, is the mutants'.
+// Breaks the exchanges between the ranks of a group in valid plans: on one rank, on all ranks of a communicator, or on
+// all ranks alike, so that no rank disagrees with another. Wrong values, which a plan does not contain, are tested by
+// the mutants (tests/mutants).
 #pragma once
 
 #include "plan/layout/communicators.hpp"
@@ -16,7 +17,8 @@ class exchange_saboteur : public plan_breaker {
     if (!x) return false;
     return drop_all(some_of(*x));
   }
-  /// Once more behind all others, or in another's place, which is then missing.
+  /// Repeats an exchange at the end of its lane, or replaces another micro-batch's exchange by it, which is then
+  /// missing.
   bool repeat() {
     const auto x = any(exchanges);
     if (!x) return false;
@@ -41,12 +43,14 @@ class exchange_saboteur : public plan_breaker {
     const auto x = any([](const instruction& i) { return i.again; });
     return x && drop_all(some_of(*x));
   }
-  /// What the segments of a recomputed unit exchanged in forward, or what comes back to its last one.
+  /// Removes an exchange beside a recomputed unit: one of its segments' exchanges in forward, or the exchange that
+  /// brings the gradient to its last segment.
   bool leave_out_around_a_recompute() {
     const auto x = any_around_a_recompute();
     return x && drop_all(some_of(*x));
   }
-  /// It is not waited for, or is taken for the unit's input.
+  /// Removes the dependency on an exchange beside a recomputed unit, or makes the recompute read the exchanged slot as
+  /// the unit's input.
   bool confuse_a_recompute() {
     const auto x = any_around_a_recompute();
     if (!x) return false;
@@ -59,7 +63,7 @@ class exchange_saboteur : public plan_breaker {
     const auto again = recompute_beside(x->rank, at(*x));
     return std::exchange(at(*again).input, at(*x).staged) != at(*x).staged;
   }
-  /// Elsewhere than its group, or the layout puts other ranks into the group.
+  /// Moves an exchange to another communicator of its rank, or changes the members of its communicator in the layout.
   bool meet_another_group() {
     const auto x = any(exchanges);
     if (!x) return false;
@@ -79,12 +83,12 @@ class exchange_saboteur : public plan_breaker {
   bool swap_parts_of_a_tensor_group() {
     return swap_parts([this](const instruction& i) { return of_tensor_group(i); });
   }
-  /// Of a product in pieces: the product or the exchange of a later one.
+  /// Removes a piece other than the first of a product in pieces: its multiplication or its exchange.
   bool drop_a_piece() {
     const auto x = any([](const instruction& i) { return i.piece > 0; });
     return x && drop_all(some_of(*x));
   }
-  /// Once more, or in the place of the piece before, which is then missing.
+  /// Repeats a piece at the end of its lane, or replaces the piece before by it, which is then missing.
   bool repeat_a_piece() {
     const auto x = any([](const instruction& i) { return i.piece > 0; });
     if (!x) return false;
@@ -96,7 +100,7 @@ class exchange_saboteur : public plan_breaker {
         append_again(one);
     return true;
   }
-  /// Two that follow each other do each other's rows: the products, the exchanges or both.
+  /// Swaps the rows of two neighbouring pieces: of the multiplications, of the exchanges or of both.
   bool swap_pieces() {
     const auto x = any([](const instruction& i) { return i.piece > 1; });
     if (!x) return false;
@@ -114,7 +118,8 @@ class exchange_saboteur : public plan_breaker {
     }
     return true;
   }
-  /// A piece is not waited for: by its exchange, by the exchange of the next one, or the last by who reads all.
+  /// Removes a dependency on a piece: of its exchange, of the next piece's exchange, or, for the last piece, of the
+  /// instruction that reads all rows.
   bool forget_a_piece() {
     const auto x = any([](const instruction& i) { return i.piece > 0; });
     if (!x) return false;
@@ -125,7 +130,7 @@ class exchange_saboteur : public plan_breaker {
     });
     return reader && wait_for_none(*reader, [&](const instruction& i) { return i.id == x->id; });
   }
-  /// A product's rows go into another slot, or are computed of another input.
+  /// Writes the rows of a multiplication into another slot, or makes it read another input.
   bool misplace_a_piece() {
     const auto x = any([](const instruction& i) { return i.kind == kind::multiply; });
     if (!x) return false;
@@ -133,7 +138,8 @@ class exchange_saboteur : public plan_breaker {
     uint32_t& slot = below(2) == 0 ? at(*x).output : at(*x).input;
     return std::exchange(slot, other) != other;
   }
-  /// Each rank's numbers of a row lie where the first one's are: room for one part, or one part moved of all.
+  /// Breaks the gather of each row's numbers over a cut vocabulary: the exchange moves the bytes of one rank only, the
+  /// slot has room for one rank only, or both.
   bool forget_the_place_in_the_vocabulary() {
     const job_layout& l = layout_of(all_);
     const auto x = any([&](const instruction& i) { return exchanges(i) && op_of(i) == core::exchange_op::gather; });
@@ -146,9 +152,9 @@ class exchange_saboteur : public plan_breaker {
     }
     return true;
   }
-  /// What tensor ranks form together.
+  /// Reduces, over data ranks alone, gradients whose summands are spread over tensor ranks.
   bool reduce_over_data_alone() { return reduce_over_other_ranks(true); }
-  /// What each of them forms.
+  /// Reduces, over tensor ranks too, gradients that each tensor rank forms alone.
   bool reduce_over_tensor_too() { return reduce_over_other_ranks(false); }
 
  private:
@@ -163,7 +169,7 @@ class exchange_saboteur : public plan_breaker {
   [[nodiscard]] core::exchange_op op_of(const instruction& i) const {
     return layout_of(all_).exchange_of(i.subject, i.segment, i.use).op;
   }
-  /// The recompute of the unit whose segments exchange it in forward, or wait for it in backward.
+  /// Returns the recompute of the unit whose segments make exchange `x` in forward, or whose backward waits for it.
   std::optional<place> recompute_beside(uint32_t rank, const instruction& x) {
     const uint32_t unit = x.use == use::forward ? x.subject : x.subject - 1;
     return any_of(rank, [&](const instruction& i) {
@@ -186,7 +192,7 @@ class exchange_saboteur : public plan_breaker {
   }
   [[nodiscard]] uint32_t tensor_at(const place& x) const { return layout_of(all_).tensor_at(x.rank); }
 
-  /// The instruction alone, on all that meet there, or on all ranks that have the like.
+  /// Returns `x` alone, the same exchange on all ranks of its communicator, or the same exchange on all ranks.
   std::vector<place> some_of(const place& x) {
     const instruction one = at(x);
     const auto how = below(3);
@@ -202,13 +208,13 @@ class exchange_saboteur : public plan_breaker {
     for (const auto& x : all) remove(x);
     return true;
   }
-  /// A model that this layout has for itself, to be changed.
+  /// Replaces the layout's model by a copy of its own, and returns the copy for changes.
   static core::model_table& own_table(job_layout& l) {
     const auto own = std::make_shared<core::model_table>(*l.table);
     l.table = own;
     return *own;
   }
-  /// One leaves, or trades its place with one of another group.
+  /// Removes a member of a communicator, or swaps it with a member of a similar one.
   bool change_members(uint32_t communicator) {
     job_layout& l = own_layout();
     auto& members = l.communicators[communicator].members;
@@ -224,7 +230,7 @@ class exchange_saboteur : public plan_breaker {
     }
     return true;
   }
-  /// Two exchanges of a communicator do each other's work, in each other's slot.
+  /// Swaps the work of two exchanges of a communicator, with their slots, on one rank or on all members.
   bool trade_with_another(const place& x) {
     const auto y = any_of(x.rank, [&](const instruction& i) {
       return exchanges(i) && i.id != x.id && i.communicator == at(x).communicator;
@@ -238,7 +244,8 @@ class exchange_saboteur : public plan_breaker {
                   static_cast<operation&>(at(found(r, communicator, second))));
     return true;
   }
-  /// The way back for the way there, another exchange's part, another operation, or ranks in another order.
+  /// Replaces an exchange by the one of the opposite direction, swaps it with another exchange, reorders two ranks, or
+  /// changes the operation in the model.
   template <class F>
   bool swap_parts(F wanted) {
     const auto x = any([&](const instruction& i) { return exchanges(i) && wanted(i); });
@@ -260,15 +267,16 @@ class exchange_saboteur : public plan_breaker {
     }
     core::segment_info& s = own_table(own_layout()).units[at(*x).subject].segments[at(*x).segment];
     core::segment_exchange& what = at(*x).use == use::forward ? s.output : s.input_gradient;
-    const auto parts = [](core::exchange_op op) {  // of all ranks, whatever they are
+    // The operation assembles the parts of all ranks, whatever the parts are.
+    const auto parts = [](core::exchange_op op) {
       return op == core::exchange_op::gather || op == core::exchange_op::collect;
     };
     const core::exchange_op old = what.op;
     what.op = static_cast<core::exchange_op>((static_cast<uint32_t>(old) + 1 + below(5)) % 6);
     return !parts(old) || !parts(what.op);
   }
-  /// A bucket whose gradients `was` says how to add is added the other way; the layout says so too, or the model
-  /// itself.
+  /// Reduces over the wrong ranks a bucket for which `over_tensor` is `was`: in one reduction alone, or in the layout
+  /// and all plans, and then maybe in the model too.
   bool reduce_over_other_ranks(bool was) {
     if (layout_of(all_).tensor_ranks() == 1) return false;
     const auto x = any([&](const instruction& i) {
@@ -276,7 +284,7 @@ class exchange_saboteur : public plan_breaker {
     });
     if (!x) return false;
     const uint32_t bucket = at(*x).subject;
-    if (below(4) == 0) {  // one reduction of one rank, or of all
+    if (below(4) == 0) {  // one reduction of one rank, or of several ranks
       parameter_set other = layout_of(all_).buckets[bucket];
       other.over_tensor = !was;
       for (const auto& one : some_of(*x)) move_to(one, reduce_communicator(layout_of(all_), other, tensor_at(one)));

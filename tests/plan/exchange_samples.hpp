@@ -1,20 +1,20 @@
-// Models whose segments leave summands, parts of samples or shares of a vocabulary to the ranks of a group, and random
-// cuts of them, for tests of plans and of what runs them.
+// Generates models whose segments produce summands, parts of samples or shares of a vocabulary on each rank of a group,
+// and random cuts of them, for tests of plans and of the code that runs them.
 #pragma once
 
 #include "tests/plan/cuts.hpp"
 
 namespace troupe::plan {
 
-/// Ranks that compute the same samples together.
+/// The degrees of the axes along which ranks compute the same samples together.
 struct shared_work {
   uint32_t tensor = 1;
-  uint32_t sequence = 1, context = 1;  ///< one of the two at most is above 1
-  bool vocabulary = false;             ///< is cut over the tensor ranks
+  uint32_t sequence = 1, context = 1;  ///< at most one of the two is above 1
+  bool vocabulary = false;             ///< the vocabulary is cut over the tensor ranks
   [[nodiscard]] uint32_t ranks() const { return tensor * sequence * context; }
 };
 
-/// Two or three ranks along one of the axes, or along tensor and one of the others.
+/// Returns degrees of two or three along one of the axes, or along tensor and one of the others.
 inline shared_work random_work(std::mt19937_64& random) {
   const auto degree = [&] { return static_cast<uint32_t>(2 + random() % 2); };
   const auto which = random() % 5;  // tensor, sequence, context, and the two pairs
@@ -26,11 +26,12 @@ inline shared_work random_work(std::mt19937_64& random) {
   return out;
 }
 
-/// Of a hidden state or what else is exchanged: whole elements of every type, rarely at a 64-byte boundary. Below 64
-/// bytes slots of different operations are of one size, and so plans of different models are the same.
+/// Returns a random number of exchanged bytes: whole elements of every type, rarely a multiple of 64. At least 64,
+/// because smaller slots of different operations would have equal sizes, and plans of different models would be equal.
 inline uint64_t random_exchanged_bytes(std::mt19937_64& random) { return 8 * (8 + random() % 1000); }
 
-/// Between the segments of some blocks heads are swapped, around one without parameters, or keys are collected.
+/// Adds sequence exchanges to some blocks: a swap of heads around an inserted attention segment without parameters if
+/// `work.sequence` is above 1, otherwise a collection of keys.
 inline void cut_sequences(core::model_table& table, const shared_work& work, std::mt19937_64& random) {
   for (size_t u = 1; u + 1 < table.units.size(); ++u) {
     auto& all = table.units[u].segments;
@@ -47,8 +48,8 @@ inline void cut_sequences(core::model_table& table, const shared_work& work, std
   }
 }
 
-/// Parameters that tensor ranks share out, or form summands for: with one of a segment all of it, and all segments that
-/// read them.
+/// Returns, for each parameter, true if tensor ranks share it out or form summands of it. A segment that reads one such
+/// parameter has only such parameters.
 inline std::vector<bool> shared_parameters(const core::model_table& table, bool vocabulary, std::mt19937_64& random) {
   std::vector<bool> out(table.parameters.size(), false);
   const auto add = [&](const core::segment_info& s) {
@@ -68,8 +69,8 @@ inline std::vector<bool> shared_parameters(const core::model_table& table, bool 
   return out;
 }
 
-/// Some segments leave summands of their outputs, of their inputs' gradients or of both. A cut vocabulary's numbers of
-/// each row are gathered before a last segment makes the loss of them.
+/// Makes some segments produce summands of their outputs, of their inputs' gradients or of both. If the vocabulary is
+/// cut, the numbers of each row are gathered before a last segment, which computes the loss from them.
 inline void cut_over_tensor(core::model_table& table, const shared_work& work, std::mt19937_64& random) {
   using core::exchange_op;
   const auto shared = shared_parameters(table, work.vocabulary, random);
@@ -94,7 +95,7 @@ inline void cut_over_tensor(core::model_table& table, const shared_work& work, s
   }
   for (auto& u : table.units)
     for (auto& s : u.segments)
-      if (s.output.op == exchange_op::sum && random() % 4 != 0) {  // rows of an element of any type each
+      if (s.output.op == exchange_op::sum && random() % 4 != 0) {  // each row has 8 bytes: whole elements of any type
         s.output.rows = s.output.bytes / 8;
         s.output.flops = s.forward_flops / 3;
       }
@@ -104,7 +105,7 @@ inline void cut_over_tensor(core::model_table& table, const shared_work& work, s
   head.push_back({"loss", {}, 1e6, 64});
 }
 
-/// The model as its ranks compute it together.
+/// Returns the model with the exchanges of the ranks that compute it together.
 inline core::model_table shared_among(core::model_table table, const shared_work& work, std::mt19937_64& random) {
   for (size_t u = 1; u < table.units.size(); ++u) table.units[u].input_bytes = random_exchanged_bytes(random);
   if (work.sequence * work.context > 1) cut_sequences(table, work, random);
@@ -112,7 +113,7 @@ inline core::model_table shared_among(core::model_table table, const shared_work
   return table;
 }
 
-/// A random model that ranks compute together, and a random cut of it that can be planned.
+/// Returns a random model that ranks compute together, and a random cut of it that can be planned.
 inline std::pair<shared_table, plan_options> random_shared_cut(std::mt19937_64& random, std::optional<mode> of = {}) {
   for (;;) {
     const shared_work work = random_work(random);

@@ -1,4 +1,4 @@
-// Breaks whose elements lie where: sets, pieces, states, blocks of a checkpoint, sizes.
+// Breaks where a plan keeps elements: parameter sets, pieces of sub-groups, states, blocks of a checkpoint, sizes.
 #pragma once
 
 #include "plan/layout/saves.hpp"
@@ -6,7 +6,8 @@
 
 namespace troupe::plan {
 
-/// Likewise of places of elements.
+/// Changes the places of elements in one rank's plan. Each change is at one random place, and returns false if there is
+/// no such place.
 class layout_saboteur : public memory_saboteur {
  public:
   using memory_saboteur::memory_saboteur;
@@ -117,12 +118,12 @@ class layout_saboteur : public memory_saboteur {
     p_.moment_offset[k][q] += below(2) == 0 ? 16 : 1'000'000'000;
     return true;
   }
-  // As for another number of ranks, or for a parameter of another size.
+  // Partitions parameters as for another number of ranks, or for a parameter of another size.
   bool cut_elsewhere() {
     core::model_table other = p_.table();
     const bool grows = below(2) == 0;
     const auto q = static_cast<uint32_t>(below(other.parameters.size()));
-    if (p_.layout->is_copy(q)) return false;  // cut as its original is
+    if (p_.layout->is_copy(q)) return false;  // a copy is partitioned as its original
     if (grows) other.parameters[q].shape.push_back(2);
     layout().partition = make_partition(other, p_.options().shards() + (grows ? 0 : 1), p_.options().uneven);
     return true;

@@ -1,4 +1,5 @@
-// Every byte of a rank lies in the device's memory or the host's, and each budget covers its own.
+// Checks that every byte of a rank is in the device's memory or in the host's, and that each budget covers its own
+// memory.
 #include "plan/memory_places.hpp"
 
 #include "plan/check/check.hpp"
@@ -12,7 +13,7 @@ using namespace troupe::plan;
 
 namespace {
 
-/// A step on a device with memory of its own.
+/// Returns options of a step on a device with its own memory.
 plan_options apart(uint32_t ranks, uint32_t stage, tier optimizer) {
   auto o = small_options(ranks, stage);
   o.tiers.apart = true;

@@ -1,11 +1,12 @@
-// Breaks where a plan puts its data: buffers, slots, windows, extents of files.
+// Breaks where a plan keeps its data: buffers, slots, windows, extents of files.
 #pragma once
 
 #include "tests/plan/order_saboteur.hpp"
 
 namespace troupe::plan {
 
-/// Likewise of memory.
+/// Changes the memory of one rank's plan. Each change is at one random place, and returns false if there is no such
+/// place.
 class memory_saboteur : public order_saboteur {
  public:
   using order_saboteur::order_saboteur;

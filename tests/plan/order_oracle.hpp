@@ -1,4 +1,5 @@
-// The order of instructions, by walking an explicit graph: slow, obvious, and independent of happens_before.cpp.
+// Decides the order of instructions by a search of an explicit graph: slow, obvious, and independent of
+// happens_before.cpp.
 #pragma once
 
 #include <vector>
@@ -10,16 +11,18 @@ namespace troupe::plan {
 class order_oracle {
  public:
   order_oracle(rank_plans ranks, branch taken);
-  /// The same question as happens_before::before.
+  /// Returns true if instruction `a` of rank `ra` has ended before instruction `b` of rank `rb` touches its memory;
+  /// answers the question of `happens_before::before`.
   [[nodiscard]] bool before(uint32_t ra, uint32_t a, uint32_t rb, uint32_t b) const;
 
  private:
-  // Each instruction has a node for its start and one for its end; all members' starts of a collective lead to one
-  // node, which leads to all their ends.
+  // Each instruction has a node for its start and one for its end. The starts of all members of a collective lead to
+  // one node, which leads to all their ends.
   [[nodiscard]] uint32_t start(uint32_t r, uint32_t id) const { return 2 * (base_[r] + id); }
   [[nodiscard]] uint32_t end(uint32_t r, uint32_t id) const { return start(r, id) + 1; }
   [[nodiscard]] uint32_t meeting(const instruction& x) const { return first_meeting_[x.communicator] + x.sequence; }
-  [[nodiscard]] uint32_t acts(uint32_t r, uint32_t id) const;  ///< where its memory is touched
+  /// Node at which the instruction first touches its memory.
+  [[nodiscard]] uint32_t acts(uint32_t r, uint32_t id) const;
   void edge(uint32_t from, uint32_t to) { next_[from].push_back(to); }
 
   rank_plans ranks_;

@@ -1,4 +1,4 @@
-// Breaks what a plan does, and in which order: instructions, what they wait for, lanes, collectives.
+// Breaks the work of a plan and its order: instructions, their dependencies, lanes, collectives.
 #pragma once
 
 #include <array>
@@ -7,7 +7,8 @@
 
 namespace troupe::plan {
 
-/// Each change is at one random place, and returns false if there is no such place.
+/// Changes the order of one rank's plan. Each change is at one random place, and returns false if there is no such
+/// place.
 class order_saboteur : public plan_changer {
  public:
   using plan_changer::plan_changer;
@@ -25,7 +26,7 @@ class order_saboteur : public plan_changer {
     if (x == nullptr) return false;
     uint32_t& on = x->after[below(x->after.size())];
     const uint32_t old = std::exchange(on, static_cast<uint32_t>(below(x->id)));
-    excuses_.push_back([](const shared_plans& now) {  // ranks that wait for each other may wait in a circle now
+    excuses_.push_back([](const shared_plans& now) {  // the change can make ranks wait for each other in a circle
       return std::ranges::all_of(std::array{branch::not_skipped, branch::clipped, branch::skipped},
                                  [&](branch b) { return happens_before::build(now, b).has_value(); });
     });
@@ -61,7 +62,7 @@ class order_saboteur : public plan_changer {
     p_.instructions.push_back(std::move(again));
     return true;
   }
-  // The micro-batch of a vote, of later instructions, of a gather or of a release is only a name.
+  // Leaves out votes, instructions after the vote, gathers and releases: their micro-batch is only a name.
   bool change_what_is_done() {
     auto* x = any([](const instruction& i) {
       return i.kind != kind::vote && i.guard == guard::always && i.kind != kind::gather && i.kind != kind::release;
@@ -101,7 +102,7 @@ class order_saboteur : public plan_changer {
     y->micro = x->micro;
     return true;
   }
-  // As if the writer had taken the one for the other.
+  // Swaps a weight part with its input part, as if the writer of the plan had confused the two.
   bool weigh_before_the_input_part() {
     auto* x = any([](const instruction& i) { return i.kind == kind::weigh; });
     if (x == nullptr) return false;
@@ -116,7 +117,7 @@ class order_saboteur : public plan_changer {
     auto* x =
         any([&](const instruction& i) { return i.kind == kind::reduce && std::ranges::any_of(i.after, waits_for); });
     if (x == nullptr) return false;
-    // All that wait for the same part: a reduction also starts behind the one before it.
+    // Removes the dependency of every reduction on this part, because a reduction also starts after the one before it.
     const uint32_t part = *std::ranges::find_if(x->after, waits_for);
     for (auto& i : p_.instructions)
       if (i.kind == kind::reduce) std::erase(i.after, part);
@@ -130,7 +131,8 @@ class order_saboteur : public plan_changer {
     if (below(2) == 0) std::swap(p_.instructions[order[i]].sequence, p_.instructions[order[i + 1]].sequence);
     return true;
   }
-  // As if this rank's generator had written them in the other order: numbers, lanes and waits all fit.
+  // Swaps two collectives as if the generator had written them in the other order on this rank: numbers, lanes and
+  // dependencies all fit.
   bool exchange_collectives() {
     const auto& order = p_.lanes[static_cast<size_t>(lane::fabric)];
     if (order.size() < 2) return false;
@@ -181,7 +183,8 @@ class order_saboteur : public plan_changer {
     order.pop_back();
     return true;
   }
-  // Consistently, as if the plan had been written this way. Forwards and backwards follow their data.
+  // Swaps two neighbouring computations consistently, as if the plan had been written this way. Forwards and backwards
+  // are ordered by their data.
   bool compute_in_another_order() {
     auto& order = p_.lanes[static_cast<size_t>(lane::compute)];
     const auto computes = [&](uint32_t id) { return p_.instructions[id].kind != kind::release; };

@@ -1,5 +1,6 @@
-// Six ways to get the overlap of a step wrong, each as a pass with a wrong idea would make it: real plans of small but
-// whole jobs, with one change. The checker refuses them; run unchecked, some timing shows each.
+// Defines six kinds of defects in the overlap of a step, the last in two variants, each as a pass with a wrong
+// assumption would make it: real plans of small but complete jobs, with one change. The checker refuses each; if the
+// plan is run unchecked, some timing shows the defect.
 #pragma once
 
 #include <algorithm>
@@ -12,19 +13,20 @@
 
 namespace troupe::plan {
 
-/// A wrong idea, the job that it spoils, and what the refusal has to say.
+/// A defect, the job whose plans it changes, and the texts that the checker's error must contain.
 struct overlap_defect {
   std::string name;
   shared_table table;
   plan_options options;
-  std::string (*in_draft)(draft&, const rank_plan&) = nullptr;  ///< one of the two
+  std::string (*in_draft)(draft&, const rank_plan&) = nullptr;  ///< changes the draft; `in_plan` is null then
   void (*in_plan)(rank_plan&) = nullptr;
-  std::vector<std::string> refusal = {};  ///< parts of it: the instruction, the one that it has to wait for, the bytes
+  /// Parts of the error: the instruction, the one that it must wait for, the bytes.
+  std::vector<std::string> refusal = {};
 };
 
 inline shared_plans healthy_plans(const overlap_defect& d) { return plans_of(d.table, d.options); }
 
-/// Of all ranks alike, as one generator writes them.
+/// Returns the plans with the defect on all ranks alike, as one generator would write them.
 inline shared_plans broken_plans(const overlap_defect& d) {
   plan_options options = d.options;
   if (d.in_draft != nullptr)
@@ -54,7 +56,7 @@ void for_each(draft& d, kind k, F f) {
     if (!d.is_mark(x) && d.at(x).kind == k) f(x);
 }
 
-/// A bucket is given back when the last backward has written to it.
+/// Releases a bucket after the last backward that writes to it, before its reduction has ended.
 inline std::string released_before_its_reduction_ended(draft& d, const rank_plan&) {
   for_each(d, kind::reduce, [&](handle x) {
     handle writer = d.before(x);
@@ -64,7 +66,7 @@ inline std::string released_before_its_reduction_ended(draft& d, const rank_plan
   return "gradients are written";
 }
 
-/// Two slots take turns, but the second bucket takes the first one's.
+/// Puts a bucket into the bytes of the one before, which is still in use, instead of the second slot.
 inline void bucket_slot_reused(rank_plan& p) {
   std::vector<buffer*> buckets;
   for (auto& b : p.buffers)
@@ -77,11 +79,11 @@ inline void bucket_slot_reused(rank_plan& p) {
     }
 }
 
-/// A bucket is reduced when its first micro-batch is in it.
+/// Reduces a bucket as soon as the first micro-batch has written to it, while the next micro-batch adds to it.
 inline std::string added_into_a_gradient_in_flight(draft& d, const rank_plan& p) {
   for_each(d, kind::reduce, [&](handle x) {
     const uint32_t slot = d.at(x).buffer;
-    handle first = none;  // the last to write in the first micro-batch
+    handle first = none;  // the last backward that writes to the bucket in the first micro-batch
     for_each(d, kind::backward, [&](handle y) {
       for (const uint32_t q : p.table().units[d.at(y).subject].segments[d.at(y).segment].parameters)
         if (d.at(y).micro == 0 && d.bucket_buffers[size_t{p.layout->bucket_of[q]} * p.options().accumulation] == slot)
@@ -93,7 +95,7 @@ inline std::string added_into_a_gradient_in_flight(draft& d, const rank_plan& p)
   return "gradients are there";
 }
 
-/// Parameters are published when the vote has said that they change.
+/// Publishes parameters after the vote, before the update has changed them.
 inline std::string published_before_updated(draft& d, const rank_plan&) {
   for_each(d, kind::publish, [&](handle x) {
     d.depend_on_nothing(x);
@@ -102,7 +104,7 @@ inline std::string published_before_updated(draft& d, const rank_plan&) {
   return "the vote is over";
 }
 
-/// A gather fills a slot whose unit is still to be computed.
+/// Gathers into the slot of a unit that is still to be computed.
 inline void prefetched_into_a_live_slot(rank_plan& p) {
   for (auto& later : p.buffers)
     for (const auto& b : p.buffers)
@@ -113,7 +115,7 @@ inline void prefetched_into_a_live_slot(rank_plan& p) {
       }
 }
 
-/// What a stage puts out is given back when the stage has computed it.
+/// Releases a stage's output after the stage has computed it, before it is sent.
 inline std::string freed_under_a_send(draft& d, const rank_plan&) {
   for_each(d, kind::send, [&](handle x) {
     lifetime& slot = d.buffer(d.at(x).staged);
@@ -124,7 +126,7 @@ inline std::string freed_under_a_send(draft& d, const rank_plan&) {
   return "it is computed";
 }
 
-/// A window is given back when its sum is made, though the disk has not read it.
+/// Releases a window of gradients after the sum is computed, before the disk has read it.
 inline std::string freed_under_the_disk(draft& d, const rank_plan&) {
   for_each(d, kind::swap_out, [&](handle x) {
     if (d.at(x).what != swapped::gradients) return;
@@ -136,7 +138,7 @@ inline std::string freed_under_the_disk(draft& d, const rank_plan&) {
   return "it is summed";
 }
 
-/// GPT's shape, with a hidden state of 16 tokens between units.
+/// Returns a model with a GPT's shape and a hidden state of 16 tokens between units.
 inline shared_table model() {
   core::model_table out = *gpt_table(4, 64, 256, false);
   for (size_t u = 1; u < out.units.size(); ++u) out.units[u].input_bytes = 16 * 64 * sizeof(float);

@@ -1,5 +1,5 @@
-// Breaks valid plans of a pipeline: on one rank, or on several so that no rank disagrees with another. The breaks of
-// one rank's plan alone are saboteur.hpp's.
+// Breaks valid plans of a pipeline: on one rank, or on several so that no rank disagrees with another. Leaves the
+// breaks of one rank's plan alone to saboteur.hpp.
 #pragma once
 
 #include "plan/layout/communicators.hpp"
@@ -11,7 +11,7 @@ class pipeline_saboteur : public plan_breaker {
  public:
   pipeline_saboteur(plans& all, std::mt19937_64& random) : plan_breaker(all, random) {}
 
-  /// One end of it, or both.
+  /// Removes one end of a transfer, or both.
   bool drop_a_transfer() {
     const auto x = any_transfer();
     if (!x) return false;
@@ -20,7 +20,8 @@ class pipeline_saboteur : public plan_breaker {
     if (below(2) == 0) remove(other);
     return true;
   }
-  /// Two receives of one kind: their slots, their micro-batches on one rank or on both, or their readers' slots.
+  /// Swaps two receives of one communicator: their slots, their micro-batches on one rank or on both, or the slots of
+  /// their readers.
   bool cross_two_receives() {
     const auto x = any([&](const instruction& i) { return i.kind == kind::receive; });
     if (!x) return false;
@@ -48,7 +49,7 @@ class pipeline_saboteur : public plan_breaker {
     std::swap(at(*reader_of(*x)).input, at(*reader_of(*y)).input);
     return true;
   }
-  /// To another communicator of the rank's; both ends alike where both are in it.
+  /// Moves a transfer to another communicator of its rank, with its other end if that rank is a member, too.
   bool misdirect_a_transfer() {
     const auto x = any_transfer();
     if (!x) return false;
@@ -62,7 +63,8 @@ class pipeline_saboteur : public plan_breaker {
     if (std::ranges::binary_search(communicators[to].members, other.rank)) move_to(other, to);
     return true;
   }
-  /// It waits for no backward any more, or trades its place with another bucket's on all ranks of its stage.
+  /// Removes a reduction's dependencies on backwards, or swaps it with another bucket's reduction on all ranks of its
+  /// stage.
   bool reduce_too_early() {
     const auto x = any([](const instruction& i) { return i.kind == kind::reduce; });
     if (!x) return false;
@@ -81,7 +83,7 @@ class pipeline_saboteur : public plan_breaker {
     }
     return true;
   }
-  /// Two reductions of a bucket add each other's micro-batch, on all ranks of their stage.
+  /// Swaps the micro-batches of two reductions of a bucket on all ranks of their stage.
   bool add_in_another_order() {
     const auto x = any([](const instruction& i) { return i.kind == kind::reduce; });
     if (!x) return false;
@@ -97,7 +99,8 @@ class pipeline_saboteur : public plan_breaker {
     }
     return true;
   }
-  /// The layout says of a bucket that two micro-batches have traded their places, or of all that none has left its.
+  /// Changes the layout's order of sums: swaps two micro-batches of a bucket, or removes all orders, which means that
+  /// every bucket adds micro-batches in ascending order.
   bool say_another_order_of_sums() {
     job_layout& l = own_layout();
     const uint32_t micros = l.options.accumulation;
@@ -116,7 +119,7 @@ class pipeline_saboteur : public plan_breaker {
     std::swap(order[a], order[(a + 1 + below(micros - 1)) % micros]);
     return true;
   }
-  /// Two transfers in the same bytes.
+  /// Puts two transfers into the same bytes.
   bool share_a_slot() {
     const auto x = any_transfer();
     if (!x) return false;
@@ -130,7 +133,7 @@ class pipeline_saboteur : public plan_breaker {
     excuse_ = [this, r = x->rank](const shared_plans& now) { return plan_changer(all_[r], random_).slots_hold(now); };
     return true;
   }
-  /// Ranks of one coordinate are not in the communicator, or the ranks of each stage vote among themselves.
+  /// Removes the ranks of one coordinate from the communicator of the vote, or lets the ranks of each stage vote alone.
   bool vote_without_an_axis() {
     job_layout& l = own_layout();
     const uint32_t world = world_communicator(l);
@@ -148,7 +151,8 @@ class pipeline_saboteur : public plan_breaker {
       if (left_out(r)) move_to({r, at_vote(r)}, data_communicator(l, l.pipeline_at(r), l.tensor_at(r)));
     return true;
   }
-  /// In the names of a computation, of all that a rank does, or of all that all ranks do.
+  /// Swaps the numbers of two micro-batches: of one forward, of all instructions of a rank, or of all instructions of
+  /// all ranks.
   bool swap_micro_batches() {
     const uint32_t micros = layout_of(all_).options.accumulation;
     if (micros < 2) return false;
@@ -173,7 +177,8 @@ class pipeline_saboteur : public plan_breaker {
     }
     return true;
   }
-  /// The layout says so, or a rank computes another's unit, or nobody computes one.
+  /// Changes the stage of a unit in the layout, removes a unit's computations on all ranks, or makes a rank compute a
+  /// unit of another stage.
   bool compute_a_unit_twice_or_never() {
     job_layout& l = own_layout();
     const auto units = static_cast<uint32_t>(l.stage_of_unit.size());
@@ -200,7 +205,7 @@ class pipeline_saboteur : public plan_breaker {
     at(*x).subject = u;
     return true;
   }
-  /// What a stage received forward ends before its backward, whose bytes another slot may take.
+  /// Ends the life of a slot received in forward before the backward that reads it; another slot may take its bytes.
   bool free_a_receive_too_early() {
     const auto x = any([&](const instruction& i) { return i.kind == kind::receive && i.use == use::forward; });
     if (!x) return false;
@@ -214,7 +219,7 @@ class pipeline_saboteur : public plan_breaker {
       if (below(2) == 0 && other.pool == pool::transfers && other.first > slot.last) other.offset = slot.offset;
     return true;
   }
-  /// A computation or a transfer names another slot, or one that it does not need.
+  /// Makes a computation or a transfer name another slot, or no slot.
   bool name_another_slot() {
     const auto x = any([](const instruction& i) { return computes(i) || is_transfer(i.kind); });
     if (!x) return false;
@@ -230,7 +235,7 @@ class pipeline_saboteur : public plan_breaker {
   std::optional<place> any_transfer() {
     return any([](const instruction& i) { return is_transfer(i.kind); });
   }
-  /// The other end of a transfer.
+  /// Returns the other end of transfer `x`.
   place partner(const place& x) {
     const auto& members = layout_of(all_).communicators[at(x).communicator].members;
     return found(members[members.front() == x.rank ? 1 : 0], at(x).communicator, at(x).sequence);

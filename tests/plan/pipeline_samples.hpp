@@ -1,4 +1,5 @@
-// Options of a model that is cut into the stages of a pipeline, for tests of plans and of those who read them.
+// Provides options of a model that is cut into the stages of a pipeline, for tests of plans and of the code that reads
+// them.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace troupe::plan {
 
-/// `units` units in as many stages as a schedule of `ranks` x `chunks` has, cut evenly; four micro-batches, and two
-/// ranks for each stage.
+/// Returns options that cut `units` units evenly into the stages of a schedule of `ranks` x `chunks`, with four
+/// micro-batches and two data ranks for each stage.
 inline plan_options options_of_pipeline(const std::string& schedule, uint32_t ranks, uint32_t chunks = 1,
                                      uint32_t stage = 3, uint32_t units = 6) {
   auto o = small_options(2, stage, 4);

@@ -1,5 +1,5 @@
-// What those who break plans of several ranks have in common: instructions anywhere, one taken away, repeated or moved
-// to other ranks, a layout of their own, and what makes a change harmless.
+// Base of the classes that break plans of several ranks: finds instructions on any rank, removes, repeats or moves
+// them, copies the shared layout, and decides whether a change is harmless.
 #pragma once
 
 #include <optional>
@@ -42,8 +42,8 @@ class plan_breaker {
   }
 
   void remove(const place& x) { plan_changer(all_[x.rank], random_).remove(x.id); }
-  /// It waits for none of those that `wanted` names any more. Harmless if it still starts after each; false if it
-  /// waited for none.
+  /// Removes from `x` all dependencies for which `wanted` is true. The change counts as harmless if `x` still starts
+  /// after each of them. Returns false if there was none.
   template <class F>
   bool wait_for_none(const place& x, F wanted) {
     const auto& p = all_[x.rank];
@@ -57,7 +57,7 @@ class plan_breaker {
     };
     return !gone.empty();
   }
-  /// Once more, at the end of its lane.
+  /// Appends a copy of the instruction to its lane.
   void append_again(const place& x) {
     auto& p = all_[x.rank];
     instruction again = at(x);
@@ -66,12 +66,12 @@ class plan_breaker {
     p.lanes[static_cast<size_t>(again.lane)].push_back(again.id);
     p.instructions.push_back(std::move(again));
   }
-  /// The instruction of `rank` that meets there.
+  /// Returns the instruction of `rank` with this sequence number in the communicator.
   place found(uint32_t rank, uint32_t communicator, uint32_t sequence) {
     return *any_of(rank,
                    [&](const instruction& i) { return i.communicator == communicator && i.sequence == sequence; });
   }
-  /// As if it had always met there: its place in its lane stays.
+  /// Moves a collective to another communicator as if it had always been there: it keeps its position in its lane.
   void move_to(const place& x, uint32_t communicator) {
     auto& p = all_[x.rank];
     auto& moved = at(x);
@@ -82,7 +82,7 @@ class plan_breaker {
     for (const uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)])
       p.instructions[id].sequence = next[p.instructions[id].communicator]++;
   }
-  /// A layout that all plans share, to be changed.
+  /// Replaces the layout of all plans by one shared copy, and returns it for changes.
   job_layout& own_layout() {
     auto own = std::make_shared<job_layout>(layout_of(all_));
     for (auto& p : all_) p.layout = own;

@@ -1,5 +1,5 @@
-// What those who break plans have in common: a random place, one instruction taken away so that the rest fits, and
-// what makes a change harmless.
+// Base of the classes that break a plan: chooses random places, removes an instruction so that the rest stays
+// consistent, and decides whether a change is harmless.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,8 @@ class plan_changer {
  public:
   plan_changer(rank_plan& p, std::mt19937_64 random) : random_(random), p_(p) {}
 
-  /// Instructions that waited for it wait for its own dependencies; everything else is renumbered.
+  /// Removes instruction `id`. Instructions that waited for it wait for its dependencies instead; everything is
+  /// renumbered.
   void remove(uint32_t id) {
     const instruction gone = p_.instructions[id];
     p_.instructions.erase(p_.instructions.begin() + id);
@@ -54,7 +55,8 @@ class plan_changer {
       b.last = renumbered(b.last);
     }
   }
-  /// `id` still starts after `on` has ended, and in every branch: every dependency of a plan is there for a reason.
+  /// True if `id` still starts after `on` has ended, in every branch, and every guarded collective still waits for the
+  /// vote.
   [[nodiscard]] bool implied(const shared_plans& now, uint32_t id, uint32_t on) const {
     for (const uint32_t waits : p_.instructions[id].after)
       if (p_.instructions[id].guard == guard::always && p_.instructions[waits].guard != guard::always) return false;
@@ -65,8 +67,8 @@ class plan_changer {
     }
     return asks_after_the_vote(now);
   }
-  /// For bytes that two buffers share: all uses of the earlier one are over before the other begins. Uses lie within a
-  /// life, as was proved for the unchanged plan.
+  /// True if for each two buffers that share bytes all uses of the earlier one end before the other begins, and the
+  /// pools have the right sizes. Relies on the proof of the unchanged plan that uses lie within a buffer's life.
   [[nodiscard]] bool slots_hold(const shared_plans& now) const {
     const order_oracle order(now, branch::not_skipped);
     uint64_t peak[num_pools] = {};
@@ -82,14 +84,14 @@ class plan_changer {
     return std::equal(peak, peak + num_pools, p_.pool_bytes);
   }
 
-  /// True if the change is known to be harmless.
+  /// True if all changes are known to be harmless; false if none was excused.
   [[nodiscard]] bool excused(const shared_plans& now) const {
     return !excuses_.empty() && std::all_of(excuses_.begin(), excuses_.end(), [&](const auto& e) { return e(now); });
   }
 
  protected:
-  // When a guarded collective is posted, and when the vote is, what they ask of their own rank is known: from what they
-  // wait for themselves, or an earlier one of their communicator.
+  // True if every guarded collective waits for the vote, and the vote waits for the last computation of its rank: by
+  // their own dependencies or by those of an earlier collective of the same communicator.
   [[nodiscard]] bool asks_after_the_vote(const shared_plans& now) const {
     const auto vote = std::ranges::find(p_.instructions, kind::vote, &instruction::kind);
     if (vote == p_.instructions.end()) return true;
@@ -110,7 +112,7 @@ class plan_changer {
     }
     return true;
   }
-  // A copy of the shared layout for this rank's plan alone.
+  // Returns a copy of the shared layout that only this rank's plan uses.
   job_layout& layout() {
     if (layout_ == nullptr) p_.layout = layout_ = std::make_shared<job_layout>(*p_.layout);
     return *layout_;
@@ -135,7 +137,7 @@ class plan_changer {
     remove(x->id);
     return true;
   }
-  // Harmless if it is implied.
+  // Adds an excuse: the change is harmless if `id` still starts after `on`. Returns true.
   bool excused_if_implied(uint32_t id, uint32_t on) {
     excuses_.push_back([this, id, on](const shared_plans& now) { return implied(now, id, on); });
     return true;

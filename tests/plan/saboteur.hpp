@@ -1,12 +1,12 @@
-// Breaks valid plans at one random place, and knows some changes to be harmless: those of the other saboteurs, and of
-// updates before the vote.
+// Breaks a valid plan at one random place, and decides whether the change is harmless. Combines the changes of the
+// other saboteurs of one plan with those of updates before the vote.
 #pragma once
 
 #include "tests/plan/layout_saboteur.hpp"
 
 namespace troupe::plan {
 
-/// Every change of one plan.
+/// Has all changes of one plan.
 class saboteur : public layout_saboteur {
  public:
   using layout_saboteur::layout_saboteur;
@@ -31,7 +31,7 @@ class saboteur : public layout_saboteur {
   }
   bool drop_an_undo() { return drop(kind::undo); }
   bool drop_a_redo() { return drop(kind::redo); }
-  // As if the writer had taken the one for the other.
+  // Swaps a redo with its undo, as if the writer of the plan had confused the two.
   bool redo_before_undo() {
     auto* x = any([](const instruction& i) { return i.kind == kind::redo; });
     if (x == nullptr) return false;
@@ -39,7 +39,7 @@ class saboteur : public layout_saboteur {
     std::swap(static_cast<operation&>(*x), static_cast<operation&>(*y));
     return true;
   }
-  // Which of the two an update is decides about the factor of its gradients.
+  // Turns an update into a redo or a redo into an update; the kind decides the factor of the gradients.
   bool take_the_factor_of_another_branch() {
     auto* x = any([this](const instruction& i) {
       return i.kind == kind::redo || (i.kind == kind::update && p_.speculates(i.subject));
@@ -51,7 +51,7 @@ class saboteur : public layout_saboteur {
   bool act_in_other_branches() {
     auto* x = any([](const instruction& i) { return i.guard != guard::always; });
     if (x == nullptr) return false;
-    const auto next = (static_cast<uint32_t>(x->guard) + below(3)) % 4;  // any but its own, and not always
+    const auto next = (static_cast<uint32_t>(x->guard) + below(3)) % 4;  // any guard but `always` and its own
     x->guard = static_cast<guard>(next + 1);
     return true;
   }

@@ -1,4 +1,4 @@
-// Models as tables and plans of all their ranks, for tests of plans.
+// Provides models as tables, and plans of all their ranks, for tests of plans.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,14 @@ namespace troupe::plan {
 using shared_table = std::shared_ptr<const core::model_table>;
 using shared_plans = std::vector<std::shared_ptr<const rank_plan>>;
 
-/// Writes tables: parameters by size, units by segments.
+/// Writes a model table: parameters by size, units by segments.
 class table_writer {
  public:
   uint32_t parameter(uint64_t numel) {
     table_.parameters.push_back({numbered("p", table_.parameters.size()), {static_cast<int64_t>(numel)}});
     return static_cast<uint32_t>(table_.parameters.size() - 1);
   }
-  /// A unit with one segment for each list of parameters.
+  /// Adds a unit with one segment for each list of parameters.
   void unit(const std::vector<std::vector<uint32_t>>& segments) {
     core::unit_info u;
     u.name = numbered("unit ", table_.units.size());
@@ -34,11 +34,11 @@ class table_writer {
     }
     table_.units.push_back(std::move(u));
   }
-  /// Bytes of the hidden states between units, of any size.
+  /// Sets random sizes, in bytes, of the hidden states between units.
   void random_inputs(std::mt19937_64& random) {
     for (size_t u = 1; u < table_.units.size(); ++u) table_.units[u].input_bytes = 1 + random() % 9000;
   }
-  /// Freezes each parameter with odds of one in `out_of`.
+  /// Freezes each parameter with a probability of 1 / `out_of`.
   void freeze_some(std::mt19937_64& random, uint64_t out_of) {
     for (auto& p : table_.parameters) p.trainable = random() % out_of != 0;
   }
@@ -53,14 +53,15 @@ class table_writer {
   core::model_table table_;
 };
 
-/// One unit for each parameter, one segment each.
+/// Returns a model with one unit, of one segment, for each parameter.
 inline shared_table chain_table(const std::vector<uint64_t>& numels) {
   table_writer w;
   for (uint64_t n : numels) w.unit({{w.parameter(n)}});
   return w.done();
 }
 
-/// The shape of a GPT: embedding, blocks of two segments, head; its first parameter may be the head's too.
+/// Returns a model of a GPT's shape: embedding, blocks of two segments, head. `tied`: the head uses the first
+/// parameter, too.
 inline shared_table gpt_table(uint32_t layers, uint64_t width, uint64_t vocabulary, bool tied) {
   table_writer w;
   const uint32_t tokens = w.parameter(vocabulary * width);
@@ -79,8 +80,8 @@ inline shared_table gpt_table(uint32_t layers, uint64_t width, uint64_t vocabula
   return w.done();
 }
 
-/// A random model: units of one or two segments, sizes around the partition's grain, a unit without parameters, one
-/// parameter that several units share, some frozen. `units_more`: above the two that it has at least.
+/// Returns a random model: units of one or two segments, sizes around the partition's grain, units without parameters,
+/// one parameter that several units may share, some frozen. `units_more`: units above the minimum of two.
 inline shared_table random_table(std::mt19937_64& random, uint64_t units_more = 0) {
   table_writer w;
   const std::vector<uint64_t> sizes = {1, 40, 1000, 1024, 1025, 3000, 6000, 9216};
@@ -114,14 +115,14 @@ inline shared_plans plans_of(const shared_table& table, const plan_options& opti
   return plans_of(layout_of(table, options));
 }
 
-/// Memory for one rank's plan.
+/// Returns pools of the sizes that one rank's plan needs.
 inline pool_sizes pools_of(const rank_plan& p) {
   pool_sizes out;
   std::copy(std::begin(p.pool_bytes), std::end(p.pool_bytes), out.bytes);
   return out;
 }
 
-/// Options that exercise everything in a small model: tiny buckets, nothing persistent, nothing kept.
+/// Returns options that exercise everything in a small model: tiny buckets, nothing persistent, nothing kept for reuse.
 inline plan_options small_options(uint32_t ranks, uint32_t stage, uint32_t accumulation = 1) {
   plan_options o;
   o.mesh = troupe::core::data_mesh(ranks);
@@ -135,16 +136,16 @@ inline plan_options small_options(uint32_t ranks, uint32_t stage, uint32_t accum
   return o;
 }
 
-/// Ranks of `replicas` groups, over each of which states are cut.
+/// Returns a mesh of `replicas` groups; the states are sharded over the `shards` ranks of each group.
 inline core::mesh in_groups(uint32_t replicas, uint32_t shards) {
   return {{core::axis::replicate, replicas}, {core::axis::shard, shards}};
 }
-/// Two groups of the same ranks, where they are an even number.
+/// Puts the data ranks into two groups if their number is even.
 inline void put_in_groups(plan_options& o) {
   if (o.data() % 2 == 0) o.mesh = in_groups(2, o.data() / 2);
 }
 
-/// Updates of every kind, of one kind for all parameters or of a kind of its own for each.
+/// Returns random update rules, one for all parameters or a different one for each.
 inline std::vector<parameter_update> random_optimizer(const core::model_table& table, std::mt19937_64& random) {
   const auto any = [&] {
     return parameter_update{static_cast<uint32_t>(random() % (max_moments + 1)),
@@ -211,7 +212,7 @@ inline plan_options random_options(const core::model_table& table, std::mt19937_
   return o;
 }
 
-/// Instructions of kind `k`.
+/// Returns the number of instructions of kind `k`.
 inline size_t count(const rank_plan& p, kind k) {
   return static_cast<size_t>(std::ranges::count(p.instructions, k, &instruction::kind));
 }

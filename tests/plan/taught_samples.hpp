@@ -1,12 +1,12 @@
-// Random models whose first units are a teacher's, whole and cut into stages.
+// Generates random models whose first units belong to a teacher, whole and cut into stages.
 #pragma once
 
 #include "tests/plan/cuts.hpp"
 
 namespace troupe::plan {
 
-/// A random model of which one or two units in front are a teacher's, with all that they read, each beside any unit of
-/// the model.
+/// Returns a random model whose first one or two units, with all parameters that they read, belong to a teacher. Each
+/// of them is placed beside a random unit of the model, the first one beside the model's first.
 inline shared_table random_taught_table(std::mt19937_64& random) {
   auto table = *random_table(random, 3);
   table.teacher_units = static_cast<uint32_t>(1 + random() % 2);
@@ -22,7 +22,7 @@ inline shared_table random_taught_table(std::mt19937_64& random) {
   return std::make_shared<const core::model_table>(std::move(table));
 }
 
-/// The same, cut into stages.
+/// Returns a random model with a teacher, and a random cut of it into stages.
 inline std::pair<shared_table, plan_options> random_taught_cut(std::mt19937_64& random, std::optional<mode> of = {}) {
   return random_cut_of(random_taught_table, random, of);
 }

@@ -1,5 +1,5 @@
-// Breaks the sums of tied gradients in valid plans: too early, twice or never, of an exchange between stages or of a
-// slice's own sum, on one rank or on all that meet.
+// Breaks the sums of tied gradients in valid plans: too early, twice or never, in an exchange between stages or in a
+// slice's own sum, on one rank or on all ranks that take part.
 #pragma once
 
 #include "plan/layout/communicators.hpp"
@@ -11,7 +11,7 @@ class tied_saboteur : public plan_breaker {
  public:
   tied_saboteur(plans& all, std::mt19937_64& random) : plan_breaker(all, random) {}
 
-  /// An exchange waits for none of the reductions of what it gives.
+  /// Removes an exchange's dependencies on the reductions of the gradients that it sends.
   bool exchange_early() {
     const auto x = any([](const instruction& i) { return i.kind == kind::tie; });
     return x && wait_for_none(*x, reduces);
@@ -19,7 +19,7 @@ class tied_saboteur : public plan_breaker {
   bool exchange_twice() { return repeat(kind::tie); }
   bool exchange_never() { return leave_out(kind::tie); }
 
-  /// A sum waits for no reduction, or for no exchange.
+  /// Removes a sum's dependencies on reductions, or its dependencies on exchanges.
   bool add_early() {
     const auto x = any([](const instruction& i) { return i.kind == kind::tied_sum; });
     if (!x) return false;
@@ -34,7 +34,8 @@ class tied_saboteur : public plan_breaker {
  private:
   static bool reduces(const instruction& i) { return i.kind == kind::reduce; }
 
-  /// All places of what `x` is: on all ranks that meet there, or, of a slice's own sum, on all that add this tie.
+  /// Returns all instructions of the same kind and subject as `x`, on all ranks: the members of the exchange, or all
+  /// own sums of this tie.
   std::vector<place> everywhere(const place& x) {
     const instruction one = at(x);
     std::vector<place> out;

@@ -1,4 +1,4 @@
-// Models whose tied parameters are read by use, and pipelines that cut them, for tests of plans.
+// Provides models whose tied parameters have a gradient for each use, and pipelines that cut them, for tests of plans.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,8 @@ inline plan_options per_use(plan_options o) {
   return o;
 }
 
-/// Units cut evenly into as many stages as the schedule has for this shape, which it must have.
+/// Returns options that cut the units evenly into the stages of `schedule` for this shape. The schedule must have the
+/// shape.
 inline plan_options staged_per_use(const core::model_table& table, const char* schedule, pipeline_shape shape,
                                    uint32_t data, uint32_t stage) {
   auto o = per_use(small_options(data, stage, shape.micro_batches));
@@ -30,7 +31,7 @@ inline plan_options staged_per_use(const core::model_table& table, const char* s
   return o;
 }
 
-/// Four units that all read one parameter.
+/// Returns a model of four units that all read one parameter.
 inline shared_table four_uses() {
   table_writer w;
   const uint32_t shared = w.parameter(5000);
@@ -38,7 +39,7 @@ inline shared_table four_uses() {
   return copied(w.done());
 }
 
-/// Update rules of each original for its copies.
+/// Sets the update rule of each copy to that of its original.
 inline void follow_originals(const core::model_table& table, std::vector<parameter_update>& rules) {
   for (uint32_t q = 0; q < rules.size(); ++q) rules[q] = rules[table.original(q)];
 }

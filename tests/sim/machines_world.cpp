@@ -13,13 +13,13 @@ namespace troupe::actors {
 namespace {
 
 constexpr int64_t ms = 1'000'000;
-/// Times of this world: those of a real job, a twentieth of them.
+/// Times of this world in ns: a twentieth of a real job's.
 constexpr int64_t lost_after_ns = machines_lost_after_ns, backoff_ns = 25 * ms, ending_ns = 250 * ms,
                   rejoin_ns = 25 * ms;
 constexpr int64_t tick_max_ns = 10 * ms, agent_poll_ns = 5 * ms;
-/// Of the network: how long a message takes, and how much later than it heals a cut connection brings something.
+/// Network times in ns: limits of a message's delay, and the largest delay of a cut connection after it has healed.
 constexpr int64_t delay_min_ns = 50'000, delay_max_ns = 1 * ms, resend_max_ns = 10 * ms;
-/// A job that takes longer never ends.
+/// Virtual time in ns after which a job counts as one that never ends.
 constexpr int64_t longest_ns = 120'000 * ms;
 constexpr uint64_t rounds_max = 5'000'000;
 
@@ -109,7 +109,7 @@ class world {
     std::unique_ptr<cluster::link> link;  // the agent's end
     std::shared_ptr<cluster::modelled_stream> up, down;
     int64_t joins_ns = INT64_MAX, looks_ns = 0, stopped_until_ns = 0;
-    int64_t down_until_ns = 0, up_until_ns = 0;  // of a partition
+    int64_t down_until_ns = 0, up_until_ns = 0;  // virtual time at which a partition ends
     bool is_done = false;
     bool was_struck = false;
   };
@@ -146,7 +146,8 @@ class world {
     return out;
   }
 
-  /// A machine is cut off from all others at once: a partition is of its cable.
+  /// Returns the virtual time at which bytes pass between machines `a` and `b`. A partition cuts a machine's cable: it
+  /// separates the machine from all others.
   [[nodiscard]] int64_t passes(uint32_t a, uint32_t b) const {
     int64_t out = now();
     for (const uint32_t m : {a, b}) {
@@ -200,7 +201,7 @@ class world {
       for (const auto& [place, term] : taken_for_quiet) supervision_.hear(place, {cluster::quiet{term}, {}}, now());
     }
   }
-  /// Nothing that is healthy ever is.
+  /// Checks that the system ends nothing on a machine without a fault.
   void is_ended_by_the_system(uint32_t machine) {
     if (!machines_[machine].was_struck)
       watch_.fail("machine " + std::to_string(machine) + " was healthy, and is ended");
@@ -224,7 +225,8 @@ class world {
     machines_[0].children->kill_all();
     for (uint32_t m = 1; m < machines_.size(); ++m) leave_alone(m);
   }
-  /// The launcher's process ends, and with it its connections: an agent that has not been told waits for a job.
+  /// Ends the launcher's connection to machine `m`, as the end of its process does. An agent that was not notified
+  /// waits for another job.
   void leave_alone(uint32_t m) {
     auto& x = machines_[m];
     if (agents_.all()[m] != nullptr) x.down->close();
@@ -235,7 +237,7 @@ class world {
   // ---- what agents do
   void join(uint32_t m) {
     auto& x = machines_[m];
-    if (code_ && now() >= over_ns_ + ending_ns) {  // nobody listens any more
+    if (code_ && now() >= over_ns_ + ending_ns) {  // the launcher listens no more
       x.joins_ns = INT64_MAX;
       x.is_done = true;
       return;
@@ -300,7 +302,8 @@ class world {
       }
     return true;
   }
-  /// As agent::lost: no process is left; then it joins again, unless the job is over.
+  /// Ends the agent's connection to the first machine, as agent::lost does: kills all its processes, and joins again
+  /// unless the job is over.
   void lose_first(uint32_t m) {
     auto& x = machines_[m];
     const bool is_over = x.agent->code().has_value();
@@ -404,7 +407,7 @@ class world {
           x.children.reset();
         }
         x.agent.reset();
-        x.up->hold(INT64_MAX);  // nothing is ever heard of it
+        x.up->hold(INT64_MAX);  // no message of the machine arrives any more
         x.joins_ns = now() + e.duration_ns;
         return;
       case control_cut:
@@ -425,7 +428,7 @@ class world {
         machines_[scenario_.machines[e.place]].was_struck = true;
         if (place != nullptr) place->stop(e.place, e.duration_ns);
         return;
-      case supervisor_stopped:  // whoever does not hear the first machine for too long leaves it
+      case supervisor_stopped:  // machines that receive nothing from the first one for too long leave it
         for (auto& m : machines_) m.was_struck = true;
         supervisor_stopped_until_ns_ = now() + e.duration_ns;
         return;
@@ -454,7 +457,7 @@ class world {
   cluster::supervision supervision_;
   cluster::agent_links agents_;
   std::vector<machine> machines_;
-  std::vector<std::unique_ptr<simulated_children>> orphans_;  ///< of agents that were killed
+  std::vector<std::unique_ptr<simulated_children>> orphans_;  ///< processes of agents that were killed
   std::map<std::pair<int64_t, uint64_t>, std::function<void()>> later_;
   uint64_t num_later_ = 0, gone_messages_ = 0;
   job_result out_;

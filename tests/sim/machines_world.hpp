@@ -1,7 +1,7 @@
-// A job on several machines in one world: the first with the supervision and processes of its own, the others with an
-// agent and processes behind it, connections between them, a virtual clock, and whatever a seed lets happen to them.
-// Owns time and trouble; the decisions are production's (cluster/supervision.hpp, agent_links.hpp, agent_state.hpp,
-// process_state.hpp), and so are the frames.
+// Simulates a job on several machines: the first with the supervision and its own processes, the others with an agent
+// and its processes, connections between them, a virtual clock, and faults chosen by a seed. Owns time and faults;
+// decisions and frames are production code (cluster/supervision.hpp, agent_links.hpp, agent_state.hpp,
+// process_state.hpp).
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@
 
 namespace troupe::actors {
 
-/// What happens to a machine, or to a process of it.
+/// A fault of a machine, or of a process of the machine.
 enum class machine_trouble : uint8_t {
-  partition,        ///< nothing passes either way, for a while
-  partition_down,   ///< it hears nothing
-  partition_up,     ///< it is not heard
-  agent_killed,     ///< its processes find their links ended; an agent comes back
-  agent_stopped,    ///< and continued
-  machine_lost,     ///< with all that it has and no word; it comes back
-  control_cut,      ///< the connection of its agent ends
-  data_cut,         ///< connections of its processes with those of another machine end
-  process_killed,   ///< its last words are still heard
-  process_stopped,  ///< and continued
+  partition,        ///< no message passes in either direction, for a while
+  partition_down,   ///< the agent receives nothing; data of the machine's processes wait
+  partition_up,     ///< nothing of the agent arrives; data of the machine's processes wait
+  agent_killed,     ///< the links of the agent's processes end; a new agent joins later
+  agent_stopped,    ///< the agent is stopped and later continued
+  machine_lost,     ///< agent and processes vanish without a message; a new agent joins later
+  control_cut,      ///< the agent's connection ends
+  data_cut,         ///< the connections between the processes of two machines end
+  process_killed,   ///< messages that the process has sent still arrive
+  process_stopped,  ///< the process is stopped and later continued
   supervisor_stopped,
   executor_error,  ///< an instruction fails
-  comes_unfit,     ///< lost, and what comes back cannot take part
+  comes_unfit,     ///< the machine is lost and comes back without what a term needs
 };
 inline constexpr size_t num_machine_troubles = 13;
 std::string_view name_of(machine_trouble kind);
@@ -43,27 +43,27 @@ struct machine_event {
   [[nodiscard]] std::string describe() const;
 };
 
-/// `cluster.lost_after` of these jobs: a twentieth of a real one's, as all their times.
+/// `cluster.lost_after` of simulated jobs in ns; all times of these jobs are a twentieth of a real job's.
 inline constexpr int64_t machines_lost_after_ns = 250'000'000;
 
 struct machines_scenario {
   uint64_t seed = 0;
-  std::vector<uint32_t> machines{0, 1, 2};  ///< [place]
+  std::vector<uint32_t> machines{0, 1, 2};  ///< [place]; machine of the process
   uint32_t ranks_each = 1, stage = 0;
-  uint32_t divides = 0;  ///< data ranks divide this; 0: there may be any number
+  uint32_t divides = 0;  ///< the number of data ranks must divide this; 0: any number is allowed
   uint64_t steps = 10;
   std::vector<machine_event> all;
   planted defect = planted::nothing;
 };
 machines_scenario machines_scenario_of(uint64_t seed);
-/// Only one partition, shorter than what makes a process give its ranks up.
+/// Returns a scenario whose only fault is a partition, too short for a process to give up its ranks.
 machines_scenario short_cuts_of(uint64_t seed);
 
-/// Four machines of one rank; one of them is lost, and no three may train: two or three are left, of which two have
-/// ranks.
+/// Returns a scenario of four machines with one rank each, of which one is lost. Three ranks cannot train, because
+/// three does not divide four, so two of the remaining machines have ranks.
 machines_scenario one_lost_of_four(uint64_t seed);
 
-/// Plays the job until it is over on all machines, or an invariant is broken.
+/// Simulates the job until it has ended on all machines, or an invariant is broken.
 job_result play_machines(const machines_scenario& s);
 
 }  // namespace troupe::actors

@@ -1,5 +1,5 @@
-// Known ways to get overlap wrong, run without the checker: the production actors, at random speeds, use wrong bytes
-// within a few seeds, and the plans without the defect never do.
+// Runs known defects of overlap without the checker: within a few seeds the production actors, at random speeds, use
+// wrong bytes; with the plans without the defect they never do.
 #include "tests/plan/overlap_defects.hpp"
 
 #include <random>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t seeds_max = 64;
 
-/// The first run of a seed, and its meaning or what is wrong with it.
+/// Returns the meaning of the first run of a seed, or what is wrong with it.
 core::result<meaning> play(const shared_rank_plans& plans, uint64_t seed, const meaning& right = {}) {
   std::mt19937_64 random(seed);
   sim_options o;

@@ -1,5 +1,5 @@
-// Pipelines in the simulated world: production's actors take the time of the published formulas, keep what those say,
-// wait for nothing that they do not depend on, and name the missing partner of a transfer.
+// Simulates pipelines: the production actors take the time of the published formulas, keep the bytes of the formulas,
+// wait only for their dependencies, and name the missing partner of a transfer.
 #include <cmath>
 #include <limits>
 #include <map>
@@ -16,8 +16,8 @@ using namespace troupe::actors;
 
 namespace {
 
-/// What a stage's micro-batch costs: milliseconds of its forward and of the two parts of its backward, and bytes that
-/// wait for them. 1.10 has two examples.
+/// Costs of a stage's micro-batch: milliseconds of its forward and of the two parts of its backward, and bytes that
+/// wait for each part. The two costs of backward are the two examples in the table of published formulas.
 constexpr double forward_ms = 10;
 struct backward_ms {
   double input, weights;
@@ -25,11 +25,11 @@ struct backward_ms {
 constexpr backward_ms equal_parts{10, 10}, measured{12, 8};
 constexpr uint64_t whole = 100, part = 60;
 
-/// Arithmetic alone takes time.
+/// Returns options with which only arithmetic takes time.
 sim_options arithmetic_only() {
   sim_options o;
   const double free = std::numeric_limits<double>::infinity();
-  o.costs = {.flops_per_s = 1e3,  // a millisecond each
+  o.costs = {.flops_per_s = 1e3,  // one flop takes a millisecond
              .copy_bytes_per_s = free,
              .disk_bytes_per_s = free,
              .disk_read_bytes_per_s = free,
@@ -43,7 +43,7 @@ sim_options arithmetic_only() {
   return o;
 }
 
-/// A model of as many units as the schedule has stages.
+/// Returns a training step of a model with as many units as the schedule has stages.
 scenario one_step(const plan::pipeline_table& table, uint32_t data, uint32_t stage, backward_ms b = equal_parts) {
   auto units = *plan::chain_table(std::vector<uint64_t>(table.stages(), 1024 * data));
   for (auto& u : units.units) u.segments.front() = {"all", u.parameters, forward_ms, whole, part, b.weights};
@@ -62,10 +62,11 @@ sim_result played(const scenario& s) {
   return std::move(*did);
 }
 
-/// What a rank's compute lane did. Deliveries take a nanosecond each; the times are whole milliseconds.
+/// Times and kept bytes of a rank's compute lane. Each delivery takes a nanosecond, so times are rounded to
+/// milliseconds.
 struct lane_time {
   double begin_ms = std::numeric_limits<double>::max(), end_ms = 0, busy_ms = 0;
-  uint64_t kept = 0, most_kept = 0;  ///< bytes
+  uint64_t kept = 0, most_kept = 0;  ///< kept bytes: now, and at the peak
   [[nodiscard]] double idle_ms() const { return end_ms - begin_ms - busy_ms; }
 };
 
@@ -92,19 +93,20 @@ std::vector<lane_time> times_of(const scenario& s, const sim_result& result) {
   return out;
 }
 
-/// A row of 1.10's table, for `chunks` stages a rank: the idle time of the worst rank, and what rank `s` keeps. The
-/// costs are those of a stage.
+/// Published formulas of a schedule with `chunks` stages on each rank: the idle time of the worst rank, and the bytes
+/// that rank `s` keeps. The costs are those of a stage.
 struct published {
   std::string_view name;
   uint32_t chunks;
   double (*idle_ms)(uint32_t p, const backward_ms& b);
   uint64_t (*kept)(uint32_t p, uint32_t m, uint32_t s);
-  uint32_t (*micros_min)(uint32_t p) = [](uint32_t p) { return p; };  ///< below it the schedule does not reach these
+  /// Below this number of micro-batches the schedule does not reach the formulas.
+  uint32_t (*micros_min)(uint32_t p) = [](uint32_t p) { return p; };
   bool at_most = false;
-  bool any_groups = true;  ///< else micro-batches come in groups of one size
+  bool any_groups = true;  ///< false: micro-batches come in groups of one size
 };
 constexpr auto filled = [](uint32_t p, const backward_ms& b) { return (p - 1) * (forward_ms + b.input + b.weights); };
-/// Micro-batches of a group.
+/// Returns the number of micro-batches of a group.
 constexpr uint32_t group(uint32_t p, uint32_t m) { return m / (m / p); }
 constexpr published rows[] = {
     {"gpipe", 1, filled, [](uint32_t, uint32_t m, uint32_t) { return m * whole; }},
@@ -135,7 +137,7 @@ constexpr published rows[] = {
      .micros_min = [](uint32_t p) { return 2 * p; },
      .at_most = true},
 };
-/// No idle time where all parts take the same, so for those alone.
+/// ZB-V has no idle time if all parts take the same time, so it is tested with equal parts only.
 constexpr published zb_v = {"zb_v", 2, [](uint32_t, const backward_ms&) { return 0.0; },
                             [](uint32_t p, uint32_t, uint32_t) { return 2 * p * whole; },
                             [](uint32_t p) { return 2 * p; }};
@@ -146,7 +148,7 @@ plan::pipeline_table table_of(const published& row, uint32_t p, uint32_t m) {
   return std::move(*made);
 }
 
-/// From the first beginning to the last end.
+/// Returns the milliseconds from the first begin to the last end of all ranks.
 double span_ms(const std::vector<lane_time>& ranks) {
   double begin = ranks.front().begin_ms, end = 0;
   for (const auto& t : ranks) begin = std::min(begin, t.begin_ms), end = std::max(end, t.end_ms);
@@ -178,15 +180,16 @@ void follows_its_formula(const published& row, uint32_t p, uint32_t m, uint32_t 
   }
 }
 
-/// A GPT-2 of 16 units over two tensor ranks, cut into two pipeline ranks: an exchange takes a third of a forward
-/// segment.
+/// Returns a step of a GPT-2 of 16 units over two tensor ranks, cut into two pipeline ranks. An exchange takes a third
+/// of the time of a forward segment.
 scenario over_tensor_ranks(std::string_view schedule, uint32_t chunks, uint32_t micros, bool overlap, uint32_t pieces) {
   constexpr uint64_t rows = 1, columns = 64;
   const auto spec = models::parse_model_spec(R"({"model_type": "gpt2", "n_layer": 14, "n_embd": 64, "n_head": 4,
                                                  "n_positions": 64, "vocab_size": 256, "tie_word_embeddings": false})");
   auto units = models::make_model_table(*spec, rows, columns, 4, {.degree = 2, .vocabulary = false});
   for (auto& u : units.units)
-    for (auto& x : u.segments) x.forward_flops = 9, x.weight_flops = 9, x.output.flops = 4.5;  // as an MLP's half
+    // The product is half of the segment, as in an MLP.
+    for (auto& x : u.segments) x.forward_flops = 9, x.weight_flops = 9, x.output.flops = 4.5;
   const auto model = std::make_shared<const core::model_table>(std::move(units));
   const auto table = plan::make_table(*plan::find_schedule(schedule).value(), {2, chunks, micros});
   BOOST_REQUIRE(table.has_value());
@@ -203,7 +206,7 @@ scenario over_tensor_ranks(std::string_view schedule, uint32_t chunks, uint32_t 
   return s;
 }
 
-/// The share of the time of exchanges during which the rank computes: of all, or of those of one way.
+/// Returns the share of the time of exchanges, of all or of those of one way, during which the rank computes.
 double hidden_share(const scenario& s, const sim_result& result, std::optional<plan::use> way = std::nullopt) {
   struct interval {
     int64_t begin, end;
@@ -258,7 +261,7 @@ BOOST_AUTO_TEST_CASE(exchanges_of_a_pair_lie_behind_each_others_products) {
     return hidden_share(s, result);
   };
   const double pairs = share("dual_pipe_v", 2), in_turn = share("1f1b", 1);
-  // Weight parts take longer than an exchange: all that go back are hidden, none of those that go forward.
+  // Weight parts take longer than an exchange: all exchanges of backward are hidden, none of those of forward.
   const double beside = share("1f1b", 1, /*overlap=*/true);
   BOOST_TEST_MESSAGE("exchange time behind products: dual_pipe_v " << pairs << ", 1f1b " << in_turn
                                                                    << ", beside weight parts " << beside);
@@ -280,7 +283,8 @@ BOOST_AUTO_TEST_CASE(exchanges_in_pieces_lie_behind_the_products_that_feed_them)
     BOOST_TEST_MESSAGE(pieces << " pieces: " << forward[pieces] << " of forward's exchange time behind products, "
                               << all[pieces] << " of all; step " << run.seconds << " s, predicted " << run.predicted_s);
   }
-  // Half a segment's products for an exchange of a third of its time: what is left is the last piece's.
+  // The product is half of a segment and takes longer than its exchange, a third: only the last piece's exchange is not
+  // hidden.
   BOOST_TEST(forward[1] < 0.1);
   for (const uint32_t pieces : {2U, 4U, 8U}) BOOST_TEST(forward[pieces] >= 1 - 1.0 / pieces - 0.02, pieces);
   BOOST_TEST(seconds[4] < 0.95 * seconds[1]);
@@ -289,7 +293,7 @@ BOOST_AUTO_TEST_CASE(exchanges_in_pieces_lie_behind_the_products_that_feed_them)
 BOOST_AUTO_TEST_CASE(any_cut_takes_the_time_that_its_plan_predicts) {
   for (uint64_t seed = 0; seed < 150; ++seed) {
     std::mt19937_64 random(seed);
-    const bool shared = seed % 3 == 2;  // among ranks of a tensor, sequence or context group
+    const bool shared = seed % 3 == 2;  // ranks of a tensor, sequence or context group share the model
     const auto [table, options] = (shared ? plan::random_shared_cut : plan::random_cut)(random, plan::mode::train);
     scenario s{{plan::plans_of(table, options)}, {plan::plan_choice::train}, arithmetic_only()};
     s.options.seed = seed;
@@ -297,12 +301,12 @@ BOOST_AUTO_TEST_CASE(any_cut_takes_the_time_that_its_plan_predicts) {
     const auto run = played(s).runs.front();
     BOOST_TEST_CONTEXT("seed " << seed) {
       BOOST_TEST(!run.outcome.failure, (run.outcome.failure ? run.outcome.failure->text : ""));
-      BOOST_TEST(std::abs(run.seconds - run.predicted_s) < 1e-3);  // a nanosecond for each message
+      BOOST_TEST(std::abs(run.seconds - run.predicted_s) < 1e-3);  // each message takes a nanosecond
     }
   }
 }
 
-// Neighbours that send and receive in orders of their own, whatever comes first, with and without latency.
+// Neighbours send and receive in different orders, whatever comes first, with and without latency.
 BOOST_AUTO_TEST_CASE(a_schedule_in_any_order_ends_whatever_the_order_of_messages) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     std::mt19937_64 random(seed);
@@ -321,7 +325,7 @@ BOOST_AUTO_TEST_CASE(a_schedule_in_any_order_ends_whatever_the_order_of_messages
 }
 
 BOOST_AUTO_TEST_CASE(a_late_partner_of_a_transfer_holds_back_no_collective_behind_it) {
-  // Rank 1's stage takes long, so rank 0 waits for its gradients; what rank 0 does with others of its stage does not.
+  // Rank 1's stage takes long, so rank 0 waits for its gradients; rank 0's collectives within its stage do not wait.
   auto made = plan::make_table(*plan::find_schedule("gpipe").value(), {2, 1, 4});
   auto s = one_step(*made, 2, 3);
   s.options.fault = {sim_fault_kind::slow_lane, 1, 2, plan::lane::compute, 0, 0, 50.0, {}};
@@ -340,7 +344,7 @@ BOOST_AUTO_TEST_CASE(a_late_partner_of_a_transfer_holds_back_no_collective_behin
       overtaken += ended_ns[second.id] < ended_ns[first.id] ? 1 : 0;
     }
   BOOST_TEST(overtaken > 0U);
-  // No collective of its own stage ends later than it has begun on both, once what it needs is there.
+  // Collectives within the stage take less than 1 ms once both ranks have started them.
   for (const uint32_t id : fabric) {
     const auto& x = p.instructions[id];
     if (x.kind != plan::kind::gather && x.kind != plan::kind::reduce) continue;
@@ -351,7 +355,7 @@ BOOST_AUTO_TEST_CASE(a_late_partner_of_a_transfer_holds_back_no_collective_behin
 BOOST_AUTO_TEST_CASE(a_stall_names_stage_micro_batch_and_missing_partner) {
   auto made = plan::make_table(*plan::find_schedule("1f1b").value(), {3, 1, 4});
   auto s = one_step(*made, 1, 0);
-  // Rank 1 goes silent in the fabric lane as it sends on, or receives, its third micro-batch.
+  // Rank 1 stops in the fabric lane when it sends on, or receives, its third micro-batch.
   const auto& p = *s.plans[0][1];
   const auto& fabric = p.lanes[static_cast<size_t>(plan::lane::fabric)];
   for (const auto kind : {plan::kind::send, plan::kind::receive}) {

@@ -1,5 +1,6 @@
-// A job of several processes whose processes, links and supervisor are disturbed at any message: it ends right or with
-// a named cause, ranks of two terms are never at work, and no collective has members of two.
+// Simulates a job of several processes whose processes, links and supervisor are disturbed at any message: it ends
+// correctly or with a named cause, ranks of two terms never run at the same time, and no collective has members of two
+// terms.
 #include "tests/sim/processes_world.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -31,7 +32,7 @@ bool has_struck(const processes_scenario& s, const job_result& r, trouble_kind k
   return false;
 }
 
-/// Whether an end with an error is one that the documents promise, and has its name.
+/// True if the documentation promises an end with this error, and the error has its name.
 bool is_named(const processes_scenario& s, const job_result& r) {
   const std::string all = r.said + r.cause;
   if (has_struck(s, r, trouble_kind::executor_error) && all.find("the executor refuses") != std::string::npos)
@@ -42,13 +43,13 @@ bool is_named(const processes_scenario& s, const job_result& r) {
   return false;
 }
 
-/// What is wrong with a run; empty: nothing.
+/// Returns what is wrong with a run; empty: nothing.
 std::string fault_of(const processes_scenario& s, const job_result& r) {
   if (r.code == 0 && !r.cause.empty()) return "it ended well, but who led says " + r.cause;
   return fault_of(r, s.steps, is_named(s, r));
 }
 
-/// The first seed in which the invariants find a defect; none: `most`.
+/// Returns the first seed in which the invariants find a defect; none: `most`.
 uint64_t first_seed_that_finds(planted defect, uint64_t most, std::string& how) {
   for (uint64_t seed = 0; seed < most; ++seed) {
     auto s = processes_scenario_of(seed);

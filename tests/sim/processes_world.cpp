@@ -10,10 +10,10 @@ namespace troupe::actors {
 namespace {
 
 constexpr int64_t ms = 1'000'000;
-/// Times of this world: those of a real job, a twentieth of them.
+/// Times of this world in ns: a twentieth of a real job's.
 constexpr int64_t lost_after_ns = 250 * ms, backoff_ns = 25 * ms, start_max_ns = 30 * ms, delay_max_ns = 1 * ms;
 constexpr int64_t tick_max_ns = 50 * ms;
-/// A job that takes longer never ends.
+/// Virtual time in ns after which a job counts as one that never ends.
 constexpr int64_t longest_ns = 120'000 * ms;
 constexpr uint64_t rounds_max = 3'000'000;
 constexpr std::string_view trouble_names[num_trouble_kinds] = {
@@ -77,11 +77,11 @@ class world {
  private:
   struct node {
     std::unique_ptr<simulated_process> process;
-    std::unique_ptr<cluster::link> end;  // the supervisor's
+    std::unique_ptr<cluster::link> end;  // the supervisor's end
     std::shared_ptr<cluster::modelled_stream> up, down;
-    int64_t starts_ns = INT64_MAX;  // when a process that was started says hello
+    int64_t starts_ns = INT64_MAX;  // virtual time at which a started process says hello
     int64_t stopped_until_ns = 0;
-    bool is_gone = true;  // or was never there
+    bool is_gone = true;  // no process was started, or it has ended
   };
 
   [[nodiscard]] int64_t now() const { return schedule_.now_ns(); }
@@ -139,14 +139,14 @@ class world {
     n.down = std::make_shared<cluster::modelled_stream>(clock, random_(), delay_max_ns);
     n.end = std::make_unique<cluster::modelled_link>(n.down, n.up);
   }
-  /// Kills and reaps what is there.
+  /// Kills and reaps the process in place `p`, if there is one.
   void end(uint32_t p) {
     auto& n = nodes_[p];
     if (n.process) n.process->kill();
     n = {};
   }
 
-  // What has come to the supervisor, then the end of a link: as launcher::hear and launcher::ended.
+  // Receives the messages to the supervisor, then the end of the link, as launcher::hear and launcher::ended do.
   void hear(uint32_t p) {
     auto& n = nodes_[p];
     while (n.end && n.up->due_ns() <= now()) {
@@ -221,7 +221,7 @@ class world {
     if (p == supervision_.leader()) out_.cause = n.process->why();
     depart(n);
   }
-  /// Its last words arrive, then the end of its link.
+  /// Removes a process that has left: its last messages arrive, then the end of its link.
   void depart(node& n) {
     n.process->kill();
     n.process.reset();
@@ -314,10 +314,11 @@ processes_scenario processes_scenario_of(uint64_t seed) {
     trouble t;
     const auto kind = random() % (4 * num_trouble_kinds);
     t.kind = static_cast<trouble_kind>(kind % num_trouble_kinds);
-    // Most runs end well: an executor's error ends them all.
+    // Draws few executor errors, because they end all runs, and most runs are to end well.
     if (t.kind == trouble_kind::executor_error && kind >= num_trouble_kinds) t.kind = trouble_kind::killed;
     t.place = static_cast<uint32_t>(random() % (s.processes + s.spares));
-    const uint64_t within = random() % 4 == 0 ? 60 : 600;  // by itself: a compiler may evaluate either side of % first
+    // A variable of its own, because a compiler may evaluate either side of % first.
+    const uint64_t within = random() % 4 == 0 ? 60 : 600;
     t.after_messages = random() % within;
     t.duration_ns = static_cast<int64_t>(random() % 20) * lost_after_ns / 10;
     s.all.push_back(t);

@@ -1,5 +1,5 @@
-// A job of several processes in one world: one supervision, its launcher, processes that come and go, links, a virtual
-// clock, and whatever a seed lets happen to them. Owns time and trouble; the decisions are production's.
+// Simulates a job of several processes on one machine: one supervision, its launcher, processes that start and end,
+// links, a virtual clock, and faults chosen by a seed. Owns time and faults; the decisions are production code.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace troupe::actors {
 
-/// What happens to a process or its link.
+/// A fault of a process or of its link.
 enum class trouble_kind : uint8_t {
-  killed,   ///< its last words are still heard
-  stopped,  ///< and continued
+  killed,   ///< messages that the process has sent still arrive
+  stopped,  ///< the process is stopped and later continued
   supervisor_stopped,
-  partition,       ///< nothing is heard either way, for a while
-  partition_down,  ///< the process hears nothing
-  partition_up,    ///< it is not heard
-  link_cut,        ///< with what was under way
-  link_garbled,    ///< bytes come that are no message
+  partition,       ///< no message passes in either direction, for a while
+  partition_down,  ///< the process receives nothing
+  partition_up,    ///< the supervisor receives nothing of the process
+  link_cut,        ///< the link ends; messages on their way are lost
+  link_garbled,    ///< the supervisor receives bytes that are no message
   executor_error,  ///< an instruction fails
 };
 inline constexpr size_t num_trouble_kinds = 9;
@@ -32,7 +32,7 @@ std::string_view name_of(trouble_kind kind);
 struct trouble {
   trouble_kind kind = trouble_kind::killed;
   uint32_t place = 0;
-  uint64_t after_messages = 0;  ///< that links have brought
+  uint64_t after_messages = 0;  ///< number of messages that all links have delivered before the fault
   int64_t duration_ns = 0;
   [[nodiscard]] std::string describe() const;
 };
@@ -46,7 +46,7 @@ struct processes_scenario {
 };
 processes_scenario processes_scenario_of(uint64_t seed);
 
-/// Plays the job until it is over, its processes have ended, or an invariant is broken.
+/// Simulates the job until it and its processes have ended, or an invariant is broken.
 job_result play_processes(const processes_scenario& s);
 
 }  // namespace troupe::actors

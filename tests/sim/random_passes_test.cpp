@@ -1,4 +1,4 @@
-// A pass that drops, moves or adds any instruction, or forgets what one waits for: its result is refused with the
+// Tests a pass that drops, moves or adds any instruction, or drops dependencies: the resulting plan is refused with the
 // instruction named, or it computes what the plan did before, from the same bytes, when the production actors run it.
 #include <map>
 #include <random>
@@ -19,11 +19,11 @@ namespace {
 enum class change : uint8_t { drop, move, add, hurry };
 constexpr const char* change_names[] = {"drop", "move", "add", "hurry"};
 
-/// What the pass does next: a function of a draft knows nothing else.
+/// The next change of the pass. Global, because a pass is a function that receives only the draft and the plan.
 struct {
   uint64_t seed = 0;
   change what = change::drop;
-  uint32_t only_on = plan::none;  ///< a rank; none: on all alike
+  uint32_t only_on = plan::none;  ///< rank whose plan is changed; none: all ranks alike
   plan::kind kind = plan::kind::load;
   bool done = false;
 } next;
@@ -41,7 +41,7 @@ void drop(draft& d, handle x, std::mt19937_64& random) {
   d.remove(x, before[random() % before.size()]);
 }
 
-// A little way or anywhere; what waits for it still does.
+// Moves an instruction a little way or anywhere; instructions that wait for it still do.
 void move(draft& d, const std::vector<handle>& all, size_t from, std::mt19937_64& random) {
   const size_t reach = random() % 2 == 0 ? 4 : all.size();
   const size_t first = from - std::min(from, reach), last = std::min(all.size() - 1, from + reach);
@@ -51,7 +51,7 @@ void move(draft& d, const std::vector<handle>& all, size_t from, std::mt19937_64
   if (random() % 4 == 0) d.depend_on_nothing(all[from]);
 }
 
-// It waits for one thing less, or for nothing.
+// Removes one dependency of the instruction, or all.
 void hurry(draft& d, handle x, std::mt19937_64& random) {
   std::vector<handle> before;
   d.for_each_before(x, [&](handle on) { before.push_back(on); });
@@ -61,7 +61,7 @@ void hurry(draft& d, handle x, std::mt19937_64& random) {
   for (const handle on : before) d.depend(x, on);
 }
 
-/// How many subjects of a kind there are, where an instruction of another subject is as well formed.
+/// Returns the number of subjects of a kind for which an instruction of another subject is as well formed; 0: none.
 size_t num_subjects(const plan::rank_plan& p, plan::kind k) {
   switch (k) {
     case plan::kind::gather:
@@ -80,8 +80,8 @@ size_t num_subjects(const plan::rank_plan& p, plan::kind k) {
   }
 }
 
-// The same once more, or the like of another subject or another micro-batch; perhaps in a slot of its own, perhaps
-// without waiting.
+// Adds a copy of an instruction, possibly with another subject or micro-batch, with its own slot, or without
+// dependencies.
 void add(draft& d, const std::vector<handle>& all, size_t like, const plan::rank_plan& p, std::mt19937_64& random) {
   plan::operation made = d.at(all[like]);
   const handle x = d.insert_after(all[random() % all.size()], made.kind, made.subject, made.micro);
@@ -101,7 +101,7 @@ std::string change_anything(draft& d, const plan::rank_plan& p) {
   if (next.only_on != plan::none && next.only_on != p.rank) return {};
   std::mt19937_64 random(next.seed);
   auto all = instructions_of(d);
-  // Of all kinds alike, since a plan has more of some than of others.
+  // Chooses the kind first, because a plan has more instructions of some kinds than of others.
   std::vector<plan::kind> kinds;
   for (const handle x : all)
     if (std::ranges::find(kinds, d.at(x).kind) == kinds.end()) kinds.push_back(d.at(x).kind);
@@ -139,7 +139,7 @@ shared_rank_plans changed_plans(const std::shared_ptr<const plan::job_layout>& p
   return out;
 }
 
-/// An instruction that is there is named with its number; one that is missing, by what nothing does.
+/// True if a refusal names an existing instruction with its number, or a missing one by what is not done.
 bool names_an_instruction(const std::string& refusal) {
   for (const char* missing :
        {"(instruction ", "instruction ", "nothing ", "the plan never ends: ", "is not reduced after", "has no norm of",
@@ -163,7 +163,8 @@ core::result<meaning> run(const shared_rank_plans& plans, uint64_t seed, const m
 
 BOOST_AUTO_TEST_CASE(what_a_random_pass_leaves_is_refused_by_name_or_computes_the_same) {
   const auto [first, last] = actors::seeds(500);
-  std::map<std::pair<change, plan::kind>, std::pair<uint64_t, uint64_t>> counted;  // refused, proved
+  // Number of refused and of proved plans.
+  std::map<std::pair<change, plan::kind>, std::pair<uint64_t, uint64_t>> counted;
   uint64_t draws = 0, refused = 0, proved = 0;
   for (uint64_t seed = first; seed < last; ++seed) {
     std::mt19937_64 random(seed);

@@ -1,5 +1,4 @@
-// What must hold in every run of a job of several simulated processes, looked at whenever something of it changes.
-// Owns the first violation.
+// Checks the invariants of a job of several simulated processes whenever its state changes. Owns the first violation.
 #pragma once
 
 #include <algorithm>
@@ -13,27 +12,29 @@
 
 namespace troupe::actors {
 
-/// Steps that are done again after a loss at most, if the supervisor hears what processes say: one whose save was not
-/// whole, one whose save was told as the process was lost.
+/// Maximum number of steps that are repeated after a loss, if the supervisor receives all messages of the processes:
+/// one whose save was incomplete, and one whose save was reported while the process was being lost.
 inline constexpr uint64_t steps_again_max = 2;
 
 class run_watch {
  public:
-  /// `may_lose_words`: what processes say may be lost, or late, with the saves that they told of.
+  /// `may_lose_words` is true if messages of processes may be lost or late, and with them the saves that they report.
   explicit run_watch(bool may_lose_words) : may_lose_words_(may_lose_words) {}
 
   void begins(const shared_life& who) {
     lives_.push_back(who);
     std::erase_if(lives_, [](const auto& l) { return !l->alive; });
   }
-  /// From now on a process uses the memory of its term.
+  /// Records that a process begins to use the memory of its term. Fails if a process within reach is still in another
+  /// term.
   void uses_term(const life& who) {
     for (const auto& l : lives_)
       if (l->alive && l->term != 0 && l->term != who.term && !is_out_of_reach(*l, who))
         fail("process " + std::to_string(who.place) + " begins term " + std::to_string(who.term) + " while process " +
              std::to_string(l->place) + " is in term " + std::to_string(l->term));
   }
-  /// A rank arrives at a collective of a term.
+  /// Records that a rank of `who` arrives at a collective of `term`. Fails if the process is not in a run of that term,
+  /// or if ranks of another term are within reach and in a run.
   void meets(uint64_t term, const life& who) {
     if (who.term != term || !who.has_a_run)
       fail("process " + std::to_string(who.place) + ", in term " + std::to_string(who.term) +
@@ -42,18 +43,21 @@ class run_watch {
       if (l->alive && l->has_a_run && l->term != term && !is_out_of_reach(*l, who) && !is_out_of_reach(who, *l))
         fail("ranks of terms " + std::to_string(term) + " and " + std::to_string(l->term) + " are at work");
   }
-  /// A process is told that it has a file of the save that its term continues from, or who has it.
+  /// Records that process `place` has the file `path` of the save from which the term continues. `wants_file`: another
+  /// process was told so.
   void has_file(uint64_t term, const std::string& path, uint32_t place) { files_.insert({term, path, place}); }
   void wants_file(uint64_t term, const std::string& path, uint32_t place) { wanted_.insert({term, path, place}); }
-  /// All processes of the term have been told.
+  /// Checks, after all processes of the term were told about their files, that each file is at the process that was
+  /// named.
   void has_all_files(uint64_t term) {
     for (const auto& w : wanted_)
       if (std::get<0>(w) == term && !files_.contains(w))
         fail("term " + std::to_string(term) + ": " + std::get<1>(w) + " is said to lie at process " +
              std::to_string(std::get<2>(w)) + ", which has it not");
   }
-  /// Who leads a term continues at this step: near the last one, unless all processes that did it have ended. Then their
-  /// saves in memory may have gone with them, and the run goes back to what the supervisor has heard of.
+  /// Records that the leader of a term continues at `step`. The step must be near the last one, unless all processes
+  /// that did the last step have ended: their saves in memory may be lost with them, and the run resumes from the
+  /// newest save that was reported to the supervisor.
   void continues_at(uint64_t step) {
     const bool someone_stayed = std::ranges::any_of(who_did_, [](const auto& l) { return l->alive; });
     if (step > done_ || (!may_lose_words_ && someone_stayed && step + steps_again_max < done_))
@@ -80,15 +84,16 @@ class run_watch {
 
  private:
   using file_at = std::tuple<uint64_t, std::string, uint32_t>;
-  /// Nobody can reap a process of another machine, or one whose agent is gone; it has no memory in common with those of
-  /// the next term, and is stopped or gives its ranks up.
+  /// True if `l` may still be in an older term. Its agent's connection has ended; or it cannot be reaped, because it is
+  /// on another machine or its agent is gone, and it is stopped or gives up its ranks. Such a process shares no memory
+  /// with the processes of the next term.
   static bool is_out_of_reach(const life& l, const life& from) {
     if (l.cut_off) return true;
     return (l.machine != from.machine || l.orphaned) && (l.told || l.stopped);
   }
 
   bool may_lose_words_;
-  std::vector<shared_life> who_did_;  ///< the last step
+  std::vector<shared_life> who_did_;  ///< processes that were alive at the last step
   std::set<file_at> files_, wanted_;
   std::vector<shared_life> lives_;
   std::string wrong_;

@@ -1,4 +1,4 @@
-// The simulated world itself: its schedules differ by seed, repeat by seed, and take about the predicted time.
+// Tests the simulated world itself: its schedules differ by seed, repeat by seed, and take about the predicted time.
 #include <set>
 
 #include "tests/sim/world.hpp"
@@ -19,7 +19,7 @@ scenario steady(uint64_t seed) {
   return s;
 }
 
-/// Two steps in which the states are saved.
+/// Returns a scenario of two steps that save the states.
 scenario saving(uint64_t seed) {
   scenario s = steady(seed);
   for (const auto which : {plan::plan_choice::train_saving, plan::plan_choice::save}) {
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(the_same_seed_replays_the_same_run_to_the_last_message) {
 BOOST_AUTO_TEST_CASE(a_step_takes_about_the_time_that_its_plan_predicts) {
   auto s = steady(1);
   s.options.noise = 0;
-  s.options.costs.flops_per_s = 1e9;  // 1 ms for each segment: arithmetic, not latency, takes the time
+  s.options.costs.flops_per_s = 1e9;  // a segment takes 1 ms, so that arithmetic takes the time and not latency
   for (const auto& r : result_of(s).runs) {
     BOOST_TEST(r.seconds > 0.8 * r.predicted_s);
     BOOST_TEST(r.seconds < 1.5 * r.predicted_s);
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_lane_that_works_for_longer_than_silence_may_last_is_waite
   auto s = steady(1);
   s.options.costs.flops_per_s = 1e9;
   s.options.stall_after = std::chrono::milliseconds(5);
-  s.options.fault = {sim_fault_kind::slow_lane, 2, 1, plan::lane::compute, 0, 0, 20.0, {}};  // 20 ms a segment
+  s.options.fault = {sim_fault_kind::slow_lane, 2, 1, plan::lane::compute, 0, 0, 20.0, {}};  // a segment takes 20 ms
   const auto result = result_of(s);
   for (const auto& r : result.runs) BOOST_TEST(!r.outcome.failure, (r.outcome.failure ? r.outcome.failure->text : ""));
   BOOST_TEST(result.runs.size() == 2U);
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(a_freeze_of_any_actor_makes_the_run_wait_and_does_not_end_i
       }
       BOOST_TEST(result.runs.size() == s.order.size());
     }
-    // A watcher that looks late delays nothing.
+    // A frozen watcher delays nothing.
     BOOST_TEST((waited > 0) == (kind != sim_fault_kind::freeze_watcher), name_of(kind));
   }
 }
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_disk_that_never_answers_is_reported_with_its_rank_and_end
   BOOST_REQUIRE(result.told.size() == 1U);
   BOOST_TEST(result.told[0].find("rank 1: nothing has ended for 0.1 s: ") == 0U, result.told[0]);
   BOOST_TEST(result.told[0].find("writer lane is in ") != std::string::npos, result.told[0]);
-  const auto& failure = result.runs.back().outcome.failure;  // the host stops it then
+  const auto& failure = result.runs.back().outcome.failure;  // the host stops the run after the report
   BOOST_REQUIRE(failure);
   BOOST_TEST((failure->kind == core::error_kind::stopped));
 }

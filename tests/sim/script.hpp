@@ -1,5 +1,5 @@
-// What a simulated process does, written as one would write it for a thread: a coroutine that waits for conditions.
-// Owns the order of its steps; who looks whether a condition holds is the world.
+// Writes the behaviour of a simulated process as sequential code: a coroutine that waits for conditions. Owns the order
+// of its steps; the world decides when conditions are checked.
 #pragma once
 
 #include <coroutine>
@@ -11,7 +11,7 @@
 
 namespace troupe::actors {
 
-class script {  ///< starts when somebody waits for it, or at `start`; ended early by dropping it
+class script {  ///< starts when it is awaited, or with `start`; its destructor ends it early
  public:
   struct promise_type {
     core::result<void> value;
@@ -49,7 +49,7 @@ class script {  ///< starts when somebody waits for it, or at `start`; ended ear
   [[nodiscard]] bool is_done() const { return me_ && me_.done(); }
   [[nodiscard]] const core::result<void>& value() const { return me_.promise().value; }
 
-  // Waiting for it runs it.
+  // Awaiting a script runs it.
   [[nodiscard]] bool await_ready() const { return false; }
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> by) {
     me_.promise().then = by;
@@ -62,7 +62,7 @@ class script {  ///< starts when somebody waits for it, or at `start`; ended ear
   std::coroutine_handle<promise_type> me_;
 };
 
-/// Where a process's scripts wait; one of them at a time.
+/// Holds the condition for which a process's scripts wait; only one of them waits at a time.
 class waiting_room {
  public:
   auto until(std::function<bool()> holds) {
@@ -78,7 +78,7 @@ class waiting_room {
     };
     return wait{this, std::move(holds)};
   }
-  /// Continues for as long as what is waited for holds.
+  /// Resumes the waiting script as long as its condition holds.
   void go_on() {
     while (who_ && holds_()) std::exchange(who_, {}).resume();
   }

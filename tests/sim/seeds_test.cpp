@@ -1,4 +1,5 @@
-// Random plans under random schedules, with and without faults: every run ends right or with one named error.
+// Simulates random plans under random schedules, with and without faults: every run ends correctly or with one named
+// error.
 #include <map>
 
 #include "tests/sim/world.hpp"
@@ -10,7 +11,7 @@ using namespace troupe::actors;
 
 namespace {
 
-/// Whether some plan of the seed updates before its vote and, if it clips, again.
+/// True if a plan of the seed updates before its vote and, if it clips, updates again.
 bool may_redo(const scenario& s) {
   const auto& all = s.plans.front();
   return std::ranges::any_of(all, [](const auto& p) {
@@ -18,13 +19,13 @@ bool may_redo(const scenario& s) {
   });
 }
 
-/// Whether stages of the seed's pipeline add the gradients of a tied weight.
+/// True if stages of the seed's pipeline exchange and add the gradients of a tied weight.
 bool exchanges_ties(const scenario& s) {
   const auto& all = s.plans.front();
   return !all.front()->layout->exchanges.empty();
 }
 
-/// Whether the seed's segments wait for what ranks of a group exchange.
+/// True if segments of the seed's model wait for exchanges between ranks of a group.
 bool exchanges(const scenario& s) {
   return std::ranges::any_of(s.plans.front().front()->instructions,
                              [](const auto& x) { return x.kind == plan::kind::exchange; });
@@ -70,7 +71,7 @@ BOOST_AUTO_TEST_CASE(with_a_fault_every_run_ends_right_or_with_one_error_that_na
     ++(result.runs.back().outcome.failure ? failed : passed)[kind];
   }
   if (last - first < 100) return;
-  // The test is worth little unless faults strike.
+  // The test requires that faults strike, because it checks little otherwise.
   BOOST_TEST_MESSAGE(while_clipped << " faults struck a run that does updates again, " << among_exchanges
                                    << " a job with exchanges in a group");
   BOOST_TEST(while_clipped > 10U);

@@ -1,5 +1,5 @@
-// The processes of a simulated machine: what cluster/children.hpp is with real ones. Owns them, their links and what
-// happens to one; who is started and what is said is the launcher's or the agent's business.
+// Simulates the processes of a machine in place of cluster/children.hpp. Owns the processes, their links and their
+// faults; leaves to the launcher or the agent which process is started and which messages are sent.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class simulated_children {
   using heard = std::function<void(uint32_t place, cluster::parcel p)>;
   using ended = std::function<void(uint32_t place, const std::string& how)>;
 
-  /// [place] of the whole job.
+  /// `places` is the number of places of the whole job.
   simulated_children(surroundings& around, uint32_t places, uint64_t seed, heard on_heard, ended on_ended)
       : around_(around),
         random_(seed),
@@ -33,29 +33,30 @@ class simulated_children {
   void start(uint32_t place);
   void kill(uint32_t place);
   void kill_all();
-  /// The machine is lost, with all that it has.
+  /// Removes all processes without a message, as when the machine is lost.
   void vanish();
-  /// Who started them is gone: they find their links ended.
+  /// Ends the links of all processes, as when the agent that started them is gone.
   void orphan();
   void send(uint32_t place, cluster::parcel p);
   void let_end() { may_end_ = true; }
   [[nodiscard]] bool is_empty() const;
   [[nodiscard]] simulated_process* at(uint32_t place) const { return all_[place].process.get(); }
-  /// Why the last one in a place left; empty: in good order.
+  /// Returns why the last process in a place left; empty: in good order.
   [[nodiscard]] const std::string& why(uint32_t place) const { return why_[place]; }
 
-  // What happens to one.
+  // Faults of one process.
   void end_by_signal(uint32_t place);
   void stop(uint32_t place, int64_t ns);
   void cut_link(uint32_t place);
   void garble_link(uint32_t place);
 
-  /// Hears what has come, as `children::listen`; and the processes hear.
+  /// Receives the messages of all processes, as `children::listen` does.
   void listen();
   void run_processes();
-  /// Processes go on as far as they can; those that are over are gone.
+  /// Resumes the scripts of all processes as far as possible; removes processes that have ended.
   void go_on();
-  /// When one of these has something to do.
+  /// Time of the next event, in virtual ns: of a message from a process in `due_ns`, of a process's own action in
+  /// `processes_due_ns`.
   [[nodiscard]] int64_t due_ns() const;
   [[nodiscard]] int64_t processes_due_ns() const;
   [[nodiscard]] uint64_t num_messages() const { return messages_; }
@@ -68,7 +69,7 @@ class simulated_children {
     std::shared_ptr<cluster::modelled_stream> up, down;
     int64_t starts_ns = INT64_MAX;
     int64_t stopped_until_ns = 0;
-    bool is_gone = true;  // or was never there
+    bool is_gone = true;  // no process was started, or it has ended
     bool leaves = false;
   };
   void hear(uint32_t place);

@@ -1,4 +1,4 @@
-// A small model's plans, for worlds of several processes: made once for each degree and stage.
+// Makes the plans of a small model for worlds of several processes, once for each degree and stage.
 #pragma once
 
 #include <map>

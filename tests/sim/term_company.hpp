@@ -1,6 +1,6 @@
-// The ranks of one simulated process in one term: a company of production actors with modelled hands, whose collectives
-// meet those of the term's other processes. Owns the company and the groups in which companies meet; which term it is,
-// and who is in it, is said by the process.
+// Runs the ranks of one simulated process in one term: a company of production actors with modelled hands, whose
+// collectives meet those of the term's other processes. Owns the company and the groups in which companies meet; the
+// process decides which term it is and who takes part.
 #pragma once
 
 #include <deque>
@@ -18,30 +18,30 @@
 
 namespace troupe::actors {
 
-/// One start of a process: what a killed one still holds does nothing any more.
+/// The state of one start of a process. Objects that a killed process still holds check it and do nothing more.
 struct life {
   uint32_t place = 0, machine = 0;
   bool alive = true;
-  bool stopped = false;    ///< by a signal
-  bool told = false;       ///< that its term has ended, or has found out: it gives its ranks up
-  bool orphaned = false;   ///< who started it is gone
-  bool cut_off = false;    ///< its agent's connection has ended, and it will be killed for that
-  uint64_t term = 0;       ///< whose memory it uses; 0: of none
-  bool has_a_run = false;  ///< of that term is under way
+  bool stopped = false;    ///< the process is stopped by a signal
+  bool told = false;       ///< the process knows that its term has ended, and gives up its ranks
+  bool orphaned = false;   ///< the launcher or agent that started it is gone
+  bool cut_off = false;    ///< its agent's connection has ended, and the process will be killed for that
+  uint64_t term = 0;       ///< term whose memory the process uses; 0: none
+  bool has_a_run = false;  ///< a run of that term is in progress
 };
 using shared_life = std::shared_ptr<life>;
 
-using plans_by_choice = std::vector<shared_rank_plans>;  ///< [plan_choice]; empty where a job runs none of a kind
+using plans_by_choice = std::vector<shared_rank_plans>;  ///< [plan_choice]; empty if a job runs no plan of this kind
 
-/// When bytes pass between two machines: now, or once a partition heals.
+/// Returns the virtual time, in ns, at which bytes pass between two machines: now, or when a partition heals.
 using passing = std::function<int64_t(uint32_t one, uint32_t other)>;
 
-/// Where the ranks of a term meet: made by who leads, offered to the others. Its members of killed processes stay, in
-/// silence, as boards in shared memory do. Between machines that do not hear each other nothing arrives, and what all
-/// have arrived at may have ended for some of them alone.
+/// The collectives of a term. The leader makes them and offers them to the other processes. Memberships of killed
+/// processes stay, silent, as boards in shared memory do. Nothing arrives between machines that are partitioned, and a
+/// collective at which all ranks have arrived may have ended for some of them only.
 class term_meetings : public std::enable_shared_from_this<term_meetings> {
  public:
-  /// `posted`: a rank of a process arrives at a collective of this term.
+  /// Calls `posted` when a rank of a process arrives at a collective of this term.
   term_meetings(sim_scheduler& clock, const plan::job_layout& layout, uint64_t term,
                 std::function<void(uint64_t term, const life& who)> posted, passing passes = {});
 
@@ -49,7 +49,7 @@ class term_meetings : public std::enable_shared_from_this<term_meetings> {
                                              uint32_t communicator, uint32_t member, fabric::waker wake);
   [[nodiscard]] const std::shared_ptr<pulse_board>& pulses() const { return pulses_; }
 
-  /// What has waited for a partition to heal, and when there is something.
+  /// Delivers what waited for a partition that has healed. `due_ns` is the virtual time of the next delivery.
   void go_on();
   [[nodiscard]] int64_t due_ns() const;
 
@@ -64,10 +64,10 @@ class term_meetings : public std::enable_shared_from_this<term_meetings> {
     int64_t due_ns = 0;
     uint32_t communicator = 0;
     std::weak_ptr<fabric::communicator> member;
-    std::optional<fabric::request> arrives;  // else it aborts
+    std::optional<fabric::request> arrives;  // request that arrives; none: the member aborts
     core::error why;
   };
-  /// When what `who` does is known to all others of the communicator.
+  /// Returns the virtual time, in ns, at which all members of the communicator know what a rank on `machine` does now.
   [[nodiscard]] int64_t passes_from(uint32_t communicator, uint32_t machine) const;
   void wake_later(int64_t delay_ns, uint32_t communicator, uint32_t member, uint64_t sequence);
   sim_scheduler& clock_;
@@ -87,7 +87,7 @@ struct company_setup {
   shared_life who;
   std::shared_ptr<term_meetings> meetings;
   uint64_t seed = 0;
-  sim_fault fault;  ///< of the first company whose ranks it names
+  sim_fault fault;  ///< takes effect in the first company that has the fault's rank
 };
 
 class term_company {
@@ -97,12 +97,12 @@ class term_company {
   term_company(const term_company&) = delete;
   term_company& operator=(const term_company&) = delete;
 
-  /// Runs a plan once; `outcome` has the answer when it has come.
+  /// Starts a run of a plan. `outcome` has its result once it has ended.
   void run(plan::plan_choice which, uint64_t number, uint64_t step);
   [[nodiscard]] const std::optional<run_outcome>& outcome() const { return *answer_; }
   void give_up(const core::error& why);
   void freeze(std::chrono::nanoseconds delay);
-  /// Ends all actors; they have ended once `is_at_rest`.
+  /// Tells all actors to end; `is_at_rest` is true once they have.
   void dismiss();
   [[nodiscard]] bool is_at_rest() const { return models_.use_count() == 1; }
   [[nodiscard]] bool has_failed_by_fault() const { return models_->struck; }

@@ -1,5 +1,5 @@
-// What the instructions of a plan read and write, as places: bytes of slots, elements of parameters and states, and
-// what else a rank keeps. Told from what each instruction means, without the checker's rules.
+// Lists what the instructions of a plan read and write, as places: bytes of slots, elements of parameters and states,
+// and other data of a rank. Derived from the meaning of each instruction, without the checker's rules.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,24 @@
 
 namespace troupe::actors {
 
-/// What a place is a part of. `index` counts what stands behind each.
+/// The kind of data that a place is part of. `place::index` numbers the objects named below.
 enum class area : uint8_t {
   slots,          ///< bytes of a pool
   parameters,     ///< elements of a parameter, whole or this rank's slice
-  near_copies,    ///< of a unit
+  near_copies,    ///< second copies of a unit's parameters
   states,         ///< masters and moments of a parameter's elements
-  stored_states,  ///< in the rank's file; where they have two places there, in the valid one
-  next_states,    ///< in the other place of that file, which a step writes
+  stored_states,  ///< states in the rank's file; if it has two places for them, the valid ones
+  next_states,    ///< states in the other place of that file, which a step writes
   sums,           ///< reduced gradients of a bucket, kept apart from it
-  stored_sums,    ///< in the file
-  stored_inputs,  ///< likewise: of an activation extent
-  undo_copies,    ///< of a sub-group
-  prepared,       ///< likewise: what its update needs beyond elements
+  stored_sums,    ///< reduced gradients of a bucket in the rank's file
+  stored_inputs,  ///< inputs of an activation extent in the rank's file
+  undo_copies,    ///< undo copies of a sub-group
+  prepared,       ///< results of `prepare` that the update of a sub-group needs in addition to elements
   measured,       ///< norms of all ranks
-  norms,          ///< of a bucket
-  losses,         ///< of a micro-batch
+  norms,          ///< norms of a bucket
+  losses,         ///< losses of a micro-batch
   votes,
-  activations,  ///< of a micro-batch in a stage: what autograd keeps, outside of all pools
+  activations,  ///< activations that autograd keeps for a micro-batch in a stage, outside all pools
 };
 
 struct place {  ///< [first, end) of an area of one rank
@@ -41,10 +41,10 @@ struct touch {
   way how = way::reads;
 };
 
-/// All places on its own rank that an instruction touches.
+/// Returns all places on its own rank that an instruction touches.
 std::vector<touch> touches_of(const plan::rank_plan& p, const plan::instruction& x);
 
-/// Brings what it reads elsewhere as it is, and makes nothing of it.
+/// True if the instruction copies or releases bytes and computes nothing.
 bool only_copies(const plan::instruction& x);
 
 }  // namespace troupe::actors

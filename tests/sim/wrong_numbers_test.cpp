@@ -1,4 +1,4 @@
-// Worlds that cannot be simulated: plans, orders and options that mean nothing have a sentence.
+// Checks that meaningless plans, orders and options are refused with an error, and not simulated.
 #include <limits>
 
 #include "tests/sim/world.hpp"

@@ -1,4 +1,4 @@
-// The three queues under one name, for suites that check the same promises for all of them.
+// Opens the three queues under one name, for suites that check the same promises of all of them.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -17,19 +17,19 @@ namespace troupe::tests {
 
 enum class engine { uring, threads, modelled };
 
-/// For BOOST_AUTO_TEST_CASE_TEMPLATE: one run of a case for each queue.
+/// For BOOST_AUTO_TEST_CASE_TEMPLATE: runs a case once for each queue.
 using every_engine =
     std::tuple<std::integral_constant<engine, engine::uring>, std::integral_constant<engine, engine::threads>,
                std::integral_constant<engine, engine::modelled>>;
 
-/// Whether this kernel lets us make a ring; if not, the suite says so and tests the others.
+/// True if this kernel allows io_uring. If not, prints that its tests are skipped; the other queues are tested.
 inline bool has_uring() {
   static const auto probe = storage::open_uring_queue({});
   if (!probe) say_skipped("files through io_uring", "it is refused here: " + probe.error().text);
   return probe.has_value();
 }
 
-/// Null where the kernel refuses.
+/// Returns a queue, or null if the kernel refuses it.
 inline std::unique_ptr<storage::io_queue> open(engine e, const storage::io_queue_options& options) {
   if (e == engine::uring) {
     if (!has_uring()) return nullptr;
@@ -49,7 +49,7 @@ inline std::unique_ptr<storage::io_queue> open(engine e, const storage::io_queue
   return std::move(*queue);
 }
 
-/// Bytes that differ from place to place and from `salt` to `salt`.
+/// Fills memory with bytes that depend on their position and on `salt`.
 inline void fill(std::span<std::byte> memory, uint64_t salt) {
   for (size_t i = 0; i < memory.size(); ++i)
     memory[i] = static_cast<std::byte>((i * 131 + (i >> 9) * 7 + salt * 29) & 0xff);

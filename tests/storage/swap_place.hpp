@@ -1,5 +1,5 @@
-// A swap file in a folder of its own and queues of every engine over it, for suites that check the same promises for
-// all of them.
+// Provides a swap file in its own folder, and queues of every engine for it, for suites that check the same promises of
+// all engines.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -31,7 +31,7 @@ inline std::unique_ptr<storage::swap_queue> opened(engine which, swap_queue_opti
   return std::move(*queue);
 }
 
-/// A swap file of a folder of its own.
+/// Owns a swap file in its own folder.
 struct place {
   explicit place(uint64_t bytes, bool checksums = true) {
     swap_options options;
@@ -49,7 +49,7 @@ struct place {
   std::shared_ptr<storage::swap_file> file;
 };
 
-/// A queue whose system calls are disturbed by `disturb`.
+/// Returns a queue in which `disturb` replaces the results of system calls; null if the kernel refuses the engine.
 inline std::unique_ptr<storage::swap_queue> disturbed(engine which, swap_queue_options options,
                                                       std::function<int64_t(const io_request&, int64_t)> disturb) {
   if (which == engine::uring && !tests::has_uring()) return nullptr;
@@ -62,7 +62,7 @@ inline std::unique_ptr<storage::swap_queue> disturbed(engine which, swap_queue_o
   return std::move(*queue);
 }
 
-/// Changes a byte without the program's knowledge, through the page cache.
+/// Flips a bit of the byte at `offset` through the page cache, without the swap space's knowledge.
 inline void flip(const place& where, uint64_t offset) {
   const auto path = where.space->path() / "test.swap";
   const auto raw = *file::open(path, file_access::read_write, file_mode::buffered);

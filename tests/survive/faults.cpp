@@ -1,8 +1,8 @@
-// A library that is loaded before a program of a job (LD_PRELOAD) and ends it at a drawn instant, the way of an
-// exception or of an exit that nobody foresaw. Instants are counted in allocations of C++, of all threads: between any
-// two of them lie few instructions. TROUPE_TEST_FAULT says "WHO DEED NUMBER MARK": the place of a process, or `front`
-// for the program that has none; `throw`, `exit` or `count`; after how many allocations, for `exit` followed by
-// :CODE; and a file whose making says that it has been done, so that it happens once. `count` writes the number of
+// A library that is loaded before a program of a job (LD_PRELOAD) and disturbs it at a drawn instant, with an
+// unexpected exception or exit. Instants are counted in C++ allocations of all threads: few instructions are between
+// any two of them. TROUPE_TEST_FAULT has the form "WHO DEED NUMBER MARK". WHO is the place of a process, or `front` for
+// the program without a place. DEED is `throw`, `exit` or `count`. NUMBER is the number of allocations, for `exit`
+// followed by :CODE. MARK is a file that the fault creates, so that it happens only once; `count` writes the number of
 // allocations into MARK when the program ends.
 #include <fcntl.h>
 #include <unistd.h>
@@ -51,7 +51,7 @@ __attribute__((destructor)) void write_count() {
   }
 }
 
-/// Whether this is the instant.
+/// Counts an allocation; true if it is the one that must fail. Ends the process instead if the fault is an exit.
 bool meets() {
   if (wanted.what == deed::none) return false;
   if (allocations.fetch_add(1, std::memory_order_relaxed) + 1 != wanted.number) return false;

@@ -1,5 +1,5 @@
-// A host's program for tests: it does what only a host's own program can, in one process or in several, and prints
-// every number with all its bits.
+// A host's program for tests: does what only a host's own program can, in one process or in several, and prints every
+// number with all its bits.
 //
 // host_program JOB.yaml calls|modules|tags
 #include <ATen/ops/randint.h>
@@ -64,7 +64,7 @@ void weights(const actors::session& s) {
   say("weights {:016x}", all);
 }
 
-/// What moves, loads and changes a run between its steps.
+/// Moves states, saves, loads and changes a run between its steps.
 void calls(actors::session& s, const std::filesystem::path& folder) {
   const auto checkpoints = folder / "own";
   steps(s, 2);
@@ -131,7 +131,7 @@ void tags(actors::session& s, const std::filesystem::path& folder) {
   steps(s, 1);
 }
 
-/// Of each process that has ranks; `link` is null where all ranks live here.
+/// Trains in a process that has ranks. `link` is null if all ranks are in this process.
 int train(const config::loaded& loaded, const std::shared_ptr<cluster::process>& link, const std::string& what) {
   actors::session_options options{.config = std::make_shared<const config::job_config>(loaded.config)};
   options.process = link;

@@ -1,5 +1,5 @@
-// A job of several processes as a user starts it, and what a test does to them: finds each by its place, signals it,
-// reads what the run has recorded, looks for what it has left behind.
+// Observes a job of several processes that was started as a user starts it: finds each process by its place, reads the
+// recorded steps, compares runs.
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +18,7 @@
 
 namespace troupe::tests {
 
-/// Losses and norms by step, as `telemetry.json_lines` has them: doubles as they were printed, which tells all bits.
+/// Maps each step to its loss and norm as `telemetry.json_lines` writes them: with enough digits to restore every bit.
 using recorded_steps = std::map<uint64_t, std::pair<double, double>>;
 
 inline recorded_steps steps_of(const std::filesystem::path& output) {
@@ -33,7 +33,7 @@ inline recorded_steps steps_of(const std::filesystem::path& output) {
   return out;
 }
 
-/// Programs that run in `folder` with this variable in their environment, by its value.
+/// Returns the programs that run in `folder` and have `variable` in their environment, by the variable's value.
 inline std::map<std::string, pid_t> programs_in(const std::filesystem::path& folder, const std::string& variable) {
   std::map<std::string, pid_t> out;
   std::error_code e;
@@ -49,7 +49,7 @@ inline std::map<std::string, pid_t> programs_in(const std::filesystem::path& fol
   return out;
 }
 
-/// By place: the processes of the job that runs in `folder`.
+/// Returns the processes of the job that runs in `folder`, by place.
 inline std::map<uint32_t, pid_t> places_in(const std::filesystem::path& folder) {
   std::map<uint32_t, pid_t> out;
   for (const auto& [link, pid] : programs_in(folder, "TROUPE_LINK"))
@@ -57,15 +57,15 @@ inline std::map<uint32_t, pid_t> places_in(const std::filesystem::path& folder) 
   return out;
 }
 
-/// What a run's last line says of its terms.
+/// The summary of the terms at the end of a run's output.
 struct told_terms {
-  std::string degrees;  ///< as --degrees takes them
+  std::string degrees;  ///< degrees of the terms, in the form of --degrees
   std::string line;
 };
-/// Out of all that a run has printed; none where it was not a job of several processes.
+/// Parses the summary of the terms from a run's output; nothing if the job had only one process.
 std::optional<told_terms> terms_told(const std::string& out);
 
-/// Where two runs differ: nothing, or the first step.
+/// Returns the first difference between two runs; nothing if they are equal.
 std::optional<std::string> first_difference(const recorded_steps& wanted, const recorded_steps& got);
 
 }  // namespace troupe::tests

@@ -1,5 +1,5 @@
-// Processes of a job are killed and stopped at drawn instants: the run ends with the losses of an undisturbed run with
-// the degrees that it came to, and leaves nothing behind.
+// Kills and stops processes of a job at drawn instants: the run ends with the losses of an undisturbed run of the same
+// degrees, and leaves nothing behind.
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -38,20 +38,20 @@ std::vector<std::string> train(const std::string& output, const std::vector<std:
   return out;
 }
 
-/// Steps until the run is stopped: time enough to be killed in, by somebody who is not always scheduled. A lost process
-/// comes back long after the next term has begun, and only who is killed is lost.
+/// A job that runs until it is stopped: a test that is not always scheduled has time to kill a process. A lost process
+/// comes back long after the next term has begun, and only killed processes count as lost.
 const std::string endless =
     replaced(replaced(job, "steps: 70", "steps: 1000000"), "lost_after: 1s, restarts: {backoff: 100ms}",
              "lost_after: 20s, restarts: {backoff: 30s}");
 
-/// Between two terms nobody answers.
+/// Stops the job; retries, because no process answers between two terms.
 void stop(const command_folder& folder) {
   for (int tries = 0; tries < 100; ++tries, ::usleep(100'000))
     if (folder.troupe({"stop", "lost"}).code == 0) return;
   BOOST_TEST(false, "nobody leads the job that could stop it");
 }
 
-/// An ended run has the losses of an undisturbed one with its degrees.
+/// Checks that an ended run has the losses of an undisturbed one with its degrees.
 void equals_twin(const command_folder& folder, const finished& ended, std::vector<std::string> more = {}) {
   const auto path = folder.folder.path();
   BOOST_REQUIRE_MESSAGE(ended.code == 0, ended.err);
@@ -68,8 +68,8 @@ void equals_twin(const command_folder& folder, const finished& ended, std::vecto
   BOOST_TEST(!different, (different ? *different : "") << " of " << terms->line << "\n" << ended.err);
 }
 
-/// A run in whose step `step` the process of `place` gets `signal`, compared with its twin. One without an end is
-/// stopped once it has another term.
+/// Sends `signal` to the process of `place` `later_us` microseconds after step `step`, and compares the run with its
+/// twin. A run without an end is stopped once it is in another term.
 finished disturbed(const std::string& yaml, uint32_t place, uint64_t step, uint64_t later_us, int signal,
                    const std::vector<std::string>& more = {}) {
   const command_folder folder(yaml);
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(a_replica_of_a_pipeline_goes_as_a_whole) {
   BOOST_TEST(has(ended.err, "2 -> 1"), ended.err);
 }
 
-// As after a loss before any states were kept: the batch of every degree is cut as the file's is.
+// The batch of every degree is cut as the file's is, as after a loss before any states were saved.
 BOOST_AUTO_TEST_CASE(degrees_that_begin_with_fewer_ranks_have_the_bits_of_the_file_at_each_of_them) {
   const command_folder folder(job);
   const auto path = folder.folder.path();
@@ -141,13 +141,14 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_while_the_run_is_paused_is_recover
   BOOST_REQUIRE(train_run.wait_for("\"step\":5,"));
   BOOST_REQUIRE(folder.troupe({"pause", "lost"}).code == 0);
   ::kill(places_in(path).at(2), SIGKILL);
-  BOOST_TEST(train_run.wait_for_error("term 2: 2 data ranks"));  // without being resumed
+  BOOST_TEST(train_run.wait_for_error("term 2: 2 data ranks"));  // while the run is still paused
   BOOST_REQUIRE(folder.troupe({"resume", "lost"}).code == 0);
   stop(folder);
   equals_twin(folder, train_run.end());
 }
 
-// The order of updates is the term's: the next one begins with updates that wait, whatever the states' valid place was.
+// A term decides the order of updates: the next term begins with updates that wait, whichever place of the states was
+// valid.
 BOOST_AUTO_TEST_CASE(a_process_that_is_killed_while_updates_begin_early_is_recovered_from_with_the_same_bits) {
   const std::string yaml =
       "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
@@ -169,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_while_updates_begin_early_is_recov
   }
 }
 
-// As many as there are, at once: what was saved in memory outlives them, and no step before it is done again.
+// All processes are killed at once: the saves in memory outlive them, and no step before the newest save is repeated.
 BOOST_AUTO_TEST_CASE(processes_that_are_all_killed_at_once_are_started_again_and_continue) {
   const command_folder folder(replaced(endless, "backoff: 30s", "backoff: 100ms"));
   const auto path = folder.folder.path();
@@ -197,7 +198,7 @@ BOOST_AUTO_TEST_CASE(processes_that_are_all_killed_at_once_are_started_again_and
     BOOST_TEST(!has(one.path().filename(), ".removing-"), one.path());
 }
 
-// A machine that was suspended: who supervises did not run either.
+// The test simulates a suspended machine, on which the supervisor did not run either.
 BOOST_AUTO_TEST_CASE(a_job_that_is_stopped_as_a_whole_continues_when_it_runs_again) {
   const command_folder folder(
       replaced(endless, "lost_after: 20s, restarts: {backoff: 30s}", "lost_after: 1s, restarts: {backoff: 100ms}"));
@@ -213,12 +214,12 @@ BOOST_AUTO_TEST_CASE(a_job_that_is_stopped_as_a_whole_continues_when_it_runs_aga
   const auto before = steps_of(path / "lost").size();
   BOOST_TEST(before >= 19U);
   BOOST_REQUIRE(run.wait_for("\"step\":" + std::to_string(before + 20) + ","));
-  BOOST_TEST((places_in(path) == all));  // nobody was lost
+  BOOST_TEST((places_in(path) == all));  // no process was lost
   stop(folder);
   equals_twin(folder, run.end());
 }
 
-// The file is the user's, who may prepare the next run in it.
+// The file belongs to the user, who may prepare the next run in it.
 BOOST_AUTO_TEST_CASE(a_process_that_is_started_again_has_the_configuration_that_the_run_began_with) {
   const command_folder folder(replaced(endless, "backoff: 30s", "backoff: 100ms"));
   const auto path = folder.folder.path();
@@ -269,7 +270,7 @@ BOOST_AUTO_TEST_CASE(whatever_ends_a_job_all_its_processes_end) {
     process run(train("out", {}), folder.folder.path());
     BOOST_REQUIRE(run.wait_for("\"step\":5,"));
     run.send(signal);
-    const auto ended = run.end();  // the last of its processes has closed what this one reads
+    const auto ended = run.end();  // returns when the last of its processes has closed the pipe
     for (int i = 0; i < 500 && !places_in(folder.folder.path()).empty(); ++i) ::usleep(10'000);
     BOOST_TEST(places_in(folder.folder.path()).empty(), "signal " << signal);
     BOOST_TEST(ended.code == 128 + signal);

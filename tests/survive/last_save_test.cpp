@@ -1,5 +1,6 @@
-// A process that is lost while the last checkpoint or the export is written: the job goes back to its states in memory,
-// does the last step again and writes them, or it ends with a code. It never ends well with less.
+// Tests a process that is lost while the last checkpoint or the export is written: the job resumes from its states in
+// memory, repeats the last step and writes them, or it ends with an exit code above 0. It never reports success with
+// less.
 #include <signal.h>
 
 #include <boost/test/unit_test.hpp>
@@ -13,7 +14,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Large enough that a save takes a while.
+/// A job so large that a save takes a while.
 const std::string large_job =
     "model: {model_type: gpt2, n_layer: 2, n_embd: 256, n_head: 4, n_positions: 32, vocab_size: 256}\n"
     "data: {text: corpus.txt}\nseed: 1\nsteps: 3\ntrain_batch_size: 6\n"
@@ -21,7 +22,7 @@ const std::string large_job =
     "telemetry: {trace: false, report: false}\n"
     "parallel: {data: 3}\ncluster: {processes: ranks, lost_after: 2s}\noutput: out\n";
 
-/// A job whose process in `place` is sent `signal` as soon as the last step has been told.
+/// Runs a job and sends `signal` to the process in `place` as soon as the last step was printed.
 finished lose_at_the_end(const command_folder& f, uint32_t place, int signal, const std::vector<std::string>& more) {
   std::vector<std::string> all{troupe::places::troupe_binary, "train", "job.yaml", "--json"};
   all.insert(all.end(), more.begin(), more.end());
@@ -78,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_loss_that_nothing_recovers_from_ends_the_job_with_a_code_
       f, 1, SIGSTOP, {"--set", "cluster.on_loss=stop", "--set", "checkpoint.every_steps=2", "--set",
                       "checkpoint.asynchronous=false"});
   const uint64_t newest = newest_step(f.folder / "out/checkpoints");
-  BOOST_TEST((r.code == 0) == (newest == 3U), r.err);  // the save may have been done before
+  BOOST_TEST((r.code == 0) == (newest == 3U), r.err);  // the save may have been complete before
   if (r.code == 0) return;
   BOOST_TEST(r.code == 1, r.err);
   BOOST_TEST(newest == 2U);

@@ -1,5 +1,5 @@
-// A program of a host's own whose ranks live in several processes: examples/embedding/own_processes.cpp, one of whose
-// processes is killed, has the losses of the same program in one process.
+// Checks that a host's own program with ranks in several processes (examples/embedding/own_processes.cpp), one of which
+// is killed, has the losses of the same program in one process.
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -27,7 +27,7 @@ const std::string job =
     "telemetry: {json_lines: true, report: false}\n"
     "cluster: {processes: ranks, spares: 1, lost_after: 2s, restarts: {backoff: 100ms}}\n";
 
-/// The validation losses of a run, in order.
+/// Returns the validation losses of a run, in order.
 std::vector<std::string> validated(const std::string& out) {
   std::vector<std::string> found;
   std::istringstream lines(out);
@@ -38,7 +38,7 @@ std::vector<std::string> validated(const std::string& out) {
 
 }  // namespace
 
-// Place 0 leads: when it is lost, another process returns from `serve` and steps, evaluates and saves.
+// Place 0 leads. When it is lost, another process returns from `serve` and steps, evaluates and saves.
 BOOST_AUTO_TEST_CASE(a_hosts_program_whose_process_is_killed_has_the_losses_of_one_process) {
   for (const uint32_t place : {0U, 1U}) {
     BOOST_TEST_CONTEXT("place " << place) {
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_hosts_program_whose_process_is_killed_has_the_losses_of_o
       process many({troupe::places::own_processes_binary, "job.yaml"}, path);
       BOOST_REQUIRE(many.wait_for("step 10:"));
       const auto places = places_in(path);
-      BOOST_REQUIRE(places.size() == 4U);  // three with ranks, one that waits
+      BOOST_REQUIRE(places.size() == 4U);  // three with ranks, one spare
       ::kill(places.at(place), SIGKILL);
       const auto ended = many.end();
       BOOST_REQUIRE_MESSAGE(ended.code == 0, ended.err);

@@ -1,6 +1,7 @@
-// `make survive`: the dictionary's text, ZeRO-2, three processes of one rank. One is killed in the middle of a step;
-// the others say who it was and what they waited for, and go on with two, no process restarted; a new one joins. Then
-// the same degrees without any loss: losses and norms have to be equal, bit for bit.
+// Implements `make survive`: ZeRO-2 on the dictionary's text in three processes of one rank. One is killed in the
+// middle of a step; the others report which one it was and what they waited for, and continue with two ranks; no
+// process is restarted; a new one joins. Then the same degrees run without any loss: losses and norms must be equal,
+// bit for bit.
 //
 // survive TROUPE JOB: the program, and the file of the job.
 #include <fmt/format.h>
@@ -52,7 +53,7 @@ int survive(const std::string& troupe, const std::string& job) {
     std::fprintf(stderr, "%s", run.end().err.c_str());
     return 1;
   }
-  // Stopped for a moment first, so that the others are in the next step and wait for it, and not between two.
+  // Stops the process for a moment first, so that the others wait for it in the next step, and not between two steps.
   ::kill(before.at(killed_place), SIGSTOP);
   ::usleep(300'000);
   ::kill(before.at(killed_place), SIGKILL);

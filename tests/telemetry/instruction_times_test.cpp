@@ -1,4 +1,4 @@
-// Times of instructions by themselves: out of spans in which they wait for each other.
+// Tests the times of instructions alone, computed from spans in which they wait for each other.
 #include "telemetry/instruction_times.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -12,7 +12,7 @@ using namespace troupe::telemetry;
 
 namespace {
 
-// The same step with everything `factor` times as long.
+// Returns the spans of `step` with all times multiplied by `factor`.
 std::vector<rank_spans> slower(std::vector<rank_spans> step, int64_t factor) {
   for (auto& r : step)
     for (auto& i : r.spans) i = {i.start_ns * factor, i.end_ns * factor};
@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(a_played_step_gives_back_the_prices_that_it_was_played_with
     const plan::cost_model costs;
     for (size_t r = 0; r < step.size(); ++r)
       for (const auto& x : step[r].plan->instructions) {
-        // A collective takes as long as the slowest of its members says, and the latency is before it.
+        // A collective takes as long as the slowest of its members reports, and its latency comes before it.
         const double price = plan::predicted_seconds(*step[r].plan, x, costs);
         const double room = x.sequence == plan::none ? 2e-9 : costs.latency_s + 2e-9;
         BOOST_TEST(own[r][x.id] > price - 2e-9, step[r].plan->describe(x.id));

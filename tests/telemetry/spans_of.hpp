@@ -1,4 +1,4 @@
-// Steps with spans as the cost model predicts them: a small GPT over a few ranks.
+// Provides steps whose spans the cost model predicts, for a small GPT on a few ranks.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace troupe::telemetry {
 
-/// Spans of a step that begins at `zero_ns`.
+/// Returns the predicted spans of a step that begins at `zero_ns`.
 inline std::vector<rank_spans> played(const plan::shared_plans& plans, int64_t zero_ns = 1'000'000'000) {
   const auto t = plan::predict(plans, plan::cost_model{});
   std::vector<rank_spans> out;
@@ -28,7 +28,7 @@ inline std::vector<rank_spans> played_gpt(uint32_t ranks, uint32_t stage = 3, ui
   return played(plan::plans_of(plan::gpt_table(2, 64, 256, false), plan::small_options(ranks, stage, accumulation)));
 }
 
-/// A GPT of six units, cut.
+/// Returns the predicted spans of a GPT of six units that is cut into stages.
 inline std::vector<rank_spans> played_pipeline(const std::string& schedule = "1f1b", uint32_t ranks = 2,
                                                uint32_t chunks = 1, uint32_t stage = 3) {
   return played(

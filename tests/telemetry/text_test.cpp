@@ -1,4 +1,4 @@
-// Foreign text stays text, numbers read back.
+// Tests that foreign text stays text, and that numbers can be read back.
 #include "telemetry/text.hpp"
 
 #include <boost/test/unit_test.hpp>

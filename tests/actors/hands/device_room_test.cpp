@@ -1,4 +1,5 @@
-// What a plan leaves of a device's memory, and the sentence of an instruction that finds no more of it.
+// Tests the memory of a device that a plan leaves to LibTorch, and the error of an instruction that finds no more of
+// it.
 #include "actors/hands/device_room.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -16,8 +17,8 @@ constexpr uint64_t gib = uint64_t{1} << 30;
 plan::memory_table two_gib() {
   plan::memory_table out;
   out.parameters = out.gradients = gib;
-  out.activations = 7 * gib;  // predicted: Torch's
-  out.votes = gib;            // the host's
+  out.activations = 7 * gib;  // predicted; Torch allocates them
+  out.votes = gib;            // in the host's memory
   return out;
 }
 

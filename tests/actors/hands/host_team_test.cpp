@@ -1,4 +1,4 @@
-// Threads that share a lane's work: each part is done once, whatever their number.
+// Tests threads that share a lane's work: each part is done once, whatever the number of threads.
 #include "actors/hands/host_team.hpp"
 
 #include <atomic>

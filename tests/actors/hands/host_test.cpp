@@ -1,4 +1,4 @@
-// Sessions in a host: its own actor system, typed handles, callbacks, several sessions at once.
+// Tests sessions in a host program: its own actor system, typed handles, callbacks, several sessions at once.
 #include "actors/host.hpp"
 
 #include <ATen/Parallel.h>
@@ -21,7 +21,7 @@ using namespace troupe::tests;
 
 namespace {
 
-// An actor system as a host makes it.
+// An actor system as a host program creates it.
 struct host_system {
   caf::actor_system_config settings;
   std::unique_ptr<caf::actor_system> system;
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(sessions_at_the_same_time_compute_as_if_they_were_alone) {
     BOOST_TEST(got[0] == first, boost::test_tools::per_element());
     BOOST_TEST(got[1] == second, boost::test_tools::per_element());
     BOOST_TEST(got[2] == second, boost::test_tools::per_element());
-    a.reset();  // the others continue to count
+    a.reset();  // the other sessions continue to count
     BOOST_TEST((c10::GetAllocator(c10::DeviceType::CPU) != allocator));
     BOOST_TEST(b->memory()[0].activations_peak_bytes > 0U);
   }
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_lane_keeps_to_one_thread_whatever_it_calls) {
     const at::Tensor a = at::ones({64, 64});  // large enough for oneDNN
     (void)models::product(a, a);
     multiplied = at::get_num_threads();
-    at::internal::lazy_init_num_threads();  // as a host's own at::parallel_for(), compiled with OpenMP
+    at::internal::lazy_init_num_threads();  // as a host program's at::parallel_for(), compiled with OpenMP, does
     looped = at::get_num_threads();
   }).join();
   BOOST_TEST(multiplied == 1);

@@ -1,4 +1,4 @@
-// The io lane's hands: the moves of a swap, writes that outlive their step, files that fail.
+// Tests the executor of the io lane: the transfers of a swap, writes that outlive their step, files that fail.
 #include "actors/hands/io_executor.hpp"
 
 #include <atomic>
@@ -37,7 +37,7 @@ std::shared_ptr<const plan::rank_plan> swapped_plan(core::dtype parameter, bool 
   return plan::plans_of(small_plans(2, 3, 2).front()->layout->table, o)[1];
 }
 
-/// A rank whose io lane is played by the test: no actor, one thread.
+/// A rank whose io lane the test runs itself: no actor, one thread.
 class hands {
  public:
   using disturbance = std::function<int64_t(const storage::io_request&, int64_t)>;
@@ -62,7 +62,7 @@ class hands {
     io_->begin(context_);
   }
   core::result<progress> start(uint32_t id) { return io_->start(plan_->instructions[id]); }
-  /// Until the instruction has ended.
+  /// Waits until the instruction has ended.
   core::result<void> wait(uint32_t id) {
     for (;;) {
       std::unique_lock guard(mutex_);
@@ -100,7 +100,7 @@ class hands {
     const auto& x = plan_->instructions[id];
     return {memory_->window(*plan_, x.staged), plan_->buffers[x.staged].bytes};
   }
-  /// The swaps of one kind and direction, in the order of their lane.
+  /// Returns the swaps of one kind and direction, in the order of their lane.
   std::vector<uint32_t> swaps(plan::swapped what, plan::kind kind) const {
     std::vector<uint32_t> out;
     for (uint32_t id : plan_->lanes[static_cast<size_t>(plan::lane::io)])
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(states_of_a_sub_group_that_were_written_are_read_again_and_
     const auto which =
         std::find_if(out.begin(), out.end(), [&](uint32_t id) { return h.plan().instructions[id].subject == group; });
     const auto& expected = wrote[static_cast<size_t>(which - out.begin())];
-    // The gradient is written with its bucket, so never in this test, and reads as zeros.
+    // The gradient is written with its bucket, hence never in this test, and reads as zeros.
     const uint64_t from = plan::part_offset(*h.plan().layout, h.plan().blocks[group], plan::state_part::master);
     BOOST_TEST(std::equal(expected.begin() + static_cast<long>(from), expected.end(),
                           h.window(in[k]).begin() + static_cast<long>(from)));
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(a_write_without_dependents_ends_at_once_and_a_reader_of_its
   const auto did = h.start(last);
   BOOST_REQUIRE(did.has_value());
   BOOST_TEST((*did == progress::done));
-  h.begin();  // the next step
+  h.begin();  // begins the next step
   for (uint32_t id : h.swaps(plan::swapped::states, plan::kind::swap_in))
     if (h.plan().instructions[id].subject == group) {
       BOOST_REQUIRE(h.run(id).has_value());

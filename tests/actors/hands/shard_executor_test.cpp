@@ -1,4 +1,4 @@
-// The shard lane's sum of tied gradients, on memory that holds what reductions and exchanges have left.
+// Tests the shard lane's sum of tied gradients, on memory filled as reductions and exchanges leave it.
 #include "actors/hands/shard_executor.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -14,11 +14,12 @@ using namespace troupe::actors;
 
 namespace {
 
-/// Of each use in the order of units. In fp32 only this order gives `wanted`: the one is lost beside 1e8.
+/// Gradients of the uses, in the order of units. In fp32 only this order of addition results in `wanted`: the 1 is lost
+/// when added to 1e8.
 constexpr float gradients[] = {1e8F, 1, -1e8F, 0.5F};
 constexpr float wanted = 0.5F;
 
-/// Where the gradient of a use lies before the sum, as far as this rank has it.
+/// Returns the gradient of a use at its place before the sum, as far as this rank has it.
 std::span<float> gradient_of(const rank_memory& memory, const plan::rank_plan& p, uint32_t q, uint32_t slot) {
   const auto& l = *p.layout;
   const uint64_t count = p.own_states(l.ties[0].parameters[l.pipeline_at(p.rank)]).count;

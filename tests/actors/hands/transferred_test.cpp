@@ -24,7 +24,7 @@ struct slot {
   [[nodiscard]] std::span<std::byte> of(size_t room) { return {bytes, room}; }
 };
 
-/// The only tensor in it.
+/// Returns the only tensor in the slot.
 at::Tensor tensor_in(std::span<std::byte> slot) {
   const auto got = troupe::actors::transferred(slot);
   BOOST_REQUIRE(got);
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(an_empty_slot_is_no_tensor) {
 BOOST_AUTO_TEST_CASE(rows_of_a_tensor_come_piece_by_piece) {
   slot s;
   const at::Tensor sent = at::arange(30, at::kFloat).view({2, 5, 3});
-  // As many as the tensor has, of pieces that are made for more.
+  // The pieces are made for 12 rows, the tensor has 10: the last piece holds fewer rows.
   for (const auto& [first, count] : {std::pair<int64_t, int64_t>{0, 4}, {4, 4}, {8, 4}})
     BOOST_REQUIRE(put_rows(sent, first, count, s.of(512), "block 1"));
   BOOST_TEST(at::equal(tensor_in(s.of(512)), sent));

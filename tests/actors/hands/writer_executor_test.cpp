@@ -1,4 +1,5 @@
-// The writer lane's hands with a save and states of the test's own: copies, reads, writes and waits.
+// Tests the executor of the writer lane with a save and states that the test implements: copies, reads, writes and
+// waits.
 #include "actors/hands/writer_executor.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -12,7 +13,7 @@ using namespace troupe::actors;
 
 namespace {
 
-/// Records the calls to it.
+/// A part of a save that records the calls to it.
 class noted_part final : public save_part {
  public:
   explicit noted_part(std::vector<std::string>& log) : log_(log) {}
@@ -44,7 +45,7 @@ class noted_save final : public save_target {
   std::vector<std::string> log;
 };
 
-/// Weights are in memory, moments are not.
+/// States whose weights are in memory and whose moments are not.
 class half_in_files final : public state_source {
  public:
   [[nodiscard]] core::dtype type_of(plan::state_part) const override { return core::dtype::f32; }

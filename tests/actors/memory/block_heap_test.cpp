@@ -1,4 +1,4 @@
-// The heap of large blocks: blocks never overlap, and a repeated pattern maps nothing new.
+// Tests the heap of large blocks: blocks never overlap, and a repeated pattern maps no new memory.
 #include "actors/memory/block_heap.hpp"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ bool whole(const taken& b) {
   return std::all_of(b.at, b.at + b.bytes, [&](std::byte x) { return x == b.mark; });
 }
 
-/// Takes and frees at random by `seed`, and checks every block before it is freed.
+/// Allocates and frees at random by `seed`, and checks every block before it is freed.
 void exercise(heap_of_blocks& heap, unsigned seed, uint64_t bytes_max) {
   std::mt19937 draw(seed);
   std::vector<taken> blocks;

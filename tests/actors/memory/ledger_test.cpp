@@ -1,4 +1,4 @@
-// The ledger counts ATen's allocations, by owner, and leaves the allocator as it found it.
+// Tests that the ledger counts ATen's allocations by owner and leaves the allocator as it found it.
 #include "actors/memory/ledger.hpp"
 
 #include <c10/core/Allocator.h>
@@ -15,11 +15,11 @@ using namespace troupe::actors;
 
 namespace {
 
-constexpr uint32_t num_owners = 64;  // the tests name owners below it
+constexpr uint32_t num_owners = 64;  // the tests use owners below it
 
 c10::Allocator* installed() { return c10::GetAllocator(c10::DeviceType::CPU); }
 
-// Attribution belongs to a thread: each test works on threads of its own.
+// Runs `f` on a thread of its own, because attribution belongs to a thread.
 template <class F>
 void on_thread_of(uint32_t owner, F f) {
   std::thread([&] {

@@ -1,4 +1,4 @@
-// The pools of a rank: sizes by the plan's table, places by the plan's tiers.
+// Tests the pools of a rank: sizes by the plan's table, memory by the plan's tiers.
 #include "actors/memory/pools.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,5 @@
-// Moves elements of states to and from plans of all stages, types and tiers, and compares them with plain copies and
-// with the bytes that a step would see.
+// Tests moving elements of states to and from plans of all stages, types and tiers, against plain copies and the bytes
+// that a step would see.
 #include "actors/memory/state_store.hpp"
 
 #include <algorithm>
@@ -37,7 +37,8 @@ struct rank_of_states {
     }
   }
 
-  /// In fp32 the master weight is the weight: one copy of both, at the weight's place.
+  /// True if the part is stored with the weight: in fp32 the master weight is the weight, one copy at the weight's
+  /// place.
   [[nodiscard]] bool is_alias(state_part part) const {
     return part == state_part::master && memory->plan().options().master_is_parameter();
   }
@@ -82,7 +83,7 @@ struct rank_of_states {
       }
   }
 
-  /// Compares the bytes at a step's own addresses, in memory or in a window that a block was read into.
+  /// Compares the bytes at the addresses that a step uses, in memory or in a window that a block was read into.
   void check_step_sees_it() const {
     const auto& p = memory->plan();
     const state_store store(*memory);
@@ -111,7 +112,7 @@ struct rank_of_states {
       }
   }
 
-  /// How many slices were compared.
+  /// Checks the slices kept in memory and returns the number of slices compared.
   [[nodiscard]] uint64_t check_caches() const {
     const auto& p = memory->plan();
     uint64_t caches = 0;
@@ -151,7 +152,7 @@ BOOST_AUTO_TEST_CASE(elements_that_were_written_are_read_again_wherever_they_lie
       for (auto& x : options.updates.rules) x.need = plan::update_need::elements;
     if (seed % 4 == 0) plan::put_in_groups(options);
     const auto layout = plan::make_layout(table, options);
-    if (!layout) continue;  // a model too small for its ranks, or all frozen
+    if (!layout) continue;  // the model is too small for its ranks, or all frozen
     for (uint32_t r = 0; r < options.ranks(); ++r) {
       const auto made = *plan::generate(*layout, r);
       BOOST_TEST_CONTEXT("seed " << seed << ", rank " << r << ", stage " << options.stage) {

@@ -1,4 +1,5 @@
-// What processes ask and answer is the same again behind its bytes, and bytes that are anything else are refused.
+// Tests that calls and answers of processes are equal after encoding and decoding, and that any other bytes are
+// refused.
 #include "actors/processes/calls.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// Clocks of a term's machines, brought onto that of the process that leads.
+// Tests the conversion of the clocks of a term's machines to the clock of the process that leads.
 #include "actors/processes/machine_clocks.hpp"
 
 #include <boost/test/unit_test.hpp>

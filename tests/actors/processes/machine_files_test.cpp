@@ -17,7 +17,7 @@ using namespace troupe::actors;
 
 namespace {
 
-/// Two processes on two machines, with what is under way between them.
+/// Two processes on two machines, with the links between them.
 struct two_machines {
   std::shared_ptr<fabric::modelled_wires> wires = std::make_shared<fabric::modelled_wires>(1);
   struct side {
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_copy_that_cannot_be_written_is_refused_by_its_taker_and_t
 
 BOOST_AUTO_TEST_CASE(the_loss_of_the_other_or_the_end_of_the_term_ends_whoever_waits) {
   for (const bool is_lost : {true, false}) {
-    two_machines m;  // b does not serve
+    two_machines m;  // process b does not serve its files
     std::vector<std::byte> part(10);
     core::result<void> did;
     std::thread reads([&] { did = m.a.wire->read(1, "/x", 0, part); });

@@ -1,5 +1,5 @@
-// Saves that lie in memory: whoever has the files that a supervisor keeps reads the save; names change alike
-// everywhere.
+// Tests saves that are kept in memory: a process that has the files that a supervisor keeps reads the save; all
+// processes change names alike.
 #include "actors/processes/memory_saves.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -13,7 +13,7 @@ using namespace troupe::actors;
 
 namespace {
 
-/// The other end of a process's link: what it has been told of files and saves.
+/// The supervisor's end of a process's link, with the files and saves that it has received.
 struct listener {
   std::pair<cluster::shared_descriptor, cluster::shared_descriptor> ends = *cluster::make_pair();
   cluster::socket_link supervisor{ends.first};
@@ -32,7 +32,7 @@ struct listener {
       }
     }
   }
-  /// As the supervisor renames them.
+  /// Renames the files of a save as the supervisor does.
   void rename(const cluster::kept_save& s) {
     std::map<std::string, cluster::file_in_memory> moved;
     for (auto& [path, file] : files) {
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(another_process_reads_a_save_from_the_files_that_were_kept)
   first.hear_saves(1);
   BOOST_TEST(first.saves.front().folder == report.folder.string());
   BOOST_TEST(first.saves.front().step == 3U);
-  for (const auto& [path, file] : first.files)  // nothing that no save takes along
+  for (const auto& [path, file] : first.files)  // every file belongs to the save
     BOOST_TEST(std::filesystem::path(path).parent_path() == first.saves.front().written);
   first.rename(first.saves.front());
 
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(two_saves_stay_and_the_others_follow_the_names) {
     std::vector<kept_name> names;
     save_to(saves, rig, step, names);
     BOOST_TEST(names.size() == (step > saves_in_memory_kept ? 2U : 1U));
-    // What joined has written lies under the same working name.
+    // The part of a process that has joined is stored under the working name of the leading process's save.
     BOOST_REQUIRE(others.prepare(names.front().from).has_value());
     BOOST_REQUIRE(others.files().create(std::filesystem::path(names.front().from) / "shard").has_value());
     BOOST_REQUIRE(others.follow(names).has_value());

@@ -1,5 +1,5 @@
-// The sign by which machines know that they write into one folder of outputs: seen and written beside, not seen, not
-// allowed, and never left behind.
+// Tests the sign by which machines detect that they write into one output folder: seen and written at the same time,
+// not seen, not allowed, and never left behind.
 #include "actors/processes/shared_output.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(it_is_above_a_folder_that_is_not_there_yet) {
 
 BOOST_AUTO_TEST_CASE(another_folder_of_that_name_is_refused_soon) {
   const tests::scratch_folder folder;
-  auto told = output_sign::put(folder.path())->call();  // it has gone again
+  auto told = output_sign::put(folder.path())->call();  // the temporary sign is already gone
   for (const char* content : {"", "of another job"}) {
     if (*content != '\0') std::ofstream(told.path) << content;
     const int64_t began_ns = core::now_ns();

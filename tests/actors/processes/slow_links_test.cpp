@@ -1,4 +1,4 @@
-// Links that are slow and not lost are named once, by both ends.
+// Tests that links that are slow but not lost are named once, by both ends.
 #include "actors/processes/slow_links.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -15,13 +15,13 @@ using actors::slow_links;
 
 namespace {
 
-/// Three processes on three hosts, whose clock and counters a test moves on.
+/// Three processes on three hosts, whose clock and counters the test advances.
 class run_of_links {
  public:
-  /// The link from `from` to `to` moves so many bytes a second from now on; all others 100 MB.
+  /// Sets the rate of the link from `from` to `to` to so many bytes per second; all others have 100 MB/s.
   void set(uint32_t from, uint32_t to, double bytes_per_s) { rate_of(from, to) = bytes_per_s; }
 
-  /// Steps of one second, in each of which every link moves `bytes`. All that is named.
+  /// Runs steps of one second in which every link moves `bytes`; returns all links that were named.
   std::vector<slow_link> steps(uint32_t count, uint64_t bytes = 5'000'000) {
     std::vector<slow_link> out;
     for (uint32_t k = 0; k < count; ++k) {
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_link_that_was_well_again_is_named_again) {
   run_of_links run;
   run.set(1, 2, 10e6);
   BOOST_TEST(run.steps(enough + 1).size() == 1U);
-  run.set(1, 2, 40e6);  // better, and not well
+  run.set(1, 2, 40e6);  // better, but still slow
   BOOST_TEST(run.steps(enough).empty());
   run.set(1, 2, 10e6);
   BOOST_TEST(run.steps(enough).empty());
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(all_links_of_a_slow_host_are_named_the_slowest_first) {
 BOOST_AUTO_TEST_CASE(a_link_that_costs_little_or_moves_little_or_is_slow_for_a_moment_is_not_named) {
   run_of_links cheap, quiet, brief, equal;
   cheap.set(2, 0, 10e6);
-  BOOST_TEST(cheap.steps(10 * enough, 1'000'000).empty());  // a tenth of a step
+  BOOST_TEST(cheap.steps(10 * enough, 1'000'000).empty());  // moving these bytes takes a tenth of a step
   quiet.set(2, 0, 1e3);
   BOOST_TEST(quiet.steps(10 * enough, 1000).empty());
   for (int k = 0; k < 10; ++k) {

@@ -1,4 +1,5 @@
-// A checkpoint that several processes write: one job leads, one has joined, and the test carries what they tell.
+// Tests a checkpoint that several processes write: one job leads, another has joined, and the test carries their
+// messages.
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -31,7 +32,7 @@ const ranks_here first_here{true, false, false}, others_here{false, true, true};
 
 plan::plan_options three_ranks(uint32_t stage) { return with_staging(3, stage, 100'000); }
 
-/// Joins what `leader` has begun, through the bytes that processes exchange.
+/// Joins the save that `leader` has begun; the invitation passes through the bytes that processes exchange.
 std::shared_ptr<save_job> join(const save_rig& r, checkpoint::file_system& files, const save_job& leader,
                                save_job::tell_part tell, const save_request& request = {},
                                const ranks_here& here = others_here) {
@@ -42,7 +43,7 @@ std::shared_ptr<save_job> join(const save_rig& r, checkpoint::file_system& files
   return save_job::join(files, *invitation, *asked, leader.step(), r.plans, {}, here, std::move(tell));
 }
 
-/// Hands the leader what has been told, through bytes.
+/// Returns a function that passes part results to the leader, through the bytes that processes exchange.
 save_job::tell_part to(save_job& leader) {
   return [&leader](const part_result& part) {
     const auto came = decode_part_result(encode(part));
@@ -51,7 +52,8 @@ save_job::tell_part to(save_job& leader) {
   };
 }
 
-/// The files of a checkpoint that hold states, without their headers, which have the save's id.
+/// Returns the contents of the files of a checkpoint that hold states, without their headers, which contain the save's
+/// id.
 std::map<std::string, std::string> shards_in(checkpoint::file_system& files, const fs::path& folder) {
   std::map<std::string, std::string> out;
   const auto names = files.list(folder);
@@ -77,7 +79,7 @@ void expect_same_checkpoint(checkpoint::file_system& files, const fs::path& a, c
   BOOST_TEST((shards_in(files, a) == shards_in(other_files, b)));
 }
 
-/// What a part of three blocks with digests looks like.
+/// Returns the result of a part of three blocks with digests.
 part_result some_part() {
   return {.rank = 7,
           .file_bytes = 123'456'789'012,
@@ -86,7 +88,7 @@ part_result some_part() {
           .failure = {}};
 }
 
-/// A text with the digest that its bytes should have.
+/// Returns the text with its last 16 bytes replaced by the digest of the bytes before them.
 std::string sealed(std::string text) {
   if (text.size() < 17) return text;
   text.resize(text.size() - 16);
@@ -159,7 +161,7 @@ BOOST_AUTO_TEST_CASE(two_processes_save_every_step_to_memory_and_a_third_that_is
   save_request request;
   request.keep_last = 1;
   uint64_t made = 0;
-  fs::path before;  // of the other process
+  fs::path before;  // folder of the other process's previous save
   for (uint64_t step = 1; step <= 5; ++step) {
     const save_rig r(three_ranks(2), some_table(true), static_cast<uint32_t>(step));
     auto leader = r.begin(leading, step, request, first_here);
@@ -191,7 +193,7 @@ BOOST_AUTO_TEST_CASE(two_processes_save_every_step_to_memory_and_a_third_that_is
     const auto wanted = r.save(alone, step);
     expect_same_checkpoint(alone, wanted.folder, late, report.folder);
   }
-  BOOST_TEST(leading.use().made + other.use().made == made);  // two saves' memory serves all
+  BOOST_TEST(leading.use().made + other.use().made == made);  // the memory of two saves serves all saves
 }
 
 BOOST_AUTO_TEST_CASE(a_process_without_ranks_may_lead) {
@@ -250,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_save_is_over_when_it_is_abandoned_though_parts_elsewhere_
   BOOST_TEST(says(failure->text, "it was cut off: process 1 is gone"));
   BOOST_TEST(files.list(r.root)->empty());
 
-  // The other process was only slow: it finds no folder, and its part is passed over.
+  // The other process was only slow: it finds no folder, and the leader ignores its part.
   r.run(joined, SIZE_MAX, others_here);
   BOOST_TEST(joined->is_over());
   BOOST_TEST(late.failure.has_value());
@@ -366,7 +368,7 @@ BOOST_AUTO_TEST_CASE(bytes_that_are_cut_short_or_changed_are_refused) {
     for (size_t n = 0; n < valid.size(); ++n) look(valid.substr(0, n), false);
     tests::for_mutations(valid, 5, {"pir\x01\xFF\x10", 64}, [&](size_t, const std::string& text) {
       if (text != valid) look(text, false);
-      look(sealed(text), true);  // damage that no digest shows
+      look(sealed(text), true);  // damage that the digest does not show
     });
   }
 }

@@ -1,4 +1,4 @@
-// A checkpoint as the writer lanes of all ranks make it, on a file system that fails and loses power on demand.
+// Tests a checkpoint as the writer lanes of all ranks make it, on a file system that fails and loses power on demand.
 #include "actors/saving/save_job.hpp"
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace {
 
 using rig = save_rig;
 
-/// A disk that pauses before each file's first bytes until the rank has said that it waits.
+/// A disk that blocks each file's first write until the rank has reported that it waits.
 struct pausing_files : fake_files {
   struct pausing_output : checkpoint::output_file {
     pausing_output(std::unique_ptr<output_file> to, const std::atomic<bool>& said)
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(older_checkpoints_go_after_the_commit_as_the_request_says) 
              boost::test_tools::per_element());
 }
 
-// Failures of the disk are no failures of the step: instructions end well, the save reports the error.
+// A failure of the disk does not fail the step: instructions end well, and the save reports the error.
 BOOST_AUTO_TEST_CASE(an_operation_that_fails_costs_the_new_checkpoint_and_nothing_else) {
   const auto table = some_table();
   const rig before(with_staging(2, 3, 1), table), after(with_staging(2, 3, 1), table, 5);
@@ -108,13 +108,13 @@ BOOST_AUTO_TEST_CASE(an_operation_that_fails_costs_the_new_checkpoint_and_nothin
         files.fail_once_at(files.operations() + n, why);
         const auto report = after.save(files, 2);
         if (report.folder.empty()) BOOST_TEST(report.failure.has_value());
-        // If the very last operation fails, `latest` names the new one, although that may not be durable.
+        // If the very last operation fails, `latest` names the new checkpoint, although that may not be durable.
         const auto found = checkpoint::open_checkpoint(files, "/checkpoints");
         BOOST_REQUIRE_MESSAGE(found.has_value(), (found ? "" : found.error().text));
         const bool is_new = found->content.run.step == 2;
         BOOST_TEST((is_new ? !report.folder.empty() || n + 1 == operations : report.folder.empty()));
         (is_new ? after : before).expect_in(files, is_new ? 2 : 1);
-        BOOST_TEST(!after.save(files, 3).failure);  // the next one succeeds
+        BOOST_TEST(!after.save(files, 3).failure);  // the next save succeeds
         after.expect_in(files, 3);
       }
 }

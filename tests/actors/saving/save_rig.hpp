@@ -1,4 +1,5 @@
-// The states of several ranks, full of known values, and the writer lanes that save them: what tests of saves share.
+// Owns the states of several ranks, filled with known values, and the writer lanes that save them; shared by tests of
+// saves.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -17,12 +18,12 @@
 
 namespace troupe::actors {
 
-/// The expected value of element `i`: a number that differs between elements, parameters and parts.
+/// Returns the expected value of element `i`: a number that differs between elements, parameters and parts.
 inline float value_of(uint32_t parameter, uint32_t part, uint64_t i) {
   return static_cast<float>((i * 7 + parameter * 131 + part * 17 + 1) % 60'000);
 }
 
-/// The states of all ranks, full of known values, and the lanes that save them.
+/// The states of all ranks, filled with known values, and the lanes that save them.
 struct save_rig {
   explicit save_rig(plan::plan_options options, const plan::shared_table& table, uint32_t salt = 0) : salt_(salt) {
     options.mode = plan::mode::save;
@@ -41,7 +42,7 @@ struct save_rig {
     }
   }
 
-  /// Leads; `here` as save_job's.
+  /// Begins a save as the leading process; `here`: as in save_job::begin().
   core::result<std::shared_ptr<save_job>> begin(checkpoint::file_system& files, uint64_t step,
                                                 save_request request = {}, const ranks_here& here = {}) const {
     request.root = root;
@@ -50,8 +51,8 @@ struct save_rig {
     return save_job::begin(files, request, run, plans, groups, {}, here);
   }
 
-  /// Every lane, or those of the ranks `here`, does its instructions up to `last` of them, then the run ends, or is
-  /// given up.
+  /// Executes the first `last` writer instructions of every rank `here` (empty: all ranks). Then ends the run of each
+  /// lane that was woken, and aborts the other lanes.
   void run(const std::shared_ptr<save_job>& job, size_t last = SIZE_MAX, const ranks_here& here = {}) const {
     std::vector<std::unique_ptr<writer_executor>> lanes;
     std::vector<uint64_t> wakes(plans.size(), 0);
@@ -87,7 +88,7 @@ struct save_rig {
     return (*job)->wait();
   }
 
-  /// Checks that every state of the newest checkpoint is as this rig has it.
+  /// Checks that the newest checkpoint contains every state of this rig.
   void expect_in(checkpoint::file_system& files, uint64_t step, bool frozen = true) const {
     const auto folder = checkpoint::open_checkpoint(files, root);
     BOOST_REQUIRE_MESSAGE(folder.has_value(), (folder ? "" : folder.error().text));

@@ -1,4 +1,4 @@
-// A run resumes with the data that its checkpoint's position is a place in, or says what is another.
+// Tests that a run resumes with the data to which its checkpoint's position belongs, or reports how the data differ.
 #include "actors/session/data_record.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 const settings held_out = {"data.validation_fraction=0.1"};
 const std::string corpus_alone = "text: corpus.txt";
 
-/// Three steps of a run, saved; `data` is what its section says beside the windows.
+/// A run of three steps, saved; `data` is the content of its section `data`, apart from the windows.
 struct saved_run {
   small_job job;
   std::string data;
@@ -42,7 +42,7 @@ struct saved_run {
     return std::make_shared<const config::job_config>(loaded->config);
   }
 
-  /// What resuming says: its warnings, or the refusal.
+  /// Returns the warnings of resuming, or the refusal.
   [[nodiscard]] std::string resumed(const settings& set, const std::string& with = corpus_alone,
                                     bool changed_data = false) const {
     std::string said;
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(the_same_data_elsewhere_are_the_same_data) {
   BOOST_TEST(run.resumed({}) == "");
   run.job.folder().write("moved/again/text.txt", made_up_text(4096));
   BOOST_TEST(run.resumed({}, "text: moved/again") == "");
-  std::string tokens;  // as a file of tokens has them
+  std::string tokens;  // the text as a file of tokens stores it
   for (const char c : made_up_text(4096)) (tokens += c) += '\0';
   run.job.folder().write("text.bin", tokens);
   BOOST_TEST(run.resumed({}, "text: text.bin") == "");

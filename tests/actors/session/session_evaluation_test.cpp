@@ -1,4 +1,4 @@
-// Evaluation: the losses of its micro-batches and what the model put out, whatever the cut into stages.
+// Tests evaluation: the losses of its micro-batches and the model's outputs, whatever the cut into stages.
 #include "tests/small_job.hpp"
 
 BOOST_AUTO_TEST_SUITE(session_evaluation)
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(losses_are_those_of_the_uncut_run_whatever_number_is_asked_
   const double untrained = uncut->evaluate().value();
   const auto first = step_of(*uncut), second = step_of(*uncut);
   const auto all = evaluated(*uncut, {});
-  BOOST_TEST_REQUIRE(all.losses.size() == 7U);  // 25 windows: 6 times 2 x 2, and one
+  BOOST_TEST_REQUIRE(all.losses.size() == 7U);  // 25 windows: 6 times 2 x 2, and one more
   BOOST_TEST(all.loss != untrained);
   double sum = 0;
   for (const double loss : all.losses) sum += loss * (loss == all.losses.back() ? 0.25 : 1);
@@ -117,7 +117,8 @@ BOOST_AUTO_TEST_CASE(every_window_counts_once_whatever_the_batch_and_the_number_
 
 BOOST_AUTO_TEST_CASE(outputs_of_ranks_without_windows_are_not_handed_over) {
   const small_job job(tiny_llama);
-  const auto s = job.open({"data.validation_fraction=0.1", "parallel.data=3"});  // 25 windows: 4 times 3 x 2, and one
+  // The 25 windows are 4 batches of 3 x 2, and one more.
+  const auto s = job.open({"data.validation_fraction=0.1", "parallel.data=3"});
   const auto got = outputs_of(*s, 0, 0);
   BOOST_TEST_REQUIRE(got.size() == 4U * 3 + 1);
   BOOST_TEST(got.back().rank == 0U);

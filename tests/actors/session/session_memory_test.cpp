@@ -1,4 +1,4 @@
-// Resident bytes equal docs/numerics.md's formulas, stay within ZeRO's own arithmetic, and are given back.
+// Tests that resident bytes equal the formulas of docs/numerics.md, stay within ZeRO's own arithmetic, and are freed.
 #include <c10/core/Allocator.h>
 
 #include <algorithm>
@@ -82,8 +82,8 @@ uint64_t slice_elements(const plan::rank_plan& p, uint32_t rank, bool with_paddi
 }
 
 struct sizes {
-  uint64_t parameters = 0;  // P
-  uint64_t full = 0;        // F
+  uint64_t parameters = 0;  // P of docs/numerics.md
+  uint64_t full = 0;        // F of docs/numerics.md
   uint64_t blocks = 0;
 };
 sizes sizes_of(const core::model_table& t) {
@@ -114,8 +114,8 @@ void check_formulas(const job_case& c, const actors::session& session) {
     if (c.buckets_stay()) {
       BOOST_TEST(m.gradients == n.full * c.width());
     } else {
-      // The tied weight's own bucket is open from the head's backward to the embedding's. Of the others those that one
-      // unit writes to are open, and at most two more are being reduced.
+      // The tied weight's own bucket is open from the head's backward to the embedding's. Of the other buckets, those
+      // that one unit writes to are open, and at most two more are being reduced.
       uint64_t tied = 0, largest = 0, open = 0;
       for (const auto& b : p.layout->buckets)
         if (b.parameters.front().parameter == 0)
@@ -139,8 +139,8 @@ void check_formulas(const job_case& c, const actors::session& session) {
   }
 }
 
-// Two bytes of parameter and of gradient, twelve of master and moments: zero.md's static sizes of all ranks together,
-// as a rank may own up to a block more than its even share.
+// Returns ZeRO's static bytes of all ranks together: two bytes of parameter and of gradient, twelve of master and
+// moments. All ranks, as a rank may own up to a block more than its even share.
 uint64_t static_bytes(uint32_t stage, uint64_t ranks, uint64_t parameters) {
   switch (stage) {
     case 0:
@@ -172,7 +172,8 @@ size_t threads() {
   return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
-// A thread that has finished its work exists for a moment longer, and there is no event to wait for.
+// Waits until the process has at most `wanted` threads: a thread that has finished its work exists for a moment longer,
+// and there is no event to wait for.
 bool threads_fall_to(size_t wanted) {
   const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (threads() > wanted && std::chrono::steady_clock::now() < patience) std::this_thread::yield();
@@ -226,7 +227,7 @@ BOOST_AUTO_TEST_CASE(segments_that_keep_less_take_what_the_plan_says) {
       step_of(*s);
       const auto planned = static_cast<double>(s->training_plan(0).memory.activations);
       const auto peak = static_cast<double>(s->memory()[0].activations_peak_bytes);
-      // Beside what is counted, gradients of what a segment computes: at most as wide as its widest product.
+      // The plan does not count the gradients of a segment's results: at most as wide as its widest product.
       const double gradients = 64.0 * 24 * 3 * 2 * 96 * sizeof(float);
       BOOST_TEST(peak >= 0.98 * planned);
       BOOST_TEST(peak <= planned + gradients);
@@ -269,7 +270,7 @@ BOOST_AUTO_TEST_CASE(offloaded_inputs_do_not_count_as_activation_memory) {
 BOOST_AUTO_TEST_CASE(sessions_give_back_memory_allocator_and_threads) {
   const small_job job(two_blocks);
   const auto* allocator = c10::GetAllocator(c10::DeviceType::CPU);
-  step_of(*job.open({"parallel.data=2"}));  // what a process starts once stays
+  step_of(*job.open({"parallel.data=2"}));  // what a process starts only once stays
   const size_t threads_before = threads();
   for (int i = 0; i < 2; ++i) {
     auto s = job.open({"parallel.data=2", "zero_optimization.stage=3"});

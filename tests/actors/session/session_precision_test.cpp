@@ -1,4 +1,4 @@
-// Overflow, loss scale, learning-rate schedule and non-finite numbers in whole runs.
+// Tests overflow, loss scale, learning-rate schedule and non-finite numbers in whole runs.
 #include <limits>
 
 #include "checkpoint/safetensors/weights_folder.hpp"
@@ -29,7 +29,7 @@ std::vector<std::vector<float>> moments_of(const actors::session& s) {
   return out;
 }
 
-// A Hugging Face folder with the seed's weights, except one element that is NaN.
+// Writes a Hugging Face folder with the seed's weights, except for one element that is NaN, and returns its path.
 std::filesystem::path write_poisoned(const small_job& job, const std::string& parameter) {
   auto s = job.open({});
   const auto folder = job.folder() / "poisoned";
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(an_overflow_in_fp16_skips_the_whole_step) {
     const auto moments = moments_of(*s);
     int64_t applied = 0;
     uint64_t skipped = 0;
-    // One overflow uses up the hysteresis of 2; from then on each halves the scale.
+    // One overflow uses up the hysteresis of 2; from then on each overflow halves the scale.
     double scale = 16777216;
     for (int i = 0; i < 20 && applied < 4; ++i) {
       const auto r = step_of(*s);
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(the_loss_scale_doubles_after_a_window_of_good_steps) {
   auto s = job.open({"fp16.enabled=true", "fp16.initial_scale_power=4", "fp16.loss_scale_window=2"});
   std::vector<double> scales;
   for (int i = 0; i < 7; ++i) scales.push_back(step_of(*s).loss_scale);
-  // The first window counts from the step before the run, as DeepSpeed's does.
+  // The first window counts from the step before the run, as in DeepSpeed.
   const std::vector<double> wanted = {16, 16, 16, 32, 32, 64, 64};
   BOOST_TEST(scales == wanted, boost::test_tools::per_element());
 }
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(reports_show_the_learning_rate_schedule) {
   auto s = job.open({"scheduler.type=WarmupDecayLR", "scheduler.params.warmup_max_lr=0.01",
                      "scheduler.params.warmup_num_steps=4", "scheduler.params.total_num_steps=8",
                      "scheduler.params.warmup_type=linear"});
-  // The first update runs before the scheduler's first step, as DeepSpeed's does.
+  // The first update runs before the scheduler's first step, as in DeepSpeed.
   const std::vector<double> wanted = {0, 0, 0.0025, 0.005, 0.0075, 0.01, 0.0075, 0.005, 0.0025, 0};
   for (double lr : wanted) BOOST_TEST(step_of(*s).lr == lr, boost::test_tools::tolerance(1e-12));
 }

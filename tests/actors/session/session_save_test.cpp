@@ -1,4 +1,5 @@
-// Asynchronous saves as a host sees them: no bit of training changes, which states are saved, a disk that fails.
+// Tests asynchronous saves as a host program sees them: no bit of training changes, which states are saved, a disk that
+// fails.
 #include <boost/test/unit_test.hpp>
 
 #include "checkpoint/commit/commit.hpp"
@@ -69,7 +70,7 @@ BOOST_AUTO_TEST_CASE(an_asynchronous_save_changes_no_bit_and_saves_the_states_of
     BOOST_TEST(losses == expected, boost::test_tools::per_element());
     BOOST_REQUIRE(heard.reports.size() == 2U);
     for (const auto& r : heard.reports) BOOST_TEST((!r.failure && r.step == 2 && r.bytes > 0));
-    // The same tensors with the same digests, although one was taken while the next step ran.
+    // Both saves have equal tensors with equal digests, although one was taken while the next step ran.
     const auto at_once = manifest_of(root / "at_once"), beside = manifest_of(root / "beside");
     BOOST_TEST((at_once.tensors == beside.tensors));
     const auto again = opened(job, set, {}, root / "beside");
@@ -88,7 +89,7 @@ BOOST_AUTO_TEST_CASE(one_save_runs_at_a_time) {
   BOOST_REQUIRE(!second.has_value());
   BOOST_TEST((second.error().kind == core::error_kind::limit));
   BOOST_TEST(second.error().text.find("step 1") != std::string::npos);
-  BOOST_REQUIRE(s->save({.root = job.folder() / "saved"}).has_value());  // waits for the first
+  BOOST_REQUIRE(s->save({.root = job.folder() / "saved"}).has_value());  // waits for the first save
   BOOST_TEST(heard.reports.size() == 2U);
 }
 
@@ -108,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_failed_save_is_reported_once_and_training_continues) {
     BOOST_TEST(heard.reports.size() == 2U);
     BOOST_REQUIRE(heard.reports.back().failure.has_value());
     BOOST_TEST(heard.reports.back().folder.empty());
-    (void)ended;  // the failure, unless a step had told of it before
+    (void)ended;  // an error, unless a step has reported it before
   }
   BOOST_TEST(manifest_of(root).run.step == 1U);
   BOOST_TEST(std::distance(std::filesystem::directory_iterator(root), {}) == 2);  // step 1 and `latest`
@@ -145,7 +146,7 @@ BOOST_AUTO_TEST_CASE(a_stopped_run_commits_a_copied_save_and_drops_an_unfinished
   BOOST_TEST(!s->save({.root = root}).has_value());
   BOOST_TEST(!s->save_under_way());
   s.reset();
-  // Committed or absent, never half-written; reported once if it had begun.
+  // The save is committed or absent, never half-written; it is reported once if it had begun.
   if (std::filesystem::exists(root / "latest"))
     BOOST_TEST(manifest_of(root).run.step >= 1U);
   else

@@ -1,5 +1,5 @@
-// Samples that are left out, and a run that goes back after a spike of its loss: it has the bits of one that was
-// resumed from that checkpoint by hand without the samples.
+// Tests samples that are left out, and a run that goes back after a spike of its loss: its bits are those of a run that
+// was resumed from that checkpoint by hand without the samples.
 #include <boost/test/unit_test.hpp>
 
 #include <map>
@@ -29,10 +29,10 @@ std::unique_ptr<actors::session> opened(const small_job& job, const settings& se
   return std::move(*s);
 }
 
-/// By step, as bits; one that is done again counts as it was the last time.
+/// Bits of the loss of each step; a step that is repeated has its last loss.
 using losses_by_step = std::map<uint64_t, uint64_t>;
 
-/// Until so many steps are done; with a checkpoint of every fourth in `root`, where there is one.
+/// Trains until `steps` steps are done and returns their losses; saves every fourth step in `root`, unless it is empty.
 losses_by_step run_to(actors::session& s, uint64_t steps, const std::filesystem::path& root = {},
                       std::vector<actors::loss_spike>* spikes = nullptr) {
   losses_by_step out;
@@ -51,7 +51,7 @@ losses_by_step run_to(actors::session& s, uint64_t steps, const std::filesystem:
   return out;
 }
 
-/// Steps until one spikes.
+/// Trains until a step spikes and returns the spike.
 actors::loss_spike next_spike(actors::session& s, const std::filesystem::path& root) {
   for (int i = 0; i < 100; ++i) {
     const auto r = step_of(s);
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_changed_list_is_applied_or_refused_where_a_run_resumes) {
     return again ? std::to_string((*again)->left_out().back().samples.front().begin) : again.error().text;
   };
   BOOST_TEST(tried("[{steps: 2}]") == "4");
-  BOOST_TEST(tried("[{steps: 2}, {steps: 6}]") == "24");  // the 6th step takes what the 7th would have taken
+  BOOST_TEST(tried("[{steps: 2}, {steps: 6}]") == "24");  // the 6th step takes the samples of the 7th
   BOOST_TEST(tried("[]").find("data.skip: wanted the samples of step 2, which this run left out before step 5") !=
              std::string::npos);
   BOOST_TEST(tried("[{steps: 2}, {steps: 4}]").find("wanted steps behind step 4, where the run is, got step 4") !=
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_went_back_has_the_bits_of_one_resumed_by_hand_wi
     BOOST_TEST(first.last == first.step);
     BOOST_TEST(first.loss > 3 * first.usual);
     BOOST_TEST(s->left_out().size() == spikes.size());
-    // The first folder that it went back to is still as it was where no later spike went back further.
+    // The first folder that the run went back to is unchanged, because no later spike went back further.
     const auto earliest = std::ranges::min_element(spikes, {}, &actors::loss_spike::back_to)->back_to;
     BOOST_REQUIRE(earliest == first.back_to);
     const auto weights = parameter_of(*s, 1);
@@ -177,7 +177,8 @@ BOOST_AUTO_TEST_CASE(a_watched_run_that_resumes_spikes_where_it_would_have_undis
   const auto wanted = run_to(*opened(job, two_ranks + watched), 40, root, &wanted_spikes);
   BOOST_REQUIRE(wanted_spikes.size() >= 2U);
   losses_by_step got;
-  for (const uint64_t until : {11U, 19U, 30U, 40U}) {  // as if killed at once: what was not saved is done again
+  // Each session ends as if it was killed: steps that were not saved are repeated.
+  for (const uint64_t until : {11U, 19U, 30U, 40U}) {
     const bool begins = got.empty();
     const auto s = opened(job, two_ranks + watched, begins ? std::filesystem::path() : other);
     for (const auto& [step, loss] : run_to(*s, until, other, &spikes)) got[step] = loss;
@@ -254,7 +255,7 @@ BOOST_AUTO_TEST_CASE(without_a_saved_state_a_spike_ends_the_run_by_name) {
   BOOST_TEST(why.find("there is no checkpoint of this run") != std::string::npos, why);
 }
 
-// A learning rate that breaks the weights: the loss is not finite, which no sample is to blame for.
+// The learning rate breaks the weights: the loss is not finite, and no sample is the cause.
 BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_is_a_spike_and_going_back_has_a_limit) {
   const small_job job;
   for (const settings& more : {settings{}, settings{"bf16.enabled=true"}, settings{"fp16.enabled=true"}}) {

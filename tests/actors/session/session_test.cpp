@@ -1,4 +1,4 @@
-// A session as a host program sees it, apart from steps: evaluation, generation, stopping, refusals, export.
+// Tests a session as a host program sees it, apart from steps: evaluation, generation, stopping, refusals, export.
 #include <c10/core/Allocator.h>
 
 #include <algorithm>
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_stopped_run_returns_one_error_from_then_on) {
   auto s = job.open({"parallel.data=2", "zero_optimization.stage=3"});
   step_of(*s);
   std::thread([&] { s->stop("the host had enough"); }).join();
-  // The stop is a message of its own: a step may be ahead of it, but not many.
+  // The stop is a message of its own: a few steps may be done before it arrives, but not many.
   core::result<actors::step_report> r = s->step();
   for (int i = 0; i < 1000 && r.has_value(); ++i) r = s->step();
   BOOST_TEST_REQUIRE(!r.has_value());
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_configuration_that_cannot_open_is_refused_in_one_sentence
   struct refusal {
     std::string model, text;
     settings set;
-    std::string wanted;  // part of the sentence
+    std::string wanted;  // part of the error's text
   };
   const std::string big =
       "model: {model_type: gpt2, n_layer: 1, n_embd: 8, n_head: 1, n_positions: 8, vocab_size: 96, embd_pdrop: 0}\n";
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(a_configuration_that_cannot_open_is_refused_in_one_sentence
         BOOST_TEST_REQUIRE(!s.has_value());
         text = s.error().text;
         BOOST_TEST(files_below(job.folder().path()) == files);
-      } catch (const std::runtime_error& e) {  // refused by the configuration already
+      } catch (const std::runtime_error& e) {  // the configuration was refused already
         text = e.what();
         if (text.ends_with('\n')) text.pop_back();
       }

@@ -1,4 +1,4 @@
-// A session and threads: calls from several host threads, and threads that the system refuses to start.
+// Tests a session and threads: calls from several host threads, and threads that the system refuses to start.
 #include <ATen/Parallel.h>
 #include <fenv.h>
 #include <sys/wait.h>
@@ -38,7 +38,7 @@ class worker {
   worker(const worker&) = delete;
   worker& operator=(const worker&) = delete;
 
-  /// False if the task did not return.
+  /// Runs the task on the thread. Returns false if the task did not return.
   bool call(std::function<void()> f) {
     std::packaged_task<void()> task(std::move(f));
     auto done = task.get_future();
@@ -81,14 +81,15 @@ uint64_t resident_bytes() {
   return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// A thread that has ended is counted until the kernel has removed it.
+/// True if the process has one thread only; waits for threads that have ended, which are counted until the kernel has
+/// removed them.
 bool ends_alone() {
   for (int i = 0; i < 500 && entries_of("/proc/self/task") != 1; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   return entries_of("/proc/self/task") == 1;
 }
 
-/// Result of `f`, run in a child process and passed as its exit code; 99 if it does not end.
+/// Returns the result of `f`, run in a child process and passed as its exit code; 99 if the child does not end.
 int in_a_child(const std::function<int()>& f) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(f());
@@ -170,7 +171,7 @@ BOOST_AUTO_TEST_CASE(no_session_opens_without_threads_and_nothing_is_left) {
   }
 }
 
-// Each session trains, evaluates, generates and saves; kinds with stages, with states in files and in a host's actor
+// Each session trains, evaluates, generates and saves; sessions with stages, with states in files and in a host's actor
 // system take turns.
 BOOST_AUTO_TEST_CASE(sessions_that_are_opened_and_closed_again_and_again_leave_nothing_behind) {
   constexpr uint64_t early = 20;
@@ -212,7 +213,7 @@ BOOST_AUTO_TEST_CASE(sessions_that_are_opened_and_closed_again_and_again_leave_n
     descriptors = entries_of("/proc/self/fd");
     resident = resident_bytes();
   }
-  // A thread that has ended is counted until the kernel has removed it.
+  // The loop waits for threads that have ended, which are counted until the kernel has removed them.
   for (int i = 0; i < 500 && entries_of("/proc/self/task") > threads; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   BOOST_TEST(entries_of("/proc/self/task") <= threads);
@@ -241,7 +242,7 @@ BOOST_AUTO_TEST_CASE(a_host_with_floating_point_traps_trains_and_keeps_them) {
   BOOST_TEST(code == 0, code);
 }
 
-// An OpenMP team would stay, and libgomp ends the process if it cannot start a thread for one.
+// An OpenMP team would keep its threads, and libgomp ends the process if it cannot start a thread for a team.
 BOOST_AUTO_TEST_CASE(neither_steps_nor_the_measurement_for_lanes_opens_an_openmp_team) {
   const small_job job;
   const auto config = job.config({"parallel.data=2"});
@@ -261,7 +262,7 @@ BOOST_AUTO_TEST_CASE(neither_steps_nor_the_measurement_for_lanes_opens_an_openmp
   BOOST_TEST(code == 0, code);
 }
 
-// The threads were taken by others after the check and before the lanes started.
+// Other processes took the threads after the check and before the lanes started.
 BOOST_AUTO_TEST_CASE(a_company_without_enough_threads_is_dismissed_and_its_system_ends) {
   for (const rlim_t threads : {1, 2, 4, 6}) {
     const int code = in_a_child([&] {

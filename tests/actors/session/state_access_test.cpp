@@ -1,5 +1,5 @@
-// States of whole runs, read and changed by name: the same values at every stage and tier, and training continues from
-// the values set.
+// Tests states of whole runs that are read and changed by name: the values are equal at every stage and tier, and
+// training continues from the values set.
 #include "actors/session/state_access.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -26,7 +26,7 @@ struct way_to_run {
 std::vector<way_to_run> ways(const scratch_folder& folder) {
   const std::string nvme = "device: nvme, nvme_path: " + (folder.path() / "swap").string();
   const settings optimizer{"zero_optimization.offload_optimizer={" + nvme + "}"};
-  // `kept` elements of slices stay in memory beside the file.
+  // Returns settings in which `kept` elements of the slices stay in memory and the others are in the file.
   const auto everything = [&](int kept) {
     return optimizer +
            settings{"zero_optimization.offload_param={" + nvme + ", max_in_cpu: " + std::to_string(kept) + "}"};
@@ -72,7 +72,7 @@ std::vector<float> changed(std::vector<float> x, float by) {
   return x;
 }
 
-/// Losses, then every state that can be read.
+/// The losses of a run, then every state that can be read.
 struct outcome {
   std::vector<double> losses;
   std::vector<named_values> all;
@@ -88,7 +88,7 @@ struct outcome {
 
 const std::string matrix = "transformer.h.2.mlp.c_fc.weight", vector = "transformer.h.4.ln_1.bias";
 
-/// Two steps, changes of every kind, two more.
+/// Runs two steps, changes states in every way, and runs two more.
 outcome run(const small_job& job, const settings& set) {
   outcome out;
   auto s = job.open(set);
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(the_pieces_that_ranks_update_make_up_the_whole) {
         sound(states.set_local_fp32_param(rank, matrix, changed(mine, 2)));
         sound(states.set_local_optimizer_state(rank, matrix, "exp_avg", std::vector<float>(own.count, 0.25F)));
         covered += own.count;
-        if (own.count == whole.size()) {  // stage 0: both have all, and both have what was set
+        if (own.count == whole.size()) {  // stage 0: both ranks have all elements, and the values that were set
           BOOST_TEST((sound(states.get_local_fp32_param(1 - rank, matrix)) == changed(mine, 2)));
           covered = whole.size();
           break;
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(a_run_resumed_from_a_save_trains_like_the_changed_run) {
         const auto states = s->states();
         sound(states.set_full_fp32_param(matrix, changed(sound(states.get_full_fp32_param(matrix)), 0.5F)));
         sound(s->save_async(request));
-        // The save holds the states before this change.
+        // The save holds the states as they were before this change.
         sound(s->states().set_full_fp32_param(vector, changed(sound(s->states().get_full_fp32_param(vector)), 3)));
         sound(s->states().set_full_fp32_param(vector, std::vector<float>(32, 0.0F)));
         sound(s->wait_for_saves());
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_run_resumed_from_a_save_trains_like_the_changed_run) {
         actors::session_options options;
         options.config = job.config(i % 2 == 0 ? set : all[0].set + two_ranks + precisions[1].set);
         options.resume = request.root;
-        options.load.swap_batch_bytes = 10'000;  // many batches, and tensors that are one alone
+        options.load.swap_batch_bytes = 10'000;  // many batches, and tensors that are a batch alone
         options.load.load_from_fp32_weights = i < 2;
         auto s = sound(actors::session::open(std::move(options)));
         for (int k = 0; k < 2; ++k) losses[i].push_back(step_of(*s).loss);

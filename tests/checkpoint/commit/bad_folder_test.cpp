@@ -1,4 +1,4 @@
-// Folders that are not checkpoints, and places where none can be written: one clear sentence, nothing written.
+// Tests folders that are not checkpoints, and places where none can be written: one clear sentence, nothing written.
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr auto bad = error_kind::bad_input;
 
-/// While it lives, this thread alone accesses files as a user without rights.
+/// Makes this thread, and no other, access files as a user without rights while the object lives.
 class as_nobody {
  public:
   as_nobody() : before_(static_cast<uid_t>(::setfsuid(65534))) {}
@@ -104,7 +104,8 @@ BOOST_AUTO_TEST_CASE(links_and_pipes_in_place_of_files_are_not_followed) {
     check_failed(open_checkpoint(real_files(), f / "c"), bad, path.string());
     fs::remove(path);
     BOOST_REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-    check_failed(open_checkpoint(real_files(), f / "c"), bad, path.string());  // and does not wait for a writer
+    // Opening a FIFO fails at once instead of waiting for a writer.
+    check_failed(open_checkpoint(real_files(), f / "c"), bad, path.string());
     fs::remove(path);
     fs::create_directory(path);
     check_failed(open_checkpoint(real_files(), f / "c"), bad, path.string());
@@ -112,7 +113,7 @@ BOOST_AUTO_TEST_CASE(links_and_pipes_in_place_of_files_are_not_followed) {
     fs::rename(real, path);
   }
   check_newest(real_files(), f / "c", 1, sample_tensors(1));
-  // a save does not write through links in its way, and clean-up and retention leave links alone
+  // A save does not write through links in its way, and clean-up and retention leave links alone.
   const auto aside = f / "elsewhere";
   fs::create_directory(aside);
   f.write("elsewhere/mine", "as it was");
@@ -126,7 +127,7 @@ BOOST_AUTO_TEST_CASE(links_and_pipes_in_place_of_files_are_not_followed) {
   check_ok(apply_retention(real_files(), f / "c", {.keep_last = 1}));
   BOOST_TEST(scratch_folder::read(aside / "mine") == "as it was");
   BOOST_TEST(fs::is_symlink(f / "c/step-00000000"));
-  // a checkpoint that lies elsewhere is replaced here, not there
+  // A checkpoint that is stored elsewhere, behind a link, is replaced here; the target of the link stays.
   fs::rename(f / "c/step-00000003", f / "far");
   fs::create_directory_symlink(f / "far", f / "c/step-00000003");
   check_newest(real_files(), f / "c", 3, sample_tensors(1));
@@ -151,7 +152,7 @@ BOOST_AUTO_TEST_CASE(missing_permission_is_reported_with_the_path_and_nothing_is
   const std::string denied = "Permission denied";
   {
     const as_nobody user;
-    check_newest(real_files(), f / "c", 1, sample_tensors(1));  // reading needs no right to write
+    check_newest(real_files(), f / "c", 1, sample_tensors(1));  // reading requires no right to write
     check_failed(checkpoint_save::begin(real_files(), f / "c", 2, 1), bad, denied);
     check_failed(checkpoint_save::begin(real_files(), f / "new/folder", 2, 1), bad, (f / "new").string());
     check_failed(claim_folder(f / "c"), bad, denied);

@@ -1,4 +1,4 @@
-// Two runs and one folder of checkpoints.
+// Tests two runs that use one folder of checkpoints.
 #include "checkpoint/commit/folder_lock.hpp"
 
 #include <sys/stat.h>
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(the_lock_is_a_plain_file_of_its_owner_and_nothing_else) {
   const mode_t mask = ::umask(002);
   ::umask(mask);
   BOOST_TEST((status.st_mode & 07777) == (0666U & ~mask));
-  BOOST_TEST(status.st_size == 0);  // no process holds it
+  BOOST_TEST(status.st_size == 0);  // no process is recorded as its holder
   std::filesystem::remove(lock);
 
   const auto victim = folder.write("victim", "as it was");
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_file_system_without_locks_is_written_to_and_the_lock_says
     BOOST_TEST(WIFEXITED(status));
     BOOST_TEST(WEXITSTATUS(status) == 0);
   }
-  // Another error is one: who may not lock does not run.
+  // Any other error refuses the run: a process that may not lock does not run.
   const scratch_folder folder;
   const pid_t child = ::fork();
   if (child == 0) {
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(leftovers_are_removed_under_the_lock_only) {
   const auto unfinished = root / ("step-00000020.writing-" + to_hex(random_save_id()));
   std::filesystem::create_directory(unfinished);
   {
-    holder other(root);  // the folder may be a save of it that is under way
+    holder other(root);  // the unfinished folder may be a save of this process
     check_failed(claim_folder(root), error_kind::bad_input, "is in use");
     BOOST_TEST(std::filesystem::exists(unfinished));
   }

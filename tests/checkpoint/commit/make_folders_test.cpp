@@ -1,4 +1,5 @@
-// Folders that several threads make at once: a save's folder is made by its writer and by copies that arrive there.
+// Tests folders that several threads make at once: a save's folder is made by its writer and by copies that arrive
+// there.
 #include <boost/test/unit_test.hpp>
 
 #include <barrier>
@@ -19,7 +20,7 @@ namespace {
 
 constexpr int threads = 4;
 
-/// Rounds in which somebody failed to have the folder.
+/// Returns the number of rounds in which a thread failed to make the folder or find it made.
 int failures_of(file_system& files, const std::filesystem::path& root, int rounds) {
   std::barrier together(threads);
   std::vector<int> failed(threads, 0);

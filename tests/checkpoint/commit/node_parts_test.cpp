@@ -1,4 +1,4 @@
-// A checkpoint whose files lie on the disks of two machines, looked at on each of them alone.
+// Tests a checkpoint whose files are on the disks of two machines, as each of them sees it alone.
 #include "checkpoint/commit/node_parts.hpp"
 
 #include "checkpoint/convert/open_source.hpp"
@@ -18,7 +18,7 @@ using core::error_kind;
 
 namespace {
 
-/// Two writers, of which host a leads and b has the second file below its .parts.
+/// A checkpoint of two writers: host a leads, host b has the second file below its .parts.
 struct two_machines {
   scratch_folder a, b;
   fs::path step;

@@ -1,4 +1,5 @@
-// Folders of compressed-tensors, by fixtures that the package itself wrote (tests/peer/make_compressed_fixtures.py).
+// Tests folders of compressed-tensors with fixtures that the package itself wrote
+// (tests/peer/make_compressed_fixtures.py).
 #include "checkpoint/compressed/source.hpp"
 
 #include <fstream>
@@ -39,7 +40,7 @@ std::vector<std::string> cases() {
   return out;
 }
 
-/// A fixture in a folder of its own, to be spoiled.
+/// A copy of a fixture in a folder of its own, for tests that damage it.
 class spoiled_folder {
  public:
   explicit spoiled_folder(const std::string& name) {
@@ -265,7 +266,7 @@ BOOST_AUTO_TEST_CASE(a_group_that_names_a_module_counts_before_one_that_names_it
   at.set_config([](json& q) {
     auto other = q["config_groups"]["group_0"];
     other["weights"]["num_bits"] = 8;
-    q["config_groups"]["a"] = other;  // before group_0, and for all linear layers
+    q["config_groups"]["a"] = other;  // comes before group_0 and covers all linear layers
     q["config_groups"]["group_0"]["targets"] = {"re:.*up_proj"};
   });
   check_ok(at.open());
@@ -354,7 +355,7 @@ BOOST_AUTO_TEST_CASE(damaged_folders_are_refused_or_read_within_a_multiple_of_th
         source_reader reader(*s);
         for (const auto& t : s->tensors) {
           std::vector<std::byte> out(core::numel_of(t.shape) * core::size_of(t.type));
-          (void)reader.read(t, 0, core::numel_of(t.shape), out);  // scales may be none
+          (void)reader.read(t, 0, core::numel_of(t.shape), out);  // may fail, e.g. if the scales are missing
         }
       }
       BOOST_TEST_REQUIRE(memory.taken() < 64 * (config.size() + weights.size()) + (size_t{1} << 20), name << " " << i);

@@ -1,4 +1,5 @@
-// Folders whose weights are codes of methods that nothing here decodes: by config.json and by their tensors alone.
+// Tests folders whose weights are codes of methods that Troupe does not decode: recognised by config.json and by their
+// tensors alone.
 #include "checkpoint/compressed/foreign.hpp"
 
 #include "checkpoint/convert/open_source.hpp"
@@ -22,7 +23,7 @@ struct stored_tensor {
   int64_t bytes = 0;
 };
 
-/// A file of safetensors with tensors of any type, whose bytes are zeros.
+/// Returns a safetensors file with tensors of any type, whose bytes are zeros.
 std::string file_of(const std::vector<stored_tensor>& tensors) {
   std::string header = "{";
   int64_t at = 0;
@@ -39,7 +40,7 @@ std::string file_of(const std::vector<stored_tensor>& tensors) {
 const stored_tensor norm{"model.norm.weight", "F32", {8}, 32};
 const std::string linear = "model.layers.0.mlp.up_proj";
 
-/// What each tool leaves for one linear layer.
+/// A folder that a tool writes for one linear layer.
 struct quantised {
   std::string method, config;
   std::vector<stored_tensor> tensors;
@@ -91,7 +92,7 @@ BOOST_AUTO_TEST_CASE(codes_of_every_tool_are_refused_by_the_name_that_config_jso
       at.write("config.json", q.config);
       check_failed(open_source(at.path()), error_kind::bad_input,
                    "its weights are codes of " + q.method + " (config.json: ");
-      // what only shows or compares what is stored
+      // Commands that only show or compare open the weights as stored.
       const auto shown = open_source(at.path(), {.as_stored = true});
       check_ok(shown);
       BOOST_TEST(shown->tensors.size() + shown->unread.size() == tensors.size());

@@ -1,4 +1,4 @@
-// Folders of quant_method fp8, as DeepSeek publishes them: codes times the scales of their blocks.
+// Tests folders of quant_method fp8, as DeepSeek publishes them: codes times the scales of their blocks.
 #include "checkpoint/compressed/fp8.hpp"
 
 #include "checkpoint/compressed/source.hpp"
@@ -29,13 +29,13 @@ std::vector<std::byte> bytes_of_floats(const std::vector<float>& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// A folder with one such weight beside a norm.
+/// A folder with one fp8 weight and a norm.
 struct fp8_folder {
   std::string blocks = "[2, 3]";
   std::string scale_name = ".weight_scale_inv";
   std::vector<int64_t> scale_shape{3, 3};
   std::vector<float> scales{0.5F, 1, 2, 4, 8, 16, 0.25F, 3, 0};
-  std::string more{};  ///< of quantization_config
+  std::string more{};  ///< more keys of quantization_config
 
   void write(const scratch_folder& at) const {
     std::vector<std::byte> codes;
@@ -89,13 +89,13 @@ BOOST_AUTO_TEST_CASE(weights_are_codes_times_the_scale_of_their_block) {
         BOOST_TEST(got[static_cast<size_t>(r * columns + c)] ==
                    kernels::float_from_e4m3(code_at(r, c)) *
                        f.folder.scales[static_cast<size_t>(r / f.block_rows * across + c / f.block_columns)]);
-    // from the middle on
+    // Reads a range from the middle of the tensor.
     const auto* t = find_tensor(*s, module + ".weight", tensor_kind::weight);
     std::vector<float> part(9);
     source_reader reader(*s);
     check_ok(reader.read(*t, 11, part.size(), std::as_writable_bytes(std::span(part))));
     BOOST_TEST(part == std::vector<float>(got.begin() + 11, got.begin() + 20), boost::test_tools::per_element());
-    BOOST_TEST(is_compressed_folder(at.path()).value());  // so training asks for --dequantise
+    BOOST_TEST(is_compressed_folder(at.path()).value());  // training therefore requires --dequantise
   }
 }
 

@@ -1,4 +1,4 @@
-// Checkpoints whose tensors are masked and cut when they are read, and written as one of ours again.
+// Tests checkpoints whose tensors are masked and cut when they are read, and written again as Troupe's own.
 #include "checkpoint/convert/cut_source.hpp"
 
 #include "checkpoint/commit/commit.hpp"
@@ -17,7 +17,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Element (r, c) of `matrix` (5, 7) is 100 r + c; of `vector` (5) 1000 + r.
+/// A folder in which element (r, c) of `matrix` (5, 7) is 100 r + c, and element r of `vector` (5) is 1000 + r.
 struct weights {
   scratch_folder folder;
   std::vector<float> matrix, vector;
@@ -59,8 +59,8 @@ BOOST_AUTO_TEST_CASE(changes_come_first_then_masks_then_cuts) {
       *x += 0.5F;
   };
   cut.mask.assign(5, 0xFF);
-  cut.mask[0] = 0xFE;  // without (0, 0)
-  cut.mask[3] = 0xFD;  // without element 25, (3, 4)
+  cut.mask[0] = 0xFE;  // masks element (0, 0)
+  cut.mask[3] = 0xFD;  // masks element 25, (3, 4)
   cut.rows = {0, 3};
   cut.columns = {0, 2, 4};
   cuts["vector"].rows = {0, 3};

@@ -1,4 +1,4 @@
-// Checkpoints written for other degrees and read again: at any degrees every tensor keeps its bytes.
+// Tests checkpoints written for other degrees and read again: at any degrees every tensor keeps its bytes.
 #include "checkpoint/convert/reshape.hpp"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ namespace {
 
 using shapes = std::vector<std::pair<std::string, std::vector<int64_t>>>;
 
-/// fp32 masters, two moments of each where asked, in one file of noise.
+/// Returns fp32 masters and, if requested, two moments of each, in one file of noise.
 tensor_source made(const scratch_folder& at, const shapes& parameters, bool has_optimizer = true) {
   tensor_source s;
   s.folder = at / "";
@@ -63,7 +63,7 @@ tensor_source made(const scratch_folder& at, const shapes& parameters, bool has_
 
 using contents = std::map<std::string, std::pair<std::vector<int64_t>, std::vector<std::byte>>>;
 
-/// Every tensor's bytes by its name and moment; masters and weights are one.
+/// Returns every tensor's bytes by its name and moment; masters and weights are one.
 contents contents_of(const tensor_source& s) {
   contents out;
   source_reader reader(s);
@@ -96,7 +96,7 @@ shapes megatron_layer(const std::string& prefix) {
           {prefix + "mlp.dense_4h_to_h.weight", {8, 32}}};
 }
 
-/// A pipeline's own names: layer 1 the embedding, 3 to 6 transformer layers, 8 the final norm.
+/// Returns a pipeline's own names: layer 1 is the embedding, 3 to 6 are transformer layers, 8 is the final norm.
 shapes megatron_pipeline() {
   shapes out{{"1.word_embeddings.weight", {12, 8}}, {"1.position_embeddings.weight", {5, 8}}};
   for (int layer = 3; layer < 7; ++layer)
@@ -132,13 +132,14 @@ reshape_options to(const parallel_degrees& d, uint32_t stage = 2) {
   return o;
 }
 
-/// The folder that tests/peer/deepspeed_opens_reshaped.py asks for, else the scratch folder.
+/// Returns the folder in which tests/peer/deepspeed_opens_reshaped.py expects the result, else the scratch folder.
 fs::path place(const scratch_folder& at) {
   const char* wanted = std::getenv("TROUPE_RESHAPED");
   return wanted == nullptr ? at / "" : fs::path(wanted);
 }
 
-/// Converts from degrees to degrees, each from the folder before, at changing stages.
+/// Converts through a list of degrees, each from the folder before, at changing stages, and checks every folder's
+/// tensors.
 void chain(const tensor_source& first, const scratch_folder& at,
            const std::vector<std::pair<parallel_degrees, uint32_t>>& steps) {
   const auto wanted = contents_of(first);
@@ -255,7 +256,7 @@ BOOST_AUTO_TEST_CASE(versions_of_query_key_value_are_changed_and_noted) {
   const auto rows = qkv_rows(qkv_version::v0, qkv_version::v2, 4, 2);
   for (size_t i = 0; i < rows.size(); ++i)
     BOOST_TEST(same_bytes(std::span(after).subspan(i * 32, 32), std::span(before).subspan(rows[i] * 32, 32)));
-  auto back = to({1, 1, 2});  // by the folder's own description
+  auto back = to({1, 1, 2});  // uses the folder's own description
   back.to_qkv_version = 0;
   back.heads = 4;
   check_ok(rewritten(*second, at / "b", back));
@@ -272,7 +273,8 @@ BOOST_AUTO_TEST_CASE(folders_for_other_programs_hold_the_same_as_the_whole) {
                                       {"gpt2", &model, {1, 2, 2}}}) {
     auto whole = to({1, 1, 1}, 1), cut = to(d, 1);
     whole.write.integer_step = cut.write.integer_step = true;
-    whole.qkv_version = cut.qkv_version = 2;  // as DeepSpeedCheckpoint joins layers, whatever version they state
+    // DeepSpeedCheckpoint joins layers in this way, whatever version they state.
+    whole.qkv_version = cut.qkv_version = 2;
     check_ok(rewritten(*from, place(at) / name / "whole", whole));
     check_ok(rewritten(*from, place(at) / name / "cut", cut));
     const auto both = {read_deepspeed_source(place(at) / name / "whole"),
@@ -289,7 +291,7 @@ BOOST_AUTO_TEST_CASE(only_a_block_at_a_time_is_in_memory) {
   const auto from = made(at, {{"0.word_embeddings.weight", {2048, 1024}}, {"1.mlp.dense_4h_to_h.weight", {512, 1024}}});
   const memory_mark mark;
   check_ok(rewritten(from, at / "a", to({1, 2, 1})));
-  BOOST_TEST(mark.taken() < size_t{12} << 20);  // of 30 MiB
+  BOOST_TEST(mark.taken() < size_t{12} << 20);  // the source has 30 MiB
 }
 
 BOOST_AUTO_TEST_CASE(each_rank_has_the_rows_that_the_rules_give_it) {
@@ -359,7 +361,7 @@ BOOST_AUTO_TEST_CASE(layers_are_divided_over_stages) {
   BOOST_TEST((stages_of(*map, 3).value() == stages{{1, 0}, {3, 0}, {4, 0}, {5, 1}, {6, 2}, {8, 2}}));
   BOOST_TEST((stages_of(*map, 6).value() == stages{{1, 0}, {3, 1}, {4, 2}, {5, 3}, {6, 4}, {8, 5}}));
   check_failed(stages_of(*map, 7), core::error_kind::bad_input, "6 layers cannot be divided over 7 stages");
-  // or as somebody else has cut them, who counts layers without tensors, too
+  // The partition may count layers without tensors, too, as another program does.
   BOOST_TEST((stages_of(*map, 2, {0, 6}).value() == stages{{1, 0}, {3, 0}, {4, 0}, {5, 0}, {6, 1}, {8, 1}}));
   BOOST_TEST((stages_of(*map, 3, {0, 2, 8}).value() == stages{{1, 0}, {3, 1}, {4, 1}, {5, 1}, {6, 1}, {8, 2}}));
   const std::string wanted = "wanted the first layer of each of 2 stages, ascending from 0 on, got ";
@@ -393,7 +395,7 @@ BOOST_AUTO_TEST_CASE(an_averaged_parameter_whose_ranks_differ_is_their_mean) {
   check_ok(back);
   check_same(contents_of(*back), before, "equal values");
 
-  // the second rank's own: in its file the master's bytes become others
+  // The second rank gets values of its own: in its file the master's bytes are replaced.
   const fs::path file = root / "global_step5/zero_pp_rank_0_mp_rank_01_optim_states.pt";
   std::string bytes = scratch_folder::read(file);
   const auto& old = before.at("mean/").second;
@@ -409,7 +411,7 @@ BOOST_AUTO_TEST_CASE(an_averaged_parameter_whose_ranks_differ_is_their_mean) {
   for (size_t i = 0; i < 7; ++i) first[i] = (first[i] + second[i]) / 2;
   std::memcpy(wanted["mean/"].second.data(), first.data(), old.size());
   check_same(contents_of(*back), wanted, "their mean");
-  // and on through whatever reads sources
+  // The mean survives another conversion.
   const auto again = rewritten(*back, at / "again", to({1, 1, 2}, 2));
   check_ok(again);
   const auto whole = read_deepspeed_source(at / "again");

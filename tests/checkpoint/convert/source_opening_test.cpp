@@ -1,4 +1,4 @@
-// Recognising and opening checkpoints of every format, and refusing everything else.
+// Tests recognising and opening checkpoints of every format, and refusing everything else.
 #include "checkpoint/convert/open_source.hpp"
 
 #include "checkpoint/commit/tag_validation.hpp"
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The whole of a tensor.
+/// Returns all bytes of a tensor.
 std::vector<std::byte> all_of(const tensor_source& s, const std::string& name, tensor_kind kind) {
   const auto* t = find_tensor(s, name, kind);
   BOOST_TEST_REQUIRE(t != nullptr, name);
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_opened_is_passed_over_only_if_a
   for (const auto& line : said) all += line + '\n';
   for (const char* name : {"step-00000003", "shard-00001.bin", "step-00000002", "taken instead: '"})
     BOOST_TEST(all.find(name) != std::string::npos, all);
-  // also if the file that names it is gone or damaged
+  // The older checkpoint is also offered if `latest` is missing or damaged.
   for (const bool gone : {true, false}) {
     fs::remove(scratch.path() / "latest");
     if (!gone) scratch.write("latest", "step-00000007\nxyz\n");
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(an_error_of_the_newest_says_how_an_older_one_is_taken_where
   BOOST_TEST(says({}, words));
   BOOST_TEST(
       says({.older_by = "fallback_to_previous=True"}, "; fallback_to_previous=True takes step-00000001 instead"));
-  // where it would do nothing, it is not offered
+  // The option is not offered where it would have no effect.
   BOOST_TEST(!says({.older_by = ""}, "instead"));
   BOOST_TEST(!says({.tag = "step-00000002"}, "instead"));
   BOOST_TEST(text_of({}, newest).find("instead") == std::string::npos);
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(folders_and_files_of_hugging_face_hold_weights) {
       if (find_tensor(*s, t.name, tensor_kind::weight) != nullptr || path == scratch.path())
         BOOST_TEST(same_bytes(all_of(*s, t.name, tensor_kind::weight), t.data));
   }
-  // as in the hub's cache: links
+  // The hub's cache has links instead of files.
   fs::create_directories(scratch / "cache");
   fs::create_symlink(scratch / "model-00001-of-00002.safetensors", scratch / "cache" / "model.safetensors");
   const auto linked = open_source(scratch / "cache");
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(pointers_of_git_lfs_are_refused_as_such_in_the_place_of_eve
                    "is a pointer of git-lfs and not the file of 12345 bytes that it stands for: `git lfs pull`");
     }
   }
-  const scratch_folder scratch;  // a shard of several, and the description
+  const scratch_folder scratch;  // a folder with one shard of several, and the description
   const std::vector<owned_tensor> tensors{{"a", dtype::f32, {30, 4}}, {"b", dtype::f32, {7}}};
   check_ok(write_weights_folder(scratch.path(), all_to_write(tensors), 200));
   scratch.write("config.json", pointer);
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(deepspeed_folders_and_files_of_torch_open_with_or_without_t
     BOOST_TEST(find_tensor(*s, "transformer.wte.weight", tensor_kind::moment, "exp_avg") != nullptr);
     BOOST_TEST(s->run.steps.value() == 3U);
   }
-  // one of its files by itself: the module's tensors, the tied head among them
+  // A single file of the folder opens alone: it has the module's tensors, including the tied head.
   const auto file = open_source(root / "global_step3" / "mp_rank_00_model_states.pt");
   check_ok(file);
   BOOST_TEST(file->format == "torch.save");

@@ -1,4 +1,4 @@
-// What a process that was killed has left of its weights.
+// Tests the weights that remain of a process that was killed while it stored them.
 #include "checkpoint/convert/weight_store.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(changed_bytes_are_refused_before_anything_is_made_of_them) 
   check_ok(s);
   BOOST_TEST(s->inputs_digest() == "of what is beside");
   check_ok(s->prepared());
-  // changed while the store is open
+  // A file that changes while the store is open is refused when it is opened again.
   auto changed = weights;
   changed[0] = static_cast<char>(changed[0] ^ 1);
   f.write("work/weights.bin", changed);

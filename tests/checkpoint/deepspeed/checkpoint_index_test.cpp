@@ -1,5 +1,5 @@
-// The files that make a rank of other degrees; and a folder of two stages, two tensor- and two data-parallel ranks,
-// compared with DeepSpeedCheckpoint's findings in it (tests/peer/make_megatron_fixtures.py).
+// Tests the files that make a rank of other degrees, and compares a folder of two stages, two tensor- and two
+// data-parallel ranks with the findings of DeepSpeedCheckpoint in it (tests/peer/make_megatron_fixtures.py).
 #include "checkpoint/deepspeed/checkpoint_index.hpp"
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ core::result<checkpoint::checkpoint_index> open_index(const fs::path& folder) {
   return checkpoint::checkpoint_index::open(folder);
 }
 
-/// Compares a tensor's pieces with a tensor of the fixture, and remembers that it was compared.
+/// Compares a tensor's pieces with a tensor of the fixture, and records that it was compared.
 class expectation {
  public:
   expectation() : file_(safetensors_file::open(fixtures / "folder.safetensors")) { check_ok(file_); }

@@ -1,5 +1,5 @@
-// Folders written for DeepSpeed: the arithmetic of its partitions against its own numbers, and folders of any stage and
-// degree read back. tests/peer/deepspeed_resumes_ours.py lets DeepSpeed itself resume from them.
+// Tests folders written for DeepSpeed: the arithmetic of its partitions against DeepSpeed's own numbers, and folders of
+// any stage and degree read back. tests/peer/deepspeed_resumes_ours.py lets DeepSpeed itself resume from them.
 #include "checkpoint/deepspeed/writer.hpp"
 
 #include <array>
@@ -27,7 +27,7 @@ std::vector<uint64_t> paddings(std::vector<uint64_t> numels, uint32_t ranks) {
   return out;
 }
 
-/// Every tensor that `wanted` has, with the same bits; `but` kinds are left out.
+/// Checks that `got` has every tensor of `wanted` with equal bits, except tensors of the kinds `but`.
 void check_same(const tensor_source& got, const tensor_source& wanted, std::set<tensor_kind> but = {}) {
   for (const auto& t : wanted.tensors) {
     if (but.contains(t.kind)) continue;
@@ -38,7 +38,7 @@ void check_same(const tensor_source& got, const tensor_source& wanted, std::set<
   }
 }
 
-/// A random half of the parameters in a group of their own, where there are two.
+/// Returns two groups if there are two parameters: a random half of the parameters is in a group of its own.
 std::vector<deepspeed_parameter_group> two_groups(const tensor_source& s, uint64_t seed) {
   deepspeed_parameter_group plain, decayed;
   std::vector<std::string> names;
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(groups_are_aligned_to_twice_the_ranks_and_padded_at_their_e
 }
 
 BOOST_AUTO_TEST_CASE(a_partition_begins_and_ends_inside_parameters) {
-  const std::vector<uint64_t> numels{77, 63, 63};  // as DeepSpeed cuts a group of tests/checkpoint/fixtures
+  const std::vector<uint64_t> numels{77, 63, 63};  // a group of tests/checkpoint/fixtures, as DeepSpeed cuts it
   const auto first = partition_of_group(numels, 2, 0), second = partition_of_group(numels, 2, 1);
   BOOST_TEST((first.stretches == std::vector<flat_stretch>{{0, 0, 77}, {1, 0, 25}}));
   BOOST_TEST((second.stretches == std::vector<flat_stretch>{{1, 25, 38}, {2, 0, 63}}));
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(any_checkpoint_comes_back_bit_for_bit_from_every_stage_and_
         BOOST_TEST_CONTEXT("seed " << seed << ", stage " << stage << ", ranks " << ranks) {
           deepspeed_write_options o{.stage = stage, .ranks = ranks, .weight_type = type};
           o.tag = "s" + std::to_string(stage) + "r" + std::to_string(ranks);
-          // A folder of stage 0 numbers parameters, and has neither their names nor which ones are frozen.
+          // A folder of stage 0 numbers parameters; it has neither their names nor the set of frozen ones.
           if (stage > 0) o.groups = two_groups(drawn.source, seed);
           o.exclude_frozen_parameters = stage == 0;
           o.sub_group_size = seed % 2 == 0 ? 20 : 1'000'000'000;
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(any_checkpoint_comes_back_bit_for_bit_from_every_stage_and_
           check_ok(back);
           std::set<tensor_kind> but;
           if (stage == 0) but = {tensor_kind::frozen};
-          if (stage == 3) but = {tensor_kind::weight};  // the masters are all there is
+          if (stage == 3) but = {tensor_kind::weight};  // stage 3 stores only the masters
           check_same(*back, drawn.source, but);
           for (const auto& t : drawn.source.tied)
             BOOST_TEST(find_tensor(*back, t.name, tensor_kind::master) ==
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(names_and_further_tied_names_follow_the_options) {
   deepspeed_write_options o{.stage = 2, .ranks = 2};
   o.name = [](const std::string& name) { return "transformer." + name; };
   o.shared = {{"lm_head.weight", "transformer.layer.0.weight"}};
-  o.groups = {{.parameters = {"layer.0.weight"}}};  // groups are of the source's names
+  o.groups = {{.parameters = {"layer.0.weight"}}};  // groups use the source's names
   if (drawn.source.parameter_order.size() > 1) o.groups.emplace_back();
   check_ok(write_deepspeed_folder(drawn.source, at / "deepspeed", o));
   const auto back = read_deepspeed_source(at / "deepspeed");

@@ -1,5 +1,5 @@
-// DeepSpeed's universal layout as we write it, file by file. tests/peer/deepspeed_resumes_ours.py lets DeepSpeed itself
-// load it at every stage.
+// Tests DeepSpeed's universal layout as Troupe writes it, file by file. tests/peer/deepspeed_resumes_ours.py lets
+// DeepSpeed itself load it at every stage.
 #include "checkpoint/deepspeed/universal_writer.hpp"
 
 #include "checkpoint/deepspeed/universal_source.hpp"
@@ -23,7 +23,7 @@ std::optional<int64_t> integer_of(const torch_archive& file, std::string_view ke
   return v ? std::optional(file.tree().integer(*v)) : std::nullopt;
 }
 
-/// The file's `param` must have that shape and the first bytes of `data`.
+/// Checks that the file's `param` has that shape and the first bytes of `data`.
 void check_param(const torch_archive& file, const std::vector<int64_t>& shape, const std::vector<std::byte>& data) {
   const auto v = file.tree().find(file.root(), "param");
   BOOST_REQUIRE(v.has_value());
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(every_state_of_every_parameter_has_a_file_of_its_own) {
     const scratch_folder at;
     const random_source drawn(seed, seed % 2 == 0 ? dtype::bf16 : dtype::f32, at.path());
     auto source = drawn.source;
-    source.parameter_order.clear();  // names are enough here
+    source.parameter_order.clear();  // the writer needs only the names
     const auto folder = at / "universal/made";
     const auto written =
         write_universal_folder(source, folder, {.weight_type = seed % 2 == 0 ? dtype::bf16 : dtype::f32});

@@ -1,4 +1,4 @@
-// What names and keys mean in folders of torch.distributed.checkpoint, and what of them is left out.
+// Tests the meaning of names and keys in folders of torch.distributed.checkpoint, and which of them are left out.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,18 +21,18 @@ using core::error_kind;
 
 namespace {
 
-/// A folder of tensors of two numbers, each in a file of its own, by hand: the keys that lead to them.
+/// A folder, made here, of tensors of two numbers, each in a file of its own, with the keys that lead to them.
 struct keyed_folder {
   struct entry {
     std::vector<std::string> keys;
     core::dtype type = core::dtype::f32;
     std::vector<std::byte> bytes = noise(8, 1);
-    std::string torch_type = {};  ///< as .metadata says it; empty: as `type` is
+    std::string torch_type = {};  ///< type in .metadata; empty: that of `type`
     std::vector<int64_t> shape = {2};
   };
   std::vector<entry> entries;
   bool says_keys = true;
-  size_t strange_attributes = 0;  ///< more of each tensor
+  size_t strange_attributes = 0;  ///< number of further attributes of each tensor
 
   static std::string name_of(const std::vector<std::string>& keys) { return fmt::format("{}", fmt::join(keys, ".")); }
 
@@ -74,7 +74,7 @@ struct keyed_folder {
     return read_distributed_source(at.path());
   }
 
-  /// Names and kinds of all tensors.
+  /// Returns the names and kinds of all tensors.
   std::string listed() const {
     const scratch_folder at;
     const auto got = read(at);

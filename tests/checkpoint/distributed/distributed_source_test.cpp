@@ -1,5 +1,5 @@
-// Folders of torch.distributed.checkpoint: those that PyTorch saved (tests/peer/troupe_resumes_distributed.py), those
-// that are written here, and damaged ones.
+// Tests folders of torch.distributed.checkpoint: some that PyTorch saved (tests/peer/troupe_resumes_distributed.py),
+// some made here, and damaged ones.
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <random>
@@ -33,7 +33,8 @@ namespace {
 
 const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/distributed";
 
-/// A folder of one fp32 matrix of 4 x 2, by hand: its chunks as (offsets, sizes) and what is said of their places.
+/// A folder, made here, of one fp32 matrix of 4 x 2: its chunks as (offsets, sizes), and the description of where they
+/// are stored.
 struct small_folder {
   struct chunk {
     std::vector<int64_t> offsets, sizes;
@@ -42,10 +43,10 @@ struct small_folder {
   std::string path = "__0_0.distcp";
   torch_value type = torch_value::global("torch", "float32");
   torch_value transforms = {};
-  int64_t more_bytes = 0;  ///< added to every length
-  bool last_place = true;  ///< the last chunk is given one
+  int64_t more_bytes = 0;  ///< bytes added to every length
+  bool last_place = true;  ///< false: the last chunk has no place
 
-  /// Gives the folder.
+  /// Writes the folder and returns it.
   const scratch_folder& write(const scratch_folder& at) const {
     const auto of = [](const char* name) { return torch_value::object("torch.distributed.checkpoint.metadata", name); };
     fs::remove(at / "__0_0.distcp");
@@ -160,7 +161,7 @@ BOOST_AUTO_TEST_CASE(chunks_of_any_mesh_are_laid_together) {
       {{{0, 0}, {4, 2}}},
       {{{0, 0}, {4, 1}}, {{0, 1}, {4, 1}}},
       {{{0, 0}, {3, 1}}, {{3, 0}, {1, 1}}, {{0, 1}, {3, 1}}, {{3, 1}, {1, 1}}},
-      {{{0, 0}, {1, 2}}, {{1, 0}, {3, 1}}, {{1, 1}, {3, 1}}, {{4, 0}, {0, 2}}},  // no grid; and one that is empty
+      {{{0, 0}, {1, 2}}, {{1, 0}, {3, 1}}, {{1, 1}, {3, 1}}, {{4, 0}, {0, 2}}},  // no grid; the last chunk is empty
   };
   for (const auto& mesh : meshes) {
     const scratch_folder at;

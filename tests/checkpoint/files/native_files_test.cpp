@@ -1,4 +1,5 @@
-// One suite for the real file system, that in memory and the fake one: all have the properties that saving relies on.
+// Tests the real file system, that in memory and the fake one with one suite: all have the properties that saving
+// relies on.
 #include "checkpoint/files/file_system.hpp"
 
 #include "checkpoint/files/memory_files.hpp"
@@ -15,7 +16,7 @@ using core::error_kind;
 
 namespace {
 
-/// Calls `f` with each and a folder of it that is missing.
+/// Calls `f` with each file system and a folder that does not exist in it.
 template <class F>
 void on_all(const F& f) {
   const scratch_folder scratch;

@@ -1,4 +1,4 @@
-// Files written with many requests in flight hold all bytes, however they were handed over, and report errors.
+// Tests that files written with many requests in flight have all bytes, however they were passed, and report errors.
 #include "checkpoint/files/queued_output.hpp"
 
 #include <array>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kib = 1024;
 
-/// Few and small requests, so that every wait occurs; both engines, direct and buffered.
+/// Returns options with few and small requests, so that every wait occurs; both engines, direct and buffered.
 std::vector<queued_output_options> ways() {
   std::vector<queued_output_options> out;
   for (const auto engine : {storage::queue_engine::best, storage::queue_engine::threads})
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(copied_and_aligned_writes_follow_each_other_and_a_file_ends
       const scratch_folder scratch;
       auto file = create_queued_output(scratch / "a", options);
       check_ok(file);
-      // more room than is used, and less
+      // The expected size is more than is written, or less.
       check_ok((*file)->expect(tail % 2 == 0 ? 600 * kib : 8 * kib));
       check_ok((*file)->write(from.part(0, 100)));
       check_ok((*file)->write(from.part(100, 4096 - 100)));

@@ -1,4 +1,5 @@
-// GGUF files: what the `gguf` package wrote is read whole, what we write is read back, hostile ones are refused.
+// Tests GGUF files: the `gguf` package's files are read completely, Troupe's own are read back, hostile files are
+// refused.
 #include <bit>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -37,7 +38,7 @@ core::result<gguf_header> header_of(const fs::path& path) {
   return read_gguf_header(*file);
 }
 
-/// One tensor of four fp32 elements, and whatever the test changes.
+/// A file with one tensor of four fp32 elements, and the changes of a test.
 struct small_file {
   gguf_metadata metadata;
   std::vector<gguf_tensor> tensors{{"a", gguf_type::f32, {4}, 0}};
@@ -49,7 +50,7 @@ struct small_file {
   }
 };
 
-/// The error of a file of these bytes; empty where it is read.
+/// Returns the error of a file with these bytes; empty if the file is read.
 std::string refusal(const std::string& bytes) {
   const scratch_folder folder;
   const auto read = header_of(written(folder, bytes));
@@ -99,7 +100,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
   BOOST_REQUIRE(writer);
   const auto source = bytes_of_file(peer_file);
   for (const auto& t : peer->tensors)
-    for (uint64_t done = 0; done < t.bytes();) {  // in odd pieces
+    for (uint64_t done = 0; done < t.bytes();) {  // reads and writes in odd pieces
       const uint64_t n = std::min<uint64_t>(1000, t.bytes() - done);
       const auto* from = source.data() + peer->data_begin + t.offset_bytes + done;
       BOOST_REQUIRE(writer->write(std::as_bytes(std::span(from, n))));
@@ -108,7 +109,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
   BOOST_CHECK(!fs::exists(path));
   BOOST_REQUIRE(writer->commit());
   BOOST_CHECK_EQUAL(fs::file_size(path), writer->bytes());
-  BOOST_CHECK(bytes_of_file(path) == source);  // the package writes no other byte
+  BOOST_CHECK(bytes_of_file(path) == source);  // equal to the package's file in every byte
 }
 
 BOOST_AUTO_TEST_CASE(a_file_that_is_not_finished_leaves_nothing) {
@@ -145,7 +146,7 @@ BOOST_AUTO_TEST_CASE(claims_beyond_all_bounds_are_refused_before_anything_is_all
     auto bytes = small_file().text();
     put(bytes, at, uint64_t{1} << 63U);
     BOOST_TEST(refusal(bytes).find("at most") != std::string::npos, refusal(bytes));
-    put(bytes, at, uint64_t{60000});  // within the limit, beyond the file
+    put(bytes, at, uint64_t{60000});  // within the limit on lengths, but beyond the end of the file
     BOOST_TEST(refusal(bytes) != "");
   }
   small_file with_text;

@@ -1,5 +1,5 @@
-// GGUF files as a source of weights: blocks as fp32, families under their own names and in their own order; and the way
-// out, whose F32 file holds the bits that went in.
+// Tests GGUF files as a source of weights (blocks as fp32, families under their own names and in their own order) and
+// as a target, whose F32 file has the bits of the source.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstring>
@@ -40,7 +40,7 @@ std::vector<float> values_of(const tensor_source& s, std::string_view name) {
   std::vector<float> out(core::numel_of(t->shape));
   source_reader reader(s);
   check_ok(reader.read_as(core::dtype::f32, *t, 0, out.size(), std::as_writable_bytes(std::span(out))));
-  // The same in odd pieces.
+  // Reading the tensor in odd pieces returns equal values.
   std::vector<float> again(out.size());
   for (size_t at = 0; at < out.size();) {
     const size_t n = std::min<size_t>(1 + at % 77, out.size() - at);
@@ -51,7 +51,7 @@ std::vector<float> values_of(const tensor_source& s, std::string_view name) {
   return out;
 }
 
-/// A tensor of small numbers that are all different.
+/// Returns a tensor of small numbers that all differ.
 owned_tensor numbered(std::string name, std::vector<int64_t> shape, core::dtype type = core::dtype::f32) {
   owned_tensor out(std::move(name), type, std::move(shape));
   const size_t width = core::size_of(type), count = out.data.size() / width;
@@ -72,7 +72,7 @@ struct model_files {
   std::vector<owned_tensor> tensors;
 };
 
-/// Of two blocks.
+/// Returns a GPT-2 of two blocks.
 model_files gpt2_of(uint32_t width, uint32_t inner, uint32_t vocabulary) {
   model_files out{.sizes = {.architecture = "gpt2",
                             .blocks = 2,
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(every_type_is_read_as_numbers) {
   const auto s = open_source(peer_file);
   check_ok(s);
   BOOST_CHECK_EQUAL(s->format, "GGUF");
-  BOOST_CHECK_EQUAL(shown_place(*s), fs::path(peer_file).string());  // the file, not its folder
+  BOOST_CHECK_EQUAL(shown_place(*s), fs::path(peer_file).string());  // the file itself instead of its folder
   const auto exact = values_of(*s, "F32");
   BOOST_CHECK_EQUAL(values_of(*s, "line").size(), 256U);
   for (const auto& [name, tolerance] :
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(an_f32_file_has_the_bits_that_went_in) {
     check_ok(report);
     BOOST_CHECK_EQUAL(report->tensors, model.tensors.size());
     for (const auto& d : report->differences) BOOST_ERROR(d.text);
-    // Its own description makes the same file again.
+    // The file's own description makes an equal file.
     const auto header = core::source_file::open(folder / "out.gguf");
     check_ok(header);
     const auto read = read_gguf_header(*header);
@@ -321,7 +321,7 @@ BOOST_AUTO_TEST_CASE(the_file_has_the_order_that_llama_cpp_reads) {
 }
 
 BOOST_AUTO_TEST_CASE(memory_does_not_grow_with_the_model) {
-  // Matrices of 128 MiB of zeros that take no room on the disk: one is transposed, which has a limit of its own.
+  // The matrices are 128 MiB of zeros in a sparse file: one is transposed, which has a memory limit of its own.
   const scratch_folder folder;
   gguf_model sizes = small_gpt2().sizes;
   sizes.blocks = 1;
@@ -419,7 +419,7 @@ BOOST_AUTO_TEST_CASE(a_file_is_bits_and_scales_of_its_matrices_and_the_rest_with
     (t.shape.size() == 2 && !t.name.ends_with("wpe.weight") ? matrices : rest) += t.data.size() / sizeof(float);
   const scratch_folder folder;
   const auto from = opened(folder, model);
-  // Bits of a weight, those of its share of the scales among them.
+  // The bits of a weight include its share of the scales.
   for (const auto& [type, bits] : {std::pair{"q8_0", 8.5}, std::pair{"q4_0", 4.5}, std::pair{"q4_1", 5.0},
                                    std::pair{"q5_0", 5.5}, std::pair{"q5_1", 6.0}, std::pair{"q4_k", 4.5},
                                    std::pair{"q5_k", 5.5}, std::pair{"q6_k", 6.5625}, std::pair{"f16", 16.0}}) {

@@ -1,5 +1,5 @@
-// How parameters are cut over tensor-parallel ranks: the rules by name, the arithmetic against values worked out by
-// hand, and round trips.
+// Tests how parameters are cut over tensor-parallel ranks: the rules by name, the arithmetic against values worked out
+// by hand, and round trips.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
@@ -31,7 +31,7 @@ values counted(size_t n, int from = 0) {
   return out;
 }
 
-/// The slices that a cut gives, as values.
+/// Returns the values of the slices that a cut produces.
 std::vector<values> taken(const tensor_cut& cut, const values& whole) {
   std::vector<values> out;
   for (const auto& s : cut.slices) out.emplace_back(core::numel_of(s), 0);
@@ -41,7 +41,7 @@ std::vector<values> taken(const tensor_cut& cut, const values& whole) {
   return out;
 }
 
-/// The whole joined from `slices`; -1 where nothing was put.
+/// Returns the whole joined from `slices`, with -1 for elements that no slice provides.
 values joined(const tensor_cut& cut, const std::vector<values>& slices) {
   values out(core::numel_of(cut.whole), -1);
   for (const auto& r : cut.runs)
@@ -64,12 +64,12 @@ tensor_cut merge(const cut_rule& rule, const std::vector<shape>& slices) {
 
 constexpr std::string_view qkv = "language_model.transformer.layers.0.attention.query_key_value.weight";
 
-/// A tensor of the one file, from its element `at` on.
+/// Returns a tensor of the file, which begins at element `at`.
 tensor_entry entry(const std::string& name, const shape& s, uint64_t at) {
   return {name, tensor_kind::master, "", core::dtype::i32, s, {{0, 0, core::numel_of(s), at * 4, {}}}};
 }
 
-/// The tensor's values, in a file whose element i is i.
+/// Returns the tensor's values in a file whose element i is i.
 values read(const tensor_entry& t) {
   values out;
   for (const auto& p : t.pieces)
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(layers_files_are_joined_by_their_own_rules) {
 
 BOOST_AUTO_TEST_CASE(queries_keys_and_values_of_version_0_are_cut_one_by_one) {
   const auto rule = megatron_rule(qkv, qkv_version::v0);
-  // 6 rows of 1: q0 q1 k0 k1 v0 v1
+  // The 6 rows have 1 element each: q0 q1 k0 k1 v0 v1.
   const auto cut = split(rule, {6, 1}, 2);
   BOOST_TEST(taken(cut, counted(6))[0] == (values{0, 2, 4}), boost::test_tools::per_element());
   BOOST_TEST(taken(cut, counted(6))[1] == (values{1, 3, 5}), boost::test_tools::per_element());
@@ -139,7 +139,8 @@ BOOST_AUTO_TEST_CASE(columns_are_cut_row_by_row) {
 }
 
 BOOST_AUTO_TEST_CASE(every_version_comes_back_from_every_number_of_ranks) {
-  // 8 heads of 3 rows: split to `from`, joined to the whole, split to `to`, and that is what a cut of the whole gives
+  // The whole has 8 heads of 3 rows. Splitting to `from`, joining to the whole and splitting to `to` equals a cut of
+  // the whole.
   const shape whole{8 * 3 * 3, 5};
   for (const auto version : {qkv_version::v0, qkv_version::v1, qkv_version::v2})
     for (const auto& [from, to] : std::vector<std::pair<uint32_t, uint32_t>>{{4, 2}, {4, 1}, {1, 4}, {2, 4}, {2, 2}}) {
@@ -160,7 +161,7 @@ BOOST_AUTO_TEST_CASE(random_cuts_are_undone_by_their_merge) {
     const auto ranks = static_cast<uint32_t>(draw(1, 5));
     cut_rule rule{.kind = cut_kind::along, .dimension = static_cast<size_t>(draw(0, 2))};
     shape whole{draw(1, 6), draw(1, 6), draw(1, 6)};
-    if (draw(0, 1) == 0) {  // parts of any size, cut unevenly
+    if (draw(0, 1) == 0) {  // the parts have any size and are cut unevenly
       rule.uneven = draw(0, 1) == 0 ? uneven_split::one_more_each : uneven_split::rounded_up_first;
       const int64_t parts = draw(1, 3);
       whole[rule.dimension] = 0;
@@ -210,7 +211,7 @@ BOOST_AUTO_TEST_CASE(vocabularies_lose_their_padding_and_get_it_back) {
 }
 
 BOOST_AUTO_TEST_CASE(versions_of_query_key_value_are_orders_of_rows) {
-  // 2 heads of 2: version 0 is q00 q01 q10 q11 k00 ...
+  // The 2 heads have 2 rows each: version 0 is q00 q01 q10 q11 k00 ...
   BOOST_TEST(
       qkv_rows(qkv_version::v0, qkv_version::v2, 2, 2) == (std::vector<uint32_t>{0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11}),
       boost::test_tools::per_element());
@@ -241,7 +242,7 @@ BOOST_AUTO_TEST_CASE(patterns_choose_in_the_order_of_the_reference) {
   auto rules = rules_of(p);
   BOOST_TEST((rules.rule("h.3.norm.weight")->kind == cut_kind::replicated));
   BOOST_TEST((rules.rule("position.weight")->kind == cut_kind::averaged));
-  BOOST_TEST(rules.rule("a.position")->dimension == 0U);  // patterns hold from the first character on
+  BOOST_TEST(rules.rule("a.position")->dimension == 0U);  // patterns match from the first character on
   BOOST_TEST(rules.rule("h.12.out.weight")->dimension == 1U);
   BOOST_TEST(rules.rule("h.0.gate_up.weight")->sub_parameters == 2U);
   BOOST_TEST(rules.rule("wte.weight")->original_rows == 11);
@@ -251,7 +252,7 @@ BOOST_AUTO_TEST_CASE(patterns_choose_in_the_order_of_the_reference) {
   BOOST_TEST(unmatched[0] == "vocabulary_parameter_patterns: .*lm_head");
   const auto parts = rules.rule("h.0.qkv");
   check_ok(parts);
-  // 8 rows of 1 element, parts 4, 2, 2: each half of each part
+  // The 8 rows of 1 element form parts of 4, 2 and 2 rows; each rank has half of each part.
   BOOST_TEST(taken(split(*parts, {8, 1}, 2), counted(8))[1] == (values{2, 3, 5, 7}), boost::test_tools::per_element());
   BOOST_TEST(joined(merge(*parts, {{4, 1}, {4, 1}}), {{0, 1, 4, 6}, {2, 3, 5, 7}}) == counted(8),
              boost::test_tools::per_element());
@@ -265,7 +266,7 @@ BOOST_AUTO_TEST_CASE(published_widths_join_parts_of_any_width) {
   auto rules = rules_of(p);
   const auto rule = rules.rule("qkv");
   check_ok(rule);
-  // the third rank has nothing; slices are flat, the view gives them their shape
+  // The third rank has nothing. Slices are flat; the view provides their shape.
   const auto cut = merge(*rule, {{6}, {4}, {0}});
   BOOST_TEST((cut.whole == shape{5, 2}));
   BOOST_TEST(joined(cut, {{0, 1, 2, 3, 6, 7}, {4, 5, 8, 9}, {}}) == counted(10), boost::test_tools::per_element());
@@ -339,7 +340,7 @@ BOOST_AUTO_TEST_CASE(a_jobs_own_cut_is_the_plainest_rule_with_its_widths) {
               cut_rule{.kind = cut_kind::along, .widths = {{8, 4, 0}, {2, 1, 0}}}));
   BOOST_TEST(
       (rule_of({tp_style::vocabulary, 0, {{5, 4, 4}}}) == cut_rule{.kind = cut_kind::along, .original_rows = 13}));
-  // the same elements on the same ranks
+  // Both descriptions of a cut put equal elements on equal ranks.
   for (const core::parameter_cut& cut : {core::parameter_cut{tp_style::column, 1, {{8, 4, 0}, {2, 1, 3}}},
                                          {tp_style::column, 1, {{6, 6, 6}}},
                                          {tp_style::row, 0, {{2, 1, 1}}}}) {
@@ -371,13 +372,14 @@ BOOST_AUTO_TEST_CASE(a_source_of_shares_is_cut_like_a_whole_one) {
   check_ok(complete(whole));
   const auto cut = split_ranks(whole, 2, rules);
   check_ok(cut);
-  const auto& second = cut->ranks[1].tensors[0];  // columns 2 and 3: of the first share its last, then the second
+  // The second rank has columns 2 and 3: the last one of the first share, then the second share.
+  const auto& second = cut->ranks[1].tensors[0];
   BOOST_TEST((second.shape == std::vector<int64_t>{3, 2}));
   BOOST_TEST(!second.cut.cuts());
   const std::vector<piece> wanted{{0, 0, 1, 108, {}}, {0, 1, 1, 136, {}}, {0, 2, 1, 120, {}},
                                   {0, 3, 1, 140, {}}, {0, 4, 1, 132, {}}, {0, 5, 1, 144, {}}};
   BOOST_TEST((second.pieces == wanted));
-  const auto one = split_ranks(whole, 1, rules);  // nothing to cut: it stays as it is
+  const auto one = split_ranks(whole, 1, rules);  // nothing to cut: the source is unchanged
   check_ok(one);
   BOOST_TEST((one->ranks[0].tensors == whole.tensors));
 }

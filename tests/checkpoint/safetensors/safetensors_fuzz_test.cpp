@@ -1,5 +1,5 @@
-// Mutated files: each opens and can be read to its last byte, or is refused; none makes the reader
-// allocate more than the file's size and a constant.
+// Tests mutated files: each opens and can be read to its last byte, or is refused; none makes the reader allocate more
+// than the file's size and a constant.
 #include <malloc.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using troupe::tests::asked_bytes;
 using troupe::tests::live_bytes;
 using troupe::tests::peak_bytes;
 
-// Counted for the whole test program; tests look at the counters through counted_memory.hpp.
+// Counts the memory of the whole test program; tests read the counters through counted_memory.hpp.
 void* operator new(size_t bytes) {
   void* p = std::malloc(bytes == 0 ? 1 : bytes);
   if (p == nullptr) throw std::bad_alloc();
@@ -68,7 +68,7 @@ std::string valid_file(const scratch_folder& at) {
   return scratch_folder::read(at / "valid.safetensors");
 }
 
-/// Touches every byte of every tensor in the file.
+/// Reads every byte of every tensor in the file and returns their sum.
 uint64_t sum_of(const safetensors_file& file) {
   uint64_t sum = 0;
   for (const auto& e : file.entries()) {
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(mutations_neither_crash_nor_allocate_beyond_the_file) {
       BOOST_TEST(file.error().text.size() < 1000U);
     }
   });
-  // both outcomes occurred, so the mutations are neither harmless nor all alike
+  // Both outcomes occurred, so the mutations are neither harmless nor all alike.
   BOOST_TEST(opened > 20U);
   BOOST_TEST(refused > 500U);
   BOOST_TEST(sum > 0U);

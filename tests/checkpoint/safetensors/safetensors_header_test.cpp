@@ -1,4 +1,4 @@
-// The rules of a header.
+// Tests the rules of a safetensors header.
 #include "checkpoint/safetensors/header.hpp"
 
 #include "tests/checkpoint/tensors.hpp"
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(every_dtype_has_the_format_s_name) {
                        core::dtype::i32, core::dtype::i16, core::dtype::i8, core::dtype::u8, core::dtype::boolean})
     BOOST_TEST((safetensors_dtype(safetensors_name(t)) == t));
   BOOST_TEST((safetensors_dtype("BF16") == core::dtype::bf16));
-  BOOST_TEST(!safetensors_dtype("F8_E4M3"));  // a flag of the entry, no type of ours
+  BOOST_TEST(!safetensors_dtype("F8_E4M3"));  // stored as a flag of the entry; Troupe has no such type
 }
 
 BOOST_AUTO_TEST_CASE(anything_but_a_header_is_refused_with_the_reason) {

@@ -1,4 +1,4 @@
-// Files written and read back, and files that are refused.
+// Tests safetensors files that are written and read back, and files that are refused.
 #include "checkpoint/safetensors/safetensors.hpp"
 
 #include <algorithm>

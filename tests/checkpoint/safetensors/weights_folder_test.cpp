@@ -1,4 +1,4 @@
-// Hugging Face folders: one file, shards, and an index that must not be trusted blindly.
+// Tests Hugging Face folders: one file, shards, and an index that must not be trusted blindly.
 #include "checkpoint/safetensors/weights_folder.hpp"
 
 #include "checkpoint/convert/open_source.hpp"
@@ -39,7 +39,7 @@ void check_holds(const fs::path& path, const std::vector<owned_tensor>& tensors)
   BOOST_TEST((folder->metadata() == pytorch_metadata));
 }
 
-/// A folder with shards a.safetensors (tensor "a") and b.safetensors (tensor "b") and this weight_map.
+/// Writes a folder with shards a.safetensors (tensor "a") and b.safetensors (tensor "b") and this weight_map.
 void write_indexed(const scratch_folder& at, const std::string& weight_map) {
   for (const std::string name : {"a", "b"})
     check_ok(write_safetensors(at / (name + ".safetensors"), all_to_write({{name, dtype::f32, {2}}})));
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(shards_follow_hugging_face_s_rule) {
   const auto plan = [](std::vector<uint64_t> sizes, uint64_t limit) { return plan_shards(sizes, limit); };
   using shards = std::vector<std::vector<size_t>>;
   BOOST_TEST((plan({4, 4, 4}, 8) == shards{{0, 1}, {2}}));
-  // a tensor that is too large gets a file of its own and does not close the open one
+  // A tensor that is too large gets a file of its own and does not close the open one.
   BOOST_TEST((plan({4, 9, 4, 1}, 8) == shards{{1}, {0, 2}, {3}}));
   BOOST_TEST((plan({0, 0}, 0) == shards{{0, 1}}));
   BOOST_TEST((plan({}, 8) == shards{{}}));

@@ -1,4 +1,5 @@
-// Values that a narrower type does not hold: found, clamped, and never made of values that were infinite before.
+// Tests values that a narrower type cannot hold: they are found and clamped, but values that were infinite before are
+// not.
 #include "checkpoint/source/element_cast.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,5 @@
-// What each rule of a file of `--map` does; its form: tests/config/document/name_map_file_test.cpp.
+// Tests the effect of each rule of a file of `--map`; leaves the file's form to
+// tests/config/document/name_map_file_test.cpp.
 #include "checkpoint/source/name_rules.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -62,7 +63,7 @@ names:
   BOOST_TEST(name_by(good, "tied_modules.embed.weight") == "transformer.wte.weight");
   BOOST_TEST(name_by(good, "7.attn.bias") == "unused.7");
   BOOST_TEST(name_by(good, "5.mlp.up.weight") == "transformer.h.3.weight.up");
-  BOOST_TEST(name_by(good, "5.mlp.up") == "transformer.h.3.mlp.up");  // a pattern holds for the whole name
+  BOOST_TEST(name_by(good, "5.mlp.up") == "transformer.h.3.mlp.up");  // a pattern must match the whole name
   BOOST_TEST(name_by(good, "model.weight") == "none");
   BOOST_TEST(name_by(R"x({"names": {"a\\.(\\w+)": "b.\\1"}})x", "a.x") == "b.x");
 }

@@ -1,4 +1,4 @@
-// Names of tensors that PEFT makes, and the sentences about them.
+// Tests the recognition of names of tensors that PEFT makes, and the messages about them.
 #include "checkpoint/source/peft_names.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(a_model_with_an_adapter_and_an_adapter_alone_are_told_apart
   BOOST_TEST(*peft_finding(names{"a.weight", "b.base_layer.weight", "b.lora_A.x.weight"}) ==
              "holds a model that PEFT wraps, as 'b.base_layer.weight': merge its adapter into it first (peft's "
              "merge_and_unload(), then save_pretrained())");
-  // releases before 0.6 keep the weight beside the adapter
+  // PEFT's releases before 0.6 store the weight together with the adapter.
   BOOST_TEST(peft_finding(names{"b.lora_A.x.weight", "b.weight"})->starts_with("holds a model that PEFT wraps"));
   BOOST_TEST(
       *peft_finding(names{"base_model.model.b.lora_A.weight", "base_model.model.head.weight"}) ==

@@ -1,4 +1,4 @@
-// The names of a checkpoint as a file for `--map`, and what that file makes of them.
+// Tests the names of a checkpoint printed as a file for `--map`, and the names that this file results in.
 #include "checkpoint/source/printed_map.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using pairs = std::vector<std::pair<std::string, std::string>>;
 
-/// How many rows it has; each name must get its own.
+/// Checks that every name is mapped to its own, and returns the number of rows of the printed file.
 size_t check_leads(const pairs& names) {
   const auto text = printed_map(names);
   const auto lines = config::parse_name_map(text, "map");

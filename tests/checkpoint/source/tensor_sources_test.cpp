@@ -1,4 +1,4 @@
-// The one form of all checkpoints: its rules, and reading elements from it in any floating type.
+// Tests the form that all checkpoints share: its rules, and reading elements from it in any floating type.
 #include "checkpoint/source/tensor_source.hpp"
 
 #include <cmath>
@@ -21,7 +21,8 @@ using core::error_kind;
 
 namespace {
 
-/// One file of known fp32 values 0, 1, 2 ... and a tensor of two pieces of it, the second one lying first.
+/// A file of known fp32 values 0, 1, 2 ... and a tensor of two pieces of it; the tensor's second piece is first in the
+/// file.
 struct two_pieces {
   scratch_folder scratch;
   tensor_source source;
@@ -42,7 +43,7 @@ struct two_pieces {
                        {{0, 90'000, 180'000, 4, {}}, {0, 0, 90'000, 800'000, {}}}}};
     check_ok(complete(source));
   }
-  /// The value of element `i`.
+  /// Returns the expected value of element `i`.
   static float value(uint64_t i) { return static_cast<float>(i < 90'000 ? 200'000 + i : 1 + i - 90'000); }
 };
 
@@ -61,7 +62,7 @@ BOOST_AUTO_TEST_CASE(elements_come_from_their_pieces_in_their_own_type_and_in_ot
   const auto& entry = t.source.tensors[0];
   std::vector<float> same(1'000);
   check_ok(reader.read(entry, 89'500, 1'000, std::as_writable_bytes(std::span(same))));
-  std::vector<double> wide(270'000);  // more than a block
+  std::vector<double> wide(270'000);  // more elements than a block
   check_ok(reader.read_as(dtype::f64, entry, 0, 270'000, std::as_writable_bytes(std::span(wide))));
   bool right = true;
   for (uint64_t i = 0; i < 1'000; ++i) right = right && same[i] == two_pieces::value(89'500 + i);
@@ -194,8 +195,8 @@ BOOST_AUTO_TEST_CASE(every_16_bit_value_survives_the_way_to_wider_types_and_back
 BOOST_AUTO_TEST_CASE(narrowing_rounds_once_to_nearest_even) {
   const auto bf16_of = [](double v) { return cast_one<uint16_t>(dtype::f64, v, dtype::bf16)[0]; };
   const auto f16_of = [](float v) { return cast_one<uint16_t>(dtype::f32, v, dtype::f16)[0]; };
-  BOOST_TEST(bf16_of(1.0 + 0x1p-8) == 0x3F80);            // halfway: to even
-  BOOST_TEST(bf16_of(1.0 + 0x1p-8 + 0x1p-40) == 0x3F81);  // a float would forget the last digit
+  BOOST_TEST(bf16_of(1.0 + 0x1p-8) == 0x3F80);            // halfway: rounds to even
+  BOOST_TEST(bf16_of(1.0 + 0x1p-8 + 0x1p-40) == 0x3F81);  // rounding to fp32 first would lose the last digit
   BOOST_TEST(bf16_of(-(1.0 + 3 * 0x1p-8)) == 0xBF82);
   BOOST_TEST(f16_of(65'519.0F) == 0x7BFF);
   BOOST_TEST(f16_of(65'520.0F) == 0x7C00);

@@ -1,4 +1,4 @@
-// A head that its model ties to the embedding: the same values, other values, no embedding beside it, states of its own.
+// Tests a head that its model ties to the embedding: with equal values, other values, no embedding, states of its own.
 #include "checkpoint/source/tied_head.hpp"
 
 #include "checkpoint/safetensors/weights_folder.hpp"

@@ -1,5 +1,5 @@
-// Files of torch.save in the layouts that programs give them (tests/peer/make_torch_contents_fixtures.py): which
-// tensors are the model's, what is said of the others, and tensors whose elements lie in another order.
+// Tests files of torch.save in the layouts that programs write (tests/peer/make_torch_contents_fixtures.py): which
+// tensors belong to the model, the remarks about the others, and tensors whose elements are stored in another order.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -159,12 +159,12 @@ BOOST_AUTO_TEST_CASE(tensors_of_many_blocks_are_gathered_whatever_their_order) {
     core::dtype type = core::dtype::f32;
   };
   const std::vector<view> views{{{1200, 3001}, {1, 1200}},                             // several blocks
-                                {{3, 20000}, {1, 60}},                                 // few of what one read has
+                                {{3, 20000}, {1, 60}},                                 // needs few elements of a read
                                 {{2100, 900}, {2 * 900, 2}},                           // gaps in rows
-                                {{40, 1, 30, 50}, {1500, 0, 50, 1}, core::dtype::u8},  // no gaps: a piece
+                                {{40, 1, 30, 50}, {1500, 0, 50, 1}, core::dtype::u8},  // no gaps: one piece
                                 {{5, 700, 3, 400}, {1, 5, 1400000, 3500}, core::dtype::i16},
-                                {{2000, 3, 7}, {7, 0, 1}},                  // rows that are repeated
-                                {{1300, 1300}, {1, 1}, core::dtype::f64}};  // that overlap
+                                {{2000, 3, 7}, {7, 0, 1}},                  // repeated rows
+                                {{1300, 1300}, {1, 1}, core::dtype::f64}};  // overlapping rows
   for (const auto& v : views) BOOST_TEST_CONTEXT(v.shape.at(0)) {
       const uint64_t width = core::size_of(v.type);
       uint64_t span = 1;
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(tensors_of_many_blocks_are_gathered_whatever_their_order) {
       BOOST_TEST(same);
       std::vector<piece> again;
       check_ok(all.add(again, s, 0, t));
-      BOOST_TEST((again == entry.pieces && s.files.size() <= 2U));  // the same tensor is one file
+      BOOST_TEST((again == entry.pieces && s.files.size() <= 2U));  // adding a tensor again adds no file
     }
 }
 

@@ -1,5 +1,6 @@
-// Folders of transformers' Trainer and of Accelerate: those that they saved (tests/peer/troupe_resumes_trainer.py), and
-// small ones by hand whose optimizer does not fit, is damaged or calls something.
+// Tests folders of transformers' Trainer and of Accelerate: some that they saved
+// (tests/peer/troupe_resumes_trainer.py), and small ones made here, whose optimizer does not fit, is damaged or calls a
+// function.
 #include <boost/test/unit_test.hpp>
 
 #include "checkpoint/convert/open_source.hpp"
@@ -30,7 +31,7 @@ namespace {
 
 const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/trainer";
 
-/// The parameters of the fixtures' models as they register them.
+/// Returns the parameters of the fixtures' models in the order of registration.
 std::vector<std::string> registered(const std::string& name) {
   const std::string h = "transformer.h.0.", l = "model.layers.0.";
   if (name.ends_with("gpt2"))
@@ -56,7 +57,7 @@ std::vector<wanted_tensor> order_of(const tensor_source& shapes, const std::vect
   return out;
 }
 
-/// Every line that is said of a folder, in one.
+/// Returns all remarks about a folder as one text.
 std::string remarks_of(const tensor_source& s) {
   std::string out;
   for (const auto& line : s.remarks) out += line + "\n";
@@ -67,8 +68,8 @@ bool says(const tensor_source& s, const std::string& words) { return remarks_of(
 /// A folder with a matrix, its bias and a norm, and an optimizer's file with one moment of each.
 struct small_folder {
   std::vector<std::vector<int64_t>> groups{{0}, {1, 2}};
-  std::vector<std::vector<int64_t>> shapes{{4, 2}, {4}, {2}};  ///< of the states, by number
-  torch_value states = torch_value::dict();                    ///< instead of those, where it is not empty
+  std::vector<std::vector<int64_t>> shapes{{4, 2}, {4}, {2}};  ///< shapes of the states, by number
+  torch_value states = torch_value::dict();                    ///< replaces those states, unless it is empty
   std::string step = R"({"global_step": 7, "log_history": [{"loss": 1.5, "step": 7}]})";
 
   const scratch_folder& write(const scratch_folder& at) const {
@@ -108,7 +109,7 @@ struct small_folder {
 
 const std::vector<wanted_tensor> small_order{{"l.weight", {4, 2}}, {"l.bias", {4}}, {"norm.weight", {2}}};
 
-/// What name_states() makes of a folder by hand.
+/// Returns the result of name_states() for a folder that the test makes.
 core::result<tensor_source> named(const small_folder& folder, const scratch_folder& at,
                                   std::span<const wanted_tensor> order = small_order) {
   auto source = open_source(folder.write(at).path());
@@ -132,7 +133,7 @@ BOOST_AUTO_TEST_CASE(folders_that_were_saved_have_each_parameters_moments) {
       check_ok(got);
       const auto wanted = read_hugging_face_source(fixtures / (name + ".safetensors"));
       check_ok(wanted);
-      BOOST_TEST((got->numbered == nullptr) == (name == "accelerate_gpt2"));  // whose file has the order
+      BOOST_TEST((got->numbered == nullptr) == (name == "accelerate_gpt2"));  // Accelerate's file has the order
       check_ok(name_states(*got, order_of(*wanted, registered(name))));
       BOOST_TEST(got->tensors.size() == wanted->tensors.size());
       for (const auto& t : got->tensors) {

@@ -1,4 +1,4 @@
-// Names with parts that wrappers of modules add, in a source of any format.
+// Tests names with parts that wrappers of modules add, in a source of any format.
 #include "checkpoint/source/wrapper_names.hpp"
 
 #include "checkpoint/convert/open_source.hpp"

@@ -1,4 +1,5 @@
-// Files written for torch.load, read back; tests/peer/load_torch_archive.py opens the same file with torch itself.
+// Tests files written for torch.load, which are read back; tests/peer/load_torch_archive.py opens the same file with
+// torch.
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Damaged files of torch.save, and hostile ones: each opens and can be walked to its last value, or is refused; none
+// Tests damaged and hostile files of torch.save: each opens and can be walked to its last value, or is refused; none
 // allocates beyond the stated multiple of its pickle, and nothing is executed.
 #include <array>
 #include <boost/test/unit_test.hpp>
@@ -32,7 +32,7 @@ namespace {
 const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed";
 constexpr size_t constant_bytes = 256 * 1024;
 
-/// Reads everything that a reader may read.
+/// Reads everything that a reader may read, and returns the number of values seen.
 size_t walked(const torch_archive& file) {
   size_t seen = file.unknown_globals().size();
   for (pickle_ref v = 0; v < file.tree().size(); ++v) {
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(damaged_universal_folders_are_read_or_refused) {
   std::sort(files.begin(), files.end());
   std::mt19937_64 random(6);
   size_t read = 0;
-  const size_t count = mutations() / 10;  // each reads thirty files
+  const size_t count = mutations() / 10;  // each mutation reads thirty files
   for (size_t i = 0; i < count; ++i) {
     const auto& victim = files[i % files.size()];
     const std::string good = scratch_folder::read(victim);

@@ -1,4 +1,5 @@
-// Values that torch.save may write beside plain tensors (tests/peer/make_checkpoint_fixtures.py), in both containers.
+// Tests values that torch.save may write besides plain tensors (tests/peer/make_checkpoint_fixtures.py), in both
+// containers.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
@@ -37,7 +38,7 @@ BOOST_AUTO_TEST_CASE(scalars_attributes_views_and_unknown_values_are_distinguish
     BOOST_TEST(view->begin == turned->begin + 4 * sizeof(float), name);
     BOOST_TEST((turned->strides == std::vector<int64_t>{1, 4}), name);
     BOOST_TEST((!turned->is_contiguous() && view->is_contiguous()), name);
-    // inert, listed, and refused by name only where a value depends on it
+    // An unknown global is inert, is listed, and is refused by name only if a value depends on it.
     BOOST_TEST(file->unknown_globals() == std::vector<std::string>{"fractions.Fraction"},
                boost::test_tools::per_element());
     check_failed(file->tensor(at("unknown")), core::error_kind::bad_input, "fractions.Fraction");

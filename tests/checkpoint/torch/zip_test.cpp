@@ -1,4 +1,4 @@
-// Archives written here read back; each way of breaking one is refused by name.
+// Tests archives that are written here and read back; each way of breaking one is refused by name.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -30,7 +30,7 @@ std::string small_archive(const scratch_folder& at) {
   return scratch_folder::read(at / "a.zip");
 }
 
-/// Why `archive` is refused; empty if it is not.
+/// Returns the reason why `archive` is refused; empty if it is not.
 std::string refusal(const std::string& archive) {
   const auto list = read_zip(bytes_of_text(archive));
   return list ? "" : list.error().text;
@@ -139,8 +139,8 @@ BOOST_AUTO_TEST_CASE(places_outside_the_file_and_overlaps_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(an_entry_beyond_four_gigabytes_takes_the_wide_fields) {
-  // 4 GiB of zeros through the writer would be slow; the directory is made by hand instead, with the wide
-  // fields that only the offset needs here.
+  // Writing 4 GiB of zeros would be slow; the directory is made by hand instead, with the wide fields, of which only
+  // the offset is needed here.
   const scratch_folder at;
   std::string archive = small_archive(at);
   const size_t record = central_of(archive, "top/data/0");

@@ -1,4 +1,4 @@
-// The form of a file of `--map`, and refusals with their line.
+// Tests the form of a file of `--map`, and refusals with their line.
 #include "config/document/name_map_file.hpp"
 
 #include <boost/test/unit_test.hpp>

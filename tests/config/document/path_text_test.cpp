@@ -1,4 +1,4 @@
-// `~` and variables in paths: what they stand for, what is refused, and which keys have them.
+// Tests `~` and variables in paths: their values, refusals, and which keys accept them.
 #include "config/document/path_text.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// The JSON reader against another one on random documents, and its extensions beyond JSON.
+// Tests the JSON reader against another one on random documents, and its extensions beyond JSON.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// The table against DeepSpeed's own classes (tests/peer/dump_deepspeed_config.py writes the fixture).
+// Compares the table of keys with DeepSpeed's own classes (tests/peer/dump_deepspeed_config.py writes the fixture).
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
@@ -24,7 +24,7 @@ nlohmann::json dump() {
   return nlohmann::json::parse(in);
 }
 
-/// Defaults that differ, and why.
+/// Defaults that differ from DeepSpeed's, and the reason.
 const std::map<std::string, std::string> other_default = {
     {"zero_optimization.overlap_comm", "none there means true exactly at stage 3, here what is never slower"},
     {"zero_optimization.cpu_offload", "none there says the same as false"},
@@ -38,7 +38,7 @@ const std::map<std::string, std::string> other_default = {
 
 using words = std::vector<std::string>;
 
-/// Values that only one of both takes, by keys, and why.
+/// Values that only Troupe or only DeepSpeed accepts, by keys, and the reason.
 struct difference {
   words keys, values;
   std::string why;
@@ -103,7 +103,7 @@ const difference differences[] = {
      "nothing says the same as its default"},
 };
 
-/// Whether a plain DeepSpeed file may give a key that value.
+/// True if a plain DeepSpeed file may set the key to that value.
 bool takes(const std::string& key, const std::string& value) {
   reporter report;
   report.sources.push_back({"ds.json", "/base", source::imported});

@@ -1,4 +1,4 @@
-// The batch triangle.
+// Tests the rule that connects train_batch_size, train_micro_batch_size_per_gpu and gradient_accumulation_steps.
 #include <boost/test/unit_test.hpp>
 
 #include "config/rules/resolve.hpp"

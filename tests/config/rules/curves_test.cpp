@@ -1,4 +1,5 @@
-// Schedules beside optimizers: numbers of one that the other does not follow are said or refused.
+// Tests schedules together with optimizers: settings of a schedule that the optimizer does not follow are reported or
+// refused.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/config/text.hpp"
@@ -18,14 +19,14 @@ std::string one_cycle(const std::string& rest, const std::string& optimizer = "{
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_first_beta_that_would_pass_its_bound_is_refused_with_the_rate_that_would_do) {
-  // 100 steps, a cycle of 20: 80 decay intervals of one step.
+  // The run has 100 steps and a cycle of 20: 80 decay intervals of one step.
   const auto said = errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.01"));
   BOOST_TEST(said.find("error: scheduler.params.decay_mom_rate: the first beta would reach 1.62 at step 100, beyond "
                        "0.999: wanted a rate of at most 0.001374\n") != std::string::npos,
              said);
   BOOST_TEST(errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.00137")) == "");
   BOOST_TEST(errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.01, cycle_momentum: false")) == "");
-  BOOST_TEST(errors_of(one_cycle(", decay_mom_rate: 0.01")) == "");  // without an interval nothing decays
+  BOOST_TEST(errors_of(one_cycle(", decay_mom_rate: 0.01")) == "");  // without an interval there is no decay
 }
 
 BOOST_AUTO_TEST_CASE(a_second_beta_that_one_cycle_replaces_is_said) {

@@ -1,4 +1,4 @@
-// Settings that do not go together with `device: cuda` are refused, each at its own key.
+// Tests that settings that cannot be combined with `device: cuda` are refused, each at its own key.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/config/text.hpp"
@@ -9,7 +9,7 @@ using namespace troupe::config;
 
 namespace {
 
-/// The errors of the smallest file on a GPU with these lines instead of its degrees.
+/// Returns the errors of the smallest file on a GPU, with these lines instead of its degrees.
 std::string on_gpu(const std::string& lines) {
   return errors_of(smallest_with("parallel: {data: 2}", lines + "\ndevice: cuda"));
 }

@@ -1,4 +1,4 @@
-// Refused settings of where states live, with the exact place and sentence of each refusal.
+// Tests refused settings of the memory that holds states, with the exact place and sentence of each refusal.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/config/text.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 std::string with_zero(const std::string& keys) { return smallest_with("stage: 3", keys); }
 std::string zero(const std::string& keys) { return errors_of(with_zero(keys)); }
-/// The errors of the smallest file with a line behind it, which is line 9.
+/// Returns the errors of the smallest file with one more line, line 9.
 std::string line_9(const std::string& line) { return errors_of(smallest + line + "\n"); }
 
 const std::string on_disk = "stage: 3, offload_optimizer: {device: nvme, nvme_path: /disk}";

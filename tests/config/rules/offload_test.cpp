@@ -1,4 +1,4 @@
-// Files with offload sections: fields, open choices of a plan, DeepSpeed's older spellings, and explain.
+// Tests files with offload sections: fields, choices left open for the plan, DeepSpeed's older spellings, and explain.
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-// Refused files, with the exact place and sentence of each refusal.
+// Tests refused files, with the exact place and sentence of each refusal.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
@@ -10,7 +10,7 @@ using namespace troupe::config;
 
 namespace {
 
-/// The errors of the smallest file with a line behind it, which is line 9.
+/// Returns the errors of the smallest file with one more line, line 9.
 std::string line_9(const std::string& line) { return errors_of(smallest + line + "\n"); }
 std::string zero(const std::string& keys) { return errors_of(smallest_with("stage: 3", keys)); }
 
@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(passes_that_cannot_act_and_schedules_that_go_back_are_refus
   BOOST_TEST(unknown.find("compile.passes: wanted ") != std::string::npos, unknown);
 }
 
-// The file has two data ranks.
+// The smallest file has two data ranks.
 BOOST_AUTO_TEST_CASE(shard_groups_that_do_not_divide_the_ranks_are_refused) {
   BOOST_TEST(zero("stage: 3, zero_hpz_partition_size: 2") == "");
   BOOST_TEST(zero("stage: 3, zero_hpz_partition_size: 3") ==
@@ -449,7 +449,7 @@ BOOST_AUTO_TEST_CASE(scaling_before_the_sum_needs_a_sum_that_does_not_divide) {
              "j.yaml:9:28: error: gradient_predivide_factor: wanted a number above 0, got 0\n");
 }
 
-/// The errors of the smallest file with another optimizer.
+/// Returns the errors of the smallest file with another optimizer.
 std::string optimizer(const std::string& text) {
   return errors_of(smallest_with("{type: AdamW, params: {lr: 1.0e-3}}", text));
 }

@@ -1,4 +1,5 @@
-// Samples that are left out, and what follows a spike of the loss: what is read, and what is refused.
+// Tests the keys of samples that are left out and of the reaction to a spike of the loss: which values are read, and
+// refusals.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/config/text.hpp"

@@ -1,4 +1,4 @@
-// Arrow's columns of text: the rows that pyarrow and `datasets` read, and streams that lie.
+// Tests Arrow's columns of text: the rows that pyarrow and `datasets` read, and wrong streams.
 #include "data/formats/arrow.hpp"
 
 #include "tests/data/formats/foreign.hpp"
@@ -17,7 +17,7 @@ BOOST_AUTO_TEST_CASE(rows_are_those_that_pyarrow_reads) {
     check_rows(name);
 }
 
-// Their texts are views, and the file begins with no schema.
+// Polars stores texts as views, and its file begins with no schema.
 BOOST_AUTO_TEST_CASE(rows_are_those_that_polars_has_written) {
   for (const char* name : {"polars.arrow", "polars_zstd.feather", "polars_stream.arrow", "polars_category.arrow"})
     check_rows(name);
@@ -29,18 +29,19 @@ BOOST_AUTO_TEST_CASE(a_data_set_as_datasets_saves_it_is_its_rows) {
     for (const auto& row : foreign(name).get<std::vector<std::string>>()) out += row;
     return out;
   };
-  const auto folder = opened({.path = foreign_path("on_disk")});  // beside them lie dataset_info.json and state.json
+  // The folder on_disk also has dataset_info.json and state.json.
+  const auto folder = opened({.path = foreign_path("on_disk")});
   BOOST_TEST(as_text(*folder) == text_of("on_disk"));
   BOOST_TEST(folder->documents() == foreign("on_disk").size());
   check_refused({.path = foreign_path("splits")}, core::error_kind::bad_input,
                 "holds splits of a data set, wanted the folder of one of them: test, train");
   BOOST_TEST(as_text(*opened({.path = foreign_path("splits") / "train"})) == text_of("splits"));
-  const scratch_folder at;  // elsewhere they are JSON like any other
+  const scratch_folder at;  // in other folders they are JSON files like any other
   at.write("in/state.json", "{\"text\": \"a state\"}");
   BOOST_TEST(as_text(*opened({.path = at / "in"})) == "a state");
 }
 
-// The schema in front has no length, and the footer says where batches lie.
+// The schema at the beginning has no length, and the footer says where batches are stored.
 BOOST_AUTO_TEST_CASE(a_file_whose_stream_begins_with_no_schema_is_read_by_its_footer) {
   const scratch_folder at;
   for (const char* name : {"file.arrow", "file_zstd.feather", "file_lz4.feather"}) {
@@ -84,7 +85,7 @@ BOOST_AUTO_TEST_CASE(streams_that_are_cut_off_or_go_on_are_named) {
 
 BOOST_AUTO_TEST_CASE(rows_of_a_batch_that_lies_are_named) {
   const scratch_folder at;
-  auto text = content_of(foreign_path("large.arrow"));  // offsets of 64 bits: 0, the length of the first text
+  auto text = content_of(foreign_path("large.arrow"));  // 64-bit offsets: 0, the length of the first text
   const auto rows = foreign("large.arrow").get<std::vector<std::string>>();
   const auto place = text.find(std::string(8, '\0') + as_bytes(std::vector<uint64_t>{rows[0].size()}));
   BOOST_REQUIRE(place != text.npos);
@@ -122,7 +123,7 @@ BOOST_AUTO_TEST_CASE(where_rows_have_no_text_the_reading_can_be_ended) {
     BOOST_TEST(!text.has_value());
     return ++calls < 5 ? core::result<void>{} : core::fail(core::error_kind::stopped, "enough");
   };
-  const auto ok = data::read_arrow(*file, "text", visit);  // asked before each of three messages, too
+  const auto ok = data::read_arrow(*file, "text", visit);  // also asks before each of three messages
   BOOST_REQUIRE(!ok);
   BOOST_TEST(ok.error().text == "enough");
 }

@@ -1,5 +1,5 @@
-// LZ4's blocks and frames, and delta encodings, made here by hand: what lies is refused by name, and no length that is
-// only said costs memory.
+// Tests LZ4's blocks and frames, and delta encodings, made by hand: wrong ones are refused by name, and a length that
+// is stated but not there costs no memory.
 #include "data/formats/block_codec.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -30,7 +30,7 @@ std::string frame(const std::string& packed, uint64_t bytes) {
 }
 
 const std::string magic = "\x04\x22\x4D\x18"s, end = "\0\0\0\0"s;
-/// Independent blocks without checksums, and linked ones, each with its header's checksum.
+/// Headers of frames with independent blocks without checksums, and with linked ones, each with its header's checksum.
 const std::string independent = magic + "\x60\x40\x82"s, linked = magic + "\x40\x40\xC0"s;
 
 std::string delta_error(const std::string& packed, bool repeats) {
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(an_lz4_block_is_literals_and_copies) {
   BOOST_TEST(block("\x16"
                    "a\x01\x00\x10"
                    "b"s,
-                   12) == "aaaaaaaaaaab");  // a copy of what it has just written
+                   12) == "aaaaaaaaaaab");  // a copy of bytes that it has just written
   BOOST_TEST(block("\xF0\x02"s + std::string(17, 'x'), 17) == std::string(17, 'x'));
   BOOST_TEST(block("\0"s, 0).empty());
 }
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(lz4_frames_hold_blocks_that_follow_each_other) {
   BOOST_TEST(frame(linked + abcd + again + end, 8) == "abcdabcd");
   BOOST_TEST(frame(independent + abcd + again + end, 8) == "refused: broken LZ4 block: a copy begins before the text");
   BOOST_TEST(frame(independent + abcd + end + independent + stored + end, 6) == "abcdyz");
-  BOOST_TEST(frame("\x50\x2A\x4D\x18\x03\0\0\0..."s + independent + stored + end, 2) == "yz");  // skipped
+  BOOST_TEST(frame("\x50\x2A\x4D\x18\x03\0\0\0..."s + independent + stored + end, 2) == "yz");  // skippable frame
 }
 
 BOOST_AUTO_TEST_CASE(lz4_frames_that_lie_are_named) {
@@ -118,15 +118,15 @@ BOOST_AUTO_TEST_CASE(lz4_frames_that_lie_are_named) {
 }
 
 BOOST_AUTO_TEST_CASE(delta_encoded_texts_are_read_to_the_last_and_no_further) {
-  // 3 lengths: 2, then differences of -1 and 2 with a least one of -1: widths 2, 0, 0, 0.
+  // The 3 lengths are 2, then differences of -1 and 2, with -1 the least: widths 2, 0, 0, 0.
   const std::string lengths = "\x80\x01\x04\x03\x04\x01\x02\0\0\0\x0C\0\0\0\0\0\0\0"s;
   BOOST_TEST(delta_error(lengths + "abcdef", false) == "[ab][c][def]");
   BOOST_TEST(delta_error(lengths + "abcde", false) == "[ab][c]");
   BOOST_TEST(delta_error(lengths.substr(0, lengths.size() - 1) + "", false).empty());
-  // Nothing of the first, 2 and 1 bytes of the one before.
+  // The texts repeat 0, 2 and 1 bytes of the text before.
   const std::string repeated = "\x80\x01\x04\x03\x00\x01\x02\0\0\0\x03\0\0\0\0\0\0\0"s;
   BOOST_TEST(delta_error(repeated + lengths + "abcdef", true) == "[ab][abc][adef]");
-  BOOST_TEST(delta_error(lengths + lengths + "abcdef", true).empty());  // the first one repeats nothing
+  BOOST_TEST(delta_error(lengths + lengths + "abcdef", true).empty());  // the first text can repeat nothing
   for (const std::string& broken :
        {"\x81\x01\x04\x01\x00"s, "\x80\x01\x00\x01\x00"s, "\x80\x01\x05\x01\x00"s, "\x80\x01\x08\x01\x00"s,
         "\x00\x04\x01\x00"s, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01"s})

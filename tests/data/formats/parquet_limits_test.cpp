@@ -1,4 +1,4 @@
-// Small Parquet files that ask for much: their reader goes on being asked whether it shall, and its memory has limits.
+// Tests small Parquet files that demand much: their reader keeps asking whether to continue, and its memory has limits.
 #include "data/formats/parquet.hpp"
 #include "tests/data/formats/foreign.hpp"
 #include "tests/data/formats/made_parquet.hpp"
@@ -12,10 +12,10 @@ using namespace troupe::tests::parquet_made;
 
 namespace {
 
-/// As many rows as one run may have.
+/// The largest number of rows of one run.
 constexpr int64_t many = (int64_t{1} << 34) - 1;
 
-/// Rows of a dictionary with one word, which is empty.
+/// Returns the pages of `rows` rows of a dictionary with one word, which is empty.
 std::string empty_texts(int64_t rows) {
   return dictionary_page(1, 4, std::string(4, '\0')) +
          data_page(rows, 8, std::string(1, '\0') + zeros(static_cast<uint64_t>(rows), 0));
@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(a_run_of_nulls_is_passed_over_at_once) {
 
 BOOST_AUTO_TEST_CASE(where_rows_have_no_text_the_reading_can_be_ended) {
   const scratch_folder at;
-  constexpr int64_t rows = 1 << 20;  // nulls, each a bit
+  constexpr int64_t rows = 1 << 20;  // nulls, one bit each
   const auto bits = varint(rows / 8 << 1 | 1) + std::string(rows / 8, '\0');
   const auto path = at.write("t.parquet", file_of_column(true, rows, 0, data_page(rows, 0, with_length(bits))));
   const auto content = core::source_file::open(path);
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_long_row_can_be_ended_in_the_middle) {
 BOOST_AUTO_TEST_CASE(a_dictionary_and_the_places_of_its_words_have_one_limit) {
   const scratch_folder at;
   const auto member = gzip(std::string(1 << 20, '\0'));
-  constexpr int64_t mib = 300;  // of empty words, four bytes each
+  constexpr int64_t mib = 300;  // MiB of empty words, four bytes each
   const auto dictionary = dictionary_page(mib << 18, mib << 20, pages(mib, member));
   check_rows_refused(at.write("t.parquet", file_of_column(false, 1, 2, dictionary)),
                      "a dictionary of 78643200 words in 314572800 bytes: wanted at most 536870912 bytes");

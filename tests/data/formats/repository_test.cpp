@@ -1,4 +1,4 @@
-// Which files of a data set's repository are trained on.
+// Tests which files of a data set's repository are trained on.
 #include "data/formats/repository.hpp"
 
 #include <filesystem>
@@ -17,7 +17,7 @@ struct listed_names {
   std::vector<std::string> files, left_out;
 };
 
-/// Of a folder `in` with these files; a name with an ending of rows has one line of JSON, whatever it is.
+/// A folder `in` with these files; each file contains one line of JSON, whatever its name.
 class made_repository {
  public:
   explicit made_repository(const std::vector<std::string>& names, const std::string& card = "") {

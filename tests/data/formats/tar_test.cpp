@@ -1,4 +1,4 @@
-// Tars of samples: the texts that `webdataset` reads, and tars that lie.
+// Tests tars of samples: the texts that `webdataset` reads, and wrong tars.
 #include "data/formats/tar.hpp"
 
 #include "tests/data/formats/foreign.hpp"
@@ -11,7 +11,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// One member with its header; `size` is what the header says.
+/// Returns one member with its header; `size` is the size that the header states.
 std::string member(const std::string& name, const std::string& content, char type = '0', std::string size = "") {
   char octal[13];
   std::snprintf(octal, sizeof octal, "%011zo", content.size());

@@ -1,4 +1,4 @@
-// Tables of rules that would lead the library outside its memory are refused; sound ones are not.
+// Tests that tables of rules that would lead the library outside its memory are refused, and that valid ones are not.
 #include "data/tokenizers/sentencepiece_rules.hpp"
 
 #include <array>
@@ -20,7 +20,7 @@ constexpr uint32_t no_label = 0x80000000, leaf = 0x100;
 
 uint32_t unit(uint32_t label, uint32_t offset) { return label | offset << 10; }
 
-/// One block of a trie behind its size, and the texts behind it.
+/// A table of rules: the size of the trie, one block of the trie, and the texts.
 struct table {
   std::array<uint32_t, 256> units{};
   std::string texts = std::string("x\0", 2);
@@ -36,7 +36,7 @@ struct table {
   }
 };
 
-/// Rules for "a", "aa", "aaa" and so on.
+/// Returns rules for "a", "aa", "aaa" and so on.
 table nested(uint32_t rules) {
   table t;
   const auto node = [](uint32_t k) { return 0x80 + k; };
@@ -64,10 +64,10 @@ BOOST_AUTO_TEST_CASE(rules_that_would_lead_the_library_outside_the_table_are_nam
   table t = nested(3);
   t.units[0x82] = no_label | 1;
   BOOST_TEST(t.fault() == "");
-  t.units[0x82] = no_label | 2;  // behind the texts
+  t.units[0x82] = no_label | 2;  // beyond the texts
   BOOST_TEST(t.fault() == "rules that lead out of their table");
   t = nested(3);
-  t.units[0x82 ^ 'a'] = unit('a', 0x100);  // behind the trie
+  t.units[0x82 ^ 'a'] = unit('a', 0x100);  // beyond the trie
   BOOST_TEST(t.fault() == "rules that lead out of their table");
   t = nested(3);
   t.units[0] = unit(0, 0x1FFFFF);

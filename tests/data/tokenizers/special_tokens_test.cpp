@@ -1,4 +1,4 @@
-// Special tokens, added words and chat templates of folders as people have them.
+// Tests special tokens, added words and chat templates of folders as people have them.
 #include "data/tokenizers/special_tokens.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -34,7 +34,7 @@ struct byte_pair_folder : scratch_folder {
 std::optional<uint32_t> end_of(const scratch_folder& at) {
   const auto t = data::open_tokenizer(at.path());
   BOOST_REQUIRE_MESSAGE(t, t.error().text);
-  // One reader for all: what texts are ended with is what a GGUF file says.
+  // The tokens that end texts are those that a GGUF file names, because one reader serves both.
   const auto v = data::read_vocabulary(at.path());
   BOOST_REQUIRE_MESSAGE(v, v.error().text);
   BOOST_CHECK(v->special.end == (*t)->end_of_text());
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(added_words_beside_vocab_json_have_their_numbers_and_texts)
   BOOST_CHECK_EQUAL(v->entries[533].text, "<|user|>");
   BOOST_CHECK(v->entries[532].kind == data::token_kind::control);
   BOOST_CHECK(v->special.padding == 532U);
-  // In a text a word is one token, a special one ordinary text.
+  // A word in a text is one token; a special token in it is ordinary text.
   auto t = data::open_tokenizer(at.path());
   BOOST_REQUIRE_MESSAGE(t, t.error().text);
   BOOST_CHECK_EQUAL((*t)->vocab_size(), 534U);
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(the_post_processor_says_whether_tokens_stand_around_a_text)
   BOOST_CHECK(s.end == 4U);
   BOOST_CHECK(s.adds_begin == true);
   BOOST_CHECK(s.adds_end == true);
-  // As SpecialVocab: the end of a template wins over eos_token, which then ends a turn.
+  // The rule is that of llama.cpp's SpecialVocab: a template's end has priority over eos_token, which then ends a turn.
   at.write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "<end>"})");
   s = special_of(at);
   BOOST_CHECK(s.end == 4U);

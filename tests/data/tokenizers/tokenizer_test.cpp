@@ -1,4 +1,5 @@
-// Our tokenizers against the real packages, on strings that are hard to cut; broken files; lossless round trips.
+// Tests Troupe's tokenizers against the real packages, on strings that are hard to cut; broken files; lossless round
+// trips.
 #include "data/tokenizers/tokenizer.hpp"
 
 #include <rapidcheck.h>
@@ -71,7 +72,7 @@ BOOST_AUTO_TEST_CASE(any_bytes_come_back_from_a_round_trip) {
 }
 
 BOOST_AUTO_TEST_CASE(scan_and_heap_merge_the_lowest_rank_from_the_left) {
-  // tokens 0 to 3 and what pairs of them make, drawn at random: ranks collide in every way
+  // The tables have tokens 0 to 3 and pairs of them, drawn at random: ranks collide in every way.
   std::mt19937_64 random(5);
   for (int round = 0; round < 300; ++round) {
     data::merge_table table(12);
@@ -79,7 +80,7 @@ BOOST_AUTO_TEST_CASE(scan_and_heap_merge_the_lowest_rank_from_the_left) {
     while (rank < 12)
       if (table.add(static_cast<uint32_t>(random() % token), static_cast<uint32_t>(random() % token), {rank, token}))
         ++rank, ++token;
-    std::vector<uint32_t> word(random() % (3 * data::scanned_word_tokens));  // short ones by the scan
+    std::vector<uint32_t> word(random() % (3 * data::scanned_word_tokens));  // short words are merged by scanning
     for (auto& t : word) t = static_cast<uint32_t>(random() % 4);
     auto merged = word;
     data::merge_word(table, merged);

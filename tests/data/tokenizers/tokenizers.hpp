@@ -1,4 +1,4 @@
-// The small tokenizers of tests/data/fixtures and the real packages' tokens of hard strings.
+// Reads the small tokenizers of tests/data/fixtures and the tokens that the real packages return for hard strings.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -46,7 +46,7 @@ inline std::vector<uint32_t> encoded(data::tokenizer& t, std::string_view text) 
   return out;
 }
 
-/// Checks that `path` is refused as bad input and that the sentence contains `words`.
+/// Checks that opening `path` fails as bad input and that the error's text contains `words`.
 inline void check_no_tokenizer(const std::filesystem::path& path, const std::string& words) {
   const auto t = data::open_tokenizer(path);
   BOOST_REQUIRE_MESSAGE(!t, path.string() + " was opened");

@@ -1,4 +1,4 @@
-// Vocabularies as lists: of bytes, of GPT-2's files, of a tokenizer.json, of SentencePiece models.
+// Tests vocabularies as lists: of bytes, of GPT-2's files, of a tokenizer.json, of SentencePiece models.
 #include "data/tokenizers/vocabulary.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 const fs::path fixtures = (std::string(troupe::places::source_dir) + "/tests/data/fixtures");
 
-/// No two tokens have one text; what llama.cpp needs.
+/// Checks that no two tokens have equal texts, which llama.cpp requires.
 void check_distinct(const vocabulary& v) {
   std::set<std::string> seen;
   for (const auto& e : v.entries)
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_way_to_cut_words_that_is_not_known_is_refused) {
   BOOST_TEST(refusal(path(replaced(good, "[\"a\",\"b\"]", "[\"a\"]"))).find("wanted pairs of words") !=
              std::string::npos);
   BOOST_TEST(refusal(path(replaced(good, "\"id\":4", "\"id\":-4"))).find("added_tokens") != std::string::npos);
-  // Keys of another type are as good as none.
+  // Keys of a wrong type are treated as missing.
   for (const char* odd : {"null", "3", "[]", "{}", "\"\""}) {
     for (const char* key : {"\"ByteLevel\"", "false,\"use_regex\":true", "\"BPE\"", "[[\"a\",\"b\"]]"})
       (void)refusal(path(replaced(good, key, odd)));

@@ -1,4 +1,5 @@
-// What each member does for an operation, as data: that plans of all members fit, and how many bytes cross.
+// Tests the plan of what each member does for an operation: that plans of all members match, and how many bytes cross
+// machines.
 #include "fabric/wire/traffic.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -18,7 +19,7 @@ using namespace troupe;
 using namespace troupe::fabric;
 using core::dtype;
 
-/// Machines of so many members, a process each.
+/// Returns machines with so many members, each machine with one process.
 homes machines_of(const std::vector<uint32_t>& counts) {
   std::vector<home> out;
   for (uint32_t k = 0; k < counts.size(); ++k) out.insert(out.end(), counts[k], home{k, k});
@@ -33,7 +34,7 @@ request with(operation op, std::span<const piece> pieces, dtype type = dtype::f3
   return r;
 }
 
-/// A piece of `count` elements for each member.
+/// Returns a piece of `count` elements for each member.
 std::vector<piece> even_pieces(uint32_t members, uint64_t count) {
   std::vector<piece> out;
   for (uint32_t m = 0; m < members; ++m) out.push_back({m, m * count, m * count, count});
@@ -49,7 +50,7 @@ struct crossing {
   friend auto operator<=>(const crossing&, const crossing&) = default;
 };
 
-/// What the plans of all members send, and what they receive.
+/// The transfers that the plans of all members send, and those that they receive.
 struct crossings {
   std::vector<crossing> sent, received;
 };
@@ -183,13 +184,13 @@ BOOST_AUTO_TEST_CASE(a_sum_takes_the_cheaper_of_contributions_and_one_sum_that_i
   const auto pieces = even_pieces(8, 6'400);
   const homes where = machines_of({4, 4});
   const uint64_t half = 4 * 6'400;  // elements that the members of a machine own
-  // fp32: the sum goes to the second machine, and back what the first one's members own.
+  // The fp32 sum goes to the second machine, and the elements that the first one's members own come back.
   BOOST_TEST(
       (wire_bytes(with(operation::reduce_scatter, pieces), where) == std::vector<uint64_t>{half * 4, 2 * half * 4}));
-  // bf16: an unrounded sum is as large as two contributions, of four.
+  // An unrounded sum of bf16 is as large as two contributions, of four.
   BOOST_TEST((wire_bytes(with(operation::reduce_scatter, pieces, dtype::bf16), where) ==
               std::vector<uint64_t>{half * 2, 2 * half * 4}));
-  // Of two members each, bf16 contributions go straight to what the first machine owns.
+  // Machines of two members each send bf16 contributions directly to the owners on the first machine.
   const homes small = machines_of({2, 2});
   const auto four = even_pieces(4, 6'400);
   BOOST_TEST((wire_bytes(with(operation::reduce_scatter, four, dtype::bf16), small) ==

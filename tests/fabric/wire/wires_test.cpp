@@ -1,4 +1,4 @@
-// The fake links keep a byte_mover's promises, and end where they are told to.
+// Tests that the fake links keep a byte_mover's contract, and end when they are told to.
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 
@@ -11,7 +11,7 @@ namespace {
 
 using namespace troupe;
 
-/// Fake links with an order drawn from a seed.
+/// A world of fake links with an order drawn from a seed.
 template <uint64_t seed>
 class fake_world {
  public:

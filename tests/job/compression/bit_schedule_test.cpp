@@ -1,4 +1,4 @@
-// Bits that go one by one, and the values that weights have meanwhile, against DeepSpeed 0.19.6's Quantizer by the
+// Compares bits that decrease one by one, and the values of weights meanwhile, with DeepSpeed 0.19.6's Quantizer by the
 // fixture of tests/peer/make_compression_fixtures.py.
 #include "job/compression/bit_schedule.hpp"
 

@@ -1,4 +1,4 @@
-// Which of a deeper model's tensors a shallower one begins with.
+// Tests which of a deeper model's tensors a shallower one begins with.
 #include "job/model/layer_reduction.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -44,7 +44,7 @@ std::string refusal(const config::job_config& c, const core::model_table& model,
 
 BOOST_AUTO_TEST_CASE(a_layer_begins_with_the_teachers_and_other_modules_by_name) {
   const auto model = gpt2(2), source = gpt2(6);
-  for (const size_t cut : {size_t{0}, std::string("transformer.").size()}) {  // some files leave it out
+  for (const size_t cut : {size_t{0}, std::string("transformer.").size()}) {  // some files leave the prefix out
     const auto names = reduced_layers(reduced(2, {1, 4}), model, source_of(source, cut));
     BOOST_TEST_REQUIRE(names.has_value());
     for (size_t q = 0; q < model.parameters.size(); ++q) {
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(a_layer_begins_with_the_teachers_and_other_modules_by_name)
       };
       moved("h.1.", "h.4.");
       moved("h.0.", "h.1.");
-      const bool taken = name.find("wpe") == std::string::npos;  // named by nobody
+      const bool taken = name.find("wpe") == std::string::npos;  // no rule names it
       BOOST_TEST((*names)[q].has_value() == taken, name);
       if (taken) BOOST_TEST(*(*names)[q] == name.substr(cut));
     }

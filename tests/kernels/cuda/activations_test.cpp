@@ -8,7 +8,7 @@ BOOST_AUTO_TEST_SUITE(activations)
 
 namespace {
 
-/// Arrays of `count` elements of one type, on both sides, with the same numbers to begin with.
+/// Arrays of `count` elements of one type, with equal initial numbers on the host and on the device.
 class twin_arrays {
  public:
   twin_arrays(core::dtype type, uint64_t count, size_t arrays, uint64_t shift) : type_(type), count_(count) {
@@ -32,7 +32,8 @@ class twin_arrays {
   std::vector<device_array<std::byte>> device_;
 };
 
-/// Every function, into arrays of its own and in place; array k begins `shift` * k elements behind an even address.
+/// Compares every function, into arrays of its own and in place; array k begins `shift` * k elements after an even
+/// address.
 void compare_all(core::dtype type, uint64_t count, uint64_t shift = 0) {
   for (const size_t out : {0U, 1U}) {
     twin_arrays a(type, count, 2, shift);

@@ -1,4 +1,4 @@
-// Grids, ranges and masks.
+// Tests grids, ranges and masks on the device.
 #include "kernels/compress/fake_quantise.hpp"
 #include "kernels/compress/pruning.hpp"
 #include "kernels/cuda/kernels.hpp"
@@ -58,7 +58,8 @@ std::vector<std::byte> on_device(const values& x, const quantiser& q, const rang
   return y.back();
 }
 
-/// `known` may be empty. A group that keeps its values keeps the bits of its NaN.
+/// Compares a quantiser on both sides; `known` ranges may be empty. A group that keeps its values keeps the bits of its
+/// NaN.
 void compare(const values& x, const quantiser& q, const ranges& known = {},
              const stochastic_rounding* rounding = nullptr, bool in_place = false, uint64_t shift = 0) {
   BOOST_TEST_CONTEXT(x.groups << " groups of " << x.size << " elements of " << core::name_of(x.type) << ", kind "

@@ -1,5 +1,5 @@
-// Cross-entropy on the device: within a bound of fp64, with bits that neither other rows nor addresses change, and as
-// the CPU where logits or targets are odd.
+// Tests cross-entropy on the device: results are within a bound of fp64, their bits do not depend on other rows or on
+// addresses, and odd logits or targets have the CPU's results.
 #include "kernels/layers/cross_entropy.hpp"
 
 #include <limits>
@@ -16,10 +16,10 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// Around packs, warps and what a thread takes at once; the last one is most of a vocabulary, and odd.
+/// Widths around packs, warps and what a thread takes at once; the last one is most of a vocabulary, and odd.
 constexpr uint64_t widths[] = {1, 2, 7, 8, 9, 31, 65, 256, 513, 1000, 2047, 4099, 12'289};
 
-/// Logits of which some are far off; with `large`, so far that no power of e of them is finite.
+/// Returns logits of which some are far off; with `large`, so far that no power of e of them is finite.
 std::vector<float> logits_of(uint64_t count, uint64_t seed, bool large = false) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal(0, 3);
@@ -80,7 +80,7 @@ outcome run_joined(const std::vector<float>& statistics, uint64_t ranks, uint64_
   return {log_sums.back(), loss.back()[0]};
 }
 
-/// What a log-sum may be off, and a loss beside that rounding: 2^-18 and half a unit.
+/// Returns the largest error of a log-sum, and of a loss apart from its own rounding: 2^-18 and half a unit.
 double log_sum_bound(double exact) { return 0x1p-18 + 0x1p-23 * std::abs(exact); }
 
 void require_near_fp64(core::dtype type, const std::vector<float>& values, const std::vector<int64_t>& targets) {
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(parts_of_a_vocabulary_have_the_loss_of_all_of_it) {
       std::vector<float> statistics;
       uint64_t first = 0;
       for (const uint64_t own : cut) {
-        // A rank's columns behind each other, with others between its rows.
+        // A rank's columns follow each other, with columns of other ranks between its rows.
         const uint64_t stride = own + 3;
         std::vector<float> zeros(rows * stride);
         auto part = stored_as(type, zeros);

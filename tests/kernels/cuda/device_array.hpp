@@ -1,5 +1,5 @@
-// Memory of the CUDA device for tests: what a kernel is given, what it left there, and whether it wrote beside it.
-// Owns the one stream that all tests use. Which numbers are right is said by the CPU's kernels.
+// Owns memory of the CUDA device for tests: the input of a kernel, its results, and a check that it wrote nothing
+// outside. Owns the one stream that all tests use. The CPU's kernels determine which numbers are right.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,18 +17,19 @@
 
 namespace troupe::kernels::cuda::tests {
 
-/// Requires that a call of CUDA did what it should.
+/// Requires that a call of CUDA succeeded.
 inline void require(cudaError_t status, const char* what) {
   BOOST_REQUIRE_MESSAGE(status == cudaSuccess,
                         "CUDA " << what << ": wanted success, got " << cudaGetErrorString(status));
 }
 
-/// Requires that a kernel was launched.
+/// Requires that a kernel's launch succeeded.
 inline void require(const core::result<void>& launched) {
   BOOST_REQUIRE_MESSAGE(launched.has_value(), (launched ? std::string() : launched.error().text));
 }
 
-/// Not the default one, which would wait for everything: a kernel that ignores its stream is found.
+/// Returns the stream of all tests. The default stream would wait for everything; with this one a kernel that ignores
+/// its stream is found.
 inline cudaStream_t test_stream() {
   static cudaStream_t const on = [] {
     cudaStream_t made = nullptr;
@@ -38,8 +39,8 @@ inline cudaStream_t test_stream() {
   return on;
 }
 
-/// Elements on the device, `shift` of them behind an address that is a multiple of 256. Bytes on both sides have a
-/// value that is checked when the elements come back.
+/// Elements on the device, `shift` of them after an address that is a multiple of 256. The bytes on both sides have a
+/// value that back() checks.
 template <class T>
 class device_array {
  public:
@@ -60,7 +61,7 @@ class device_array {
 
   [[nodiscard]] T* data() { return reinterpret_cast<T*>(memory_ + before_); }
 
-  /// Waits for the stream.
+  /// Waits for the stream and returns the elements; fails the test if bytes outside of the array were written.
   [[nodiscard]] std::vector<T> back() {
     std::vector<std::byte> all(before_ + count_ * sizeof(T) + guard_bytes);
     require(cudaMemcpyAsync(all.data(), memory_, all.size(), cudaMemcpyDeviceToHost, test_stream()), "copy");
@@ -77,7 +78,7 @@ class device_array {
 
  private:
 #ifdef TROUPE_CUDA_ON_HOST
-  static constexpr uint64_t guard_bytes = 0;  ///< AddressSanitizer guards what is behind, against reads too
+  static constexpr uint64_t guard_bytes = 0;  ///< AddressSanitizer guards the bytes after the array, against reads too
 #else
   static constexpr uint64_t guard_bytes = 256;
 #endif

@@ -1,4 +1,4 @@
-// Dropout by name, and scaling by a mask that is there.
+// Tests dropout by name, and scaling by a given mask.
 #include "kernels/layers/dropout.hpp"
 
 #include "kernels/cuda/kernels.hpp"

@@ -1,4 +1,4 @@
-// The optimizers of two halves: LAMB, which needs norms, and Muon, which needs whole matrices.
+// Tests the optimizers of two halves: LAMB, which needs norms, and Muon, which needs whole matrices.
 #include "core/math.hpp"
 #include "tests/kernels/cuda/optimizer_state.hpp"
 

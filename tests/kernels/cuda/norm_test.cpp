@@ -22,7 +22,7 @@ void compare_sums(core::dtype type, const std::vector<std::byte>& values, uint64
   require_same(out.back(), wanted);
 }
 
-/// What `*found` is after a search that began with `before` there.
+/// Returns `*found` after a search; it was `before` at the start.
 uint32_t searched(core::dtype type, const std::vector<std::byte>& values, uint32_t before = 0, uint64_t shift = 0) {
   device_array<std::byte> x(values, shift * core::size_of(type));
   device_array<uint32_t> found(std::vector<uint32_t>{before});

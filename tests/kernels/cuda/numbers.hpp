@@ -1,5 +1,5 @@
-// Shared by the tests of the CUDA twins: counts around the edges of blocks and grids, numbers of every class, and what
-// it means that two arrays are the same.
+// Owns counts around the edges of blocks and grids, numbers of every class, and the comparison of arrays; shared by the
+// tests of the CUDA twins.
 #pragma once
 
 #include <bit>
@@ -21,20 +21,21 @@ using kernels::tests::float_dtypes;
 using kernels::tests::fp32_dtypes;
 using kernels::tests::stored_as;
 
-/// The host's threads are a thousandth as many as a device's, and so are its numbers.
+/// True if the kernels run on the host. The host has a thousandth of a device's threads, so tests use fewer numbers
+/// there.
 #ifdef TROUPE_CUDA_ON_HOST
 inline constexpr bool is_on_host = true;
 #else
 inline constexpr bool is_on_host = false;
 #endif
 
-/// So many elements on a device, and fewer on the host: of tests that only want many.
+/// Returns `on_device` on a device and the smaller `on_host` on the host; for tests that only need many elements.
 constexpr uint64_t many(uint64_t on_device, uint64_t on_host) { return is_on_host ? on_host : on_device; }
 
-/// More elements than the threads of a grid take at once.
+/// Number of elements that is more than the threads of a grid take at once.
 inline constexpr uint64_t more_than_a_grid = max_blocks * threads_per_block * (is_on_host ? 8 : 4) + 77;
 
-/// Around threads, warps, blocks of sums and blocks of threads; the last is more than a grid takes at once.
+/// Counts around threads, warps, blocks of sums and blocks of threads; the last is more than a grid takes at once.
 inline constexpr uint64_t ragged_counts[] = {0,
                                              1,
                                              2,
@@ -64,10 +65,11 @@ inline constexpr uint64_t ragged_counts[] = {0,
                                              16384 + 1,
                                              65543,
                                              more_than_a_grid};
-/// A few of them, for tests that vary much else.
+/// Few counts, for tests that vary much else.
 inline constexpr uint64_t some_counts[] = {0, 1, 31, 33, 1023, 1025, 4099};
 
-/// awkward_floats() with infinities, NaN of both signs, the largest and the least numbers of every type among them.
+/// Returns awkward_floats() with infinities, NaN of both signs, and the largest and the least numbers of every type
+/// among them.
 inline std::vector<float> hard_floats(uint64_t count, uint64_t seed) {
   constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   constexpr float hard[] = {infinity, -infinity,  nan,       -nan,       0x1.FFFFFEp127F, -0x1.FFFFFEp127F, 0x1p-149F,
@@ -82,14 +84,14 @@ inline std::vector<std::byte> hard_bytes(core::dtype type, uint64_t count, uint6
   return stored_as(type, hard_floats(count, seed));
 }
 
-/// Whether two stored numbers have the same bits, or are both NaN: which NaN arithmetic gives is the processor's
-/// choice.
+/// True if two stored numbers have the same bits or are both NaN: which NaN arithmetic returns depends on the
+/// processor.
 template <class T>
 bool is_same(T a, T b) {
   return std::memcmp(&a, &b, sizeof(T)) == 0 || (std::isnan(widen(a)) && std::isnan(widen(b)));
 }
 
-/// Index of the first element that is not the same; the count if none is.
+/// Returns the index of the first element for which is_same() is false; the count if there is none.
 template <class T>
 uint64_t first_other(const T* got, const T* wanted, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i)
@@ -102,7 +104,7 @@ uint64_t first_other(const std::vector<T>& got, const std::vector<T>& wanted) {
   return first_other(got.data(), wanted.data(), got.size());
 }
 
-/// Requires stored elements of `type` to be the same.
+/// Requires that is_same() holds for all stored elements of `type`.
 inline void require_same(core::dtype type, const std::vector<std::byte>& got, const std::vector<std::byte>& wanted) {
   BOOST_REQUIRE_EQUAL(got.size(), wanted.size());
   with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
@@ -115,7 +117,7 @@ template <class T>
 void require_same(const std::vector<T>& got, const std::vector<T>& wanted) {
   BOOST_REQUIRE_EQUAL(first_other(got, wanted), wanted.size());
 }
-/// Requires the same bits, of NaN too.
+/// Requires that all elements have the same bits, NaN included.
 template <class T>
 void require_same_bits(const std::vector<T>& got, const std::vector<T>& wanted) {
   BOOST_REQUIRE_EQUAL(first_difference(got, wanted), wanted.size());

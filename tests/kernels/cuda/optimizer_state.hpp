@@ -1,4 +1,5 @@
-// Shared by the tests of the CUDA optimizers: one parameter's state on the host and on the device, and updates of both.
+// Owns one parameter's state on the host and on the device, and updates of both; shared by the tests of the CUDA
+// optimizers.
 #pragma once
 
 #include <array>
@@ -13,14 +14,14 @@
 
 namespace troupe::kernels::cuda::tests {
 
-/// How an update's arrays lie and what they hold.
+/// Layout and contents of the arrays of an update.
 struct piece_shape {
   uint64_t count = 0;
   core::dtype gradient = core::dtype::bf16, copy = core::dtype::bf16;
   bool has_copy = true;
-  bool has_second = true;  ///< else the second moment is null
-  bool is_hard = false;    ///< with infinities, NaN and the largest numbers
-  uint64_t shift = 0;      ///< array k begins k * shift elements behind an even address
+  bool has_second = true;  ///< false: the second moment is null
+  bool is_hard = false;    ///< numbers include infinities, NaN and the largest numbers
+  uint64_t shift = 0;      ///< array k begins k * shift elements after an even address
 };
 
 inline std::string text_of(const piece_shape& s) {
@@ -29,7 +30,7 @@ inline std::string text_of(const piece_shape& s) {
          ", shifted by " + std::to_string(s.shift);
 }
 
-/// Weights, moments, gradient and copy of one parameter.
+/// Weights, moments, gradient and copy of one parameter, on the host.
 struct parameter {
   std::vector<float> master, first, second;
   std::vector<std::byte> gradient, copy;
@@ -58,7 +59,7 @@ struct parameter {
   }
 };
 
-/// The same on the device.
+/// Weights, moments, gradient and copy of one parameter, on the device.
 struct device_parameter {
   device_array<float> master, first, second;
   device_array<std::byte> gradient, copy;
@@ -89,8 +90,7 @@ inline void require_same_parameter(device_parameter& got, const parameter& wante
   require_same(s.copy, got.copy.back(), wanted.copy);
 }
 
-/// Calls `f` with every combination of types, counts, starts and kinds of numbers that tests of an optimizer go
-/// through.
+/// Calls `f` with every combination of types, counts, starts and kinds of numbers that the tests of an optimizer cover.
 template <class F>
 void for_each_shape(F&& f) {
   for (const auto gradient : fp32_dtypes)
@@ -105,7 +105,7 @@ void for_each_shape(F&& f) {
   for (const uint64_t count : ragged_counts) f(piece_shape{.count = count});
 }
 
-/// Steps, rates and scales that vary with the shape.
+/// Returns a step number, a rate and a scale that vary with the shape.
 inline optimizer_step step_of(const piece_shape& s) {
   return {.step = s.count % 4 + 1, .lr = 1e-2, .gradient_scale = s.count % 7 == 0 ? 1.0 : 0.37};
 }

@@ -1,4 +1,4 @@
-// The optimizers whose elements need nothing of their neighbours.
+// Tests the optimizers whose elements do not depend on their neighbours.
 #include "tests/kernels/cuda/optimizer_state.hpp"
 
 namespace troupe::kernels::cuda::tests {
@@ -6,7 +6,7 @@ BOOST_AUTO_TEST_SUITE(optimizers)
 
 namespace {
 
-/// One update on each side, then a second one from where the first ended.
+/// Compares one update on each side, then a second one from the results of the first.
 void compare(const optimizer_options& o, const piece_shape& s) {
   BOOST_TEST_CONTEXT(text_of(s)) {
     parameter wanted(s);

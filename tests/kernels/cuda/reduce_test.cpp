@@ -13,12 +13,12 @@ using arrays = std::vector<std::vector<std::byte>>;
 
 arrays contributions(core::dtype type, uint64_t ranks, uint64_t count) {
   arrays out;
-  for (uint64_t r = 0; r < ranks; ++r)  // most numbers of one rank alone are not finite, so that sums are
+  for (uint64_t r = 0; r < ranks; ++r)  // only one rank has infinities and NaN, so that most sums are finite
     out.push_back(r == ranks / 2 ? hard_bytes(type, count, 100 * r + count) : awkward_bytes(type, count, 100 * r));
   return out;
 }
 
-/// Where the sum goes: an array of its own, or that of one of the ranks.
+/// Value of `place`: the sum goes to an array of its own; other values are the rank whose array receives it.
 constexpr uint64_t of_its_own = ~uint64_t{0};
 
 std::vector<std::byte> on_host(arrays inputs, std::vector<std::byte> output, const reduce_options& o,
@@ -30,7 +30,7 @@ std::vector<std::byte> on_host(arrays inputs, std::vector<std::byte> output, con
   return out;
 }
 
-/// Array r begins `shift` * r elements behind an even address, the output `shift` elements.
+/// Sums on the device. Array r begins `shift` * r elements after an even address, the output `shift` elements.
 std::vector<std::byte> on_device(const arrays& inputs, const std::vector<std::byte>& output, const reduce_options& o,
                                  uint64_t shift = 0, uint64_t place = of_its_own) {
   std::vector<device_array<std::byte>> in;

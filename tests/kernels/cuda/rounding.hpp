@@ -1,5 +1,5 @@
-// Shared by the tests of CUDA twins whose sums have an order of their own: inputs as fp64, and what rounding to a
-// stored type may cost.
+// Owns inputs as fp64 and the error of rounding to a stored type; shared by the tests of CUDA twins whose sums have an
+// order of their own.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace troupe::kernels::cuda::tests {
 
-/// Stored elements of `type` as fp64, which loses nothing.
+/// Returns stored elements of `type` as fp64, which loses nothing.
 inline std::vector<double> wide(core::dtype type, const std::vector<std::byte>& stored) {
   std::vector<double> out(stored.size() / core::size_of(type));
   cast_reference(stored.data(), type, reinterpret_cast<std::byte*>(out.data()), core::dtype::f64, out.size());
@@ -22,8 +22,8 @@ inline const std::byte* bytes_of(const std::vector<double>& values) {
   return reinterpret_cast<const std::byte*>(values.data());
 }
 
-/// The most by which rounding to `type` moves a number of the size of `x`, and a little for one that is near the next
-/// power of two.
+/// Returns the largest error of rounding a number of the size of `x` to `type`, and 1 % more for a number that is near
+/// the next power of two.
 inline double half_unit(core::dtype type, double x) {
   const double share = type == core::dtype::f32 ? 0x1p-24 : type == core::dtype::bf16 ? 0x1p-8 : 0x1p-11;
   const double least = type == core::dtype::f16 ? 0x1p-25 : 0x1p-134;

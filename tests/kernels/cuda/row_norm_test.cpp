@@ -1,5 +1,5 @@
-// Norms of rows: within a bound of fp64, sums over rows with the CPU's bits, and bits that nothing beside a row
-// changes.
+// Tests norms of rows on the device: they are within a bound of fp64, sums over rows have the CPU's bits, and the bits
+// of a row depend on nothing outside of it.
 #include "kernels/layers/row_norm.hpp"
 
 #include "kernels/cuda/kernels.hpp"
@@ -17,8 +17,8 @@ constexpr double epsilon = 1e-5;
 struct shape {
   uint64_t rows, width;
 };
-/// Around packs, warps, the rows that a block takes at once, and runs; one row, one column, and, of fp32 and of 16
-/// bits, one pack to a thread, two, and more.
+/// Shapes around packs, warps, the rows that a block takes at once, and runs; with one row, with one column, and, in
+/// fp32 and 16 bits, with one pack for each thread, two, and more.
 constexpr shape shapes[] = {{1, 1},   {3, 1},   {5, 7},    {1, 8},    {66, 24},  {9, 33},   {130, 96}, {7, 255},
                             {4, 256}, {2, 768}, {3, 1001}, {5, 2048}, {2, 3000}, {2, 4104}, {1, 6000}, {2, 8200}};
 
@@ -35,7 +35,7 @@ struct sample {
     dy = numbers(all, 4);
     past = numbers(all, 5);
   }
-  /// One row of it.
+  /// Returns one row of the sample.
   [[nodiscard]] sample row(uint64_t r) const {
     sample out = *this;
     out.size.rows = 1;
@@ -56,7 +56,7 @@ struct sample {
   }
 };
 
-/// Where dx is written, or y: into an array of its own or over an input.
+/// Where dx, or y, is written: into an array of its own or over an input.
 enum class place { own, x, dy, past };
 
 struct outcome {
@@ -65,7 +65,7 @@ struct outcome {
   bool operator==(const outcome&) const = default;
 };
 
-/// Forward and backward, with arrays that begin `shift` elements behind an address of many zeros.
+/// Runs forward and backward, with arrays that begin `shift` elements after a well aligned address.
 outcome run(bool centred, const sample& s, bool with_past, uint64_t shift = 0, place to = place::own) {
   const uint64_t bytes = shift * core::size_of(s.type);
   const uint64_t rows = s.size.rows, width = s.size.width;
@@ -97,7 +97,7 @@ outcome run(bool centred, const sample& s, bool with_past, uint64_t shift = 0, p
   return out;
 }
 
-/// 2^-19: sums of up to 27 roundings and what is computed of them.
+/// The bound 2^-19 covers sums of up to 27 roundings and the numbers computed from them.
 constexpr double bound = 0x1p-19;
 
 void require_near_fp64(bool centred, const sample& s, bool with_past, const outcome& o) {
@@ -114,7 +114,7 @@ void require_near_fp64(bool centred, const sample& s, bool with_past, const outc
   for (uint64_t r = 0; r < rows; ++r) {
     double size = 0;
     for (uint64_t i = 0; i < width; ++i) size += std::abs(x[r * width + i]) / static_cast<double>(width);
-    // A mean far from zero is the less exact beside what is left of the row, and the variance grows by its error's
+    // The error of a mean far from zero is large compared with the rest of the row, and the variance grows by its
     // square.
     const double off = centred ? bound * size : 0, rstd_bound = bound + off * rstd[r] * off * rstd[r];
     if (centred) BOOST_REQUIRE_SMALL(o.mean[r] - mean[r], off);
@@ -126,7 +126,7 @@ void require_near_fp64(bool centred, const sample& s, bool with_past, const outc
       BOOST_REQUIRE_SMALL(y[i] - exact_y[i], error + half_unit(s.type, exact_y[i]));
     }
   }
-  // Backward is given what forward has kept.
+  // Backward receives the numbers that forward has kept.
   const std::vector<double> kept_mean(o.mean.begin(), o.mean.end()), kept_rstd(o.rstd.begin(), o.rstd.end());
   if (centred)
     layer_norm_backward_reference(in, gradient, kept_mean.data(), kept_rstd.data(), bytes_of(exact_dx), dweight.data(),
@@ -152,7 +152,7 @@ void require_near_fp64(bool centred, const sample& s, bool with_past, const outc
   }
 }
 
-/// Sums over rows, given mean and rstd.
+/// Requires that sums over rows have the CPU's bits, for the device's mean and rstd.
 void require_cpus_sums(bool centred, const sample& s, bool with_past, const outcome& o) {
   const norm_input in{
       .x = s.x.data(), .weight = s.weight.data(), .type = s.type, .rows = s.size.rows, .width = s.size.width};

@@ -1,4 +1,5 @@
-// kernels/cuda/table.hpp: each entry calls its twin on the thread's stream, and what a launch came to is told.
+// Tests kernels/cuda/table.hpp: each entry calls its twin on the thread's stream, and the result of a launch is
+// reported.
 #include "kernels/cuda/table.hpp"
 
 #include <array>

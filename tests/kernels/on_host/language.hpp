@@ -1,5 +1,6 @@
-// The words of the CUDA language that the twins use, for the host's compiler, included before every .cu. Owns their
-// meaning on the host; how threads take turns is machine.hpp's, and `<<<>>>` is rewritten by launches.cmake.
+// Defines the words of the CUDA language that the CUDA twins use, for the host's compiler; included before every .cu.
+// Owns their meaning on the host; leaves the order of threads to machine.hpp and `<<<>>>`, which is rewritten, to
+// launches.cmake.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +46,7 @@ T exchanged(unsigned mask, const char* word, T value, unsigned from) {
   return value;
 }
 
-/// The first lane of the calling lane's segment of `width` lanes.
+/// Returns the first lane of the calling lane's segment of `width` lanes.
 inline unsigned segment(unsigned width) { return lane() / width * width; }
 
 }  // namespace troupe::cuda_on_host
@@ -87,7 +88,7 @@ T __ldg(const T* from) {
   return *from;
 }
 
-/// Threads change at meetings alone, so plain accesses are atomic.
+/// Plain accesses are atomic here, because threads are switched at barriers and shuffles only.
 template <class T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {
   return std::exchange(*at, *at + value);

@@ -29,7 +29,8 @@
 #error "a fiber's registers are saved for x86-64 alone"
 #endif
 
-// void troupe_change_stack(void** left, void* entered): what a call must keep is put on the stack that is left.
+// void troupe_change_stack(void** left, void* entered): pushes the registers that a call must keep on the stack that is
+// left, and continues on the stack `entered`.
 asm(R"(
   .text
   .p2align 4
@@ -60,9 +61,9 @@ namespace {
 constexpr size_t stack_bytes = size_t{128} << 10, page_bytes = 4096;
 constexpr int saved_registers = 6;
 constexpr unsigned block_threads_max = 1024;
-constexpr size_t shared_bytes_max = size_t{48} << 10;  ///< without asking for more
+constexpr size_t shared_bytes_max = size_t{48} << 10;  ///< without a request for more
 
-/// Where a stack stands while another runs.
+/// The position of a stack while another one runs.
 struct context {
   void* at = nullptr;
   const void* bottom = nullptr;
@@ -85,14 +86,14 @@ void finish_change(const context& entered) {
 #endif
 }
 
-/// Returns when somebody changes back to `left`.
+/// Continues with `entered`; returns when another stack changes back to `left`.
 void change(context& left, const context& entered) {
   start_change(left, entered);
   troupe_change_stack(&left.at, entered.at);
   finish_change(left);
 }
 
-/// A stack that runs one thread of a block after the other, and waits in the middle of one where it has to.
+/// A stack that runs threads of a block one after the other, and that can wait in the middle of a thread.
 class fiber : public context {
  public:
   explicit fiber(void (*entry)()) : entry_(entry) {
@@ -107,13 +108,13 @@ class fiber : public context {
   fiber& operator=(const fiber&) = delete;
   ~fiber() { ::munmap(memory_, page_bytes + stack_bytes); }
 
-  /// Forgets what was on the stack.
+  /// Discards everything on the stack.
   void restart() {
 #ifdef __SANITIZE_ADDRESS__
     __asan_unpoison_memory_region(bottom, bytes);
 #endif
     void** top = reinterpret_cast<void**>(static_cast<std::byte*>(memory_) + page_bytes + stack_bytes);
-    *--top = nullptr;  // the entry's return address: none
+    *--top = nullptr;  // the entry has no return address
     *--top = reinterpret_cast<void*>(entry_);
     for (int r = 0; r < saved_registers; ++r) *--top = nullptr;
     at = top;
@@ -127,11 +128,11 @@ class fiber : public context {
   void* memory_ = nullptr;
 };
 
-/// Lanes of a warp that wait for each other, named by their mask.
+/// Lanes of a warp that wait for each other; their mask is the name of the meeting.
 struct lane_meeting {
   unsigned mask = 0, arrived = 0;
   const char* word = nullptr;
-  unsigned turn = 0;  ///< even and odd ones alternate between two rows, so that the last one's numbers can be read
+  unsigned turn = 0;  ///< number of the meeting; even and odd ones use two rows, so that the last row stays readable
   uint64_t brought[2][warp_lanes] = {};
   std::vector<fiber*> waiting;
 };
@@ -141,7 +142,7 @@ uint64_t seed_asked_for() {
   return asked == nullptr ? 1 : std::strtoull(asked, nullptr, 10);
 }
 
-/// The one device: its order, its fibers, and the block that runs.
+/// The only device: its order, its fibers, and the block that runs.
 class machine {
  public:
   void order_by(uint64_t seed) { random_.seed(seed); }
@@ -149,7 +150,7 @@ class machine {
   void run(const launch& how, const std::function<void()>& thread);
   void meet_block();
   const uint64_t* meet_lanes(unsigned mask, const char* word, uint64_t brought);
-  /// The texts outlive the thread, which is left where it stands.
+  /// Ends the launch with `why`; the texts outlive the thread, which is left at this point.
   [[noreturn]] void refuse(std::initializer_list<const char*> why);
   void work();
 
@@ -158,8 +159,8 @@ class machine {
 
   std::mutex one_launch;
   cudaError_t launch_error = cudaSuccess;
-  std::string failure;   ///< of a kernel; empty: none
-  std::string reported;  ///< the failure that was last asked for
+  std::string failure;   ///< failure of a kernel; empty: none
+  std::string reported;  ///< the failure that was last returned
   std::vector<cudaStream_t> streams;
 
  private:
@@ -179,9 +180,9 @@ class machine {
   std::vector<std::unique_ptr<fiber>> fibers_;
   std::vector<fiber*> idle_, ready_, at_barrier_;
   fiber* current_ = nullptr;
-  std::vector<unsigned> order_;  ///< of the block's threads
+  std::vector<unsigned> order_;  ///< order of the block's threads
   size_t begun_ = 0, ended_ = 0;
-  std::vector<std::deque<lane_meeting>> meetings_;  ///< of each warp
+  std::vector<std::deque<lane_meeting>> meetings_;  ///< [warp]
 };
 
 machine& device() {
@@ -194,7 +195,7 @@ void work_on_device() {
   device().work();
 }
 
-/// The bounds of this thread's own stack.
+/// Returns the bounds of this thread's own stack.
 context own_stack() {
   thread_local const context known = [] {
     context out;
@@ -252,7 +253,7 @@ void machine::run_block(unsigned block) {
     change(main_, *next);
   }
   if (failure.empty()) return;
-  idle_.clear();  // threads that never end are forgotten
+  idle_.clear();  // threads that never end are discarded
   ready_.clear();
   at_barrier_.clear();
   for (const auto& f : fibers_) {
@@ -261,12 +262,12 @@ void machine::run_block(unsigned block) {
   }
 }
 
-/// Whether the next to run is a thread that has not begun, drawn among it and those that are ready.
+/// True if a thread that has not begun runs next, drawn among one such thread and those that are ready.
 bool machine::takes_new_thread() {
   return begun_ < order_.size() && (ready_.empty() || random_() % (ready_.size() + 1) == 0);
 }
 
-/// One of those that need not wait any more; null: there is none.
+/// Returns a thread that need not wait any more, drawn at random; null if there is none.
 fiber* machine::next_ready() {
   if (ready_.empty()) return nullptr;
   std::swap(ready_[random_() % ready_.size()], ready_.back());
@@ -280,7 +281,7 @@ void machine::enter_thread(fiber& f) {
   threadIdx = place_in(f.thread, how_->block);
 }
 
-/// A fiber's whole life: a thread to its end, then the next one that has not begun or another fiber's turn.
+/// Runs threads for the whole life of a fiber: one to its end, then the next one that has not begun, or the main stack.
 void machine::work() {
   for (fiber& self = *current_;;) {
     self.thread = order_[begun_++];
@@ -293,7 +294,7 @@ void machine::work() {
   }
 }
 
-/// The current thread waits: somebody else's turn, by way of the main stack only where nobody is ready.
+/// Makes the current thread wait and another one run; uses the main stack only if none is ready.
 void machine::leave_current() {
   fiber& self = *current_;
   if (fiber* const next = takes_new_thread() ? nullptr : next_ready(); next == &self) {
@@ -344,10 +345,10 @@ void machine::refuse(std::initializer_list<const char*> why) {
   failure = "block " + std::to_string(blockIdx.x) + ", thread " + std::to_string(current_->thread) + ": ";
   for (const char* part : why) failure += part;
   change(*current_, main_);
-  std::abort();  // nobody changes back
+  std::abort();  // no stack changes back to this thread
 }
 
-/// What those wait for that will never go on.
+/// Returns a text about the threads that can never continue, and what they wait for.
 std::string machine::stuck() const {
   std::string out = "block " + std::to_string(blockIdx.x) + ": ";
   if (!at_barrier_.empty())

@@ -1,6 +1,6 @@
-// Launches of CUDA kernels on the host: blocks run one after the other, the threads of a block as fibers that change at
-// barriers and shuffles alone, both in an order that a seed draws. Owns barriers, shuffles and dynamic shared memory,
-// and refuses launches and meetings that a device would get wrong or hang at.
+// Runs launches of CUDA kernels on the host: blocks one after the other, the threads of a block as fibers that are
+// switched only at barriers and shuffles, both in an order drawn from a seed. Owns barriers, shuffles and dynamic
+// shared memory, and refuses launches, barriers and shuffles that a device would get wrong or hang at.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,10 @@ namespace troupe::cuda_on_host {
 
 inline constexpr unsigned warp_lanes = 32;
 
-/// Draws the order of blocks and threads of all later launches.
+/// Sets the seed from which the order of blocks and threads of all later launches is drawn.
 void order_by(uint64_t seed);
 
-/// Between `<<<` and `>>>`.
+/// The launch configuration between `<<<` and `>>>`.
 struct launch {
   dim3 grid, block;
   size_t shared_bytes = 0;
@@ -35,30 +35,30 @@ struct launch {
       : grid(blocks), block(threads), shared_bytes(bytes), on(stream) {}
 };
 
-/// Calls `thread` for every thread of the grid. The launch's error is what cudaGetLastError() returns, that of a
-/// broken rule what cudaStreamSynchronize() does.
+/// Calls `thread` for every thread of the grid. cudaGetLastError() returns an error of the launch,
+/// cudaStreamSynchronize() that of a rule broken by a thread.
 void run(const launch& how, const std::function<void()>& thread);
 
-/// What `kernel<<<how>>>` becomes: a function of the kernel's arguments.
+/// Replaces `kernel<<<how>>>`: returns a function of the kernel's arguments that runs the launch.
 template <class Kernel>
 auto launched_as(const launch& how, Kernel kernel) {
   return [=](const auto&... arguments) { run(how, [&] { kernel(arguments...); }); };
 }
 
-/// Waits until all threads of the block are here.
+/// Waits until all threads of the block have called it.
 void meet_block();
-/// Waits until all lanes of the warp that `mask` names have called `word`; returns what each of them brought, by lane.
-/// The numbers stay until the calling lane's next meeting.
+/// Waits until all lanes of the warp that `mask` names have called `word`; returns the number that each of them
+/// brought, by lane. The numbers are valid until the calling lane's next barrier or shuffle.
 const uint64_t* meet_lanes(unsigned mask, const char* word, uint64_t brought);
-/// Ends the launch, which then has failed with this text.
+/// Ends the launch, which fails with the text `why`.
 [[noreturn]] void refuse(const char* why);
 
-/// The calling thread's lane.
+/// Returns the lane of the calling thread in its warp.
 unsigned lane();
-/// The launch's dynamic shared memory, of bytes 0xFF at the start of each block.
+/// Returns the launch's dynamic shared memory, whose bytes are 0xFF at the start of each block.
 std::byte* dynamic_shared();
 
-/// Whether the stream was created and not destroyed.
+/// True if the stream was created and not destroyed.
 bool knows(cudaStream_t on);
 
 }  // namespace troupe::cuda_on_host

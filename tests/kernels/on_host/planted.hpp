@@ -1,5 +1,5 @@
-// Kernels with a mistake each, and some without, for the shim's own test. Owns the mistakes: what a device might
-// forgive the shim has to name.
+// Kernels with one mistake each, and some without, for the test of the CUDA shim. Owns the mistakes: a device may
+// tolerate them, but the shim must report them.
 #pragma once
 
 #include <cstdint>
@@ -8,33 +8,33 @@
 
 namespace troupe::cuda_on_host::planted {
 
-/// y[i] = x[i] for all of `count` elements; with `beyond`, for so many more.
+/// Computes y[i] = x[i] for all of `count` elements, and for `beyond` elements after them.
 void copy(const float* x, float* y, uint64_t count, uint64_t beyond, cudaStream_t on);
-/// The same by packs of four, whatever the alignment.
+/// Computes y[i] = x[i] for `count` elements in packs of four, whatever the alignment.
 void copy_packs(const float* x, float* y, uint64_t count, cudaStream_t on);
 
-/// out[b] = the sum of 1 to 256, in each of two blocks, through shared memory. Without barriers it depends on the order
-/// of threads.
+/// Computes out[b] = the sum of 1 to 256, in each of two blocks, through shared memory. Without barriers the result
+/// depends on the order of threads.
 void shared_sum(uint64_t* out, bool has_barriers, cudaStream_t on);
-/// As `shared_sum`, through dynamic shared memory of which one number is not written.
+/// Sums dynamic shared memory, of which one number is not written, in each of two blocks.
 void forgetful_sum(double* out, cudaStream_t on);
 
-/// out[t] = what thread t of 64 got by each shuffle, one after the other in teams of 8 lanes, then in the whole warp.
+/// Computes out[t] = the six results of shuffles of thread t of 64, in teams of 8 or 16 lanes and in the whole warp.
 void shuffles(uint32_t* out, cudaStream_t on);
 
 /// Half of the block waits at a barrier, the other half ends.
 void half_a_barrier(cudaStream_t on);
-/// The lanes above 15 never come to the shuffle.
+/// Calls a shuffle for the whole warp that the lanes above 15 never call.
 void half_a_shuffle(cudaStream_t on);
-/// The upper lanes call another word with the same mask.
+/// The upper lanes of the warp call another word than the lower ones, with the same mask.
 void two_words(cudaStream_t on);
-/// A lane reads one that the mask does not name.
+/// Shuffles from a lane that the mask does not name.
 void unnamed_lane(cudaStream_t on);
 
-/// order[k] = the number of the k-th thread to come, of `blocks` blocks of 64.
+/// Computes order[k] = the number of the k-th thread to run, of `blocks` blocks of 64.
 void coming(uint32_t* order, uint32_t* next, unsigned blocks, cudaStream_t on);
 
-/// Launches nothing: a block too large, and a stream that nobody created.
+/// Both launch nothing: too_large() requests a block that is too large, plain() uses a stream that was not created.
 void too_large(cudaStream_t on);
 void plain(cudaStream_t on);
 

@@ -1,4 +1,5 @@
-// GPTQ beside a readable twin that knows no Cholesky factor: it takes each column out of the inverse by itself.
+// Compares GPTQ with a readable version without a Cholesky factor, which removes each column from the inverse by
+// itself.
 #include "models/compress/gptq.hpp"
 
 #include <ATen/ops/eye.h>
@@ -23,7 +24,7 @@ namespace {
 
 using matrix = std::vector<std::vector<double>>;
 
-/// Numbers that look random, with columns of very different sizes that lean on each other.
+/// Returns pseudo-random inputs with columns of very different sizes that are correlated.
 at::Tensor inputs(int64_t rows, int64_t columns) {
   const at::Tensor x = at::empty({rows, columns}, at::kFloat);
   auto* to = x.mutable_data_ptr<float>();
@@ -43,7 +44,7 @@ at::Tensor weights(int64_t rows, int64_t columns) {
   return w;
 }
 
-/// The inverse of a positive matrix, by elimination.
+/// Returns the inverse of a positive definite matrix, by elimination.
 matrix inverse(matrix a) {
   const size_t n = a.size();
   matrix out(n, std::vector<double>(n));
@@ -66,7 +67,7 @@ matrix inverse(matrix a) {
   return out;
 }
 
-/// Column after column: what rounding loses is made up for by the columns behind, then the column leaves the inverse.
+/// Rounds column after column: the later columns compensate the error, then the column leaves the inverse.
 std::vector<int> readable_twin(const at::Tensor& w, const at::Tensor& products, const checkpoint::stored_form& form) {
   const auto rows = static_cast<size_t>(w.size(0)), n = static_cast<size_t>(w.size(1)), group = form.group();
   matrix h(n, std::vector<double>(n)), now(rows, std::vector<double>(n));
@@ -101,7 +102,7 @@ std::vector<int> readable_twin(const at::Tensor& w, const at::Tensor& products, 
   return q;
 }
 
-/// What the outputs lose: δ · products · δᵀ.
+/// Returns the squared error of the outputs: the trace of δ · products · δᵀ.
 double lost(const at::Tensor& w, const at::Tensor& values, const at::Tensor& products) {
   const at::Tensor delta = values.sub(w);
   return at::mm(delta, products).mul(delta).sum().item<double>();
@@ -125,7 +126,8 @@ BOOST_AUTO_TEST_CASE(codes_are_those_of_a_readable_twin) {
     size_t other = 0;
     for (size_t i = 0; i < twin.size(); ++i) other += twin[i] != ours->q[i] ? 1 : 0;
     BOOST_TEST(other <= twin.size() / 100, form->name()
-                                               << ": " << other << " codes differ");  // sums in fp32 and double
+                                               // One version sums in fp32, the other in double.
+                                               << ": " << other << " codes differ");
   }
 }
 
@@ -212,7 +214,7 @@ BOOST_AUTO_TEST_CASE(folded_scales_change_no_output_of_a_norm_and_the_layers_beh
   const at::Tensor scales = smooth_scales(c, seen.inputs().front(), at);
   fold(c, scales, at);
   BOOST_TEST(outputs().sub(before).abs().max().item<float>() < 1e-4F);
-  // Inputs and weights have one range then, up to a factor that all channels share.
+  // Scaling gives inputs and weights one range, up to a factor that all channels share.
   const at::Tensor ratio = x.mul(memory[0]).abs().amax(0).div(memory[1].abs().amax(0));
   BOOST_TEST(ratio.max().item<float>() / ratio.min().item<float>() < 1.001F);
 }

@@ -1,4 +1,4 @@
-// Gradients of whole models against differences of their losses, in fp64.
+// Compares gradients of whole models with differences of their losses, in fp64.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/models/model_fixture.hpp"

@@ -1,4 +1,4 @@
-// Hugging Face folders: written ones read back, those that do not fit are refused.
+// Tests Hugging Face folders: written ones are read back, inconsistent ones are refused.
 #include "models/families/hugging_face.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -26,7 +26,7 @@ struct tiny_model {
   model_spec spec = *parse_model_spec(tiny);
   core::model_table table = make_model_table(spec, 1, 4, 4);
 
-  /// A value that depends on its place.
+  /// Returns a value that depends on its parameter and element.
   static float value(uint32_t parameter, uint64_t element) {
     return static_cast<float>(parameter) + static_cast<float>(element) / 1024.0F;
   }
@@ -34,7 +34,7 @@ struct tiny_model {
     for (size_t i = 0; i < out.size(); ++i) out[i] = value(parameter, first + i);
     return {};
   }
-  /// The same values as tensors to write, for tests that spoil some of them.
+  /// Returns the values as tensors to write, for tests that damage some of them.
   [[nodiscard]] std::vector<checkpoint::tensor_to_write> tensors() const {
     std::vector<checkpoint::tensor_to_write> out;
     for (uint32_t p = 0; p < table.parameters.size(); ++p) {
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_written_folder_reads_back) {
   const auto spec = read_spec(scratch.path());
   require_ok(spec);
   BOOST_TEST(spec->width == 8U);
-  BOOST_TEST(contains(spec->hugging_face_json, "cls_index"));  // keys that mean nothing here survive
+  BOOST_TEST(contains(spec->hugging_face_json, "cls_index"));  // unknown keys are kept
   BOOST_TEST(contains(spec->hugging_face_json, "GPT2LMHeadModel"));
   const auto source = weights_source::open(scratch.path(), *spec, m.table);
   require_ok(source);

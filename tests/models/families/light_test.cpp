@@ -1,5 +1,6 @@
-// A segment that keeps the lesser part of its activations gives the bits of one that keeps all: outputs, hidden
-// gradients and every parameter's gradient, in one backward and in two parts, and where its output was not computed.
+// Checks that a segment which keeps the lesser part of its activations gives the bits of one that keeps all: outputs,
+// hidden gradients and every parameter's gradient, in one backward and in two parts, and if its output was not
+// computed.
 #include <ATen/ops/equal.h>
 
 #include <boost/test/unit_test.hpp>
@@ -26,14 +27,14 @@ enum class parts : uint8_t { whole, split };
 enum class keeps : uint8_t {
   all,
   light,
-  again,  ///< units are computed again, without the output of their last segment
+  again,  ///< units are recomputed, without the output of their last segment
 };
 
 bool has_light(const core::model_table& table, uint32_t unit, uint32_t segment) {
   return table.units[unit].segments[segment].light.flops > 0;
 }
 
-/// Gradients of the parameters, of the embedding's output, and the outputs of segments.
+/// Returns gradients of the parameters and of the embedding's output, and the outputs of segments.
 std::vector<at::Tensor> results_of(const std::string& json, core::dtype type, keeps what, parts how) {
   bound_model m(json, type, rows, columns);
   tensor_sink sink(m.model->table(), type);
@@ -96,7 +97,7 @@ BOOST_AUTO_TEST_CASE(attention_has_a_lesser_part_and_an_mlp_whose_activation_is_
   }
 }
 
-// Products of the layers behind norms, and nothing else.
+// The flops of recomputation are those of the linear layers that follow a norm, and of no others.
 BOOST_AUTO_TEST_CASE(its_flops_are_those_of_the_layers_that_are_made_again) {
   for (const auto& json : families) {
     const bound_model m(json, core::dtype::f32, rows, columns);

@@ -1,4 +1,4 @@
-// The bytes that a segment keeps for its backward equal the table's.
+// Checks that the bytes a segment keeps for its backward equal those of the model's table.
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
@@ -17,7 +17,7 @@ BOOST_AUTO_TEST_SUITE(memory)
 
 namespace {
 
-/// Counts live bytes on top of LibTorch's allocator, from its first use to the end of the program. One thread.
+/// Counts live bytes on top of LibTorch's allocator, from its first use to the end of the program. For one thread.
 class counting_allocator final : public c10::Allocator {
  public:
   static counting_allocator& installed() {
@@ -38,7 +38,7 @@ class counting_allocator final : public c10::Allocator {
   [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return &free_counted; }
   void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
   [[nodiscard]] int64_t live() const { return live_; }
-  /// The most that lived since the last call.
+  /// Returns the peak of live bytes since the last call.
   int64_t most() { return std::exchange(most_, live_); }
 
  private:
@@ -68,15 +68,15 @@ void check_saved_bytes(const std::string& json, core::dtype type, uint64_t rows 
       const auto run = m.model->forward(u, s, data.batch, hidden, m.binding);
       const double kept = static_cast<double>(counting_allocator::installed().live() - before);
       const bool head = u + 1 == units.size();
-      // the table counts the input, which came before; the output is the next segment's input
+      // The table counts the input, which was allocated before; the output is the next segment's input.
       const double wanted = static_cast<double>(units[u].segments[s].saved_bytes) - (head ? hidden_bytes : 0);
       BOOST_TEST(std::abs(kept / wanted - 1) < 0.02,
                  units[u].segments[s].name << " keeps " << kept << " bytes, the table says " << wanted);
     }
 }
 
-/// The same of segments that keep the lesser part; and that backward takes no more beside it than the table says, but
-/// for the gradients that it has when all is kept.
+/// Checks the bytes that segments keep if they keep the lesser part (`keeps_light`), and that backward then takes at
+/// most as many bytes more as the table says, apart from the gradients that it needs even if all is kept.
 void check_light_bytes(const std::string& json, core::dtype type) {
   auto& counted = counting_allocator::installed();
   bound_model m(json, type, 2, 128);
@@ -99,7 +99,7 @@ void check_light_bytes(const std::string& json, core::dtype type) {
       (void)run->backward(gradient, sink);
       peaks[light] = counted.most() - before;
     }
-    // With all kept the norm's output is made again, too, after what it lies beside here.
+    // If all is kept, backward recomputes the norm's output too, but later than the tensors that coexist with it here.
     const auto more = static_cast<double>(peaks[1] - peaks[0]);
     const double beside =
         static_cast<double>(segment.light.bytes + segment.light.beside) - static_cast<double>(segment.saved_bytes);
@@ -108,8 +108,8 @@ void check_light_bytes(const std::string& json, core::dtype type) {
   }
 }
 
-/// The most that a head in row tiles takes while it goes back, beside the rows that every head has there: those of the
-/// norm and their gradient.
+/// Checks the peak bytes of a head in row tiles during backward, apart from the rows that every head needs: those of
+/// the norm and their gradient.
 void check_tile_bytes(const std::string& json, core::dtype type, uint64_t head_tile_rows) {
   auto& counted = counting_allocator::installed();
   bound_model m(json, type, 40, 128, head_tile_rows);
@@ -122,9 +122,9 @@ void check_tile_bytes(const std::string& json, core::dtype type, uint64_t head_t
   const int64_t before = counted.live();
   (void)counted.most();
   (void)run->backward(at::full({}, 1.0, run->output().options()), sink);
-  // Tiles of the gradient's factors, widened (widened_products.hpp).
+  // The tolerance allows for widened tiles of the gradient's factors (widened_products.hpp).
   double scratch = type == core::dtype::bf16 ? 4.0 * 1024 * (m.spec.vocabulary + m.spec.width) : 0;
-  // Where fp32 products are oneDNN's it copies a panel of the logits' gradient, which it reads transposed.
+  // If oneDNN computes fp32 products, it copies a panel of the logits' gradient, which it reads transposed.
   const auto vocabulary = static_cast<int64_t>(m.spec.vocabulary), width = static_cast<int64_t>(m.spec.width);
   if (products_by(at::kFloat, vocabulary, panel_rows, width) == product_library::onednn)
     scratch += 4.0 * panel_rows * static_cast<double>(m.spec.vocabulary);
@@ -134,7 +134,7 @@ void check_tile_bytes(const std::string& json, core::dtype type, uint64_t head_t
   BOOST_TEST(taken >= wanted, "takes " << taken << " bytes, the table says " << wanted);
 }
 
-/// The same of an MLP, forward and back, beside the gradient of its input.
+/// Checks the peak bytes of an MLP in row tiles, in forward and in backward, apart from the gradient of its input.
 void check_mlp_tile_bytes(const std::string& json, core::dtype type, uint64_t mlp_tile_rows) {
   auto& counted = counting_allocator::installed();
   bound_model m(json, type, 40, 128, 0, mlp_tile_rows);
@@ -151,14 +151,14 @@ void check_mlp_tile_bytes(const std::string& json, core::dtype type, uint64_t ml
   before = counted.live();
   (void)counted.most();
   (void)run->backward(gradient, sink);
-  // What oneDNN copies of a panel that it reads transposed, or tiles of widened factors.
+  // allows for oneDNN's copy of a panel that it reads transposed, or for tiles of widened factors
   const double scratch = 4.0 * panel_rows * m.spec.inner;
   const auto taken = static_cast<double>(counted.most() - before);
   BOOST_TEST(taken <= 1.02 * (wanted + rows) + scratch, "takes " << taken << ", the table says " << wanted);
   BOOST_TEST(taken >= wanted, "takes " << taken << " bytes, the table says " << wanted);
 }
 
-/// Every segment's bytes between the two parts of its backward; after them there is nothing.
+/// Checks every segment's bytes between the two parts of its backward; after the second part nothing is kept.
 void check_weight_bytes(const std::string& json, core::dtype type, uint64_t rows = 2, uint64_t head_tile_rows = 0,
                         uint64_t mlp_tile_rows = 0) {
   const auto live = [] { return counting_allocator::installed().live(); };

@@ -1,4 +1,5 @@
-// Against transformers: logits, loss and every gradient of tiny random models (tests/peer/make_model_fixtures.py).
+// Compares logits, loss and every gradient of tiny random models with those of Hugging Face's transformers
+// (tests/peer/make_model_fixtures.py).
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <filesystem>
@@ -29,7 +30,7 @@ at::Tensor load(const checkpoint::safetensors_file& file, const std::string& nam
 
 std::string gradient_name(const std::string& parameter) { return std::string("grad.").append(parameter); }
 
-/// A model with the peer's weights, and the peer's results with them.
+/// A model with the weights of the fixture, and the results of transformers with them.
 struct peer_model {
   peer_model(const std::string& name, core::dtype type, const std::string& file = "expected.safetensors")
       : expected(take(checkpoint::safetensors_file::open(fixtures / name / file))),
@@ -58,7 +59,7 @@ struct peer_model {
   uint64_t rows, columns;
   bound_model ours;
   owned_batch data;
-  std::vector<uint32_t> starts;  // of documents, in a fixture of packed rows
+  std::vector<uint32_t> starts;  // starts of documents, in a fixture of packed rows
 };
 
 constexpr const char* names[] = {"gpt2", "gpt2_untied", "llama", "llama_tied_bias"};
@@ -111,7 +112,7 @@ void check_narrow_types(const std::string& name) {
     peer_model m(name, type);
     tensor_sink sink(m.ours.model->table(), type);
     const double loss = m.ours.step(m.data.batch, sink);
-    const double close = type == core::dtype::bf16 ? 3e-2 : 4e-3;  // some roundings of 2^-9 and 2^-12
+    const double close = type == core::dtype::bf16 ? 3e-2 : 4e-3;  // a few roundings of 2^-9 and 2^-12
     BOOST_TEST(std::abs(loss / load(m.expected, "loss").item<double>() - 1) <= close);
     for (uint32_t p = 0; p < sink.gradients.size(); ++p) {
       const auto& info = m.ours.model->table().parameters[p];

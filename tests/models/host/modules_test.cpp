@@ -1,4 +1,4 @@
-// A host's modules as units: their table, the dry run, gradients, buffers and random numbers; and refusals.
+// Tests a host's modules as units: their table, the dry run, gradients, buffers and random numbers; and refusals.
 #include <ATen/ATen.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/activation.h>
@@ -53,7 +53,7 @@ std::string refusal(const module_factory& make, const host_batch& first, uint32_
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// An instance with bytes of its own.
+/// An instance of the modules with its own parameters.
 struct bound_modules {
   bound_modules(const module_factory& make, const host_batch& first)
       : from(prepared(make, first)),
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(the_dry_run_agrees_with_counts_by_hand) {
   BOOST_TEST(flops(0) == 2.0 * (4 * 6 * 4 * 4) * 9);  // outputs times the window over one input channel of its group
   BOOST_TEST(flops(3) == 2.0 * 4 * 96 * 96);
   BOOST_TEST(flops(4) == 0.0);
-  // a linear unit leaves only its output allocated: its input and weight were there before
+  // A linear unit allocates only its output; its input and weight were there before.
   BOOST_TEST(p->table().units[3].segments[0].saved_bytes == uint64_t{4 * 96 * 4});
 
   const auto memory = [] {
@@ -251,9 +251,10 @@ BOOST_AUTO_TEST_CASE(gradients_are_autograds_also_of_released_and_shared_paramet
   }
   at::Tensor gradient = at::full({}, 1.0);
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) gradient = (*run)->backward(gradient, sink);
-  BOOST_TEST(!gradient.defined());  // the input's is not needed
+  BOOST_TEST(!gradient.defined());  // the input's gradient is not needed
 
-  // autograd over the same modules in one piece, with the same random numbers in the unit that draws
+  // The reference is autograd over the same modules in one piece, with the same random numbers in the unit that draws
+  // some.
   const auto alone = convolutional();
   std::vector<at::Tensor> leaves;
   for (const auto& u : alone.units)
@@ -407,7 +408,7 @@ BOOST_AUTO_TEST_CASE(invalid_models_and_factories_that_differ_by_rank_are_refuse
   refused([&] { return only(unit("a", shared)); }, "modules of its own for each rank", 2);
 }
 
-/// The modules of `convolutional`, each made where it is computed.
+/// Returns the modules of `convolutional` as factories: each is built only where it is computed.
 module_model convolutional_by_factories() {
   const auto square = shared("square", [] { return nn::Linear(96, 96); });
   return {
@@ -484,7 +485,7 @@ BOOST_AUTO_TEST_CASE(a_unit_is_built_for_the_dry_run_and_once_on_each_rank_that_
   const host_batch first = {at::randn({4, 8}), at::randn({4, 8})};
   const auto p = take(prepared_modules::make(make, 2, core::dtype::f32, 7, first));
   BOOST_TEST((made == std::array{1, 1, 1}));
-  BOOST_TEST(all[1] == 0);  // nothing of it is left
+  BOOST_TEST(all[1] == 0);  // no instance is left
   BOOST_TEST(all[2] == 2);  // the shared one, and one more
   p->keep(0, {true, true, false, false});
   p->keep(1, {false, false, true, true});
@@ -493,7 +494,7 @@ BOOST_AUTO_TEST_CASE(a_unit_is_built_for_the_dry_run_and_once_on_each_rank_that_
   BOOST_REQUIRE(p->read(2, 0, of_first, 0));
   BOOST_REQUIRE(p->read(4, 0, of_second, 1));
   BOOST_REQUIRE(p->read(2, 0, of_second, 1));
-  BOOST_TEST(of_first == of_second, boost::test_tools::per_element());  // both ranks' copies begin alike
+  BOOST_TEST(of_first == of_second, boost::test_tools::per_element());  // the copies of both ranks start equal
   BOOST_TEST((made == std::array{2, 3, 2}));
   const auto one = take(p->take(0)), other = take(p->take(1));
   BOOST_TEST((made == std::array{2, 3, 2}));

@@ -1,5 +1,5 @@
-// Passes over a host's units: what fuse_activation joins and what not, that bits stay, what a pass sees, the order that
-// contracts give, and refusals.
+// Tests passes over a host's units: what fuse_activation joins and what not, that bits are kept, what a pass sees, the
+// order that contracts give, and refusals.
 #include "models/host/unit_pass.hpp"
 
 #include <ATen/ATen.h>
@@ -49,7 +49,7 @@ std::string names_of(const module_model& m) {
   return out;
 }
 
-/// Forward and backward of a unit, or of two behind each other, as bits.
+/// Runs forward and backward of consecutive units and returns the results for comparison of bits.
 std::vector<at::Tensor> computed(const std::vector<module_unit>& units, const at::Tensor& given) {
   at::Tensor x = given.detach().requires_grad_(true), y = x;
   for (const auto& u : units) y = u.forward(y);
@@ -139,7 +139,8 @@ BOOST_AUTO_TEST_CASE(units_keep_their_names_parameters_and_random_numbers) {
     std::vector<float> x(a.parameters[q].numel()), y(x.size());
     BOOST_REQUIRE(plain->read(q, 0, x));
     BOOST_REQUIRE(joined->read(q, 0, y));
-    BOOST_TEST((x == y), a.parameters[q].name << " begins with other values");  // of factories, too
+    // Also the initial values of modules that factories build.
+    BOOST_TEST((x == y), a.parameters[q].name << " begins with other values");
   }
 }
 
@@ -161,7 +162,7 @@ BOOST_AUTO_TEST_CASE(what_somebody_else_may_read_stays_apart) {
   BOOST_TEST(names_behind({unit("a", layer), unit("b", nn::Sigmoid())}) == "a b");
   BOOST_TEST(names_behind({unit("a", layer), unit("b", nn::ReLU())}, {.nodes = {}, .tensor = 2}) ==
              "a b: units stay apart over tensor ranks");
-  // A Sequential that the host's own code calls may be called entry by entry.
+  // A host's own code may call the entries of a Sequential one by one.
   const nn::Sequential both(nn::Linear(16, 16), nn::ReLU());
   BOOST_TEST(names_behind({unit("a", both, twice)}) == "a");
   BOOST_TEST(names_behind({unit("a", both, twice), unit("b", both)}) == "a b");

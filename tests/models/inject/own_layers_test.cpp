@@ -1,4 +1,5 @@
-// Layers of ours in the place of a host's: the same outputs and gradients, what is replaced and why not, the way back.
+// Tests Troupe's layers in place of a host's: equal outputs and gradients, which layers are replaced and why others are
+// not, and the return to the host's layers.
 #include "models/inject/own_layers.hpp"
 
 #include <torch/nn/modules/activation.h>
@@ -90,7 +91,8 @@ BOOST_AUTO_TEST_CASE(the_norm_has_the_weights_that_the_layer_has_at_its_forward)
   }
   const at::Tensor after = layers->forward(x);
   BOOST_TEST(!at::equal(after, before));
-  BOOST_TEST(off(layers[0]->as<nn::LayerNorm>()->forward(x).tanh(), after) <= 1e-5);  // a host asks for its own type
+  // A host asks for its own type of layer.
+  BOOST_TEST(off(layers[0]->as<nn::LayerNorm>()->forward(x).tanh(), after) <= 1e-5);
   BOOST_CHECK_THROW(layers->forward(at::randn({2, block_width + 1})), std::exception);
   BOOST_CHECK_THROW(layers->forward(x.to(at::kDouble)), std::exception);
 }

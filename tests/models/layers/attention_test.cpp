@@ -1,4 +1,4 @@
-// The fused attention against the one composed of LibTorch's operations, with documents, dropout and groups.
+// Compares the fused attention with one composed of LibTorch's operations, with documents, dropout and groups.
 #include "models/layers/attention.hpp"
 
 #include <ATen/ops/randn.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t rows = 2, columns = 150;
 constexpr attention_shape shape{4, 2, 10};
 
-/// One segment without parameters, and a batch of two rows, the first of three documents.
+/// Provides a segment without parameters, and a batch of two rows, the first of three documents.
 struct attention_fixture {
   core::model_table table;
   std::vector<uint32_t> starts;
@@ -38,7 +38,7 @@ struct attention_fixture {
   struct results {
     at::Tensor y, gradient;
   };
-  /// Both passes of `attention` on qkv, (rows, columns, 80), with the gradient dy.
+  /// Runs forward and backward of `attention` on qkv, (rows, columns, 80), with the gradient dy.
   template <class F>
   results run(F attention, const at::Tensor& qkv, const at::Tensor& dy, float dropout) const {
     const parameter_binding none(table, core::dtype::f32);

@@ -1,4 +1,4 @@
-// The arrays of a micro-batch in one run of bytes: each is found again where it was written.
+// Tests the arrays of a micro-batch in one run of bytes: each is read back where it was written.
 #include "models/segment/batch_numbers.hpp"
 
 #include <ATen/ops/empty.h>

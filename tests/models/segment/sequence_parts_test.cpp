@@ -1,4 +1,4 @@
-// What ranks of a sequence group give each other, joined again, is what they had.
+// Checks that the parts which ranks of a sequence group exchange, joined again, equal the original.
 #include "models/segment/sequence_parts.hpp"
 
 #include <ATen/ops/arange.h>
@@ -31,14 +31,14 @@ at::Tensor numbers(int64_t rows, int64_t columns, int64_t width) {
   return at::arange(rows * columns * width, at::kDouble).view({rows, columns, width});
 }
 
-/// What rank `to` gets of what all give.
+/// Returns the parts that rank `to` receives from all ranks.
 at::Tensor swapped(const std::vector<at::Tensor>& given, int64_t to) {
   std::vector<at::Tensor> out;
   for (const at::Tensor& from : given) out.push_back(from.select(0, to));
   return at::stack(out);
 }
 
-/// A scope of nothing: these functions leave no gradients of parameters.
+/// Provides an empty gradient scope, because these functions have no gradients of parameters.
 struct scope_fixture {
   core::model_table table{{}, {{"block", {}, {core::segment_info{"attention", {}, 0, 0}}}}, {}, 0, {}};
   parameter_binding none{table, core::dtype::f64};
@@ -118,7 +118,8 @@ BOOST_AUTO_TEST_CASE(keys_of_all_columns_are_joined_in_their_order) {
 BOOST_AUTO_TEST_CASE(key_heads_are_there_as_often_as_ranks_want_them) {
   BOOST_TEST(heads_of(spec_of(8, 4), {4}).repeats == 1U);
   BOOST_TEST(heads_of(spec_of(8, 2), {4}).repeats == 2U);
-  BOOST_TEST(heads_of(spec_of(12, 2), {5}).repeats == 3U);  // 2 would be too few, and 5 share no group evenly
+  // 2 repeats would be too few, and 5 do not divide a group evenly.
+  BOOST_TEST(heads_of(spec_of(12, 2), {5}).repeats == 3U);
   BOOST_TEST(check_sequence(spec_of(4, 4), 16, {4}).has_value());
   BOOST_TEST(!check_sequence(spec_of(4, 4), 16, {5}).has_value());
   BOOST_TEST(!check_sequence(spec_of(32, 32), 16, {17}).has_value());

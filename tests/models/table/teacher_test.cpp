@@ -1,4 +1,4 @@
-// A model and its teacher as one table.
+// Tests the table of a model together with its teacher.
 #include "models/table/teacher.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(a_teacher_stands_in_front_frozen_and_its_head_beside_the_mo
   }
   BOOST_TEST(both.units[0].name == "teacher embedding");
   BOOST_TEST(both.units[3].name == "embedding");
-  // What reads a layer's parameters stands where the table says.
+  // the segment that reads a layer's parameters is the one that the table names
   size_t seen = 0;
   for (uint32_t u = 0; u < both.units.size(); ++u)
     for (uint32_t s = 0; s < both.units[u].segments.size(); ++s) {
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(layers_are_compared_by_the_list_or_evenly) {
   BOOST_TEST(shown(hidden_pairs(2, 12, {3, 11})) == "0:2 1:4 2:12 ");
   BOOST_TEST(shown(map_pairs(2, 12, {3, 11})) == "1:4 2:12 ");
   BOOST_TEST(shown(hidden_pairs(3, 12, {})) == "0:0 1:4 2:8 3:12 ");
-  BOOST_TEST(shown(map_pairs(3, 12, {})) == "1:4 2:8 3:12 ");  // i k + k - 1, as blocks from 0
+  BOOST_TEST(shown(map_pairs(3, 12, {})) == "1:4 2:8 3:12 ");  // block i of k learns from i k + k - 1, counted from 0
   BOOST_TEST(shown(hidden_pairs(2, 5, {})) == "0:0 1:2 2:4 ");
 }
 

@@ -1,7 +1,6 @@
-// Valid plans, broken at one place at random: the checker finds every break. Where a change may be harmless, the test
-// works out for itself, on an explicit graph, whether it is, and then expects the plan to pass.
-//
-// Half of the breaks are on one rank, half the same on all: then no rank disagrees with another.
+// Breaks valid plans at one random place: the checker must find every break. If a change may be harmless, the test
+// decides on an explicit graph whether it is, and then expects the plan to pass. Half of the breaks are on one rank;
+// half are the same on all ranks, so that no rank disagrees with another.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -19,7 +18,7 @@ namespace {
 
 struct breakage_kind {
   bool (saboteur::*change)();
-  bool on_one_rank = false;  ///< the break is an error only if another rank does it differently
+  bool on_one_rank = false;  ///< the break is an error only if another rank's plan differs
 };
 const std::map<std::string, breakage_kind> all_breakages = {
     {"drop a dependency", {&saboteur::drop_dependency}},
@@ -57,7 +56,7 @@ const std::map<std::string, breakage_kind> all_breakages = {
     {"change a size", {&saboteur::change_size}},
 };
 
-/// The result of one change: none, or whether the check should pass and its answer.
+/// The result of one change: whether there was one, whether the check should pass, and its answer.
 struct trial {
   bool changed = false, harmless = true;
   std::string text;
@@ -72,7 +71,7 @@ trial attempt(const shared_plans& whole, const breakage_kind& kind, std::mt19937
   plans broken;
   for (const auto& p : whole) broken.push_back(*p);
   std::vector<saboteur> saboteurs;
-  saboteurs.reserve(broken.size());  // excuses point at them
+  saboteurs.reserve(broken.size());  // excuses point to the elements
   auto layout = broken.front().layout;
   for (size_t r = 0; r < broken.size(); ++r) {
     if (!alike && r != chosen) continue;
@@ -85,7 +84,7 @@ trial attempt(const shared_plans& whole, const breakage_kind& kind, std::mt19937
     }
   }
   if (alike)
-    for (auto& p : broken) p.layout = layout;  // changed alike: they agree on it
+    for (auto& p : broken) p.layout = layout;  // the ranks agree on the change
   random.discard(64);
   if (!out.changed) return out;
   const auto now = shared(broken);
@@ -140,7 +139,8 @@ BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_updates_before_its_vote_is_caugh
     auto options = random_options(*table, random);
     options.mode = mode::train;
     options.updates.speculate = true;
-    const bool undoes = !options.tiers.swaps();  // swapped states speculate only if nothing is undone
+    // Swapped states are updated before the vote only if no update is undone.
+    const bool undoes = !options.tiers.swaps();
     options.updates.may_skip = undoes && seed % 4 != 0;
     options.updates.may_clip = undoes && seed % 4 != 1;
     if (!make_layout(table, options)) continue;
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_asks_a_teacher_is_caught) {
     const auto sound = troupe::plan::check(whole);
     BOOST_TEST_REQUIRE(sound.has_value(), "seed " << seed << ": " << sound.error().text);
     for (const auto& [name, kind] : all_breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
-        if (kind.on_one_rank && seed % 2 == 1 && options.data() < 2) continue;  // nobody does it differently
+        if (kind.on_one_rank && seed % 2 == 1 && options.data() < 2) continue;  // no other rank's plan differs
         const trial t = attempt(whole, kind, random);
         if (!t.changed) continue;
         BOOST_TEST(t.passed == t.harmless, "stage " << options.stage << ", mode " << static_cast<int>(options.mode)
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_asks_a_teacher_is_caught) {
   BOOST_TEST(caught["change a subject"] >= 50U);
 }
 
-// What else can break between stages: cuts_test.cpp; between ranks of a group: shared_cuts_test.cpp.
+// Leaves breaks between stages to cuts_test.cpp, and between ranks of a group to shared_cuts_test.cpp.
 BOOST_AUTO_TEST_CASE(every_break_of_one_rank_of_a_pipeline_or_a_group_is_caught) {
   for (uint64_t seed = 2000; seed < 2200; ++seed) {
     std::mt19937_64 random(seed);
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(every_break_of_one_rank_of_a_pipeline_or_a_group_is_caught)
     const auto [table, options] = (seed < 2100 ? random_cut : random_shared_cut)(random, of);
     const auto whole = plans_of(table, options);
     for (const auto& [name, kind] : all_breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
-        if (kind.on_one_rank && options.data() < 2) continue;  // nobody does it differently
+        if (kind.on_one_rank && options.data() < 2) continue;  // no other rank's plan differs
         const trial t = attempt(whole, kind, random);
         if (t.changed)
           BOOST_TEST(t.passed == t.harmless, options.mesh.text() << ", stage " << options.stage << ": " << t.text);

@@ -1,5 +1,5 @@
-// Copies that units multiply with instead of compressed parameters: written for each use, and every way to take a wrong
-// one is refused with the instruction named.
+// Tests the compressed copies that units multiply with: they are written for each use, and every wrong copy is refused
+// with the instruction named.
 #include <array>
 #include <functional>
 #include <map>
@@ -17,7 +17,8 @@ using namespace troupe::plan;
 
 namespace {
 
-/// Two blocks and a tied head; the matrices of block 0 and the shared one are compressed in every unit that reads them.
+/// Returns options for two blocks and a tied head; the matrices of block 0 and the shared one are compressed in every
+/// unit that reads them.
 plan_options options_at(uint32_t stage, bool recomputes) {
   plan_options o;
   o.mesh = troupe::core::data_mesh(2);
@@ -34,8 +35,8 @@ void proved(const shared_plans& plans) {
   BOOST_REQUIRE_MESSAGE(verdict.has_value(), (verdict ? "" : verdict.error().text));
 }
 
-/// Two tensor ranks beside two of data; units 1 and 3 have groups of which each has a part, of which unit 3's are told
-/// twice.
+/// Returns plans of two tensor ranks by two data ranks. Tensor ranks share groups in units 1 and 3; the ranges of unit
+/// 3 are exchanged twice.
 shared_plans tensor_plans(uint32_t stage, bool recomputes) {
   auto o = options_at(stage, recomputes);
   o.mesh = {{core::axis::shard, 2}, {core::axis::tensor, 2}};
@@ -65,10 +66,11 @@ BOOST_AUTO_TEST_CASE(each_use_of_a_unit_has_copies_of_the_parameters_that_it_rea
         const bool reads = x.kind == kind::forward || x.kind == kind::recompute || x.kind == kind::backward;
         if (reads) BOOST_TEST((x.compressed != none) == (x.subject != 2), p.describe(x.id));
       }
-      // Units, ways, micro-batches. What is not gathered stays as it is from one use of a unit to the next: of the head
-      // from forward to backward, of the first unit from a micro-batch to the next.
+      // The count is units x ways x micro-batches. Below stage 3 a copy stays valid from one use of a unit to the next:
+      // the head's from forward to backward, the first unit's from one micro-batch to the next.
       BOOST_TEST(copies == 3U * 2 * 2 - (stage < 3 ? 3 : 0));
-      // One unit at a time: the largest has the shared matrix, or block 0's two and the room of one of them.
+      // Only one unit has copies at a time: the largest has the shared matrix, or block 0's two and the scratch space
+      // of one.
       const uint64_t bytes = std::max<uint64_t>(64 * 32, 3 * 32 * 32 + 4 * 32 * 32 + 128) * 4;
       BOOST_TEST(p.memory.compressed == bytes);
       BOOST_TEST(p.memory.masks == 48U);
@@ -99,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_use_without_its_copies_or_with_those_of_another_is_refuse
   refused([&](rank_plan& p) { nth(p, kind::forward, 0).buffer = nth(p, kind::forward, 3).buffer; }, "instruction");
   refused([&](rank_plan& p) { p.buffers[nth(p, kind::compress, 1).compressed].bytes += 64; },
           "has a slot that is not its own");
-  // A copy that ends its life before the backward that multiplies with it.
+  // ends a copy's life before the backward that multiplies with it
   refused(
       [&](rank_plan& p) {
         for (const auto& x : p.instructions)
@@ -126,10 +128,10 @@ BOOST_AUTO_TEST_CASE(uses_that_take_turns_segment_by_segment_share_their_copies)
       const std::array<uint32_t, 3> key{x.subject, x.micro, static_cast<uint32_t>(way_of(x.use))};
       if (x.kind == kind::compress && ++copies[key] > 1) ++in_turns;
     }
-  BOOST_TEST(in_turns == 0U);  // one for each pass through a unit, however its segments are paired
+  BOOST_TEST(in_turns == 0U);  // each pass through a unit has one copy, however its segments are paired
 }
 
-// Its weight part would need the parameters, which may be gone by then.
+// A separate weight part would need the parameters, which may be released by then.
 BOOST_AUTO_TEST_CASE(a_unit_whose_masks_are_learned_goes_backward_at_once) {
   const auto table = gpt_table(4, 32, 64, /*tied=*/false);
   for (const char* schedule : {"zb_h1", "zb_v"}) {
@@ -137,14 +139,14 @@ BOOST_AUTO_TEST_CASE(a_unit_whose_masks_are_learned_goes_backward_at_once) {
     o.compressed.weights = {{.unit = 4, .parameter = table->units[4].parameters[2], .mask_bytes = 40, .learns = true}};
     const auto plans = plans_of(layout_of(table, o));
     proved(plans);
-    std::map<uint32_t, uint64_t> parts;  // [unit]: weight parts
+    std::map<uint32_t, uint64_t> parts;  // [unit]; number of weight parts
     for (const auto& p : plans)
       for (const auto& x : p->instructions) {
         if (x.kind == kind::weigh) ++parts[x.subject];
         if (x.kind == kind::backward && x.subject == 4) BOOST_TEST((x.use == use::backward), p->describe(x.id));
       }
     BOOST_TEST(!parts.contains(4));
-    BOOST_TEST(parts.contains(5));  // of the same stage
+    BOOST_TEST(parts.contains(5));  // a unit of the same stage
   }
 }
 
@@ -160,7 +162,7 @@ BOOST_AUTO_TEST_CASE(tensor_ranks_agree_on_ranges_once_a_step_before_the_first_u
     BOOST_TEST(x.bytes == 2 * p.layout->range_bytes(x.subject));
     BOOST_TEST(p.layout->communicators[x.communicator].members.size() == 2U);
   }
-  const std::map<uint32_t, uint64_t> wanted = {{1, 1}, {3, 2}};  // of unit 0 no groups are shared
+  const std::map<uint32_t, uint64_t> wanted = {{1, 1}, {3, 2}};  // tensor ranks share no groups of unit 0
   BOOST_TEST((surveys == wanted && agreements == wanted));
 }
 

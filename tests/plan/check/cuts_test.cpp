@@ -1,4 +1,5 @@
-// Any cut of a model into stages is proved, and each way of breaking what crosses between them is found.
+// Checks that plans of any cut of a model into stages are proved, and that every break of a transfer between stages is
+// found.
 #include <sys/resource.h>
 
 #include <ctime>
@@ -32,12 +33,13 @@ const std::map<std::string, bool (pipeline_saboteur::*)()> breakages = {
     {"name another slot", &pipeline_saboteur::name_another_slot},
 };
 
-/// Within 20 s and 2 GiB.
+/// Writes and proves plans within 20 s of processor time and 2 GiB.
 void is_written_and_proved_in_time(const shared_table& table, const plan_options& o) {
   const std::clock_t began = std::clock();
   const auto plans = plans_of(table, o);
   const auto proved = check(plans);
-  const double took_s = double(std::clock() - began) / CLOCKS_PER_SEC;  // whoever else computes
+  // Processor time, whatever else the machine computes.
+  const double took_s = double(std::clock() - began) / CLOCKS_PER_SEC;
   BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
   size_t instructions = 0;
   for (const auto& p : plans) instructions += p->instructions.size();
@@ -47,7 +49,7 @@ void is_written_and_proved_in_time(const shared_table& table, const plan_options
                                    << instructions << " instructions in " << took_s << " s, " << used.ru_maxrss / 1024
                                    << " MiB");
   BOOST_TEST(took_s <= 20.0);
-  BOOST_TEST(used.ru_maxrss <= 2 << 20);  // KiB, all tests before this one included
+  BOOST_TEST(used.ru_maxrss <= 2 << 20);  // KiB, including all earlier tests
 }
 
 }  // namespace
@@ -74,7 +76,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_differ_in_the_data_coordinate_alone_compute_and_
           for (size_t i = 0; i < a.size(); ++i) {
             const auto &x = mine->instructions[a[i]], &y = first.instructions[b[i]];
             BOOST_TEST_REQUIRE(mine->describe(x.id) == first.describe(y.id));
-            // What a rank keeps of a second copy is its own part.
+            // a release that keeps a second copy has the size of this rank's own part
             BOOST_TEST_REQUIRE((x.bytes == y.bytes || (x.kind == kind::release && x.near)), mine->describe(x.id));
             BOOST_TEST_REQUIRE((x.flops == y.flops && x.guard == y.guard && x.use == y.use && x.segment == y.segment &&
                                 x.sequence == y.sequence),

@@ -1,4 +1,4 @@
-// Each of the known ways to get overlap wrong is refused with the instruction, and the bytes where it is about them.
+// Checks that each known defect of overlap is refused with the instruction and, if bytes are concerned, the bytes.
 #include "tests/plan/overlap_defects.hpp"
 
 #include "plan/check/check.hpp"

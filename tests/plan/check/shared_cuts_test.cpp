@@ -1,4 +1,5 @@
-// Any cut of a model that ranks of a group compute together is proved, and each way of breaking its exchanges is found.
+// Checks that plans of any cut of a model that ranks compute together are proved, and that every break of its exchanges
+// is found.
 #include <map>
 #include <string>
 
@@ -33,20 +34,20 @@ const std::map<std::string, bool (exchange_saboteur::*)()> breakages = {
     {"reduce over tensor too", &exchange_saboteur::reduce_over_tensor_too},
 };
 
-/// One break of the pieces that an exchange moves; false if there is no such place.
+/// Breaks the list of pieces that an exchange moves; returns false if the change has no effect.
 bool break_pieces(std::vector<moved_piece>& moved, std::mt19937_64& random) {
   if (moved.empty()) return false;
   moved_piece& x = moved[random() % moved.size()];
   moved_piece& y = moved[random() % moved.size()];
   switch (random() % 5) {
-    case 0:  // parts change places
+    case 0:  // swaps the targets of two parts
       std::swap(x.to, y.to);
       return x.to != y.to;
     case 1:
       std::swap(x.owner, y.owner);
       std::swap(x.from, y.from);
       return x.owner != y.owner && moved.size() > 1;
-    case 2:  // without its offset
+    case 2:  // removes the offset
       return std::exchange(x.to, 0) != 0;
     case 3:
       x.from += x.count;

@@ -1,4 +1,5 @@
-// Units of a teacher in a plan: forward in steps that train, in front of the model's own, nothing back, nothing saved.
+// Tests units of a teacher in a plan: they run forward in training steps, before the model's own, without backward and
+// without saving.
 #include "plan/check/check.hpp"
 
 #include <functional>
@@ -12,7 +13,7 @@ using namespace troupe::plan;
 
 namespace {
 
-/// Two units of a teacher in front of a model of one block.
+/// Returns a model of one block with two units of a teacher before it.
 shared_table taught() {
   auto table = *gpt_table(2, 32, 64, /*tied=*/false);
   table.teacher_units = 2;
@@ -45,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_teacher_computes_forward_in_steps_that_train_alone_and_is
           BOOST_TEST((x.kind == kind::forward), p->describe(x.id));
           ++forwards;
         }
-        BOOST_TEST(forwards == (what == mode::train ? 3U * 2 : 0U));  // segments, micro-batches
+        BOOST_TEST(forwards == (what == mode::train ? 3U * 2 : 0U));  // segments x micro-batches
         for (const auto& block : p->snapshots)
           for (const auto& piece : block.pieces) BOOST_TEST(!p->table().parameters[piece.parameter].of_teacher);
       }

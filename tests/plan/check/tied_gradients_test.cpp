@@ -1,4 +1,5 @@
-// Sums of tied gradients that come early, twice, never or without what they add are found, on one rank or on all alike.
+// Checks that sums of tied gradients are refused if they come early, twice, never or without their summands, on one
+// rank or on all ranks alike.
 #include <map>
 #include <string>
 
@@ -37,7 +38,7 @@ instruction& first_of(rank_plan& p, kind k) {
   return *found;
 }
 
-/// `x` once more, at the end of its lane.
+/// Appends a copy of `x` to its lane.
 void append_again(rank_plan& p, const instruction& x) {
   instruction again = x;
   again.id = static_cast<uint32_t>(p.instructions.size());
@@ -123,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_norm_before_the_sum_is_found) {
   refused(
       s.table, per_use(small_options(2, 1)),
       [](rank_plan& p) {
-        // The sum changes places with the norm that reads it.
+        // swaps the sum with the norm that reads it
         auto& sum = first_of(p, kind::tied_sum);
         const auto norm = std::ranges::find_if(p.instructions, [&](const instruction& x) {
           return x.kind == kind::norm && x.subject == p.layout->bucket_of[0];
@@ -154,7 +155,7 @@ BOOST_AUTO_TEST_CASE(ties_that_leave_a_use_out_are_found) {
       "not in the order of units");
 }
 
-// As if the copies were parameters like all others: who has least by then gets the block that does not divide evenly.
+// The partition treats copies as parameters like all others: the rank that has least so far gets the uneven block.
 BOOST_AUTO_TEST_CASE(a_copy_that_is_cut_otherwise_is_found) {
   refused(
       four_uses(), per_use(small_options(2, 1)),

@@ -11,7 +11,7 @@ namespace {
 constexpr double gigabyte = 1e9, v100 = 70e12;
 const auto close = boost::test_tools::tolerance(1e-9);
 
-/// A trillion parameters: 128 layers of 25600, sequences of 1024.
+/// A model of a trillion parameters: 128 layers of width 25600, sequences of 1024.
 constexpr transformer_shape trillion{
     .layers = 128, .width = 25600, .heads = 256, .batch = 1, .sequence = 1024, .checkpoint_every = 1};
 
@@ -25,7 +25,8 @@ BOOST_AUTO_TEST_CASE(half_is_reached_if_transfers_take_as_long_as_the_arithmetic
     BOOST_TEST(transfer_efficiency(300, bandwidth_for(e, 300, v100), v100) == e, close);
 }
 
-// Half at 70 GB/s for parameters, four times that for optimizer states, 2 GB/s for activations of width 2048.
+// The paper reads from its curves an efficiency of one half at 70 GB/s for parameters and four times that for optimizer
+// states, and 2 GB/s for activations of width 2048.
 BOOST_AUTO_TEST_CASE(the_papers_readings_of_its_curves_follow) {
   const auto one = intensity_of(trillion);
   BOOST_TEST(bandwidth_for(0.5, one.parameters, v100) < 70 * gigabyte);

@@ -1,4 +1,4 @@
-// The choice of passes: by time under a limit of memory, with what each of them changed.
+// Tests the choice of passes: by time under a limit of memory, with the change that each of them made.
 #include "plan/choose/compile.hpp"
 
 #include "models/table/model_spec.hpp"
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_to_by_the_shortest_step_that_does) {
     const auto x = compiled_by(r);
     BOOST_TEST(x.chosen.fits, percent);
     BOOST_TEST(x.chosen.memory.total() <= r.limits.total);
-    BOOST_TEST(x.chosen.step_s >= 0.99 * before_s);  // no more memory, no faster, but for what is not worth it
+    BOOST_TEST(x.chosen.step_s >= 0.99 * before_s);  // less memory is not faster, up to gains that are not worth it
     before_s = x.chosen.step_s;
     const auto proved = check(plans_of(r.table, x.chosen.options));
     BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_to_by_the_shortest_step_that_does) {
   BOOST_TEST(!compiled_by(r).chosen.fits);
 }
 
-// Made again from a lesser part, activations cost less for the same bytes than with whole units.
+// Recomputed from a lesser part, activations cost less time for the same bytes than with whole units.
 BOOST_AUTO_TEST_CASE(units_keep_less_before_they_are_computed_again_and_the_last_one_never_is) {
   auto r = request_of(1, 0);
   auto table = *r.table;
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(every_choice_of_units_that_stay_or_recompute_is_proved) {
   }
 }
 
-/// Over two tensor ranks, where an exchange takes as long as the product in front of it.
+/// Returns a request for two tensor ranks, on which an exchange takes as long as the product before it.
 compile_request request_over_tensor_ranks() {
   auto model = models::make_model_table(
       *models::parse_model_spec(R"({"model_type": "gpt2", "n_layer": 4, "n_embd": 64, "n_head": 4, "n_positions": 64,
@@ -131,8 +131,8 @@ BOOST_AUTO_TEST_CASE(exchanges_are_split_where_that_saves_time_and_the_pass_says
   r.passes = {"split_exchanges"};
   const auto split = compiled_by(r);
   BOOST_TEST(split.chosen.options.exchange_pieces > 1U);
-  // Exchanges of an MLP take as long as its last product, those of attention longer: what is hidden is the products'
-  // time, but for the last piece's.
+  // Exchanges of an MLP take as long as its last product, those of attention longer. So the time of the products is
+  // hidden, except that of the last piece.
   const auto& block = r.table->units[1].segments;
   const double products_s = 2 * 4 * (block[0].output.flops + block[1].output.flops) / r.costs.flops_per_s;
   const double hidden = 1 - 1.0 / split.chosen.options.exchange_pieces;

@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_played_step_keeps_lanes_dependencies_and_collectives) {
         }
         for (const auto& order : plans[r]->lanes)
           for (size_t i = 1; i < order.size(); ++i) {
-            // The lane that hands a block to the disk continues at once; the disk itself writes one after the other.
+            // The lane that gives a block to the disk continues at once; the disk writes one block after the other.
             const auto &before = at[order[i - 1]], &x = at[order[i]];
             const bool handed_over = plans[r]->instructions[order[i - 1]].kind == kind::write;
             BOOST_TEST((handed_over ? before.start_s <= x.start_s : before.end_s <= x.moving_s + 1e-12));
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_played_step_keeps_lanes_dependencies_and_collectives) {
     }
 }
 
-// Two units of 1 ms forward and 2 ms backward on one rank: nothing else takes time.
+// Two units of 1 ms forward and 2 ms backward run on one rank; nothing else takes time.
 BOOST_AUTO_TEST_CASE(a_step_without_communication_is_the_sum_of_its_computations) {
   cost_model free_bytes = plain;
   free_bytes.copy_bytes_per_s = 1e30;

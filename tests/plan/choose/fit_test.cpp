@@ -19,7 +19,7 @@ constexpr open_choices everything{.sub_group = true,
                                   .resident_parameters = true,
                                   .ratio = true};
 
-/// A small GPT with all its states in files.
+/// Returns a request for a small GPT with all its states in files.
 fit_request request_for(uint32_t ranks = 2) {
   fit_request r;
   r.table = gpt_table(4, 64, 512, true);
@@ -38,7 +38,7 @@ fitted chosen(const fit_request& r) {
   return *out;
 }
 
-/// The plans of a choice pass the checker with its limit as their budget.
+/// Checks that the plans of a choice pass the checker with its limit as their budget.
 void prove(const fit_request& r, const fitted& x) {
   auto options = x.options;
   options.memory_budget_bytes = r.limits.states;
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(memory_that_is_left_keeps_states_out_of_files) {
   BOOST_TEST(all.traffic.read == all.traffic.written);
 }
 
-// Parameters are read for forward and backward of each micro-batch: the more of these, the sooner they are kept.
+// Parameters are read for forward and backward of each micro-batch: the more micro-batches, the sooner they are kept.
 BOOST_AUTO_TEST_CASE(states_that_are_read_most_often_are_kept_first) {
   auto r = request_for();
   r.open = {.resident_parameters = true, .ratio = true};

@@ -1,4 +1,4 @@
-// The parameters that are whole at once never exceed the model, with or without shared ones.
+// Checks that the parameters gathered at the same time never exceed the model, with or without shared ones.
 #include "plan/choose/live_parameters.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -18,9 +18,9 @@ shared_plans plans(bool tied, const plan_options& o) { return plans_of(gpt_table
 BOOST_AUTO_TEST_CASE(a_shared_parameter_counts_once) {
   auto o = small_options(2, 3);
   o.gathering.prefetch_bucket = o.gathering.max_live = o.gathering.max_reuse_distance =
-      1'000'000'000;  // everything stays
+      1'000'000'000;  // no unit is released
   const auto p = plans(true, o).front();
-  BOOST_TEST(p->peak_live_elements > p->table().numel());  // two slots hold it
+  BOOST_TEST(p->peak_live_elements > p->table().numel());  // two slots hold the shared parameter
   BOOST_TEST(peak_live_parameters(*p) == p->table().numel());
 }
 

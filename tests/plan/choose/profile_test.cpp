@@ -1,4 +1,4 @@
-// Measured times of units as a file, and in the place of modelled ones.
+// Tests files of measured times of units, and their use instead of modelled ones.
 #include "plan/choose/profile.hpp"
 
 #include "tests/plan/samples.hpp"

@@ -10,7 +10,7 @@ using namespace troupe::plan;
 
 namespace {
 
-/// Seconds of cores that a step takes of all ranks.
+/// Returns the core seconds that a step takes on all ranks.
 double work_of(rank_plans plans, const cost_model& costs) {
   double out = 0;
   for (const auto& p : plans)

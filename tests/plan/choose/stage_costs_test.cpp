@@ -1,4 +1,4 @@
-// Costs of units and stages before a plan is written, against those of written plans.
+// Compares costs of units and stages that are known before a plan is written with those of written plans.
 #include "plan/choose/stage_costs.hpp"
 
 #include "plan/choose/cost.hpp"
@@ -10,7 +10,7 @@ using namespace troupe::plan;
 
 namespace {
 
-/// The compute lane's time in a plan of one rank.
+/// Returns the compute lane's seconds in a plan of one rank.
 double compute_s(const shared_table& table, const plan_options& o, const cost_model& costs) {
   double out = 0;
   const auto plan = plans_of(table, o).front();

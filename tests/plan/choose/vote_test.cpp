@@ -1,4 +1,4 @@
-// Votes of ranks on what they have measured: how they are joined.
+// Tests how the ranks' votes on their measurements are joined.
 #include "plan/choose/vote.hpp"
 
 #include <limits>
@@ -15,7 +15,7 @@ namespace {
 struct measured_job {
   std::vector<std::shared_ptr<const rank_plan>> plans;
   cost_model costs;
-  std::vector<rank_vote> votes;  // rank r's instructions took r + 1 times what is modelled
+  std::vector<rank_vote> votes;  // rank r's instructions took r + 1 times the modelled time
 };
 
 measured_job three_ranks() {
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(the_least_memory_the_highest_peak_and_mean_times_are_what_a
     if (x.kind == kind::forward || x.kind == kind::gather)
       BOOST_TEST(joined.prices->seconds(*job.plans[0], x) == 2 * predicted_seconds(*job.plans[0], x, job.costs),
                  boost::test_tools::tolerance(1e-12));
-  job.votes[2].memory_bytes = 0;  // unknown there
+  job.votes[2].memory_bytes = 0;  // the memory of rank 2 is unknown
   BOOST_TEST(join(job.votes, 3, job.costs).memory_bytes == 990U);
 }
 

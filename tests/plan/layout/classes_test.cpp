@@ -1,5 +1,5 @@
-// Ranks of a class have equal plans except for whose elements they name, and one plan of each class proves the same as
-// all ranks' plans.
+// Checks that ranks of a class have equal plans except for whose elements they name, and that one plan of each class
+// proves as much as all ranks' plans.
 #include "plan/layout/classes.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using namespace troupe::plan;
 
 namespace {
 
-/// Everything of an instruction, printed.
+/// Returns all fields of an instruction as text.
 std::string printed(const rank_plan& p, const instruction& x) {
   std::string out = p.describe(x.id) + " segment " + std::to_string(x.segment) + " bytes " + std::to_string(x.bytes) +
                     " flops " + std::to_string(x.flops) + " guard " + std::to_string(static_cast<int>(x.guard)) +
@@ -135,12 +135,12 @@ BOOST_AUTO_TEST_CASE(a_broken_plan_of_a_class_is_found) {
 
 namespace {
 
-/// A parameter of which the rank updates something.
+/// Returns a parameter of which the rank updates a part.
 uint32_t own_of(const rank_plan& p) { return p.sub_groups.back().pieces.back().parameter; }
 
 }  // namespace
 
-// A model so wide that each of 4,096 ranks has elements of each matrix; all but one rank are what they are.
+// The model is so wide that each of 4,096 ranks has elements of each matrix; one rank's elements are moved.
 BOOST_AUTO_TEST_CASE(one_rank_among_thousands_that_has_its_elements_elsewhere_is_found) {
   constexpr uint32_t ranks = 4096, wrong = 3000;
   auto options = small_options(ranks, 3);
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(one_rank_among_thousands_that_has_its_elements_elsewhere_is
   }
 }
 
-// A piece that a collective moves is compared with the slice of the rank that owns it, and with that rank's alone.
+// A piece that a collective moves is compared with the slice of the rank that owns it, and with no other rank's.
 BOOST_AUTO_TEST_CASE(a_piece_of_one_rank_among_thousands_from_elsewhere_is_found) {
   constexpr uint32_t ranks = 4096, wrong = 3000;
   const auto layout = layout_of(chain_table({uint64_t{ranks} * 1024, uint64_t{ranks} * 2048}), small_options(ranks, 2));

@@ -1,4 +1,4 @@
-// Which gradients are deferred, at which updates they land, and the memory for them.
+// Tests which gradients are deferred, at which updates they are applied, and the memory for them.
 #include "plan/late_updates.hpp"
 
 #include "plan/check/check.hpp"
@@ -30,10 +30,10 @@ BOOST_AUTO_TEST_CASE(columns_are_chosen_and_gradients_land_at_fixed_updates) {
   std::string story;
   for (uint64_t t = 1; t <= 12; ++t)
     story += schedule.whole(t) ? "w" : std::string(schedule.chooses(t) ? "c" : "-") + (schedule.lands(t) ? "L" : "");
-  BOOST_TEST(story == "wwc---L----Lc-");  // updates 3 and 11 choose, 6 and 10 land
+  BOOST_TEST(story == "wwc---L----Lc-");  // updates 3 and 11 choose columns; 6 and 10 apply deferred gradients
 }
 
-// A choice never meets gradients that were deferred under an older one.
+// A choice of columns never finds gradients that were deferred under an older choice.
 BOOST_AUTO_TEST_CASE(all_gradients_have_landed_before_a_choice) {
   for (const uint64_t interval : {1U, 2U, 3U, 7U})
     for (const uint64_t choices : {1U, 2U, 5U})

@@ -1,4 +1,4 @@
-// The slices of one rank, whose coordinates are looked up once, are those that the layout gives for it.
+// Checks that the slices of one rank, whose coordinates are looked up once, equal those that the layout returns for it.
 #include "plan/layout/rank_slices.hpp"
 
 #include "plan/layout/layout.hpp"

@@ -11,7 +11,7 @@ namespace {
 
 using groups = std::vector<std::vector<uint64_t>>;
 
-/// Sizes of each set's parameters.
+/// Returns the sizes of each set's parameters.
 groups sizes_of(const rank_plan& p, const std::vector<parameter_set>& all) {
   groups out;
   for (const auto& s : all) {
@@ -25,7 +25,7 @@ std::shared_ptr<const rank_plan> plan_of(const shared_table& table, const plan_o
   return plans_of(table, o)[0];
 }
 
-/// Buckets of a model whose gradients come in this order.
+/// Returns the buckets of a model whose gradients are computed in this order.
 groups buckets_of(std::vector<uint64_t> in_order_of_backward, uint64_t limit) {
   std::vector<uint64_t> numels(in_order_of_backward.rbegin(), in_order_of_backward.rend());
   auto o = small_options(1, 0);
@@ -58,7 +58,7 @@ bool equal(const std::vector<bool>& a, const std::vector<bool>& b) { return a ==
 
 }  // namespace
 
-// zero.md 6.4: a bucket is flushed before a gradient that would take it beyond the limit.
+// DeepSpeed flushes a bucket before a gradient that would take it beyond the limit.
 BOOST_AUTO_TEST_CASE(a_bucket_may_reach_its_limit_but_not_exceed_it) {
   BOOST_TEST(equal(buckets_of({4, 6, 1}, 10), {{4, 6}, {1}}));
   BOOST_TEST(equal(buckets_of({4, 7, 3}, 10), {{4}, {7, 3}}));
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_segments_bucket_holds_what_the_largest_segment_completes_
   BOOST_TEST(segment_bucket(*w.done()) == 1'500'000U);
 }
 
-// zero.md 7.6: a sub-group closes once its sum has reached the limit, so it may exceed it by one parameter.
+// DeepSpeed closes a sub-group once its sum has reached the limit, so it may exceed the limit by one parameter.
 BOOST_AUTO_TEST_CASE(a_sub_group_closes_when_its_sum_reaches_the_limit) {
   BOOST_TEST(equal(sub_groups_of({4, 4, 4, 4}, 8), {{4, 4}, {4, 4}}));
   BOOST_TEST(equal(sub_groups_of({4, 4, 4, 4}, 9), {{4, 4, 4}, {4}}));
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(only_stages_1_and_2_publish) {
     BOOST_TEST(plan_of(chain_table({4000, 6000}), small_options(2, stage))->layout->publish_sets.empty());
 }
 
-// zero.md 7.4.
+// DeepSpeed keeps a parameter of exactly the threshold's size.
 BOOST_AUTO_TEST_CASE(the_persistence_threshold_is_inclusive) {
   BOOST_TEST(equal(persistent({100, 101, 99}, 100, 1'000'000), {true, false, true}));
 }

@@ -1,4 +1,5 @@
-// Copies of tied parameters in the layout: cut as their originals, alone in their buckets, without blocks in the vote.
+// Tests copies of tied parameters in the layout: partitioned as their originals, alone in their buckets, without blocks
+// in the vote.
 #include "plan/layout/ties.hpp"
 
 #include <algorithm>
@@ -62,7 +63,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_hold_uses_exchange_each_gradient_once_and_meet_b
   BOOST_TEST_REQUIRE(l->ties.size() == 1U);
   const auto& uses = l->ties[0].parameters;
   BOOST_TEST_REQUIRE(uses.size() == 4U);
-  // Ranks 0 and 1 hold two uses each, so they tell each other two.
+  // Ranks 0 and 1 hold two uses each, so they exchange two gradients.
   BOOST_TEST_REQUIRE(l->exchanges.size() == 2U);
   BOOST_TEST((l->exchanges[0] == tie_exchange{0, {0, 1}, {uses[0], uses[1]}}));
   BOOST_TEST((l->exchanges[1] == tie_exchange{0, {0, 1}, {uses[2], uses[3]}}));

@@ -1,4 +1,4 @@
-// plan/layout/writer_assignment.hpp: DeepSpeed's answers, and that every byte has exactly one writer.
+// Tests plan/layout/writer_assignment.hpp: DeepSpeed's results, and that every byte has exactly one writer.
 #include "plan/layout/writer_assignment.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(under_pure_data_parallelism_work_is_shared_out_as_in_deepsp
   BOOST_TEST(shown(assign_writers(l)) == "(2,0) (1,0) (1,0) (1,0) (2,1) (1,0) (1,0) (1,0)");
   l.stage = 3;
   BOOST_TEST(shown(assign_writers(l)) == "(1,0) (1,0) (1,0) (1,0) (1,0) (1,0) (1,0) (1,0)");
-  // one rank on each machine: sockets are machines
+  // Each machine has one rank, so sockets are machines.
   BOOST_TEST(shown(assign_writers({.ranks = 2, .machines = 2, .unit = writer_unit::socket})) == "(2,0) (2,1)");
 }
 
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(experts_are_written_by_the_replicas_of_each_expert) {
   BOOST_TEST(shown(assign_expert_writers(l)) == "(4,0) (4,0) (4,1) (4,1) (4,2) (4,2) (4,3) (4,3)");
   l.unit = writer_unit::single;
   BOOST_TEST(shown(assign_expert_writers(l)) == "(1,0) (1,0) - - - - - -");
-  // expert 0 on the first machine, expert 1 on the second
+  // Expert 0 is on the first machine, expert 1 on the second.
   l.unit = writer_unit::machine;
   BOOST_TEST(shown(assign_expert_writers(l)) == "(1,0) - - - - (1,0) - -");
   l.unit = writer_unit::socket;

@@ -1,4 +1,5 @@
-// Inputs of recomputed units that wait for backward elsewhere: their places, the time of their return, their memory.
+// Tests inputs of recomputed units that are kept elsewhere until backward: their places, the time of their return,
+// their memory.
 #include <map>
 
 #include "plan/check/check.hpp"
@@ -104,7 +105,7 @@ BOOST_AUTO_TEST_CASE(predicted_activations_shrink_by_the_inputs_that_left) {
     return plans_of(table, o)[0]->memory;
   };
   const uint64_t all = memory(tier::device, 0).activations;
-  BOOST_TEST(all == 4096 + blocks * input_bytes);  // backward of the head: the inputs of all blocks still wait
+  BOOST_TEST(all == 4096 + blocks * input_bytes);  // during the head's backward the inputs of all blocks are still kept
   for (uint32_t units : {1U, 3U, 5U}) {
     BOOST_TEST(memory(tier::cpu, units).activations == all - units * input_bytes);
     BOOST_TEST(memory(tier::nvme, units).activations == all - units * input_bytes);
@@ -129,7 +130,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_offloaded_without_recompute_and_by_plans_that_do
     require_sound(all);
     BOOST_TEST(all[0]->lanes[static_cast<size_t>(lane::io)].empty());
     BOOST_TEST(all[0]->memory.offloaded_activations == 0U);
-    BOOST_TEST(all[0]->swap_file_bytes == head * window);  // the file is the run's
+    BOOST_TEST(all[0]->swap_file_bytes == head * window);  // the file belongs to the whole run
   }
 }
 

@@ -1,4 +1,4 @@
-// Passes as a table: the order that follows from contracts, and a new pass that is added.
+// Tests the table of passes: the order that follows from contracts, and a new pass that is added.
 #include "plan/passes/pass.hpp"
 
 #include <algorithm>
@@ -14,10 +14,10 @@ using namespace troupe::plan;
 
 namespace {
 
-// The pass of these tests: gathers of a use move one use ahead.
+// The pass of these tests: moves the gathers of a use one use ahead.
 std::string gather_sooner(draft& d, const rank_plan&) {
   uint32_t moved = 0;
-  handle before = none;  // the last computation before the use that a gather is moved to
+  handle before = none;  // the last computation before the use to which a gather is moved
   for (size_t i = 1; i < d.marks.size(); ++i) {
     for (handle x = d.next(d.marks[i - 1].ends), next; x != d.marks[i].computes; x = next) {
       next = d.next(x);
@@ -33,7 +33,7 @@ std::string gather_sooner(draft& d, const rank_plan&) {
   return std::to_string(moved) + " gathers one use sooner";
 }
 
-// And a wrong one: units are used without waiting for their parameters and the tokens.
+// A wrong pass: forwards wait neither for their parameters nor for the tokens.
 std::string wait_for_nothing(draft& d, const rank_plan&) {
   for (handle x = d.begin; x != none; x = d.next(x))
     if (!d.is_mark(x) && d.at(x).kind == kind::forward) d.depend_on_nothing(x);
@@ -72,7 +72,7 @@ std::string refusal_of(const std::vector<pass>& own) {
   return order ? "" : order.error().text;
 }
 
-/// Of a plan with such a pass.
+/// Returns the error of a plan that is made with pass `own`; empty if it can be made.
 std::string failure_of(const pass& own) {
   auto o = small_options(1, 3);
   o.passes = {std::make_shared<const pass>(own)};

@@ -1,4 +1,4 @@
-// Every named schedule: PyTorch's own tables, and for all small sizes that it can run.
+// Tests every named schedule: against PyTorch's own tables, and for all small sizes that it can run.
 #include "plan/schedule/named.hpp"
 
 #include <map>
@@ -14,7 +14,7 @@ using namespace troupe::plan;
 
 namespace {
 
-std::string digest(const pipeline_table& t) {  // FNV-1a of 64 bits, as the recipe makes it
+std::string digest(const pipeline_table& t) {  // 64-bit FNV-1a, as the recipe of the fixtures computes it
   uint64_t out = 0xCBF29CE484222325ULL;
   for (const char c : write_table(t)) out = (out ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
   std::string text(16, '0');

@@ -40,7 +40,7 @@ uint64_t one_micro_batch(const search_request& r) {
   return out;
 }
 
-// All orders of F, I and W of one rank of one stage, within the memory.
+// Returns all orders of F, I and W on one rank of one stage that fit the memory.
 std::vector<std::vector<action>> all_orders(const search_request& r, uint32_t stage) {
   std::vector<std::vector<action>> out;
   std::vector<action> order;
@@ -62,7 +62,8 @@ std::vector<std::vector<action>> all_orders(const search_request& r, uint32_t st
   return out;
 }
 
-// When the last action of one order per rank ends; `least` where it is no less, or where ranks wait in a circle.
+// Returns the time at which the last action ends if the ranks run these orders; `least` if it is not less, or if ranks
+// wait in a circle.
 double total_of(const search_request& r, const std::vector<const std::vector<action>*>& orders, double least) {
   double forward[3][4], backward[3][4], now[3] = {};
   size_t next[3] = {};
@@ -150,7 +151,8 @@ BOOST_AUTO_TEST_CASE(never_slower_than_a_named_schedule_of_no_more_memory_and_fa
       const uint32_t v = seed % 5 == 0 ? 2 : 1;
       auto r = random_request(random, p, v, m);
       const auto named = play_table(named_table("1f1b", p, v, m), r.costs);
-      r.memory_bytes = peak_of(named) * (2 + random() % 3) / 2;  // as much as 1F1B needs, half as much again, or twice
+      // The peak of 1F1B, one and a half times the peak, or twice the peak.
+      r.memory_bytes = peak_of(named) * (2 + random() % 3) / 2;
       const auto found = search_schedule(r);
       BOOST_REQUIRE(found.has_value());
       check_found(r, *found);

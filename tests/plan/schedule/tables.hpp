@@ -1,4 +1,4 @@
-// Tables of pipelines for tests.
+// Provides tables of pipelines for tests.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -24,12 +24,13 @@ inline pipeline_table named_table(std::string_view name, uint32_t ranks, uint32_
   return std::move(*table);
 }
 
-/// The same cost on every stage, one byte kept from F to W.
+/// Returns equal costs for all stages. Each stage keeps one byte from the start of F to the end of B or I, and one from
+/// the end of I to the end of W.
 inline pipeline_costs even_costs(uint32_t stages, double f, double b, double w, double transfer_s = 0) {
   return {std::vector<stage_cost>(stages, {f, b, w, 1, 1}), transfer_s};
 }
 
-/// A file that tests/peer/make_pipeline_fixtures.py wrote.
+/// Returns the content of a file that tests/peer/make_pipeline_fixtures.py wrote.
 inline std::string pipeline_fixture(const std::string& name) {
   std::ifstream file((std::string(troupe::places::source_dir) + "/tests/plan/fixtures/pipeline_schedules/") + name, std::ios::binary);
   BOOST_REQUIRE_MESSAGE(file.good(), name);

@@ -1,5 +1,5 @@
-// Models cut over the tensor axis: every stage of ZeRO and every cut into stages has its exchanges, and what leaves one
-// out, doubles it or moves it is found.
+// Tests models cut over the tensor axis: every ZeRO stage and every cut into stages has its exchanges, and a plan that
+// leaves one out, repeats it or moves it is refused.
 #include "plan/write/exchanges.hpp"
 
 #include "models/table/model_spec.hpp"
@@ -135,12 +135,12 @@ BOOST_AUTO_TEST_CASE(pieces_share_the_flops_and_rows_of_a_segment_and_lie_beside
     ++exchanges;
     moved += x.bytes;
   }
-  BOOST_TEST(exchanges == 3U * 6);  // attention and MLP of three blocks
+  BOOST_TEST(exchanges == 3U * 6);  // three pieces for attention and MLP of three blocks
   BOOST_TEST(products == 2U * 6);
   BOOST_TEST(moved == 6U * 4 * 2 * 16 * 96);
   const auto second = std::ranges::find_if(p.instructions, [](const auto& x) { return x.kind == kind::multiply; });
   BOOST_TEST(p.describe(second->id) == "multiply block 0 attention, piece 2 of 3");
-  // The first piece is on its way while the second is multiplied.
+  // The first piece is exchanged while the second is multiplied.
   BOOST_TEST((p.instructions[second->id - 1].kind == kind::exchange));
   BOOST_TEST((std::ranges::find(second->after, second->id - 1) == second->after.end()));
   o.mode = mode::generate;
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_exchange_is_in_every_recompute_once) {
   const auto plans = plans_of(table, o);
   size_t repeated = 0;
   for (const auto& x : plans[1]->instructions) repeated += x.again ? 1 : 0;
-  BOOST_TEST(repeated == 3U * 3);  // behind attention; behind the MLP the unit ends
+  BOOST_TEST(repeated == 3U * 3);  // after attention; the exchange after the MLP ends the unit
   for (uint32_t i = 0; i < repeated; ++i) {
     std::vector<rank_plan> broken;
     for (const auto& p : plans) broken.push_back(*p);
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_exchange_is_in_every_recompute_once) {
   }
 }
 
-/// Muon's share of a model's parameters: those of two dimensions.
+/// Gives Muon's update rule to the model's matrices: parameters of two dimensions.
 void want_matrices(const core::model_table& whole, plan_options& o) {
   for (size_t q = 0; q < whole.parameters.size(); ++q)
     if (const auto& shape = whole.parameters[q].shape; shape.size() == 2)
@@ -249,11 +249,12 @@ BOOST_AUTO_TEST_CASE(what_recomputed_units_exchanged_stays_on_the_device_whereve
   const auto table = cut_table(gpt2, 2);
   auto o = options_for(*table, 2, 1, 0, 1);
   o.recompute = true;
-  uint64_t exchanged = 0, most = 0;  // while the unit computes beside what those before it have put aside
+  uint64_t exchanged = 0, most = 0;  // bytes that earlier units exchanged; peak bytes with those of the computing unit
   for (const auto& unit : table->units) {
     uint64_t computing = 0;
     for (const auto& s : unit.segments) {
-      const bool is_made_again = &s == &unit.segments.back() && s.light.flops > 0;  // in its backward
+      // Recomputed in the segment's backward.
+      const bool is_made_again = &s == &unit.segments.back() && s.light.flops > 0;
       computing += is_made_again ? s.light.bytes + s.light.beside : s.saved_bytes;
     }
     most = std::max(most, exchanged + computing);
@@ -305,7 +306,7 @@ BOOST_AUTO_TEST_CASE(an_exchange_that_is_left_out_doubled_or_early_is_found) {
     for (const auto& x : broken[0].instructions)
       if (x.kind == kind::exchange) all.push_back(x.id);
     const uint32_t chosen = all[random() % all.size()];
-    for (const uint32_t r : {0U, 1U}) {  // of one tensor group, so that no member disagrees
+    for (const uint32_t r : {0U, 1U}) {  // both ranks of one tensor group, so that no member disagrees
       auto& x = broken[r].instructions[chosen];
       BOOST_TEST_REQUIRE((x.kind == kind::exchange));
       if (i % 4 == 0) saboteur(broken[r], random).remove(chosen);

@@ -1,4 +1,4 @@
-// Plans of a pipeline: every named schedule with every ZeRO stage is proved, and what crosses between stages is there.
+// Tests plans of a pipeline: every named schedule with every ZeRO stage is proved and has all transfers between stages.
 #include <algorithm>
 
 #include <limits>
@@ -18,7 +18,7 @@ using core::axis;
 
 namespace {
 
-/// A GPT whose units are cut evenly into as many stages as the schedule has.
+/// Returns options of a GPT whose units are cut evenly into the stages of the schedule.
 plan_options staged(const core::model_table& table, const named_schedule& schedule, pipeline_shape shape, uint32_t data,
                     uint32_t stage) {
   auto o = small_options(data, stage, shape.micro_batches);
@@ -39,18 +39,18 @@ shared_plans proved(const shared_table& table, const plan_options& o) {
   return plans;
 }
 
-/// Of every stage, in whole numbers.
+/// Bytes of every stage that wait for backward, and for its weight part, in whole numbers.
 constexpr uint64_t whole = 100, part = 60;
 
-/// As many units as stages, which all cost the same: `f` forward, `f + f - w` for the input part, `w` for the weight
-/// part; of `whole` bytes that wait for backward, `part` wait for the weight part.
+/// Returns a model of `stages` units with equal costs: `f` forward, `f + f - w` for the input part, `w` for the weight
+/// part. `whole` bytes wait for backward; `part` of them wait for the weight part.
 shared_table even_table(uint32_t stages, double f, double w) {
   auto table = *chain_table(std::vector<uint64_t>(stages, 1024));
   for (auto& u : table.units) u.segments.front() = {"all", u.parameters, f, whole, part, w};
   return std::make_shared<const core::model_table>(std::move(table));
 }
 
-/// Time is flops alone.
+/// Returns costs by which only flops take time.
 cost_model whole_number_costs() {
   const double none = std::numeric_limits<double>::infinity();
   return {.flops_per_s = 1,
@@ -61,7 +61,7 @@ cost_model whole_number_costs() {
           .latency_s = 0};
 }
 
-/// Between the first and the last instruction of a rank's compute lane.
+/// Returns a rank's idle time between the first and the last instruction of its compute lane.
 double idle_of(const timeline& t, uint32_t rank) {
   const auto& lane_of_rank = t.plans[rank]->lanes[static_cast<size_t>(lane::compute)];
   double busy = 0;
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(micro_batches_in_flight_are_those_of_the_schedule) {
     }
 }
 
-// Costs (F, I, W) of 10, 10, 10 and of 10, 12, 8.
+// The costs (F, I, W) are 10, 10, 10 and 10, 12, 8.
 BOOST_AUTO_TEST_CASE(plans_take_the_time_and_keep_the_bytes_of_their_tables) {
   for (const auto& schedule : named_schedules())
     for (uint32_t ranks = 2; ranks <= 5; ++ranks)
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(only_where_nobody_waits_for_the_gradient_a_backward_stays_w
   for (const uint32_t r : {1U, 2U}) {
     const rank_plan& p = *plans[r];
     BOOST_TEST(count(p, kind::weigh) == count(p, kind::backward));
-    // What another rank waits for does not wait for a weight part of the same micro-batch.
+    // A send that another rank waits for does not wait for a weight part of the same micro-batch.
     for (const auto& x : p.instructions)
       if (x.kind == kind::send && x.use == use::backward)
         for (const auto& w : p.instructions)
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_stage_holds_only_its_own) {
     uint64_t parameters = 0, alone = 0;
     for (const auto& p : plans) parameters += p->memory.parameters + p->memory.moments;
     for (const auto& p : whole) alone += p->memory.parameters + p->memory.moments;
-    // The same elements on as many data ranks; gaps between parameters may differ.
+    // the stages have the elements of an uncut job on as many data ranks; gaps between parameters may differ
     BOOST_TEST(parameters <= alone + 4096);
     BOOST_TEST(parameters + 4096 >= alone);
   }

@@ -1,5 +1,5 @@
-// storage/handle/block_runner.hpp: ownership of the memory that transfers go through. The transferred bytes are tested
-// by io_handle_test.cpp.
+// Tests storage/handle/block_runner.hpp: ownership of the memory that transfers use. Leaves the transferred bytes to
+// io_handle_test.cpp.
 #include "storage/handle/block_runner.hpp"
 
 #include <sys/mman.h>
@@ -23,7 +23,7 @@ using both_engines = std::tuple<std::integral_constant<tests::engine, tests::eng
 
 constexpr size_t block_bytes = 16384, blocks = 256;
 
-/// Fresh pages at addresses that were freed; none if the addresses are in use.
+/// Maps fresh pages at addresses that were freed; maps none where the addresses are in use.
 class fresh_pages {
  public:
   fresh_pages() = default;
@@ -88,7 +88,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(intermediate_memory_is_kept_until_nothing_is_in_fl
   };
   auto runner = storage::block_runner::open(options);
   BOOST_REQUIRE_MESSAGE(runner, runner.error().text);
-  std::vector<std::byte> into(content.size() + sector), then(into.size());  // so that nothing is mapped once it ends
+  // Allocated here, so that nothing is mapped after the runner has ended.
+  std::vector<std::byte> into(content.size() + sector), then(into.size());
   const auto begin = reinterpret_cast<uintptr_t>(into.data()) % sector == 0 ? size_t{1} : size_t{0};
   (*runner)->add({storage::io_kind::read, *made, 0, std::span(into).subspan(begin, content.size()), 0});
   std::vector<storage::block_job_end> ends;
@@ -99,13 +100,13 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(intermediate_memory_is_kept_until_nothing_is_in_fl
   std::ranges::copy(into, then.begin());
 
   BOOST_TEST(ended > 0U);
-  BOOST_TEST(early.count() == 0U);  // While anything is in flight the addresses are not given away,
+  BOOST_TEST(early.count() == 0U);  // the addresses are in use while a request is in flight
   BOOST_TEST(early.untouched());
   for (const auto& memory : on_the_way) late.take(memory);
-  BOOST_TEST(late.count() == on_the_way.size());  // then they are.
+  BOOST_TEST(late.count() == on_the_way.size());  // the addresses are free after the end
   const auto time = storage::file::open_best(folder / "b", storage::file_access::create);
   BOOST_REQUIRE(time && time->reopened(storage::file_access::read_write, storage::file_mode::buffered)
-                            ->write_at(0, content));  // For what would still come.
+                            ->write_at(0, content));  // gives late writes time to arrive
   BOOST_TEST(late.untouched());
   BOOST_TEST((into == then));
 }

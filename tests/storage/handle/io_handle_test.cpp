@@ -1,4 +1,5 @@
-// storage/handle/io_handle.hpp on both engines: what DeepSpeed's handle does, and cases that it leaves undefined.
+// Tests storage/handle/io_handle.hpp on both engines: the behaviour of DeepSpeed's handle, and cases that it leaves
+// undefined.
 #include "storage/handle/io_handle.hpp"
 
 #include <poll.h>
@@ -82,7 +83,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_offset_length_and_address_reads_what_was_writt
         }
     std::vector<std::byte> all(room);
     good(handle->read(all, path));
-    BOOST_TEST((all == expected));  // Bytes around the writes are unchanged.
+    BOOST_TEST((all == expected));  // bytes around the writes are unchanged
     BOOST_TEST(std::filesystem::file_size(path) == room);
   }
 }
@@ -105,7 +106,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(wait_gives_an_outcome_for_each_operation, Engine, 
     BOOST_TEST(begun.erase(w.operation) == 1U);
   }
   BOOST_TEST(handle->pending() == 0U);
-  BOOST_TEST(handle->wait().empty());  // None is pending, which is no error.
+  BOOST_TEST(handle->wait().empty());  // no request is pending, which is no error
 
   std::vector<std::byte> back(data.size());
   for (size_t i = 0; i < 40; ++i)
@@ -191,7 +192,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(threads_that_share_a_handle_wait_for_their_own_ope
         if (!w || !r || back != data) wrong[t] = !w ? w.error().text : !r ? r.error().text : "other bytes";
       }
     });
-  for (int i = 0; i < 20; ++i) BOOST_TEST(handle->wait().empty());  // Takes no outcome of another thread.
+  for (int i = 0; i < 20; ++i) BOOST_TEST(handle->wait().empty());  // takes no results of another thread
   for (auto& t : threads) t.join();
   for (const auto& w : wrong) BOOST_TEST(w == "");
 }
@@ -255,7 +256,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(after_its_end_no_memory_is_touched, Engine, each_e
   handle.reset();
   const auto then = into;
   good(must(storage::io_handle::open(small(Engine::value)))
-           ->write(data, folder / "b"));  // Time for what would still come.
+           ->write(data, folder / "b"));  // gives late reads time to arrive
   BOOST_TEST((into == then));
 }
 
@@ -282,7 +283,7 @@ BOOST_AUTO_TEST_CASE(handles_may_share_pinned_memory) {
   const auto buffer = must(first->new_pinned(5 << 20));
   BOOST_TEST(reinterpret_cast<uintptr_t>(buffer.data()) % storage::huge_memory::alignment_bytes == 0U);
   BOOST_TEST(second->is_pinned(buffer));
-  BOOST_TEST(second->is_pinned(buffer.subspan(100, 1000)));  // A view of it.
+  BOOST_TEST(second->is_pinned(buffer.subspan(100, 1000)));  // a part of the buffer
   BOOST_TEST(!other->is_pinned(buffer));
   const auto elsewhere = bytes(100, 0);
   BOOST_TEST(!second->is_pinned(elsewhere));

@@ -1,4 +1,4 @@
-// storage/memory/locked_memory.hpp: memory that cannot be locked is reported, not refused.
+// Tests storage/memory/locked_memory.hpp: memory that cannot be locked is reported, not refused.
 #include "storage/memory/locked_memory.hpp"
 
 #include <sys/mman.h>
@@ -19,7 +19,7 @@ using namespace troupe;
 
 namespace {
 
-// The remark of a process that may lock `limit` bytes and has no privileges.
+// Returns the remark of a process without privileges that may lock `limit` bytes.
 std::string said_with_limit(rlim_t limit, uint64_t bytes) {
   std::array<int, 2> ends{-1, -1};
   BOOST_REQUIRE(::pipe(ends.data()) == 0);
@@ -54,7 +54,7 @@ uint64_t locked_kib() {
   return 0;
 }
 
-/// Sanitizers make mlock a call that does nothing and succeeds.
+/// False under sanitizers, which make mlock a call that does nothing and succeeds.
 bool mlock_locks() {
   alignas(4096) static std::byte page[4096];
   const auto before = locked_kib();

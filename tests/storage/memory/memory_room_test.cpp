@@ -1,4 +1,4 @@
-// Total and free memory, on machines that a folder describes.
+// Tests total and free memory on machines that a folder describes.
 #include "storage/memory/memory_room.hpp"
 
 #include <boost/test/unit_test.hpp>

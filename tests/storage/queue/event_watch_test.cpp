@@ -1,4 +1,4 @@
-// storage/queue/event_watch.hpp: one call each time that a descriptor becomes readable and was asked for.
+// Tests storage/queue/event_watch.hpp: one call each time that a descriptor becomes readable after it was asked for.
 #include "storage/queue/event_watch.hpp"
 
 #include <sys/eventfd.h>
@@ -49,7 +49,8 @@ BOOST_AUTO_TEST_CASE(each_is_called_once_until_it_asks_again) {
   BOOST_REQUIRE(watch->add(second.descriptor, [&] { of_second.one_more(); }));
   first.signal();
   of_first.wait_for(1);
-  // Still readable and not asked for: by the time that the other's call is made, none was made for this one.
+  // The first descriptor is still readable but not asked for: when the second one's call is made, the first has had
+  // none.
   first.signal();
   second.signal();
   of_second.wait_for(1);

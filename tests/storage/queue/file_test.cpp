@@ -1,4 +1,4 @@
-// storage/queue/file.hpp on real file systems.
+// Tests storage/queue/file.hpp on real file systems.
 #include "storage/queue/file.hpp"
 
 #include <fcntl.h>
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_file_is_opened_again_after_it_lost_its_name) {
 }
 
 BOOST_AUTO_TEST_CASE(a_full_disk_is_an_error_of_its_own) {
-  // The device that is always full.
+  // /dev/full is a device that is always full.
   const auto f = must(storage::file::open("/dev/full", file_access::read_write, file_mode::buffered));
   const auto refused = f.write_at(0, bytes_of("abc"));
   BOOST_REQUIRE(!refused);
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_copy_keeps_the_file_open_and_identities_are_never_used_ag
 }
 
 BOOST_AUTO_TEST_CASE(a_file_system_without_direct_io_says_so_and_the_best_mode_is_buffered) {
-  // procfs is one on every Linux.
+  // procfs has no direct I/O and exists on every Linux.
   const auto refused = storage::file::open("/proc/self/status", file_access::read, file_mode::direct);
   BOOST_REQUIRE(!refused);
   BOOST_TEST((refused.error().kind == core::error_kind::mismatch), refused.error().text);

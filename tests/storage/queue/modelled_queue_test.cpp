@@ -1,4 +1,4 @@
-// tests/fakes/modelled_queue.hpp: the clock and the faults.
+// Tests the clock and the faults of tests/fakes/modelled_queue.hpp.
 #include "tests/fakes/modelled_queue.hpp"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct story {
   uint64_t faults = 0;
 };
 
-// Sixteen pieces, all at once.
+// Writes sixteen pieces at the same time.
 story write_sixteen(const disk_model& model) {
   story out;
   const auto queue = disk(model);

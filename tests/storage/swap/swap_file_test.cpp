@@ -1,4 +1,4 @@
-// storage/swap/swap_file.hpp: plain access and digests.
+// Tests storage/swap/swap_file.hpp: plain access and digests.
 #include "storage/swap/swap_file.hpp"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ void flip(const storage::swap_file& where, uint64_t offset) {
   BOOST_REQUIRE(raw.sync());
 }
 
-// Reads and writes any range at any address, compared with a copy in memory.
+// Reads and writes any range at any address, and compares with a copy in memory.
 void random_access(storage::swap_file& on, uint64_t seed, unsigned times) {
   std::mt19937_64 random(seed);
   std::vector<std::byte> copy(on.bytes()), memory(on.bytes() + 64), got(on.bytes() + 64);
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(long_ranges_go_through_the_bounce_in_pieces) {
   const uint64_t bytes = 3 * storage::swap_file::bounce_bytes + 2 * page;
   const auto on = *storage::swap_file::in_memory("long", bytes);
   random_access(*on, 3, 12);
-  // From aligned memory, too.
+  // aligned memory
   auto memory = *huge_memory::allocate(bytes);
   tests::fill({memory.data(), bytes}, 4);
   BOOST_REQUIRE(on->write(0, {memory.data(), bytes}));
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_is_found_wherever_it_lies) {
     BOOST_TEST(
         found.error().text.find("flipped: page at " + std::to_string(at / page * page) + ": what was read") == 0U,
         found.error().text);
-    // Part of a bad page cannot be written; all of it can.
+    // A part of a bad page cannot be written, the whole page can.
     BOOST_TEST(!on->write(at / page * page + 5, {&one, 1}));
     flip(*on, at);
     BOOST_TEST(on->write(at / page * page + 5, {&one, 1}).has_value());

@@ -1,4 +1,4 @@
-// storage/swap/swap_queue.hpp: its promises when the disk fails, checked with io_uring, threads and the modelled disk.
+// Tests storage/swap/swap_queue.hpp: its promises when the disk fails, with io_uring, threads and the modelled disk.
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
 #include <filesystem>
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_full_disk_is_not_tried_again, Engine, tests::eve
   BOOST_REQUIRE(done.error);
   BOOST_TEST((done.error->kind == core::error_kind::no_space));
   BOOST_TEST(done.error->text.find(name_of(where) + ": write at ") == 0U, done.error->text);
-  BOOST_TEST(calls <= 2U);  // The requests in flight: no further block began.
+  BOOST_TEST(calls <= 2U);  // only the requests in flight: no further block began
   BOOST_TEST(queue->counters().retries == 0U);
 }
 
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_disk_that_is_pulled_out_ends_every_request_and_l
     uint64_t failed = 0;
     for (const auto& c : over) failed += c.error ? 1 : 0;
     BOOST_TEST(failed >= 2U);
-    // The last ones are pending while queue, files and folder end, in this order or another.
+    // The last requests are pending while queue, files and folder are destroyed, in any order.
     BOOST_REQUIRE(queue->submit({io_kind::read, {{where.file, 0, all(memory)}}, 9}));
   }
   BOOST_TEST(!std::filesystem::exists(folder));
@@ -165,8 +165,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_write_that_failed_is_not_read_as_if_it_had_not_b
   const auto page_read = [&](uint64_t at) {
     return run(*queue, {io_kind::read, {{where.file, at * page, all(memory).first(page)}}, 2}).error.has_value();
   };
-  BOOST_TEST(!page_read(0));  // Arrived.
-  BOOST_TEST(page_read(15));  // Never begun: the page has its older contents.
+  BOOST_TEST(!page_read(0));  // the page was written
+  BOOST_TEST(page_read(15));  // the write never began: the page has its older content
   BOOST_TEST(!run(*queue, {io_kind::write, {{where.file, 0, all(memory)}}, 1}).error);
   BOOST_TEST(!page_read(15));
 }

@@ -1,4 +1,4 @@
-// storage/swap/swap_queue.hpp: its promises when nothing fails, checked with io_uring, threads and the modelled disk.
+// Tests storage/swap/swap_queue.hpp: its promises when nothing fails, with io_uring, threads and the modelled disk.
 #include "storage/swap/swap_queue.hpp"
 
 #include <algorithm>
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_watch_wakes_a_user_only_after_it_asked_again, En
   options.depth = 3;
   const auto queue = opened(Engine::value, options);
   if (!queue) return;
-  // As an actor does: one message each time that the descriptor became readable, then `poll` and `resume`.
+  // Acts as an actor does: one message each time that the descriptor became readable, then `poll` and `resume`.
   std::mutex mutex;
   std::condition_variable mailed;
   unsigned mails = 0;

@@ -1,4 +1,4 @@
-// A file of records on full disks, in missing folders, and under names that are taken.
+// Tests a file of records on full disks, in missing folders, and under names that are taken.
 #include "telemetry/curves/append_file.hpp"
 
 #include <signal.h>
@@ -17,7 +17,7 @@ using tests::scratch_folder;
 
 namespace {
 
-// No file of this process grows beyond this size, as on a full disk, with EFBIG for ENOSPC.
+// Limits the size of this process's files, as on a full disk, with EFBIG instead of ENOSPC.
 class full_disk {
  public:
   explicit full_disk(rlim_t bytes) {

@@ -1,4 +1,4 @@
-// Curves on disk: DeepSpeed's names, every kind of file at once, folders that refuse.
+// Tests curves on disk: DeepSpeed's names, all kinds of files at once, folders that cannot be written.
 #include "telemetry/curves/curve_files.hpp"
 
 #include "telemetry/curves/cut_curve.hpp"
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_resumes_has_one_curve) {
   const std::string head = tf_record(version_event(1700000000)) + tf_record(restart_event(1700000000, 17));
   for (const auto& e : fs::directory_iterator(f / "events"))
     BOOST_TEST(scratch_folder::read(e.path()).starts_with(head));
-  // a run that resumes loses no rows; a new run sets them aside
+  // A run that resumes loses no rows; a new run renames the old files.
   open(32);
   BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv").ends_with("32,2\n"));
   open(std::nullopt);
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(curves_that_are_open_go_back_with_their_run) {
   BOOST_TEST(scratch_folder::read(f / "steps.jsonl").ends_with(row(16) + "\n" + row(24) + "\n"));
   for (const auto& e : fs::directory_iterator(f / "events"))
     BOOST_TEST(scratch_folder::read(e.path()).find(tf_record(restart_event(1, 17))) != std::string::npos);
-  BOOST_TEST(files->go_back(2, 0).has_value());  // weights alone: the run begins anew
+  BOOST_TEST(files->go_back(2, 0).has_value());  // only weights were loaded: the run starts at step 0
   BOOST_TEST(!fs::exists(f / "steps.jsonl.previous"));
   write(8, 3);
   BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv") == "step,lr\n8,3\n");
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_made_is_refused_with_the_key_that_a
   BOOST_TEST(csv == "csv_monitor: cannot make the folder " + (f / "taken/csv").string() + ": Not a directory");
   BOOST_TEST(refused({{}, f / "taken", {}}).starts_with("tensorboard: cannot make the folder "));
   BOOST_TEST(refused({{}, {}, f / "taken/steps.jsonl"}).starts_with("telemetry.json_lines: cannot make the folder "));
-  // A folder in which no one, not even root, can make a file.
+  // No user, not even root, can create a file in this folder.
   BOOST_TEST(refused({"/proc/self/task", {}, {}}).starts_with("csv_monitor: cannot create /proc/self/task/"));
 }
 

@@ -1,4 +1,4 @@
-// The bytes of event files, against published checksums and against a reader of their own. The real reader is in
+// Compares the bytes of event files with published checksums and with an independent reader. The real reader is in
 // tests/peer/curves.py.
 #include "telemetry/curves/event_record.hpp"
 

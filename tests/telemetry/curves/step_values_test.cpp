@@ -1,4 +1,4 @@
-// Labels are DeepSpeed's, lines read back.
+// Tests that labels are DeepSpeed's, and that lines can be read back.
 #include "telemetry/curves/step_values.hpp"
 
 #include <boost/test/unit_test.hpp>

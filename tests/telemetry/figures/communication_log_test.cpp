@@ -1,4 +1,4 @@
-// The table of collectives: DeepSpeed's factors, the size of a message, filters.
+// Tests the table of collectives: DeepSpeed's factors, the size of a message, filters.
 #include "telemetry/figures/communication_log.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -29,7 +29,7 @@ uint64_t num_of(const plan::rank_plan& p, plan::kind k) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(bandwidths_have_the_factors_of_the_operation) {
-  // 1e6 bytes from each of 4 ranks in 2 ms: 4 Gbit/s of S.
+  // Each of 4 ranks sends 1e6 bytes in 2 ms: 4 Gbit/s for a message of one rank's size.
   const auto gather = bandwidth_of("all_gather_into_tensor", 1'000'000, 4, 2);
   BOOST_TEST(gather.algorithm_gbps == 16.0);
   BOOST_TEST(gather.bus_gbps == 12.0);

@@ -1,4 +1,4 @@
-// The parts of gathers, reductions, swaps and updates that computation hides.
+// Tests the parts of gathers, reductions, swaps and updates that computation hides.
 #include "telemetry/figures/overlap_figures.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -21,7 +21,7 @@ plan::shared_plans overlap_plans() {
   return plan::plans_of(plan::gpt_table(2, 64, 256, false), o);
 }
 
-/// Each instruction takes a microsecond, in the order of the plan, one after the other.
+/// Returns spans in which each instruction takes a microsecond, one after the other in the order of the plan.
 std::vector<rank_spans> one_after_the_other(const plan::shared_plans& plans) {
   std::vector<rank_spans> out;
   for (const auto& p : plans) {

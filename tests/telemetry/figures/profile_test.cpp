@@ -1,4 +1,4 @@
-// What units take, out of the spans of a run at any cut.
+// Tests the costs of units that are measured from the spans of a run, for any cut.
 #include "telemetry/figures/profile.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(parts_of_a_split_backward_have_times_of_their_own) {
   const auto table = plan::gpt_table(4, 64, 256, false);
   const auto units = plan::model_units(*table, plan::small_options(2, 3, 4), {});
   const auto p = profiled(played_pipeline("zb_h1"));
-  for (size_t u = 3; u < units.size(); ++u) {  // stage 0 may do both at once
+  for (size_t u = 3; u < units.size(); ++u) {  // stage 0 may run both parts at once
     BOOST_TEST(p.units[u].backward_input_s > 0);
     BOOST_TEST(p.units[u].backward_weight_s >= 0);
   }
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(updates_and_transfers_are_rates) {
 
 BOOST_AUTO_TEST_CASE(of_each_instruction_the_least_time_over_the_steps_counts) {
   const auto quiet = played_pipeline("zb_h1");
-  // Steps in which, by turns, half the instructions of every rank take a thousand times as long.
+  // Returns steps in which one half of every rank's instructions, `turn` selects which, takes a thousand times as long.
   const auto disturbed = [&](uint32_t turn) {
     auto step = quiet;
     for (auto& r : step)

@@ -1,4 +1,4 @@
-// Names in a trace: ranks, lanes, and where a model is cut the stages.
+// Tests the names in a trace: ranks, lanes, and the stages of a model that is cut.
 #include "telemetry/figures/trace.hpp"
 
 #include <boost/test/unit_test.hpp>

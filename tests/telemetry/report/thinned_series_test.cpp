@@ -1,4 +1,4 @@
-// A long curve keeps its extremes in bounded memory.
+// Tests that a long curve keeps its extremes in bounded memory.
 #include "telemetry/report/thinned_series.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,5 @@
-// The calls of CUDA's runtime that the twins and their tests make, under the name of NVIDIA's header, on memory of the
-// host. Owns their declarations; work is done at once, and a stream is only a name that a launch must know.
+// Declares the calls of CUDA's runtime that the twins and their tests make, under the name of NVIDIA's header, on
+// memory of the host. Work is done at once, and a stream is only a name that a launch must know.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@ enum cudaError_t {
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 
-/// Allocates exactly `bytes`, so that AddressSanitizer knows the next one as another's.
+/// Allocates exactly `bytes`, so that AddressSanitizer reports an access beyond them.
 cudaError_t cudaMalloc(void** memory, size_t bytes);
 cudaError_t cudaFree(void* memory);
-/// A pool has nothing to keep: memory is had and given back at once.
+/// Allocates and frees at once: there is no pool that keeps memory.
 cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t on);
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t on);
 using cudaMemPool_t = struct CUmemPoolHandle_st*;
@@ -35,9 +35,9 @@ cudaError_t cudaMemsetAsync(void* to, int byte, size_t bytes, cudaStream_t on);
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t on);
-/// Returns a kernel's failure once; a later launch is then possible again, other than on a device.
+/// Returns a kernel's failure once; afterwards launches are possible again, unlike on a device.
 cudaError_t cudaStreamSynchronize(cudaStream_t on);
 
 cudaError_t cudaGetLastError();
-/// The text of a launch failure names the block, the thread and the rule that was broken.
+/// Returns a text; that of a launch failure names the block, the thread and the rule that was broken.
 const char* cudaGetErrorString(cudaError_t error);

@@ -48,6 +48,8 @@ constexpr model_size sizes[] = {{"1M", 4, 128, 4, 128},       {"10M", 8, 320, 5,
 constexpr double memory_share = 0.8;
 /// Samples that a rank computes at a time, unless memory requires fewer.
 constexpr uint64_t micro_batch = 4;
+constexpr uint64_t usual_samples = 16;
+constexpr uint64_t ranks_max = uint64_t{1} << 20;
 constexpr const char* usual_validation = "0.05";
 /// Learning rates for a new model, and for a trained one.
 constexpr const char* first_rate = "6.0e-4";
@@ -272,15 +274,21 @@ class maker {
 
   void put_batch() {
     const bool is_said = has("train_batch_size") || has("train_micro_batch_size_per_gpu") || has("elasticity.enabled");
-    uint64_t samples = a_.samples > 0 ? a_.samples : is_said ? 0 : 16;
-    uint32_t ranks = ranks_for(machine_);
-    if (has("parallel.ranks") || text_.has_below("parallel")) {
+    uint64_t samples = a_.samples > 0 ? a_.samples : is_said ? 0 : usual_samples;
+    const bool source_has_data_ranks = has("parallel.data");
+    if (has("parallel.ranks") || text_.has_below("parallel") ||
+        (source_has_data_ranks && (is_said || a_.samples > 0))) {
       if (a_.samples == 0) return;
       text_.put("train_batch_size", std::to_string(samples));  // divided over the ranks that the source gives
       text_.drop("train_micro_batch_size_per_gpu");
       text_.drop("gradient_accumulation_steps");
       return;
     }
+    // An answer of Accelerate says how many processes there are, and no batch.
+    uint32_t ranks = source_has_data_ranks
+                         ? static_cast<uint32_t>(std::clamp<uint64_t>(number_of("parallel.data"), 1, ranks_max))
+                         : ranks_for(machine_);
+    if (source_has_data_ranks) samples = (samples + ranks - 1) / ranks * ranks;
     if (samples == 0) {
       // Keeps the given batch, with as many ranks as divide it.
       const uint64_t whole = number_of("train_batch_size");
@@ -291,7 +299,7 @@ class maker {
       return;
     }
     while (samples % ranks != 0) --ranks;
-    text_.put("parallel.data", std::to_string(ranks));
+    if (!source_has_data_ranks) text_.put("parallel.data", std::to_string(ranks));
     text_.put("train_batch_size", std::to_string(samples));
     uint64_t rows = std::min(micro_batch, samples / ranks);
     while (samples / ranks % rows != 0) --rows;

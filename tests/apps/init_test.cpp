@@ -317,12 +317,14 @@ BOOST_AUTO_TEST_CASE(an_answer_of_accelerate_is_a_source_too) {
   command_folder at;
   at.folder.write("fsdp.yaml",
                   "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n"
-                  "  fsdp_reshard_after_forward: false\nmixed_precision: bf16\nnum_machines: 1\nnum_processes: 2\n");
+                  "  fsdp_reshard_after_forward: false\nmixed_precision: bf16\nnum_machines: 1\nnum_processes: 3\n");
   const auto made = at.troupe({"init", "job3.yaml", "--from", "fsdp.yaml", "--text", "corpus.txt", "--model", "1M"});
   BOOST_TEST_REQUIRE(made.code == 0, made.err);
   is_good(at, "job3.yaml");
   BOOST_TEST(value_in(at, "job3.yaml", "zero_optimization.stage") == "2");
-  BOOST_TEST(value_in(at, "job3.yaml", "parallel.data") == "2");
+  // three ranks, as the answer says, whatever this machine's cores
+  BOOST_TEST(value_in(at, "job3.yaml", "parallel.data") == "3");
+  BOOST_TEST(value_in(at, "job3.yaml", "train_batch_size") == "18");
   BOOST_TEST(value_in(at, "job3.yaml", "bf16.enabled") == "true");
 }
 

@@ -126,4 +126,16 @@ struct family {
   [[nodiscard]] constexpr uint64_t mlp_inputs() const { return is_gated() ? 2 : 1; }
 };
 
+/// True if models/families/ computes models of the row: rotary positions turn three separate projections, learned ones
+/// go with one packed projection; and every layer has a name.
+constexpr bool is_computed(const family& f) {
+  const auto& n = f.names;
+  if (f.is_rotary() == f.is_packed()) return false;
+  if (!f.is_packed() && (n.query.empty() || n.key.empty() || n.value.empty())) return false;
+  for (const std::string_view name : {n.embedding, n.blocks, n.attention_norm, n.attention, n.attention_output,
+                                      n.mlp_norm, n.up, n.activation, n.down, n.final_norm})
+    if (name.empty()) return false;
+  return !f.model_type.empty() && !f.keys.norm_epsilon.name.empty() && !f.keys.activation.empty();
+}
+
 }  // namespace troupe::families

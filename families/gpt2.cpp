@@ -38,7 +38,7 @@ constexpr gguf_name gpt2_in_gguf[] = {
 
 }  // namespace
 
-constinit const family gpt2{
+constexpr family gpt2{
     .model_type = "gpt2",
     .architecture = "GPT2LMHeadModel",
     .keys =
@@ -82,5 +82,6 @@ constinit const family gpt2{
     .residual_starts_smaller = true,
     .gguf = {"gpt2", gpt2_in_gguf, "gelu_new"},
 };
+static_assert(is_computed(gpt2));
 
 }  // namespace troupe::families

@@ -21,7 +21,7 @@ constexpr gguf_name llama_in_gguf[] = {
 
 }  // namespace
 
-constinit const family llama{
+constexpr family llama{
     .model_type = "llama",
     .architecture = "LlamaForCausalLM",
     .keys =
@@ -64,5 +64,6 @@ constinit const family llama{
     .norms_come_last = true,
     .gguf = {"llama", llama_in_gguf, "silu"},
 };
+static_assert(is_computed(llama));
 
 }  // namespace troupe::families

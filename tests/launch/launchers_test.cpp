@@ -14,6 +14,7 @@
 #include "tests/launch/local_slurm.hpp"
 #include "tests/launch/local_sshd.hpp"
 #include "tests/places.hpp"
+#include "tests/sanitizer_options.hpp"
 #include "tests/skipped.hpp"
 
 BOOST_AUTO_TEST_SUITE(launchers)
@@ -72,6 +73,11 @@ std::string torchrun() {
   for (const std::string& file : {find_program("torchrun"), std::string((std::string(troupe::places::source_dir) + "/.peer/bin/torchrun"))})
     if (!file.empty() && ::access(file.c_str(), X_OK) == 0) return file;
   return {};
+}
+
+/// Returns a bound for what ends without any wait. Under the address sanitizer the start of a program alone takes seconds.
+std::chrono::seconds promptly(int seconds) {
+  return std::chrono::seconds(troupe::tests::has_address_sanitizer ? 10 * seconds : seconds);
 }
 
 }  // namespace
@@ -203,7 +209,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_cannot_be_reached_is_named_within_five_seconds)
                      launched::job("many"),
                  job.folder());
   BOOST_TEST(nobody.wait_for_error("127.0.0.2 cannot be reached: ssh: connect to host 127.0.0.2 port"));
-  BOOST_TEST((std::chrono::steady_clock::now() - begun < std::chrono::seconds(5)));
+  BOOST_TEST((std::chrono::steady_clock::now() - begun < promptly(5)));
   BOOST_TEST(nobody.end().code == 1);
   BOOST_TEST(places_in(job.folder()).empty());
 }
@@ -249,7 +255,7 @@ BOOST_AUTO_TEST_CASE(a_second_agent_of_a_host_is_refused_and_the_first_serves_on
   BOOST_TEST(
       second.err.find("wanted one agent of each host: another one of b is in this job already") != std::string::npos,
       second.err);
-  BOOST_TEST((std::chrono::steady_clock::now() - begun < std::chrono::seconds(6)));
+  BOOST_TEST((std::chrono::steady_clock::now() - begun < promptly(6)));
   agent.send(SIGTERM);  // a signal to any process applies to the whole job
   BOOST_TEST(first.end().code == 143);
   BOOST_TEST(agent.end().code == 143);

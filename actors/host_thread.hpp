@@ -21,7 +21,7 @@ class host_thread {
   host_thread& operator=(const host_thread&) = delete;
 
  private:
-  const caf::logger* before_;  // compared, never dereferenced
+  const caf::logger* before_;  // logger of the thread before the call; compared, never dereferenced
   core::usual_float_environment numbers_;
 };
 
@@ -32,7 +32,7 @@ class host_caller {
   caf::blocking_actor* operator->() const { return self_.ptr(); }
 
  private:
-  host_thread thread_;  // declared first, so that it is destroyed last
+  host_thread thread_;  // first member: destroyed after self_
   caf::scoped_actor self_;
 };
 

@@ -31,8 +31,8 @@ struct lane_state {        ///< a lane's state between messages
   sequencer order;
   std::shared_ptr<step_context> context;
   std::vector<instruction_ended> early;  ///< messages from lanes that began the next run before this lane did
-  uint32_t reported = 0;                 ///< number of ended instructions that the rank was told of
-  uint32_t num_pending = 0;              ///< instructions that have started and not ended
+  uint32_t reported = 0;                 ///< number of ended instructions that this lane has reported to its rank
+  uint32_t num_pending = 0;              ///< number of this lane's instructions that have started and not ended
   bool failed = false;
 };
 

@@ -34,10 +34,11 @@ struct loader_state {        ///< a loader's state between messages
   struct prepared {
     next_batch key;
     std::shared_ptr<const data::batch> batch;
-    uint32_t asked = 0;  ///< number of readers that have received it
+    uint32_t asked = 0;  ///< number of readers that have received the micro-batch
   };
   loader_setup setup;
-  std::deque<prepared> ready;  ///< holds at most prefetch_batches
+  /// Micro-batches that are cut and not yet given to all readers; at most setup.prefetch_batches.
+  std::deque<prepared> ready;
 };
 
 /// Makes the behavior of a loader, for `spawn`.

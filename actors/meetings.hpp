@@ -17,7 +17,7 @@ using memberships = std::vector<std::shared_ptr<fabric::communicator>>;
 /// Identifies an operation of a communicator, over all runs. A wake carries it as one number.
 struct meeting_id {
   uint32_t communicator = 0;
-  uint64_t sequence = 0;  ///< below 2^40
+  uint64_t sequence = 0;  ///< number of the operation among all of the communicator; below 2^40
 
   [[nodiscard]] uint64_t number() const { return uint64_t{communicator} << 40U | sequence; }
   static meeting_id of(uint64_t number) {

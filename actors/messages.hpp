@@ -141,7 +141,7 @@ struct go_back {
 /// session -> telemetry: the run has ended; write the final files. No record follows.
 struct close_records {
   std::shared_ptr<const telemetry::run_end> end;
-  uint64_t num_dropped = 0;  ///< records dropped because the queue was full
+  uint64_t num_dropped = 0;  ///< number of records that were dropped because the writer's queue was full
 };
 /// telemetry -> session: all files are written, or a warning was given for those that are not.
 struct records_closed {

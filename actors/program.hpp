@@ -26,20 +26,23 @@ struct program {
   std::shared_ptr<const plan::rank_plan> plan;
   /// [id]: number of instructions whose end its lane must have been told of before it starts
   std::vector<uint32_t> num_dependencies;
-  std::vector<uint32_t> position;  ///< [id]: position in its lane
+  std::vector<uint32_t> position;  ///< [id]: position of the instruction in its lane
   /// [id]: the seat that runs it. On the compute lane the stage that owns its unit, or the first stage if it belongs to
   /// no unit.
   std::vector<uint32_t> seat;
-  std::vector<std::vector<uint32_t>> orders;  ///< [seat]: ids in the order in which they are started
-  std::vector<uint32_t> place;                ///< [id]: position in the order of its seat
+  /// [seat]: ids of the seat's instructions in the order in which they start
+  std::vector<std::vector<uint32_t>> orders;
+  std::vector<uint32_t> place;  ///< [id]: position of the instruction in the order of its seat
   /// [lane]: lists of instructions that start in order, as positions in the lane: one list for the whole lane; on the
   /// fabric lane one for each communicator.
   std::vector<std::vector<uint32_t>> lines[plan::num_lanes];
-  std::vector<uint32_t> line_of;                   ///< [id]: index of its line within its lane
-  std::vector<std::vector<uint32_t>> dependents;   ///< [id]: ids on any lane that must be told of its end
-  std::vector<std::vector<uint32_t>> told;         ///< [id]: other seats with a dependent
-  std::vector<bool> tells;                         ///< [id]: true if `told` of it is not empty
-  std::vector<std::vector<uint32_t>> collectives;  ///< [communicator][sequence]: id
+  std::vector<uint32_t> line_of;  ///< [id]: index of the instruction's line within its lane
+  /// [id]: ids of the instructions, on any lane, that must be told of its end
+  std::vector<std::vector<uint32_t>> dependents;
+  std::vector<std::vector<uint32_t>> told;  ///< [id]: other seats with an instruction that depends on it
+  std::vector<bool> tells;                  ///< [id]: true if another seat must be told of the instruction's end
+  /// [communicator][sequence]: id of the instruction that takes part in this collective
+  std::vector<std::vector<uint32_t>> collectives;
 
  private:
   void take_seats();
@@ -74,7 +77,7 @@ class sequencer {
   std::shared_ptr<const program> program_;
   plan::lane lane_ = plan::lane::compute;
   uint32_t seat_ = 0;
-  std::vector<uint32_t> waiting_;  // [place]: number of dependencies that have not ended
+  std::vector<uint32_t> waiting_;  // [place]: number of the instruction's dependencies that have not ended
   // [line]: position of the next instruction, and number of instructions that have started and not ended
   std::vector<uint32_t> next_, under_way_;
   uint32_t num_started_ = 0, window_ = 0, num_ended_ = 0;

@@ -55,12 +55,14 @@ struct rank_state {        ///< a rank's state between messages
   loader_actor loader;
   std::shared_ptr<step_context> context;
   sequencer control;
-  std::vector<uint32_t> window, ended;  ///< [seat]
+  /// [seat]: number of instructions that the seat may have started; number that have ended
+  std::vector<uint32_t> window, ended;
   bool running = false, failed = false;
   plan::plan_choice which = plan::plan_choice::train;
   silence_clock clock;
-  bool looks = false;                ///< true: a look_around message is under way
-  int64_t look_due_ns = 0;           ///< time at which that message is due
+  /// True: the delayed look_around message, which checks for a stall, has been sent and has not arrived.
+  bool looks = false;
+  int64_t look_due_ns = 0;           ///< time at which the look_around message in progress is due
   int looks_left = looks_per_stall;  ///< checks for which this rank leaves another rank time to report a stall first
   std::chrono::nanoseconds longest_work{0};  ///< duration of the longest instruction of the steps so far
 };

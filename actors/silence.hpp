@@ -42,7 +42,8 @@ std::optional<std::chrono::nanoseconds> longest_work(step_context& context);
 struct pulse {
   uint64_t run = 0, num_ended = 0;  ///< the current run, and its instructions that have ended
   activity doing = activity::waiting;
-  std::chrono::nanoseconds longest_work{0};  ///< longest instruction of the previous steps; 0: none was measured
+  /// Duration of the longest instruction of the previous steps; 0: none was measured.
+  std::chrono::nanoseconds longest_work{0};
   /// Returns the rank's activity in run `which`. A rank that has not begun that run is about to receive its order and
   /// counts as working.
   [[nodiscard]] activity doing_in(uint64_t which) const { return run < which ? activity::working : doing; }

@@ -29,14 +29,14 @@ struct span {
 
 /// The decision of the vote, equal on every rank.
 struct verdict {
-  double loss = 0;        ///< mean over the global batch
+  double loss = 0;        ///< mean loss over the global batch
   double square_sum = 0;  ///< sum of the squares of the scaled gradient sums
   double grad_norm = 0;   ///< norm of the mean gradient; not finite on overflow
   bool overflow = false;  ///< the gradient has a NaN or an infinity
-  bool skipped = false;   ///< overflow, and the precision's rule is to skip such a step
+  bool skipped = false;   ///< true: the gradient overflowed, and the precision's rule is to skip such a step
   /// True: the norm exceeds its limit so far that gradient_scale differs from its value without clipping.
   bool clipped = false;
-  double gradient_scale = 1;  ///< factor of gradients in `update`; rounded to fp32 unless masters are fp64
+  double gradient_scale = 1;  ///< factor that `update` multiplies gradients by; rounded to fp32 unless masters are fp64
   /// [calibrated layer]: range over all ranks and micro-batches
   std::vector<kernels::value_range<double>> input_ranges{};
   [[nodiscard]] plan::branch taken() const {
@@ -56,10 +56,10 @@ struct model_output {
 struct step_order {
   uint64_t run = 0;      ///< number of the run among all runs of any plan in this process, from 1
   uint64_t step = 0;     ///< number of optimizer steps before this one
-  uint64_t applied = 0;  ///< number of updates applied before this one
+  uint64_t applied = 0;  ///< number of updates applied before this step
   /// [job::chosen_compression::layers]: static ranges of inputs after `applied` updates; null: there are none.
   std::shared_ptr<const std::vector<kernels::activation_range>> input_ranges{};
-  std::vector<job::group_setting> settings;  ///< [optimizer group]
+  std::vector<job::group_setting> settings;  ///< [optimizer group]: settings of the group in this step
   double loss_scale = 1;
   std::vector<uint64_t> collectives_before;  ///< [communicator]: number of collectives in earlier runs; empty: none
   std::shared_ptr<const data::batch> given;  ///< batch in place of the loader's (generation); may be null
@@ -69,7 +69,7 @@ struct step_order {
   bool keeps_logits = false;  ///< true: an evaluation stores step_context::logits
   std::string output{};       ///< name of the output to store, if a host's last unit has several; empty: the only one
   bool computes_loss = true;  ///< false: an evaluation computes outputs only
-  std::shared_ptr<save_target> save;  ///< the save, in plans that save
+  std::shared_ptr<save_target> save;  ///< the save that receives the states, in plans that save
   /// Number of times that states were loaded into this session; a load drops state that is kept over steps.
   uint64_t loads = 0;
 
@@ -85,7 +85,7 @@ struct step_order {
 /// Memory for the votes and norms of a rank's runs, used by one run after the other: a pool of the rank's memory, which
 /// every lane and the fabric can access, or plain memory in simulations.
 struct vote_memory {
-  std::span<double> votes, norms;  ///< elements for the largest plan of the rank
+  std::span<double> votes, norms;  ///< numbers of the votes and of the norms, enough for the largest plan of the rank
   std::shared_ptr<const void> owner;
 };
 vote_memory plain_votes(const plan::rank_plan& p);  ///< returns plain memory for runs of `p`
@@ -106,8 +106,10 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   /// [id]: completion of the instruction's work on a device with memory of its own; written by the instruction's lane
   /// before the instruction ends (hands/device_lane.hpp).
   std::vector<device::event> work;
-  std::vector<std::shared_ptr<const data::batch>> batches;  ///< [micro]: written by the rank before `load` ends
-  std::vector<span> spans;                                  ///< [id]: written by the instruction's lane
+  /// [micro-batch]: its samples, written by the rank before `load` ends
+  std::vector<std::shared_ptr<const data::batch>> batches;
+  /// [id]: start and end of the instruction, written by its lane
+  std::vector<span> spans;
   /// [lane]: when a lane that starts instructions ahead really moved bytes, written by that lane; empty for other
   /// lanes, whose spans show it.
   std::vector<telemetry::interval> worked[plan::num_lanes];
@@ -118,7 +120,7 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   /// [micro]: outputs, if the order requests them and in generation; written by the compute lane
   std::vector<model_output> logits;
   std::atomic<uint64_t> num_ended{0};  ///< ended instructions of all lanes: shows that the run makes progress
-  std::atomic<bool> aborted{false};    ///< set by the rank: lanes start nothing more
+  std::atomic<bool> aborted{false};    ///< true: lanes start nothing more; set by the rank
 
   [[nodiscard]] const plan::rank_plan& plan() const { return *program->plan; }
   /// Returns the number of micro-batches that are computed; the plan's further ones are skipped.
@@ -132,7 +134,7 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   [[nodiscard]] double unclipped_scale() const;
 
  private:
-  std::shared_ptr<const void> memory_;  // owner of votes and norms
+  std::shared_ptr<const void> memory_;  // owner of the memory of `votes` and `norms`
   std::once_flag once_;
   verdict verdict_;
 };

@@ -13,13 +13,13 @@
 namespace troupe::actors {
 
 struct telemetry_setup {                          ///< files to write
-  std::filesystem::path trace_file;               ///< empty: no trace
+  std::filesystem::path trace_file;               ///< path of the trace; empty: no trace is written
   uint64_t from_step = 0, steps = 0;              ///< steps [from_step, from_step + steps) are traced
   std::shared_ptr<telemetry::recorder> recorder;  ///< opened before the first message; null: only the trace is written
-  std::filesystem::path report_file;              ///< empty: no report
-  std::filesystem::path communication_file;       ///< empty: no communication log
-  std::filesystem::path profile_file;             ///< profile of the units' times; empty: no profile
-  std::filesystem::path flops_file;               ///< table of the flops profiler; empty: its lines go to `log`
+  std::filesystem::path report_file;              ///< path of the report; empty: no report is written
+  std::filesystem::path communication_file;       ///< path of the communication log; empty: none is written
+  std::filesystem::path profile_file;             ///< path of the profile of the units' times; empty: none is written
+  std::filesystem::path flops_file;               ///< path of the flops profiler's table; empty: its lines go to `log`
   std::function<void(const core::error&)> complain;  ///< called once for each file that cannot be written
   std::function<void(const std::string&)> log;       ///< receives lines for people
 };

@@ -15,7 +15,7 @@
 namespace troupe::cluster {
 
 struct agent_options {
-  std::filesystem::path program;  ///< program that every process runs
+  std::filesystem::path program;  ///< path of the program that every process of the job runs
   std::function<void(const std::string&)> say;
   /// Non-blocking signalfd of the signals that an agent handles, such as those that end the whole job; null: none.
   shared_descriptor signals{};

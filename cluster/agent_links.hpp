@@ -50,7 +50,8 @@ class agent_links {  ///< links of one job; used by one thread
   supervision& decides_;
   std::function<void(int)> on_signal_;
   std::vector<std::unique_ptr<polled_link>> links_;
-  std::vector<bool> came_, told_;  ///< by machine: has connected before; was told of the job's end
+  /// [machine]: true if its agent has connected before; true if it was told of the job's end
+  std::vector<bool> came_, told_;
   std::optional<job_over> over_;
 };
 

@@ -23,7 +23,7 @@ struct tell_process {
 };
 /// Action: the job is over, so processes that close their links may take their time to end.
 struct let_end {
-  std::string why{};     ///< for people; empty: no message
+  std::string why{};     ///< reason for people why the host is left out or the job ended; empty: no message
   bool goes_on = false;  ///< true if the job continues without this host
 };
 /// Action: print a line to the console's log.

@@ -18,8 +18,9 @@
 
 namespace troupe::cluster {
 
-struct children_setup {                ///< the processes of one machine
-  std::filesystem::path program;       ///< program that every process runs; it finds its link as in process.hpp
+struct children_setup {  ///< the processes of one machine
+  /// Path of the program that every process runs; the process finds its link as in process.hpp.
+  std::filesystem::path program;
   std::vector<std::string> arguments;  ///< arguments of every process; the first is the program's name
   uint32_t places = 0;                 ///< number of places in the whole job
 };
@@ -62,7 +63,7 @@ class children {
  private:
   struct child {
     pid_t pid = 0;
-    bool leaves = false;  ///< the process has announced that it leaves
+    bool leaves = false;  ///< true: the process has announced that it leaves the job
     std::unique_ptr<socket_link> end;
   };
   void hear(uint32_t place);

@@ -23,8 +23,8 @@ class kept_saves {  ///< saves of one job, on one machine; used by one thread
  public:
   struct file {
     uint64_t bytes = 0;
-    std::vector<shared_descriptor> with;  ///< descriptors of the file on this machine
-    std::vector<uint32_t> machines;       ///< machines that hold the file
+    std::vector<shared_descriptor> with;  ///< descriptors of the file in memory on this machine
+    std::vector<uint32_t> machines;       ///< numbers of the machines that hold the file
   };
 
   /// Adds a file that a process of `machine` has written, or has a copy of. If too many saves are incomplete, the files
@@ -55,8 +55,9 @@ class kept_saves {  ///< saves of one job, on one machine; used by one thread
     std::string folder;
     uint64_t begun_at = 0;  ///< number of complete saves when the first file of this one was added
   };
-  std::vector<begun> begun_;                                  ///< folders of incomplete saves, the newest last
-  std::vector<std::pair<std::string, std::string>> written_;  ///< where each complete save was written, its folder
+  std::vector<begun> begun_;  ///< folders of incomplete saves, the newest last
+  /// Folder in which a complete save was written, and its folder from then on.
+  std::vector<std::pair<std::string, std::string>> written_;
   uint64_t num_whole_ = 0;
 };
 

@@ -233,14 +233,14 @@ class launcher {
   std::optional<int> code_;
   int64_t over_ns_ = 0;
   bool is_replaced_ = false;
-  bool is_hurried_ = false;  ///< a signal has come after the end of the job
+  bool is_hurried_ = false;  ///< true: a signal has come after the end of the job
   struct stop {
     int number;
     uint32_t told;  ///< place of the process that received the signal
     bool was_lost = false;
   };
   std::optional<stop> stop_;  ///< set if a signal has requested the end of the job
-  int signal_ = 0;            ///< the last signal that was passed on
+  int signal_ = 0;            ///< number of the last signal that was passed on to the processes
   int64_t signal_ns_ = 0;
 };
 

@@ -29,13 +29,14 @@ class arrivals {  ///< the agents of other machines that connect
 };
 
 struct job_standing {         ///< progress of a job, by which another host may have to take over the lead
-  bool has_run = false;       ///< true if steps have been done, or were about to be
-  bool misses_hosts = false;  ///< value of supervision::misses_hosts
+  bool has_run = false;       ///< true if steps of the job have been done, or were about to be
+  bool misses_hosts = false;  ///< true if hosts are missing that could lead the job, as supervision::misses_hosts
 };
 
 struct launch_options {  ///< a job and how its processes are started
   supervised_job job;
-  std::filesystem::path program;       ///< program that every process runs; it finds its link as in process.hpp
+  /// Path of the program that every process runs; the process finds its link as in process.hpp.
+  std::filesystem::path program;
   std::vector<std::string> arguments;  ///< arguments of every process; the first is the program's name
   std::function<void(const std::string&)> say;
   /// Non-blocking signalfd of the signals that are passed on to the leading process; null: none.

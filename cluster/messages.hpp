@@ -31,9 +31,9 @@ struct hello {
 /// Both ways: the sender is alive. The clock readings serve to compare clocks (clock_offset.hpp). Not sent from the
 /// thread of a lane.
 struct beat {
-  int64_t said_ns = 0;   ///< sender's clock; 0: the sender compares no clocks
-  int64_t heard_ns = 0;  ///< sender's clock when it received the receiver's last beat
-  int64_t of_ns = 0;     ///< `said_ns` of that last beat
+  int64_t said_ns = 0;   ///< time of sending by the sender's clock; 0: the sender compares no clocks
+  int64_t heard_ns = 0;  ///< time by the sender's clock at which it received the receiver's last beat
+  int64_t of_ns = 0;     ///< `said_ns` of the receiver's last beat
 };
 /// Both ways: memory or an event of this term, with its descriptor; relayed to the other processes of the term on its
 /// machine.
@@ -46,7 +46,7 @@ struct offer {
 struct ready {
   uint64_t term = 0;
   std::string digest;
-  uint64_t step = 0;  ///< steps done when these ranks begin
+  uint64_t step = 0;  ///< number of steps done when these ranks begin
 };
 /// The ranks of this process have ended, and it uses no memory of the term any more.
 struct quiet {
@@ -57,7 +57,7 @@ struct failed {
   uint64_t term = 0;
   core::error_kind kind = core::error_kind::bug;
   std::string text;
-  uint32_t lost_place = no_place;  ///< process of another machine to which the sender has lost its link
+  uint32_t lost_place = no_place;  ///< place of the process of another machine to which the sender has lost its link
 };
 /// A call of the leading process to all others of the term.
 struct call {
@@ -127,17 +127,17 @@ struct run_so_far {  ///< totals of the previous terms, for a process that is ne
     uint32_t data = 0;
   };
   std::vector<degree> degrees;  ///< number of data ranks and the step from which each was used
-  uint64_t steps = 0;           ///< steps done, according to the saves in memory
+  uint64_t steps = 0;           ///< number of steps done, according to the saves in memory
   uint64_t steps_again = 0;     ///< number of `steps` that were done twice, in previous terms
-  int64_t lost_ns = 0;          ///< time without a running term since the first one began
+  int64_t lost_ns = 0;          ///< nanoseconds without a running term since the first term began
 };
 struct begin_term {  ///< sent to each process that has a seat in the term
   uint64_t number = 0;
-  uint32_t data = 0;        ///< number of data ranks
+  uint32_t data = 0;        ///< number of data ranks of the term
   std::vector<seat> seats;  ///< seats in the order of ranks; the first process leads
   std::string folder;       ///< folder of the save in memory that the term continues from; empty: none
   std::string cause;        ///< reason for the new term
-  std::string secret;       ///< shared by this term's processes to authenticate each other over the network
+  std::string secret;       ///< secret with which this term's processes authenticate each other over the network
   run_so_far before{};
 };
 /// All processes of the term are ready.
@@ -157,11 +157,11 @@ struct join_wanted {
 };
 struct place_row {  ///< state of one place, for people
   uint32_t place = 0;
-  std::string host;  ///< name of its machine; empty if there is one machine only
+  std::string host;  ///< name of the machine of the process; empty if there is one machine only
   uint64_t process_id = 0;
-  std::string state;  ///< "spare", "resting", "keeper", or name_of(standing)
+  std::string state;  ///< state of the process: "spare", "resting", "keeper", or name_of(standing)
   uint32_t losses = 0;
-  uint32_t first = 0, count = 0;  ///< ranks of the place in the term
+  uint32_t first = 0, count = 0;  ///< first rank and number of ranks of the place in the term
 };
 /// State of all places, sent to the leading process whenever it changes.
 struct roster {
@@ -181,8 +181,8 @@ struct dismissal {};
 /// is sent as text.
 struct job_order {
   std::vector<std::string> arguments;
-  uint32_t file_argument = 0;  ///< index of the argument that names the file
-  std::string file;            ///< text of the file
+  uint32_t file_argument = 0;  ///< index of the command-line argument that names the configuration file
+  std::string file;            ///< text of the configuration file
   std::string folder;  ///< working directory of the first machine's processes; the agent uses it if it exists there
   uint32_t machine = 0;
   std::vector<uint32_t> places;
@@ -215,7 +215,7 @@ struct signalled {
 /// Tells an agent that the job is over, with this exit code.
 struct job_over {
   int32_t code = 0;
-  std::string why{};     ///< reason; empty if the job ended well or the leading process reported it
+  std::string why{};     ///< reason why the job ended; empty if it ended well or the leading process reported it
   bool goes_on = false;  ///< true if the job continues without this host
 };
 

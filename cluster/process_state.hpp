@@ -20,8 +20,8 @@ namespace troupe::cluster {
 /// A file of a save in memory.
 struct file_in_memory {
   uint64_t bytes = 0;
-  shared_descriptor with;  ///< null if the file is on another machine
-  uint32_t place = 0;      ///< a process of the term whose machine holds the file
+  shared_descriptor with;  ///< descriptor of the file's memory; null if the file is on another machine
+  uint32_t place = 0;      ///< place of a process of the term whose machine holds the file
 };
 
 struct term_order {  ///< a term, as a process is told of it
@@ -31,9 +31,9 @@ struct term_order {  ///< a term, as a process is told of it
 
 /// Actions that an event requires.
 struct consequence {
-  std::optional<message> say;        ///< message for the supervisor
-  std::optional<core::error> ended;  ///< set if the term has just ended: its ranks are told the reason
-  std::optional<answer> note;        ///< note for the leading process's handler
+  std::optional<message> say;        ///< message to send to the supervisor
+  std::optional<core::error> ended;  ///< reason for the ranks, set if the term has just ended
+  std::optional<answer> note;        ///< note to give to the leading process's handler
   std::optional<uint64_t> question;  ///< number of a user's question about the state of this process
 };
 
@@ -84,19 +84,21 @@ class process_state {  ///< state of one process; used by one thread at a time
   uint32_t place_;
   int64_t lost_after_ns_;
   int64_t heard_ns_, looked_ns_, beat_due_ns_;
-  int64_t answered_ns_ = INT64_MIN;  ///< sending time of the last answered beat
+  int64_t answered_ns_ = INT64_MIN;  ///< time at which the last answered beat was sent
   uint64_t term_ = 0, started_ = 0;
-  bool is_unheard_ = false;  ///< true if silent for so long that the supervisor may plan without this process
+  bool is_unheard_ = false;  ///< true if the supervisor has been silent so long that it may plan without this process
   /// Time at which the process began to run, at first or again after a pause, until a beat sent since then is answered.
   std::optional<int64_t> back_ns_;
   bool leads_ = false, join_wanted_ = false, is_first_beat_ = false;
   std::deque<begin_term> terms_;
   std::map<std::string, file_in_memory> files_;
-  std::map<std::pair<uint64_t, uint32_t>, shared_descriptor> offers_;  ///< descriptors offered, by term and number
-  std::map<std::pair<uint64_t, uint32_t>, address> addresses_;         ///< addresses received, by term and place
+  /// [term, number of the offer]: descriptor that a process has offered
+  std::map<std::pair<uint64_t, uint32_t>, shared_descriptor> offers_;
+  /// [term, place]: network address that the process has sent
+  std::map<std::pair<uint64_t, uint32_t>, address> addresses_;
   std::deque<call> calls_;
   std::vector<answer> answers_;
-  std::optional<std::pair<uint64_t, size_t>> awaited_;  ///< the awaited call and its number of answers
+  std::optional<std::pair<uint64_t, size_t>> awaited_;  ///< number of the awaited call, and the number of its answers
   std::optional<end_term> ending_;
   std::optional<core::error> over_;
   roster people_;

@@ -20,8 +20,8 @@ namespace troupe::cluster {
 /// A job as its supervisor sees it. A place is the number of a process, from 0; a process that is started again keeps
 /// its place.
 struct supervised_job {
-  uint32_t processes = 1, spares = 0;  ///< places that have ranks at first; places that wait
-  uint32_t ranks_each = 1;             ///< ranks of each process
+  uint32_t processes = 1, spares = 0;  ///< number of places that have ranks at first; number of places that wait
+  uint32_t ranks_each = 1;             ///< number of ranks of each process
   uint32_t data = 1;                   ///< number of data ranks at first
   uint32_t replica_ranks = 1;          ///< number of ranks for each data rank
   /// Returns the most data ranks that a term may have with `ranks` ranks. Errors: why there can be no further term.
@@ -30,15 +30,16 @@ struct supervised_job {
   std::function<std::string(uint32_t place)> condition{};
   int64_t lost_after_ns = 5'000'000'000;
   bool recovers = true;      ///< false: the run ends after a loss
-  bool starts_again = true;  ///< true if lost processes are started again
+  bool starts_again = true;  ///< true if processes that were lost are started again
   /// True if a run with too few ranks to continue waits for processes that are started again; else it ends. A run that
   /// has lost all of them waits in any case.
   bool waits_for_ranks = true;
-  uint32_t losses_max = 10;          ///< losses that a run recovers from
-  int64_t backoff_ns = 500'000'000;  ///< wait before a process is started again; doubles with each loss of its place
+  uint32_t losses_max = 10;  ///< largest number of losses that a run recovers from
+  /// Nanoseconds before a lost process is started again; doubles with each loss of its place.
+  int64_t backoff_ns = 500'000'000;
   /// Machine of the process of each place, numbered from 0, the supervisor's; empty: all run on machine 0.
   std::vector<uint32_t> machines{};
-  std::vector<std::string> hosts{};  ///< names by machine
+  std::vector<std::string> hosts{};  ///< [machine]: name of the host
   /// Returns a new secret for a term whose processes run on several machines.
   std::function<std::string()> secret{};
   /// Missing machines of a job that another host led before; the first term does not wait for them. The term waits
@@ -69,9 +70,9 @@ struct kill_process {  ///< action: kills and reaps the process of this place
 struct say {  ///< action: prints a line to the console's log
   std::string line;
 };
-struct finish {  ///< action: the job is over; every process has been told
+struct finish {  ///< action: ends the supervision because the job is over; every process has been told
   int32_t code = 0;
-  std::string why{};  ///< reason; empty if the job ended well or the leading process reported it
+  std::string why{};  ///< reason why the job ended; empty if it ended well or the leading process reported it
 };
 struct send_to_agent {  ///< action: sends a message to the agent of another machine
   uint32_t machine = 0;
@@ -90,11 +91,11 @@ using action =
 
 /// State of a process, as its supervisor sees it.
 enum class standing : uint8_t {
-  absent,    ///< lost, and not started again yet
-  starting,  ///< started, has not sent hello
-  idle,      ///< running, without ranks
-  working,   ///< has ranks of the term
-  left,      ///< has announced that it ends
+  absent,    ///< the process was lost, or never started, and is not started again yet
+  starting,  ///< the process was started and has not sent hello
+  idle,      ///< the process runs and has no ranks
+  working,   ///< the process has ranks of the term
+  left,      ///< the process has announced that it ends
 };
 /// Returns the name of a state, for people.
 std::string_view name_of(standing s);
@@ -160,9 +161,9 @@ class supervision {  ///< decisions for one job; used by one thread
     bool is_ready = false;
     bool has_run = false;              ///< true if the process has been in a term that ran
     std::optional<core::error> lacks;  ///< reason for leaving the process out
-    bool follows = false;              ///< has failed, perhaps because of another process
-    uint32_t lost_place = no_place;    ///< process to which this one has lost its link, in the term
-    uint64_t step = 0;                 ///< steps done when its ranks began the term
+    bool follows = false;              ///< true if the process has failed, perhaps because of another process's failure
+    uint32_t lost_place = no_place;    ///< place to which this process has lost its link in the term
+    uint64_t step = 0;                 ///< number of steps done when the process's ranks began the term
     uint64_t process_id = 0;
     std::string digest;
     clock_offset clock;
@@ -173,9 +174,10 @@ class supervision {  ///< decisions for one job; used by one thread
     bool rests = false;    ///< true if replaced: the machine gets ranks again only if others are too few
     bool was_let_go = false;
     uint32_t times_left_out = 0;
-    core::error lacks{};  ///< reason for the last time it was left out
+    core::error lacks{};  ///< reason why the machine was last left out of a term
   };
-  enum class phase : uint8_t { none, beginning, running, ending };  ///< none: no process has ranks
+  /// Phase of the current term; none: no process has ranks.
+  enum class phase : uint8_t { none, beginning, running, ending };
   struct current_term {
     uint64_t number = 0;
     uint32_t data = 0;
@@ -253,14 +255,14 @@ class supervision {  ///< decisions for one job; used by one thread
   supervised_job job_;
   std::vector<member> members_;
   current_term term_;
-  uint32_t wanted_;  ///< largest number of data ranks of the next term
+  uint32_t wanted_;  ///< largest number of data ranks that the next term may have
   uint32_t last_leader_ = 0;
   bool replaces_ = false;  ///< true if the term is to end for one with other hosts and as many ranks
   std::string cause_;
   run_so_far before_;
   std::optional<int64_t> without_term_ns_;  ///< time since which no term runs, after the first one
   std::optional<core::error> final_;
-  std::optional<int64_t> final_ns_;  ///< time since which the leading process can report the final error
+  std::optional<int64_t> final_ns_;  ///< time since which the leading process can report the run's final error
   /// Error of the first process that failed in a way that another process may have caused; the cause has not come yet.
   std::optional<core::error> followed_;
   int64_t followed_ns_ = 0;
@@ -268,7 +270,7 @@ class supervision {  ///< decisions for one job; used by one thread
   uint32_t losses_ = 0, fruitless_ = 0;
   std::vector<machine> machines_;
   kept_saves kept_;
-  std::string told_roster_;  ///< the last roster sent, encoded, and its receiver
+  std::string told_roster_;  ///< the last roster that was sent, encoded, and its receiver
   std::string version_, configuration_;
   int64_t began_ns_ = 0;
   bool has_gathered_ = false;            ///< true if the next term waits for no machine any more

@@ -29,8 +29,8 @@ class clean_modules {
  private:
   void replace(const at::Tensor& t, const at::Tensor& by);
 
-  std::vector<at::Tensor> tensors_;                          // [parameter of the table]
-  std::vector<std::shared_ptr<torch::nn::Module>> modules_;  // [cut]
+  std::vector<at::Tensor> tensors_;                          // [parameter of the table]: tensor of the parameter
+  std::vector<std::shared_ptr<torch::nn::Module>> modules_;  // [cut]: module that the cut makes smaller
   const core::model_table& table_;
   std::shared_ptr<const job::cleaning> what_;
   std::vector<std::function<void()>> undo_;

@@ -16,7 +16,7 @@ namespace troupe::compression {
 
 struct scheduled_module {  ///< a module under one technique
   std::string technique, module, group;
-  uint64_t schedule_offset = 0;  ///< updates before the technique begins
+  uint64_t schedule_offset = 0;  ///< number of updates before the technique begins
   bool enabled = false;          ///< true if the technique has begun; a technique never ends
   uint32_t bits = 0;             ///< current bits of a quantised module; 0 for a pruned module
   double dense_ratio = 1;        ///< share of a pruned module's elements that is kept now
@@ -47,7 +47,8 @@ class compression_scheduler {
   compression_scheduler() = default;
 
   job::chosen_compression chosen_;
-  std::map<size_t, kernels::prune_schedule> schedules_;  // by index in chosen_.pruned, if the ratio grows step by step
+  // [index in chosen_.pruned]: schedule of a ratio that grows step by step.
+  std::map<size_t, kernels::prune_schedule> schedules_;
   uint64_t training_steps_ = 0;
 };
 

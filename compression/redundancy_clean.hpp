@@ -17,7 +17,7 @@ namespace troupe::compression {
 
 struct cleaned_model {  ///< modules that were cleaned, and the size of the model
   std::vector<job::cleaned_module> modules;
-  uint64_t elements_before = 0, elements = 0;  ///< elements of all weights
+  uint64_t elements_before = 0, elements = 0;  ///< numbers of elements of all weights, before the cleaning and after it
 };
 
 /// Copies the weights of the run of `trained` into `model`, which the same factory made and whose units are built, puts

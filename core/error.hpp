@@ -11,7 +11,7 @@ namespace troupe::core {
 
 /// Reason why an operation failed. Each kind implies who can correct the cause.
 enum class error_kind : uint8_t {
-  bad_input = 1,  ///< a file, key or argument of the user is wrong; the user corrects it; exit code 2
+  bad_input = 1,  ///< error in a file, key or argument of the user, who has to correct it; exit code 2
   io,             ///< the file system or a device refused; retry, choose another location, or stop
   no_space,       ///< the target has no room for the bytes
   limit,          ///< a named limit would be exceeded

@@ -9,7 +9,7 @@
 namespace troupe::core {
 
 struct host_port {
-  std::string host;  ///< without brackets
+  std::string host;  ///< name or address of the host, without brackets
   uint16_t port = 0;
 };
 

@@ -21,8 +21,8 @@ inline constexpr size_t max_json_depth = 100;
 /// Reason why a text is refused.
 struct json_problem {
   error_kind kind = error_kind::bad_input;
-  size_t byte = 0;  ///< position in the text, from 1; 0 if unknown
-  std::string why;  ///< such as "broken JSON at byte 12 of 40"
+  size_t byte = 0;  ///< position of the error in the text in bytes, from 1; 0 if unknown
+  std::string why;  ///< description of the error, such as "broken JSON at byte 12 of 40"
 };
 
 /// Returns the problem of the first value that is nested deeper than `max_depth`; nullopt if there is none.

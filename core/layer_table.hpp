@@ -66,13 +66,14 @@ constexpr std::string_view name_of(part_role role) {
 /// A range of neighbouring outputs of a packed weight, which holds several such ranges side by side.
 struct weight_part {
   part_role role = part_role::query;
-  uint64_t width = 0;  ///< number of outputs; the widths of all parts sum to the layer's `out`
+  uint64_t width = 0;  ///< number of outputs of the part; the widths of all parts sum to the layer's `out`
 };
 
 /// A module that computes: every module with parameters of its own, and also attention and activations, which may have
 /// no parameters.
 struct layer_info {
-  std::string name;  ///< of the module: its parameter `weight` is called name.weight, unless that parameter is shared
+  /// Name of the module: its parameter `weight` is called name.weight, unless that parameter is shared.
+  std::string name;
   layer_kind kind = layer_kind::other;
   std::vector<uint32_t> parameters;  ///< indices of all parameters of the layer, in the order in which it reads them
   /// Parameter indices of the weight and the bias, which `parameters` lists, too; nullopt if the layer has none.

@@ -18,8 +18,8 @@ struct sample_range {
 /// otherwise.
 struct left_out_steps {
   uint64_t first = 0, last = 0;
-  bool after_spike = false;           ///< true: decided by the run itself (`on_spike`); false: by the configuration
-  std::vector<sample_range> samples;  ///< ascending and disjoint; no range is empty
+  bool after_spike = false;  ///< true: the run itself left the step out (`on_spike`); false: the configuration did
+  std::vector<sample_range> samples;  ///< samples that are left out, as ascending, disjoint ranges that are not empty
   bool operator==(const left_out_steps&) const = default;
 };
 

@@ -103,7 +103,8 @@ class mesh {  ///< the degrees of a job's axes
 
  private:
   std::array<uint32_t, num_axes> degrees_ = {1, 1, 1, 1, 1, 1};
-  std::array<uint32_t, num_axes> strides_ = {1, 1, 1, 1, 1, 1};  // ranks from one coordinate of the axis to the next
+  // [axis]: number of ranks from one coordinate of the axis to the next.
+  std::array<uint32_t, num_axes> strides_ = {1, 1, 1, 1, 1, 1};
 };
 
 /// Returns a mesh of one shard group of `ranks` ranks.

@@ -67,9 +67,9 @@ struct parameter_info {
   std::string name;            ///< Hugging Face's name, e.g. transformer.h.0.attn.c_attn.weight
   std::vector<int64_t> shape;  ///< shape as stored in Hugging Face's file
   initial_value init = initial_value::normal;
-  float init_std = 0.02F;  ///< standard deviation for initial_value::normal
-  bool decay = true;       ///< false for biases and norms, which optimizers may exclude from weight decay
-  bool trainable = true;   ///< false: frozen, without gradient, master weight and moments
+  float init_std = 0.02F;  ///< standard deviation of the parameter's initial values for initial_value::normal
+  bool decay = true;  ///< true: weight decay applies; false for biases and norms, which optimizers may exclude from it
+  bool trainable = true;  ///< false: frozen, without gradient, master weight and moments
   /// Index of the parameter whose weights, states and summed gradient this copy repeats (tied_copies.hpp); nullopt if
   /// it is no copy.
   std::optional<uint32_t> copy_of = std::nullopt;
@@ -84,18 +84,19 @@ struct parameter_info {
 /// The smaller of the two sets of activations that a segment may keep. Backward recomputes the missing activations from
 /// it, with the same bits.
 struct light_keeping {
-  uint64_t bytes = 0;   ///< bytes kept from forward to backward, one micro-batch
-  uint64_t beside = 0;  ///< peak bytes of recomputed tensors during backward
+  uint64_t bytes = 0;   ///< bytes that the segment keeps from forward to backward, for one micro-batch
+  uint64_t beside = 0;  ///< peak bytes of the segment's recomputed tensors during backward
   double flops = 0;     ///< flops of the recomputed products; 0: the segment has no smaller set
 };
 
 /// A part of a unit with its own autograd segment; communication happens between segments. If the segment is split over
 /// the tensor axis, its widths, flops and bytes are those of one rank.
 struct segment_info {
-  std::string name;                  ///< "attention", "mlp", "embedding", "head"
+  std::string name;                  ///< name of the segment: "attention", "mlp", "embedding", "head"
   std::vector<uint32_t> parameters;  ///< indices whose gradients this segment's backward writes
-  double forward_flops = 0;          ///< flops of one micro-batch
-  uint64_t saved_bytes = 0;          ///< activations kept from forward to backward, one micro-batch
+  double forward_flops = 0;          ///< flops of the segment's forward for one micro-batch
+  /// Bytes of activations that the segment keeps from forward to backward, for one micro-batch.
+  uint64_t saved_bytes = 0;
   /// If backward is split: bytes kept from its input part to its weight part, one micro-batch, and the flops of the
   /// weight part, which are included in backward_flops().
   uint64_t weight_bytes = 0;
@@ -123,8 +124,9 @@ inline constexpr uint64_t input_alignment = 64;
 
 /// Parameters and segments that are gathered and released together.
 struct unit_info {
-  std::string name;                  ///< "embedding", "block 3", "head"
-  std::vector<uint32_t> parameters;  ///< indices of all that its segments read; two units list a tied parameter
+  std::string name;  ///< name of the unit: "embedding", "block 3", "head"
+  /// Indices of all parameters that the unit's segments read; two units list a tied parameter.
+  std::vector<uint32_t> parameters;
   std::vector<segment_info> segments;
   uint64_t input_bytes = 0;  ///< bytes of the input hidden state, one micro-batch; 0 for the first unit
   /// Tensors that input_bytes contains; if there are several, each starts at a multiple of input_alignment.

@@ -15,7 +15,7 @@ struct name_line {  ///< one line `left: right`
   /// True: listed under `layers`, and `left` is a number or a range; false: under `names`, and `left` is a pattern.
   bool is_layer = false;
   std::string left, right;
-  int line = 0;  ///< line number in the file, from 1
+  int line = 0;  ///< number of the line in the file, from 1
 };
 
 /// A parsed file of names.

@@ -18,14 +18,14 @@ struct column_run {
 
 /// How columns are distributed over the ranks.
 enum class column_order : uint8_t {
-  neighbours,  ///< each rank has neighbouring columns
+  neighbours,  ///< each rank has neighbouring columns of the sequence
   two_ended,   ///< each rank has a piece from the front and the mirrored piece from the back, so that causal attention
                ///< is balanced
 };
 
 /// The columns of one rank, in ascending order.
 struct column_set {
-  std::vector<column_run> runs = {};  ///< at least one run, which may be empty
+  std::vector<column_run> runs = {};  ///< runs of columns of one rank: at least one, which may be empty
 
   [[nodiscard]] int64_t count() const {
     int64_t n = 0;

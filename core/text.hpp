@@ -139,7 +139,7 @@ inline std::string shape_text(std::span<const int64_t> shape) {
 inline std::string shown(std::string_view name) {
   constexpr size_t longest = 120;
   size_t length = std::min(name.size(), longest);
-  // does not cut inside a UTF-8 character
+  // The cut moves back to the start of a UTF-8 character.
   while (length < name.size() && length > 0 && (static_cast<unsigned char>(name[length]) & 0xC0U) == 0x80U) --length;
   std::string out(name.substr(0, length));
   for (char& c : out)

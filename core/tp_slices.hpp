@@ -28,7 +28,8 @@ struct tp_box {
 
 /// A range of elements that two shares of a parameter, or parts of shares, have in common.
 struct tp_common {
-  uint64_t first = 0, second = 0, count = 0;  ///< start in the first share, start in the second share, length
+  /// Start in the first share, start in the second share, length, all in elements.
+  uint64_t first = 0, second = 0, count = 0;
   bool operator==(const tp_common&) const = default;
 };
 
@@ -63,13 +64,15 @@ class tp_slices {  ///< the share of one coordinate
 
  private:
   struct part {
-    uint64_t local = 0, whole = 0;  // start in a row of the share, and in a row of the parameter
-    uint64_t own = 0, room = 0;     // the coordinate's own elements, and those with padding
+    // Start of the part in a row of the share, and in a row of the parameter, in elements.
+    uint64_t local = 0, whole = 0;
+    uint64_t own = 0, room = 0;  // number of the coordinate's own elements in the part, and of elements with padding
     bool operator==(const part&) const = default;
   };
-  uint64_t outer_ = 1, inner_ = 1;                        // elements of the dimensions before and after the split one
-  uint64_t local_row_ = 1, whole_row_ = 1, own_row_ = 1;  // elements per index of the dimensions before the split one
-  std::vector<part> parts_;                               // parts of a row, in order
+  uint64_t outer_ = 1, inner_ = 1;  // numbers of elements of the dimensions before and after the split one
+  // Elements of a row: of the share, of the parameter, of the share without padding.
+  uint64_t local_row_ = 1, whole_row_ = 1, own_row_ = 1;
+  std::vector<part> parts_;  // parts of a row of the share, in order
 };
 
 }  // namespace troupe::core

@@ -18,7 +18,7 @@ inline size_t utf8_character(std::string_view text) {
   if (a < 0xC2) return 0;
   if (a < 0xE0) return tail(1) ? 2 : 0;
   if (a < 0xF0) {
-    if (a == 0xE0 && at(1) < 0xA0) return 0;   // overlong
+    if (a == 0xE0 && at(1) < 0xA0) return 0;   // overlong encoding in three bytes
     if (a == 0xED && at(1) >= 0xA0) return 0;  // half of a surrogate pair
     return tail(1) && tail(2) ? 3 : 0;
   }

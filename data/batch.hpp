@@ -41,7 +41,7 @@ struct batch {  ///< the tokens of one micro-batch on one rank
   uint32_t micro = 0;
   uint64_t rows = 0;
   uint64_t columns = 0;           ///< sequence + 1: inputs are columns [0, sequence), targets [1, sequence]
-  std::vector<int64_t> tokens;    ///< rows x columns, row-major
+  std::vector<int64_t> tokens;    ///< tokens of the batch: rows x columns, row-major
   std::vector<uint64_t> samples;  ///< position of each row in the global order: the key of its dropout masks
   /// For each input position of a row the column where its document starts, 0 if it starts before the row; rows x
   /// (columns - 1), row-major. Empty: attention ignores documents.

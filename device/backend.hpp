@@ -26,7 +26,8 @@ struct backend {
   /// Returns the number of devices of the kind. Errors: limit, with the missing part (driver, device).
   core::result<uint32_t> (*count)();
   const properties& (*properties_of)(uint32_t index);
-  core::result<block> (*allocate)(uint32_t index, tier where, uint64_t bytes);  ///< `bytes` > 0
+  /// Allocates `bytes` bytes, more than 0.
+  core::result<block> (*allocate)(uint32_t index, tier where, uint64_t bytes);
   bool (*discard)(void* owner);
   std::shared_ptr<void> (*make_stream)(uint32_t index);
   /// Makes `stream` the one that Torch's operations of the calling thread are queued on, and returns the one before.
@@ -34,8 +35,8 @@ struct backend {
   void (*copy)(void* stream, std::byte* to, const std::byte* from, uint64_t bytes);
   void (*record)(void* stream, std::shared_ptr<void>& event);
   void (*wait)(void* stream, void* event);
-  core::result<void> (*finish)(void* stream);   ///< errors as for device::stream::finish
-  bool (*is_over)(void* event);                 ///< `event` must have been recorded
+  core::result<void> (*finish)(void* stream);   ///< waits for the stream; errors as for device::stream::finish
+  bool (*is_over)(void* event);                 ///< true if the recorded `event` is over
   void (*finish_event)(void* event);            ///< blocks the host until the recorded `event` is over
   int64_t (*elapsed_ns)(void* from, void* to);  ///< nanoseconds between two events of one device, both over
 };

@@ -15,7 +15,7 @@ using core::name_of;
 
 struct device_id {  ///< a device of this process; by default, the CPU
   device_kind kind = device_kind::cpu;
-  uint32_t index = 0;  ///< among devices of its kind
+  uint32_t index = 0;  ///< number of the device among the devices of its kind, from 0
   bool operator==(const device_id&) const = default;
 };
 

@@ -35,7 +35,7 @@ class memory {  ///< usable from any thread, one thread at a time
   static memory of(std::shared_ptr<void> owner, std::span<std::byte> bytes, device_id device, device::tier tier);
 
   [[nodiscard]] std::byte* data() const { return data_; }
-  [[nodiscard]] uint64_t bytes() const { return bytes_; }  ///< rounded up by the backend
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }  ///< size of the memory in bytes, rounded up by the backend
   [[nodiscard]] device_id device() const { return device_; }
   [[nodiscard]] device::tier tier() const { return tier_; }
   /// Why the memory does not have what its tier promises; nullopt if it has.
@@ -46,12 +46,12 @@ class memory {  ///< usable from any thread, one thread at a time
   [[nodiscard]] bool discard() const;
 
  private:
-  std::shared_ptr<void> owner_;  // the backend's allocation
+  std::shared_ptr<void> owner_;  // allocation of the backend, released when the last owner ends
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;
   device_id device_;
   device::tier tier_ = device::tier::device;
-  bool is_others_ = false;  // made by `of`
+  bool is_others_ = false;  // true if `of` made this object: another owner releases the memory
   std::optional<std::string> remark_;
 };
 

@@ -10,8 +10,8 @@
 namespace troupe::device {
 
 struct properties {              ///< constant properties of one device
-  std::string name;              ///< "cpu"
-  uint64_t alignment_bytes = 0;  ///< alignment of memory of every tier; at least 64
+  std::string name;              ///< name of the device, such as "cpu"
+  uint64_t alignment_bytes = 0;  ///< alignment in bytes of memory of every tier; at least 64
   uint64_t total_bytes = 0;      ///< bytes of the device's own memory; 0 if unknown
 };
 

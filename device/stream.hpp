@@ -24,7 +24,7 @@ class event {
 
  private:
   friend class stream;
-  std::shared_ptr<void> native_;  // the backend's event
+  std::shared_ptr<void> native_;  // event of the backend
   device_id device_;
 };
 
@@ -66,9 +66,9 @@ class current_stream {
   current_stream& operator=(const current_stream&) = delete;
 
  private:
-  stream*& place_;  // the thread's current stream
+  stream*& place_;  // current stream of the thread
   stream* before_;
-  void* torch_before_;  // the backend's handle of Torch's stream before
+  void* torch_before_;  // backend's handle of the stream that was Torch's current one before
 };
 
 }  // namespace troupe::device

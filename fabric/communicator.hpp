@@ -49,15 +49,17 @@ struct identity {
   uint64_t step = 0;
   uint32_t communicator = 0;
   uint64_t sequence = 0;
-  std::string what;  ///< the instruction, spelled for people: "gather block 3, micro 0, backward"
+  std::string what;  ///< name of the instruction for people: "gather block 3, micro 0, backward"
 };
 
 /// A run of elements with one owner. Offsets count elements. A sum that several members own has one piece for each
 /// owner, consecutive in the list, with equal `from` and `count`: a range of pieces (layout.hpp).
 struct piece {
-  uint32_t owner = 0;  ///< rank within the communicator
-  uint64_t from = 0;   ///< offset in an input: the owner's (all_gather), every member's (reductions)
-  uint64_t to = 0;     ///< offset in an output: every member's (all_gather, all_reduce), the owner's (reduce_scatter)
+  uint32_t owner = 0;  ///< rank of the piece's owner within the communicator
+  /// Offset of the piece in the input of its owner (all_gather), or in every member's (reductions).
+  uint64_t from = 0;
+  /// Offset of the piece in every member's output (all_gather, all_reduce), or in its owner's (reduce_scatter).
+  uint64_t to = 0;
   uint64_t count = 0;
   friend bool operator==(const piece&, const piece&) = default;
 };

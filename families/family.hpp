@@ -13,7 +13,7 @@ namespace troupe::families {
 /// A size in config.json. An empty name: the family has no such key.
 struct size_key {
   std::string_view name = {};
-  uint32_t usual = 0;           ///< transformers' default; 0: follows from other sizes
+  uint32_t usual = 0;           ///< transformers' default for the key; 0: the value follows from other sizes
   std::string_view alias = {};  ///< another name of the key that transformers accepts
 };
 
@@ -33,7 +33,7 @@ struct flag_key {
 struct fixed_flag {
   std::string_view name;
   bool value;
-  std::string_view meaning;  ///< a sentence for the reference of keys
+  std::string_view meaning;  ///< effect of the flag as a sentence, for the reference of keys
 };
 
 enum class key_type : uint8_t { any, whole_number, flag };  ///< the values that a key accepts
@@ -48,11 +48,12 @@ struct unread_key {
 /// The keys of config.json that a family's sizes and choices are read from.
 struct config_keys {
   size_key layers = {}, width = {}, heads = {};
-  size_key kv_heads = {};    ///< no key: as many as heads
-  size_key head_width = {};  ///< no key, or absent: width / heads
-  size_key inner = {};       ///< `usual` 0: 4 x width
+  size_key kv_heads = {};    ///< number of key-value heads; no key: the number of heads
+  size_key head_width = {};  ///< width of a head; no key, or absent: width / heads
+  size_key inner = {};       ///< inner width of the MLP; `usual` 0: 4 x width
   size_key positions = {}, vocabulary = {};
-  std::string_view activation = {}, usual_activation = {};  ///< transformers' name of the activation
+  /// Key of the activation, and transformers' name of its default.
+  std::string_view activation = {}, usual_activation = {};
   number_key norm_epsilon = {};
   flag_key tied = {"tie_word_embeddings", false};
   flag_key attention_bias = {}, mlp_bias = {};
@@ -64,32 +65,32 @@ struct config_keys {
 /// The names of a model's layers, as in transformers' state dicts.
 struct layer_names {
   std::string_view prefix = {};     ///< prefix of all names but the head's
-  std::string_view embedding = {};  ///< tokens
-  std::string_view positions = {};  ///< learned positions; empty: rotary positions
-  std::string_view blocks = {};     ///< a block's number and a dot follow
+  std::string_view embedding = {};  ///< name of the token embedding
+  std::string_view positions = {};  ///< name of the learned positions; empty: rotary positions
+  std::string_view blocks = {};     ///< name of the blocks, followed by a block's number and a dot
   std::string_view attention_norm = {}, attention = {};
-  std::string_view packed = {};  ///< one linear layer of queries, keys and values; empty: three layers
+  std::string_view packed = {};  ///< name of one linear layer of queries, keys and values; empty: three layers
   std::string_view query = {}, key = {}, value = {};
   std::string_view attention_output = {};
   std::string_view mlp_norm = {};
-  std::string_view gate = {};  ///< empty: the MLP has no gate
+  std::string_view gate = {};  ///< name of the MLP's gate; empty: the MLP has no gate
   std::string_view up = {}, activation = {}, down = {};
   std::string_view final_norm = {};
 };
 
 enum class norm_kind : uint8_t {  ///< the norm in front of attention, MLP and head
-  layer,                          ///< mean and variance, with a bias
-  rms                             ///< root mean square, without a bias
+  layer,                          ///< layer norm: mean and variance, with a bias
+  rms                             ///< RMS norm: root mean square, without a bias
 };
 
 /// How the element order of a matrix in a GGUF file differs from that of a model's parameter.
 enum class gguf_order : uint8_t {
   same,
-  transposed,  ///< stored as (out, in), (in, out) in the model
+  transposed,  ///< the file stores (out, in), the model (in, out)
   /// rows within a head: the model stores the two halves of all pairs one after the other, the file stores each pair
   /// side by side
   query_rotary,
-  key_rotary,  ///< query_rotary's order, for the heads of keys and values
+  key_rotary,  ///< order of query_rotary, for the heads of keys and values
 };
 
 /// A model's name and a GGUF file's name for the same parameters, without the family's prefix: `#` stands for a block's
@@ -100,22 +101,23 @@ struct gguf_name {
 };
 
 struct gguf_row {                    ///< a family in GGUF files
-  std::string_view architecture;     ///< `general.architecture`
-  std::span<const gguf_name> names;  ///< in the order of the model's parameters
+  std::string_view architecture;     ///< value of the file's key `general.architecture`
+  std::span<const gguf_name> names;  ///< names of tensors, in the order of the model's parameters
   /// Transformers' name of the activation that llama.cpp computes for the architecture, whatever a file says.
   std::string_view activation;
 };
 
 /// One family of models: an embedding, blocks of attention and MLP with a norm before each, a final norm, a head.
 struct family {
-  std::string_view model_type;    ///< config.json's, and the family's name everywhere
-  std::string_view architecture;  ///< transformers' class, for `architectures`
+  std::string_view model_type;    ///< value of config.json's key model_type, and the family's name everywhere
+  std::string_view architecture;  ///< transformers' class of the model, for config.json's key `architectures`
   config_keys keys;
   layer_names names;
   norm_kind norm;
-  core::weight_layout layout;            ///< of the linear layers' weights
-  bool norms_come_last = false;          ///< order of a block's parameters in Hugging Face's files
-  bool residual_starts_smaller = false;  ///< initial values of what blocks add, as in GPT-2's paper, section 2.3
+  core::weight_layout layout;    ///< layout of the linear layers' weights
+  bool norms_come_last = false;  ///< true: a block's norms follow its other parameters in Hugging Face's files
+  /// True: output layers of blocks begin with smaller values, as in GPT-2's paper, section 2.3.
+  bool residual_starts_smaller = false;
   gguf_row gguf;
 
   [[nodiscard]] constexpr bool is_rotary() const { return names.positions.empty(); }

@@ -25,7 +25,7 @@ constexpr size_t name_bytes_max = 64;
 constexpr int64_t hour_s = 3600, day_s = 24 * hour_s;
 
 struct signed_by {
-  X509* issuer = nullptr;  ///< null: the certificate signs itself
+  X509* issuer = nullptr;  ///< certificate of the authority that signs; null: the new certificate signs itself
   EVP_PKEY* key = nullptr;
 };
 

@@ -17,7 +17,7 @@ inline constexpr uint32_t authority_days = 3650, certificate_days = 365, certifi
 
 struct issue_options {
   uint32_t days = certificate_days;
-  int64_t begins_unix_s = 0;  ///< 0: an hour ago, because clocks may differ
+  int64_t begins_unix_s = 0;  ///< begin of the certificate's validity; 0: an hour ago, because clocks may differ
   bool replaces = false;      ///< true if existing files are replaced
 };
 

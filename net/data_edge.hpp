@@ -87,17 +87,17 @@ class data_edge : public std::enable_shared_from_this<data_edge> {
 
   // Members used by the loop's thread only:
   connection with_;
-  std::string head_out_;  ///< head of a frame, or all of a short frame
+  std::string head_out_;  ///< bytes to send: the head of a frame, or all of a short frame
   size_t head_sent_ = 0;
-  std::span<const std::byte> chunk_;  ///< bytes of `chunk_name_` that follow the head
+  std::span<const std::byte> chunk_;  ///< bytes of transfer `chunk_name_` that are sent after the head
   size_t chunk_bytes_ = 0;
   fabric::transfer_name chunk_name_;
   std::array<std::byte, sizeof(data_frame)> head_in_{};
   size_t head_got_ = 0;
   data_frame frame_{};
-  std::span<std::byte> payload_;  ///< memory for the rest of the current frame's bytes
+  std::span<std::byte> payload_;  ///< memory for the bytes of the current frame that have not arrived
   std::string note_;
-  uint32_t coming_in_ = 0;  ///< number of transfers that have arrived in part
+  uint32_t coming_in_ = 0;  ///< number of received transfers of which a part has arrived
   int64_t coming_since_ns_ = 0;
 
   std::atomic<uint64_t> sent_bytes_{0}, received_bytes_{0};
@@ -106,7 +106,8 @@ class data_edge : public std::enable_shared_from_this<data_edge> {
   mutable std::mutex mutex_;
   std::map<fabric::transfer_name, outgoing> sends_;
   std::map<fabric::transfer_name, incoming> receives_;
-  std::map<fabric::transfer_name, uint64_t> readies_;  ///< bytes that the other end awaits, of transfers not sent yet
+  /// [transfer]: bytes that the other end awaits, of a transfer that is not sent yet
+  std::map<fabric::transfer_name, uint64_t> readies_;
   std::deque<std::string> urgent_;
   size_t urgent_bytes_ = 0;
   std::deque<fabric::transfer_name> turns_;

@@ -9,15 +9,15 @@
 namespace troupe::net {
 
 enum class data_kind : uint32_t {
-  ready = 1,  ///< this transfer's memory is ready; `number`: its bytes
-  chunk,      ///< `bytes` of a transfer from byte `number` on
+  ready = 1,  ///< memory for this transfer is ready at the receiver; `number`: its size in bytes
+  chunk,      ///< `bytes` bytes of a transfer, from its byte `number` on
   note,
   unequal,  ///< the sender has `number` bytes, not as many as the receiver is ready for: it does not send
 };
 
 struct data_frame {
   data_kind kind = data_kind::note;
-  uint32_t bytes = 0;  ///< number of bytes that follow this head
+  uint32_t bytes = 0;  ///< number of bytes that follow this head of a frame
   fabric::transfer_name name{};
   uint64_t number = 0;
 };

@@ -26,15 +26,17 @@ class first_words {
 
 struct connection {
   std::shared_ptr<watched> socket;
-  std::unique_ptr<tls_stream> tls;  ///< may hold received bytes: read before waiting
-  std::string address;              ///< address of the other end
+  std::unique_ptr<tls_stream> tls;  ///< TLS stream over the socket; may hold received bytes: read it before waiting
+  std::string address;              ///< address of the connection's other end
 };
 
 struct door_options {
-  size_t buffer_bytes = size_t{64} << 10;  ///< buffer of a stream, in each direction
-  int queue_bytes = 0;                     ///< unsent bytes that the system stores; 0: the system's default
-  int64_t deadline_ns = 5'000'000'000;     ///< longest time that opening one connection may take, with its handshake
-  size_t at_once = 256;                    ///< limit of incoming connections being opened; beyond, the oldest is closed
+  size_t buffer_bytes = size_t{64} << 10;  ///< bytes of a stream's buffer, in each direction
+  /// Limit of the unsent bytes that the system stores; 0: the system's default.
+  int queue_bytes = 0;
+  int64_t deadline_ns = 5'000'000'000;  ///< longest time that opening one connection may take, with its handshake
+  /// Largest number of incoming connections being opened; beyond it, the oldest is closed.
+  size_t at_once = 256;
 };
 
 /// Listens and connects. All functions but the constructor and `listen` are called on the loop's thread. Before a door
@@ -74,7 +76,8 @@ class door {
   tls_options accepts_;
   first_words_maker make_;
   hand_on tell_;
-  std::list<std::shared_ptr<beginning>> others_, own_;  ///< being opened: incoming in order of arrival; outgoing
+  /// Connections being opened: incoming ones in order of arrival; outgoing ones.
+  std::list<std::shared_ptr<beginning>> others_, own_;
 };
 
 }  // namespace troupe::net

@@ -207,10 +207,10 @@ class etcd_store final : public leader_store {
 
   std::string name_, key_, end_key_;
   uint32_t lease_s_;
-  std::optional<identity> shown_;  ///< identity of this host, over TLS
+  std::optional<identity> shown_;  ///< identity of this host for TLS; none: the connection is plain
   std::vector<member> members_;
   size_t last_ = 0;
-  std::string lease_;  ///< number of the lease; empty: none
+  std::string lease_;  ///< number of this host's lease in the store; empty: none
   lead me_;            ///< this host as leader, while it has the lease
 };
 

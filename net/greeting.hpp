@@ -53,7 +53,7 @@ class greeting final : public first_words {
   admission admit_;
   part next_ = part::say_greeting;
   std::string objection_, heard_;
-  bool is_good_ = false;  ///< the last verdict received, whose text is `text_`
+  bool is_good_ = false;  ///< true if the last received verdict, whose text is `text_`, was good
   std::string text_;
   std::string name_, introduction_;
 };

@@ -25,8 +25,8 @@ core::result<std::vector<address>> addresses_of(const core::host_port& of);
 
 struct http_server {
   address at;
-  core::host_port named;         ///< name of the server, as in its certificate
-  const identity* as = nullptr;  ///< identity of the client, over TLS; null: plain connection
+  core::host_port named;         ///< name of the server, which its certificate must have
+  const identity* as = nullptr;  ///< identity of the client for TLS; null: the connection is plain
 };
 
 /// Posts `body` and waits for the answer until `deadline_ns` (core::now_ns). Errors: peer_lost, if there is no answer

@@ -14,7 +14,7 @@
 
 namespace troupe::net {
 
-using deed = std::function<void()>;  ///< function that the loop's thread calls once
+using deed = std::function<void()>;  ///< function that the thread of an io_loop calls once
 
 /// A descriptor that the loop waits for. Used on the loop's thread only.
 class watched {

@@ -12,8 +12,8 @@
 namespace troupe::net {
 
 struct lead {             ///< the leader of a job
-  std::string host;       ///< name of the host, as in its certificate
-  std::string address;    ///< HOST:PORT where it accepts the agents of the others
+  std::string host;       ///< name of the leading host, as in its certificate
+  std::string address;    ///< HOST:PORT where the leader accepts the agents of the other hosts
   std::string authority;  ///< digest of the certificate that both ends trust; another one means another job
   bool operator==(const lead&) const = default;
 };
@@ -33,7 +33,7 @@ class leader_store {  ///< store of one job and one host; used by one thread
 
   struct standing {
     std::optional<lead> who;  ///< the current leader; none: there is no leader
-    std::optional<int> over;  ///< exit code, if the job has ended and no job of its name has begun since
+    std::optional<int> over;  ///< exit code of the job, if it has ended and no job of its name has begun since
     bool is_mine = false;     ///< true if this call has made this host the leader
   };
   enum class part : uint8_t { begins, continues };

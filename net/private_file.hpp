@@ -9,7 +9,7 @@
 
 namespace troupe::net {
 
-enum class readers : uint8_t { all, owner };  ///< file modes 0644 and 0600
+enum class readers : uint8_t { all, owner };  ///< users that may read a file: all (mode 0644), or its owner (mode 0600)
 enum class existing : uint8_t { stays, is_replaced };
 
 /// Writes a temporary file in the folder of `path` and then gives it the name. Errors: bad_input, if a file exists that

@@ -31,7 +31,7 @@ class term_secret {
 
 struct term_key {  ///< the secret as one process uses it
   term_secret secret;
-  std::string job;  ///< at most 128 bytes
+  std::string job;  ///< name of the job; at most 128 bytes
   uint64_t term = 0;
   uint32_t place = 0;
 };

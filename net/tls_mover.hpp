@@ -19,7 +19,7 @@ namespace troupe::net {
 
 struct mover_setup {
   term_key key;
-  std::string listen_at = "*";  ///< an address of this machine; the system chooses the port
+  std::string listen_at = "*";  ///< address of this machine at which to listen; the system chooses the port
 };
 struct mover_peer {
   std::string host;
@@ -66,13 +66,14 @@ class tls_mover final : public fabric::byte_mover {
   void fail(uint32_t place, core::error why);
 
   std::shared_ptr<const term_key> key_;
-  data_edge::listeners listeners_, heard_;  ///< the user's; those that the edges call
+  /// Callbacks of the user; callbacks that the edges call, which call the user's.
+  data_edge::listeners listeners_, heard_;
   uint16_t port_ = 0;
 
   mutable std::mutex mutex_;
   std::condition_variable joined_;
   std::map<uint32_t, std::shared_ptr<data_edge>> edges_;
-  std::map<uint32_t, core::error> failures_;  ///< places that could not connect, or were lost
+  std::map<uint32_t, core::error> failures_;  ///< [place]: why the connection to it could not be made, or was lost
   std::optional<core::error> stopped_;
   std::mutex stopping_;
 

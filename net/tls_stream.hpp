@@ -72,7 +72,7 @@ class tls_stream {
   void compact();
   core::error failure(int returned);
 
-  tls_options options_;  // keeps the data that its callbacks read
+  tls_options options_;  // options of the stream; keep the data that their callbacks read
   int socket_;
   size_t capacity_;
   std::unique_ptr<char[]> out_;

@@ -20,15 +20,15 @@ struct lifetime {
   plan::pool pool = pool::gathered;
   uint64_t bytes = 0;
   uint32_t subject = none;
-  handle first = none;      ///< handle whose start begins the lifetime
-  handle last = none;       ///< handle whose end ends the lifetime, unless a later reader was named by `draft::read`
-  handle free_from = none;  ///< from this handle on in the order, buffers may reuse the bytes; none: never in this step
+  handle first = none;      ///< handle of the instruction whose start begins the buffer's lifetime
+  handle last = none;       ///< handle whose end ends the buffer's lifetime, unless `draft::read` named a later reader
+  handle free_from = none;  ///< handle from which on buffers may reuse the bytes; none: never in this step
 };
 
 /// Positions of one use in the order. The marks stay while passes add and remove instructions.
 struct use_marks {
-  handle computes = none;  ///< mark after the gathers of the use, before its computation
-  handle ends = none;      ///< mark after the release of the use
+  handle computes = none;  ///< handle of the mark after the gathers of the use, before its computation
+  handle ends = none;      ///< handle of the mark after the release of the use
 };
 
 /// Counts of instructions that were added to, moved in and removed from a draft.
@@ -40,9 +40,9 @@ struct draft_changes {
 class draft {
  public:
   schedule uses;                         ///< the schedule that the draft was written for
-  std::vector<use_marks> marks;          ///< [use]: its marks
-  handle begin = none;                   ///< a mark after the instructions that save, before all others
-  handle vote = none;                    ///< the vote; none if the plan has no vote
+  std::vector<use_marks> marks;          ///< [use]: marks of the use
+  handle begin = none;                   ///< handle of the mark after the instructions that save, before all others
+  handle vote = none;                    ///< handle of the vote; none if the plan has no vote
   std::vector<uint32_t> bucket_buffers;  ///< [bucket * accumulation + micro]: buffer of the bucket
   /// [bucket]: window in which the bucket's last sums wait for the swap file; none if they stay in memory.
   std::vector<uint32_t> bucket_windows;
@@ -133,7 +133,7 @@ class draft {
   struct node {
     operation x;
     handle before = none, next = none;
-    handle instead = none;  // removed handles: the replacement
+    handle instead = none;  // replacement of a handle that was removed
     uint32_t edges = none;  // first edge of the chain of this handle's dependencies
     plan::draft::state state = state::stands;
   };
@@ -150,7 +150,7 @@ class draft {
   std::vector<node> nodes_;
   std::vector<edge> edges_;
   std::vector<lifetime> buffers_;
-  std::vector<uint32_t> replaced_by_;  // [buffer]: its replacement, or none
+  std::vector<uint32_t> replaced_by_;  // [buffer]: replacement of the buffer, or none
   std::vector<std::pair<uint32_t, handle>> readers_;
   handle first_ = none, last_ = none;
   draft_changes changes_;

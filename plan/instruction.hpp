@@ -67,11 +67,11 @@ enum class kind : uint8_t {
 
 /// The data that a swap moves. This value also determines the kind of the swap's subject.
 enum class swapped : uint8_t {
-  nothing,      ///< the value of every instruction that is no swap
+  nothing,      ///< value of every instruction that is no swap
   states,       ///< masters, moments and copies of a sub-group
   gradients,    ///< reduced gradients of a bucket
   shards,       ///< this rank's own slices of a gather set's parameters
-  activations,  ///< the input of a unit
+  activations,  ///< input of a unit
 };
 
 /// The outcome of the step's vote, equal on all ranks. `skipped`: the vote found an overflow. `clipped`: no overflow,
@@ -118,7 +118,8 @@ inline constexpr uint32_t none = 0xFFFFFFFF;
 struct unit_use {
   uint32_t unit = 0, micro = 0;
   plan::use kind = use::forward;
-  uint32_t first = 0, end = none;  ///< segments [first, end); `end` is clamped to the number of segments of the unit
+  /// Segments [first, end) of the unit; `end` is at most the unit's number of segments.
+  uint32_t first = 0, end = none;
   [[nodiscard]] bool has(uint32_t segment) const { return segment >= first && segment < end; }
 };
 
@@ -137,7 +138,7 @@ struct operation {
   /// the bucket. tie, tied_sum: the slot of received gradients. prepare, collect, orthogonalise, spread, update of a
   /// matrix set: the slot of the whole matrices. snapshot, write: the staging slot.
   uint32_t buffer = none;
-  /// compress, and compute instructions that read parameters: the slot of the unit's compressed parameters.
+  /// Slot of the unit's compressed parameters, for compress and for compute instructions that read parameters.
   uint32_t compressed = none;
   /// Slots that computation reads (`input`) and fills (`output`). For the first and the last compute instruction of a
   /// stage's micro-batch: the slot that a transfer filled, and the slot that another transfer empties. If backward is
@@ -147,7 +148,7 @@ struct operation {
   /// Swaps: the window slot that the swap fills or empties. send, receive, exchange, agree: the slot of the moved data.
   /// Other kinds: the window slot that the instruction uses instead of resident memory.
   uint32_t staged = none;
-  /// multiply, exchange: number of the piece of rows of a segment's output (job_layout::pieces_of)
+  /// Number of the piece of rows of a segment's output (job_layout::pieces_of), for multiply and exchange.
   uint32_t piece = 0;
   bool near = false;   ///< gather: reads the second copy. release: first stores this rank's part of the second copy.
   bool again = false;  ///< exchange: belongs to a recompute. Swap of states: belongs to a redo.
@@ -157,9 +158,9 @@ struct operation {
 
 /// One instruction of a plan.
 struct instruction : operation {
-  uint32_t id = 0;  ///< index in rank_plan::instructions
+  uint32_t id = 0;  ///< index of the instruction in rank_plan::instructions
   plan::lane lane = lane::control;
-  uint32_t communicator = none;  ///< index in job_layout::communicators; fabric instructions only
+  uint32_t communicator = none;  ///< index of the communicator in job_layout::communicators; fabric instructions only
   uint32_t sequence = none;      ///< position among this step's collectives of the instruction's communicator
   std::vector<uint32_t> after;   ///< instructions of this rank that must have ended before this one starts, ascending
 };

@@ -31,8 +31,8 @@ struct placement {
 struct parameter_set {
   std::string name;
   std::vector<placement> parameters;
-  uint64_t elements = 0;  ///< elements of the set, including gaps
-  uint64_t numel = 0;     ///< elements of the set, without gaps
+  uint64_t elements = 0;  ///< number of elements of the set, including gaps
+  uint64_t numel = 0;     ///< number of elements of the set, without gaps
   uint32_t pipeline = 0;  ///< pipeline coordinate of the ranks that hold the set
   /// Buckets: true if the gradients are summed over the ranks of a tensor group, too. All parameters of a set are alike
   /// in this.
@@ -44,8 +44,8 @@ struct parameter_set {
 /// The number of a communicator is its index in `job_layout::communicators`, the number of a member its index in
 /// `members`.
 struct communicator {
-  std::string name;               ///< name for people, such as "data" or "stages 0 and 1"
-  std::vector<uint32_t> members;  ///< ranks, ascending
+  std::string name;               ///< name of the communicator for people, such as "data" or "stages 0 and 1"
+  std::vector<uint32_t> members;  ///< ranks of the communicator, ascending
   bool operator==(const communicator&) const = default;
 };
 
@@ -60,7 +60,7 @@ struct tied_uses {
 /// ranks are equal.
 struct tie_exchange {
   uint32_t tie = 0;
-  uint32_t pipeline[2] = {};  ///< the two pipeline coordinates, the lower one first
+  uint32_t pipeline[2] = {};  ///< two pipeline coordinates that read a tied parameter, the lower one first
   uint32_t gives[2] = {};     ///< [side]: the parameter whose gradient this side sends; none: the side only receives
   bool operator==(const tie_exchange&) const = default;
 };
@@ -68,8 +68,8 @@ struct tie_exchange {
 /// Offsets of one rank's slices and states in memory, in elements. Indexed by parameter unless a member has another
 /// index.
 struct rank_offsets {
-  std::vector<uint64_t> shard;  ///< offset in the rank's slice layout
-  std::vector<uint64_t> state;  ///< offset in the rank's master weights and reduced gradients
+  std::vector<uint64_t> shard;  ///< [parameter]: offset of its slice among the rank's slices, in elements
+  std::vector<uint64_t> state;  ///< [parameter]: offset in the rank's master weights and reduced gradients, in elements
   /// [gather set]: offset in the second copy, where the parameters of a set follow each other
   std::vector<uint64_t> near;
   uint64_t shard_elements = 0, state_elements = 0, near_elements = 0;
@@ -85,21 +85,22 @@ struct job_layout {
   plan_options options;
   std::shared_ptr<const core::model_table> table;
   plan::partition partition;
-  plan::partition near_partition;  ///< cut of the second copy; no parameters if there is no second copy
+  plan::partition near_partition;  ///< partition of the second copy; without parameters if there is no second copy
   std::vector<communicator> communicators;
   std::vector<uint32_t> stage_of_unit;  ///< [unit]: pipeline stage of the unit
   std::vector<uint32_t> pipeline_of;    ///< [parameter]: pipeline coordinate of the ranks that hold the parameter
 
-  std::vector<parameter_set> gather_sets;  ///< one per unit, then the persistent set of each pipeline coordinate
-  std::vector<parameter_set> compressed;   ///< [unit]: parameters that the unit reads in compressed form
-  std::vector<parameter_set> buckets;  ///< gradient buckets in order of completion; empty in plans that do not train
-  std::vector<parameter_set> matrix_sets;  ///< parameters whose updates need whole matrices
+  /// Gather set of each unit, then the persistent set of each pipeline coordinate.
+  std::vector<parameter_set> gather_sets;
+  std::vector<parameter_set> compressed;  ///< [unit]: parameters that the unit reads in compressed form
+  std::vector<parameter_set> buckets;     ///< gradient buckets in order of completion; empty in plans that do not train
+  std::vector<parameter_set> matrix_sets;  ///< sets of parameters whose updates need whole matrices
   std::vector<parameter_set> publish_sets;
   /// sets of parameters that are neighbours in every rank's linear layout, if states are swapped
   std::vector<parameter_set> state_runs;
   std::vector<bool> cached;         ///< [gather set]: true if the swapped slices stay in memory as well
   std::vector<bool> persistent;     ///< [parameter]: true if the parameter stays gathered for the whole step
-  std::vector<uint32_t> bucket_of;  ///< [parameter]: its bucket; none if it is frozen
+  std::vector<uint32_t> bucket_of;  ///< [parameter]: bucket of its gradient; none if the parameter is frozen
   /// [bucket]: micro-batches in the order in which they complete the bucket's gradients. Empty if that is the order of
   /// their numbers for all buckets.
   std::vector<std::vector<uint32_t>> bucket_order;
@@ -107,10 +108,11 @@ struct job_layout {
   std::vector<uint32_t> matrix_owner;
   std::vector<uint64_t> full_offset;  ///< [parameter]: offset in the full layout of the ranks that hold it, in elements
   std::vector<uint64_t> full_elements;  ///< [pipeline coordinate]: elements of the full layout of its ranks
-  std::vector<uint64_t> block_offset;   ///< [parameter]: first block in the vote; a copy has the block of its original
+  /// [parameter]: number of its first block in the vote; a copy has that of its original.
+  std::vector<uint64_t> block_offset;
   uint64_t num_blocks = 0;
-  std::vector<tied_uses> ties;   ///< trained parameters with copies
-  std::vector<uint32_t> tie_of;  ///< [parameter]: its tie; none if it is not tied, or frozen
+  std::vector<tied_uses> ties;   ///< uses of each trained parameter that has copies
+  std::vector<uint32_t> tie_of;  ///< [parameter]: index in `ties`; none if the parameter is not tied, or frozen
   /// tie exchanges; they bring the gradients of all uses of a tie to each rank that holds one of them
   std::vector<tie_exchange> exchanges;
 
@@ -181,7 +183,7 @@ struct job_layout {
     const uint64_t own =
         core::round_up(unit.input_bytes, core::input_alignment) + unit.input_tensors * transfer_header_bytes;
     if (way != use::forward || !carries_teacher()) return own;
-    const uint64_t lost_bytes = core::input_alignment;  // one double, aligned
+    const uint64_t lost_bytes = core::input_alignment;  // bytes of the loss: one double, aligned
     return own + core::round_up(table->teacher_bytes, core::input_alignment) + lost_bytes + 2 * transfer_header_bytes;
   }
   [[nodiscard]] bool computes(uint32_t rank, uint32_t unit) const {

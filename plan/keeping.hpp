@@ -20,8 +20,8 @@ inline bool keeps_light(const core::model_table& table, const plan_options& o, u
 
 /// Bytes and work of one segment in one micro-batch of a training step.
 struct segment_keeping {
-  uint64_t bytes = 0;   ///< bytes kept between forward and backward, or between recompute and backward
-  uint64_t beside = 0;  ///< further bytes that backward needs while it runs
+  uint64_t bytes = 0;   ///< bytes that a segment keeps between forward (or recompute) and backward
+  uint64_t beside = 0;  ///< further bytes that a segment's backward needs while it runs
   double backward_flops = 0, recompute_flops = 0;
 };
 
@@ -29,7 +29,7 @@ struct segment_keeping {
 inline segment_keeping keeping_of(const core::model_table& table, const plan_options& o, uint32_t unit,
                                   uint32_t segment) {
   const core::segment_info& s = table.units[unit].segments[segment];
-  // bytes while it computes; a teacher's unit has no backward
+  // A teacher's unit has no backward: it needs its bytes only while it computes.
   if (unit < table.teacher_units) return {.beside = s.saved_bytes};
   // A tiled segment keeps nothing more: its products are recomputed in either case.
   if (!keeps_light(table, o, unit, segment))

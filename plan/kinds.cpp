@@ -11,7 +11,7 @@ constexpr auto of_group = subject_type::sub_group, of_tie = subject_type::tie, o
 constexpr auto for_gathers = hidden_work::gathers, for_reductions = hidden_work::reductions;
 
 constexpr std::array<kind_row, num_kinds + 1> rows{{
-    // kind, name, lane, subject, segment, slot, timer, bytes, hidden
+    // Columns of a row: kind, name, lane, subject, segment, slot, timer, bytes, hidden.
     {kind::load, "load", lane::control, nothing, unused, {}, timer::load, touched::nothing},
     {kind::gather, "gather", lane::fabric, gather_set, unused, {}, timer::untimed, touched::moved, for_gathers},
     {kind::release, "release", lane::compute, gather_set, unused, {}, timer::untimed},

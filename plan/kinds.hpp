@@ -24,15 +24,15 @@ enum class subject_type : uint8_t {
   matrix_set,
   publish_set,
   snapshot,
-  of_swap,  ///< depends on `operation::what`; see subject_of_swap()
+  of_swap,  ///< subject whose type depends on `operation::what`; see subject_of_swap()
 };
 
 /// The meaning of `operation::segment`.
 enum class segment_use : uint8_t {
   unused,
-  absent,    ///< the instruction is about a whole unit: always `none`
-  present,   ///< always a segment of the unit
-  optional,  ///< a segment, or `none` for the whole unit
+  absent,    ///< segment is always `none`: the instruction is about a whole unit
+  present,   ///< segment is always a segment of the unit
+  optional,  ///< segment is a segment of the unit, or `none` for the whole unit
 };
 
 /// The slot that an instruction cannot do without.
@@ -47,14 +47,14 @@ enum class hidden_work : uint8_t { none, gathers, reductions, swaps, updates };
 /// The bytes that an instruction reads and writes in memory, for the cost model.
 enum class touched : uint8_t {
   nothing,
-  moved,        ///< `operation::bytes`
-  moved_twice,  ///< reads and writes `operation::bytes`
-  computed,     ///< by plan/choose/cost.cpp
+  moved,        ///< `operation::bytes`, which the instruction reads or writes
+  moved_twice,  ///< `operation::bytes` twice: the instruction reads and writes them
+  computed,     ///< bytes that plan/choose/cost.cpp computes for the instruction
 };
 
 struct kind_row {
   plan::kind kind;
-  std::string_view name;  ///< as tools and errors print it
+  std::string_view name;  ///< name of the kind as tools and errors print it
   plan::lane lane;
   subject_type subject;
   segment_use segment = segment_use::unused;

@@ -14,9 +14,10 @@ struct rank_plan;
 /// `update_interval` is 0.
 struct late_updates {
   double share = 0.1;            ///< share of a matrix's columns that every step updates
-  uint64_t update_interval = 0;  ///< updates from one application of the deferred gradients to the next
-  uint64_t select_interval = 0;  ///< updates from one choice of columns to the next; a multiple of update_interval
-  uint64_t warm_up = 0;          ///< number of first updates that update everything
+  uint64_t update_interval = 0;  ///< number of updates from one application of the deferred gradients to the next
+  /// Number of updates from one choice of columns to the next; a multiple of update_interval.
+  uint64_t select_interval = 0;
+  uint64_t warm_up = 0;  ///< number of first updates that update all columns
   bool operator==(const late_updates&) const = default;
 
   [[nodiscard]] bool on() const { return update_interval > 0; }

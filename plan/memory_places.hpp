@@ -17,7 +17,7 @@ namespace troupe::plan {
 struct owner_bytes {
   std::string_view owner;
   uint64_t bytes = 0;
-  tier lies = tier::device;  ///< device, or cpu for host memory
+  tier lies = tier::device;  ///< tier of the bytes: device, or cpu for host memory
   /// predicted: the peak of a step, as for activations. planned: bytes that are allocated as planned, as for all other
   /// owners.
   enum class amount : uint8_t { planned, predicted } is = amount::planned;

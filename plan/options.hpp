@@ -16,21 +16,21 @@
 
 namespace troupe::plan {
 
-struct pass;  // plan/passes/pass.hpp
+struct pass;  // defined in plan/passes/pass.hpp
 
 /// The purpose of a plan; a `save` plan only writes a checkpoint.
 enum class mode : uint8_t { train, evaluate, generate, save };
 
 /// The values that an optimizer reads for a parameter, beyond the elements that it updates.
 enum class update_need : uint8_t {
-  elements,         ///< no further value
+  elements,         ///< nothing beyond the updated elements
   parameter_norms,  ///< the norms of the whole parameter and of its whole update (LAMB)
   whole_matrix,     ///< the whole update as one matrix (Muon)
 };
 
 /// The properties of a parameter's update that the plan depends on.
 struct parameter_update {
-  uint32_t moments = 2;  ///< moments that the optimizer keeps for each element
+  uint32_t moments = 2;  ///< number of moments that the optimizer keeps for each element
   update_need need = update_need::elements;
   /// Shape of the whole matrix if ranks of a tensor group hold shares of it; 0: the shape in the model table is the
   /// whole.
@@ -49,8 +49,9 @@ struct element_types {
 
 /// How the gradients of a parameter that several units read are combined.
 enum class tied_gradients : uint8_t {
-  in_bucket,  ///< added in the parameter's one bucket, micro-batch by micro-batch
-  /// each unit but the first reads a copy (core/tied_copies.hpp); the reduced gradients are added once a step
+  in_bucket,  ///< gradients are added in the parameter's one bucket, micro-batch by micro-batch
+  /// Each unit but the first reads a copy of the parameter (core/tied_copies.hpp); reduced gradients are added once a
+  /// step.
   per_use,
 };
 
@@ -64,7 +65,7 @@ struct segment_place {
 struct gradient_options {
   bool sum_micro_first = true;           ///< gradient_order: per_step; has an effect only if accumulation > 1
   bool reduce_scatter = true;            ///< stage 1: reduce-scatter if true, all-reduce if false
-  uint64_t reduce_bucket = 500'000'000;  ///< elements of a bucket
+  uint64_t reduce_bucket = 500'000'000;  ///< largest number of elements of a gradient bucket
   bool buckets_follow_units = false;     ///< true: a bucket ends with its unit, unless the bucket is small
   tied_gradients tied = tied_gradients::in_bucket;
   bool operator==(const gradient_options&) const = default;
@@ -82,7 +83,7 @@ struct gather_options {
   uint64_t prefetch_bucket = 50'000'000;
   uint64_t persistence_threshold = 100'000;  ///< parameters of at most this many elements persist
   uint64_t model_persistence_threshold = 9223372036854775807ULL;
-  uint64_t max_live = 1'000'000'000;  ///< limits prefetch only
+  uint64_t max_live = 1'000'000'000;  ///< largest number of gathered elements at a time; limits prefetch only
   uint64_t max_reuse_distance = 1'000'000'000;
   /// Units, ascending, whose parameters persist whatever the thresholds are, and are not counted against the
   /// thresholds.
@@ -98,14 +99,14 @@ struct gather_options {
 
 /// How and when the optimizer updates, and how the updated parameters reach the other ranks.
 struct update_options {
-  uint64_t sub_group = 1'000'000'000;       ///< elements of this rank's partition in one sub-group
-  uint64_t allgather_bucket = 500'000'000;  ///< elements of a publish set
+  uint64_t sub_group = 1'000'000'000;       ///< number of elements of this rank's partition in one sub-group
+  uint64_t allgather_bucket = 500'000'000;  ///< largest number of elements of a publish set
   /// True: sub-groups whose optimizer needs nothing but elements are updated before the vote (SuperOffload).
   bool speculate = false;
   bool may_skip = true;   ///< true: a gradient that is not finite skips the step; false: it ends the run
   bool may_clip = false;  ///< true: a norm above a limit scales the gradients
   late_updates late = {};
-  /// [parameter]; empty: every parameter has the defaults of parameter_update
+  /// [parameter]: properties of the parameter's update; empty: every parameter has the defaults of parameter_update.
   std::vector<parameter_update> rules = {};
   /// True if the vote may require that an update before it is undone.
   [[nodiscard]] bool may_undo() const { return may_skip || may_clip; }
@@ -143,15 +144,16 @@ struct compressed_use {
 
 /// A layer that multiplies with a compressed form of its input, which takes `room_bytes` bytes of a micro-batch.
 struct compressed_input {
-  uint32_t layer = 0;  ///< index in model_table::layers
+  uint32_t layer = 0;  ///< index of the layer in model_table::layers
   uint64_t room_bytes = 0;
   auto operator<=>(const compressed_input&) const = default;
 };
 
 /// The parameters and inputs that units read compressed in a step.
 struct compression_options {
-  std::vector<compressed_use> weights = {};   ///< ascending; a unit multiplies with compressed copies in a slot
-  std::vector<compressed_input> inputs = {};  ///< ascending
+  /// Compressed weights, ascending; a unit multiplies with compressed copies in a slot.
+  std::vector<compressed_use> weights = {};
+  std::vector<compressed_input> inputs = {};  ///< layers whose inputs are compressed, ascending
   /// Layers, ascending, whose input ranges the ranks exchange in the vote of a training step. Equal in every phase, so
   /// that all votes have one size.
   std::vector<uint32_t> calibrated = {};
@@ -165,7 +167,7 @@ struct compression_options {
 
 /// The stages of a pipeline, and the order in which each rank computes its stages.
 struct pipeline_options {
-  /// [stage]: its first unit, in the order of the model; empty: the model is one stage
+  /// [stage]: first unit of the stage, in the order of the model; empty: the model is one stage.
   std::vector<uint32_t> first_unit = {};
   /// actions of all ranks, for as many stages and micro-batches as the plan has; without sends and receives
   pipeline_table table = {};
@@ -177,15 +179,15 @@ struct plan_options {
   plan::mode mode = mode::train;
   core::mesh mesh = {};
   uint32_t stage = 0;
-  uint32_t accumulation = 1;  ///< micro-batches of one optimizer step
+  uint32_t accumulation = 1;  ///< number of micro-batches of one optimizer step
   uneven_blocks uneven = uneven_blocks::to_least;
-  bool overlap = true;  ///< the configuration key overlap_comm
+  bool overlap = true;  ///< value of the configuration key overlap_comm
   /// The configuration key tp_overlap_comm: weight parts of backward overlap with the exchanges of gradients.
   bool overlap_exchanges = false;
   /// The configuration key exchange_pieces: pieces of rows of a product whose sum over ranks is exchanged in pieces.
   uint32_t exchange_pieces = 1;
   bool recompute = false;                 ///< activation checkpointing of every unit except `kept_units`
-  std::vector<uint32_t> kept_units = {};  ///< ascending; units that keep their activations although others recompute
+  std::vector<uint32_t> kept_units = {};  ///< units that keep their activations although others recompute, ascending
   segment_place light_before = {};        ///< segments before this one keep fewer bytes for backward (plan/keeping.hpp)
   /// True: a recompute repeats exchanges instead of keeping their results (partition_activations).
   bool repeat_exchanges = false;

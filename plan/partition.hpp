@@ -55,7 +55,7 @@ class partition {
     }
   };
   uint32_t ranks_ = 1;
-  std::vector<cut> cuts_;  // [parameter]: its cut
+  std::vector<cut> cuts_;  // [parameter]: cut of the parameter
 };
 
 /// Cuts every parameter over `ranks`. A copy is cut as its original, and all other parameters as if there were no

@@ -64,7 +64,7 @@ struct sub_group {
   std::vector<owned_piece> pieces;
   uint64_t elements = 0;
   update_need need = update_need::elements;  ///< the greatest need of the group's parameters
-  uint32_t matrices = none;                  ///< need whole_matrix: the matrix set of the group; else none
+  uint32_t matrices = none;                  ///< matrix set of a sub-group whose need is whole_matrix; else none
 };
 
 /// The values of saved_piece::part: which data of its parameter a saved piece holds. The number of a moment (0 or 1) is
@@ -90,26 +90,26 @@ struct snapshot_block {
 
 /// Resident bytes of one rank by owner. docs/numerics.md has the formulas.
 struct memory_table {
-  uint64_t parameters = 0;   ///< full (stages 0 to 2) or own slices (stage 3), in the parameter dtype
-  uint64_t near_copies = 0;  ///< stage 3: this rank's part of the second copy of parameters
-  uint64_t gathered = 0;     ///< stage 3: the pool of gathered parameters
-  uint64_t master = 0;       ///< fp32 master weights; 0 if parameters are their own masters
+  uint64_t parameters = 0;   ///< bytes of parameters: full (stages 0 to 2) or own slices (stage 3)
+  uint64_t near_copies = 0;  ///< bytes of this rank's part of the second copy of parameters, at stage 3
+  uint64_t gathered = 0;     ///< bytes of the pool of gathered parameters, at stage 3
+  uint64_t master = 0;       ///< bytes of fp32 master weights; 0 if parameters are their own masters
   uint64_t moments = 0;
-  uint64_t gradients = 0;              ///< the pool of buckets
-  uint64_t accumulated = 0;            ///< reduced gradients that are stored outside of the buckets
-  uint64_t activations = 0;            ///< predicted: activations saved for backward
-  uint64_t offloaded_activations = 0;  ///< the pool of units' inputs that wait on the host for backward
-  uint64_t directions = 0;             ///< the pool of whole update directions
-  uint64_t votes = 0;                  ///< square sums per block, losses
-  uint64_t transfers = 0;              ///< the pool of activations and gradients between a pipeline's stages
-  uint64_t compressed = 0;             ///< the pool of compressed parameters, which units multiply with
-  uint64_t masks = 0;                  ///< masks of pruned parameters in the units that the rank computes
-  uint64_t staging = 0;                ///< copies of states on their way into a checkpoint
-  uint64_t windows = 0;                ///< windows onto swap files: states, slices and gradients on their way
-  uint64_t digests = 0;                ///< digests of the pages of swap files
+  uint64_t gradients = 0;              ///< bytes of the pool of gradient buckets
+  uint64_t accumulated = 0;            ///< bytes of reduced gradients that are stored outside of the buckets
+  uint64_t activations = 0;            ///< predicted bytes of activations saved for backward
+  uint64_t offloaded_activations = 0;  ///< bytes of the pool of units' inputs that wait on the host for backward
+  uint64_t directions = 0;             ///< bytes of the pool of whole update directions
+  uint64_t votes = 0;                  ///< bytes of the vote: square sums per block, and losses
+  uint64_t transfers = 0;              ///< bytes of the pool of activations and gradients between pipeline stages
+  uint64_t compressed = 0;             ///< bytes of the pool of compressed parameters, which units multiply with
+  uint64_t masks = 0;                  ///< bytes of masks of pruned parameters in the units that the rank computes
+  uint64_t staging = 0;                ///< bytes of copies of states that a checkpoint is written from
+  uint64_t windows = 0;                ///< bytes of the windows through which swap files are read and written
+  uint64_t digests = 0;                ///< bytes of digests of the pages of swap files
   uint64_t swapped = 0;                ///< bytes in swap files; no memory, and not part of any sum
-  uint64_t undo = 0;                   ///< copies of the data that speculative updates overwrite, kept until the vote
-  uint64_t deferred = 0;               ///< gradients that are deferred to later updates
+  uint64_t undo = 0;      ///< bytes of undo copies of what speculative updates overwrite, kept until the vote
+  uint64_t deferred = 0;  ///< bytes of gradients that are deferred to later updates
   [[nodiscard]] uint64_t total() const {
     return parameters + near_copies + gathered + master + moments + gradients + accumulated + activations +
            offloaded_activations + directions + votes + transfers + compressed + masks + staging + windows + digests +
@@ -125,12 +125,12 @@ struct rank_plan {
   std::shared_ptr<const job_layout> layout;
   uint32_t rank = 0;
 
-  std::vector<instruction> instructions;     ///< in a valid serial order of the step
-  std::vector<std::vector<uint32_t>> lanes;  ///< [lane]: instruction ids in order
+  std::vector<instruction> instructions;     ///< instructions of the rank in a valid serial order of the step
+  std::vector<std::vector<uint32_t>> lanes;  ///< [lane]: ids of the lane's instructions in order
   std::vector<buffer> buffers;
   uint64_t pool_bytes[num_pools] = {};
-  std::vector<uint32_t> num_collectives;  ///< [communicator]: collectives of this step
-  std::vector<uint32_t> bucket_buffer;    ///< [bucket * accumulation + micro]: index in buffers
+  std::vector<uint32_t> num_collectives;  ///< [communicator]: number of the communicator's collectives in this step
+  std::vector<uint32_t> bucket_buffer;  ///< [bucket * accumulation + micro]: index of the bucket's buffer in `buffers`
   /// [bucket]: index in buffers of the window in which its last sums wait for the swap file; none: there is no window.
   std::vector<uint32_t> bucket_window;
 
@@ -139,11 +139,11 @@ struct rank_plan {
   /// [sub-group]: offset of its undo copy, in bytes; no_undo if the sub-group does not speculate
   std::vector<uint64_t> undo_offset;
   uint64_t undo_bytes = 0;  ///< bytes of all undo copies
-  /// if states are swapped: one block per sub-group, then the blocks of frozen parameters
+  /// Blocks of the swap file, if states are swapped: one per sub-group, then those of frozen parameters.
   std::vector<swap_block> blocks;
   std::vector<file_range> activation_extents;  ///< [activation_extent]: extent of a unit's input in the swap file
   uint64_t swap_file_bytes = 0;
-  std::vector<snapshot_block> snapshots;  ///< plans that save: blocks in the order of the file
+  std::vector<snapshot_block> snapshots;  ///< blocks of the checkpoint in the order of the file, in plans that save
   /// [state_part]: elements of the blocks' parts that are not swapped, in the pools of these parts.
   uint64_t resident_elements[num_state_parts] = {};
   /// [moment][parameter]: offset in this rank's first or second moments, in elements
@@ -155,7 +155,7 @@ struct rank_plan {
   /// [stage]: the most micro-batches between the input part and the weight part of a split backward at a time.
   std::vector<uint32_t> weights_in_flight;
   memory_table memory;
-  uint64_t peak_live_elements = 0;  ///< the most elements of gathered parameters at a time
+  uint64_t peak_live_elements = 0;  ///< largest number of gathered elements at a time
 
   [[nodiscard]] const plan_options& options() const { return layout->options; }
   [[nodiscard]] const core::model_table& table() const { return *layout->table; }

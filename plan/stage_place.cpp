@@ -24,7 +24,7 @@ std::vector<uint32_t> stages_of(const job_layout& l, uint32_t pipeline) {
 }
 
 uint32_t stage_served(const job_layout& l, const operation& x) {
-  // the set of a unit's parameters has the unit's number; sets of persistent parameters have higher ones
+  // The gather set of a unit's parameters has the unit's number; sets of persistent parameters have higher numbers.
   const subject_type of = subject_of(x);
   const bool has_stage = of == subject_type::unit || of == subject_type::gather_set;
   return has_stage && x.subject < l.stage_of_unit.size() ? l.stage_of_unit[x.subject] : none;

@@ -27,19 +27,19 @@ inline constexpr uint64_t swap_page_bytes = 4096;
 
 /// The tier of each kind of state, and the sizes of the windows onto files. The values are equal on all ranks.
 struct tier_options {
-  tier optimizer = tier::device;           ///< moments, and master weights that are not the parameters themselves
-  tier parameters = tier::device;          ///< stage 3: own slices, and fp32 masters with them
-  bool swap_gradients = false;             ///< true: reduced gradients are written to files, too
-  tier activations = tier::device;         ///< inputs of recomputed units between forward and backward
+  tier optimizer = tier::device;    ///< tier of moments, and of master weights that are not the parameters themselves
+  tier parameters = tier::device;   ///< tier of own parameter slices at stage 3, with their fp32 masters
+  bool swap_gradients = false;      ///< true: reduced gradients are written to files, too
+  tier activations = tier::device;  ///< tier of the inputs of recomputed units between forward and backward
   uint32_t activation_units = 0xFFFFFFFF;  ///< number of recomputed units that are offloaded, from the first on
-  uint32_t activation_slots = 2;           ///< nvme: number of windows for the inputs of recomputed units, at least 1
+  uint32_t activation_slots = 2;           ///< number of windows for the inputs of recomputed units on nvme, at least 1
   double ratio = 1;              ///< share of the sub-groups that are offloaded, which are the last ones (Twin-Flow)
-  uint32_t state_slots = 1;      ///< sub-groups in memory at a time, at least 1
+  uint32_t state_slots = 1;      ///< number of sub-groups whose states are in memory at a time, at least 1
   bool read_ahead = false;       ///< true: the next sub-group is read while one is updated
   bool write_behind = false;     ///< true: the previous sub-group is written while the next one is updated
-  uint32_t parameter_slots = 2;  ///< units whose slices are read ahead of their gathers, at least 1
-  uint32_t gradient_slots = 2;   ///< windows for buckets whose reduced gradients are on their way to a file
-  /// elements of this rank's slices that stay in memory as well as in the file, from unit 0 on
+  uint32_t parameter_slots = 2;  ///< number of units whose slices are read ahead of their gathers, at least 1
+  uint32_t gradient_slots = 2;   ///< number of windows for buckets whose reduced gradients are being written to a file
+  /// Number of elements of this rank's slices that stay in memory as well as in the file, from unit 0 on.
   uint64_t resident_parameters = 0;
   /// True: sub-groups have two places in the file. An update reads the valid place and writes the other one, which
   /// becomes valid with the step unless the step is skipped. An update before the vote therefore overwrites nothing.

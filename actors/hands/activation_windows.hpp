@@ -30,7 +30,7 @@ class activation_windows {
     std::vector<int64_t> sizes, strides;
     at::ScalarType type = at::ScalarType::Float;
   };
-  std::vector<std::vector<layout>> layouts_;  // [unit][tensor]
+  std::vector<std::vector<layout>> layouts_;  // [unit][tensor]: place, shape and type of an input in the unit's window
 };
 
 }  // namespace troupe::actors

@@ -49,10 +49,11 @@ class bound_parameters {
 
   std::shared_ptr<rank_memory> memory_;
   models::parameter_binding binding_;
-  std::vector<void*> bound_at_;         // [parameter]: address
+  std::vector<void*> bound_at_;         // [parameter]: address that the model's tensor was last bound to
   std::vector<void*> uncompressed_at_;  // [parameter]: uncompressed address of the last use that was bound to a copy
-  std::shared_ptr<const program> program_;   // program of the run; the next two members belong to its plan
-  std::vector<uint64_t> bucket_offset_;      // [parameter]: offset in its bucket, in elements
+  // Program of the run; bucket_offset_ and persistent_buffer_ belong to its plan.
+  std::shared_ptr<const program> program_;
+  std::vector<uint64_t> bucket_offset_;      // [parameter]: offset of the parameter in its gradient bucket, in elements
   uint32_t persistent_buffer_ = plan::none;  // slot of the parameters that stay gathered
 };
 

@@ -413,7 +413,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   bool host_batches_;  // true: batches are tensor_batch
   number_uploads numbers_;
   // Members of this stage alone.
-  std::vector<flight> flights_;  // [micro]
+  std::vector<flight> flights_;  // [micro-batch]: its activations in flight
   models::values hidden_;        // output of the latest forward, until a stage ends
   // Run of the latest forward, until all pieces of its output are computed.
   std::unique_ptr<models::segment_run> unfinished_;

@@ -21,9 +21,12 @@ namespace troupe::actors {
 
 /// How the executor of a lane uses the device.
 enum class device_use : uint8_t {
-  asks,    ///< `start` enqueues work and returns: compute; shard, if states are on the device
-  copies,  ///< works on the host and enqueues copies after that: shard, if states are on the host
-  none     ///< works on the host: fabric, io, writer; the work is complete when the instruction ends
+  /// The executor's `start` enqueues work on the device and returns: compute lane; shard lane, if states are on the
+  /// device.
+  asks,
+  /// The executor works on the host, then enqueues copies to the device: shard lane, if states are on the host.
+  copies,
+  none  ///< the executor works on the host: fabric, io, writer lanes; the work is complete when the instruction ends
 };
 device_use use_of(plan::lane lane, const plan::tier_options& tiers);
 
@@ -68,11 +71,13 @@ class device_lane final : public executor {
   std::shared_ptr<const device_room> room_;
   std::optional<device::stream> stream_;  // stream of the lane's thread
   std::shared_ptr<step_context> context_;
-  std::array<uint32_t, plan::num_lanes> heard_{};  // [lane]: position of the first instruction that no wait covers yet
-  std::vector<device::event> events_;              // [instruction of a run]: reused in the next run
-  std::vector<uint32_t> done_;                     // ids of this run's instructions, in the order of `events_`
-  device::event begun_;                            // records when the stream was empty
-  int64_t begun_ns_ = 0;                           // host time of `begun_`
+  // [lane]: position in the lane of its first instruction that this lane has not waited for
+  std::array<uint32_t, plan::num_lanes> heard_{};
+  // Events that record the end of each instruction of a run; reused in the next run.
+  std::vector<device::event> events_;
+  std::vector<uint32_t> done_;  // ids of this run's instructions, in the order of `events_`
+  device::event begun_;         // event recorded at the begin of a run, when the stream was empty
+  int64_t begun_ns_ = 0;        // host time at which `begun_` was recorded
 };
 
 }  // namespace troupe::actors

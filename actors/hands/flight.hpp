@@ -30,10 +30,11 @@ struct flight {
       exchanged[u].resize(table.units[u].segments.size());
     }
   }
-  std::vector<models::values> unit_inputs;  // [unit]: inputs, if the unit is recomputed
+  std::vector<models::values> unit_inputs;  // [unit]: inputs of the unit's forward, if the unit is recomputed
   // [unit][segment]: inputs that came from an exchange, if the unit is recomputed
   std::vector<std::vector<at::Tensor>> exchanged;
-  std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;  // [unit][segment]
+  // [unit][segment]: the segment's forward run, which its backward uses
+  std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;
   activation_windows windows;
   lessons learned;  ///< state of the comparison with a teacher, if there is one
 };

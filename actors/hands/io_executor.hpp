@@ -49,7 +49,7 @@ class io_executor final : public executor {
     bool writes = false, outlives = false;
     const std::vector<swap_move>* moves = nullptr;
     std::byte* window = nullptr;
-    uint64_t bytes = 0;  ///< bytes of the window
+    uint64_t bytes = 0;  ///< size of `window` in bytes
   };
   core::result<void> look();
   core::result<void> submit(const transfer& t);
@@ -61,14 +61,15 @@ class io_executor final : public executor {
   swap_opener open_;
   timer timer_;
   std::shared_ptr<step_context> context_;
-  using plan_moves = std::vector<std::vector<swap_move>>;  // [instruction]
+  // [instruction]: moves of each swap between a window and the file
+  using plan_moves = std::vector<std::vector<swap_move>>;
   /// [place of the states]: moves, for each live plan of the rank and for the plan of the last run.
   std::map<std::shared_ptr<const program>, std::array<plan_moves, 2>> moves_;
   const std::array<plan_moves, 2>* last_ = nullptr;  // moves of the last run's plan
   const plan_moves* current_ = nullptr;
   std::unique_ptr<swap_port> port_;
   std::vector<storage::swap_completion> completed_;
-  std::deque<storage::swap_completion> ended_;  // completions that have not been reported yet
+  std::deque<storage::swap_completion> ended_;  // completed swaps that the lane has not reported yet
   std::vector<transfer> late_;                  // writes that are still running although their instructions have ended
   std::vector<transfer> held_;                  // transfers that wait until some of `late_` are finished
   std::optional<core::error> late_failure_;

@@ -32,14 +32,15 @@ class late_updater {
 
  private:
   struct matrix {
-    uint64_t offset = 0;              ///< offset of its deferred gradients, in elements
-    uint64_t summed = 0;              ///< number of gradients in `sums`
-    std::vector<uint8_t> selected{};  ///< [column]; empty before the first choice
-    std::vector<double> sums{};       ///< [column]
+    uint64_t offset = 0;  ///< offset of the matrix's deferred gradients in `deferred_`, in elements
+    uint64_t summed = 0;  ///< number of gradients that `sums` adds up
+    /// [column]: 1 if the column is updated in every step; empty before the first choice
+    std::vector<uint8_t> selected{};
+    std::vector<double> sums{};  ///< [column]: sum of the absolute values of the gradient at the last choice
   };
   device::device_id device_;
   const kernels::operations& operations_;
-  std::vector<matrix> matrices_;  // [parameter]
+  std::vector<matrix> matrices_;  // [parameter]: state of the parameter's deferred updates
   device::memory deferred_;
   bool prepared_ = false;
 };

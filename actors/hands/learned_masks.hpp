@@ -46,7 +46,7 @@ class learned_masks {
   void ended(uint32_t unit, uint32_t segment, const core::model_table& table, models::gradient_sink& sink) const;
 
  private:
-  using use = std::pair<uint32_t, uint32_t>;  // unit, parameter
+  using use = std::pair<uint32_t, uint32_t>;  // a use of a parameter: number of the unit, number of the parameter
   [[nodiscard]] const std::vector<job::pruned_module>& modules() const { return chosen_->pruned; }
   [[nodiscard]] const kernels::mask_bits& bits_of(size_t module) const;
   const std::byte* multiplied(const job::pruned_module& m, core::dtype type, uint64_t elements,
@@ -62,8 +62,9 @@ class learned_masks {
   std::shared_ptr<const pruning_masks> others_;
   std::shared_ptr<bound_parameters> parameters_;
   std::shared_ptr<weight_grids> grids_;
-  std::map<uint32_t, std::vector<size_t>> learning_;  // [unit]: its modules, if one of them is learned
-  std::map<size_t, kernels::mask_bits> bits_;         // [module]: masks of learned modules
+  // [unit]: indices of the unit's pruned modules, if one of them has a learned mask
+  std::map<uint32_t, std::vector<size_t>> learning_;
+  std::map<size_t, kernels::mask_bits> bits_;  // [pruned module]: its mask, if that is learned
   std::map<use, kernels::mask_bits> together_;
   std::set<uint32_t> made_;                            // units whose masks were made in this run
   std::map<uint32_t, std::vector<std::byte>> agreed_;  // [unit]

@@ -49,7 +49,7 @@ class number_uploads {
   static constexpr const models::batch_numbers* none_ = nullptr;
   device::device_id device_;
   pinned_ring windows_;
-  std::vector<models::batch_numbers> there_;  // [micro-batch]
+  std::vector<models::batch_numbers> there_;  // [micro-batch]: its numbers as they are on the device
 };
 
 }  // namespace troupe::actors

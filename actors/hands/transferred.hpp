@@ -29,7 +29,7 @@ struct slot_parts {
   /// For a gather the index of this rank's part; none: this rank provides a part for each rank.
   std::optional<uint32_t> own = {};
   uint32_t count = 1;
-  uint64_t bytes = 0;       ///< bytes reserved for each part
+  uint64_t bytes = 0;       ///< bytes of the slot that are reserved for each part
   uint64_t given_at = 0;    ///< byte offset in the slot of the parts that this rank provides
   bool become_one = false;  ///< true: each rank receives the sum of the parts for it
 };

@@ -57,8 +57,9 @@ class unit_compressor {
   std::shared_ptr<weight_grids> grids_;
   learned_masks learned_;
   std::shared_ptr<step_context> context_;
-  std::shared_ptr<const program> program_;  // program of the run; the next member belongs to its plan
-  std::vector<std::optional<models::input_rounding>> input_grids_;  // [layer]; empty: no layer has a grid
+  std::shared_ptr<const program> program_;  // program of the run; input_grids_ belongs to its plan
+  // [layer]: rounding of the layer's input; empty: no layer rounds its input
+  std::vector<std::optional<models::input_rounding>> input_grids_;
 };
 
 }  // namespace troupe::actors

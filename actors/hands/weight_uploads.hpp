@@ -34,7 +34,7 @@ class weight_uploads {
     const uint64_t most = window_bytes / copy_bytes;
     for (uint64_t first = 0; first < piece.count; first += most) {
       auto run = kernels::part_of(piece, first, std::min(piece.count - first, most));
-      run.copy = *windows_.next(window_bytes);  // `begin` has allocated it
+      run.copy = *windows_.next(window_bytes);  // `begin` has allocated the window, so `next` cannot fail
       update(run, first);
       windows_.copy(piece.copy + first * copy_bytes, run.count * copy_bytes);
     }

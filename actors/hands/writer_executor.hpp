@@ -36,9 +36,11 @@ class writer_executor final : public executor {
   std::unique_ptr<const state_source> states_;
   std::shared_ptr<step_context> context_;
   timer timer_;
-  std::unique_ptr<save_part> part_;        // part of the save under way
-  bool all_handed_over_ = false;           // true: nothing more is copied for `part_`
-  std::map<uint64_t, uint32_t> occupied_;  // offset of a slot -> block that was last written from it
+  std::unique_ptr<save_part> part_;  // this rank's part of the save in progress
+  // True: all blocks of `part_` are handed over, so nothing more is copied for it.
+  bool all_handed_over_ = false;
+  // [offset of a staging slot]: number of the block that was last written from the slot
+  std::map<uint64_t, uint32_t> occupied_;
 };
 
 /// Returns which part of its parameter a saved piece is.

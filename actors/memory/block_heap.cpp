@@ -8,8 +8,8 @@
 namespace troupe::actors {
 
 struct alignas(block_heap::alignment_bytes) block_heap::tag {
-  uint64_t bytes;   // bytes of the block, with the tag
-  uint64_t before;  // bytes of the left neighbour; 0: none
+  uint64_t bytes;   // size of the block in bytes, with the tag
+  uint64_t before;  // size of the left neighbour in bytes; 0: there is none
   segment* in;
   bool free;
 };

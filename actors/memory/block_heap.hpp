@@ -50,7 +50,8 @@ class block_heap {
 
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<segment>> segments_;
-  std::set<std::pair<uint64_t, tag*>> free_;  // size with the tag; blocks of equal size by address
+  // Free blocks as (bytes, tag); blocks of equal size are ordered by address.
+  std::set<std::pair<uint64_t, tag*>> free_;
   uint64_t mapped_bytes_ = 0;
   bool keeps_ = false;
 };

@@ -36,7 +36,8 @@ block_heap& heap_of(uint32_t owner) {
   return (*all)[owner];
 }
 
-thread_local uint32_t owner_of_thread = ledger_owners_max;  // no owner
+// Number of the owner of this thread's allocations; ledger_owners_max: no owner.
+thread_local uint32_t owner_of_thread = ledger_owners_max;
 
 // A header in front of every block, with the owner. 64 bytes keep the block aligned as ATen's own allocator aligns.
 constexpr size_t header_bytes = 64;

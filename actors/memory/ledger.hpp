@@ -36,7 +36,7 @@ class allocation_ledger {
   uint64_t take_peak(uint32_t owner);
 
  private:
-  std::vector<uint32_t> owners_;  // [rank]
+  std::vector<uint32_t> owners_;  // [rank]: owner number under which the rank's allocations are counted
 };
 
 }  // namespace troupe::actors

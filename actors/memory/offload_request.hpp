@@ -22,7 +22,7 @@ struct offload_request {  ///< states that leave memory, and their destination
   std::filesystem::path nvme_path{};
 };
 
-struct offload_report {  ///< report on all ranks
+struct offload_report {  ///< report on an offload, summed over all ranks
   uint64_t moved_bytes = 0;
   uint64_t freed_bytes = 0;  ///< part of `moved_bytes` that is no longer in memory
 };

@@ -136,14 +136,14 @@ class rank_memory {
   device::memory pools_[plan::num_owners];
   struct cached_set {
     std::vector<plan::shard_run> runs;
-    uint64_t offset = 0;  // in elements
+    uint64_t offset = 0;  // offset of the set in the parameters' pool, in elements
   };
   std::vector<cached_set> cached_;                // [gather set]
   std::vector<std::vector<uint32_t>> cached_in_;  // [parameter]: indices of cached sets
   std::shared_ptr<storage::swap_file> swap_file_;
   std::atomic<uint32_t> valid_place_{0};
   std::atomic<uint32_t> writes_under_way_{0};
-  std::optional<core::error> failed_write_;  // set before the write ends
+  std::optional<core::error> failed_write_;  // error of a failed write to the swap file; set before the write ends
 };
 
 }  // namespace troupe::actors

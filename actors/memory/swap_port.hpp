@@ -16,11 +16,11 @@ namespace troupe::actors {
 /// Bytes of a window and their places in the file; all parts complete together.
 struct swap_order {
   struct part {
-    uint64_t offset = 0;  ///< offset in the file
+    uint64_t offset = 0;  ///< byte offset of the part in the swap file
     std::span<std::byte> window;
   };
   storage::io_kind kind = storage::io_kind::read;
-  uint64_t token = 0;  ///< returned with the completion
+  uint64_t token = 0;  ///< number that the caller chooses; the completion returns it
   std::vector<part> parts;
 };
 

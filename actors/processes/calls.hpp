@@ -29,7 +29,7 @@ struct tensor_name {
 
 /// A checkpoint to take over. Fields with the names of load_options have their meaning.
 struct wanted_load {
-  std::string path;  ///< empty: no checkpoint
+  std::string path;  ///< path of the checkpoint; empty: none is loaded
   std::optional<std::string> tag;
   std::string map;
   bool load_module_strict = true, load_optimizer_states = true, load_lr_scheduler_states = true;
@@ -40,7 +40,7 @@ struct wanted_load {
   bool fallback_to_previous = false, dequantise = false, changed_batch = false, changed_seed = false;
   bool changed_data = false;
   bool has_names = false;          ///< custom_load_fn was given: the leading process has called it for all parameters
-  std::vector<tensor_name> names;  ///< results of custom_load_fn
+  std::vector<tensor_name> names;  ///< names that custom_load_fn returned for the parameters
   std::optional<std::vector<core::left_out_steps>> left_out;
 };
 
@@ -74,9 +74,10 @@ struct output_call {
 
 /// Describes how to make the plans and where the states come from. The first call of a term, except for output_call.
 struct opening_call {
-  std::optional<plan::cost_model> costs;  ///< costs that the leading process measured; none: the usual ones
+  std::optional<plan::cost_model> costs;  ///< costs that the leading process measured; none: the cost model's defaults
   wanted_load load;
-  std::optional<chosen_passes> passes;  ///< none: the passes that the configuration begins with
+  /// Passes chosen for the step plan; none: the passes that the configuration begins with.
+  std::optional<chosen_passes> passes;
   std::optional<std::vector<told_schedule>> schedule;
 };
 
@@ -93,11 +94,12 @@ struct run_call {
   uint32_t micros = 0;
   bool keeps_logits = false, computes_loss = true;
   std::string output;
-  uint64_t rows = 0, columns = 0;  ///< size of a batch that is given; 0: none is given
+  /// Size of a batch that the caller provides, as samples and tokens; 0: the loader's batch is used.
+  uint64_t rows = 0, columns = 0;
   std::vector<int64_t> tokens;
   // The fields below are for plans that save.
   bool saves_in_memory = false;
-  std::string invitation, request;  ///< encoded as in part_result.hpp
+  std::string invitation, request;  ///< invitation and request of the save, encoded as in part_result.hpp
   bool early_updates = false;       ///< true: training updates before the vote, if the run decides that order
 };
 
@@ -120,7 +122,7 @@ struct names_call {
 
 /// Sets the masks of all pruned modules from now on; has no answer.
 struct masks_call {
-  std::vector<std::vector<uint8_t>> masks;  ///< [pruned module], as in pruning_masks
+  std::vector<std::vector<uint8_t>> masks;  ///< [pruned module]: bits of its mask, as in pruning_masks
 };
 /// Sets the schedule of passes from now on; has no answer.
 struct schedule_call {
@@ -153,7 +155,8 @@ struct tag_call {
 struct committed_call {
   std::string folder, manifest, latest;
   std::vector<std::string> save_ids;  ///< ids of all existing checkpoints, in hexadecimal digits
-  std::string writers;                ///< lines: a file's name and the host that wrote it
+  /// Text with one line for each file of the checkpoint: the file's name and the host that wrote it.
+  std::string writers;
 };
 
 using peer_call = std::variant<opening_call, run_call, read_call, write_call, names_call, masks_call, schedule_call,
@@ -163,7 +166,7 @@ using peer_call = std::variant<opening_call, run_call, read_call, write_call, na
 struct deed_answer {
   bool failed = false;
   core::error_kind kind = core::error_kind::bug;
-  std::string text;                           ///< reason of the failure; else the requested text
+  std::string text;                           ///< reason, if the call failed; else the text that the call requested
   uint64_t moved_bytes = 0, freed_bytes = 0;  ///< bytes moved and freed by offload_call
 };
 
@@ -172,7 +175,8 @@ struct run_answer {
   rank_reports reports;  ///< reports without their plans
   std::vector<uint64_t> peak_bytes;
   uint32_t machine = 0;
-  uint64_t entered_bytes = 0;                     ///< bytes from other machines, since the process's term began
+  /// Bytes that this process has received from other machines since its term began.
+  uint64_t entered_bytes = 0;
   std::optional<telemetry::clock_shift> clock{};  ///< shift from this process's clock to the supervisor's
   /// Links from processes of other machines to this one, since the process's term began.
   std::vector<link_traffic> links{};

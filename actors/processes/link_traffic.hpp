@@ -9,7 +9,7 @@ namespace troupe::actors {
 struct link_traffic {
   uint32_t from = 0, to = 0;  ///< places of processes
   uint64_t bytes = 0;
-  int64_t receiving_ns = 0;  ///< time in which a transfer was arriving at `to`
+  int64_t receiving_ns = 0;  ///< nanoseconds during which at least one transfer was arriving at `to`
 };
 
 }  // namespace troupe::actors

@@ -65,7 +65,7 @@ class machine_files {
   struct awaited {  ///< a reply that a caller waits for
     uint32_t from = 0;
     std::optional<core::result<void>> end;
-    uint64_t bytes = 0;  ///< bytes of the file
+    uint64_t bytes = 0;  ///< size of the requested file in bytes
   };
 
   void work();
@@ -83,11 +83,11 @@ class machine_files {
   checkpoint::file_system* files_ = nullptr;
   opener open_on_disk_;
   std::deque<std::pair<uint32_t, std::string>> requests_;
-  std::map<uint64_t, awaited> awaited_;   ///< by number of the request
-  std::map<uint32_t, core::error> lost_;  ///< by place
+  std::map<uint64_t, awaited> awaited_;   ///< [number of the request]: the reply that a caller waits for
+  std::map<uint32_t, core::error> lost_;  ///< [place]: error of the link to the process that was lost there
   uint64_t number_ = 0;
   std::optional<core::error> stopped_;
-  std::thread thread_;  // last member: the thread uses the others
+  std::thread thread_;  // thread that serves the requests of other processes; last member, because it uses the others
 };
 
 }  // namespace troupe::actors

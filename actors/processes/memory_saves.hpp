@@ -67,7 +67,7 @@ class memory_saves {
   void finished(const checkpoint::shared_file& f);
 
   cluster::process& link_;
-  std::shared_ptr<machine_files> elsewhere_;  ///< null if the term has one machine
+  std::shared_ptr<machine_files> elsewhere_;  ///< files of other machines; null if the term has one machine
   uint32_t copies_to_ = 0;
   machine_files::opener open_on_disk_;
   std::function<void(const std::string&)> warn_;

@@ -75,7 +75,7 @@ class node_local_files final : public checkpoint::file_system {
   std::vector<machine> others_;
   std::shared_ptr<machine_files> elsewhere_;
   std::mutex mutex_;
-  std::map<std::filesystem::path, checkpoint::digest128> ids_;  ///< by folder
+  std::map<std::filesystem::path, checkpoint::digest128> ids_;  ///< [folder of a checkpoint]: id of the save
 };
 
 }  // namespace troupe::actors

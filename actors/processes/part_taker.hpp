@@ -43,10 +43,10 @@ class part_taker {
   std::mutex mutex_;
   std::condition_variable came_;
   std::deque<std::string> notes_;
-  std::map<uint64_t, std::weak_ptr<save_job>> saves_;  ///< by run
+  std::map<uint64_t, std::weak_ptr<save_job>> saves_;  ///< [run]: the save that the run's parts belong to
   std::optional<core::error> ended_;
   bool stops_ = false;
-  std::thread thread_;  // last member: the thread uses the others
+  std::thread thread_;  // thread that takes the parts; last member, because it uses the others
 };
 
 }  // namespace troupe::actors

@@ -55,7 +55,8 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
   void stop(const core::error& why);
 
  private:
-  struct meeting_place {  ///< groups of one communicator: one of the three, or none if it has no member here
+  /// The group of one communicator: exactly one pointer is set, none if the communicator has no member here.
+  struct meeting_place {
     std::shared_ptr<fabric::in_process_group> within;
     std::shared_ptr<fabric::shared_group> across;
     std::shared_ptr<fabric::wire_group> between;  ///< group over several machines
@@ -73,15 +74,17 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
   term_members who_;
   uint64_t boards_bytes_;
   std::shared_ptr<storage::shared_memory> boards_;
-  std::vector<std::shared_ptr<storage::shared_memory>> segments_;       // [rank]
-  std::vector<std::pair<uint32_t, cluster::shared_descriptor>> bells_;  // by place
+  std::vector<std::shared_ptr<storage::shared_memory>> segments_;  // [rank]: shared memory with the rank's pools
+  // Events that wake other processes of this machine, each with its process's place.
+  std::vector<std::pair<uint32_t, cluster::shared_descriptor>> bells_;
   std::shared_ptr<fabric::address_space> space_ = std::make_shared<fabric::address_space>();
-  std::vector<meeting_place> meetings_;  // [communicator]
+  std::vector<meeting_place> meetings_;  // [communicator]: its group in this process
   cluster::shared_descriptor bell_, timer_;
   std::shared_ptr<pulse_board> pulses_;
   std::optional<machine_pulses> shown_;
   std::shared_ptr<machine_wire> wire_;
-  std::unique_ptr<storage::event_watch> watch_;  // last member: its callbacks use the others
+  // Watch of this process's bell and timer; last member, because its callbacks use the others.
+  std::unique_ptr<storage::event_watch> watch_;
 };
 
 }  // namespace troupe::actors

@@ -22,7 +22,7 @@ namespace troupe::actors {
 struct slow_link {
   uint32_t from = 0, to = 0;
   double bytes_per_s = 0, usual_bytes_per_s = 0;
-  double share = 0;  ///< share of the steps' time that the link costs, compared with the usual rate
+  double share = 0;  ///< share of the steps' time, from 0 to 1, that would be saved if the link reached the usual rate
 };
 
 /// The links of a term. The usual rate is that of the job's faster links: a quarter of all links is at least as fast.
@@ -43,9 +43,9 @@ class slow_links {
   std::vector<slow_link> note(int64_t now_ns, std::span<const link_traffic> since_begin);
 
  private:
-  using ends = std::pair<uint32_t, uint32_t>;  // from, to
+  using ends = std::pair<uint32_t, uint32_t>;  // places of the sending and the receiving process of a link
   struct known {
-    uint64_t bytes = 0;  // bytes at the window's begin
+    uint64_t bytes = 0;  // bytes that had crossed the link when the window began
     int64_t receiving_ns = 0;
     uint32_t slow_windows = 0;
     bool is_named = false;

@@ -18,11 +18,11 @@ namespace troupe::actors {
 /// The result of one rank's part of a save.
 struct part_result {
   uint32_t rank = 0;
-  uint64_t file_bytes = 0;  ///< bytes of the rank's file; 0 if the part failed
-  double waited_s = 0;      ///< seconds that the lane waited for staging memory
+  uint64_t file_bytes = 0;  ///< bytes of the rank's checkpoint file; 0 if the part failed
+  double waited_s = 0;      ///< seconds that the writer lane waited for staging memory
   std::vector<std::vector<checkpoint::digest128>>
       digests{};                         ///< [block][piece]; empty for blocks that are not taken, or if the part failed
-  std::optional<core::error> failure{};  ///< none: the file is whole and synced
+  std::optional<core::error> failure{};  ///< reason why the part failed; none: its file is complete and synced
 };
 
 /// The place of a save that the leading process has begun.

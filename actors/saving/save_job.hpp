@@ -83,18 +83,21 @@ class save_job final : public save_target, public std::enable_shared_from_this<s
   void commit_or_remove(bool good);
 
   checkpoint::save_place place_;
-  std::optional<checkpoint::checkpoint_save> leads_;  ///< none: this process joined, or the save is over
+  /// The save that this process leads; none: this process joined another's save, or the save is over.
+  std::optional<checkpoint::checkpoint_save> leads_;
   save_request request_;
   checkpoint::run_state run_;
   save_content content_;
   ranks_here here_;
-  tell_part tell_;                  ///< empty unless this process joined
-  std::vector<part_result> parts_;  ///< [rank], written by the rank's lane, or by take_part()
+  /// Function that sends the results of parts to the leading process; empty unless this process joined.
+  tell_part tell_;
+  std::vector<part_result> parts_;  ///< [rank]: result of the rank's part, written by the rank's lane or by take_part()
   int64_t began_ns_;
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;
-  std::vector<bool> begun_;  ///< [rank]: begun; for a rank of another process: taken
+  /// [rank]: true if the rank's part has begun; for a rank of another process: if its result was taken
+  std::vector<bool> begun_;
   uint32_t parts_left_ = 0;
   bool over_ = false;
   save_report report_;

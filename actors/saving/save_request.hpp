@@ -25,9 +25,9 @@ struct save_request {                 ///< request for one checkpoint
   bool save_latest = true;  ///< true: `latest` of `root` names the checkpoint; false: it is found only by its name
 };
 
-struct save_report {               ///< result of one checkpoint
+struct save_report {               ///< result of one save of a checkpoint
   uint64_t step = 0;               ///< optimizer steps done when the save was requested
-  std::filesystem::path folder{};  ///< empty if nothing was committed
+  std::filesystem::path folder{};  ///< folder of the committed checkpoint; empty if nothing was committed
   uint64_t bytes = 0;              ///< bytes of the checkpoint's files
   double seconds = 0;              ///< seconds from the request to the commit
   /// Seconds that writers waited for staging memory, because the disk was slower than the copies.

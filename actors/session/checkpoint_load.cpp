@@ -321,7 +321,7 @@ class wishes {
   bool states_, saved_masters_;
   std::function<bool()> wants_end_;
   std::map<std::pair<uint32_t, uint32_t>, core::tp_slices> shares_;  // [parameter, coordinate]: shares of the targets
-  std::vector<choice> chosen_;                                       // [parameter]
+  std::vector<choice> chosen_;                                       // [parameter]: tensors chosen for it
   std::vector<checkpoint::scattered_tensor> wanted_;                 // [tensor]; null tensors have no targets
   std::vector<swapped_target> swapped_;                              // the targets of wanted_ that are not in memory
 };

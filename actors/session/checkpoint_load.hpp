@@ -20,7 +20,7 @@ namespace troupe::actors {
 
 struct load_report {
   checkpoint::read_report read;
-  uint64_t missing = 0;  ///< parameters that keep their first values
+  uint64_t missing = 0;  ///< number of parameters that the checkpoint lacks and that keep their first values
   bool states = false;   ///< true: moments were loaded; false also if the checkpoint has no moments
   std::string first_missing;
   /// Trained parameters that were frozen in the checkpoint's run: their moments restart at their initial values.

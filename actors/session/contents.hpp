@@ -90,7 +90,7 @@ struct snip_scores {
   std::vector<std::vector<float>> sums;
   /// [pruned module]: weights by element as (out, in) at the begin of the current step
   std::vector<std::vector<float>> before;
-  std::optional<uint64_t> turned;  ///< number of updates at which masks were last made
+  std::optional<uint64_t> turned;  ///< number of updates after which the masks were last computed
 };
 
 /// Texts as tokens, and the tokenizer that made them. The degrees of a job do not change them.
@@ -159,7 +159,7 @@ struct session_company {
 /// Progress of training: each step advances it, a checkpoint stores it, a load replaces it.
 struct training_progress {
   uint64_t steps = 0;
-  uint64_t applied = 0;  ///< updates as the optimizer counts them; skipped steps do not count
+  uint64_t applied = 0;  ///< number of updates that the optimizer has applied; skipped steps do not count
   /// Updates as the schedule counts them; a load may take over this number without `applied`, or the reverse.
   uint64_t scheduled = 0;
   kernels::loss_scale_state scale;
@@ -170,7 +170,7 @@ struct training_progress {
   std::string client_state = "null";
   std::vector<core::left_out_steps> left_out;  ///< samples that the run leaves out; data.loader.shape follows this list
   std::vector<double> recent_losses;           ///< losses that on_spike compares a step's loss with
-  job::judged_loss judged;                     ///< judgement of the last step's loss
+  job::judged_loss judged;                     ///< judgement of the last step's loss: whether it is a spike
 
   /// The loss scale in the form of a checkpoint.
   [[nodiscard]] checkpoint::loss_scale_record scale_record() const {
@@ -180,15 +180,16 @@ struct training_progress {
 
 /// Counters that number the orders to the actors; they never decrease.
 struct order_counts {
-  uint64_t runs = 0;                  ///< runs of any plan
-  std::vector<uint64_t> collectives;  ///< [communicator]: collectives in all runs of this term
-  uint64_t loads = 0;                 ///< loads of states while the actors live
+  uint64_t runs = 0;                  ///< number of runs of plans so far, of any plan
+  std::vector<uint64_t> collectives;  ///< [communicator]: number of collectives in all runs of this term
+  uint64_t loads = 0;                 ///< number of loads of states since the actors were started
 };
 
 /// Saves that have not ended: at most one that waits for the next step, and one that is being written.
 struct unfinished_saves {
-  std::shared_ptr<save_job> waiting;  ///< the next run that saves takes the copies
-  std::shared_ptr<save_job> writing;  ///< save that is being copied, or is copied and being written
+  /// Save that was requested and not begun: the next run that saves makes its copies.
+  std::shared_ptr<save_job> waiting;
+  std::shared_ptr<save_job> writing;  ///< save whose states are being copied, or are copied and being written
 };
 
 /// Checkpoints that this run can return to, by their steps. Each save adds one; a load removes all others than the
@@ -199,7 +200,7 @@ struct saved_places {
     std::filesystem::path path;
     load_options options;
   };
-  std::vector<place> all;  ///< steps ascend
+  std::vector<place> all;  ///< checkpoints in ascending order of their steps
 
   /// Adds a checkpoint, and removes those of the same or a later step: they belong to steps that the run has undone.
   void add(place made) {
@@ -211,7 +212,7 @@ struct saved_places {
 /// The reason why the run is over, if it is. Written once.
 struct run_over {
   std::optional<core::error> why;
-  bool states_whole = false;  ///< the error came before any state had changed: saving still works
+  bool states_whole = false;  ///< true: the error came before any state had changed, so saving still works
   /// The first step that lacks a micro-batch (loader_setup::first_lost_step).
   std::shared_ptr<std::atomic<uint64_t>> lost_step =
       std::make_shared<std::atomic<uint64_t>>(std::numeric_limits<uint64_t>::max());
@@ -219,11 +220,12 @@ struct run_over {
 
 /// The options of one run of a plan, in addition to its step.
 struct run_wish {
-  std::shared_ptr<const data::batch> given{};  ///< step_order::given
-  uint32_t micros = 0;                         ///< step_order::micros
-  bool keeps_logits = false;                   ///< step_order::keeps_logits
-  std::string output{};                        ///< step_order::output
-  bool computes_loss = true;                   ///< step_order::computes_loss
+  std::shared_ptr<const data::batch> given{};  ///< batch of the run in place of the loader's, as step_order::given
+  uint32_t micros = 0;                         ///< number of micro-batches of the run, as step_order::micros
+  bool keeps_logits = false;                   ///< true: an evaluation stores its logits, as step_order::keeps_logits
+  std::string output{};                        ///< name of the model's output to store, as step_order::output
+  /// False: an evaluation computes outputs only, as step_order::computes_loss.
+  bool computes_loss = true;
 };
 
 /// The passes that change the step plan, each from a given step on.
@@ -236,15 +238,15 @@ struct pass_schedule {
     uint64_t tried_steps = 0;
   };
   struct earlier {       ///< the steps that ran before an entry that is on trial
-    uint64_t until = 0;  ///< steps done when the trial ends
-    double step_s = 0;   ///< measured seconds of a step
+    uint64_t until = 0;  ///< number of steps done when the trial ends
+    double step_s = 0;   ///< measured seconds of a step with the plan before the trial
     job::changed_steps steps;
   };
-  std::vector<entry> entries;  ///< steps ascend
-  size_t next = 0;  ///< index of the next entry; earlier ones have been used or were overtaken by a later one
+  std::vector<entry> entries;  ///< changes of passes in ascending order of their steps
+  size_t next = 0;  ///< index in `entries` of the next one; earlier ones were used, or overtaken by a later one
   std::optional<earlier> before;       ///< the plan before the current trial; none: no entry is on trial
-  telemetry::instruction_times times;  ///< times of the steps since the plan last changed
-  std::vector<uint64_t> peak_bytes;    ///< [rank]: peak bytes of activations in these steps
+  telemetry::instruction_times times;  ///< times of instructions, from the steps since the plan last changed
+  std::vector<uint64_t> peak_bytes;    ///< [rank]: peak bytes of activations in the steps since the plan last changed
   /// Seconds of a step of the plan that the last trial went back to, as measured; 0: no trial went back.
   double step_s = 0;
 

@@ -25,7 +25,7 @@ struct load_options {
   /// False: moments restart at their initial values, and master weights are copied from the weights that the forward
   /// pass uses.
   bool load_optimizer_states = true;
-  bool load_lr_scheduler_states = true;  ///< false: the schedule restarts
+  bool load_lr_scheduler_states = true;  ///< false: the learning-rate schedule restarts
   /// True: only weights are loaded, as without optimizer states; steps, schedule, loss scale, position in the data and
   /// client state restart.
   bool load_module_only = false;
@@ -61,8 +61,9 @@ struct load_options {
 
 /// The result of session::load.
 struct loaded_checkpoint {
-  std::filesystem::path folder{};     ///< folder of the checkpoint, or its file
-  std::string client_state = "null";  ///< JSON, as it was passed to `save`; the text of null with load_module_only
+  std::filesystem::path folder{};  ///< folder of the checkpoint, or its file
+  /// JSON of the host program that was passed to `save`; the text null with load_module_only.
+  std::string client_state = "null";
 };
 
 }  // namespace troupe::actors

@@ -8,7 +8,7 @@ namespace troupe::actors {
 
 /// The current phase of an opening session.
 struct opening_progress {
-  std::string phase;  ///< "writing and proving the plans"
+  std::string phase;  ///< phase of the opening, such as "writing and proving the plans"
   double share = -1;  ///< share of the phase that is done, from 0 to 1; negative: not known
 };
 

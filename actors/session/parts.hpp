@@ -23,7 +23,7 @@ namespace troupe::actors {
 
 struct session::parts {
   job::blueprint plan;
-  std::unique_ptr<models::cuda_use> on_gpu;  ///< null on the CPU
+  std::unique_ptr<models::cuda_use> on_gpu;  ///< the process's use of CUDA; null on the CPU
   std::string found_degrees;
   /// [rank]: plans of each rank; null until a rank's plans are first needed
   std::vector<std::shared_ptr<rank_programs>> programs;

@@ -27,7 +27,8 @@ struct session_recording {
   std::shared_ptr<const telemetry::validation_values> last_validation;
   std::weak_ptr<const void> last_step;  ///< expires once the last step's record is written, or was dropped
   double step_seconds = 0;
-  std::filesystem::path resumed_from;  ///< folder whose curves are continued; empty: the run began afresh
+  /// Folder of the checkpoint whose curves are continued; empty: the run began afresh.
+  std::filesystem::path resumed_from;
   bool is_open = false, is_closed = false;
 };
 

@@ -52,13 +52,13 @@ class state_access;
 /// The report of one optimizer step.
 struct step_report {
   uint64_t step = 0;  ///< number of the step, from 1
-  double loss = 0;    ///< mean over the global batch, nats per token
+  double loss = 0;    ///< mean loss over the global batch, in nats per token
   double lr = 0;
   double grad_norm = 0;  ///< norm of the mean gradient, before clipping
   double loss_scale = 1;
   bool skipped = false;  ///< true: the gradient overflowed, and nothing was updated
   double seconds = 0;
-  uint64_t tokens = 0;      ///< tokens of the global batch
+  uint64_t tokens = 0;      ///< number of tokens in the step's global batch
   bool save_asked = false;  ///< the supervisor has received `save_now` (actors/host.hpp): a save is due
   telemetry::step_summary lanes;
   /// Set if the loss rose too far and the run went back to an earlier step (`on_spike.action: skip`).
@@ -90,10 +90,10 @@ struct scheduled_passes {
 struct passes_report {
   /// Reason why steps run by an earlier plan again.
   struct slower {
-    double earlier_step_s = 0;  ///< least seconds of a measured step of the earlier plan
-    double step_s = 0;          ///< least seconds of a measured step of the plan on trial
+    double earlier_step_s = 0;  ///< shortest measured step of the earlier plan, in seconds
+    double step_s = 0;          ///< shortest measured step of the plan on trial, in seconds
   };
-  uint64_t steps = 0;     ///< number of steps done before the change
+  uint64_t steps = 0;     ///< number of steps done before the plan changed
   bool measured = false;  ///< true: the times were measured in this run; false: the cost model computed them
   plan::compiled_step compiled;
   std::optional<slower> went_back{};
@@ -103,7 +103,7 @@ struct passes_report {
 /// any may be empty. A callback may call `stop` and no other function of the session. An exception from a callback
 /// propagates out of that call, whose work is done and counted; the session remains usable.
 struct session_hooks {
-  std::function<void(const std::string&)> on_warning;  ///< receives one line per call
+  std::function<void(const std::string&)> on_warning;  ///< receives each warning of the session, one line per call
   /// Receives lines that keys of the configuration request: comms_logger.verbose, wall_clock_breakdown,
   /// memory_breakdown, flops_profiler, and a line for each layer if a host's modules are cut over tensor ranks. Lines
   /// of a step arrive during the next call.
@@ -114,7 +114,8 @@ struct session_hooks {
   /// Called before `on_step`: start and end of the step's instructions on every rank. A holder of the spans also holds
   /// their plans.
   std::function<void(uint64_t step, std::shared_ptr<const std::vector<telemetry::rank_spans>>)> on_spans{};
-  std::function<void(uint64_t step, double loss)> on_evaluation{};  ///< receives nats per token after `step` steps
+  /// Receives the validation loss in nats per token, measured after `step` steps.
+  std::function<void(uint64_t step, double loss)> on_evaluation{};
   /// Called while `open` encodes text, about once per MiB (data/documents.hpp). Returns false to end the opening with
   /// error_kind::stopped.
   std::function<bool(const data::reading_progress&)> on_reading{};
@@ -146,7 +147,7 @@ struct session_hooks {
 
 /// Values that a host may add to the records at the end of a run.
 struct session_ending {
-  std::optional<core::error> failure;  ///< none: the session's own error, if there is one
+  std::optional<core::error> failure;  ///< error that ended the run; none: the session's own error, if there is one
   std::optional<double> seconds;       ///< duration of the run; none: the sum of its steps
   std::string configuration;           ///< effective YAML, for the report
   std::string sample;                  ///< text that the model generated, for the report
@@ -154,8 +155,9 @@ struct session_ending {
 
 /// The records of a run, once its files are written.
 struct session_records {
-  std::string report_file;          ///< empty if no report was requested or it could not be written
-  std::string communication_table;  ///< table of comms_logger; empty if that is off
+  /// Path of the written report; empty if no report was requested or it could not be written.
+  std::string report_file;
+  std::string communication_table;  ///< table of collectives by comms_logger; empty if comms_logger is off
   uint64_t num_dropped = 0;         ///< steps and validations that were not recorded because the writers fell behind
   bool curves_complete = true;      ///< true: the curve files contain every value that was not dropped
   /// Figures of pipeline stages; has no steps if the model is not cut into stages.
@@ -172,14 +174,14 @@ inline constexpr size_t warnings_max = 64;
 /// token] of a family of Troupe, the last unit's output of a host's model.
 struct evaluated_output {
   uint64_t batch = 0;  ///< global micro-batch of the evaluation, from 0
-  uint32_t rank = 0;   ///< data coordinate
+  uint32_t rank = 0;   ///< data coordinate of the rank that computed the output
   std::span<const int64_t> shape;
   std::span<const float> values;
 };
 
 /// The batches of an evaluation, and the results that are requested in addition to the loss.
 struct evaluation_request {
-  uint64_t batches = 0;  ///< most global micro-batches; 0: all
+  uint64_t batches = 0;  ///< most global micro-batches to evaluate; 0: all
   /// Called on the caller's thread for each batch in order, within a batch in the order of data ranks. The spans are
   /// valid only during the call. Empty: outputs are not stored.
   std::function<void(const evaluated_output&)> on_output{};
@@ -193,25 +195,26 @@ struct evaluation_request {
 };
 
 struct evaluation_report {     ///< result of an evaluation
-  double loss = 0;             ///< mean over all tokens, in nats; 0 without tokens
-  std::vector<double> losses;  ///< [global micro-batch] means over its tokens; empty if not requested
+  double loss = 0;             ///< mean loss over all evaluated tokens, in nats; 0 without tokens
+  std::vector<double> losses;  ///< [global micro-batch]: mean loss over its tokens; empty if not requested
 };
 
 /// Degrees that a configuration left open (`parallel: auto`), as chosen for a run.
 struct run_degrees {
   std::shared_ptr<const config::job_config> config;  ///< the configuration with the chosen degrees
   config::degree_choice taken;
-  std::string reason;  ///< reason of the choice, in one line
-  std::string table;   ///< table of every candidate: step time, memory, or the reason why it cannot run
+  std::string reason;  ///< reason for the chosen degrees, in one line
+  std::string table;   ///< table of every candidate for the degrees: step time, memory, or why it cannot run
   /// Content of `job::degrees_file_name` in the run's folder, with which the next run there chooses the same degrees;
   /// empty if nothing was newly measured.
   std::string file;
-  std::shared_ptr<const read_texts> texts{};  ///< texts for session_options; null if no step was run
+  /// Texts that choosing the degrees has read, for session_options; null if no step was run.
+  std::shared_ptr<const read_texts> texts{};
 };
 
 /// A checkpoint to resume from, and the parts of it that are taken over.
 struct resume_choice {
-  std::filesystem::path path{};  ///< empty: the run starts from the beginning
+  std::filesystem::path path{};  ///< path of the checkpoint to resume from; empty: the run starts from the beginning
   load_options load{};
 };
 
@@ -363,7 +366,7 @@ class session {  ///< one training run
   /// Returns the decisions on samples that the run leaves out: by `data.skip`, after spikes, and in checkpoints before.
   [[nodiscard]] const std::vector<core::left_out_steps>& left_out() const;
   [[nodiscard]] uint64_t validation_tokens() const;
-  [[nodiscard]] uint64_t sequence() const;  ///< tokens of a sample
+  [[nodiscard]] uint64_t sequence() const;  ///< returns the number of tokens of a sample
   [[nodiscard]] const core::model_table& table() const;
   [[nodiscard]] const plan::rank_plan& training_plan(uint32_t rank) const;
   [[nodiscard]] std::vector<rank_memory_report> memory() const;

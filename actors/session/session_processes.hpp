@@ -23,17 +23,19 @@ namespace troupe::actors {
 
 /// The other processes of the job. Each new term writes this struct; a save in memory writes its counters.
 struct session_processes {
-  std::shared_ptr<cluster::process> link;         ///< null: all ranks are in this process
+  /// Link to the other processes of the job; null: all ranks are in this process.
+  std::shared_ptr<cluster::process> link;
   std::shared_ptr<const config::job_config> job;  ///< the job as it was loaded, with the largest degrees
-  std::optional<term_members> members;            ///< none: there is no term
+  std::optional<term_members> members;            ///< processes of the current term; none: there is no term
   std::string secret;                             ///< secret of the term, if it spans machines
   std::shared_ptr<shared_term> shared;
   std::unique_ptr<memory_saves> saves;
-  std::shared_ptr<part_taker> parts;   ///< takes parts of saves; the link's callbacks share it
+  /// Receives parts of saves from other processes; shared with the link's callbacks.
+  std::shared_ptr<part_taker> parts;
   std::vector<uint64_t> peak_bytes;    ///< [rank]: peak bytes of activations, as the other processes have reported
-  std::shared_ptr<save_job> kept;      ///< save in memory that is being written
+  std::shared_ptr<save_job> kept;      ///< the save in memory that is being made
   std::filesystem::path working;       ///< folder of `kept`, until it is committed
-  std::weak_ptr<const void> recorded;  ///< session_recording::last_step when `kept` began
+  std::weak_ptr<const void> recorded;  ///< session_recording::last_step at the begin of the save `kept`
   std::optional<uint64_t> kept_step;   ///< number of steps done at the newest save in memory; none: no such save
   bool keeping_fails = false;          ///< true: the last save in memory failed
   /// Left-out samples of the next term, in place of those in the states that it begins with; none: those in the states.

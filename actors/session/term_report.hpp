@@ -21,28 +21,30 @@ struct network_count {
 
 /// Counts of the terms of a job of several processes, and the cost of the losses between them.
 struct recovery_counts {
-  uint64_t terms = 0;                       ///< terms after the first
-  std::vector<job::degree_change> degrees;  ///< number of data ranks, and the step from which it applies
-  uint64_t steps_again = 0;                 ///< steps that were done more than once
-  double lost_s = 0;      ///< seconds from the detection of each loss until the run was where it had been
-  std::string cause;      ///< cause of the last term, as the supervisor reports it
-  network_count network;  ///< traffic of the current term
+  uint64_t terms = 0;                       ///< number of terms after the first
+  std::vector<job::degree_change> degrees;  ///< number of data ranks of each term, and the step from which it applies
+  uint64_t steps_again = 0;                 ///< number of steps that were done more than once
+  /// Seconds from the detection of a loss until the run was back at its step, summed over losses.
+  double lost_s = 0;
+  std::string cause;      ///< cause of the newest term, as the supervisor reports it
+  network_count network;  ///< bytes that machines have received in the current term
 };
 
 /// Report of a term that has begun, after the first.
 struct term_report {
   uint64_t number = 0;
-  uint32_t data = 0;         ///< data ranks
+  uint32_t data = 0;         ///< number of data ranks of the term
   uint64_t step = 0;         ///< number of steps done when the term began
-  uint64_t steps_again = 0;  ///< steps that were done more than once
-  double lost_s = 0;         ///< seconds since the begin of the interrupted work
+  uint64_t steps_again = 0;  ///< number of steps that were done more than once
+  double lost_s = 0;         ///< seconds since the begin of the work that the loss interrupted
   std::string cause;
 };
 
 /// The current activity of a rank.
 struct rank_diagnosis {
   uint32_t rank = 0;
-  std::string doing;  ///< "working", "asking" (a disk or the loader), "waiting" (for lanes or ranks), "between runs"
+  /// State of the rank: "working", "asking" (a disk or the loader), "waiting" (for lanes or ranks), "between runs".
+  std::string doing;
   /// The current instruction of each lane or its reason to wait, with the missing partners; between runs the wait of
   /// the rank's process or the message that others wait for from it, else empty.
   std::string lanes;

@@ -135,7 +135,7 @@ class run_checker {
   const sim_run& run_;
   uint64_t number_;
   uint32_t window_;
-  std::vector<std::vector<moment>> moments_;  // [rank][id]
+  std::vector<std::vector<moment>> moments_;  // [rank][id]: start and end of the instruction
   std::vector<counts> ended_;                 // [rank]
 };
 

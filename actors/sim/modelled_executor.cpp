@@ -93,7 +93,7 @@ class modelled_executor final : public executor {
   timer timer_;
   std::mt19937_64 random_;
   double slow_ = 1;
-  std::map<uint64_t, int64_t> occupied_until_ns_;  // [offset of a staging slot]
+  std::map<uint64_t, int64_t> occupied_until_ns_;  // [offset of a staging slot]: time until which the slot is in use
 };
 
 class modelled_fabric_executor final : public executor {

@@ -23,17 +23,17 @@ enum class sim_fault_kind : uint8_t {
   /// A lane does nothing for `delay`; this and the next five kinds stop something for a time, and the run ends well.
   freeze_lane,
   freeze_rank,
-  freeze_watcher,  ///< a rank's look_around message comes late
+  freeze_watcher,  ///< freeze_watcher: a rank's look_around message comes late
   freeze_loader,
-  freeze_disk,     ///< every request to the disk
-  freeze_process,  ///< all actors at once, as a stopped and continued process
-  kill_rank,       ///< kill_rank to kill_loader: an actor is killed
+  freeze_disk,     ///< no request to the disk ends for `delay`
+  freeze_process,  ///< all actors do nothing for `delay`, as in a process that is stopped and continued
+  kill_rank,       ///< the actor of a rank is killed; the kinds up to kill_loader kill another actor each
   kill_lane,
   kill_agent,
   kill_supervisor,
   kill_loader,
-  executor_error,      ///< an instruction fails
-  executor_exception,  ///< an instruction throws
+  executor_error,      ///< an instruction returns an error
+  executor_exception,  ///< an instruction throws an exception
   wrong_identity,      ///< a rank posts a collective with another identity than the other ranks
   bad_vote,            ///< a rank's vote differs from that of the others
   silence,  ///< an instruction never ends; on a lane that uses a disk, the host is notified and stops the run
@@ -47,7 +47,7 @@ constexpr bool is_deadly(sim_fault_kind k) { return k >= sim_fault_kind::kill_ra
 /// `after_events` instructions have started or ended on any rank.
 struct sim_fault {
   sim_fault_kind kind = sim_fault_kind::none;
-  uint64_t run = 1;  ///< number of the run as step_order counts, from 1
+  uint64_t run = 1;  ///< number of the run that the fault hits, from 1, as step_order counts runs
   uint32_t rank = 0;
   plan::lane lane = plan::lane::compute;
   uint32_t position = 0;
@@ -72,12 +72,12 @@ inline constexpr double modelled_norm_limit = 1e3;
 /// State that all simulated lanes share. Single-threaded.
 struct modelled_world {
   plan::cost_model costs;
-  double noise = 0;  ///< instructions take [1, 1 + noise) times the predicted time
+  double noise = 0;  ///< noise of the times: an instruction takes [1, 1 + noise) times its predicted time
   uint64_t seed = 0;
   sim_fault fault;
   bool struck = false;           ///< true: the fault has happened
-  uint64_t overflow_in_run = 0;  ///< the run whose gradient is not finite; 0: none
-  uint64_t clip_in_run = 0;      ///< the run whose gradient is above `modelled_norm_limit`; 0: none
+  uint64_t overflow_in_run = 0;  ///< number of the run whose gradient is not finite; 0: none
+  uint64_t clip_in_run = 0;      ///< number of the run whose gradient norm is above `modelled_norm_limit`; 0: none
   std::function<int64_t()> now_ns;
   int64_t disk_free_ns = 0;          ///< time at which the disk has written all data handed to it
   int64_t disk_frozen_until_ns = 0;  ///< no request to the disk ends before this time

@@ -19,7 +19,7 @@ struct waiting_message {
 };
 struct channel {
   caf::strong_actor_ptr receiver;
-  std::deque<waiting_message> messages;  // never empty
+  std::deque<waiting_message> messages;  // messages of the channel that are not delivered; never empty
   int64_t due_ns = 0;  // key in its index: the time of the first message, or the end of a freeze if that is later
   bool ready = false;  // true: the channel is in `ready`; false: in `not_yet`
 };

@@ -19,35 +19,38 @@ using shared_rank_plans = std::vector<std::shared_ptr<const plan::rank_plan>>;  
 struct sim_options {  ///< options of a simulated world
   uint64_t seed = 0;
   plan::cost_model costs;
-  fabric::linear_link link;                          ///< link that all collectives of the world share
-  std::chrono::nanoseconds latency_max{80'000};      ///< a message takes between 0 and this time
-  double noise = 0.5;                                ///< instructions take [1, 1 + noise) times the predicted time
+  fabric::linear_link link;  ///< link that all collectives of the world share
+  /// Largest latency of a message, which is drawn between 0 and this time.
+  std::chrono::nanoseconds latency_max{80'000};
+  /// Noise of the times: an instruction takes [1, 1 + noise) times its predicted time.
+  double noise = 0.5;
   std::chrono::nanoseconds stall_after{50'000'000};  ///< limit of silence; see `patience` of actors/silence.hpp
-  std::chrono::nanoseconds work_min{150'000'000};    ///< least limit for working lanes
+  std::chrono::nanoseconds work_min{150'000'000};    ///< least limit of silence for lanes that work
   uint32_t window = window_instructions;
-  uint64_t overflow_in_run = 0;  ///< the run whose gradient is not finite and whose update is skipped; 0: none
-  uint64_t clip_in_run = 0;      ///< the run whose gradient is above the limit; 0: none
+  /// Number of the run whose gradient is not finite and whose update is skipped; 0: none.
+  uint64_t overflow_in_run = 0;
+  uint64_t clip_in_run = 0;  ///< number of the run whose gradient norm is above modelled_norm_limit; 0: none
   sim_fault fault;
 };
 
 /// The result of one ordered run.
 struct sim_run {
   plan::plan_choice which = plan::plan_choice::train;
-  run_outcome outcome;     ///< `failure` is the run's error, if it failed
-  double seconds = 0;      ///< virtual seconds from order to answer
-  int64_t ended_ns = 0;    ///< time of the answer, by the log's clock
-  double predicted_s = 0;  ///< seconds by plan::predict
-  double patience_s = 0;   ///< seconds of the longest limit for a working lane
+  run_outcome outcome;     ///< outcome of the run; its `failure` is the run's error, if the run failed
+  double seconds = 0;      ///< virtual seconds from the order of the run to its answer
+  int64_t ended_ns = 0;    ///< time of the run's answer, by the log's clock
+  double predicted_s = 0;  ///< seconds that plan::predict computes for the run
+  double patience_s = 0;   ///< longest limit of silence for a working lane, in seconds
 };
 
 struct sim_result {               ///< result of a simulation
-  std::vector<sim_run> runs;      ///< runs as ordered; ends with the first that failed
-  std::vector<sim_event> log;     ///< events of all lanes of all ranks, in order
+  std::vector<sim_run> runs;      ///< results of the runs in their order; the last one may have failed
+  std::vector<sim_event> log;     ///< starts and ends of instructions on all lanes of all ranks, in order
   std::vector<std::string> told;  ///< messages of ranks to the host while they waited for a disk or the loader
   bool fault_struck = false;
   double fault_at_s = 0;  ///< virtual seconds from the start of the run in which the fault happened
   uint64_t messages = 0;
-  uint64_t schedule = 0;  ///< hash of the deliveries: equal numbers mean that messages came in the same order
+  uint64_t schedule = 0;  ///< hash of the order of all message deliveries: equal numbers mean the same order
 };
 
 /// Runs the plans of `order` one after the other. `plans` holds, by plan_choice, the plans of all ranks; kinds that are

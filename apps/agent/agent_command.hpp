@@ -13,8 +13,8 @@
 namespace troupe::apps {
 
 struct agent_arguments {
-  std::string join;   ///< HOST:PORT of the first host; empty: read from the store
-  std::string first;  ///< name in the first host's certificate; empty: HOST
+  std::string join;   ///< HOST:PORT of the first host; empty: the address is read from the store
+  std::string first;  ///< name in the first host's certificate; empty: the HOST of `join`
   std::string job;    ///< name of the agent's job; empty: a job without a name
   /// Store that names the leader; empty: the store in the job's file, once that is known
   std::string store;

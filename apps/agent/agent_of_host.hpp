@@ -13,12 +13,12 @@
 namespace troupe::apps {
 
 struct agent_setup {    ///< settings of an agent
-  std::string join{};   ///< HOST:PORT of the first host; empty: read from the store
-  std::string first{};  ///< name in the first host's certificate; empty: any host of the authority
+  std::string join{};   ///< HOST:PORT of the first host; empty: the address is read from the store
+  std::string first{};  ///< name in the first host's certificate; empty: any host of the authority is accepted
   /// This host's certificate, key and authority; absolute paths if the host may lead
   net::identity_files files{};
   std::string job{};               ///< name of the job; empty: a job without a name
-  std::string configuration{};     ///< digest of this host's own file; empty: it has none
+  std::string configuration{};     ///< digest of this host's own configuration file; empty: it has none
   std::optional<uint32_t> node{};  ///< this machine's number, if a launcher gives it
   /// Store that names the leader; empty: the store in the job's file, once that is known
   std::optional<store_of_job> store{};

@@ -273,7 +273,7 @@ class examination {
   uint64_t number_ = 0;
   int signal_ = 0;
   std::mutex mutex_;
-  std::map<std::string, std::string> refused_;  ///< by host
+  std::map<std::string, std::string> refused_;  ///< [host]: reason why its agent was refused
 };
 
 }  // namespace

@@ -13,8 +13,8 @@
 namespace troupe::apps {
 
 struct doctor_arguments {
-  std::string file;              ///< the job's file
-  std::vector<std::string> set;  ///< overrides, each as key=value
+  std::string file;              ///< path of the job's configuration file
+  std::vector<std::string> set;  ///< overrides of the job's configuration, each as key=value
   uint32_t wait_s = 30;          ///< seconds to wait for agents
   output_form form = output_form::text;
 };

@@ -16,8 +16,8 @@ namespace troupe::apps {
 /// Asks for a host's facts. Answer: host_facts.
 struct look_question {
   std::string folder;              ///< folder of the job's output
-  std::string token;               ///< a file in that folder that the first host has written
-  std::vector<std::string> files;  ///< files that the job reads
+  std::string token;               ///< name of a file in `folder` that the first host has written
+  std::vector<std::string> files;  ///< paths of files that the job reads
 };
 /// Asks the host to open a byte mover. Answer: mover_place.
 struct open_question {
@@ -53,6 +53,6 @@ std::string encode_answer(const core::result<T>& answer);
 template <class T>
 core::result<T> decode_answer(const std::string& bytes);
 
-struct no_answer {};  ///< answer of questions that only perform an action
+struct no_answer {};  ///< answer to a question that only performs an action
 
 }  // namespace troupe::apps

@@ -17,8 +17,8 @@ class tls_mover;
 namespace troupe::apps {
 
 struct examiner_setup {
-  std::filesystem::path program;  ///< troupe-train, which computes
-  std::string configuration;      ///< digest of this host's own file; empty: it has none
+  std::filesystem::path program;  ///< path of troupe-train, the program that computes
+  std::string configuration;      ///< digest of this host's own configuration file; empty: it has none
   std::string address;            ///< address on which this host receives bytes
 };
 

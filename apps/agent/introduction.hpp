@@ -14,8 +14,8 @@ namespace troupe::apps {
 
 struct introduction {
   std::string version;             ///< name and version of the program, such as "troupe 1.0"
-  std::string job;                 ///< `cluster.job`, `--job`; empty: no name
-  std::string configuration;       ///< digest; empty for an agent that uses the first host's
+  std::string job;                 ///< name of the job, from `cluster.job` or `--job`; empty: the job has no name
+  std::string configuration;       ///< digest of the agent's configuration file; empty if it uses the first host's
   std::string id{};                ///< id of an agent, unchanged when the agent reconnects
   std::optional<uint32_t> node{};  ///< machine number of an agent whose launcher gives it
 };

@@ -36,7 +36,7 @@ class launched_hosts {
     bool is_there = false;  ///< true once the host has been reached
     std::string said, last;
     std::optional<int> code;
-    std::optional<int64_t> killed_ns;  ///< time at which a signal ended the process; reset once reported
+    std::optional<int64_t> killed_ns;  ///< time at which a signal ended the host's process; reset once reported
   };
   void listen(host& h);
   void line(host& h, const std::string& text);
@@ -47,7 +47,7 @@ class launched_hosts {
   static void close(int& descriptor);
 
   std::vector<host> all_;
-  std::optional<int> failure_;  ///< exit code to return instead of the leader's
+  std::optional<int> failure_;  ///< exit code that the launcher returns instead of the leader's
   int64_t give_up_ns_ = 0, over_ns_ = 0;
 };
 

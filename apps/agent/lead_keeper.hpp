@@ -26,9 +26,9 @@ class lead_keeper {  ///< decides on the lease; used by one thread
       : store_(store), me_(std::move(me)), say_(std::move(say)) {}
 
   enum class standing : uint8_t {
-    held,      ///< the lease was renewed, or taken again while no host led
+    held,      ///< the lease was renewed, or this host took it again while no host led
     unheard,   ///< the store does not answer
-    replaced,  ///< another host leads, and has been named, or has led the job to its end
+    replaced,  ///< another host leads (it has been named in the log), or has led the job to its end
   };
   standing look();
 
@@ -38,7 +38,7 @@ class lead_keeper {  ///< decides on the lease; used by one thread
   net::leader_store& store_;
   net::lead me_;
   say_function say_;
-  bool is_silent_ = false;  ///< the store does not answer, and that has been reported
+  bool is_silent_ = false;  ///< true if the store does not answer and that has been reported
 };
 
 class kept_lead {  ///< renews the lease on a thread until the lead is given up

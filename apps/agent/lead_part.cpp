@@ -118,7 +118,7 @@ class lead_part {
   }
 
   const std::filesystem::path& program_;
-  bool continues_;  ///< the job had begun before this host took the lead
+  bool continues_;  ///< true: the job had begun before this host took the lead
   bool has_run_ = false;
   std::optional<lead_taken> taken_;
   std::unique_ptr<kept_lead> kept_;

@@ -17,7 +17,7 @@ namespace troupe::apps {
 struct lead_taken {  ///< the lead that a host has taken after its agent lost the leader
   std::unique_ptr<net::leader_store> store;
   net::lead me;
-  std::string lost;  ///< the host that led before; empty: this one
+  std::string lost;  ///< name of the host that led before; empty: this host led
 };
 
 /// The store of a job, the job's name in it, and the length of a lease.
@@ -41,7 +41,7 @@ struct lead_ended {
   /// Set if another host leads, or may: the job continues with this host as its agent, which needs the members below.
   std::optional<net::lead> follows;
   std::optional<config::cluster_section> cluster;
-  std::vector<std::string> arguments;  ///< arguments with which this host led
+  std::vector<std::string> arguments;  ///< command-line arguments with which this host led the job
 };
 
 /// Runs `troupe train` with these arguments. Uses the lead in `taken`; without it, takes the lead first if the job

@@ -25,8 +25,8 @@ struct pair_meter::state : std::enable_shared_from_this<pair_meter::state> {
   std::mutex mutex;
   std::condition_variable came;
   std::string awaited;             ///< note that measure() waits for
-  uint32_t from = 0;               ///< place that sends it
-  std::optional<int64_t> came_ns;  ///< when it arrived
+  uint32_t from = 0;               ///< place of the process that sends the awaited note
+  std::optional<int64_t> came_ns;  ///< time at which the awaited note arrived
   std::optional<core::error> failure;
   uint64_t number = 0;
 

@@ -11,7 +11,7 @@
 namespace troupe::apps {
 
 struct pair_speed {
-  double delay_s = 0;  ///< half of the shortest round trip of a note
+  double delay_s = 0;  ///< half of the shortest round trip of a note, in seconds
   double bytes_per_s = 0;
 };
 
@@ -19,10 +19,11 @@ class pair_meter {
  public:
   static constexpr uint64_t first_bytes = 256 << 10, bytes_max = uint64_t{64} << 20;
   static constexpr uint32_t round_trips = 30;
-  static constexpr uint32_t tries = 3;  ///< transfers of the last size, since other work may slow some of them
+  /// Number of transfers of the last size, since other work may slow some of them.
+  static constexpr uint32_t tries = 3;
   /// Seconds of a transfer that is long enough for a measurement.
   static constexpr double long_enough_s = 0.1;
-  static constexpr int64_t limit_ns = 30'000'000'000;  ///< limit for any answer of the other end
+  static constexpr int64_t limit_ns = 30'000'000'000;  ///< longest wait for an answer of the other end
 
   /// Receives the mover's notes from now on; the mover outlives this object.
   explicit pair_meter(fabric::byte_mover& mover);

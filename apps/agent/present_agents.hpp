@@ -29,7 +29,7 @@ class present_agents : public std::enable_shared_from_this<present_agents> {
   struct presence {
     std::string id;
     int64_t heard_ns = 0;
-    uint64_t links = 0;  ///< number of its links so far; only the end of the last one removes the agent
+    uint64_t links = 0;  ///< number of the agent's links so far; only the end of the last one removes the agent
   };
   void heard(const std::string& host);
   void gone(const std::string& host, uint64_t number);

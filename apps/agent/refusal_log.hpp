@@ -12,7 +12,7 @@ namespace troupe::apps {
 /// Limit of the lines within a minute.
 inline constexpr uint32_t refusals_said_max = 10;
 
-class refusal_log {  ///< limits the lines; used by one thread
+class refusal_log {  ///< limits the number of lines about refused connections within a minute; used by one thread
  public:
   explicit refusal_log(std::function<void(const std::string&)> say) : say_(std::move(say)) {}
 

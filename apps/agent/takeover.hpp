@@ -13,9 +13,9 @@
 namespace troupe::apps {
 
 struct own_part {                ///< settings of the host that takes over
-  std::string host;              ///< name of the host
-  std::string address;           ///< HOST:PORT at which the host listens
-  net::identity_files identity;  ///< certificate, key and authority as absolute paths
+  std::string host;              ///< name of the host that takes over
+  std::string address;           ///< HOST:PORT at which the host that takes over listens
+  net::identity_files identity;  ///< certificate, key and authority of the host, as absolute paths
 };
 
 /// Returns the arguments of `troupe train`, with `file` for the job's file: the host comes first, followed by the

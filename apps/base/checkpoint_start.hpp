@@ -78,7 +78,7 @@ class checkpoint_start {
   std::filesystem::path root_;
   config::checkpoint_load_section load_;
   start_wishes wishes_;
-  std::string own_begin_;  ///< name in `latest` of the own checkpoint that the run began from
+  std::string own_begin_;  ///< name, as in `latest`, of the run's own checkpoint that the run began from
   std::optional<checkpoint::folder_lock> output_lock_, lock_;
 };
 

@@ -17,13 +17,13 @@ namespace troupe::apps {
 struct checkpoint_counts {
   uint64_t written = 0, failed = 0, skipped = 0;
   uint64_t bytes = 0;
-  double seconds = 0;         ///< from the first copy to the commit
+  double seconds = 0;         ///< seconds of all saves, each from its first copy to its commit
   double waited_seconds = 0;  ///< part of `seconds` in which training waited
 };
 
 struct checkpoint_event {  ///< one checkpoint whose save has ended
   uint64_t step = 0;
-  std::filesystem::path folder;  ///< empty if the save failed
+  std::filesystem::path folder;  ///< folder of the checkpoint; empty if the save failed
   uint64_t bytes = 0;
   double seconds = 0, waited_seconds = 0;
 };
@@ -38,7 +38,7 @@ class checkpoints {
   enum class moment : uint8_t {
     step,     ///< another step follows
     asked,    ///< another step follows, and somebody requests a checkpoint now
-    end,      ///< no step follows
+    end,      ///< no step follows: the run has ended
     rescued,  ///< no step follows, because a signal or an error ended the run; reports if nothing is saved
   };
 
@@ -87,17 +87,17 @@ class checkpoints {
   std::string configuration_;
   listeners heard_;
   checkpoint_counts counts_;
-  std::optional<uint64_t> saved_step_;  ///< newest step that has a checkpoint or from which the run began
-  std::optional<core::error> failure_;  ///< error of an asynchronous checkpoint, if it ends the run
-  std::optional<core::error> missing_;  ///< why the checkpoint that was started last is missing
+  std::optional<uint64_t> saved_step_;  ///< number of the newest step that has a checkpoint or from which the run began
+  std::optional<core::error> failure_;  ///< error of a checkpoint that was written beside training, if it ends the run
+  std::optional<core::error> missing_;  ///< reason why the checkpoint that was started last is missing
   std::optional<core::error> unsaved_;
-  bool asked_ = false;                   ///< a checkpoint was requested, or the run resumes from its own
-  bool waiting_ = false;                 ///< a checkpoint is due while another is in progress
-  bool blocking_ = false;                ///< training waits for the checkpoint in progress
-  bool ending_ = false;                  ///< the last checkpoint is being written
-  std::optional<uint64_t> told_step_;    ///< step of the last call of `heard`
-  std::optional<uint64_t> failed_step_;  ///< newest step that was counted as failed
-  int64_t last_begin_ns_ = 0;            ///< begin of the run or of the newest checkpoint
+  bool asked_ = false;                   ///< true: a checkpoint was requested, or the run resumes from its own
+  bool waiting_ = false;                 ///< true: a checkpoint is due while another is in progress
+  bool blocking_ = false;                ///< true: training waits for the checkpoint in progress
+  bool ending_ = false;                  ///< true: the run's last checkpoint is being written
+  std::optional<uint64_t> told_step_;    ///< step of the last report that `heard` received
+  std::optional<uint64_t> failed_step_;  ///< newest step whose checkpoint was counted as failed
+  int64_t last_begin_ns_ = 0;            ///< time of the begin of the run or of the newest checkpoint
 };
 
 }  // namespace troupe::apps

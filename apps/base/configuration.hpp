@@ -14,7 +14,7 @@ namespace troupe::apps {
 
 struct common_arguments {
   std::string file;
-  std::vector<std::string> set;  ///< overrides, each as key=value
+  std::vector<std::string> set;  ///< overrides of the configuration, each as key=value
   bool strict = false;
 };
 

@@ -35,11 +35,11 @@ struct output_relay::shared {
   std::condition_variable comes, goes;
   std::string waiting;
   size_t handed = 0;     ///< bytes that the thread is writing
-  uint64_t taken = 0;    ///< bytes taken so far, including refused ones
-  bool begins = true;    ///< the next byte is the first of a line
-  bool is_left = false;  ///< the current line is dropped
+  uint64_t taken = 0;    ///< bytes of output taken so far, including refused ones
+  bool begins = true;    ///< true: the next byte of output is the first of a line
+  bool is_left = false;  ///< true: the rest of the current line of output is dropped
   bool ends = false;
-  bool tells = false;  ///< `tell` is being called
+  bool tells = false;  ///< true while a thread calls `tell`
   std::string loss;
   heard tell;
 

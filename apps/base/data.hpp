@@ -11,12 +11,13 @@
 namespace troupe::apps {
 
 struct tokenize_arguments {
-  std::vector<std::string> inputs;  ///< files or folders, read in this order
+  std::vector<std::string> inputs;  ///< text files or folders to tokenize, read in this order
   std::string tokenizer = "bytes";  ///< "bytes", or a path as in data.tokenizer
-  std::string output;               ///< NAME.bin; NAME.bin.json is written next to it
+  std::string output;               ///< path of the token file, NAME.bin; NAME.bin.json is written next to it
   std::string text_key = "text";
   bool names_text = false;  ///< true if the command line gave `text_key`
-  std::string dtype;        ///< uint16, uint32; empty: chosen for the size of the vocabulary
+  /// Type of the stored tokens: uint16 or uint32; empty: chosen for the size of the vocabulary.
+  std::string dtype;
   apps::verbosity verbosity = apps::verbosity::normal;
 };
 

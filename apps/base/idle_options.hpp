@@ -25,7 +25,8 @@ inline std::vector<std::string> given_in(const CLI::App& command) {
 /// Options that act only under one condition.
 struct acting_options {
   bool act = true;
-  std::string condition;  ///< names the condition in the error: "--calibrate", "a text of JSON lines"
+  /// Condition under which the option has an effect, for the error: "--calibrate", "a text of JSON lines".
+  std::string condition;
   std::vector<std::string> names;
 };
 

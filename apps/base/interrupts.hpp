@@ -37,7 +37,7 @@ class interrupts {
   void take(int signal);
 
   const int64_t same_ns_;
-  int64_t last_ns_ = 0;  ///< used only by the watching thread
+  int64_t last_ns_ = 0;  ///< time of the last interrupt; used only by the watching thread
   std::atomic<int> count_{0};
   std::atomic<bool> done_{false}, terminated_{false}, save_{false}, steps_{false};
   std::function<void()> second_;

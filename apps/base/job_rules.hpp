@@ -10,9 +10,9 @@ namespace troupe::apps {
 
 /// The purpose for which a job is loaded; decides which memory limit applies.
 enum class intent : uint8_t {
-  run,   ///< run here and now: batches beyond the free memory are refused, as are states
+  run,   ///< the job runs here and now: batches and states beyond the free memory are refused
   look,  ///< run later or elsewhere: batches beyond all memory are a warning, or an error if no machine can hold them
-  plan,  ///< plan for any machine: the plan shows the memory that it needs
+  plan,  ///< the job is planned for any machine: the plan shows the memory that it needs
 };
 
 /// Returns all problems of a job's model, and of its batches on this machine.

@@ -32,7 +32,7 @@ class measured_peak {
   std::function<double()> measure_;
   uint32_t cores_;
   double flops_ = 0;
-  int times_ = 0;  ///< number of measurements
+  int times_ = 0;  ///< number of measurements of the peak so far
 };
 
 }  // namespace troupe::apps

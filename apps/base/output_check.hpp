@@ -17,7 +17,7 @@ inline int code_of_lost_output(int code, const std::string& why) {
 
 /// Returns `code`, or 1 instead of 0 if standard output has not accepted everything.
 inline int with_output_checked(int code) {
-  const bool lost = std::ferror(stdout) != 0;  // from an earlier write, whose errno is lost
+  const bool lost = std::ferror(stdout) != 0;  // true if an earlier write to stdout failed; its errno is lost
   errno = 0;
   const bool refused = std::fflush(stdout) != 0;
   if (!lost && !refused) return code;

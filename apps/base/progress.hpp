@@ -53,7 +53,7 @@ class progress {
   uint64_t total_, every_;
   double flops_per_token_, peak_flops_ = 0;
   std::string loss_unit_;
-  double tokens_per_s_ = 0;  // smoothed over steps
+  double tokens_per_s_ = 0;  // tokens per second, smoothed over steps
   double seconds_ = 0;
   uint64_t seen_ = 0;
   bool open_line_ = false;
@@ -65,8 +65,8 @@ std::string spike_sentence(const actors::loss_spike& s);
 /// Facts of a run's end, for people or as one JSON object.
 struct end_summary {
   uint64_t steps = 0, skipped = 0;
-  uint64_t trained = 0;  ///< steps that this process trained
-  uint64_t spikes = 0;   ///< spikes after which the run went back
+  uint64_t trained = 0;  ///< number of steps that this process trained
+  uint64_t spikes = 0;   ///< number of loss spikes after which the run went back
   double seconds = 0;
   bool stopped = false;
   bool unsaved = false;  ///< true if the last checkpoint could not be written
@@ -78,17 +78,17 @@ struct end_summary {
   uint64_t peak_live_elements = 0;  ///< most elements of whole parameters that a rank had at once
   uint64_t model_elements = 0;
   uint64_t process_peak_bytes = 0;
-  telemetry::step_summary lanes;   ///< all steps, added by telemetry::add_step
+  telemetry::step_summary lanes;   ///< summary of the lanes' times over all steps, added by telemetry::add_step
   std::vector<std::string> units;  ///< names of the model's units
   double peak_flops = 0;           ///< measured rate of a rank's core; 0: unknown
   checkpoint_counts checkpoints;
   std::string trace_file, report_file, output_folder, sample;
-  std::string no_sample;                 ///< why a requested sample is missing
-  std::string model_place;               ///< folder with the newest weights; empty: not kept
+  std::string no_sample;                 ///< reason why a requested text sample is missing
+  std::string model_place;               ///< folder with the newest weights; empty: no weights are kept
   std::string next_command;              ///< a command that uses the weights, or resumes the run
-  std::string loss_unit;                 ///< nats/byte, nats/token
-  std::string communication_table;       ///< table of comms_logger
-  telemetry::pipeline_figures pipeline;  ///< without steps if the model has no pipeline
+  std::string loss_unit;                 ///< unit of the losses: nats/byte or nats/token
+  std::string communication_table;       ///< table of collectives by comms_logger
+  telemetry::pipeline_figures pipeline;  ///< figures of the pipeline; without steps if the model has no pipeline
   uint64_t num_not_recorded = 0;         ///< steps and validations without a record
 };
 std::string end_json(const end_summary& e);

@@ -19,15 +19,15 @@ namespace troupe::apps {
 
 struct source_arguments {  ///< arguments of a command that reads a checkpoint
   std::string path;
-  std::string tag;  ///< checkpoint within `path`; empty: the one that `latest` names
+  std::string tag;  ///< name of the checkpoint within the folder `path`; empty: the one that `latest` names
   std::string map;  ///< file of names for the tensors; empty: none
   bool fallback_to_previous = false;
   std::string older_by = "--fallback-to-previous";  ///< name of the option in messages, for source_options::older_by
   /// In a folder with weights and checkpoints, reads only the weights, the most exact ones
   bool wants_weights = false;
-  bool as_stored = false;       ///< reads tensors as they are stored, even with codes that cannot be decoded
-  bool allow_overflow = false;  ///< clamps values that a narrower type cannot represent
-  std::vector<std::string> ignored_keys{};  ///< keys of config.json to ignore
+  bool as_stored = false;       ///< true: tensors are read as they are stored, even with codes that cannot be decoded
+  bool allow_overflow = false;  ///< true: values that a narrower type cannot represent are clamped
+  std::vector<std::string> ignored_keys{};  ///< keys of the model's config.json to ignore
   apps::verbosity verbosity = apps::verbosity::normal;
   /// Function of a caller without a terminal, which receives the progress and can stop the work; empty: a line on the
   /// terminal, and Ctrl-C.

@@ -16,8 +16,8 @@ struct weights_arguments {  ///< arguments of to-fp32 and to-hf
   output_arguments output;
   std::string max_shard_size = "5GB";
   bool exclude_frozen = false;
-  std::string dtype = "fp32";        ///< only for to-hf
-  std::string model_config;          ///< config.json for a checkpoint that does not describe its model
+  std::string dtype = "fp32";        ///< type of the written weights; only to-hf uses it
+  std::string model_config;          ///< path of config.json, for a checkpoint that does not describe its model
   std::vector<std::string> given{};  ///< options on the command line; those without effect are refused
 };
 
@@ -25,8 +25,8 @@ struct gguf_arguments {  ///< arguments of to-gguf
   source_arguments source;
   output_arguments output;
   std::string type = "q8_0";
-  std::string tokenizer;     ///< path or `bytes`; empty: the checkpoint's own
-  std::string model_config;  ///< as weights_arguments::model_config
+  std::string tokenizer;     ///< path of the tokenizer, or `bytes`; empty: the checkpoint's own
+  std::string model_config;  ///< path of config.json, as weights_arguments::model_config
 };
 
 struct deepspeed_arguments {  ///< arguments of to-deepspeed and, without stage and ranks, of to-universal
@@ -34,11 +34,11 @@ struct deepspeed_arguments {  ///< arguments of to-deepspeed and, without stage 
   output_arguments output;
   uint32_t stage = 2, ranks = 1;
   std::string dtype = "fp32";
-  std::string job;           ///< topology or ds_config.json to use instead of the checkpoint's own
-  std::string model_config;  ///< as weights_arguments::model_config
+  std::string job;           ///< path of a topology or ds_config.json to use instead of the checkpoint's own
+  std::string model_config;  ///< path of config.json, as weights_arguments::model_config
   /// Writes the optimizer's steps as integers, as DeepSpeed's own optimizers require
   bool integer_steps = false;
-  std::vector<std::string> given{};  ///< as weights_arguments::given
+  std::vector<std::string> given{};  ///< options on the command line, as weights_arguments::given
 };
 
 struct distributed_arguments {  ///< arguments of to-dcp
@@ -46,16 +46,18 @@ struct distributed_arguments {  ///< arguments of to-dcp
   output_arguments output;
   uint32_t ranks = 1;
   std::string job, model_config;     ///< as deepspeed_arguments::job and model_config
-  std::vector<std::string> given{};  ///< as weights_arguments::given
+  std::vector<std::string> given{};  ///< options on the command line, as weights_arguments::given
 };
 
 struct reshape_arguments {
   deepspeed_arguments written;  ///< `ranks` is the data-parallel degree
   uint32_t tensor = 1, pipeline = 1;
-  std::vector<uint32_t> partition;                    ///< first layer of each stage; empty: evenly
+  /// First layer of each pipeline stage; empty: layers are divided evenly.
+  std::vector<uint32_t> partition;
   std::optional<double> qkv_version, to_qkv_version;  ///< Megatron's checkpoint_version
-  uint32_t heads = 0;                                 ///< attention heads, for to_qkv_version
-  std::string map_back;                               ///< file of names, applied in reverse; empty: none
+  uint32_t heads = 0;                                 ///< number of attention heads, which to_qkv_version requires
+  /// Path of a file of names that is applied in reverse; empty: none.
+  std::string map_back;
 };
 
 /// Opens the checkpoint as to-fp32 writes it: with the model's names for its tensors, if they are known.

@@ -13,7 +13,7 @@ namespace troupe::apps {
 struct diff_arguments {
   source_arguments first;
   std::string second;
-  std::optional<double> tolerance;  ///< empty: compare bits
+  std::optional<double> tolerance;  ///< tolerance at which tensors count as equal; empty: bits are compared
 };
 
 struct compared_checkpoints {

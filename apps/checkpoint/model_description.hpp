@@ -21,8 +21,9 @@ namespace troupe::apps {
 inline constexpr uint64_t max_description_bytes = uint64_t{16} << 20;
 
 struct model_description {
-  std::string json;                            ///< Hugging Face's keys; empty if unknown
-  std::string model_type;                      ///< "gpt2", "llama", ...; empty if unknown
+  std::string json;  ///< the model's config.json with Hugging Face's keys; empty if unknown
+  /// Hugging Face's name of the architecture: "gpt2", "llama", ...; empty if unknown.
+  std::string model_type;
   bool tied_embedding = false;                 ///< true if the head shares the embedding's weight
   std::string place = {};                      ///< source of `json`, for messages: "'hf/config.json'"
   std::vector<std::string> ignored_keys = {};  ///< keys of `json` to ignore

@@ -17,7 +17,7 @@ struct output_wish {
   std::filesystem::path out;
   output_kind kind = output_kind::folder;
   bool replace = false;       ///< permits replacing the output of an earlier conversion at `out`
-  uint64_t needed_bytes = 0;  ///< free space to require; 0: not checked
+  uint64_t needed_bytes = 0;  ///< free space to require, in bytes; 0: not checked
 };
 
 /// A file or folder that appears whole.

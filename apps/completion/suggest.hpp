@@ -13,8 +13,8 @@ class App;
 namespace troupe::apps {
 
 struct suggestion {
-  std::string text;     ///< whole word; shells add no space after one that ends with `=`, `.` or `/`
-  std::string meaning;  ///< one line; may be empty
+  std::string text;     ///< the completed word; shells add no space after one that ends with `=`, `.` or `/`
+  std::string meaning;  ///< meaning of the word, in one line; may be empty
 };
 
 /// Returns the completions of the last word of `words`, which may be empty. `words` follow the program's name.

@@ -21,8 +21,8 @@ inline constexpr uint64_t least_validation_tokens = uint64_t{1} << 14, most_vali
 inline constexpr uint64_t validation_products = uint64_t{1} << 40;  ///< tokens times parameters, between these limits
 
 struct calibration_texts {
-  models::token_windows calibration;  ///< empty without --calibrate
-  models::token_windows validation;   ///< empty if there is no text to validate with
+  models::token_windows calibration;  ///< windows of the text for calibration; empty without --calibrate
+  models::token_windows validation;   ///< windows of the text for validation; empty if there is no such text
   std::string held_out;               ///< description of the validation text
   /// Bytes of text per token of the validation; 0 if unknown.
   double bytes_per_token = 0;

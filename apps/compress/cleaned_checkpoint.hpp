@@ -19,7 +19,7 @@ struct cleaned_checkpoint {
   described_checkpoint now;  ///< its run and model are the cleaned ones
   std::shared_ptr<const checkpoint::tensor_source> before;
   std::shared_ptr<const job::cleaning> done;
-  uint64_t elements_before = 0, elements = 0;  ///< numbers of weights
+  uint64_t elements_before = 0, elements = 0;  ///< numbers of weights before and after the cleaning
 };
 
 /// Cleans the checkpoint according to the configuration of its run. Refused: a checkpoint without configuration, one

@@ -16,16 +16,16 @@ struct compress_arguments {
   source_arguments source;
   output_arguments output;
   std::string to, method = "rtn", dtype = "bf16", max_shard_size = "5GB", model_config;
-  std::string embeddings;  ///< GGUF type; empty: the type of --to
-  std::string tokenizer;   ///< path or `bytes`; empty: the checkpoint's own
+  std::string embeddings;  ///< GGUF type of the embeddings; empty: the type of --to
+  std::string tokenizer;   ///< path of the tokenizer, or `bytes`; empty: the checkpoint's own
   std::optional<uint64_t> group;
   bool asymmetric = false, clean = false;
-  std::string calibrate;  ///< path of a text; empty: none
+  std::string calibrate;  ///< path of a text to calibrate with; empty: none
   /// Path of a text, or no_validation; empty: the held-out text, if there is one
   std::string validate;
   /// Samples and tokens of calibration windows; sequence 0: as many as the model reads, at most 512
   uint64_t samples = 128, sequence = 0;
-  std::string host_memory;  ///< a size; empty: no limit
+  std::string host_memory;  ///< limit of host memory, as the text of a size; empty: no limit
 
   /// True if the arguments require computing with the model.
   [[nodiscard]] bool computes() const {

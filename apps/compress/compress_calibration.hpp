@@ -27,7 +27,7 @@ class compress_calibration {
 
   /// Returns a description of the text of the loss, for people; empty: there is none, and loss() is not called.
   [[nodiscard]] virtual std::string held_out() const = 0;
-  [[nodiscard]] virtual std::string loss_unit() const = 0;  ///< nats/byte or nats/token
+  [[nodiscard]] virtual std::string loss_unit() const = 0;  ///< returns the unit of the losses: nats/byte or nats/token
   /// Computes the loss of `of` over the held-out text; stores hidden states in `beside` meanwhile.
   virtual core::result<double> loss(const checkpoint::tensor_source& of, const std::filesystem::path& beside) = 0;
 

@@ -402,7 +402,8 @@ class maker {
   std::vector<std::string> remarks_;
   bool vocabulary_is_open_ = false;
   bool validates_by_itself_ = false;  ///< true if data.validation_fraction was chosen here
-  uint64_t each_ = 0, rows_ = 0;      ///< samples of a rank in a step, and at a time; 0: given by the source
+  /// Samples of a rank in a step, and samples computed at a time; 0: given by the source.
+  uint64_t each_ = 0, rows_ = 0;
 };
 
 }  // namespace

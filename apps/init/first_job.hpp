@@ -14,15 +14,15 @@ namespace troupe::apps {
 
 /// Answers of the user. make_first_job() chooses a value for each empty or 0 answer.
 struct first_job_answers {
-  std::string model;                      ///< a size such as 10M, or a Hugging Face folder
-  std::string text;                       ///< text to train on
-  std::string tokenizer;                  ///< bytes, or a path
+  std::string model;                      ///< size of the model, such as 10M, or a Hugging Face folder
+  std::string text;                       ///< path of the text to train on
+  std::string tokenizer;                  ///< tokenizer of the text: `bytes`, or a path
   std::vector<std::string> ignored_keys;  ///< keys of the model's config.json to ignore
   uint64_t steps = 0;
-  uint64_t samples = 0;         ///< samples per step
-  std::filesystem::path spill;  ///< the folder for states that do not fit into memory
-  std::filesystem::path from;   ///< ds_config.json, or a checkpoint
-  std::filesystem::path file;   ///< file to write; paths in it are relative to its folder
+  uint64_t samples = 0;         ///< number of samples per step
+  std::filesystem::path spill;  ///< folder for states that do not fit into memory
+  std::filesystem::path from;   ///< path of a ds_config.json, or of a checkpoint, to take settings from
+  std::filesystem::path file;   ///< path of the configuration file to write; paths in it are relative to its folder
 };
 
 struct machine_offer {  ///< resources that a job may use
@@ -47,7 +47,7 @@ core::result<source_says> look_at_source(const std::filesystem::path& from,
 
 struct first_job {
   std::string yaml;
-  std::vector<std::string> remarks;  ///< for people: choices and their reasons
+  std::vector<std::string> remarks;  ///< lines for people: choices that were made and their reasons
 };
 /// Makes the file. Errors are bad_input: an unusable answer, the errors of `config check`, a job that fits on no tier.
 core::result<first_job> make_first_job(const first_job_answers& a, const machine_offer& machine);

@@ -14,14 +14,14 @@ namespace troupe::apps {
 struct host_slots {
   std::string name{};
   std::string user{};             ///< user name for ssh; empty: as in ssh's configuration
-  std::vector<uint32_t> slots{};  ///< numbers of the slots; each slot is one rank
+  std::vector<uint32_t> slots{};  ///< numbers of the host's slots; each slot is one rank
   bool is_whole = true;           ///< false if a filter has removed slots
 
   /// Returns the destination for ssh.
   [[nodiscard]] std::string destination() const { return user.empty() ? name : user + "@" + name; }
 };
 
-inline constexpr uint32_t slots_max = 65'536;  ///< limit for one host
+inline constexpr uint32_t slots_max = 65'536;  ///< largest number of slots of one host
 
 /// Returns the hosts in the order of the file; errors contain `name`. Errors: bad_input for lines of another form,
 /// repeated hosts, hosts without slots, and a file without hosts.

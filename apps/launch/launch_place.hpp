@@ -20,16 +20,16 @@ environment own_environment();
 std::string own_host_name();
 
 struct launch_place {
-  std::string launcher;              ///< name for people: "torchrun", "srun"
-  std::string told_by;               ///< variable that gives the number of programs
+  std::string launcher;              ///< name of the launcher for people: "torchrun", "srun"
+  std::string told_by;               ///< name of the environment variable that gives the number of programs
   uint32_t node = 0;                 ///< number of this machine
   uint32_t nodes = 1;                ///< number of machines; 0: unknown
   uint32_t local_rank = 0;           ///< number of this task on its machine; task 0 acts for all of them
-  uint32_t tasks = 1;                ///< programs started on all machines; 0: one per machine
-  std::vector<uint32_t> tasks_of{};  ///< tasks of each machine [node]; empty: unknown
-  std::vector<std::string> names{};  ///< name of each machine [node]; empty: unknown
+  uint32_t tasks = 1;                ///< number of programs started on all machines; 0: one per machine
+  std::vector<uint32_t> tasks_of{};  ///< [machine]: number of tasks; empty: unknown
+  std::vector<std::string> names{};  ///< [machine]: name; empty: unknown
   std::string leader{};              ///< name or address of the first machine; empty: unknown
-  uint16_t port = 0;                 ///< port on the first machine; 0: unknown
+  uint16_t port = 0;                 ///< port at which the first machine listens; 0: unknown
 
   bool tasks_are_ranks = false;  ///< true if each task is a rank, even with one task per machine
 

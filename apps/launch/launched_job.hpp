@@ -14,13 +14,13 @@ namespace troupe::apps {
 
 struct launched_job {
   enum class part : uint8_t {
-    alone,     ///< the launcher started several independent programs
-    follower,  ///< another program on this machine acts for this one
-    leader,    ///< `troupe train` on the first machine
-    agent,     ///< the agent of another machine
+    alone,     ///< this program is one of several independent programs that the launcher started
+    follower,  ///< this program does nothing: another program on this machine acts for it
+    leader,    ///< this program is `troupe train` on the first machine
+    agent,     ///< this program is the agent of another machine than the first
   };
   part role = part::alone;
-  std::vector<std::string> settings;  ///< key=value, which override the file's
+  std::vector<std::string> settings;  ///< settings as key=value, which override the configuration file's
   bool names_hosts = false;           ///< true: host names are those of certificates; false: made up from numbers
   uint32_t node = 0;
   std::string own_name;        ///< name of this machine, as its certificate's files are called

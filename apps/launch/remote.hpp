@@ -9,14 +9,15 @@
 namespace troupe::apps {
 
 struct ssh_options {
-  uint16_t port = 0;                 ///< 0: as in ssh's configuration
-  std::vector<std::string> further;  ///< KEY=VALUE as for -o; they take precedence over Troupe's options
+  uint16_t port = 0;  ///< port of ssh on the other host; 0: as in ssh's configuration
+  /// Options of ssh as KEY=VALUE, as for -o; they take precedence over Troupe's options.
+  std::vector<std::string> further;
 };
 /// Seconds in which ssh must connect; after that the host counts as unreachable.
 inline constexpr int ssh_connect_s = 4;
 
 struct remote_program {
-  std::string folder;  ///< working directory
+  std::string folder;  ///< working directory of the command on the other host
   std::vector<std::pair<std::string, std::string>> variables;
   std::vector<std::string> command;
 };

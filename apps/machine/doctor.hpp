@@ -12,7 +12,7 @@ namespace troupe::apps {
 /// Versions that this troupe was built with; facts of the build, so nothing is loaded for them.
 struct build_versions {
   std::string troupe, compiler, caf, libtorch, libtorch_cuda;
-  bool cuda = false;  ///< built with CUDA kernels
+  bool cuda = false;  ///< true: this program is built with CUDA kernels
 };
 build_versions versions();
 

@@ -13,8 +13,8 @@ namespace troupe::apps {
 
 enum class condition : uint8_t {
   fine,
-  poor,     ///< works, at a cost
-  missing,  ///< training needs it, and it is missing
+  poor,     ///< the checked feature works, at a cost that finding::costs names
+  missing,  ///< the checked feature is missing, and training needs it
 };
 
 struct finding {

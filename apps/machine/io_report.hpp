@@ -10,17 +10,17 @@ namespace troupe::apps {
 
 struct io_report {
   std::string folder;       ///< folder of the scratch file
-  std::string file_system;  ///< empty: unknown
-  uint64_t bytes = 0;       ///< bytes of one pass
-  std::string mode;         ///< direct, buffered
-  std::string engine;       ///< io_uring, threads
+  std::string file_system;  ///< type of the scratch file's file system; empty: unknown
+  uint64_t bytes = 0;       ///< bytes that one pass reads or writes
+  std::string mode;         ///< mode of access to the scratch file: direct, buffered
+  std::string engine;       ///< engine of the requests: io_uring, threads
   std::vector<std::string> remarks;
   std::vector<io_point> points;
 };
 
 enum class bar_style : uint8_t { ascii, blocks };  ///< characters of a bar: `#`, or Unicode blocks
 
-inline constexpr size_t io_bars_max = 12;  ///< bars for each direction, of the fastest settings
+inline constexpr size_t io_bars_max = 12;  ///< most bars in each direction, for the fastest settings
 
 /// Returns a line that describes the measurement, the remarks, a row for each setting (median, minimum and maximum of
 /// its passes), bars, the best setting and the section. GB are 10^9 bytes.

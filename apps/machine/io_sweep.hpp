@@ -13,11 +13,11 @@
 
 namespace troupe::apps {
 
-inline constexpr size_t io_settings_max = 1024;  ///< settings of one sweep
+inline constexpr size_t io_settings_max = 1024;  ///< largest number of settings in one sweep
 /// Relative difference of two rates that count as equal; the setting with fewer threads and less memory is then
 /// advised.
 inline constexpr double io_equal_within = 0.03;
-inline constexpr size_t io_finalists_max = 12;  ///< settings that get further passes
+inline constexpr size_t io_finalists_max = 12;  ///< largest number of settings that get further passes
 
 struct io_arguments {
   std::string folder;
@@ -35,7 +35,8 @@ struct io_arguments {
 
 struct io_point {
   storage::throughput_setting setting;
-  std::vector<double> read, write;  ///< bytes per second of each pass; empty: not requested
+  /// Rates of reading and of writing, in bytes per second, for each pass; empty: not requested.
+  std::vector<double> read, write;
 };
 
 /// Returns the median of `runs`, the upper one of two; 0 if empty.
@@ -43,7 +44,7 @@ double median(std::vector<double> runs);
 
 struct io_settings {
   std::vector<storage::throughput_setting> tried;
-  size_t left_out = 0;  ///< settings with more bytes in flight than the file has
+  size_t left_out = 0;  ///< number of settings left out because they have more bytes in flight than the file has
 };
 
 /// Returns all combinations, block size outermost. Refused: more than `io_settings_max`, values outside their limits,

@@ -14,23 +14,24 @@ namespace troupe::apps {
 inline constexpr uint64_t unlimited = UINT64_MAX;
 
 struct machine_facts {
-  std::string kernel;                  ///< release, as in "6.1.0-18-amd64"
-  std::string processor;               ///< model name
-  uint32_t cores = 0;                  ///< cores that the kernel knows
-  std::vector<std::string> cpu_flags;  ///< as /proc/cpuinfo spells them
+  std::string kernel;                  ///< release of the Linux kernel, as in "6.1.0-18-amd64"
+  std::string processor;               ///< model name of the processor
+  uint32_t cores = 0;                  ///< number of processor cores that the kernel knows
+  std::vector<std::string> cpu_flags;  ///< flags of the processor as /proc/cpuinfo spells them
   uint64_t memory_bytes = 0, swap_bytes = 0;
-  uint64_t available_bytes = 0;        ///< available to this process, with free swap, as `train` judges
+  uint64_t available_bytes = 0;        ///< bytes of memory available to this process, with free swap, as `train` judges
   std::string transparent_huge_pages;  ///< always, madvise, never; empty: the kernel has none
   std::string shared_huge_pages;       ///< setting for memory that processes share: advise, never ...; empty: unknown
   uint64_t huge_pages = 0, huge_pages_free = 0, huge_page_bytes = 0;
-  uint64_t memlock_bytes = 0, open_files = 0;  ///< soft limits of this process
+  /// Soft limits of this process: bytes of locked memory, number of open files.
+  uint64_t memlock_bytes = 0, open_files = 0;
   std::optional<uint64_t> open_files_hard;
-  std::optional<int> io_uring_disabled;  ///< kernel.io_uring_disabled, from Linux 6.6 on
+  std::optional<int> io_uring_disabled;  ///< value of kernel.io_uring_disabled; Linux has it from 6.6 on
   bool seccomp_filter = false;           ///< true if this process may not make every system call, as in a container
   uint32_t numa_nodes = 1;
   uint64_t cgroup_memory_bytes = unlimited;
   double cgroup_cpus = 0;     ///< processor time in cores; 0: no limit
-  std::string nvidia_driver;  ///< version; empty: no driver is loaded
+  std::string nvidia_driver;  ///< version of NVIDIA's driver; empty: none is loaded
   std::vector<std::string> gpus;
 };
 

@@ -17,7 +17,7 @@ struct pair_speeds {
 
   /// [host]: best value of its pairs; 0 or infinity if not measured
   std::vector<double> out, in, delay;
-  double usual_out = 0, usual_in = 0, usual_delay = 0;   ///< medians of out, in and delay
+  double usual_out = 0, usual_in = 0, usual_delay = 0;   ///< medians of `out`, `in` and `delay` over all hosts
   std::vector<bool> sends_slowly, takes_slowly, is_odd;  ///< [host]; is_odd: sends slowly, takes slowly or is late
 
   /// True if the pair is slow or late compared with the other pairs of its two hosts, which are not odd.

@@ -30,11 +30,11 @@ queue_facts try_queue();
 attempt try_lock(uint64_t bytes);
 
 struct folder_facts {
-  std::filesystem::path path;  ///< absolute, links resolved
-  std::string file_system;     ///< "ext4", "tmpfs"; empty: unknown
-  uint64_t free_bytes = 0;     ///< free for this user
-  attempt write;               ///< write of one block to a file
-  attempt direct;              ///< write of the block past the page cache (O_DIRECT)
+  std::filesystem::path path;  ///< absolute path of the tried folder, links resolved
+  std::string file_system;     ///< type of the folder's file system: "ext4", "tmpfs"; empty: unknown
+  uint64_t free_bytes = 0;     ///< bytes of the file system that are free for this user
+  attempt write;               ///< result of writing one block to a file of the folder
+  attempt direct;              ///< result of writing the block past the page cache (O_DIRECT)
   /// Absolute path, set if neither the folder nor its parent exists; nothing was tried then.
   std::filesystem::path asked_for{};
 };
@@ -43,9 +43,9 @@ struct folder_facts {
 folder_facts try_folder(const std::filesystem::path& path);
 
 struct cuda_facts {
-  bool loaded = false;  ///< libcuda.so.1 was found
+  bool loaded = false;  ///< true: libcuda.so.1 was found
   attempt start;        ///< result of cuInit
-  std::string version;  ///< CUDA version of the driver, "12.4"
+  std::string version;  ///< CUDA version of the driver, such as "12.4"
   std::vector<std::string> devices;
 };
 

@@ -13,14 +13,14 @@ inline constexpr size_t request_bytes_max = 8192;
 
 struct http_request {
   std::string method, path, query;          ///< "/?a=b" has path "/" and query "a=b"; neither is decoded
-  std::string host, authorization, cookie;  ///< header values; empty if the header is missing
+  std::string host, authorization, cookie;  ///< values of these headers of the request; empty if the header is missing
 };
 
 /// State of a request whose bytes arrive piece by piece.
 struct http_reading {
-  bool is_whole = false;  ///< false: more bytes are needed
+  bool is_whole = false;  ///< true: the request is complete; false: more bytes are needed
   int refused = 0;        ///< HTTP status of the refusal, for bytes that are not a valid GET request; else 0
-  http_request request;   ///< set once whole and not refused
+  http_request request;   ///< the parsed request; set once it is whole and not refused
 };
 http_reading read_http_request(std::string_view bytes);
 

@@ -37,7 +37,7 @@ class page {
   asking now_;
   std::string bound_host_, token_, cookie_name_, cookie_, address_;
   bool is_secure_ = false, is_any_host_ = false;
-  std::unique_ptr<http_server> server_;  // last member, because its thread uses the others
+  std::unique_ptr<http_server> server_;  // server of the page; last member, because its thread uses the others
 };
 
 /// Returns the content of a file of the page: "page.html", "page.css", "page.js", "page.svg"; empty for other names.

@@ -26,12 +26,12 @@ struct page_facts {
   uint64_t memory_budget_bytes = 0;  ///< cluster.host_memory_budget of all ranks; 0: no budget
 };
 
-struct page_spans {  ///< spans of one step
+struct page_spans {  ///< start and end of the instructions of one step
   uint64_t step = 0;
   std::shared_ptr<const std::vector<telemetry::rank_spans>> ranks;
 };
 
-struct page_line {  ///< a line of the log
+struct page_line {  ///< a line of the run's log
   double unix_s = 0;
   std::string text;
 };
@@ -39,15 +39,16 @@ struct page_line {  ///< a line of the log
 struct page_copy {  ///< copy of the whole state at one moment
   page_facts facts;
   double started_unix_s = 0;
-  std::optional<actors::step_report> last;  ///< empty until a step has ended
+  std::optional<actors::step_report> last;  ///< report of the last step; empty until a step has ended
   std::optional<double> validation_loss;
-  uint64_t tokens = 0, steps_run = 0, skipped = 0;  ///< counts of this process, including repeated steps
+  /// Numbers of tokens, of steps and of skipped steps in this process, including repeated steps.
+  uint64_t tokens = 0, steps_run = 0, skipped = 0;
   telemetry::thinned_series loss, validation, tokens_per_s, step_s;
   std::deque<page_spans> spans;
   std::deque<actors::term_report> terms;
   uint64_t num_terms = 0, steps_again = 0;
   double lost_s = 0;
-  uint64_t num_spikes = 0, samples_left_out = 0;  ///< counts of this process
+  uint64_t num_spikes = 0, samples_left_out = 0;  ///< numbers of loss spikes and of left-out samples in this process
   std::optional<checkpoint_event> checkpoint;
   uint64_t num_checkpoints = 0;
   std::vector<actors::rank_memory_report> memory;  ///< memory of each rank [rank]
@@ -73,7 +74,7 @@ class page_state {
   [[nodiscard]] page_copy copy() const;
 
  private:
-  void add_line(const std::string& text);  // requires the lock
+  void add_line(const std::string& text);  // appends a line to the log; the caller holds the lock
 
   mutable std::mutex mutex_;
   page_copy all_;

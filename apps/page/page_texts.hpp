@@ -17,7 +17,7 @@ inline constexpr size_t page_spans_max = 6000;
 
 /// Facts that are collected at the moment of an answer.
 struct page_moment {
-  std::string phase;  ///< opening, training, evaluating, saving, sampling, paused, over
+  std::string phase;  ///< phase of the run: opening, training, evaluating, saving, sampling, paused, over
   uint64_t step = 0;
   std::vector<actors::rank_diagnosis> ranks{};
   cluster::roster people{};  ///< processes of a job that has several

@@ -11,7 +11,7 @@
 namespace troupe::apps {
 namespace {
 
-struct moved {  ///< counts of one rank in a step
+struct moved {  ///< counts of gathers, reductions and moved bytes of one rank in a step
   uint64_t gathers = 0, gathered_bytes = 0, reductions = 0, reduced_bytes = 0, memory_bytes = 0;
 };
 

@@ -38,7 +38,7 @@ namespace {
 struct shown_plans {
   std::vector<std::shared_ptr<const plan::rank_plan>> plans;
   std::vector<uint32_t> stands_for;
-  uint32_t mine = 0;  ///< index of the plan of `rank`
+  uint32_t mine = 0;  ///< index in `plans` of the plan that stands for `rank`
 
   [[nodiscard]] plan::timeline predicted(const plan::cost_model& costs) const {
     return plan::predict(plans, costs, stands_for);

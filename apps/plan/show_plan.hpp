@@ -10,20 +10,22 @@
 namespace troupe::apps {
 
 struct plan_arguments : common_arguments {
-  std::string format = "summary";        ///< summary, table, perfetto, dot, schedule
-  bool transfers = false;                ///< for `schedule`: with sends and receives
-  std::string trace_file;                ///< file for the predicted step as Perfetto JSON; empty: none
-  uint32_t rank = 0;                     ///< rank that table, dot, explain and the summary show
-  bool saving = false;                   ///< show the step in which a checkpoint is taken
-  bool fit = false;                      ///< show the cheapest tiers that fit, instead of a format
-  uint64_t memory_bytes = 0;             ///< memory of all ranks for `fit`, including activations; 0: no limit
-  bool degrees = false;                  ///< show every way to divide the ranks, instead of a format
-  bool layers = false;                   ///< show the model's layers, instead of a format; nothing is planned
+  std::string format = "summary";  ///< format of the output: summary, table, perfetto, dot, schedule
+  bool transfers = false;          ///< true: the format `schedule` shows sends and receives
+  std::string trace_file;          ///< file for the predicted step as Perfetto JSON; empty: none
+  uint32_t rank = 0;               ///< rank that table, dot, explain and the summary show
+  bool saving = false;             ///< true: the step in which a checkpoint is taken is shown
+  bool fit = false;                ///< true: the cheapest tiers that fit are shown, instead of a format
+  uint64_t memory_bytes = 0;       ///< memory of all ranks that `fit` may use, activations included; 0: no limit
+  bool degrees = false;            ///< true: every way to divide the ranks is shown, instead of a format
+  /// True: the model's layers are shown, instead of a format; nothing is planned.
+  bool layers = false;
   output_form form = output_form::text;  ///< form of the summary, degrees, layers and explain
-  bool measure = false;                  ///< measure this machine's rates first, as a run does
-  double disk_read_gb_per_s = 0, disk_write_gb_per_s = 0;  ///< in 10^9 bytes; 0: default or measured rates
-  bool estimate = false;  ///< show rules of thumb next to the plan's own peak, instead of a format
-  bool explain = false;   ///< show the changes of each pass to the rank's plan, instead of a format
+  bool measure = false;                  ///< true: this machine's rates are measured first, as in a run
+  /// Rates of the disk in 10^9 bytes per second; 0: default or measured rates.
+  double disk_read_gb_per_s = 0, disk_write_gb_per_s = 0;
+  bool estimate = false;  ///< true: rules of thumb are shown next to the plan's own peak of memory, instead of a format
+  bool explain = false;   ///< true: the changes of each pass to the rank's plan are shown, instead of a format
 };
 
 /// Prints the plans. Exit codes: 0 done, 1 the output cannot be shown, 2 bad input. `products` is used if `measure` is

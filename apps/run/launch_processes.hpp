@@ -17,12 +17,16 @@ namespace troupe::apps {
 
 struct agents_of_hosts {  ///< the agents of a job's other hosts
   std::unique_ptr<cluster::arrivals> arrivals;
-  std::function<std::string()> secret;                        ///< supervised_job::secret
-  std::string address;                                        ///< address on which processes of this host receive bytes
-  cluster::shared_descriptor replaced{};                      ///< launch_options::replaced
-  std::function<void(const cluster::job_standing&)> watch{};  ///< launch_options::watch
-  std::vector<uint32_t> lost{};                               ///< supervised_job::lost
-  int64_t gathers_ns = INT64_MAX;                             ///< supervised_job::gathers_ns
+  std::function<std::string()> secret;  ///< makes the secret of a term, as supervised_job::secret
+  std::string address;                  ///< address on which processes of this host receive bytes
+  /// Readable when another host leads the job, as launch_options::replaced.
+  cluster::shared_descriptor replaced{};
+  /// Receives the progress of the job, as launch_options::watch.
+  std::function<void(const cluster::job_standing&)> watch{};
+  /// Numbers of the machines that are missing, as supervised_job::lost.
+  std::vector<uint32_t> lost{};
+  /// How long the first term waits for machines, as supervised_job::gathers_ns.
+  int64_t gathers_ns = INT64_MAX;
 };
 /// Function that receives messages for people, from any thread, also after the job.
 using say_function = std::function<void(const std::string&)>;

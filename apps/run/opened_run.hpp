@@ -57,7 +57,7 @@ class opened_run {
   checkpoints& saved_;
   progress& show_;
   run_state& state_;
-  page_state* page_;  // null: no page
+  page_state* page_;  // state of the run's page; null: the run has no page
   degree_schedule& degrees_;
   std::function<void(const std::string&)> say_;
   end_summary end_;

@@ -26,14 +26,14 @@ class run_state {
   void begin(uint64_t done, const std::string& loss_unit);
   void enter(const char* phase);  ///< phases: opening, training, evaluating, saving, sampling, over
   void step(const actors::step_report& r, uint64_t memory_bytes);
-  void went_back(uint64_t done);  ///< sets the steps to those of an earlier state
+  void went_back(uint64_t done);  ///< sets the number of steps done to `done`, that of an earlier state
   void evaluation(double loss);
   void checkpoint(const checkpoint_event& e);
   void checkpoint_failed(const std::string& why);
   /// Called after a requested save. Reports this step's checkpoint to the waiting requests, or that there is none.
   void end_wish();
-  void page(const std::string& address);    ///< address of the run's page
-  void terms(const std::string& sentence);  ///< terms of a job of several processes
+  void page(const std::string& address);    ///< sets the address of the run's page
+  void terms(const std::string& sentence);  ///< sets the sentence about the terms of a job of several processes
 
   // ---- the run asks, between two steps
   [[nodiscard]] bool is_stop_wanted() const;
@@ -63,7 +63,7 @@ class run_state {
   /// Spare processes that are promised to hosts whose replacement begins with the next term.
   struct promised_spares {
     size_t processes = 0;
-    std::string hosts;  ///< names of the hosts: "b, c"
+    std::string hosts;  ///< names of the hosts that spare processes are promised to: "b, c"
   };
   void promise_spares(uint64_t term, const std::string& host, size_t processes);
   [[nodiscard]] promised_spares promised(uint64_t term, const std::string& to_others_than) const;
@@ -78,8 +78,8 @@ class run_state {
   std::optional<checkpoint_event> last_;
   bool pauses_ = false, waits_ = false, stops_ = false, saves_ = false;
   uint64_t wishes_ = 0, taken_ = 0;
-  uint64_t promised_in_ = 0;                  ///< term in which the promises were made
-  std::map<std::string, size_t> promised_{};  ///< processes by host
+  uint64_t promised_in_ = 0;                  ///< number of the term in which spare processes were promised
+  std::map<std::string, size_t> promised_{};  ///< [host]: number of spare processes promised to it
   /// Results of saves, each with the number of requests that had been taken when it ended
   std::vector<std::pair<uint64_t, save_end>> ends_;
 };

@@ -13,14 +13,15 @@ struct train_arguments : common_arguments {
   output_form form = output_form::text;
   apps::verbosity verbosity = apps::verbosity::normal;
   std::string export_folder;  ///< Hugging Face folder for the trained weights; empty: none
-  std::string resume;         ///< checkpoint to resume from, before the run's own checkpoints; empty: those
-  bool fresh = false;         ///< true: the run's own checkpoints are not used
-  std::string tag;            ///< checkpoint within `resume`
-  std::string degrees;        ///< data degrees by step (job/degree_changes.hpp); empty: the file's
-  std::string map;            ///< file of names for the tensors of `resume`
+  /// Path of a checkpoint that takes precedence over the run's own; empty: the run's own are used.
+  std::string resume;
+  bool fresh = false;   ///< true: the run's own checkpoints are not used
+  std::string tag;      ///< name of the checkpoint within the folder `resume`
+  std::string degrees;  ///< data degrees by step, as in job/degree_changes.hpp; empty: the configuration file's
+  std::string map;      ///< path of a file of names for the tensors of `resume`
   bool load_module_only = false, no_load_optimizer_states = false, no_load_lr_scheduler_states = false;
   bool no_load_strict = false, fallback_to_previous = false;
-  bool dequantise = false;  ///< the run may begin with compressed weights
+  bool dequantise = false;  ///< true: the run may begin with compressed weights
   /// Permitted differences from the run that is resumed.
   bool changed_batch = false, changed_seed = false, changed_data = false;
 };

@@ -410,7 +410,7 @@ class training {
   const actors::run_degrees& degrees_;
   degree_schedule schedule_;
   std::shared_ptr<const config::job_config> config_;
-  std::shared_ptr<cluster::process> process_;  // null in a job of one process
+  std::shared_ptr<cluster::process> process_;  // link to the job's other processes; null in a job of one process
   interrupts& stop_;
   console& out_;
   run_state state_;
@@ -421,7 +421,7 @@ class training {
   process_log log_;               // used in a job of several processes
   checkpoints saved_;
   run_start start_;
-  fs::path newest_;                                      // newest checkpoint
+  fs::path newest_;                                      // folder of the newest checkpoint
   fs::path exported_;                                    // folder that --export has filled
   uint64_t resumed_at_ = 0;                              // number of steps before the first step of this call
   bool took_over_ = false;                               // another process led before this one

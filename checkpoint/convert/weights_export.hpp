@@ -35,7 +35,7 @@ struct weights_export_options {
 };
 
 struct weights_export_report {
-  std::vector<std::filesystem::path> files;  ///< with the index
+  std::vector<std::filesystem::path> files;  ///< written files, the index included
   uint64_t tensors = 0, tensor_bytes = 0;    ///< counts as written; shared storages once
 };
 

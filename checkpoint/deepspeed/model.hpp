@@ -11,8 +11,8 @@
 namespace troupe::checkpoint {
 
 struct deepspeed_parameter {
-  std::string name;                          ///< the written name
-  const tensor_entry* master = nullptr;      ///< the fp32 master
+  std::string name;                          ///< name of the parameter as it is written
+  const tensor_entry* master = nullptr;      ///< fp32 master of the parameter
   const tensor_entry* weight = nullptr;      ///< null: the master is the weight
   std::vector<const tensor_entry*> moments;  ///< ascending by name; the same ones for all parameters of a group
   [[nodiscard]] const tensor_entry& value() const { return weight != nullptr ? *weight : *master; }

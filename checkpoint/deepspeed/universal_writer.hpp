@@ -14,9 +14,9 @@ namespace troupe::checkpoint {
 /// How tensor-parallel engines cut parameters, as in DeepSpeed's universal_checkpoint_info: regular expressions that
 /// must match a written name from its beginning. A parameter without a match is cut by its rows.
 struct published_patterns {
-  std::vector<std::string> replicated = {};    ///< every rank has all of it
-  std::vector<std::string> row_parallel = {};  ///< cut by its columns
-  std::vector<std::string> two_parts = {};     ///< two stacked matrices, each cut by its rows
+  std::vector<std::string> replicated = {};    ///< patterns of parameters that every rank has whole
+  std::vector<std::string> row_parallel = {};  ///< patterns of parameters cut by their columns
+  std::vector<std::string> two_parts = {};     ///< patterns of parameters of two stacked matrices, each cut by its rows
   std::vector<std::string> vocabulary = {};    ///< rows beyond original_vocab_size are padding and left out
   std::optional<uint64_t> original_vocab_size = {};
 };

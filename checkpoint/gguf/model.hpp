@@ -13,10 +13,10 @@ namespace troupe::checkpoint {
 
 /// Sizes of a model of a known family (families/).
 struct gguf_model {
-  std::string architecture;  ///< the family's in GGUF files
+  std::string architecture;  ///< architecture name of the family in GGUF files
   uint32_t blocks = 0, width = 0, inner = 0, heads = 0, kv_heads = 0, head_width = 0, positions = 0, vocabulary = 0;
   double norm_epsilon = 0;
-  double rope_theta = 0;          ///< of rotary positions
+  double rope_theta = 0;          ///< base of the rotary positions' frequencies
   bool has_rope_factors = false;  ///< a tensor of the file scales the rotary positions, as in Llama 3
   bool tied = false;              ///< the head uses the embedding's weights
   bool attention_bias = false, mlp_bias = false;

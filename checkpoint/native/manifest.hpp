@@ -77,7 +77,7 @@ struct run_state {               ///< state that a run needs to resume, apart fr
 };
 
 struct manifest : tensor_list {    ///< one Troupe checkpoint
-  digest128 save_id;               ///< random, one for each save; every shard file contains it too
+  digest128 save_id;               ///< random id, one for each save; every shard file contains it too
   uint64_t committed_unix_ns = 0;  ///< orders the commits of a folder, whatever their steps; 0: unknown
   run_state run;
   std::vector<shard_file> files;

@@ -35,7 +35,7 @@ struct diff_options {
 
 struct diff_report {
   uint64_t tensors = 0, bytes = 0;             ///< compared tensors, and their bytes in the first checkpoint
-  std::vector<tensor_difference> differences;  ///< ascending by name
+  std::vector<tensor_difference> differences;  ///< differences between the checkpoints, ascending by name
   /// Tensors without counterpart that do not count as a difference: moments if the other checkpoint has no moments at
   /// all, and a second form of a parameter's weights (master, 16-bit weight) if another form was compared.
   uint64_t left_out_moments = 0, left_out_weights = 0;

@@ -44,7 +44,7 @@ struct source_run {
   std::optional<int64_t> schedule_position;  ///< updates that the learning-rate schedule has counted
   std::string config;                        ///< configuration as it was given; DeepSpeed's as JSON
   std::string model;                         ///< same meaning as run_state::model; empty if unknown
-  std::string client_state = "null";         ///< JSON
+  std::string client_state = "null";         ///< client state of the host program, as JSON
   std::vector<mask_record> masks{};          ///< masks of a run that prunes
   std::optional<teacher_record> teacher;
   std::vector<input_range> input_ranges{};       ///< same meaning as run_state::input_ranges

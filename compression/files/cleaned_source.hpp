@@ -16,7 +16,7 @@ struct cleaned_source {  ///< a checkpoint that is computed from another one whe
   checkpoint::tensor_source now;
   std::shared_ptr<const checkpoint::tensor_source> before;
   std::shared_ptr<const job::cleaning> done;
-  uint64_t elements_before = 0, elements = 0;  ///< elements of all weights
+  uint64_t elements_before = 0, elements = 0;  ///< numbers of elements of all weights, before the cleaning and after it
 };
 
 /// Returns `from` as `config`, the configuration of its run, has compressed it after the number of updates that `from`

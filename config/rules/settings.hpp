@@ -16,7 +16,7 @@ namespace troupe::config {
 /// A file or a `--set` text.
 struct source {
   std::string name;
-  std::filesystem::path folder;                                        ///< start of relative paths
+  std::filesystem::path folder;                                        ///< folder that relative paths start at
   enum kind_of : uint8_t { job, imported, override_text } kind = job;  ///< imported: read as leniently as by DeepSpeed
 };
 

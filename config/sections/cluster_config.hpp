@@ -23,7 +23,7 @@ struct restarts_section {  ///< `cluster.restarts`
 };
 
 struct cluster_host {  ///< an item of `cluster.hosts`
-  std::string name;    ///< the name in its certificate
+  std::string name;    ///< name of the host in its certificate
   uint64_t ranks = 1;  ///< number of ranks, which are consecutive
   /// Address on which its processes receive data; empty: the address under which the first host sees it.
   std::string bind;

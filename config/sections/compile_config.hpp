@@ -12,7 +12,7 @@ namespace troupe::config {
 struct compile_entry {
   uint64_t step = 0;                ///< counted from 0: number of steps done before
   std::vector<std::string> passes;  ///< names of passes; empty: the plan follows from the other keys alone
-  std::string where;                ///< file and line
+  std::string where;                ///< file and line of the entry
 };
 
 struct compile_section {  ///< `compile`

@@ -19,7 +19,7 @@ enum class pruning_method : uint8_t {
 };
 
 struct pruned_group : module_group {  ///< a group of a pruning technique
-  double dense_ratio = 1;             ///< the share that stays
+  double dense_ratio = 1;             ///< share of the elements, rows, heads or channels that pruning keeps
   /// Patterns of the modules that are cut together with each pattern of `modules`; empty: none.
   std::vector<std::vector<std::string>> related;
 };

@@ -32,7 +32,7 @@ class added_words {
   [[nodiscard]] std::string as_text() const;
 
  private:
-  std::vector<added_word> words_;  ///< longest first
+  std::vector<added_word> words_;  ///< added words, the longest first
   std::array<bool, 256> begins_{};
 };
 

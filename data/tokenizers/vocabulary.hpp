@@ -28,7 +28,7 @@ enum class vocabulary_kind : uint8_t {
 struct vocabulary_entry {
   std::string text;
   token_kind kind = token_kind::normal;
-  float score = 0;  ///< SentencePiece only
+  float score = 0;  ///< score of the piece; SentencePiece only
 };
 
 /// All parts of a tokenizer that other programs need.

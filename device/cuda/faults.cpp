@@ -12,7 +12,7 @@ struct kept_fault {
   std::mutex lock;
   std::optional<core::error> first;
   bool stays = false;
-  std::atomic<bool> is_there{false};  // read without the lock
+  std::atomic<bool> is_there{false};  // true if a fault is stored; threads read it without the lock
 };
 
 kept_fault& kept() {

@@ -84,8 +84,8 @@ std::optional<std::string> difference(const arrival& wanted, const arrival& got,
 /// An operation of one member. A later operation in the same slot has larger numbers, and starts only after this one is
 /// done.
 struct alignas(64) board::slot {
-  word arrived;   ///< sequence + 1; set after `said` was written
-  word finished;  ///< sequence + 1; set when the member has done its share
+  word arrived;   ///< sequence + 1 of the operation at which the member has arrived; set after `said` was written
+  word finished;  ///< sequence + 1 of the operation; set when the member has done its share
   arrival said;
 };
 
@@ -97,7 +97,7 @@ struct alignas(64) board::line {
 };
 
 struct alignas(64) board::head {
-  word failed;  ///< member + 1 of the first failure; 0: none
+  word failed;  ///< number + 1 of the member that failed first; 0: none
 };
 
 uint64_t board::bytes_of(const board_shape& shape) {

@@ -43,7 +43,7 @@ struct arrival {
   core::dtype input_type = core::dtype::f32, communication = core::dtype::f32, output_type = core::dtype::f32;
   bool accumulate = false;
   std::array<piece, 4> first_pieces{};
-  std::array<char, 128> what{};  ///< ends with 0; longer names of instructions are cut
+  std::array<char, 128> what{};  ///< name of the instruction, ends with 0; longer names are cut
 
   /// Returns the arrival for a request whose operands are at `input` and `output`.
   static arrival of(const request& r, const location& input, const location& output);

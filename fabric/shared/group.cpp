@@ -16,8 +16,8 @@ struct shared_group::local {
     bool begun = false;  ///< true if this member's share has begun
   };
   std::shared_ptr<const waker> wake;
-  uint64_t next = 0;                              ///< sequence that this member posts next
-  std::map<uint64_t, operation_here> unfinished;  ///< by sequence: operations whose end this member has not seen yet
+  uint64_t next = 0;                              ///< sequence of the operation that this member posts next
+  std::map<uint64_t, operation_here> unfinished;  ///< [sequence]: operation whose end this member has not seen yet
 };
 
 class shared_group::member final : public communicator {

@@ -90,9 +90,9 @@ class shared_group : public std::enable_shared_from_this<shared_group> {
   std::vector<uint32_t> ranks_;
   mutable std::mutex mutex_;
   std::condition_variable moved_;
-  std::map<uint32_t, local> here_;  ///< members of this process by rank
-  uint32_t moving_ = 0;             ///< shares of this process that are done without the lock at the moment
-  std::atomic<bool> stop_ = false;  ///< true after a failure: copies may end early
+  std::map<uint32_t, local> here_;  ///< [rank]: the member, if it is in this process
+  uint32_t moving_ = 0;             ///< number of shares of this process that are being done without the lock
+  std::atomic<bool> stop_ = false;  ///< true after a failure: copies in progress may end early
 };
 
 }  // namespace troupe::fabric

@@ -49,11 +49,14 @@ class carrier {  ///< the notes of one machine to and from the others; used by o
   uint32_t machine_;
   uint64_t communicator_;
   std::shared_ptr<byte_mover> mover_;
-  std::vector<uint64_t> told_;              ///< arrivals sent so far, by member of this machine
-  std::vector<bool> proposed_, heard_;      ///< by member: ending proposed; in force by another's note
-  uint32_t enforced_told_ = 0;              ///< number of endings in force that have been sent
-  std::vector<std::deque<wire_note>> due_;  ///< by member: arrivals that the record has no room for
-  std::vector<uint64_t> next_;              ///< by member of other machines: the sequence that arrives next
+  /// [member of this machine]: number of its arrivals that were sent to the other machines
+  std::vector<uint64_t> told_;
+  /// [member]: true if its ending was proposed; true if another machine's note has put it in force
+  std::vector<bool> proposed_, heard_;
+  uint32_t enforced_told_ = 0;              ///< number of endings in force that have been sent to the other machines
+  std::vector<std::deque<wire_note>> due_;  ///< [member]: received arrivals that the machine's record has no room for
+  /// [member of another machine]: sequence of the operation at which it arrives next
+  std::vector<uint64_t> next_;
 };
 
 }  // namespace troupe::fabric

@@ -18,8 +18,8 @@ namespace troupe::fabric {
 
 /// An ending as a member states it: the first sequence that fails, and the reason.
 struct ending_said {
-  uint64_t from = 0;  ///< the first sequence that fails
-  core::error why;    ///< cut at reason_bytes_max (fabric/shared/board.hpp)
+  uint64_t from = 0;  ///< sequence of the first operation that fails
+  core::error why;    ///< reason of the failure, cut at reason_bytes_max (fabric/shared/board.hpp)
 };
 
 /// View of the endings in shared memory. Callable from any thread of any process; all calls of `say` for one member

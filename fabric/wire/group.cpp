@@ -44,12 +44,13 @@ core::result<void> check_setting(const wire_setting& s) {
 struct wire_group::local {
   struct operation_here {
     request posted;
-    bool refused = false;  ///< never begins: the member waits for the reason that holds for all members
+    /// True: the operation never begins, and the member waits for the reason that holds for all members.
+    bool refused = false;
   };
   std::shared_ptr<const waker> wake;
-  uint64_t next = 0;                              ///< sequence that this member posts next
-  uint64_t begun = 0;                             ///< first sequence that this member has not begun
-  std::map<uint64_t, operation_here> unfinished;  ///< by sequence: operations whose end this member has not seen yet
+  uint64_t next = 0;                              ///< sequence of the operation that this member posts next
+  uint64_t begun = 0;                             ///< sequence of the first operation that this member has not begun
+  std::map<uint64_t, operation_here> unfinished;  ///< [sequence]: operation whose end this member has not seen yet
   std::unique_ptr<member_work> work;              ///< used by the member while `works`, else under the lock
   bool works = false;                             ///< true while the member works without the lock
 };

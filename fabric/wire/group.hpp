@@ -42,7 +42,7 @@ struct wire_setting {
   uint32_t place = 0;         ///< number of this process
   uint64_t communicator = 0;  ///< number in notes and transfers, used once during the life of the mover
   std::shared_ptr<const address_space> space;
-  bell ring;  ///< wakes members of other processes of this machine
+  bell ring;  ///< event that wakes members in other processes of this machine
   std::shared_ptr<byte_mover> mover;
   std::shared_ptr<note_switch> notes;
   std::vector<uint32_t> ranks{};  ///< ranks that errors name, where they differ from the members' numbers
@@ -117,11 +117,11 @@ class wire_group : public std::enable_shared_from_this<wire_group> {
   machine_record record_;
   mutable std::mutex mutex_;
   std::condition_variable moved_;
-  std::map<uint32_t, local> here_;  ///< members of this process by rank
+  std::map<uint32_t, local> here_;  ///< [rank]: the member, if it is in this process
   std::optional<carrier> carrier_;  ///< set if this process represents its machine
-  uint64_t oldest_ = 0;             ///< first sequence that some members of this machine have not done
-  uint32_t working_ = 0;            ///< members of this process that work without the lock
-  uint64_t most_staged_bytes_ = 0;  ///< peak staging bytes, summed over the members that have left
+  uint64_t oldest_ = 0;             ///< sequence of the first operation that some members of this machine have not done
+  uint32_t working_ = 0;            ///< number of members of this process that work without the lock
+  uint64_t most_staged_bytes_ = 0;  ///< peak bytes of staging memory, summed over the members that have left
 };
 
 }  // namespace troupe::fabric

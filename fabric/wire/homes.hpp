@@ -12,7 +12,7 @@ namespace troupe::fabric {
 /// Home of one member. The caller numbers machines and places alike in all processes.
 struct home {
   uint32_t machine = 0;
-  uint32_t place = 0;  ///< number of the process
+  uint32_t place = 0;  ///< number of the process that a member belongs to
   friend bool operator==(const home&, const home&) = default;
 };
 
@@ -35,8 +35,8 @@ class homes {
   [[nodiscard]] uint32_t carrier(uint32_t machine) const { return place_[first_[machine]]; }
 
  private:
-  std::vector<uint32_t> machine_, place_;  // machine and process of each member
-  std::vector<uint32_t> first_;            // first member of each machine, then the number of members
+  std::vector<uint32_t> machine_, place_;  // [member]: number of its machine; number of its process
+  std::vector<uint32_t> first_;            // [machine]: its first member; the last element is the number of members
 };
 
 }  // namespace troupe::fabric

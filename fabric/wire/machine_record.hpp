@@ -42,7 +42,7 @@ struct machine_record {
   board arrivals;  ///< arrivals of all machines' members; shares of this machine's members only
   endings ended;
   sent_counts sent;
-  uint32_t first, count;  ///< members of this machine
+  uint32_t first, count;  ///< first member and number of members on this machine
 
  private:
   static uint64_t board_bytes(const board_shape& shape) { return core::round_up(board::bytes_of(shape), 64); }

@@ -54,7 +54,7 @@ class member_work {
   };
   struct outcome {
     std::vector<uint64_t> finished;         ///< sequences whose share this member has finished
-    std::optional<failed_transfer> failed;  ///< the first failed transfer
+    std::optional<failed_transfer> failed;  ///< the first transfer of this member that has failed
     bool has_sent = false;                  ///< true if this member's count of sent contributions has grown
   };
   /// Does all work that is possible now. `has_failed(sequence)`: true if no work is to be done for that operation and
@@ -71,7 +71,7 @@ class member_work {
  private:
   struct chunk_under_way {
     std::shared_ptr<staging_buffer> buffer;  ///< null if no bytes come from other machines
-    std::vector<uint32_t> missing;           ///< members whose bytes have not arrived
+    std::vector<uint32_t> missing;           ///< members of other machines whose bytes for the chunk have not arrived
   };
   struct leaving {
     std::shared_ptr<staging_buffer> buffer;
@@ -81,14 +81,15 @@ class member_work {
     request r;
     std::vector<member_memory> memory;
     wire_traffic traffic;
-    uint64_t sent_before = 0;                    ///< number of contributions of earlier operations
-    std::vector<bool> sent, landed;              ///< whether each send, or each landing, in `traffic` has ended
-    size_t num_sent = 0, num_landed = 0;         ///< numbers of ended sends and landings
-    size_t first_unsent = 0;                     ///< index in `sent`
+    uint64_t sent_before = 0;  ///< number of contributions that operations before this one send
+    /// [index in traffic.sends, in traffic.landings]: true if the transfer has ended
+    std::vector<bool> sent, landed;
+    size_t num_sent = 0, num_landed = 0;         ///< numbers of sends and of landings that have ended
+    size_t first_unsent = 0;                     ///< index in `sent` of the first send that has not ended
     std::vector<size_t> to_spread;               ///< indices of landings to copy to neighbours
     std::deque<chunk_under_way> adding, coming;  ///< chunks and results that have memory and are not done
-    size_t added = 0, stored = 0;                ///< numbers of chunks and results that are done
-    std::map<uint64_t, leaving> outgoing;        ///< sums being sent, by number of chunk
+    size_t added = 0, stored = 0;                ///< number of chunks that are added, and of results that are stored
+    std::map<uint64_t, leaving> outgoing;        ///< [number of the chunk]: its sum, while it is being sent
     bool copied = false;
   };
 
@@ -112,8 +113,8 @@ class member_work {
   uint32_t me_, machine_;
   sent_counts sent_;
   std::shared_ptr<transfer_ends> ends_;
-  std::map<uint64_t, job> jobs_;  ///< unfinished operations by sequence
-  uint64_t contributions_ = 0;    ///< number of contributions of all operations begun
+  std::map<uint64_t, job> jobs_;  ///< [sequence]: operation that is not finished
+  uint64_t contributions_ = 0;    ///< number of contributions that all operations begun so far send
   staging incoming_, outgoing_, results_;
   std::atomic<bool> waits_ = false;
 };

@@ -28,9 +28,9 @@ struct wire_note {
   };
   kind what = kind::arrived;
   uint32_t member = 0;
-  uint64_t sequence = 0;  ///< `arrived`: the operation; else the first one that the ending fails
-  arrival said;           ///< `arrived`: the request, without locations
-  core::error why;        ///< `ends` and `ended`: the reason
+  uint64_t sequence = 0;  ///< sequence of the operation (`arrived`), or of the first one that the ending fails
+  arrival said;           ///< request of the arriving member (`arrived`), without locations
+  core::error why;        ///< reason of the ending (`ends` and `ended`)
 };
 
 /// Returns the bytes of a note, with the communicator's number in front; at most `note_bytes_max`.
@@ -56,7 +56,7 @@ class note_switch : public std::enable_shared_from_this<note_switch> {
 
  private:
   struct line {
-    std::mutex turn;  // held while one note of the communicator is handled
+    std::mutex turn;  // locked while one note of the communicator is handled
     hearer hear;
     std::vector<std::pair<uint32_t, std::string>> early;
   };

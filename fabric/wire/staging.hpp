@@ -41,7 +41,7 @@ class staging {
   void give_back(std::shared_ptr<staging_buffer> buffer) { free_.push_back(std::move(buffer)); }
 
   [[nodiscard]] uint64_t bytes_max() const { return bytes_max_; }
-  [[nodiscard]] uint64_t most() const { return most_; }  ///< peak bytes so far
+  [[nodiscard]] uint64_t most() const { return most_; }  ///< returns the peak bytes of staging memory so far
 
  private:
   uint64_t bytes_max_, made_bytes_ = 0, most_ = 0;

@@ -24,11 +24,12 @@ namespace troupe::fabric {
 
 /// Limits of the memory that a member takes for bytes in transit, and of sizes that follow. Equal on all members.
 struct wire_limits {
-  uint64_t incoming_bytes = uint64_t{16} << 20;  ///< bytes of memory for received contributions and partial sums
-  uint64_t outgoing_bytes = uint64_t{8} << 20;   ///< bytes of memory for sums to send
-  uint64_t result_bytes = uint64_t{8} << 20;     ///< bytes of memory for received rounded sums
-  uint64_t transfer_bytes = uint64_t{4} << 20;   ///< largest transfer, in bytes, of data that is only moved
-  uint64_t sum_elements = uint64_t{1} << 18;     ///< largest chunk of a sum, in elements
+  /// Largest memory of a member for received contributions and partial sums, in bytes.
+  uint64_t incoming_bytes = uint64_t{16} << 20;
+  uint64_t outgoing_bytes = uint64_t{8} << 20;  ///< largest memory of a member for sums to send, in bytes
+  uint64_t result_bytes = uint64_t{8} << 20;    ///< largest memory of a member for received rounded sums, in bytes
+  uint64_t transfer_bytes = uint64_t{4} << 20;  ///< largest transfer, in bytes, of data that is only moved
+  uint64_t sum_elements = uint64_t{1} << 18;    ///< largest chunk of a sum, in elements
 };
 
 /// Checks that two chunks of a sum fit into each memory of `limits`. Errors: limit.
@@ -37,7 +38,7 @@ core::result<void> check_limits(const wire_limits& limits, uint32_t members);
 /// A transfer of bytes [offset, offset + bytes) of this member's input to member `to`.
 struct wire_send {
   uint32_t to = 0;
-  uint64_t part = 0;  ///< number in the transfer's name
+  uint64_t part = 0;  ///< number of the part in the transfer's name
   uint64_t offset = 0, bytes = 0;
 };
 
@@ -59,10 +60,10 @@ struct wire_copy {
 /// A part of a sum, as one member handles it.
 struct wire_sum {
   struct output {
-    uint32_t member = 0;  ///< a member on this machine
-    uint64_t to = 0;      ///< element of its output where the part begins
+    uint32_t member = 0;  ///< number of the member that the output belongs to; on this machine
+    uint64_t to = 0;      ///< index of the element in the member's output where the part begins
   };
-  uint64_t from = 0;                    ///< element of every input where the part begins
+  uint64_t from = 0;                    ///< index of the element in every input where the part begins
   std::vector<uint32_t> inputs{};       ///< members whose contributions are added here, in rank order
   std::optional<uint32_t> continues{};  ///< the member of the previous machine whose partial sum comes first
   std::optional<uint32_t> passes_to{};  ///< the member of the next machine that continues; none if the sum ends here
@@ -72,26 +73,27 @@ struct wire_sum {
 
 /// A chunk of one part: elements [first, first + count); the names of its transfers are numbered from `part` on.
 struct wire_chunk {
-  size_t sum = 0;  ///< index in `wire_traffic::sums` or `results`
+  size_t sum = 0;  ///< index of the chunk's part in `wire_traffic::sums`, or in `results`
   uint64_t part = 0;
   uint64_t first = 0, count = 0;
-  uint64_t contributions = 0;  ///< number of sends of one member of this machine up to and including this chunk
+  /// Number of contributions that one member of this machine has sent up to and including this chunk.
+  uint64_t contributions = 0;
 };
 
 struct wire_result {  ///< a rounded sum that a member receives for its machine
-  uint32_t from = 0;  ///< the member that made the sum
+  uint32_t from = 0;  ///< number of the member that made the sum
   std::vector<wire_sum::output> outputs;
 };
 
 /// Traffic of one member. Chunks of all members are in one order, by `part`.
 struct wire_traffic {
-  std::vector<wire_send> sends;  ///< in reductions: its contributions, in the order of chunks
+  std::vector<wire_send> sends;  ///< sends of the member; in reductions its contributions, in the order of chunks
   std::vector<wire_landing> landings;
   std::vector<wire_copy> copies;
   std::vector<wire_sum> sums;
-  std::vector<wire_chunk> chunks;  ///< chunks of `sums`
+  std::vector<wire_chunk> chunks;  ///< chunks of the parts in `sums`
   std::vector<wire_result> results;
-  std::vector<wire_chunk> result_chunks;  ///< chunks of `results`
+  std::vector<wire_chunk> result_chunks;  ///< chunks of the parts in `results`
 };
 
 /// Returns the traffic of `member` for `r`. Requires that check_request accepts `r`. Addresses of `r` are not used.

@@ -19,8 +19,8 @@ struct transfer_tag {
   enum class kind : uint8_t { send, landing, incoming, outgoing, result };
   uint64_t sequence = 0;
   kind what = kind::send;
-  uint32_t peer = 0;   ///< the member at the other end
-  uint64_t index = 0;  ///< index among the transfers of its kind
+  uint32_t peer = 0;   ///< number of the member at the other end of the transfer
+  uint64_t index = 0;  ///< index of the transfer among those of its kind
 };
 
 /// The ended transfers of one member.

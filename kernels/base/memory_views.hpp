@@ -14,7 +14,7 @@
 namespace troupe::kernels {
 
 struct memory_view {
-  std::string_view name;  ///< "masters", "a gradient"
+  std::string_view name;  ///< name of the memory in messages: "masters", "a gradient"
   const void* begin = nullptr;
   uint64_t bytes = 0;
   bool is_written = false;

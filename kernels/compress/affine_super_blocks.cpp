@@ -25,7 +25,7 @@ constexpr float six_bits = 63;
 
 /// A block of eight runs in its stored form.
 struct affine_block {
-  float d = 0, m = 0;  ///< factors of scales and offsets, rounded to fp16
+  float d = 0, m = 0;  ///< factors of the super-block's scales and offsets, rounded to fp16
   std::array<float, long_runs> s{}, t{};
   std::array<float, super_block> q{};
   float error = infinity;

@@ -19,7 +19,7 @@ using word_lanes = hn::RebindToSigned<half_block_tag>;
 
 /// Range of a block's elements.
 struct block_range {
-  uint32_t magnitude = 0;  ///< bits of the largest magnitude
+  uint32_t magnitude = 0;  ///< bits of the largest magnitude in the block
   float low = 0, high = 0;
 };
 

@@ -10,11 +10,11 @@ namespace troupe::kernels {
 
 /// Layout of a block's bytes; `d` and `m` are fp16, and q[i] is an element's integer.
 enum class block_format : uint8_t {
-  q8_0,  ///< 32 of d * q, q int8: d, q[32]
-  q4_0,  ///< 32 of d * (q - 8): d, then 16 bytes with q[i] low and q[i + 16] high
-  q4_1,  ///< 32 of d * q + m: d, m, nibbles as q4_0
-  q5_0,  ///< 32 of d * (q - 16): d, the fifth bits as 32 bits, nibbles as q4_0
-  q5_1,  ///< 32 of d * q + m: d, m, fifth bits, nibbles
+  q8_0,  ///< block of 32 elements d * q with int8 q, stored as d, q[32]
+  q4_0,  ///< block of 32 elements d * (q - 8), stored as d, then 16 bytes with q[i] low and q[i + 16] high
+  q4_1,  ///< block of 32 elements d * q + m, stored as d, m, nibbles as in q4_0
+  q5_0,  ///< block of 32 elements d * (q - 16), stored as d, the fifth bits as 32 bits, nibbles as in q4_0
+  q5_1,  ///< block of 32 elements d * q + m, stored as d, m, fifth bits, nibbles as in q4_0
   q4_k,  ///< 8 x 32 of d * s * q - m * t, s and t of 6 bits: d, m, 12 bytes of s and t, nibbles by pairs of runs
   q5_k,  ///< 8 x 32 of d * s * q - m * t, as q4_k with fifth bits: d, m, s and t, 32 bytes of fifth bits, nibbles
   q6_k,  ///< 16 x 16 of d * s * (q - 32), s int8: 128 bytes of nibbles, 64 of upper pairs of bits, s[16], d

@@ -31,7 +31,7 @@ void for_each_group(const matrix_share& share, Whole whole, Part part) {
 /// order of groups.
 template <class Look>
 void look_at_parts(const matrix_share& share, core::dtype type, const std::byte* weight, Look look) {
-  constexpr uint64_t at_once = 16384;  // elements of a matrix in another order
+  constexpr uint64_t at_once = 16384;  // number of elements that are brought into another order at a time
   std::vector<std::byte> ordered(share.in_order ? at_once * core::size_of(type) : 0);
   for_each_group(
       share, [](uint64_t, uint64_t, uint64_t) {},

@@ -22,9 +22,9 @@ struct matrix_run {
 
 struct matrix_share {            ///< the elements of a compressed matrix that one rank of a tensor group has
   weight_recipe recipe;          ///< recipe of the share as it is in memory, with the matrix's `groups`
-  uint64_t group_size = 0;       ///< elements of a group of the matrix
+  uint64_t group_size = 0;       ///< number of elements of a group of the matrix
   bool in_order = false;         ///< true: runs count elements as (out, in), while memory stores them as (in, out)
-  std::vector<matrix_run> runs;  ///< all elements but padding
+  std::vector<matrix_run> runs;  ///< runs of all elements of the share, padding left out
   bool is_ternary = false;       ///< true if the groups are ternary, now or in a later step
 
   /// Returns the elements of scratch memory that compress_share needs besides the result.

@@ -19,10 +19,10 @@ namespace troupe::kernels {
 /// (out, in).
 struct weight_recipe {
   quantiser grid;
-  uint64_t groups = 1;  ///< number of groups; divides the number of elements
+  uint64_t groups = 1;  ///< number of groups; a divisor of the number of elements
   uint64_t rows = 0, columns = 0;
   bool transposed = false;
-  bool stochastic = false;  ///< elements are rounded with noise
+  bool stochastic = false;  ///< true: elements are rounded with noise
 
   [[nodiscard]] uint64_t elements() const { return rows * columns; }
   /// Returns the elements of scratch memory besides the result: a group whose elements are not contiguous is computed
@@ -32,8 +32,9 @@ struct weight_recipe {
 
 /// Settings of a compression that change from step to step.
 struct weight_moment {
-  std::optional<quantiser> grid{};      ///< replaces the recipe's; needs no more scratch memory than that
-  std::optional<rounding_key> noise{};  ///< noise of a recipe that is stochastic
+  /// Quantiser of this step, instead of the recipe's; needs no more scratch memory than that one.
+  std::optional<quantiser> grid{};
+  std::optional<rounding_key> noise{};  ///< noise of this step, for a recipe that rounds stochastically
   float kept = 0;                       ///< share of the uncompressed weight in the result
 };
 

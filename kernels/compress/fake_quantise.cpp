@@ -343,7 +343,7 @@ core::result<void> check_call(const grouped_values& x, const quantiser& q, const
   if (y == nullptr && x.groups > 0 && x.group_size > 0) return wanted("a place for the result, got none");
   const memory_view values = view_of_values(x), result{"the result", y, values.bytes, true};
   const memory_view both[] = {values, result}, known[] = {view_of("ranges", ranges), result};
-  if (y != x.x)  // each element is read before it is overwritten
+  if (y != x.x)  // each element of x is read before it is overwritten
     TROUPE_TRY(check_apart(call_name, both));
   return check_apart(call_name, known);
 }

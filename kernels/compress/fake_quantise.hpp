@@ -26,7 +26,7 @@ struct grouped_values {
 /// parameter gets the same bits as the whole.
 struct stochastic_rounding {
   rounding_key key;
-  uint64_t first_element = 0;  ///< index in the parameter of the first element of x
+  uint64_t first_element = 0;  ///< index of the first element of x in the parameter
 };
 
 /// Sets y = x, each group on its own grid. Computed in fp32 (fp64 for f64), rounded to the type once; sums of |x| in

@@ -25,7 +25,7 @@ enum class quantiser_kind : uint8_t { symmetric, asymmetric, ternary, binary };
 
 struct quantiser {  ///< quantiser of a group's values
   quantiser_kind kind = quantiser_kind::symmetric;
-  uint32_t bits = 8;  ///< ternary and binary have 2 and 1
+  uint32_t bits = 8;  ///< bits of a quantised value; ternary and binary have 2 and 1
 
   [[nodiscard]] constexpr bool has_grid() const { return kind <= quantiser_kind::asymmetric; }
 };

@@ -32,7 +32,7 @@ core::result<void> check(const pruned_matrix& m);
 
 /// Schedule of pruning: at which steps how much is pruned.
 struct prune_schedule {
-  double dense_ratio = 0.1;  ///< share that is kept at the end
+  double dense_ratio = 0.1;  ///< share of the elements that is kept at the end
   uint64_t begin = 0, end = 0, stride = 1;
 
   /// Returns the share that is pruned at `step`: 0 before `begin`; then, changing at every `stride` steps, (1 -

@@ -65,7 +65,7 @@ float global_scale_of(float largest) {
 }
 
 core::result<group_scale> scale_of(const code_format& format, std::span<const float> group, float global) {
-  float least = 0, most = 0;  // 0 is included even if no value is 0
+  float least = 0, most = 0;  // range of the group: 0 is included even if no value is 0
   bool finite = true;
   for (const float x : group) {
     finite = finite && std::isfinite(x);

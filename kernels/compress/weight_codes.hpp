@@ -27,7 +27,7 @@ struct code_format {
 
 /// The scale of a group, rounded to its stored type, and the code that means zero.
 struct group_scale {
-  float scale = 1;  ///< a value of the scale's stored type
+  float scale = 1;  ///< factor of a code, which is a value of the scale's stored type
   int32_t zero = 0;
 };
 

@@ -13,7 +13,7 @@ constexpr int logits_at_once = 16;
 template <class T>
 constexpr int packs_at_once = logits_at_once / access_elements<T>;
 
-constexpr unsigned loss_threads = 256;  ///< most threads per row
+constexpr unsigned loss_threads = 256;  ///< largest number of threads per row of logits
 constexpr unsigned mean_threads = most_row_threads;
 
 template <class T>

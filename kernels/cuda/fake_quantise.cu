@@ -50,9 +50,9 @@ struct quantise_call {
   T* y;
   uint64_t groups, size;
   quantiser q;
-  const value_range<double>* ranges;  ///< null: each group's own range is measured
+  const value_range<double>* ranges;  ///< range of each group; null: the kernel measures each group's range
   uint64_t num_ranges;
-  element_noise noise;  ///< unused if values are rounded to nearest
+  element_noise noise;  ///< noise of the rounding; unused if values are rounded to nearest
 
   __device__ value_range<float> known_range(uint64_t group) const {
     const value_range<double> known = ranges[num_ranges == 1 ? 0 : group];

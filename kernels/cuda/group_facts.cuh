@@ -69,7 +69,7 @@ __device__ inline double folded(double lane) {
 /// Sum and number of some magnitudes of one lane.
 struct lane_sum {
   double sum = 0;
-  uint32_t count = 0;  ///< a group has fewer than 2^36 elements
+  uint32_t count = 0;  ///< number of elements above the threshold; a group has fewer than 2^36
 
   /// Adds a magnitude, unless it is at most the threshold, if there is one; NaN is added.
   template <bool has_threshold>

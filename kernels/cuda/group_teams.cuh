@@ -36,7 +36,8 @@ struct team {
 /// loads ahead.
 template <class Team, int N, class T>
 struct held_packs {
-  static constexpr unsigned elements = packs_ahead * N * Team::threads;  ///< elements of all threads together
+  /// Number of elements that all threads of a team load together.
+  static constexpr unsigned elements = packs_ahead * N * Team::threads;
 
   pack<T, N> of[packs_ahead];
 

@@ -12,8 +12,8 @@ constexpr int64_t long_group = 64;
 
 /// 16-byte words of a row that a block of the kernel for long groups processes.
 constexpr unsigned slab_words = 8;
-constexpr unsigned slab_rows = 256;   ///< rows in shared memory at once
-constexpr unsigned slab_groups = 16;  ///< groups that one block searches for long ones
+constexpr unsigned slab_rows = 256;   ///< number of rows in shared memory at once
+constexpr unsigned slab_groups = 16;  ///< number of groups among which one block searches for long ones
 constexpr unsigned slab_threads = 256;
 template <class T>
 constexpr unsigned slab_columns = slab_words* access_elements<T>;

@@ -5,7 +5,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr int packed = 8;  ///< elements that a thread adds at once
+constexpr int packed = 8;  ///< number of elements that a thread adds at once
 
 struct pointers {
   const std::byte* of[max_sum_ranks];

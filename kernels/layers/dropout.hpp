@@ -11,7 +11,7 @@ namespace troupe::kernels {
 
 /// Names the dropout masks of one site of one sample (random.hpp, dropout_mask).
 struct dropout_key {
-  float probability = 0;  ///< 0: nothing is dropped
+  float probability = 0;  ///< probability that an element is dropped; 0: nothing is dropped
   uint64_t seed = 0, step = 0, sample = 0;
   uint32_t layer = 0, site = 0;
 

@@ -88,7 +88,7 @@ void gated_backward_as(const T* gate, const T* up, const T* dy, T* dgate, T* dup
     const auto v = load(d, gate + i), g = load(d, dy + i), u = load(d, up + i);
     const auto s = sigmoid(d, v), y = hn::Mul(v, s);
     if constexpr (Again) store(d, hn::Mul(y, u), out + i);
-    // d silu(v) / dv = s + v s (1 - s)
+    // The slope of silu is s + v s (1 - s), with s = sigmoid(v).
     const auto slope = hn::Add(s, hn::Mul(y, hn::Sub(hn::Set(d, 1.0F), s)));
     store(d, hn::Mul(hn::Mul(g, u), slope), dgate + i);
     store(d, hn::Mul(g, y), dup + i);

@@ -27,10 +27,10 @@ struct token_heads {
 /// Cosines and sines by position, (positions, width / 2) each, in fp32 (fp64 for f64). A token's position is its column
 /// minus the start of its document: `starts` has a number for each token; if null, each row is a document.
 struct rotary_table {
-  const std::byte* cosines = nullptr;  ///< null: heads are moved and not rotated
+  const std::byte* cosines = nullptr;  ///< cosines by position; null: heads are moved and not rotated
   const std::byte* sines = nullptr;
   const int32_t* starts = nullptr;
-  uint64_t columns = 1;  ///< columns of a row
+  uint64_t columns = 1;  ///< number of columns of a row
   bool back = false;
 };
 

@@ -96,7 +96,7 @@ struct norm {
       const auto* past = gradient.past == nullptr ? nullptr : reinterpret_cast<const T*>(gradient.past) + r * width;
       auto* out = reinterpret_cast<T*>(dx) + r * width;
       const float mean = Centred ? means[r] : 0.0F, rstd = rstds[r];
-      // h = dy * weight; computes the sums of h and of h * normed
+      // Computes the sums of h = dy * weight and of h * normed over the row.
       const auto found = row_sums<2>(width, [=](auto d, uint64_t i) HWY_ATTR {
         const auto normed = hn::Mul(centred(d, load(d, x + i), mean), hn::Set(d, rstd));
         const auto g = load(d, dy + i);

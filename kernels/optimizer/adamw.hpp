@@ -14,7 +14,8 @@ struct adamw_options {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0;
-  bool adamw_mode = true;  ///< decay the weight itself; false: add weight_decay * weight to the gradient (L2)
+  /// True: the weight itself decays; false: weight_decay * weight is added to the gradient (L2).
+  bool adamw_mode = true;
   bool bias_correction = true;
 };
 

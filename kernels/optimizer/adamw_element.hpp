@@ -14,9 +14,9 @@ template <class T>
 struct adamw_factors {
   T beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon;
   T inverse_sqrt_correction2;  ///< 1 / sqrt(1 - beta2^step)
-  T step_size;                 ///< -lr / (1 - beta1^step)
-  T l2;                        ///< weight_decay in L2 mode, otherwise 0
-  T decay;                     ///< lr * weight_decay in AdamW mode, otherwise 0
+  T step_size;                 ///< factor of the update on the weight: -lr / (1 - beta1^step)
+  T l2;                        ///< factor of the weight in the gradient: weight_decay in L2 mode, otherwise 0
+  T decay;                     ///< share by which the weight decays: lr * weight_decay in AdamW mode, otherwise 0
   T gradient_scale;
 };
 

@@ -16,8 +16,8 @@ struct lamb_options {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0;
-  double max_coeff = 10;    ///< largest trust ratio
-  double min_coeff = 0.01;  ///< smallest trust ratio
+  double max_coeff = 10;    ///< largest trust ratio of a parameter
+  double min_coeff = 0.01;  ///< smallest trust ratio of a parameter
   bool bias_correction = true;
 };
 

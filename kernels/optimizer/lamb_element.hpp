@@ -13,7 +13,7 @@ namespace troupe::kernels {
 template <class T>
 struct lamb_factors {
   T beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon, weight_decay;
-  T step_size;  ///< lr * sqrt(1 - beta2^step) / (1 - beta1^step) * trust ratio
+  T step_size;  ///< factor of the update: lr * sqrt(1 - beta2^step) / (1 - beta1^step) * trust ratio
   T gradient_scale;
 };
 

@@ -11,7 +11,7 @@ namespace troupe::kernels {
 template <class T>
 struct lion_factors {
   T beta1, one_minus_beta1, beta2, one_minus_beta2;
-  T keep;  ///< 1 - lr * weight_decay
+  T keep;  ///< factor on the weight: 1 - lr * weight_decay
   T lr, gradient_scale;
 };
 

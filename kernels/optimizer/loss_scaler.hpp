@@ -10,10 +10,10 @@ namespace troupe::kernels {
 
 /// Keys of DeepSpeed's fp16 section.
 struct loss_scale_options {
-  double loss_scale = 0;                ///< above 0: fixed at this value; 0: dynamic
-  uint32_t initial_scale_power = 16;    ///< a dynamic scale starts at 2^this
-  uint64_t loss_scale_window = 1000;    ///< good steps between two doublings; at least 1
-  uint32_t hysteresis = 2;              ///< overflows until the scale is halved; at least 1
+  double loss_scale = 0;                ///< loss scale, fixed if above 0; 0: the scale is dynamic
+  uint32_t initial_scale_power = 16;    ///< exponent of the first dynamic loss scale, which is 2^this
+  uint64_t loss_scale_window = 1000;    ///< number of good steps between two doublings of the loss scale; at least 1
+  uint32_t hysteresis = 2;              ///< number of overflows until the loss scale is halved; at least 1
   bool consecutive_hysteresis = false;  ///< every good step refills the hysteresis
   double min_loss_scale = 1;
 };

@@ -12,7 +12,7 @@ struct muon_options {
   double momentum = 0.95;
   double weight_decay = 0;
   bool nesterov = true;
-  uint32_t ns_steps = 5;  ///< Newton-Schulz iterations
+  uint32_t ns_steps = 5;  ///< number of Newton-Schulz iterations
 };
 
 /// Computes the first half of an update. With g the scaled gradient:

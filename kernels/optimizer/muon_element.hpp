@@ -11,7 +11,7 @@ namespace troupe::kernels {
 template <class T>
 struct muon_factors {
   T momentum, one_minus_momentum;
-  T keep;  ///< 1 - lr * weight_decay
+  T keep;  ///< factor on the weight: 1 - lr * weight_decay
   T lr, gradient_scale;
   bool nesterov;
 };

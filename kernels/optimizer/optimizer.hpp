@@ -24,8 +24,8 @@ using optimizer_options =
 
 /// Facts about the whole parameter that the update of a piece needs.
 enum class optimizer_need {
-  elements,         ///< nothing: `update` computes the whole update
-  parameter_norms,  ///< two square sums: `prepare`, then `trust_ratio`, then `apply` (lamb.hpp)
+  elements,         ///< the update needs nothing of other elements: `update` computes all of it
+  parameter_norms,  ///< the update needs two square sums: `prepare`, then `trust_ratio`, then `apply` (lamb.hpp)
   whole_matrix      ///< every direction: `prepare`, then `orthogonalise`, then `apply` (muon.hpp); two dimensions
 };
 

@@ -16,11 +16,12 @@ inline constexpr size_t max_moments = 2;
 template <class State>
 struct optimizer_piece {
   State* master = nullptr;
-  std::array<State*, max_moments> moments{};  ///< the first `moment_names().size()` are set
+  /// Moments of the elements; the first `moment_names().size()` pointers are set.
+  std::array<State*, max_moments> moments{};
   const std::byte* gradient = nullptr;
-  core::dtype gradient_dtype = core::dtype::f32;  ///< f32, bf16 or f16; f64 if State is double
-  std::byte* copy = nullptr;                      ///< null: the master is the parameter itself
-  core::dtype copy_dtype = core::dtype::bf16;     ///< f32, bf16 or f16
+  core::dtype gradient_dtype = core::dtype::f32;  ///< dtype of the gradient: f32, bf16 or f16; f64 if State is double
+  std::byte* copy = nullptr;  ///< parameter that is rounded from the master; null: the master is the parameter itself
+  core::dtype copy_dtype = core::dtype::bf16;  ///< dtype of `copy`: f32, bf16 or f16
   uint64_t count = 0;
 };
 

@@ -12,38 +12,42 @@ namespace troupe::kernels {
 
 /// Keys of DeepSpeed's scheduler section and of torch.optim.lr_scheduler's classes.
 struct schedule_options {
-  core::schedule_type type = core::schedule_type::constant;  ///< constant: always `base_lr`
+  /// Type of the schedule; constant: the rate is always `base_lr`.
+  core::schedule_type type = core::schedule_type::constant;
   double warmup_min_lr = 0;
-  std::optional<double> warmup_max_lr = std::nullopt;  ///< none: `base_lr` for WarmupLR, 0.001 for WarmupDecayLR
-  uint64_t warmup_num_steps = 1000;                    ///< N = max(2, this)
-  uint64_t total_num_steps = 0;                        ///< T of WarmupDecayLR and WarmupCosineLR
+  /// Rate after the warm-up; none: `base_lr` for WarmupLR, 0.001 for WarmupDecayLR.
+  std::optional<double> warmup_max_lr = std::nullopt;
+  uint64_t warmup_num_steps = 1000;  ///< number of warm-up steps N, which is raised to at least 2
+  uint64_t total_num_steps = 0;      ///< number T of all steps, for WarmupDecayLR and WarmupCosineLR
   core::warmup_shape warmup_type = core::warmup_shape::log;
-  double warmup_min_ratio = 0;  ///< for WarmupCosineLR, as cos_min_ratio
+  double warmup_min_ratio = 0;  ///< first rate of WarmupCosineLR's warm-up, as a share of the base rate
   double cos_min_ratio = 1e-4;
   double base_lr = 1e-3;  ///< learning rate of the parameter group
   double rate_ratio = 1;  ///< the group's rate divided by the optimizer's; scales the schedule's own rates
 
   double lr_range_test_min_lr = 1e-3;
-  uint64_t lr_range_test_step_size = 2000;  ///< at least 1
+  uint64_t lr_range_test_step_size = 2000;  ///< number of steps of one LRRangeTest interval; at least 1
   double lr_range_test_step_rate = 1;
   bool lr_range_test_staircase = false;
 
-  double cycle_min_lr = 0, cycle_max_lr = 0;  ///< for OneCycle, up to decay_mom_rate
+  double cycle_min_lr = 0, cycle_max_lr = 0;  ///< lowest and highest rate of OneCycle's cycle
   double decay_lr_rate = 0;
-  uint64_t cycle_first_step_size = 2000;                            ///< at least 1
-  std::optional<uint64_t> cycle_second_step_size = std::nullopt;    ///< none: as cycle_first_step_size
-  uint64_t cycle_first_stair_count = 0;                             ///< 0: no stairs
-  std::optional<uint64_t> cycle_second_stair_count = std::nullopt;  ///< none: as cycle_first_stair_count
-  uint64_t decay_step_size = 0;                                     ///< 0: no decay
+  uint64_t cycle_first_step_size = 2000;  ///< number of steps of the cycle's first half; at least 1
+  /// Number of steps of the second half; none: that of the first half.
+  std::optional<uint64_t> cycle_second_step_size = std::nullopt;
+  uint64_t cycle_first_stair_count = 0;  ///< number of stairs of the cycle's first half; 0: no stairs
+  /// Number of stairs of the second half; none: that of the first half.
+  std::optional<uint64_t> cycle_second_stair_count = std::nullopt;
+  uint64_t decay_step_size = 0;  ///< number of steps of one decay after the cycle; 0: no decay
   bool cycle_momentum = true;
   double cycle_min_mom = 0.8, cycle_max_mom = 0.9;
   double decay_mom_rate = 0;
 
-  uint64_t t_max = 0;  ///< for CosineAnnealingLR, at least 1
+  uint64_t t_max = 0;  ///< number of steps of half a cosine period of CosineAnnealingLR; at least 1
   double eta_min = 0;
-  double start_factor = 1.0 / 3, end_factor = 1;  ///< for LinearLR
-  uint64_t total_iters = 5;                       ///< for LinearLR and PolynomialLR, at least 1
-  double power = 1;                               ///< for PolynomialLR
+  double start_factor = 1.0 / 3, end_factor = 1;  ///< first and last factor on the rate, for LinearLR
+  uint64_t total_iters = 5;                       ///< number of steps of LinearLR or PolynomialLR; at least 1
+  double power = 1;                               ///< exponent of PolynomialLR
 };
 
 /// Checks a schedule's options. Errors (bad_input), by key: a number that is not finite, a length of 0 if at least 1 is

@@ -9,10 +9,10 @@ namespace troupe::kernels {
 
 /// Constants of a training run, in fp64: the kernels round each factor once.
 struct sgd_options {
-  double momentum = 0;   ///< 0: there is no momentum buffer
-  double dampening = 0;  ///< must be 0 with `nesterov`
+  double momentum = 0;   ///< factor on the momentum buffer; 0: there is no momentum buffer
+  double dampening = 0;  ///< dampening of the momentum; must be 0 with `nesterov`
   double weight_decay = 0;
-  bool nesterov = false;  ///< requires a momentum
+  bool nesterov = false;  ///< true: Nesterov's momentum, which requires `momentum` above 0
 };
 
 /// Updates a piece in one fused pass. With g the scaled gradient and p the master weight:

@@ -140,7 +140,7 @@ void product_as(const matrix_view<T>& a, const matrix_view<T>& b, T* out, std::s
     for (uint64_t j = 0; j < i; ++j) out[i * n + j] = out[j * n + i];
 }
 
-#else  // without FMA instructions: multiply-adds are fused in software
+#else  // machines without FMA instructions: multiply-adds are fused in software
 
 template <class T>
 void product_as(const matrix_view<T>& a, const matrix_view<T>& b, T* out, std::span<T> /*scratch*/,

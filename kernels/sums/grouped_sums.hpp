@@ -11,7 +11,8 @@ namespace troupe::kernels {
 /// Rows of each group: rows number order[begin[i]] to order[begin[i + 1] - 1] form group `i`.
 struct row_groups {
   const int64_t* order = nullptr;
-  const int64_t* begin = nullptr;  ///< `count` + 1 numbers
+  /// `count` + 1 indices in `order`: where each group begins, and the end of the last one.
+  const int64_t* begin = nullptr;
   uint64_t count = 0;
 };
 

@@ -74,7 +74,7 @@ bool any_full_exponent(const U* p, uint64_t count, U exponent) {
   uint64_t i = 0;
   while (i + lanes <= count) {
     auto found = hn::Zero(d);
-    const uint64_t stop = std::min(count, i + 16 * lanes);  // one test per 16 vectors
+    const uint64_t stop = std::min(count, i + 16 * lanes);  // the loop tests its end once per 16 vectors
     for (; i + lanes <= stop; i += lanes) {
       found = hn::Or(found, hn::VecFromMask(d, hn::Eq(hn::And(hn::LoadU(d, p + i), mask), mask)));
     }

@@ -21,8 +21,8 @@ namespace {
 using core::layer_kind;
 using core::weight_layout;
 
-constexpr int grid_steps = 20;        ///< steps of the grid for AWQ's exponent
-constexpr double least_scale = 1e-4;  ///< lower bound, for channels that were hardly used
+constexpr int grid_steps = 20;        ///< number of steps of the grid for AWQ's exponent
+constexpr double least_scale = 1e-4;  ///< lower bound of a scale, for channels that were hardly used
 constexpr double smooth_share = 0.5;
 
 /// Returns the sum over outputs of δ · products · δᵀ.

@@ -177,7 +177,7 @@ class solver {
   const checkpoint::stored_form& form_;
   const gptq_options& options_;
   int64_t rows_, columns_, group_;
-  at::Tensor work_;  // (in, out)
+  at::Tensor work_;  // weight (in, out) in the order of rounding, with the changes that rounded columns caused
   gptq_codes out_;
 };
 

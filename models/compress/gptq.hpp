@@ -27,9 +27,9 @@ struct gptq_options {
 
 /// Codes of a matrix, and the grids that they refer to.
 struct gptq_codes {
-  std::vector<checkpoint::affine_grid> grids;  ///< grids of each row's groups
-  std::vector<int16_t> q;                      ///< (out, in)
-  at::Tensor values;                           ///< (out, in), fp32
+  std::vector<checkpoint::affine_grid> grids;  ///< quantisation grids of the groups of each row
+  std::vector<int16_t> q;                      ///< codes of the weight, (out, in)
+  at::Tensor values;                           ///< values that the codes stand for, (out, in), fp32
 };
 
 /// Rounds `w` (out, in), fp32; `products` (in, in), fp32, is the sum of x xᵀ. `form` has grids (group() > 0). A column

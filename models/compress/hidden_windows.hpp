@@ -38,7 +38,7 @@ class hidden_windows {
   std::filesystem::path folder_;
   std::string name_;
   uint64_t window_elements_;
-  std::array<int, 2> files_{-1, -1};  ///< files of even and odd steps
+  std::array<int, 2> files_{-1, -1};  ///< descriptors of the files of even and odd steps; -1: not open
 };
 
 }  // namespace troupe::models

@@ -41,7 +41,7 @@ class unit_weights {
   const core::model_table& table_;
   parameter_binding& binding_;
   checkpoint::source_reader reader_;
-  std::vector<const checkpoint::tensor_entry*> entries_;  ///< [parameter]
+  std::vector<const checkpoint::tensor_entry*> entries_;  ///< [parameter]: entry of the parameter in the source
   std::map<uint32_t, at::Tensor> memory_;
   std::optional<uint32_t> unit_;
 };

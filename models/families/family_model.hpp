@@ -101,7 +101,7 @@ class family_model final : public language_model {
   [[nodiscard]] values loss(const segment_scope& scope, const at::Tensor& of_tokens, const values& input) const;
 
   model_spec spec_;
-  std::optional<rotary_angles> angles_;  // none: the family has learned positions
+  std::optional<rotary_angles> angles_;  // angles of rotary positions; none: the family has learned positions
   uint64_t columns_;
   model_place place_;
   core::model_table table_;

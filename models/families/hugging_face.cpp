@@ -239,7 +239,7 @@ core::result<void> weights_source::read(uint32_t parameter, uint64_t first, std:
     return core::fail(error_kind::bug, "parameter " + std::to_string(parameter) + " has " + std::to_string(count) +
                                            " elements, wanted " + std::to_string(out.size()) + " from " +
                                            std::to_string(first));
-  // a copy, because the conversion needs aligned memory and the file guarantees no alignment
+  // The bytes are copied, because the conversion needs aligned memory and the file guarantees no alignment.
   std::vector<double> aligned(std::min(out.size(), block_elements));
   auto* block = reinterpret_cast<std::byte*>(aligned.data());
   for (size_t done = 0; done < out.size(); done += block_elements) {

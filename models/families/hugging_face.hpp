@@ -50,7 +50,7 @@ class weights_source {
  private:
   struct stored {
     size_t file = 0;
-    uint64_t begin = 0, bytes = 0;  ///< byte range in the file
+    uint64_t begin = 0, bytes = 0;  ///< byte range of the tensor in its file
     core::dtype type = core::dtype::f32;
     const checkpoint::tensor_entry* of_source = nullptr;  ///< entry of `source_`; replaces all other members
   };
@@ -58,10 +58,11 @@ class weights_source {
   core::result<stored> place_of(const checkpoint::safetensors_file& file, const checkpoint::safetensors_entry& entry);
 
   std::unique_ptr<checkpoint::weights_folder> folder_;
-  std::unique_ptr<const checkpoint::tensor_source> source_;  ///< replaces `folder_`: compressed, or of torch.save
-  std::vector<core::source_file> files_;                     ///< shards with parameters
+  /// Source of a compressed model or of torch.save, which replaces `folder_`.
+  std::unique_ptr<const checkpoint::tensor_source> source_;
+  std::vector<core::source_file> files_;  ///< shards that contain parameters
   std::vector<stored> parameters_;
-  std::vector<std::string> names_;  ///< [parameter]
+  std::vector<std::string> names_;  ///< [parameter]: name of the parameter in the folder
 };
 
 /// Fills `out` with elements of a parameter from `first` on, in fp32.

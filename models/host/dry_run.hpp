@@ -51,9 +51,10 @@ class dry_run {
   bool trains_ = false;
   std::vector<bool> draws_;
   std::vector<std::vector<value_info>> inputs_;
-  std::vector<std::optional<summand_costs>> cut_;  // [unit]
-  uint64_t output_bytes_ = 0, loss_bytes_ = 0;     // of the last unit's output; still allocated after the loss
-  uint64_t statistics_bytes_ = 0;                  // bytes of the last unit's row statistics, if it is cut by columns
+  std::vector<std::optional<summand_costs>> cut_;  // [unit]: costs of a summand, if the unit is cut
+  // Bytes of the last unit's output, and bytes still allocated after the loss.
+  uint64_t output_bytes_ = 0, loss_bytes_ = 0;
+  uint64_t statistics_bytes_ = 0;  // bytes of the last unit's row statistics, if it is cut by columns
   bool joins_loss_ = false;
   core::tp_widths columns_;  // columns of the last unit's output on each coordinate, if each has its own
 };

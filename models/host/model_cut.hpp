@@ -40,8 +40,8 @@ class model_cut {  ///< is built unit by unit
 
   std::shared_ptr<const injection_policy> policy_;
   uint32_t degree_;
-  std::vector<bool> used_, is_cut_;            // [rule], [unit]
-  std::vector<core::parameter_cut> cuts_;      // [parameter]; may be shorter than the table
+  std::vector<bool> used_, is_cut_;            // [rule]: true if a layer matched it; [unit]: true if the unit is cut
+  std::vector<core::parameter_cut> cuts_;      // [parameter]: cut of the parameter; may be shorter than the table
   std::vector<std::vector<uint32_t>> cut_in_;  // [unit]: parameters that the unit cuts
   std::vector<injected_layer> layers_;
 };

@@ -25,7 +25,7 @@ namespace troupe::models {
 
 /// Modules that are gathered, run and released together: a layer, a block. The output is the next unit's input.
 struct module_unit {
-  std::string name;                           ///< unique in the model; parameters are named `name.parameter`
+  std::string name;  ///< name of the unit, unique in the model; parameters are named `name.parameter`
   std::shared_ptr<torch::nn::Module> module;  ///< null if the unit has no parameters, or is not built
   unit_forward forward;
   double forward_flops = 0;  ///< flops of one micro-batch; 0: counted in a dry run (matrix products and convolutions)

@@ -161,7 +161,7 @@ std::function<void(bool)> mode_switch(const module_model& model) {
     if (u.module != nullptr)
       for (const auto& m : u.module->modules()) modes.emplace_back(m, m->is_training());
   return [modes = std::move(modes)](bool training) {
-    // parents come before their children, which they set as well
+    // Parents come before their children, because train() of a parent sets its children as well.
     for (const auto& [module, own] : modes) module->train(training && own);
   };
 }

@@ -11,7 +11,7 @@
 namespace troupe::models {
 
 struct named_tensor {
-  std::string name;  ///< name inside its module
+  std::string name;  ///< name of the tensor inside its module
   at::Tensor tensor;
 };
 

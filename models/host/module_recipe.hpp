@@ -63,7 +63,7 @@ struct built_module {
 };
 
 struct module_recipe {  ///< recipe of one unit
-  std::string key;      ///< units of one key share a module; empty: the module belongs to this unit alone
+  std::string key;      ///< key of the module: units of one key share it; empty: it belongs to this unit alone
   std::type_index type = typeid(void);
   std::function<std::shared_ptr<void>()> make;  ///< makes the module, whose type is `type`
   std::function<built_module(const std::shared_ptr<void>&)> use;

@@ -19,10 +19,10 @@ struct kept_buffer {
 };
 
 struct unit_run {                      ///< tensors that a forward leaves for backward
-  std::vector<at::Tensor> inputs;      ///< inputs; those that require gradients get them
-  std::vector<at::Tensor> results;     ///< results in the order in which they are passed on
-  std::vector<weight> parameters;      ///< parameters that are trained
-  std::vector<kept_buffer> buffers{};  ///< buffers that the forward changed
+  std::vector<at::Tensor> inputs;      ///< inputs of the unit; those that require gradients get them
+  std::vector<at::Tensor> results;     ///< results of the unit in the order in which they are passed on
+  std::vector<weight> parameters;      ///< parameters of the unit that are trained
+  std::vector<kept_buffer> buffers{};  ///< buffers of the unit that the forward changed
   bool all_used = false;               ///< true: a parameter without gradient is an error
   bool is_summand = false;             ///< true: results are scaled by a number; backward reads none of their elements
 };

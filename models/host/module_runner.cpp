@@ -252,10 +252,10 @@ class module_runner final : public language_model {
   core::model_table table_;  // table of the facts, with copies if they are read
   std::function<void(bool)> set_mode_;
   bool training_ = true;                          // true: modules are in the factory's modes
-  std::vector<std::vector<at::Tensor>> buffers_;  // [unit]
-  std::vector<micro_batches_of_step> computed_;   // [unit]: micro-batches that it has been trained on
-  std::vector<std::optional<injection>> cuts_;    // [unit]: if it is cut and computed on this rank
-  std::vector<own_layers> own_;                   // [unit]: if the policy requests Troupe's own layers
+  std::vector<std::vector<at::Tensor>> buffers_;  // [unit]: buffers of the unit's module
+  std::vector<micro_batches_of_step> computed_;   // [unit]: micro-batches that the unit has been trained on
+  std::vector<std::optional<injection>> cuts_;  // [unit]: injection of the unit, if it is cut and computed on this rank
+  std::vector<own_layers> own_;                 // [unit]: Troupe's layers in the unit, if the policy requests them
 };
 
 }  // namespace

@@ -17,16 +17,16 @@ namespace troupe::models {
 /// One of the tensors that a unit takes.
 struct value_info {
   std::string name;
-  bool has_gradient = false;        ///< depends on something that is trained
-  std::vector<int64_t> shape = {};  ///< shape in the dry run
+  bool has_gradient = false;        ///< true: the value depends on something that is trained
+  std::vector<int64_t> shape = {};  ///< shape of the value in the dry run
 };
 
 /// Facts about a host's model that the model itself does not contain.
 struct module_facts {
   core::model_table table;
-  std::vector<bool> draws;                               ///< [unit]: true if it draws numbers from torch's generator
-  std::vector<std::vector<value_info>> inputs;           ///< [unit]: inputs in the order in which they are passed on
-  std::vector<std::string> outputs;                      ///< names of the last unit's outputs
+  std::vector<bool> draws;                      ///< [unit]: true if the unit draws numbers from torch's generator
+  std::vector<std::vector<value_info>> inputs;  ///< [unit]: inputs of the unit in the order in which they are passed on
+  std::vector<std::string> outputs;             ///< names of the last unit's outputs
   std::vector<std::vector<int64_t>> output_shapes = {};  ///< shapes of the last unit's outputs in the dry run
   /// Number of tensor-parallel ranks that compute a unit together, and the cut of each parameter. With more than one
   /// such rank, a rank computes with the table `local`.

@@ -63,8 +63,8 @@ class prepared_modules {
   struct instance {
     module_model model;
     module_builder builder;
-    std::vector<bool> computes{};  ///< [unit]; empty: all
-    size_t reading = 0;            ///< unit whose values are in memory
+    std::vector<bool> computes{};  ///< [unit]: true if the rank computes the unit; empty: the rank computes all units
+    size_t reading = 0;            ///< index of the unit whose initial values are in memory
   };
   core::result<void> survey(module_model& model, uint64_t seed, const host_batch& first, uint32_t tensor);
   core::result<injection> cut_of(const module_unit& unit, const model_cut& cut, dry_run& trial, uint32_t tensor);
@@ -74,8 +74,9 @@ class prepared_modules {
   }
 
   std::shared_ptr<module_facts> facts_;
-  std::vector<at::Tensor> values_;  // [parameter] fp32, contiguous; undefined where its unit has a factory
-  std::vector<size_t> digests_;     // [parameter]: of values_, or of the dry run's values from a factory
+  // [parameter]: initial values in fp32, contiguous; undefined where the unit has a factory.
+  std::vector<at::Tensor> values_;
+  std::vector<size_t> digests_;  // [parameter]: digest of its initial values; with a factory, of those in the dry run
   std::vector<instance> instances_;
   std::vector<injected_layer> layers_;
 };

@@ -54,7 +54,7 @@ struct named_gradient {
   at::Tensor values;
 };
 
-struct outcome {  ///< results of a forward and a backward
+struct outcome {  ///< output of a forward, and gradients of the backward after it
   at::Tensor output;
   std::vector<named_gradient> gradients;
 };

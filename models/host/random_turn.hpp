@@ -12,7 +12,8 @@ namespace troupe::models {
 /// Identifies a sequence of random numbers.
 struct random_key {
   uint64_t seed = 0, step = 0;
-  uint32_t micro = 0, rank = 0, use = 0;  ///< `use`: the unit's position; constants for other uses follow
+  /// Micro-batch, rank, and position of the unit that draws; other uses have constants.
+  uint32_t micro = 0, rank = 0, use = 0;
 };
 inline constexpr uint32_t drawing_a_model = 0xFFFFFFFF, drawing_a_batch = 0xFFFFFFFE,
                           drawing_an_evaluation = 0xFFFFFFFD, drawing_a_unit = 0xFFFFFFFC;
@@ -31,7 +32,7 @@ class random_turn {
 
  private:
   std::unique_lock<std::mutex> turn_;
-  at::Tensor before_, seeded_;  // states of the generator
+  at::Tensor before_, seeded_;  // states of the generator: before the turn, and after seeding
 };
 
 }  // namespace troupe::models

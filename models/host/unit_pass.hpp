@@ -42,10 +42,11 @@ struct unit_node {
   };
   std::string name;
   std::vector<value> takes, gives;
-  std::vector<std::string> parameters;  ///< names in the table
+  std::vector<std::string> parameters;  ///< names of the unit's parameters in the table
   double forward_flops = 0;
-  uint64_t saved_bytes = 0, input_bytes = 0;  ///< bytes: allocated after forward; input from the unit before
-  bool draws = false;                         ///< draws random numbers
+  /// Bytes that remain allocated after forward, and bytes of the input from the unit before.
+  uint64_t saved_bytes = 0, input_bytes = 0;
+  bool draws = false;  ///< true: the unit draws random numbers
   /// Positions in the list of the units that read its output, and of those that share a parameter with it. Only the
   /// loss reads the last unit's output.
   std::vector<uint32_t> users, sharers;

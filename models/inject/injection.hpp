@@ -26,9 +26,9 @@ class Module;
 namespace troupe::models {
 
 struct injected_layer {        ///< result of the walk for a layer, also for one that is left whole
-  std::string name;            ///< "mlp 0.up"
-  core::parameter_cut weight;  ///< replicated: the layer is left whole
-  std::string why;             ///< the rule, or the reason why the layer is left whole
+  std::string name;            ///< name of the layer, such as "mlp 0.up"
+  core::parameter_cut weight;  ///< cut of the layer's weight; replicated: the layer is left whole
+  std::string why;             ///< rule that cuts the layer, or the reason why the layer is left whole
   static constexpr size_t no_rule = ~size_t{0};
   size_t rule = no_rule;  ///< rule of the policy that matched, if any
 };

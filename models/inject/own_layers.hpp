@@ -25,7 +25,7 @@ at::Tensor own_layer_norm(const torch::nn::Module& norm, const at::Tensor& x);
 class own_layers {  ///< replaces layers of one module and all modules below it
  public:
   struct layer {
-    std::string path;  ///< path within the module; empty: the module itself
+    std::string path;  ///< path of the layer within the module; empty: the module itself
     std::string why;   ///< reason why the layer stays; empty: it is replaced
   };
 

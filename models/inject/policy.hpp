@@ -22,7 +22,7 @@ struct injection_rule {  ///< rule for the layers that its pattern matches
   /// layer, whose output is whole again after the unit; replicated: the layer is left whole.
   core::tp_style style = core::tp_style::replicated;
   std::vector<uint64_t> parts = {};  ///< for a column: outputs of each packed layer, in order; empty: one part
-  uint32_t heads = 0;                ///< key-value heads that its widths follow; 0: cut element by element
+  uint32_t heads = 0;  ///< number of key-value heads that the layer's widths follow; 0: cut element by element
   bool operator==(const injection_rule&) const = default;
 };
 
@@ -34,7 +34,7 @@ struct injection_policy {                  ///< rules of a model
   std::vector<std::string> rows = {};
   bool heuristic = false;   ///< units without a layer that a rule matches are cut by the order of their layers
   bool strict = false;      ///< a linear layer that no rule or name matches is an error
-  uint64_t grain = 1;       ///< elements that stay together if there are no heads
+  uint64_t grain = 1;       ///< number of elements that stay together if there are no heads
   bool own_layers = false;  ///< Troupe's layers compute what they can (own_layers.hpp), also with one tensor rank
 };
 

@@ -19,9 +19,9 @@ struct attention_work {
   dropout_masks masks;
   std::span<const uint32_t> starts;  ///< starts of documents, for all rows and columns; empty: each row is one document
   core::column_set queries;          ///< columns that attend
-  int64_t columns = 0;               ///< columns of keys and values: all
+  int64_t columns = 0;               ///< number of columns of keys and values: all columns
   at::Tensor boundaries{};           ///< batch_numbers::boundaries, if the device cannot read the host's memory
-  int64_t longest_document = 0;      ///< tokens of the longest document, on such a device
+  int64_t longest_document = 0;      ///< number of tokens of the longest document, for a device that reads `boundaries`
 
   /// Returns the blocks of row `row`, in order.
   [[nodiscard]] std::vector<query_block> blocks(int64_t row, int64_t most_queries) const {

@@ -157,7 +157,7 @@ std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& t
   const at::Tensor inputs = inputs_of(scope.batch(), own.whole, scope.columns(), where);
   at::Tensor y = vectors_of(tokens.bound(), inputs, own);
   if (!scope.leads()) {
-    // another rank adds positions
+    // another rank adds the position embeddings to the sum
   } else if (positions && !scope.batch().document_start.empty()) {
     y.add_(at::embedding(positions->bound(), columns_of(places_on(scope.batch(), where), 1, scope.columns())));
   } else if (positions) {

@@ -45,7 +45,7 @@ at::Tensor gated_linear(const segment_scope& scope, const at::Tensor& gate, cons
 /// The outputs of the layers after a norm, and the norm's input for the residual path around the norm. The norm adds
 /// the gradient of that path when it computes the gradient of its input.
 struct normed_outputs {
-  std::vector<at::Tensor> y;  ///< one for each layer
+  std::vector<at::Tensor> y;  ///< outputs: one for each layer
   at::Tensor past;
 };
 
@@ -59,7 +59,8 @@ normed_outputs normed_linear(const segment_scope& scope, const at::Tensor& x, ro
 /// those of normed_linear and activated_linear or gated_linear.
 struct mlp_layers {
   std::optional<row_norm> norm;
-  std::vector<projection> inputs;  ///< one layer, or those of a gate and of the values that it multiplies
+  /// Input layers of the MLP: one, or those of a gate and of the values that it multiplies.
+  std::vector<projection> inputs;
   activation act = activation::gelu_tanh;
   projection output;
 };
@@ -67,7 +68,7 @@ normed_outputs tiled_mlp(const segment_scope& scope, const at::Tensor& x, mlp_la
 
 struct attention_shape {
   int64_t heads = 1, kv_heads = 1, head_width = 1;
-  int64_t first_head = 0;  ///< number in the model of the first query head, which the dropout masks are named by
+  int64_t first_head = 0;  ///< number in the model of the first query head, by which dropout masks are chosen
 };
 
 /// Computes causal self-attention inside each document of the batch. `qkv` (B, T, (heads + 2 kv_heads) * head_width):

@@ -7,7 +7,7 @@ namespace troupe::models {
 
 struct hidden_lesson {
   at::Tensor gradient;  ///< gradient of the loss times its factor, by the model's hidden state; in its type
-  double loss = 0;      ///< weight times the mean squared difference
+  double loss = 0;      ///< loss of the lesson: weight times the mean squared difference
 };
 
 /// Compares two hidden states of equal shape and type. `scale` multiplies the loss in the gradient. Differences are

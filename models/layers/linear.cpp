@@ -13,7 +13,7 @@ namespace troupe::models {
 namespace {
 
 struct linear_node final : function_node {
-  at::Tensor x;  // (N, in)
+  at::Tensor x;  // input of the layer, (N, in)
   projection p;
 
   gradient_list apply(gradient_list&& gradients) override {
@@ -29,7 +29,7 @@ struct linear_node final : function_node {
 };
 
 struct gelu_linear_node final : function_node {
-  kept_tensor before;  // (N, in), input of the activation
+  kept_tensor before;  // input of the activation, (N, in)
   projection p;
 
   gradient_list apply(gradient_list&& gradients) override {
@@ -45,7 +45,7 @@ struct gelu_linear_node final : function_node {
 };
 
 struct gated_linear_node final : function_node {
-  kept_tensor kept_gate, kept_up;  // (N, in)
+  kept_tensor kept_gate, kept_up;  // gate and values that it multiplies, (N, in)
   projection p;
 
   gradient_list apply(gradient_list&& gradients) override {

@@ -12,7 +12,7 @@ namespace troupe::models {
 
 /// A norm's result for rows (N, C), with mean and rstd of each row in the type that sums are formed in.
 struct normed_rows {
-  at::Tensor y, mean, rstd;  ///< RMS norm has no mean
+  at::Tensor y, mean, rstd;  ///< results of a norm, and mean and reciprocal deviation of each row; RMS norm has no mean
 };
 
 /// A norm over the last dimension: layer norm if it has a bias, else RMS norm, x / rms(x) * w; in fp32, rounded once.

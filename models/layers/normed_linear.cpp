@@ -11,7 +11,7 @@ namespace troupe::models {
 namespace {
 
 struct normed_linear_node final : function_node {
-  at::Tensor x;  // (N, C), before the norm
+  at::Tensor x;  // input of the norm, (N, C)
   row_norm norm;
   std::vector<projection> layers;
   std::optional<normed_rows> again;  // the norm of x, from its first use in backward on

@@ -124,7 +124,7 @@ struct tiled_loss_node final : function_node {
   row_norm norm;
   projection layer;
   std::optional<taught_head> teacher;
-  std::vector<int64_t> shape;  // shape of the input
+  std::vector<int64_t> shape;  // shape of the input x
   uint64_t tile_rows = 0;
   double factor = 1;
 

@@ -73,7 +73,7 @@ at::Tensor forward_of(const at::Tensor& x, const mlp_layers& layers, uint64_t ti
 }
 
 struct tiled_mlp_node final : function_node {
-  at::Tensor x;  // (N, C)
+  at::Tensor x;  // input of the MLP, (N, C)
   mlp_layers layers;
   uint64_t tile_rows = 0;
 

@@ -19,14 +19,15 @@ struct ordered_places {
 };
 
 struct batch_numbers {
-  at::Tensor tokens;                   ///< (B, T + 1), int64
-  at::Tensor document_start;           ///< (B, T), int32; undefined if each row is one document
+  at::Tensor tokens;  ///< tokens of the micro-batch: (B, T + 1), int64
+  /// First column of each input's document: (B, T), int32; undefined: a row is one document.
+  at::Tensor document_start;
   at::Tensor places;                   ///< (B, T), int64: columns of inputs in documents; undefined without them
-  ordered_places by_token, by_column;  ///< undefined if the batch has none
+  ordered_places by_token, by_column;  ///< orders of the inputs by token and by column; undefined if the batch has none
   /// (documents + 1), int32: the first token of each document of all rows among the B x T tokens, and B x T at the end;
   /// undefined if each row is one document.
   at::Tensor boundaries;
-  int64_t longest_document = 0;  ///< tokens of the longest document; 0 if each row is one document
+  int64_t longest_document = 0;  ///< number of tokens of the longest document; 0 if each row is one document
 };
 
 /// Return one of the arrays on `where`: the tensor that `batch` contains, or, on the CPU, a view of its array, which
@@ -54,7 +55,7 @@ class packed_numbers {
 
  private:
   const micro_batch& batch_;
-  std::vector<int32_t> boundaries_;  // empty if each row is one document
+  std::vector<int32_t> boundaries_;  // first token of each document, and the end; empty if each row is one document
   uint64_t bytes_ = 0;
 };
 

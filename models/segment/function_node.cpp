@@ -31,7 +31,7 @@ class graph_node final : public torch::autograd::Node {
 
  private:
   std::shared_ptr<function_node> function_;
-  std::optional<device::stream> forward_;  // nullopt on the CPU
+  std::optional<device::stream> forward_;  // stream of forward; nullopt on the CPU
 };
 
 }  // namespace

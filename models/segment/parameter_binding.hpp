@@ -42,8 +42,9 @@ class parameter_binding {
  private:
   at::Device device_;
   std::vector<at::Tensor> tensors_;
-  std::vector<c10::Storage> bytes_, none_;      ///< a tensor's storage while bound, and while released
-  std::vector<std::vector<uint32_t>> sharing_;  ///< [parameter]
+  /// [parameter]: storage while the tensor is bound, and while it is released.
+  std::vector<c10::Storage> bytes_, none_;
+  std::vector<std::vector<uint32_t>> sharing_;  ///< [parameter]: other parameters that are the same tensor
   std::vector<bool> bound_, trainable_;
 };
 

@@ -41,8 +41,8 @@ class row_sums {
   panel_sums how_;
   // Sums of 16-bit types, from the first of several panels on: one of the three is used.
   std::optional<widened_sums> wide_;
-  at::Tensor rounded_;  // (m, n) in fp32
-  at::Tensor sums_;     // (m, n) in fp32, on a device whose products add to it
+  at::Tensor rounded_;  // rounded result (m, n), in fp32
+  at::Tensor sums_;     // sums (m, n) in fp32, on a device whose products add to them
 };
 
 /// Sets out (C) = the sums of the columns of g (N, C), whose elements are contiguous.

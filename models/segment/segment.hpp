@@ -21,7 +21,7 @@ namespace troupe::models {
 struct gradient_target {
   void* data = nullptr;
   core::dtype type = core::dtype::f32;
-  bool accumulate = false;  ///< true: add to the memory's contents; false: overwrite them
+  bool accumulate = false;  ///< true: the gradient is added to the memory's contents; false: it overwrites them
   /// Mask with one bit per element, the first in the lowest bit of the first byte: an element with bit 0 gets
   /// contribution 0. Empty: all elements count.
   std::span<const uint8_t> kept = {};
@@ -41,9 +41,10 @@ class gradient_sink {
 /// Rounding of a linear layer's input before it is multiplied.
 struct input_rounding {
   kernels::quantiser grid;
-  bool is_static = false;                                  ///< one range for all tokens; else each has its own
-  std::optional<kernels::value_range<double>> range = {};  ///< static: the range; nullopt: values stay as they are
-  kernels::value_range<double>* seen = nullptr;            ///< static, in training: joined with the input's range
+  bool is_static = false;  ///< true: one range for all tokens; false: each token has its own range
+  /// Range of a static rounding; nullopt: values stay as they are.
+  std::optional<kernels::value_range<double>> range = {};
+  kernels::value_range<double>* seen = nullptr;  ///< range of inputs seen in training, which a static rounding widens
 };
 
 struct host_batch;
@@ -51,10 +52,11 @@ class input_watch;
 
 /// The attention map of a teacher that a block learns.
 struct map_lesson {
-  at::Tensor map;          ///< (B, heads, T, T) in the type that sums are formed in
-  double weight = 0;       ///< weight of the mean squared difference
-  double scale = 1;        ///< factor on the loss in the gradient
-  double* lost = nullptr;  ///< the loss is added here; null: a recompute, whose loss is counted already
+  at::Tensor map;     ///< map of the teacher (B, heads, T, T), in the type that sums are formed in
+  double weight = 0;  ///< weight of the mean squared difference of the maps
+  double scale = 1;   ///< factor on the lesson's loss in the gradient
+  /// Memory that the lesson's loss is added to; null in a recompute, whose loss is counted already.
+  double* lost = nullptr;
 };
 
 struct batch_numbers;
@@ -63,10 +65,10 @@ struct batch_numbers;
 struct micro_batch {
   std::span<const int64_t>
       tokens;  ///< rows x (columns + 1), row-major; outlives forward and backward, like all it refers to
-  uint64_t rows = 0, columns = 0;     ///< B, T
+  uint64_t rows = 0, columns = 0;     ///< number of samples B, and of inputs of a sample T
   std::span<const uint64_t> samples;  ///< B global sample numbers: keys of the dropout masks
   uint64_t seed = 0, step = 0;        ///< keys of the dropout masks
-  bool training = true;               ///< false: no dropout, no graph
+  bool training = true;               ///< true: training; false: no dropout, no graph
   /// rows x columns: the first column of each input's document in its row; key j is visible to query i when
   /// document_start[i] <= j <= i, and i's position is i - document_start[i]. Empty: each row is one document.
   std::span<const uint32_t> document_start = {};  ///< outlives forward and backward

@@ -34,7 +34,7 @@ enum class direction : uint8_t { give, take };
 /// parts.
 struct partition {
   std::vector<moved_block> blocks;
-  std::vector<int64_t> whole, parts;  // shapes
+  std::vector<int64_t> whole, parts;  // shapes of the whole tensor and of the parts
   bool repeats = false;               // true: an element is in several parts
 
   /// Returns `x` moved; elements that no block fills are zero. Elements with several sources are summed in the order of

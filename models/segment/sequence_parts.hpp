@@ -15,8 +15,8 @@ namespace troupe::models {
 struct sequence_parts {
   dealt_heads heads;
   sequence_split split;
-  uint64_t columns = 0;  ///< columns of all ranks: T
-  uint32_t own = 0;      ///< this rank
+  uint64_t columns = 0;  ///< number of columns of all ranks: T
+  uint32_t own = 0;      ///< number of this rank in the sequence group
 
   [[nodiscard]] int64_t ranks() const { return split.degree; }
   [[nodiscard]] core::column_set columns_of(int64_t rank) const {

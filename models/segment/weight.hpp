@@ -60,7 +60,7 @@ class gradient_writer {
   uint32_t id_;
   bool kept_, accumulate_ = false;
   at::ScalarType type_;            // the parameter's type
-  std::span<const uint8_t> mask_;  // mask of a pruned weight; empty: none
+  std::span<const uint8_t> mask_;  // mask of a pruned weight; empty: the weight is not pruned
   at::Tensor destination_, out_;
 };
 

@@ -14,25 +14,25 @@ using core::error_kind;
 /// Keys that transformers, its trainers or the hub write, and that change no logit of a causal language model in
 /// Troupe.
 constexpr std::string_view harmless[] = {
-    // about the file
+    // keys about the file
     "architectures", "auto_map", "transformers_version", "_name_or_path", "name_or_path", "_commit_hash",
     "transformers.js_config", "custom_pipelines", "language", "license", "tags", "base_model",
     "keys_to_ignore_at_inference", "_from_model_config", "unsloth_fixed", "unsloth_version", "is_llama_config",
     "quantization_config", "compression_config",
-    // how it is stored and run
+    // keys about how the model is stored and run
     "dtype", "torch_dtype", "use_bfloat16", "torchscript", "tf_legacy_loss", "xla_device", "gradient_checkpointing",
     "return_dict", "use_return_dict", "output_hidden_states", "output_attentions", "use_cache", "output_past",
     "attn_implementation", "_attn_implementation", "_attn_implementation_internal", "_attn_implementation_autoset",
     "experts_implementation", "_experts_implementation", "_experts_implementation_internal", "_flash_attn_2_enabled",
     "use_flash_attention", "use_flash_attn", "chunk_size_feed_forward", "pretraining_tp", "tie_last_hidden_states",
-    // of other tasks' heads
+    // keys of other tasks' heads
     "finetuning_task", "id2label", "label2id", "num_labels", "_num_labels", "problem_type", "task_specific_params",
     "classifier_dropout", "classifier_bias", "loss_type",
-    // of the tokenizer
+    // keys of the tokenizer
     "tokenizer_class", "prefix", "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id",
     "mask_token_id", "unk_token_id", "decoder_start_token_id", "pad_token", "bos_token", "eos_token", "unk_token",
     "model_max_length", "max_sequence_length", "is_decoder", "max_window_layers",
-    // of generation
+    // keys of text generation
     "assistant_confidence_threshold", "assistant_early_exit", "assistant_ensemble_weight", "assistant_lookbehind",
     "bad_words_ids", "begin_suppress_tokens", "cache_config", "cache_implementation", "compile_config", "constraints",
     "continuous_batching_config", "disable_compile", "diversity_penalty", "do_sample", "dola_layers", "early_stopping",
@@ -49,7 +49,7 @@ constexpr std::string_view harmless[] = {
 
 struct value_row {
   std::string_view key;
-  std::string_view allowed;  ///< a JSON value; null and an absent key are allowed, too
+  std::string_view allowed;  ///< the one allowed value, as JSON; null and an absent key are allowed, too
 };
 
 /// Keys that change the model unless they have these values.

@@ -139,7 +139,7 @@ class key_reader {
   }
 
   const json& object_;
-  const families::family* family_;  // null: keys without aliases
+  const families::family* family_;  // family whose aliases of keys are read; null: no aliases
   std::set<std::string, std::less<>> asked_;
   std::vector<spec_problem> problems_;
 };
@@ -266,7 +266,7 @@ struct reading {
   model_spec spec;
   bool has_family = false;
   std::vector<spec_problem> problems;
-  std::vector<std::string> unknown;  ///< names of keys that no table has
+  std::vector<std::string> unknown;  ///< names of the keys in config.json that no table has
 };
 
 /// Returns the object that holds the key `name`, and its name there: `rope_scaling.factor` is `factor` of an object

@@ -19,21 +19,22 @@ namespace troupe::models {
 enum class activation : uint8_t { gelu_tanh, gelu_exact, silu, relu };  ///< activation of the MLP
 
 struct model_spec {                                  ///< a model's sizes and choices
-  const families::family* family = &families::gpt2;  ///< determines names and layers
+  const families::family* family = &families::gpt2;  ///< family of the model, which determines names and layers
   uint32_t layers = 0, width = 0, heads = 0, kv_heads = 0, head_width = 0, inner = 0;
   uint32_t positions = 0, vocabulary = 0;
   activation act = activation::gelu_tanh;
-  bool tied = true;  ///< head shares the embedding's weight
+  bool tied = true;  ///< true: the head shares the embedding's weight
   bool attention_bias = true;
   bool mlp_bias = true;
   double norm_epsilon = 1e-5;
   double initializer_range = 0.02;
   double rope_theta = 10000.0;
   float embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0;
-  uint64_t head_tile_rows = 0;    ///< set by the job, not by a key (row_tiles.hpp): rows of logits at a time; 0: all
-  uint64_t mlp_tile_rows = 0;     ///< set by the job: rows of an MLP's activation inputs at a time; 0: all
-  std::string hugging_face_json;  ///< the original keys, written back at export
-  std::string remark;             ///< differences from the keys, as a sentence for people; empty: none
+  /// Rows of logits computed at a time, set by the job and not by a key (row_tiles.hpp); 0: all.
+  uint64_t head_tile_rows = 0;
+  uint64_t mlp_tile_rows = 0;     ///< rows of an MLP's activation inputs held at a time, set by the job; 0: all
+  std::string hugging_face_json;  ///< original keys of config.json, written back at export
+  std::string remark;             ///< differences of the model from its keys, as a sentence for people; empty: none
 };
 
 /// Limits of the keys' text.

@@ -83,11 +83,11 @@ class layer_writer {
 
 /// All numbers that a segment's size depends on.
 struct extent {
-  double tokens, columns;  // tokens of a rank; columns of a whole row
+  double tokens, columns;  // number of tokens of a rank, and of columns of a whole row
   uint64_t element_bytes;
   sequence_split sequence = {};
-  double all_tokens = tokens;  // tokens of all ranks of a sequence group
-  double own_tokens = 0;       // tokens that a rank computes norms of, if norms are cut
+  double all_tokens = tokens;  // number of tokens of all ranks of a sequence group
+  double own_tokens = 0;       // number of tokens that a rank computes norms of, if norms are cut
   [[nodiscard]] double product(double in, double out) const { return flops_per_multiply_add * tokens * in * out; }
   [[nodiscard]] uint64_t activations(double per_token) const {
     return static_cast<uint64_t>(tokens * per_token) * element_bytes;

@@ -20,7 +20,7 @@ enum class sequence_way : uint8_t {
 };
 
 struct sequence_split {  ///< split of a sample over ranks
-  uint32_t degree = 1;   ///< 1: samples are not split
+  uint32_t degree = 1;   ///< number of ranks that share a sample; 1: samples are not split
   sequence_way way = sequence_way::heads;
 
   [[nodiscard]] core::column_order order() const {
@@ -35,9 +35,9 @@ struct sequence_split {  ///< split of a sample over ranks
 /// The heads of attention distributed over the ranks of a group: key-value heads, with the query heads that share them.
 /// If there are fewer key-value heads than ranks, each is repeated.
 struct dealt_heads {
-  uint32_t repeats = 1;     ///< how often each key-value head is repeated
-  uint32_t group = 1;       ///< query heads per repeated key-value head
-  core::tp_widths kv = {};  ///< key-value heads of each rank, repeats counted
+  uint32_t repeats = 1;     ///< number of times that each key-value head is repeated
+  uint32_t group = 1;       ///< number of query heads for each repeated key-value head
+  core::tp_widths kv = {};  ///< number of key-value heads of each rank, repeats counted
   uint32_t head_width = 1;
 
   [[nodiscard]] uint64_t widest() const { return core::widest_of(kv); }

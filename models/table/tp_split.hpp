@@ -25,7 +25,7 @@ struct block_split {
 
 struct tensor_split {      ///< split of a family's model
   uint32_t degree = 1;     ///< number of ranks; 1: nothing is cut
-  uint64_t grain = 1;      ///< grain of an MLP's inner width
+  uint64_t grain = 1;      ///< number of elements of an MLP's inner width that stay together
   bool vocabulary = true;  ///< true: rows of the token embedding and of the head are cut
   /// True if each rank computes norms, dropout and the residual path for its own columns of the micro-batch ("Reducing
   /// Activation Recomputation in Large Transformer Models", arXiv:2205.05198, section 4.2.2). Requires all else to be
@@ -70,9 +70,9 @@ vocabulary_rows own_vocabulary(const model_spec& whole, const model_place& place
 
 /// Bytes of a micro-batch that are exchanged.
 struct exchanged_bytes {
-  uint64_t hidden = 0;      ///< bytes of a hidden state
+  uint64_t hidden = 0;      ///< bytes of a hidden state of one micro-batch
   uint64_t own = 0;         ///< bytes of a rank's own columns, if norms are cut
-  uint64_t rows = 0;        ///< tokens of a hidden state
+  uint64_t rows = 0;        ///< number of tokens of a hidden state
   uint64_t row_number = 0;  ///< bytes of one number per token, in the type of losses
 };
 

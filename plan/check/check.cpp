@@ -62,7 +62,7 @@ core::result<void> guards(const world& w, uint32_t rank) {
       for (uint32_t on : x.after)
         if (p.instructions[on].guard != guard::always)
           return broken(p, x.id, "always runs but waits for " + name(p, on) + ", which a skipped step leaves out");
-    } else if (vote == none || !starts_after(w, rank, vote, x.id)) {  // reads the outcome of the vote when it starts
+    } else if (vote == none || !starts_after(w, rank, vote, x.id)) {  // reads the vote's outcome when it starts
       return broken(p, x.id, "is guarded by a vote that it does not wait for");
     }
   }

@@ -273,7 +273,7 @@ core::result<void> follows_its_schedule(const rank_plan& p) {
   };
   uint32_t segment = none;  // segment of the latest instruction
   bool begun = false;       // true: the use that is due has begun
-  uint32_t again = none;    // a recompute directly before, else none
+  uint32_t again = none;    // recompute that is the instruction before, else none
   for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
     const instruction& x = p.instructions[id];
     if (!computes(x)) continue;

@@ -14,7 +14,7 @@ moved_piece part_of(const job_layout& l, const core::segment_exchange& what, uin
   const uint64_t unit = core::adds(what.op) ? core::size_of(l.options.types.parameter) : 1;
   const uint64_t each = what.bytes / unit, place = owner * each, given = l.given_at(what) / unit;
   switch (what.op) {
-    // a part for each rank, in rank order; received parts are in the order of their senders
+    // A rank sends one part to each rank, in rank order; received parts are in the order of their senders.
     case core::exchange_op::swap:
       return {owner, given, place, each};
     case core::exchange_op::scatter:

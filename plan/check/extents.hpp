@@ -40,7 +40,7 @@ inline void add_extent(std::vector<extent>& all, const extent& x) {
 template <class Count>
 bool lies_well(const std::vector<uint64_t>& at, uint64_t elements, Count count) {
   uint64_t end = 0;
-  bool rises = true;  // true in every layout that writers make
+  bool rises = true;  // true while each extent begins after the one before it, as in all layouts that writers make
   for (uint32_t q = 0; q < at.size() && rises; ++q) {
     const uint64_t elements_of_it = count(q);
     if (elements_of_it == 0) continue;

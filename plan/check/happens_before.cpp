@@ -272,9 +272,9 @@ class order_builder {
   branch taken_;
   happens_before out_;
   uint32_t num_lines_ = 0;
-  std::vector<uint32_t> line_of_;           // [communicator]; none if no given rank is in it
-  std::vector<std::vector<uint32_t>> own_;  // [rank][communicator]: its place in the rank's rows
-  std::vector<std::vector<node>> members_;  // [collective]: its members
+  std::vector<uint32_t> line_of_;           // [communicator]: number of its line; none if no given rank is in it
+  std::vector<std::vector<uint32_t>> own_;  // [rank][communicator]: index of the communicator in the rank's rows
+  std::vector<std::vector<node>> members_;  // [collective]: instructions of its members
   std::vector<uint32_t>
       previous_;  // [instruction]: the previous instruction of its lane or communicator, skipped ones left out
   std::vector<node> order_;

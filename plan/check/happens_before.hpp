@@ -37,15 +37,16 @@ class happens_before {
   // before all later ones of that one's line start. It is therefore enough to store, for each line, the first position
   // that `a` precedes; lanes that run one instruction at a time need only clocks. A rank learns about other ranks only
   // from collectives that have ended.
-  static constexpr uint32_t num_serial = 3;                  ///< compute, shard, writer
-  static constexpr uint32_t lines_of_rank = 2 + num_serial;  ///< control, the serial lanes, io
+  static constexpr uint32_t num_serial = 3;  ///< number of serial lanes: compute, shard, writer
+  /// Number of lines of one rank: control, the serial lanes, io.
+  static constexpr uint32_t lines_of_rank = 2 + num_serial;
   struct spot {
-    uint32_t line = 0;      ///< number of the line: lines_of_rank per rank, then the communicators
-    uint32_t position = 0;  ///< position in the line
+    uint32_t line = 0;      ///< number of the instruction's line: lines_of_rank per rank, then the communicators
+    uint32_t position = 0;  ///< position of the instruction in its line
     uint32_t async = none;  ///< index among the instructions that need not end in order; none: it ends in order
   };
   struct clock {
-    uint32_t ended[num_serial] = {};  ///< [serial lane]: instructions of the lane that have ended
+    uint32_t ended[num_serial] = {};  ///< [serial lane]: number of the lane's instructions that have ended
   };
   [[nodiscard]] const spot& at(uint32_t rank, uint32_t id) const { return spots_[base_[rank] + id]; }
   /// Returns the number of a lane's line among the lines of its rank.
@@ -60,17 +61,17 @@ class happens_before {
   }
 
   uint32_t num_ranks_ = 0, num_async_ = 0;
-  std::vector<uint32_t> base_;  ///< [rank]: index of its first instruction in spots_ and clocks_
-  std::vector<spot> spots_;     ///< [instruction]
-  std::vector<clock> clocks_;   ///< [instruction]: clock of its own rank's lanes; unused for collectives
-  std::vector<clock> arrival_;  ///< [collective * ranks + rank]; collectives have the first async indices
+  std::vector<uint32_t> base_;  ///< [rank]: index of the rank's first instruction in spots_ and clocks_
+  std::vector<spot> spots_;     ///< [instruction]: line and position of the instruction
+  std::vector<clock> clocks_;   ///< [instruction]: clock of the lanes of its rank at its start; unused for collectives
+  std::vector<clock> arrival_;  ///< [collective * ranks + rank]: clock of the rank before the collective moves bytes
   /// [rank][place in its rows]: async index of the communicator's first collective
   std::vector<std::vector<uint32_t>> collective_of_row_;
-  std::vector<size_t> heard_base_;  ///< [rank]: index of its first row in heard_of_
+  std::vector<size_t> heard_base_;  ///< [rank]: index of the rank's first row in heard_of_
   /// [rank][instruction][communicator of the rank]: 1 + the position of the latest collective that has ended before it.
   std::vector<uint32_t> heard_of_;
-  std::vector<uint32_t> first_;       ///< [line * async + a]: first position of the line that `a` precedes
-  std::vector<uint32_t> collective_;  ///< [communicator]: async index of its first collective
+  std::vector<uint32_t> first_;  ///< [line * num_async_ + a]: first position in the line that instruction `a` precedes
+  std::vector<uint32_t> collective_;  ///< [communicator]: async index of the communicator's first collective
 };
 
 }  // namespace troupe::plan

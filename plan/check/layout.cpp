@@ -247,7 +247,7 @@ core::result<void> sums(const job_layout& l) {
     return broken(l, "it does not say of each bucket in which order its sums are made");
   if (pipeline.first_unit.empty())
     return l.bucket_order.empty() ? core::result<void>{} : broken(l, "its sums leave the order of micro-batches");
-  // [stage, micro]: position in the order of the stage's rank
+  // [stage * micros + micro-batch]: position of the stage's last gradient action in the order of its rank
   std::vector<uint32_t> written(size_t{l.num_stages()} * micros, none);
   for (const auto& order : pipeline.table.orders)
     for (uint32_t i = 0; i < order.size(); ++i)

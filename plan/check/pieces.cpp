@@ -220,10 +220,10 @@ class voters {
   }
 
   const job_layout& l_;
-  uint64_t losses_, ranges_;  // first double of the losses and of the ranges
+  uint64_t losses_, ranges_;  // index of the first loss, and of the first range, among the vote's doubles
   uint32_t last_stage_;
-  std::vector<uint32_t> parameters_;  // parameters that vote
-  std::vector<uint64_t> begins_;      // [of parameters_]: its first block
+  std::vector<uint32_t> parameters_;  // parameters whose square sums are in the vote
+  std::vector<uint64_t> begins_;      // [index in parameters_]: first block of the parameter
 };
 
 }  // namespace

@@ -26,9 +26,10 @@ tl::unexpected<core::error> broken(const job_layout& l, const std::string& what)
 std::string name(const rank_plan& p, uint32_t id);
 
 // structure.cpp checks facts that later rules require.
-core::result<void> structure(const rank_plan& p);  ///< checks sizes, ids, subjects, lanes
-core::result<void> agreement(rank_plans ranks);    ///< checks that collectives are equal on all ranks
-core::result<void> serial(const rank_plan& p);     ///< checks that the step can run in the order of ids
+core::result<void> structure(const rank_plan& p);  ///< Checks the sizes, ids, subjects and lanes of one rank's plan.
+core::result<void> agreement(rank_plans ranks);    ///< Checks that collectives are equal on all ranks.
+/// Checks that a rank's step can run in the order of its instruction ids.
+core::result<void> serial(const rank_plan& p);
 
 /// layout.cpp: checks that every element has its place and its owner.
 core::result<void> layout(const job_layout& l);
@@ -87,34 +88,37 @@ class saved_once {
 
 /// The ids of all instructions that one rank's plan must have in one branch, by their task; `none`: missing.
 struct roll {
-  uint32_t num_segments = 0;           ///< segments of all units
-  std::vector<uint32_t> segment_base;  ///< [unit]: index of its first segment in the rows below
-  std::vector<uint32_t> load;          ///< [micro]
+  uint32_t num_segments = 0;           ///< number of segments of all units together
+  std::vector<uint32_t> segment_base;  ///< [unit]: number of segments in the units before it
+  std::vector<uint32_t> load;          ///< [micro-batch]: id of its load
   std::vector<uint32_t> forward, backward,
-      weigh;  ///< instruction numbers, at [micro * num_segments + segment_base + segment]
-  /// index as in `forward`; a recompute of the whole unit is at the unit's first segment
+      weigh;  ///< instruction ids at [micro-batch * num_segments + segment_base + segment]
+  /// Ids of recomputes, indexed like `forward`; a recompute of the whole unit is at the unit's first segment.
   std::vector<uint32_t> recompute;
-  std::vector<uint32_t> reduce;                          ///< [bucket * accumulation + micro]
-  std::vector<uint32_t> norm, update, publish;           ///< [bucket], [sub-group], [publish set]
-  std::vector<uint32_t> tie, tied_sum;                   ///< [exchange], [tie]
-  std::vector<uint32_t> prepare, undo, redo;             ///< [sub-group]
-  std::vector<uint32_t> collect, orthogonalise, spread;  ///< [matrix set]
-  std::vector<uint32_t> gather, release, compress;       ///< [buffer]
-  std::vector<uint32_t> survey, agree;                   ///< [buffer]
-  std::vector<uint32_t> snapshot, write;                 ///< [block of the checkpoint]
-  std::vector<uint32_t> state_in, state_out;             ///< [sub-group]
-  std::vector<uint32_t> again_in, again_out;             ///< [sub-group]: swaps of an update that is done again
-  std::vector<uint32_t> gradient_in, gradient_out;       ///< [bucket * accumulation + micro]
-  std::vector<uint32_t> shard_in;                        ///< [buffer]
-  std::vector<uint32_t> activation_in, activation_out;   ///< [micro * units + unit]
-  std::vector<uint32_t> send, receive;                   ///< [place_of]: transfers between stages
-  std::vector<uint32_t> exchange;                        ///< [exchange_of]: exchanges after segments
-  /// [piece_of]: the further pieces of the product that ends a segment, and their exchanges.
+  std::vector<uint32_t> reduce;                 ///< [bucket * accumulation + micro-batch]: id of the bucket's reduction
+  std::vector<uint32_t> norm, update, publish;  ///< instruction ids at [bucket], [sub-group], [publish set]
+  std::vector<uint32_t> tie, tied_sum;          ///< instruction ids at [exchange of a tie], [tie]
+  std::vector<uint32_t> prepare, undo, redo;    ///< instruction ids at [sub-group]
+  std::vector<uint32_t> collect, orthogonalise, spread;  ///< instruction ids at [matrix set]
+  std::vector<uint32_t> gather, release, compress;       ///< instruction ids at [buffer]
+  std::vector<uint32_t> survey, agree;                   ///< instruction ids at [buffer]
+  std::vector<uint32_t> snapshot, write;                 ///< instruction ids at [block of the checkpoint]
+  std::vector<uint32_t> state_in, state_out;             ///< [sub-group]: ids of the swaps of its states
+  /// [sub-group]: ids of the swaps of its states for an update that is done again.
+  std::vector<uint32_t> again_in, again_out;
+  /// [bucket * accumulation + micro-batch]: ids of the swaps of its gradients.
+  std::vector<uint32_t> gradient_in, gradient_out;
+  std::vector<uint32_t> shard_in;  ///< [buffer]: id of the swap that reads the slices of its gather
+  /// [micro-batch * units + unit]: ids of the swaps of the unit's input.
+  std::vector<uint32_t> activation_in, activation_out;
+  std::vector<uint32_t> send, receive;  ///< [place_of]: ids of the transfers between pipeline stages
+  std::vector<uint32_t> exchange;       ///< [exchange_of]: ids of the exchanges after segments
+  /// [piece_of]: ids of the further pieces of the product that ends a segment, and of their exchanges.
   std::vector<uint32_t> multiply, piece_exchange;
   uint32_t vote = none, measure = none;
-  std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]: its gathers
-  std::vector<uint32_t> last_use;  ///< [unit]: its last instruction on the compute lane that reads parameters
-  std::vector<std::vector<uint32_t>> accessors;  ///< [buffer]: its readers and writers, in serial order
+  std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]: ids of the gathers of the set
+  std::vector<uint32_t> last_use;  ///< [unit]: id of the last compute instruction that reads the unit's parameters
+  std::vector<std::vector<uint32_t>> accessors;  ///< [buffer]: ids of the buffer's readers and writers, in serial order
 
   /// Returns the instruction that writes the gradients of a segment: backward, or its weight part. `segment` is the
   /// index in the rows of this struct.
@@ -132,7 +136,7 @@ struct roll {
     return (size_t{micro} * 3 + (again ? 2 : static_cast<size_t>(way))) * num_segments + segment;
   }
 
-  uint32_t num_pieces = 1;  ///< maximum number of pieces
+  uint32_t num_pieces = 1;  ///< largest number of pieces of any product
   /// Returns the index in `multiply` and `piece_exchange` of a piece; pieces count from the second one, which is 1.
   [[nodiscard]] size_t piece_of(uint32_t micro, uint32_t segment, uint32_t piece) const {
     return (size_t{micro} * num_segments + segment) * (num_pieces - 1) + piece - 1;
@@ -158,8 +162,8 @@ struct world {
   rank_plans ranks;
   branch taken;
   happens_before order;
-  std::vector<roll> rolls;                      ///< [rank]: its instructions
-  std::vector<std::vector<uint32_t>> units_of;  ///< [parameter]: units that read it
+  std::vector<roll> rolls;                      ///< [rank]: ids of the rank's instructions
+  std::vector<std::vector<uint32_t>> units_of;  ///< [parameter]: units that read the parameter
 
   [[nodiscard]] bool before(uint32_t rank, uint32_t a, uint32_t b) const { return order.before(rank, a, rank, b); }
 };
@@ -170,27 +174,27 @@ bool starts_after(const world& w, uint32_t rank, uint32_t a, uint32_t b);
 /// for a, <why>".
 core::result<void> in_order(const world& w, uint32_t rank, uint32_t a, uint32_t b, const std::string& why);
 
-core::result<void> guards(const world& w, uint32_t rank);     // check.cpp: guards of instructions
-core::result<void> compute(const world& w, uint32_t rank);    // compute.cpp: loads, forwards, backwards
-core::result<void> residency(const world& w, uint32_t rank);  // compute.cpp: gathers, uses, releases
+core::result<void> guards(const world& w, uint32_t rank);     // check.cpp: checks the guards of instructions
+core::result<void> compute(const world& w, uint32_t rank);    // compute.cpp: checks loads, forwards and backwards
+core::result<void> residency(const world& w, uint32_t rank);  // compute.cpp: checks gathers, uses and releases
 /// compression.cpp: checks that each use multiplies with the compressed parameters that were made for it.
 core::result<void> compression(const world& w, uint32_t rank);
-core::result<void> near_copies(const world& w, uint32_t rank);  // near_copies.cpp: gathers from the second copy
-core::result<void> gradients(const world& w, uint32_t rank);    // updates.cpp: buckets, reductions, norms, vote
-core::result<void> ties(const world& w, uint32_t rank);         // ties.cpp: gradients of tied parameters are added once
-core::result<void> updates(const world& w, uint32_t rank);      // updates.cpp: updates and the data they overwrite
-core::result<void> optimizer(const world& w, uint32_t rank);    // optimizer.cpp: whole parameters that updates need
-core::result<void> saves(const world& w, uint32_t rank);        // saves.cpp: states are copied before they change
+core::result<void> near_copies(const world& w, uint32_t rank);  // near_copies.cpp: checks gathers from the second copy
+core::result<void> gradients(const world& w, uint32_t rank);    // updates.cpp: checks buckets, reductions, norms, vote
+core::result<void> ties(const world& w, uint32_t rank);         // ties.cpp: checks that tied gradients are added once
+core::result<void> updates(const world& w, uint32_t rank);      // updates.cpp: checks updates and what they overwrite
+core::result<void> optimizer(const world& w, uint32_t rank);  // optimizer.cpp: checks that updates get whole parameters
+core::result<void> saves(const world& w, uint32_t rank);  // saves.cpp: checks that states are copied before they change
 /// updates.cpp: checks that every reader, in this step, of the data that an update of sub-group `g` overwrites has
 /// ended before the update.
 core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint32_t g);
-core::result<void> speculation(const world& w, uint32_t rank);  // speculation.cpp: updates before the vote
-core::result<void> undo_copies(const rank_plan& p);             // speculation.cpp: undo copies have memory of their own
-core::result<void> swaps(const world& w, uint32_t rank);        // swaps.cpp: states that are stored in files
-// activations.cpp: inputs of units that leave device memory
+core::result<void> speculation(const world& w, uint32_t rank);  // speculation.cpp: checks updates before the vote
+core::result<void> undo_copies(const rank_plan& p);       // speculation.cpp: checks that undo copies share no memory
+core::result<void> swaps(const world& w, uint32_t rank);  // swaps.cpp: checks states that are stored in files
+// activations.cpp: checks the inputs of units that leave device memory.
 core::result<void> activations(const world& w, uint32_t rank);
-core::result<void> publishes(const world& w);             // updates.cpp: updated parameters are published
-core::result<void> slots(const world& w, uint32_t rank);  // memory.cpp: no byte is reused too early
-core::result<void> memory(const rank_plan& p);            // memory.cpp: pools, budget
+core::result<void> publishes(const world& w);             // updates.cpp: checks that updated parameters are published
+core::result<void> slots(const world& w, uint32_t rank);  // memory.cpp: checks that no byte is reused too early
+core::result<void> memory(const rank_plan& p);            // memory.cpp: checks the sizes of pools, and the budget
 
 }  // namespace troupe::plan::rules

@@ -93,7 +93,7 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
   const uint32_t micros = p.options().accumulation;
   const uint64_t bytes = (p.offsets.bucket_begin[bucket + 1] - p.offsets.bucket_begin[bucket]) *
                          core::size_of(p.options().types.accumulation);
-  uint32_t written = none;  // the write of the sum so far
+  uint32_t written = none;  // id of the write of the gradients' sum so far; none: not written
   for (uint32_t k = 0; k < micros; ++k) {
     const size_t at = size_t{bucket} * micros + p.layout->nth_micro(bucket, k);
     const uint32_t reduce = r.reduce[at], in = r.gradient_in[at], out = r.gradient_out[at];
@@ -144,7 +144,8 @@ std::vector<uint32_t> sets_that_read(const rank_plan& p, uint32_t g) {
 core::result<void> slices_are_read(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  std::vector<std::vector<uint32_t>> written_by(p.layout->gather_sets.size());  // [gather set]: sub-groups
+  // [gather set]: sub-groups that write its slices.
+  std::vector<std::vector<uint32_t>> written_by(p.layout->gather_sets.size());
   for (uint32_t g = 0; g < r.state_out.size(); ++g)
     if (r.state_out[g] != none)
       for (uint32_t set : sets_that_read(p, g)) written_by[set].push_back(g);

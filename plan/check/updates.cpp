@@ -25,7 +25,7 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
   const roll& r = w.rolls[rank];
   const uint32_t micros = p.options().accumulation, row = b * micros;
   uint32_t last = none;
-  std::vector<uint32_t> done;  // micro-batches, in the order in which they complete their gradients
+  std::vector<uint32_t> done;  // micro-batches in the order in which they complete the bucket's gradients
   for (uint32_t k = 0; k < micros; ++k) {
     const uint32_t m = done.emplace_back(p.layout->nth_micro(b, k));
     const uint32_t held = p.bucket_buffer[row + m];

@@ -11,7 +11,7 @@ struct transformer_shape {
   uint64_t layers = 0, width = 0, heads = 0;
   uint64_t batch = 1;             ///< sequences of one rank in one iteration
   uint64_t sequence = 0;          ///< tokens of a sequence
-  uint64_t checkpoint_every = 1;  ///< layers between two kept activations
+  uint64_t checkpoint_every = 1;  ///< number of layers between two kept activations
 };
 
 /// Returns the efficiency in the paper's model: compute time / (compute time + transfer time), with nothing overlapped.
@@ -40,17 +40,17 @@ uint64_t layer_parameters(const transformer_shape& shape);
 
 /// Bytes of the whole model, and of the working memory while it is computed.
 struct paper_memory {
-  uint64_t model_states = 0;  ///< 20 bytes for each parameter
+  uint64_t model_states = 0;  ///< bytes of the model's states: 20 for each parameter
   uint64_t activation_checkpoints = 0;
-  uint64_t model_working = 0;       ///< the largest matrix and its gradient, in 16 bits
-  uint64_t activation_working = 0;  ///< activations between two kept ones
+  uint64_t model_working = 0;       ///< bytes of the largest matrix and its gradient, in 16 bits
+  uint64_t activation_working = 0;  ///< bytes of the activations between two kept ones
 };
 paper_memory memory_of(const transformer_shape& shape);
 
 /// Bytes that DeepSpeed's swappers exchange with a disk for one rank and step, with everything on NVMe. 16-bit
 /// parameters are read for forward and backward of each micro-batch; master, two moments and gradient are read, then
 /// written.
-struct swap_volume {  ///< bytes
+struct swap_volume {  ///< bytes that one rank reads from a disk and writes to it in one step
   uint64_t read = 0, written = 0;
 };
 swap_volume swapped_by_deepspeed(uint64_t total_parameters, uint32_t ranks, uint32_t micro_batches);

@@ -12,13 +12,13 @@ namespace troupe::plan {
 
 /// The batch sizes of a process with all ranks of a job.
 struct batch_request {
-  uint64_t rows = 1;          ///< samples of a micro-batch
-  uint64_t columns = 1;       ///< tokens of a sample
-  uint64_t accumulation = 1;  ///< micro-batches of a step
-  uint64_t prefetched = 0;    ///< batches that are prepared ahead
+  uint64_t rows = 1;          ///< number of samples of a micro-batch
+  uint64_t columns = 1;       ///< number of tokens of a sample
+  uint64_t accumulation = 1;  ///< number of micro-batches of a step
+  uint64_t prefetched = 0;    ///< number of batches that are prepared ahead
   uint32_t ranks = 1;      ///< ranks of the data axis; the ranks of a pipeline share the activations of a micro-batch
   bool recompute = false;  ///< true: memory holds the activations of one unit at a time, and the inputs of all units
-  bool light = false;      ///< true: segments keep the lesser part, if they have one
+  bool light = false;      ///< true: segments keep fewer tensors for backward, if they have a smaller set
   bool inputs_on_disk = false;  ///< true: the inputs of recomputed units are on the disk, not in memory
 };
 
@@ -35,7 +35,7 @@ batch_need need_of(const core::model_table& one_row, const batch_request& reques
 /// treats 0 bytes of memory as unknown. Its `memory` is the name of the memory in the text, such as "the machine's
 /// memory".
 struct batch_refusal {
-  std::string key, text;  ///< `key` is empty if the batches fit
+  std::string key, text;  ///< configuration key to change, and message; an empty key: the batches fit
 };
 batch_refusal refusal_of(const core::model_table& one_row, const batch_request& request, uint64_t memory_bytes,
                          const std::string& memory);

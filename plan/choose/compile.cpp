@@ -37,7 +37,7 @@ std::vector<segment_place> light_segments(const core::model_table& table) {
   std::vector<segment_place> out;
   for (auto u = static_cast<uint32_t>(table.units.size()); u-- > 0;)
     for (auto s = static_cast<uint32_t>(table.units[u].segments.size()); s-- > 0;)
-      // tiled segments always keep less
+      // Tiled segments keep fewer tensors for backward in any case, so they are no choice.
       if (const auto& x = table.units[u].segments[s]; x.light.flops > 0 && !x.is_tiled()) out.push_back({u, s});
   return out;
 }
@@ -166,7 +166,7 @@ std::vector<setting> overlap_exchanges_settings(const compile_request& r) {
 }
 
 std::vector<setting> split_exchanges_settings(const compile_request& r) {
-  uint64_t rows = 0;  // most rows of a product that may be split
+  uint64_t rows = 0;  // largest number of rows of a product that may be split
   for (const auto& u : r.table->units)
     for (const auto& s : u.segments) rows = std::max(rows, s.output.rows);
   if (r.base.mesh.degree(core::axis::tensor) == 1 || rows == 0) return {};

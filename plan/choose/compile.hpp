@@ -21,7 +21,7 @@ namespace troupe::plan {
 /// their bits, unless `keeps_bits` is false.
 struct option_pass {
   std::string_view name;
-  std::string_view does;  ///< effect in a few words
+  std::string_view does;  ///< effect of the pass in a few words
   /// False: the pass changes the number of rows of matrix products, and a library may round these differently. Such a
   /// pass acts only if it is named, never in `auto`.
   bool keeps_bits = true;
@@ -33,28 +33,28 @@ std::span<const option_pass> option_passes();
 /// A step, and the passes that may change it.
 struct compile_request {
   std::shared_ptr<const core::model_table> table;
-  plan_options base;                ///< the step without passes
-  std::vector<std::string> passes;  ///< names among `option_passes`
-  memory_limits limits;             ///< limits of one rank
-  bool places_states = false;       ///< true before a run, when states have no place yet
+  plan_options base;                ///< options of the step without passes
+  std::vector<std::string> passes;  ///< names of the requested passes, among `option_passes`
+  memory_limits limits;             ///< memory limits of one rank
+  bool places_states = false;       ///< true before a run, when the states have no memory or file yet
   cost_model costs;
-  instruction_price price{};                    ///< measured prices; empty: the prices of `costs`
+  instruction_price price{};                    ///< measured prices of instructions; empty: the prices of `costs`
   std::function<core::result<void>()> go_on{};  ///< called before each plan that is tried; an error ends the search
 };
 
 /// The effect of one pass on the step: the predicted time and bytes without the pass, less those with it.
 struct pass_gain {
   std::string pass;
-  std::string change;  ///< the change in a few words; empty: the pass changed nothing
+  std::string change;  ///< change that the pass made, in a few words; empty: the pass changed nothing
   double saved_s = 0;
-  int64_t saved_bytes = 0;  ///< bytes saved on the rank that needs most
+  int64_t saved_bytes = 0;  ///< bytes that the pass saves on the rank that needs most memory
 };
 
 /// The result of a compilation.
 struct compiled_step {
-  fitted chosen;  ///< the chosen step; if `fits` is false, the one with the least memory
+  fitted chosen;  ///< the chosen step; if `fits` is false, the step that needs least memory
   fitted base;
-  std::vector<pass_gain> gains;  ///< one gain for each requested pass, in the order of `option_passes`
+  std::vector<pass_gain> gains;  ///< gain of each requested pass, in the order of `option_passes`
 };
 
 /// Returns the settings with the shortest predicted step that meet the limits. If the base meets them and no setting is

@@ -107,13 +107,14 @@ class player {
     const auto& x = waits_.at(m.rank, m.id);
     if (x.lane == lane::fabric) return post(m, x);
     const double seconds = price_(*out_.plans[m.rank], x);
-    if (x.kind == kind::write) {  // handed over; the ranks share a disk, and the step does not wait for it
+    // A write leaves the lane at once: the ranks share a disk, and the step does not wait for it.
+    if (x.kind == kind::write) {
       const double moving = std::max(m.at_s, disk_free_);
       disk_free_ = moving + seconds * out_.stands_for[m.rank];
       free_line(m.rank, x.id, m.at_s);
       return end(m.rank, x, {m.at_s, moving, disk_free_});
     }
-    if (x.lane == lane::io) {  // started in order, moved one after the other
+    if (x.lane == lane::io) {  // swaps start in order, and move one after the other
       double& free = io_free_s_[m.rank];
       const double moving = std::max(m.at_s, free);
       free = moving + seconds;
@@ -153,7 +154,7 @@ class player {
     const auto work = working_times(p, out);
     double hidden = 0;
     size_t w = 0;
-    std::vector<timed> moves;  // the collectives of a rank do not overlap each other
+    std::vector<timed> moves;  // start and end of each collective of the rank, which do not overlap each other
     for (uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)]) moves.push_back(out.instructions[id]);
     std::ranges::sort(moves, {}, &timed::moving_s);
     for (const timed& x : moves) {
@@ -181,7 +182,8 @@ class player {
   const instruction_price& price_;
   wait_graph waits_;
   timeline out_;
-  std::vector<double> fabric_free_s_, io_free_s_;  // [rank]
+  // [rank]: seconds at which the latest collective and the latest swap of the rank end.
+  std::vector<double> fabric_free_s_, io_free_s_;
   std::priority_queue<moment, std::vector<moment>, std::greater<>> waiting_;
   const std::function<void(double, uint32_t, uint32_t)> start_ = [this](double at_s, uint32_t r, uint32_t id) {
     waiting_.push({{at_s, r, id}});

@@ -14,12 +14,12 @@ namespace troupe::plan {
 /// The rates of a machine. One rank has one core for its compute lane; its other lanes take time but no core. The
 /// defaults were measured on a 2-core machine.
 struct cost_model {
-  double flops_per_s = 100e9;            ///< fp32 matrix products of one core
-  double copy_bytes_per_s = 20e9;        ///< reading or writing memory while other lanes work
+  double flops_per_s = 100e9;            ///< flops per second of one core in fp32 matrix products
+  double copy_bytes_per_s = 20e9;        ///< rate of reading or writing memory while other lanes work
   double disk_bytes_per_s = 2e9;         ///< rate of writing to the disk, which all ranks share
   double disk_read_bytes_per_s = 2.5e9;  ///< rate of reading from the disk, which all ranks share
   double disk_latency_s = 200e-6;  ///< time of a swap in addition to its bytes: the device, the kernel and two messages
-  double latency_s = 40e-6;        ///< from the end of an instruction to a start on another lane or rank
+  double latency_s = 40e-6;  ///< seconds from the end of an instruction to the start of one on another lane or rank
   /// Rates of a device with memory of its own, which all ranks share: bytes per second of that memory, and of the link
   /// to host memory. 0: there is no such device. Otherwise `flops_per_s` is the device's rate, and `copy_bytes_per_s`
   /// the rate of updates on the host.
@@ -48,19 +48,19 @@ struct timed {
 
 /// One rank's step on the virtual clock.
 struct rank_timeline {
-  std::vector<timed> instructions;  ///< [instruction id]
-  double idle_s[num_lanes] = {};    ///< [lane]: the step minus the lane's work
-  double compute_s = 0;             ///< time in which the compute lane works
-  double communication_s = 0;       ///< time in which some collective moves bytes
-  double exposed_s = 0;             ///< part of communication_s in which neither the compute nor the shard lane works
+  std::vector<timed> instructions;  ///< [instruction id]: predicted start and end of the instruction
+  double idle_s[num_lanes] = {};    ///< [lane]: seconds of the step in which the lane does not work
+  double compute_s = 0;             ///< seconds in which the compute lane works
+  double communication_s = 0;       ///< seconds in which some collective moves bytes
+  double exposed_s = 0;  ///< seconds of communication_s in which neither the compute nor the shard lane works
 };
 
 /// The step of all ranks on the virtual clock.
 struct timeline {
-  std::vector<std::shared_ptr<const rank_plan>> plans;  ///< [rank], or one plan of each class
-  std::vector<uint32_t> stands_for;                     ///< [plan]: number of ranks that it represents
-  std::vector<rank_timeline> ranks;                     ///< [plan]: its timeline
-  double step_s = 0;                                    ///< time of the slowest rank
+  std::vector<std::shared_ptr<const rank_plan>> plans;  ///< [rank]: its plan; or one plan for each class of ranks
+  std::vector<uint32_t> stands_for;                     ///< [plan]: number of ranks that the plan represents
+  std::vector<rank_timeline> ranks;                     ///< [plan]: timeline of the plan's rank
+  double step_s = 0;                                    ///< seconds of the slowest rank's step
 };
 
 /// Returns the seconds of an instruction alone, from the moment when it may start. A collective takes the longest of

@@ -72,7 +72,7 @@ estimated_needs estimate_stage3(const model_size& size, const machine_shape& sha
     return out;
   }
   const bool parameters_on_host = where.parameters == state_home::host;
-  const double kept = parameters_on_host ? 18 : 16;  // bytes of a parameter on the host
+  const double kept = parameters_on_host ? 18 : 16;  // bytes on the host for each parameter
   out.device = out.largest_layer + (parameters_on_host ? 0 : whole(2 * p / gpus_of(shape)));
   out.host = whole((where.initialised_in_shards ? p * kept * of_a_node : p * std::max(copies, kept * of_a_node)) *
                    shape.buffer_factor);

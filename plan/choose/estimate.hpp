@@ -11,8 +11,8 @@ namespace troupe::plan {
 
 /// The estimators' view of a model, in parameters.
 struct model_size {
-  uint64_t total = 0;          ///< all parameters; a tied one counts once, frozen ones count, too
-  uint64_t largest_layer = 0;  ///< the most parameters of one module, without the modules inside it
+  uint64_t total = 0;          ///< number of all parameters; a tied one counts once, frozen ones count, too
+  uint64_t largest_layer = 0;  ///< number of parameters of the largest module, without the modules inside it
 };
 
 /// Computes the size of a model. Parameters whose names are equal up to their last dot belong to one module.
@@ -21,22 +21,23 @@ model_size size_of(const core::model_table& table);
 /// Machines in the estimators' view. Both numbers must be at least 1.
 struct machine_shape {
   uint32_t gpus_per_node = 1, nodes = 1;
-  double buffer_factor = 1.5;  ///< factor on host memory: `additional_buffer_factor`
+  double buffer_factor = 1.5;  ///< factor on the estimate of host memory: DeepSpeed's `additional_buffer_factor`
 };
 
 /// The memory in which the estimators may place states.
 enum class state_home : uint8_t { device, host };
 struct estimated_placement {
-  state_home optimizer = state_home::host;  ///< `cpu_offload`
-  /// `cpu_offload_params`; stage 3, no effect unless the optimizer is on the host
+  state_home optimizer = state_home::host;  ///< memory that holds the optimizer's states: DeepSpeed's `cpu_offload`
+  /// Memory that holds the parameters at stage 3: DeepSpeed's `cpu_offload_params`; no effect unless the optimizer is
+  /// on the host.
   state_home parameters = state_home::host;
-  bool initialised_in_shards = true;  ///< `zero_init`; stage 3
+  bool initialised_in_shards = true;  ///< true: the model is created in shards, at stage 3: DeepSpeed's `zero_init`
 };
 
 /// Estimated needs in bytes.
 struct estimated_needs {
-  uint64_t host = 0;           ///< bytes of a node
-  uint64_t device = 0;         ///< bytes of a GPU
+  uint64_t host = 0;           ///< bytes of host memory that a node needs
+  uint64_t device = 0;         ///< bytes of device memory that a GPU needs
   uint64_t largest_layer = 0;  ///< stage 3: bytes of the gathered largest layer, a part of `device`
 };
 

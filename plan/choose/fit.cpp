@@ -99,7 +99,7 @@ class search {
   struct keepable {
     std::function<void(plan_options&, uint32_t)> keep;
     bool in_parts = true;
-    double saves = 0;  ///< seconds of disk time saved per byte
+    double saves = 0;  ///< seconds of disk time that a byte of memory saves
   };
 
   [[nodiscard]] std::vector<keepable> keepables(const plan_options& from) const {
@@ -170,7 +170,7 @@ class search {
                         [](plan_options&) {}};
     gathers.hiding_from = 2;
     gathers.hiding = [](plan_options& x) {
-      x.gathering.prefetch_bucket = std::min<uint64_t>(x.gathering.prefetch_bucket, 1);  // one gather ahead
+      x.gathering.prefetch_bucket = std::min<uint64_t>(x.gathering.prefetch_bucket, 1);  // prefetches one gather ahead
       x.gathering.max_reuse_distance = 0;
     };
     knobs_.push_back(std::move(gathers));

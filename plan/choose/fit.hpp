@@ -16,20 +16,20 @@ namespace troupe::plan {
 
 /// The settings that the configuration leaves open and that may be chosen. All other settings stay as in the options.
 struct open_choices {
-  bool sub_group = false;    ///< plan_options::updates.sub_group; has an effect if states are swapped
-  bool bucket = false;       ///< plan_options::gradients.reduce_bucket, never above its given value
-  bool state_slots = false;  ///< together with reading ahead and writing behind
+  bool sub_group = false;  ///< true: the search may choose updates.sub_group, which has an effect if states are swapped
+  bool bucket = false;     ///< true: the search may lower gradients.reduce_bucket, never raise it
+  bool state_slots = false;  ///< true: the search may choose state slots, with reading ahead and writing behind
   bool parameter_slots = false;
   bool gradient_slots = false;
-  bool gathering = false;       ///< prefetch, reuse and persistence at stage 3, never above their given values
-  bool swap_gradients = false;  ///< choice whether gradients are swapped
+  bool gathering = false;  ///< true: the search may lower prefetch, reuse and persistence at stage 3, never raise them
+  bool swap_gradients = false;  ///< true: the search may choose whether gradients are swapped
   bool resident_parameters = false;
-  bool ratio = false;  ///< share of sub-groups that leave memory
+  bool ratio = false;  ///< true: the search may choose the share of sub-groups that leave memory
 };
 
 /// Limits in bytes of one rank; 0: no limit.
 struct memory_limits {
-  uint64_t states = 0;  ///< limit of budgeted_bytes (plan/memory_places.hpp), which `cluster.host_memory_budget` covers
+  uint64_t states = 0;  ///< limit of budgeted_bytes (plan/memory_places.hpp), set by `cluster.host_memory_budget`
   uint64_t total = 0;   ///< limit of memory_table::total(), which includes activations
   uint64_t device = 0;  ///< limit of device_bytes (plan/memory_places.hpp), which includes activations
   [[nodiscard]] bool any() const { return states > 0 || total > 0 || device > 0; }
@@ -38,7 +38,7 @@ struct memory_limits {
 /// One more choice: its settings, from the one that needs least memory on.
 struct knob {
   std::vector<std::function<void(plan_options&)>> settings;
-  size_t look = 2;  ///< how many settings ahead of the current one are tried at a time
+  size_t look = 2;  ///< number of settings beyond the current one that the search tries at a time
   /// Index of the first setting that hides copies behind compute.
   size_t hiding_from = 0;
   /// The cheapest way to hide copies behind compute; it replaces a setting before `hiding_from` if the predicted step
@@ -53,9 +53,10 @@ struct fit_request {
   open_choices open;
   memory_limits limits;
   cost_model costs;
-  /// choices in addition to `open`; if there are any, the search begins even if the options fit as they are
+  /// Choices in addition to `open`; if there are any, the search begins even if the options fit as they are.
   std::vector<knob> knobs{};
-  instruction_price price{};  ///< prices that replace those of `costs`; the latency is still the one of `costs`
+  /// Prices of instructions instead of those of `costs`; the latency is still that of `costs`.
+  instruction_price price{};
   std::function<core::result<void>()> go_on{};  ///< called before each plan that is tried; an error ends the search
 };
 
@@ -76,7 +77,7 @@ struct fitted {
   swap_traffic traffic;  ///< traffic of the rank that needs most
   double step_s = 0;     ///< predicted seconds of a step
   bool fits = false;
-  uint64_t missing = 0;  ///< bytes by which the memory exceeds the limits, if it does not fit
+  uint64_t missing = 0;  ///< bytes by which the memory exceeds the limits, if the plan does not fit
 };
 
 /// Chooses the open settings. If nothing is swapped, there are no knobs and the options fit as they are, they stay.

@@ -20,9 +20,9 @@ inline constexpr double worth_it = 0.002;
 /// A search over knobs. Deterministic; each setting is judged once.
 class knob_search {
  public:
-  using levels = std::vector<size_t>;  ///< [knob]: index of its setting; the number of its settings means `hiding`
+  using levels = std::vector<size_t>;  ///< [knob]: index of the chosen setting; the number of settings means `hiding`
   using judge = std::function<core::result<fitted>(const levels& at)>;
-  enum class memory : uint8_t { limited, free };  ///< limited: `fitted::fits` may be false
+  enum class memory : uint8_t { limited, free };  ///< limited: a result whose `fitted::fits` is false is possible
 
   knob_search(const std::vector<knob>& knobs, judge judge, memory how)
       : knobs_(knobs), judge_(std::move(judge)), memory_(how) {}
@@ -47,7 +47,7 @@ class knob_search {
   core::result<fitted> best_of_starts();
 
  private:
-  enum class whether : uint8_t { fits, any };  ///< fits: the limits count; any: they do not
+  enum class whether : uint8_t { fits, any };  ///< fits: memory limits count; any: they are ignored
 
   core::result<fitted> judged(const levels& at);
   /// Returns the best next setting of one knob; empty if none is worth it. `worth` of a candidate must be above 0.

@@ -19,7 +19,7 @@ struct price_sum {
   bool near = false, again = false;
   uint32_t subject = none, segment = none;
   uint32_t piece = 0, pieces = 1;  ///< number of the piece, and number of all pieces, of a product and its exchange
-  double seconds = 0;              ///< measured
+  double seconds = 0;              ///< measured seconds of the instruction
   double modelled_s = 0, flops = 0;
   uint64_t bytes = 0, count = 0;
 };
@@ -56,7 +56,7 @@ class measured_prices {
 
   cost_model costs_;
   std::map<key, mean> known_;
-  // [unit, segment]: sum over all pieces; the first piece counts
+  // [unit, segment]: measured seconds of forward, summed over all pieces; only the first piece is counted.
   std::map<std::pair<uint32_t, uint32_t>, mean> forward_of_;
   std::map<plan::kind, mean> of_kind_;
   std::map<plan::lane, mean> of_lane_;

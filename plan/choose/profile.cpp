@@ -51,7 +51,7 @@ class reader {
       return false;
     for (double* s : {&u.forward_s, &u.backward_input_s, &u.backward_weight_s, &u.recompute_s})
       if (!read_amount(take_cell(line, ','), *s)) return false;
-    u.name = line;  // as it is written, in quotes
+    u.name = line;  // name of the unit as the file has it, in quotes
     return line.size() >= 2 && line.front() == '"' && line.back() == '"';
   }
   [[nodiscard]] tl::unexpected<core::error> refuse(const std::string& wanted) const {

@@ -22,17 +22,17 @@ struct profiled_unit {
   std::string name;
   uint64_t elements = 0;  ///< elements of the unit's parameters
   double forward_flops = 0;
-  uint64_t activation_bytes = 0;  ///< bytes kept from forward to backward
+  uint64_t activation_bytes = 0;  ///< bytes of the unit's activations kept from forward to backward
   double forward_s = 0, backward_input_s = 0, backward_weight_s = 0;
-  double recompute_s = 0;  ///< 0 if the unit was not recomputed
+  double recompute_s = 0;  ///< seconds of the unit's recompute; 0 if the unit was not recomputed
 };
 
 /// The times of a model on a machine. No time depends on the cut or the degrees at which it was measured.
 struct model_profile {
-  std::string dtype;                ///< dtype of parameters
+  std::string dtype;                ///< dtype of the model's parameters
   uint64_t steps = 0;               ///< number of measured steps
-  double update_s_per_element = 0;  ///< seconds per element that a rank updates
-  double transfer_s_per_byte = 0;   ///< seconds per byte between stages; 0 if nothing was transferred
+  double update_s_per_element = 0;  ///< seconds of the update for each element that a rank updates
+  double transfer_s_per_byte = 0;  ///< seconds of a transfer between stages for each byte; 0 if nothing was transferred
   std::vector<profiled_unit> units;
 };
 

@@ -93,7 +93,8 @@ class player {
       return at(now_s_ + waits_.latency_of(x), {what::begin_meeting, r, x.id});
     }
     const double seconds = price(r, x);
-    if (x.lane == lane::io || x.kind == kind::write) {  // handed over, then moved one after the other
+    // Swaps and writes leave the lane at once, and move one after the other.
+    if (x.lane == lane::io || x.kind == kind::write) {
       double& free_s = x.kind == kind::write ? disk_free_s_ : io_free_s_[r];
       free_s = std::max(now_s_, free_s) + seconds * (x.kind == kind::write ? stands_for_[r] : 1);
       free_line(r, x.id);
@@ -143,11 +144,11 @@ class player {
   const uint32_t cores_;
   wait_graph waits_;
   std::vector<uint32_t> stands_for_;
-  std::vector<bool> moves_;        // [rank]: true while it moves a collective
-  std::vector<double> io_free_s_;  // [rank]
+  std::vector<bool> moves_;        // [rank]: true while the rank moves bytes of a collective
+  std::vector<double> io_free_s_;  // [rank]: seconds at which the rank's disk becomes free
   std::vector<meeting*> waiting_;  // complete collectives, in the order in which they became complete
   queue timers_, running_;
-  uint64_t tasks_ = 0;  // running tasks of all ranks
+  uint64_t tasks_ = 0;  // number of running tasks of all ranks
   double now_s_ = 0, work_ = 0, step_s_ = 0, disk_free_s_ = 0;
   const std::function<void(double, uint32_t, uint32_t)> start_ = [this](double at_s, uint32_t r, uint32_t id) {
     at(at_s, {what::start, r, id});

@@ -13,8 +13,8 @@ namespace troupe::plan {
 /// The costs of one unit on a rank that has the whole unit.
 struct modelled_unit {
   stage_cost micro;          ///< costs of one micro-batch; recomputation is part of the gradient of the input
-  double update_s = 0;       ///< seconds of the update in a step
-  uint64_t state_bytes = 0;  ///< bytes of parameters, gradients and optimizer states that stay in memory
+  double update_s = 0;       ///< seconds of the unit's update in a step
+  uint64_t state_bytes = 0;  ///< bytes of the unit's parameters, gradients and optimizer states in memory
 };
 
 /// Returns the costs of each unit as the options train it: dtypes, ZeRO stage, tiers, recomputation. A parameter that

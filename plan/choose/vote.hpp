@@ -19,20 +19,21 @@ inline constexpr size_t vote_prices_max = size_t{1} << 17;
 /// The report of one rank. A rank that could measure nothing reports, too: with a failure.
 struct rank_vote {
   uint32_t rank = 0;
-  std::string failure{};            ///< reason why there is no profile; empty: there is one
-  uint64_t memory_bytes = 0;        ///< all memory that the rank may use, including what it already uses; 0: unknown
+  std::string failure{};            ///< reason why the rank has no profile; empty: it has one
+  uint64_t memory_bytes = 0;        ///< bytes of memory that the rank may use, including those in use; 0: unknown
   uint64_t peak_bytes = 0;          ///< peak bytes of the rank in the measured steps
-  double step_s = 0;                ///< seconds of the fastest step
+  double step_s = 0;                ///< seconds of the rank's fastest measured step
   std::vector<price_sum> prices{};  ///< prices of the rank's instructions, over the measured steps
 };
 
 /// The result that all ranks use.
 struct joined_votes {
   std::string failure;  ///< failure of the first rank without a profile, with its number; empty: all ranks have one
-  uint64_t memory_bytes = 0;  ///< least memory of all ranks; 0: unknown on all
-  uint64_t peak_bytes = 0;    ///< highest peak of all ranks
-  double step_s = 0;          ///< longest step of all ranks, since no step ends before its last rank
-  std::shared_ptr<const measured_prices> prices;  ///< mean prices; null if there is a failure
+  uint64_t memory_bytes = 0;  ///< smallest memory of all ranks in bytes; 0: unknown on all ranks
+  uint64_t peak_bytes = 0;    ///< peak bytes of the rank with the highest peak
+  double step_s = 0;          ///< seconds of the slowest rank's step, since no step ends before its last rank
+  /// Mean prices of instructions over all ranks; null if a rank has no profile.
+  std::shared_ptr<const measured_prices> prices;
 };
 
 /// Joins the votes of `ranks` ranks, in rank order. A vote that is missing, in the wrong place, too large or has an

@@ -53,7 +53,7 @@ class rank_shapes {
 
  private:
   const job_layout& l_;
-  parameter_lists sets_of_;         // gather sets, then publish sets, that contain each parameter
+  parameter_lists sets_of_;         // [parameter]: gather sets, then publish sets, that contain it
   std::vector<uint32_t> matrices_;  // parameters that some rank orthogonalises
 };
 

@@ -252,7 +252,7 @@ uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x)
 
 void add_collectives(std::vector<uint64_t>& met, rank_plans plans) {
   for (uint32_t c = 0; c < plans.front()->num_collectives.size(); ++c) {
-    uint32_t most = 0;  // equal on all members, 0 on other ranks
+    uint32_t most = 0;  // number of communicator c's collectives: equal on all members, 0 on other ranks
     for (const auto& p : plans) most = std::max(most, p->num_collectives[c]);
     if (met.size() <= c) met.push_back(0);
     met[c] += most;

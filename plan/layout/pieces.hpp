@@ -69,8 +69,8 @@ class collective_pieces {
   [[nodiscard]] std::vector<moved_piece> slices_of(const parameter_set& set, From from, To to) const;
 
   const job_layout& l_;
-  std::vector<rank_offsets> offsets_;  // [rank]: offsets of its slices and states
-  std::vector<rank_slices> slices_;    // [rank]: its elements
+  std::vector<rank_offsets> offsets_;  // [rank]: offsets of the rank's slices and states
+  std::vector<rank_slices> slices_;    // [rank]: elements that the rank holds
 };
 
 }  // namespace troupe::plan

@@ -94,7 +94,7 @@ slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank) {
 }
 
 uint64_t staging_slot_bytes(const job_layout& l) {
-  uint64_t state_bytes = 0;  // approximately, for one rank
+  uint64_t state_bytes = 0;  // approximate bytes of states of one rank
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
     state_bytes += l.is_copy(q) ? 0
                                 : l.table->parameters[q].numel() * core::size_of(saved_type(l, q)) *

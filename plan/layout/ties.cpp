@@ -13,7 +13,7 @@ namespace {
 // Adds exchanges that send every use once to each pipeline coordinate that holds other uses of the tie but not this
 // one. Two coordinates that hold several uses pair them up.
 void add_exchanges(job_layout& l, uint32_t tie) {
-  std::map<uint32_t, std::vector<uint32_t>> held;  // [pipeline coordinate]: uses
+  std::map<uint32_t, std::vector<uint32_t>> held;  // [pipeline coordinate]: uses of the parameter
   for (const uint32_t q : l.ties[tie].parameters) held[l.pipeline_of[q]].push_back(q);
   for (auto a = held.begin(); a != held.end(); ++a)
     for (auto b = std::next(a); b != held.end(); ++b)

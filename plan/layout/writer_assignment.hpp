@@ -17,7 +17,7 @@ inline constexpr uint32_t sockets_per_machine = 2;
 /// Degrees and numbering of the ranks: pipeline stages outermost, then data parallel, tensor parallel innermost.
 /// Machines hold equal runs of consecutive ranks.
 struct writer_layout {
-  uint32_t ranks = 1;  ///< a multiple of tensor * pipeline
+  uint32_t ranks = 1;  ///< number of ranks: a multiple of tensor * pipeline
   uint32_t tensor = 1, pipeline = 1;
   uint32_t machines = 1;
   uint32_t experts = 1;  ///< expert-parallel degree; divides the ranks

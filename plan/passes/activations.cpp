@@ -90,13 +90,13 @@ class activation_swaps {
 
   draft& d_;
   bool in_files_;
-  std::vector<uint64_t> bytes_;  // [unit]: bytes of its window
-  std::vector<uint32_t> units_;  // units with windows, in order of forward
+  std::vector<uint64_t> bytes_;  // [unit]: bytes of the window for the unit's input
+  std::vector<uint32_t> units_;  // units whose inputs have windows, in order of forward
   // `stay_from_`: index in units_ of the first unit whose input stays. `slots_`: number of windows.
   size_t stay_from_ = 0, slots_ = 0;
-  std::vector<uint32_t> window_;        // [unit]: its window
-  std::vector<handle> written_, read_;  // [unit]: the write and the read of its input
-  std::deque<uint32_t> leaving_;        // windows in order of their writes
+  std::vector<uint32_t> window_;        // [unit]: window of the unit's input
+  std::vector<handle> written_, read_;  // [unit]: the write and the read of the unit's input
+  std::deque<uint32_t> leaving_;        // windows that are being written to the file, in order of their writes
   // `held_`: windows that wait for backward. `next_`: number of units_ whose reads are still to be added.
   size_t held_ = 0, next_ = 0;
 };
@@ -126,7 +126,7 @@ class pipelined_swaps {
 
  private:
   struct wait {
-    uint64_t put = 0, taken = 0;  // when it begins and ends, counted in puts and takes of the rank
+    uint64_t put = 0, taken = 0;  // begin and end of the wait, counted in puts and takes of the rank
     uint32_t window = none;
     handle written = none, read = none;
     bool stays = true;
@@ -241,11 +241,11 @@ class pipelined_swaps {
   bool in_files_;
   size_t slots_;
   std::vector<uint32_t> wait_of_;  // [unit * micro-batches + micro]: index in waits_
-  std::vector<wait> waits_;        // in the order in which they begin
+  std::vector<wait> waits_;        // waits of inputs for backward, in the order in which they begin
   std::vector<uint32_t> reads_;    // waits whose inputs leave, in the order of their ends
   size_t next_ = 0, held_ = 0;     // `next_`: index in reads_. `held_`: windows that wait for backward.
   uint64_t now_ = 0;
-  std::deque<uint32_t> leaving_;  // windows in order of their writes
+  std::deque<uint32_t> leaving_;  // windows that are being written to the file, in order of their writes
 };
 
 }  // namespace

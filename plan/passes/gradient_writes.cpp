@@ -81,9 +81,9 @@ class gradient_writes {
 
   draft& d_;
   const rank_plan& p_;
-  std::vector<uint32_t> slot_;    // [bucket]: its window
-  std::vector<handle> written_;   // [bucket]: the write of its gradients into the file
-  std::deque<uint32_t> leaving_;  // windows in order of their writes
+  std::vector<uint32_t> slot_;    // [bucket]: window of the bucket's reduced gradients
+  std::vector<handle> written_;   // [bucket]: the write of the bucket's gradients into the file
+  std::deque<uint32_t> leaving_;  // windows that are being written to the file, in order of their writes
 };
 
 }  // namespace

@@ -30,8 +30,8 @@ class late_gathers {
  private:
   struct gather {
     handle what = none;
-    size_t use = 0;   // number of instructions that are computed before its use
-    size_t from = 0;  // smallest number of computed instructions that may precede it
+    size_t use = 0;   // number of instructions that are computed before the gather's use
+    size_t from = 0;  // smallest number of computed instructions that may precede the gather
   };
 
   void read(const rank_plan& p) {

@@ -6,7 +6,7 @@ namespace troupe::plan {
 std::string gather_near(draft& d, const rank_plan& p) {
   if (!p.options().has_near_copies() || p.options().mode != mode::train) return {};
   const auto units = static_cast<uint32_t>(p.table().units.size());
-  std::vector<handle> keeps(units, none);  // [unit]: its first release
+  std::vector<handle> keeps(units, none);  // [unit]: first release of the unit's parameters
   uint32_t near = 0;
   for (handle x = d.first(); x != none; x = d.next(x)) {
     if (d.is_mark(x)) continue;

@@ -103,7 +103,7 @@ class residency_planner {
   const schedule& uses_;
   const uint32_t n_;
   residency out_;
-  std::vector<uint32_t> live_;          // [unit]: the use whose gather made it resident
+  std::vector<uint32_t> live_;          // [unit]: use whose gather made the unit resident
   std::vector<uint32_t> wanted_until_;  // [unit]: latest use that a fetch or prefetch has looked at
   uint64_t live_elements_ = 0;
   uint32_t looked_at_ = 0;  // uses below this one are fetched or found resident
@@ -171,7 +171,7 @@ class resident_units {
 
   draft& d_;
   residency plan_;
-  std::vector<handle> gather_, release_;  // [use]
+  std::vector<handle> gather_, release_;  // [use]: gather and release of the use
   handle last_compute_ = none;
   uint32_t ahead_ = 0, joined_ = 0;
 };

@@ -13,8 +13,10 @@ namespace troupe::plan {
 
 struct residency {
   std::vector<std::vector<uint32_t>> gathers_at;  ///< [use]: uses whose gather is issued when this use begins
-  std::vector<uint32_t> gathered_for;  ///< [use]: the use whose gather serves it; none if nothing is gathered
-  std::vector<bool> release_after;     ///< [use]: true if the unit is released after it
+  /// [use]: use (this one or an earlier one) whose gather fetches the parameters that it reads; none if nothing is
+  /// gathered.
+  std::vector<uint32_t> gathered_for;
+  std::vector<bool> release_after;  ///< [use]: true if the unit is released after the use
 };
 
 /// Simulates fetch, prefetch and release. `prefetch_bucket` and `max_live` limit prefetch only. A unit is kept if it is

@@ -51,7 +51,7 @@ class shard_reads {
 
   draft& d_;
   const rank_plan& p_;
-  std::vector<handle> gathers_, reads_;  // in order
+  std::vector<handle> gathers_, reads_;  // gathers, and the reads of their slices from files, in order
   size_t read_ = 0;
   uint32_t in_flight_ = 0;
 };

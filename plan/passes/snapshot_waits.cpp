@@ -4,8 +4,9 @@ namespace troupe::plan {
 
 std::string wait_for_snapshots(draft& d, const rank_plan& p) {
   if (!p.options().saving.on) return {};
-  std::vector<handle> snapshot(p.snapshots.size(), none);         // [block]; snapshots end in order
-  std::vector<uint32_t> last(p.table().parameters.size(), none);  // [parameter]: its last block
+  std::vector<handle> snapshot(p.snapshots.size(), none);  // [block]: snapshot of the block; snapshots end in order
+  // [parameter]: last block that contains elements of it.
+  std::vector<uint32_t> last(p.table().parameters.size(), none);
   uint32_t waiting = 0;
   for (handle x = d.first(); x != none; x = d.next(x)) {
     if (d.is_mark(x)) continue;

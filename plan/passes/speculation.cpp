@@ -134,15 +134,15 @@ class speculation {
 
   draft& d_;
   const rank_plan& p_;
-  handle seen_;                                 // instructions before this one have been visited
+  handle seen_;                                 // handle before which all instructions have been visited
   std::vector<std::vector<uint32_t>> readers_;  // [sub-group]: units that read its parameters, and the persistent set
   std::vector<uint32_t> waiting_;               // sub-groups whose updates are not moved yet
-  std::vector<handle> update_;                  // [sub-group]
+  std::vector<handle> update_;                  // [sub-group]: update of the sub-group
   // `whole_`: [bucket], the last instruction so far that reads or sums its gradients. `last_use_`: [unit], the last one
   // so far.
   std::vector<handle> whole_, last_use_;
-  std::vector<std::vector<handle>> gathers_;  // [gather set]: its gathers so far
-  std::vector<uint32_t> ends_;                // [unit]: its last use; 0, the first use, for units of other ranks
+  std::vector<std::vector<handle>> gathers_;  // [gather set]: gathers of the set so far
+  std::vector<uint32_t> ends_;  // [unit]: last use of the unit; 0, the first use, for units of other ranks
 };
 
 /// Adds the updates that a clipped step does again, after `last`, the last instruction of `undo` [sub-group]. They are

@@ -30,7 +30,7 @@ class state_swaps {
 
   std::string run() {
     reorder();
-    uint32_t computing = 0;  // uses
+    uint32_t computing = 0;  // number of uses that have begun to compute
     for (handle x = d_.begin; x != none; x = d_.next(x)) {
       if (computing < d_.marks.size() && x == d_.marks[computing].computes) begin(computing++, x);
       if (d_.is_mark(x)) continue;
@@ -51,7 +51,7 @@ class state_swaps {
   [[nodiscard]] uint32_t windows() const { return reads_ahead() ? std::max(1U, p_.options().tiers.state_slots) : 1; }
 
   void reorder() {
-    std::vector<handle> update(slot_.size(), none);  // [sub-group]: its update, if it follows the vote
+    std::vector<handle> update(slot_.size(), none);  // [sub-group]: update of the sub-group, if it follows the vote
     handle at = none;
     for (handle x = d_.vote; x != none; x = d_.next(x)) {
       if (d_.is_mark(x) || d_.at(x).kind != kind::update) continue;
@@ -81,7 +81,7 @@ class state_swaps {
   }
   // Returns the first backward use of a micro-batch that is the last to write its unit's gradients.
   [[nodiscard]] uint32_t find_last_backward() const {
-    std::vector<uint32_t> last(p_.table().units.size(), none);  // [unit]: its last micro-batch
+    std::vector<uint32_t> last(p_.table().units.size(), none);  // [unit]: last micro-batch of the unit
     for (const unit_use& u : d_.uses)
       if (writes_gradients(u.kind)) last[u.unit] = u.micro;
     const auto begins = [&](const unit_use& u) { return u.kind != use::forward && u.micro == last[u.unit]; };
@@ -206,13 +206,13 @@ class state_swaps {
 
   draft& d_;
   const rank_plan& p_;
-  std::vector<uint32_t> groups_;   // sub-groups that need a window, in order
-  std::vector<uint32_t> slot_;     // [sub-group]: its window
-  std::vector<handle> read_;       // [sub-group]: the read before its update
-  std::vector<handle> gradients_;  // [bucket]: the write of its gradients into the file
-  std::vector<handle> written_;    // [sub-group]: the write after its update
-  uint32_t last_backward_ = 0;     // index of a use
-  size_t next_ = 0, updated_ = 0;  // numbers of groups_ that were read, and updated
+  std::vector<uint32_t> groups_;   // sub-groups whose states need a window, in order
+  std::vector<uint32_t> slot_;     // [sub-group]: window of the sub-group's states
+  std::vector<handle> read_;       // [sub-group]: the read of its states before the update
+  std::vector<handle> gradients_;  // [bucket]: the write of the bucket's gradients into the file
+  std::vector<handle> written_;    // [sub-group]: the write of its states after the update
+  uint32_t last_backward_ = 0;     // index of the use with the last backward
+  size_t next_ = 0, updated_ = 0;  // number of sub-groups in groups_ that were read, and that were updated
   handle last_update_ = none, last_write_ = none;
 };
 

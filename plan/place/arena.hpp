@@ -28,7 +28,7 @@ class arena {
   struct span {
     uint64_t offset, bytes;
     bool taken;
-    uint32_t reader;  ///< free spans: the last reader; `none` if the span was never used
+    uint32_t reader;  ///< last reader of a free span; `none` if the span was never used
   };
   std::vector<span> spans_;  ///< spans in offset order; free neighbours are not merged, since their readers may differ
   uint64_t peak_ = 0;

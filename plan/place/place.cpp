@@ -124,11 +124,11 @@ class placer {
   draft& d_;
   rank_plan& p_;
   arena arenas_[num_pools];
-  std::vector<uint32_t> number_;                    // [handle]: number of the instruction
-  std::vector<uint32_t> slot_;                      // [buffer]: its index in the plan
-  std::vector<uint32_t> opens_, frees_;             // [handle]: the first buffer of its chain
-  std::vector<uint32_t> next_opened_, next_freed_;  // [buffer]: the next buffer of its chain
-  std::vector<uint32_t> last_;                      // [buffer]: its last user
+  std::vector<uint32_t> number_;         // [handle]: number of the instruction in the plan
+  std::vector<uint32_t> slot_;           // [buffer]: index of the buffer in the plan
+  std::vector<uint32_t> opens_, frees_;  // [handle]: first buffer that the instruction opens, and first that it frees
+  std::vector<uint32_t> next_opened_, next_freed_;  // [buffer]: next buffer that the instruction opens, or frees
+  std::vector<uint32_t> last_;                      // [buffer]: last user of the buffer
   std::vector<uint32_t> named_by_;                  // [instruction]: the latest instruction that waits for it, so far
   std::vector<uint32_t> after_;                     // dependencies of the instruction that is being placed
   uint64_t live_elements_ = 0;

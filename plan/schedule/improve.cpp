@@ -107,8 +107,8 @@ class fast_player {
 
   const pipeline_problem& p_;
   uint32_t stages_;
-  std::vector<std::vector<double>> starts_, ends_;  // [rank][position]
-  std::vector<size_t> next_;                        // [rank]
+  std::vector<std::vector<double>> starts_, ends_;  // [rank][position]: seconds at which the action starts and ends
+  std::vector<size_t> next_;                        // [rank]: position of the rank's next action
   std::array<std::vector<place>, 2> done_;          // F, I: [stage * micro_batches + micro]
 };
 

@@ -10,7 +10,7 @@ namespace troupe::plan {
 
 /// The effort of one improvement.
 struct improve_effort {
-  uint64_t actions = 0;  ///< limit of actions that are played, over all tries
+  uint64_t actions = 0;  ///< largest number of actions that are played, over all tries
   double enough_s = 0;   ///< total time in seconds at which the search stops, since no better one is needed
 };
 

@@ -43,8 +43,8 @@ class list_player {
 
  private:
   struct chunk {
-    uint32_t forwards = 0, inputs = 0, weights = 0;  // done or begun
-    std::vector<double> forward_at, backward_at;     // [micro]: when the input of F or of I is there
+    uint32_t forwards = 0, inputs = 0, weights = 0;  // numbers of the stage's parts F, I and W that are done or begun
+    std::vector<double> forward_at, backward_at;     // [micro]: seconds at which the input of F or of I arrives
   };
   struct rank_state {
     std::vector<uint32_t> stages;
@@ -167,7 +167,7 @@ class list_player {
   const list_policy& policy_;
   uint32_t stages_;
   std::vector<rank_state> ranks_;
-  std::vector<chunk> chunks_;  // [stage]
+  std::vector<chunk> chunks_;  // [stage]: progress of the stage
   pipeline_table out_;
 };
 

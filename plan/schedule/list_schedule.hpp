@@ -12,7 +12,7 @@ namespace troupe::plan {
 
 /// The input of a schedule: stages on ranks, their costs, and the bytes that a rank may keep at once.
 struct pipeline_problem {
-  std::vector<uint32_t> rank_of_stage;  ///< [stage]: its rank
+  std::vector<uint32_t> rank_of_stage;  ///< [stage]: rank that computes the stage
   uint32_t ranks = 1, micro_batches = 1;
   const pipeline_costs* costs = nullptr;
   uint64_t memory_bytes = UINT64_MAX;  ///< limit of one rank's activations and data that weight parts need
@@ -29,7 +29,7 @@ struct list_policy {
   double late = 0;  ///< share of a weight part's time by which it may end after the gap in which it starts
   /// limit of micro-batches in flight on a stage, as a multiple of the number of stages from it to the last
   double ahead = 1e9;
-  /// if several forwards are possible. True: the later stage first; false: the earlier micro-batch first
+  /// Choice among several possible forwards. True: the later stage first; false: the earlier micro-batch first.
   bool deep_first = true;
 };
 

@@ -15,10 +15,10 @@ namespace troupe::plan {
 struct named_schedule {
   /// `other_name`: the spelling of PyTorch or Megatron, if it differs.
   std::string_view name, other_name;
-  std::string_view summary;  ///< one line of text for lists of schedules
+  std::string_view summary;  ///< description of the schedule in one line, for lists of schedules
   std::vector<action> (*order)(const pipeline_shape& s, uint32_t rank) = nullptr;
   stage_placement placement = stage_placement::round_robin;
-  uint32_t chunks = 0;  ///< stages that each rank must have; 0: any number
+  uint32_t chunks = 0;  ///< number of stages that each rank must have; 0: any number
   bool splits_backward = false;
 };
 

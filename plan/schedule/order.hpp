@@ -14,7 +14,7 @@ namespace troupe::plan {
 
 /// The size of a pipeline.
 struct pipeline_shape {
-  uint32_t ranks = 1, chunks = 1;  ///< the pipeline has ranks * chunks stages
+  uint32_t ranks = 1, chunks = 1;  ///< ranks of the pipeline, and stages of each rank
   uint32_t micro_batches = 1;
   /// interleaved: micro-batches that a chunk runs before the next chunk runs, at least `ranks` (Megatron's
   /// microbatch_group_size_per_vp_stage); 0: groups as even as PyTorch makes them
@@ -45,7 +45,7 @@ class order_writer {
 
 /// How a rank of an interleaved schedule warms up, and whether its backward is split.
 struct interleaving {
-  uint32_t forwards_per_hop = 1;  ///< further forwards in the warm-up for each rank between this one and the last
+  uint32_t forwards_per_hop = 1;  ///< number of further warm-up forwards for each rank between this one and the last
   bool split = false;
   uint32_t deferred_per_rank = 0;  ///< split backward: rank r keeps this number times r of weight parts waiting
 };

@@ -120,7 +120,7 @@ class progress {
 
   const pipeline_table& t_;
   bool transfers_ = false;
-  std::vector<size_t> next_;                   // [rank]: position of the head
+  std::vector<size_t> next_;                   // [rank]: position of the rank's next action
   std::vector<uint8_t> forwards_, backwards_;  // [stage * micro_batches + micro]: bits
 };
 

@@ -15,11 +15,13 @@ namespace troupe::plan {
 
 namespace {
 
-constexpr uint64_t tables_played = 1000;             // by all improvements together
-constexpr uint64_t least_actions_played = 100'000;   // allows more tables if they are small
-constexpr uint64_t most_actions_played = 6'000'000;  // allows fewer tables if they are large
-constexpr uint64_t policies_actions = 5'000'000;     // limit of the actions that policies play
-constexpr size_t starts = 3;                         // number of tables that are improved
+constexpr uint64_t tables_played = 1000;  // number of tables that all improvements together may play
+// Lower bound of the actions that improvements may play; allows more tables if they are small.
+constexpr uint64_t least_actions_played = 100'000;
+// Upper bound of the actions that improvements may play; allows fewer tables if they are large.
+constexpr uint64_t most_actions_played = 6'000'000;
+constexpr uint64_t policies_actions = 5'000'000;  // largest number of actions that policies play
+constexpr size_t starts = 3;                      // number of tables that are improved
 
 struct candidate {
   pipeline_table table;
@@ -165,7 +167,7 @@ class searcher {
   uint32_t chunks_;
   pipeline_problem problem_;
   lower_bound bound_;
-  std::vector<candidate> best_;  // sorted by time
+  std::vector<candidate> best_;  // best tables so far, sorted by time
 };
 
 core::result<void> check(const search_request& r) {

@@ -17,13 +17,14 @@ struct search_request {
   pipeline_costs costs;  ///< costs of all stages; each rank has equally many stages
   /// Limit of the bytes that a rank may keep at once: activations, and the data that weight parts need.
   uint64_t memory_bytes = UINT64_MAX;
-  std::optional<stage_placement> placement;  ///< nothing: the faster one of both placements
+  /// Placement of stages on ranks; nothing: the faster one of both placements.
+  std::optional<stage_placement> placement;
 };
 
 /// The result of a search.
 struct found_schedule {
   pipeline_table table;
-  std::string from;  ///< the schedule that the table is, or was improved from: a named one, or "played"
+  std::string from;  ///< named schedule that the table is or was improved from, or "played"
   double total_s = 0;
   uint64_t peak_bytes = 0;   ///< peak bytes of the rank that keeps most
   double bound_s = 0;        ///< lower bound of the time of every schedule with this placement

@@ -111,8 +111,8 @@ class stage_sums {
  private:
   uint32_t stages_;
   const stage_limits& limits_;
-  std::vector<double> times_;                   // [unit]: sum over all units before it
-  std::vector<uint64_t> states_, activations_;  // [unit]: sum over all units before it
+  std::vector<double> times_;                   // [unit]: seconds of all units before it
+  std::vector<uint64_t> states_, activations_;  // [unit]: bytes of all units before it
 };
 
 // Returns the least total over all cuts. `cost(stage, begin, end)` is infinite for a stage that is not allowed; `join`

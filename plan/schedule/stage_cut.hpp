@@ -32,17 +32,17 @@ core::result<stage_offsets> check_offsets(stage_offsets offsets, uint32_t units,
 
 /// The costs of a unit that cut_best reads.
 struct unit_cost {
-  double step_s = 0;              ///< seconds of forward and backward of one micro-batch
-  uint64_t state_bytes = 0;       ///< parameters, gradients, optimizer states on the rank of the unit's stage
-  uint64_t activation_bytes = 0;  ///< bytes kept per micro-batch in flight
+  double step_s = 0;              ///< seconds of the unit's forward and backward for one micro-batch
+  uint64_t state_bytes = 0;       ///< bytes of the unit's parameters, gradients and optimizer states on its rank
+  uint64_t activation_bytes = 0;  ///< bytes that the unit keeps for each micro-batch in flight
 };
 
 /// Costs of stages in addition to their units, and the limits of a stage.
 struct stage_limits {
   double first_s = 0, last_s = 0;            ///< further seconds of the first and the last stage: input, loss
   uint64_t first_bytes = 0, last_bytes = 0;  ///< further bytes of the first and the last stage
-  std::vector<uint32_t> in_flight;           ///< [stage]: micro-batches whose activations it keeps; empty: 1 each
-  uint64_t memory_bytes = UINT64_MAX;        ///< limit of all bytes of a stage
+  std::vector<uint32_t> in_flight;     ///< [stage]: number of micro-batches whose activations it keeps; empty: 1 each
+  uint64_t memory_bytes = UINT64_MAX;  ///< limit of all bytes of a stage
   /// limit of the activations of all micro-batches in flight, which are part of memory_bytes
   uint64_t activation_bytes = UINT64_MAX;
 };
@@ -50,7 +50,7 @@ struct stage_limits {
 /// A cut by time, and the stage that bounds the step.
 struct best_cut {
   stage_offsets offsets;
-  uint32_t slowest = 0;  ///< the first of the slowest stages
+  uint32_t slowest = 0;  ///< number of the slowest stage; the first one if several are equally slow
   double slowest_s = 0;
 };
 

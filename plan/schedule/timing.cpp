@@ -21,7 +21,7 @@ class player {
   }
 
   table_timing run() {
-    std::vector<uint32_t> part(t_.ranks(), 0);  // [rank]: the next part of an overlap
+    std::vector<uint32_t> part(t_.ranks(), 0);  // [rank]: number of the next part of an overlap
     for (bool any = true; any;) {
       any = false;
       for (uint32_t r = 0; r < t_.ranks(); ++r)
@@ -112,9 +112,10 @@ class player {
   const pipeline_table& t_;
   const pipeline_costs& costs_;
   bool trains_;
-  std::vector<double> now_;                         // [rank]
-  std::vector<uint64_t> kept_;                      // [rank]: bytes
-  std::vector<double> forward_end_, backward_end_;  // [stage * micro_batches + micro]
+  std::vector<double> now_;     // [rank]: seconds at which the rank becomes free
+  std::vector<uint64_t> kept_;  // [rank]: bytes that the rank keeps at this point
+  // [stage * micro_batches + micro]: seconds at which F and backward end.
+  std::vector<double> forward_end_, backward_end_;
   table_timing out_;
 };
 

@@ -11,10 +11,10 @@ namespace troupe::plan {
 
 /// The cost of one micro-batch on a stage.
 struct stage_cost {
-  /// a whole backward takes the sum of the last two
+  /// Seconds of F, I and W of one micro-batch; a whole backward takes the sum of the last two.
   double forward_s = 0, backward_input_s = 0, backward_weight_s = 0;
-  uint64_t activation_bytes = 0;   ///< bytes kept from the start of F to the end of B or I
-  uint64_t weight_part_bytes = 0;  ///< bytes kept from the end of I to the end of W
+  uint64_t activation_bytes = 0;   ///< bytes of a stage's activations, kept from the start of F to the end of B or I
+  uint64_t weight_part_bytes = 0;  ///< bytes for a stage's weight part, kept from the end of I to the end of W
 };
 
 /// The costs of all stages, and of transfers between them.
@@ -31,7 +31,7 @@ struct action_time {
 
 /// The times of one rank's step.
 struct rank_timing {
-  /// [position]; start and end of an action that does not compute are the rank's time at that point
+  /// [position]: start and end of the action; for one that does not compute, both are the rank's time at that point.
   std::vector<action_time> actions;
   double busy_s = 0;
   /// seconds without computation between the start of the rank's first action and the end of its last
@@ -43,7 +43,7 @@ struct rank_timing {
 /// The times of all ranks' step.
 struct table_timing {
   std::vector<rank_timing> ranks;
-  double total_s = 0;  ///< seconds until the end of the last action
+  double total_s = 0;  ///< seconds from the start of the step to the end of the last action
 };
 
 /// Plays a proved table. Each rank runs its actions in order; an action starts when the rank is free and the action's

@@ -12,7 +12,8 @@ pipeline_table with_transfers(const pipeline_table& t) {
   pipeline_table out{t.micro_batches, t.rank_of_stage, {}};
   out.orders.resize(t.ranks());
   const auto transfer = [&](const action& a) {
-    const bool up = a.type == action_type::forward;  // to the next stage
+    // True: the transfer is to the next stage; false: to the previous one.
+    const bool up = a.type == action_type::forward;
     if (!computes(a.type) || a.type == action_type::backward_weight) return;
     if (up ? a.stage + 1 == t.stages() : a.stage == 0) return;
     const uint32_t to = up ? a.stage + 1 : a.stage - 1, from_rank = t.rank_of_stage[a.stage];

@@ -47,7 +47,7 @@ std::string trace_event(const timeline& t, uint32_t rank, const instruction& x) 
 
 struct budget {
   const char* name;
-  uint64_t needed, allowed;  // `allowed` 0: there is no budget
+  uint64_t needed, allowed;  // bytes that the plan needs, and bytes of the budget; `allowed` 0: there is no budget
 };
 
 std::vector<owner_bytes> lying_on(tier t, std::vector<owner_bytes> owners) {

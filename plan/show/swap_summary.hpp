@@ -11,9 +11,9 @@ namespace troupe::plan {
 
 /// Disk times of one rank's step, in seconds.
 struct disk_times {
-  double busy_s = 0;     ///< time in which some transfer moves
-  double hidden_s = 0;   ///< part of busy_s in which segments, updates or norms run
-  double exposed_s = 0;  ///< busy_s less hidden_s
+  double busy_s = 0;     ///< seconds in which some swap moves bytes
+  double hidden_s = 0;   ///< seconds of busy_s in which segments, updates or norms run
+  double exposed_s = 0;  ///< seconds of busy_s that are not in hidden_s
 };
 /// Computes the disk times of a plan. Writes of a checkpoint are not counted, since no step waits for them.
 disk_times disk_times_of(const timeline& t, uint32_t plan);

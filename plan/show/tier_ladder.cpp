@@ -43,7 +43,7 @@ rung tried(const fit_request& request, const wanted& w, uint32_t stage) {
   // On rungs with gradients in files, the search chooses whether they leave memory, together with the sizes.
   r.open.swap_gradients = request.open.swap_gradients && w.gradients && request.limits.any();
   o.tiers.swap_gradients = w.gradients;
-  r.open.ratio = request.open.ratio && stage == 3;  // as in DeepSpeed
+  r.open.ratio = request.open.ratio && stage == 3;  // the ratio is open only at stage 3, as in DeepSpeed
   const auto whole = [](const parameter_update& u) { return u.need != update_need::elements; };
   if (o.tiers.swaps() && std::any_of(o.updates.rules.begin(), o.updates.rules.end(), whole)) {
     out.refusal = "the optimizer needs whole parameters";

@@ -16,15 +16,15 @@ struct rung {
   std::string name;  ///< the states that leave the device, and the stage if it is not the configured one
   fitted found;
   tier_bytes bytes{};
-  std::string refusal;  ///< reason why there is no such plan; empty if there is one
+  std::string refusal;  ///< reason why there is no plan for these tiers; empty if there is one
 };
 
 struct tier_ladder {
-  std::vector<rung> rungs;          ///< rungs from the cheapest on
+  std::vector<rung> rungs;          ///< tried tiers, the cheapest first
   std::optional<size_t> chosen;     ///< index of the first rung that fits
   std::optional<size_t> smallest;   ///< index of the rung that needs least memory; none if all are refused
   std::string largest_unit;         ///< name of the unit with the most parameters
-  uint64_t largest_unit_bytes = 0;  ///< bytes of this unit's parameters when they are gathered
+  uint64_t largest_unit_bytes = 0;  ///< bytes of the largest unit's parameters when they are gathered
 };
 
 /// Tries the rungs; the configured tiers are ignored. The order is: nothing, optimizer states on the host, parameters

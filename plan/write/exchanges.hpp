@@ -40,7 +40,7 @@ class exchange_writer {
   draft& d_;
   const rank_plan& p_;
   const job_layout& l_;
-  std::map<place, handle> waiting_;  // exchanges that the next segment reads
+  std::map<place, handle> waiting_;  // handles of exchanges whose results the next segment reads
   std::vector<uint32_t> read_;       // buffers whose last reader was the computation before
 };
 

@@ -25,7 +25,7 @@ void gradient_writer::backward(handle x) {
   completed_.clear();
   for (const uint32_t q : p_.table().units[unit].segments[segment].parameters) {
     const uint32_t b = p_.layout->bucket_of[q];
-    if (b == none) continue;  // frozen
+    if (b == none) continue;  // a frozen parameter has no bucket
     if (open_for(b, micro) == none) open(x, b);
     d_.bucket_buffers[size_t{b} * p_.options().accumulation + micro] = open_for(b, micro);
     if (--missing_[place_of(b, micro)] == 0) completed_.push_back(b);

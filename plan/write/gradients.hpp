@@ -42,10 +42,10 @@ class gradient_writer {
 
   draft& d_;
   const rank_plan& p_;
-  std::vector<uint32_t> open_;     // [place_of]: buffer, see open_for
-  std::vector<uint32_t> missing_;  // [place_of]: contributions that are not yet written
-  std::vector<handle> reduced_;    // [bucket]: its last reduction, then its sum with the gradients of other uses
-  std::deque<uint32_t> reducing_;  // buffers in reduction, which are not yet reusable
+  std::vector<uint32_t> open_;     // [place_of]: gradient buffer that open_for opened
+  std::vector<uint32_t> missing_;  // [place_of]: number of contributions to the buffer that are not yet written
+  std::vector<handle> reduced_;    // [bucket]: handle of its last reduction, then of its sum with other uses' gradients
+  std::deque<uint32_t> reducing_;  // buffers that are being reduced and may not be reused yet
   handle last_reduce_ = none;
   std::vector<handle> norms_;
   std::vector<uint32_t> completed_;  // buckets that the current backward completes

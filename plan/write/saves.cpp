@@ -8,7 +8,7 @@ namespace troupe::plan {
 
 void write_saves(draft& d, const rank_plan& p) {
   const uint64_t slots = staging_slots(*p.layout), slot_bytes = staging_slot_bytes(*p.layout);
-  std::deque<uint32_t> waiting;  // buffers
+  std::deque<uint32_t> waiting;  // staging buffers in the order of their snapshots
   for (uint32_t b = 0; b < p.snapshots.size(); ++b) {
     const handle copy = d.append(kind::snapshot, b, 0);
     if (waiting.size() == slots) {

@@ -58,7 +58,7 @@ class transfer_writer {
   /// [later stage, direction]: micro-batches that a neighbour has yet to send, in its order
   std::map<std::pair<uint32_t, use>, std::deque<uint32_t>> to_come_;
   std::map<crossing, slot> slots_;
-  std::map<crossing, uint32_t> sent_;  // buffers of activations that were sent
+  std::map<crossing, uint32_t> sent_;  // buffers of activations that were sent to the next stage
   std::vector<uint32_t> read_;         // buffers whose last reader was the computation before
 };
 

@@ -131,10 +131,10 @@ class update_writer {
 
   draft& d_;
   const rank_plan& p_;
-  std::vector<uint32_t> sets_;  // this rank's matrix sets
+  std::vector<uint32_t> sets_;  // matrix sets of this rank's pipeline coordinate
   uint32_t first_set_;          // the first sub-group of a matrix set; all later sub-groups are of matrix sets, too
   handle measure_ = none;
-  std::vector<handle> updates_, prepared_, orthogonal_;  // [sub-group], [sub-group], [matrix set]
+  std::vector<handle> updates_, prepared_, orthogonal_;  // handles at [sub-group], [sub-group], [matrix set]
 };
 
 }  // namespace

@@ -271,13 +271,14 @@ class step_writer {
   gradient_writer gradients_;
   exchange_writer exchanges_;
   transfer_writer transfers_;
-  std::vector<handle> loads_;   // [micro]
-  std::vector<handle> agreed_;  // [unit]; none: no exchange yet, or no ranges to exchange
+  std::vector<handle> loads_;  // [micro-batch]: load of its tokens
+  // [unit]: latest exchange of its ranges; none: no exchange yet, or no ranges to exchange.
+  std::vector<handle> agreed_;
   handle persistent_ = none, last_forward_ = none, last_compute_ = none;
   uint32_t persistent_buffer_ = none;
   bool persistent_is_read_ = false;
   handle gathered_ = none;  // gather of the use that is being written
-  uint32_t slot_ = none;    // buffer of the gather
+  uint32_t slot_ = none;    // buffer that the gather of the current use fills
   std::vector<kept_copy> kept_;
   uint32_t compressed_ = none;  // slot of the compressed parameters of the use that is being written
 };

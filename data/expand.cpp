@@ -88,11 +88,7 @@ class zstd_decoder final : public member_decoder {
   std::unique_ptr<ZSTD_DCtx, size_t (*)(ZSTD_DCtx*)> stream_{ZSTD_createDCtx(), ZSTD_freeDCtx};
 };
 
-bool is_packed_by_zstd(const std::filesystem::path& path) {
-  std::string ending = path.extension().string();
-  for (char& c : ending) c = core::ascii_lower(c);
-  return ending == ".zst";
-}
+bool is_packed_by_zstd(const std::filesystem::path& path) { return core::lowered(path.extension().string()) == ".zst"; }
 
 template <class Decoder>
 std::unique_ptr<member_decoder> ready_decoder() {

@@ -30,6 +30,8 @@ std::string names_joined() {
   return out;
 }
 
+std::string embedding_weight(const family& f) { return std::string(f.names.embedding) + ".weight"; }
+
 bool is_size_key(std::string_view key) {
   return std::ranges::any_of(all, [&](const family* f) {
     const auto& k = f->keys;

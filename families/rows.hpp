@@ -22,6 +22,9 @@ const family* find_gguf(std::string_view architecture);
 /// Returns the names of all families, for messages: "gpt2 or llama".
 std::string names_joined();
 
+/// Returns the name of the embedding's weight in state dicts, without the family's prefix.
+std::string embedding_weight(const family& f);
+
 /// True if the parameters' names or shapes depend on a key of config.json, in any family.
 bool is_size_key(std::string_view key);
 

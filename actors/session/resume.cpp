@@ -61,8 +61,7 @@ std::string other_optimizer_sentence(const checkpoint::source_run& run, core::op
   const auto* const section = keys.root == nullptr ? nullptr : keys.root->find("optimizer");
   const auto* const said = section == nullptr ? nullptr : section->find("type");
   if (said == nullptr || !said->is_scalar()) return {};
-  std::string name = said->text;
-  for (char& c : name) c = core::ascii_lower(c);
+  const std::string name = core::lowered(said->text);
   const auto theirs = core::optimizer_type_from(name);
   const auto kind = [](core::optimizer_type t) {
     return t == core::optimizer_type::adamw ? core::optimizer_type::adam : t;

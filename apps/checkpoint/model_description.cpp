@@ -40,8 +40,6 @@ constexpr const char* tie_key = "tie_word_embeddings";
 /// Model types of no family here whose head shares the embedding's weight if config.json does not say:
 /// save_pretrained() omits defaults.
 constexpr std::array<std::string_view, 4> tied_types{"gemma", "gemma2", "gemma3_text", "gpt_neo"};
-/// Names of the embedding in unknown families; head_name is the head's.
-constexpr std::array<std::string_view, 2> embedding_names{"model.embed_tokens.weight", "transformer.wte.weight"};
 
 bool is_ignored(const model_description& m, std::string_view key) {
   return std::ranges::find(m.ignored_keys, key) != m.ignored_keys.end();
@@ -329,8 +327,11 @@ std::map<std::string, std::string> shared_names(const model_description& m, cons
   const bool has_head = std::ranges::any_of(
       names, [](const std::string& name) { return checkpoint::bare_name(name) == checkpoint::head_name; });
   if (!out.empty() || has_head) return out;
-  for (const auto name : embedding_names)
+  // a model of another family often names its embedding as a family here does
+  for (const auto* f : families::all) {
+    const auto name = std::string(f->names.prefix).append(families::embedding_weight(*f));
     if (std::ranges::find(names, name) != names.end()) out.emplace(checkpoint::head_name, name);
+  }
   return out;
 }
 

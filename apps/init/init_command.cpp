@@ -25,8 +25,8 @@ std::string ask(const std::string& question, const std::string& otherwise) {
   std::fflush(stdout);
   std::string answer;
   if (!std::getline(std::cin, answer)) return otherwise;
-  const size_t begin = answer.find_first_not_of(" \t"), end = answer.find_last_not_of(" \t\r");
-  return begin == std::string::npos ? otherwise : answer.substr(begin, end + 1 - begin);
+  const auto said = core::trimmed(answer, " \t\r");
+  return said.empty() ? otherwise : std::string(said);
 }
 
 core::result<uint64_t> ask_number(const std::string& question, uint64_t otherwise) {

@@ -10,8 +10,7 @@
 namespace troupe::checkpoint {
 
 std::optional<tag_validation> tag_validation_from(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), core::ascii_lower);
+  const std::string lower = core::lowered(text);
   if (lower == "ignore") return tag_validation::ignore;
   if (lower == "warn") return tag_validation::warn;
   if (lower == "fail") return tag_validation::fail;

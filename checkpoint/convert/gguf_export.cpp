@@ -72,34 +72,13 @@ core::result<void> check_shape(const gguf_place& place, const std::vector<uint64
                                                 fmt::join(wanted, " x "), place.name));
 }
 
-/// Returns the names in GGUF files of all parameters that a model of the family has for certain: biases only where the
-/// family has no key that leaves them out.
-std::vector<std::string> certain_names(const families::family& f, const gguf_model& m) {
-  std::vector<std::string> out;
-  const bool has_biases = f.keys.attention_bias.name.empty() && f.keys.mlp_bias.name.empty();
-  const auto add = [&](const std::string& name) {
-    if (!name.ends_with('*')) return out.push_back(name);
-    const auto stem = name.substr(0, name.size() - 1);
-    out.push_back(stem + "weight");
-    if (has_biases) out.push_back(stem + "bias");
-  };
-  for (const auto& row : f.gguf.names) {
-    const std::string name(row.theirs);
-    if (m.tied && name == gguf_head_name) continue;
-    const auto number = name.find('#');
-    if (number == name.npos) add(name);
-    for (uint32_t b = 0; number != name.npos && b < m.blocks; ++b)
-      add(name.substr(0, number) + std::to_string(b) + name.substr(number + 1));
-  }
-  return out;
-}
-
 /// Checks that every parameter of the model exists.
 core::result<void> check_complete(const std::vector<planned_tensor>& all, const gguf_model& m) {
   const auto* const f = families::find_gguf(m.architecture);
   if (f == nullptr)
     return fail(error_kind::bug, fmt::format("no family has the architecture '{}' in GGUF files", m.architecture));
-  const auto wanted = certain_names(*f, m);
+  auto wanted = certain_gguf_names(*f, m.blocks);
+  if (m.tied) std::erase(wanted, gguf_head_name);
   std::vector<std::string> names;
   for (const auto& t : all) names.push_back(t.tensor.name);
   std::ranges::sort(names);

@@ -9,6 +9,7 @@
 
 #include "checkpoint/safetensors/header.hpp"
 #include "core/source_file.hpp"
+#include "core/text.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -96,11 +97,7 @@ core::result<void> check_ranks(const std::vector<deepspeed_file>& files) {
 }  // namespace
 
 std::string tag_from(std::string_view text) {
-  text = text.substr(0, text.find('\n'));
-  constexpr std::string_view blanks = " \t\r";
-  const auto first = text.find_first_not_of(blanks);
-  if (first == text.npos) return "";
-  text = text.substr(first, text.find_last_not_of(blanks) + 1 - first);
+  text = core::trimmed(text.substr(0, text.find('\n')), " \t\r");
   while (text.starts_with("./")) text.remove_prefix(2);
   while (text.size() > 1 && text.ends_with('/')) text.remove_suffix(1);
   return std::string(text);

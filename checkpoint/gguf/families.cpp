@@ -81,4 +81,19 @@ std::optional<gguf_place> parameter_of(std::string_view architecture, std::strin
   return look_up(architecture, gguf_name, &gguf_name::theirs, &gguf_name::ours);
 }
 
+std::vector<std::string> certain_gguf_names(const families::family& f, uint32_t blocks) {
+  const auto always = [](const families::flag_key& key) { return key.name.empty() && key.usual; };
+  const bool has_biases = always(f.keys.attention_bias) && always(f.keys.mlp_bias);
+  std::vector<std::string> out;
+  for (const gguf_name& row : f.gguf.names) {
+    const bool is_of_block = row.theirs.find('#') != row.theirs.npos;
+    for (uint32_t b = 0; b < (is_of_block ? blocks : 1); ++b) {
+      const std::string number = std::to_string(b);
+      out.push_back(filled(row.theirs, {number, "weight"}));
+      if (has_biases && row.theirs.ends_with('*')) out.push_back(filled(row.theirs, {number, "bias"}));
+    }
+  }
+  return out;
+}
+
 }  // namespace troupe::checkpoint

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "families/family.hpp"
 
@@ -27,6 +28,10 @@ std::optional<gguf_place> gguf_place_of(std::string_view architecture, std::stri
 /// Returns the bare name, order and block of the tensor that a GGUF file calls `gguf_name`; the inverse of
 /// gguf_place_of().
 std::optional<gguf_place> parameter_of(std::string_view architecture, std::string_view gguf_name);
+
+/// Returns the names in GGUF files of all parameters that a model of the family has for certain, with `blocks` blocks:
+/// biases only where the family always has them.
+std::vector<std::string> certain_gguf_names(const families::family& f, uint32_t blocks);
 
 inline constexpr std::string_view gguf_embedding_name = "token_embd.weight", gguf_head_name = "output.weight",
                                   gguf_positions_name = "position_embd.weight",

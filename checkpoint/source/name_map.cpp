@@ -9,10 +9,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-std::string embedding_weight(const families::family& f) {
-  return std::string(f.names.prefix).append(f.names.embedding).append(".weight");
-}
-
 bool is_parameter(tensor_kind kind) {
   return kind == tensor_kind::master || kind == tensor_kind::weight || kind == tensor_kind::frozen;
 }
@@ -81,7 +77,7 @@ std::string hugging_face_name(std::string_view model_type, std::string_view name
 std::vector<tied_name> hugging_face_tied(std::string_view model_type, std::span<const std::string> names) {
   const auto* f = families::find(model_type);
   if (f == nullptr) return {};
-  const auto weight = embedding_weight(*f);
+  const auto weight = std::string(f->names.prefix).append(families::embedding_weight(*f));
   bool head = false, embedding = false;
   for (const auto& name : names) {
     head = head || bare_name(name) == head_name;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <span>
 #include <tuple>
@@ -24,12 +23,9 @@ using core::fail;
 
 constexpr uint64_t compared_elements = uint64_t{1} << 18;
 
-/// Returns the bare name of the embedding that a family's head is tied to.
-std::string embedding_name(const families::family& f) { return std::string(f.names.embedding) + ".weight"; }
-
 bool is_embedding(std::string_view name) {
-  return std::ranges::any_of(families::all,
-                             [bare = bare_name(name)](const auto* f) { return embedding_name(*f) == bare; });
+  return std::ranges::any_of(
+      families::all, [bare = bare_name(name)](const auto* f) { return families::embedding_weight(*f) == bare; });
 }
 bool is_head(std::string_view name) { return bare_name(name) == head_name; }
 
@@ -76,7 +72,7 @@ core::result<settled_head> settle_tied_head(tensor_source s, const std::string& 
     const auto tied = std::ranges::find_if(s.tied, [](const tied_name& t) { return is_embedding(t.name); });
     const auto* const family = families::find(model_type);
     const auto name = tied != s.tied.end() ? tied->name
-                      : family != nullptr  ? hugging_face_name(model_type, embedding_name(*family))
+                      : family != nullptr  ? hugging_face_name(model_type, families::embedding_weight(*family))
                                            : std::string();
     if (name.empty()) return settled_head{std::move(s), {}};
     return with_names_swapped(std::move(s), std::string(head->name), name);

@@ -40,7 +40,6 @@ value_type type_of(families::key_type type) {
   return any;
 }
 
-void between(key_info& row, double low, double below) { row.at_least(low).below(below); }
 void say_unread(key_info& row, std::string_view reason) {
   row.ignored(reason.empty() ? "describes the model to other programs" : reason);
 }
@@ -56,14 +55,14 @@ std::vector<family_key> keys_of(const families::family& f) {
     add({key.name, integer, yaml_of(key.usual), meaning, [most](key_info& r) { r.at_least(1).at_most(most); }});
   };
   const auto number_below = [&](const families::number_key& key, std::string_view meaning) {
-    add({key.name, number, fmt::format("{}", key.usual), meaning, [](key_info& r) { between(r, 0, 1); }});
+    add({key.name, number, fmt::format("{}", key.usual), meaning, [](key_info& r) { r.at_least(0).below(1); }});
   };
   const auto flag = [&](const families::flag_key& key, std::string_view meaning) {
     add({key.name, boolean, yaml_of(key.usual), meaning});
   };
   size(k.vocabulary, "Tokens there are.");
   add({"initializer_range", number, "0.02", "Standard deviation of the first weights.",
-       [](key_info& r) { between(r, 0, 1000); }});
+       [](key_info& r) { r.at_least(0).below(1000); }});
   flag(k.tied, "One matrix for embedding and head.");
   size(k.layers, "Blocks.", 4096);
   size(k.width, "Width of the residual stream.");
@@ -84,7 +83,8 @@ std::vector<family_key> keys_of(const families::family& f) {
     add({fixed.name, boolean, yaml_of(fixed.value), fixed.meaning,
          [value = fixed.value](key_info& r) { r.just(value ? "true" : "false"); }});
   if (f.is_rotary()) {
-    add({"rope_theta", number, "10000", "Base of the rotary positions.", [](key_info& r) { between(r, 1, 1e12); }});
+    add({"rope_theta", number, "10000", "Base of the rotary positions.",
+         [](key_info& r) { r.at_least(1).below(1e12); }});
     add({"rope_scaling", object, "none", "Scaling of the rotary positions; only rope_type default."});
     add({"rope_parameters", object, "none", "The newer form of rope_theta and rope_scaling."});
   }

@@ -211,7 +211,7 @@ class collector {
   static node_ptr unquoted(const key_info& row, const node& v) {
     std::string text = v.text;
     if (row.type == value_type::boolean) {
-      for (char& c : text) c = core::ascii_lower(c);
+      text = core::lowered(text);
       for (const char* yes : {"1", "1.0", "t", "y", "on", "yes"})
         if (text == yes) text = "true";
       for (const char* no : {"0", "0.0", "f", "n", "off", "no"})

@@ -72,8 +72,7 @@ constexpr partition_type types[] = {partition_type::column, partition_type::row,
 void read_type(mapping_reader& from, layer_spec& into) {
   const node* v = from.take("partition_type");
   if (v == nullptr) return;
-  std::string text = v->text;
-  for (char& c : text) c = core::ascii_lower(c);
+  const std::string text = core::lowered(v->text);
   for (const partition_type one : types)
     if (text == name_of(one)) {
       into.type = one;

@@ -41,12 +41,6 @@ const card_value* card_value::member(std::string_view key) const {
   return found == members.end() ? nullptr : &found->value;
 }
 
-std::string_view without_blanks(std::string_view text) {
-  while (!text.empty() && core::is_ascii_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && core::is_ascii_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 /// Returns the end of the key in `text`; npos if the text is not a member of a mapping.
 size_t end_of_key(std::string_view text) {
   if (text.ends_with(':') && text.find(": ") == std::string_view::npos) return text.size() - 1;
@@ -109,7 +103,7 @@ class card_reader {
       const std::string text = lines_[at_].text;
       const size_t key = end_of_key(text);
       if (key == std::string::npos) return wrong();
-      const auto rest = without_blanks(std::string_view(text).substr(key + 1));
+      const auto rest = core::trimmed(std::string_view(text).substr(key + 1));
       ++at_;
       core::result<card_value> value = card_value();
       if (!rest.empty())
@@ -127,10 +121,10 @@ class card_reader {
     card_value out;
     if (text.starts_with('[')) {
       if (!text.ends_with(']')) return --at_, wrong();
-      text = without_blanks(text.substr(1, text.size() - 2));
+      text = core::trimmed(text.substr(1, text.size() - 2));
       while (!text.empty()) {
         const size_t end = std::min(text.find(','), text.size());
-        out.items.push_back({unquoted(without_blanks(text.substr(0, end))), {}, {}});
+        out.items.push_back({unquoted(core::trimmed(text.substr(0, end))), {}, {}});
         text.remove_prefix(std::min(end + 1, text.size()));
       }
     } else {
@@ -151,14 +145,14 @@ std::vector<card_line> lines_of_configs(std::string_view metadata) {
   for (size_t number = 2; !metadata.empty(); ++number) {
     const auto line = metadata.substr(0, metadata.find('\n'));
     metadata.remove_prefix(std::min(line.size() + 1, metadata.size()));
-    const auto text = without_blanks(line.substr(0, std::min(line.find(" #"), line.size())));
+    const auto text = core::trimmed(line.substr(0, std::min(line.find(" #"), line.size())));
     if (text.empty() || text.starts_with('#')) continue;
     const size_t indent = line.find_first_not_of(' ');
     const bool begins_key = indent == 0 && !text.starts_with('-');
     if (begins_key) is_inside = text.starts_with("configs:");
     if (!is_inside) continue;
     if (!begins_key) out.push_back({number, indent, std::string(text)});
-    if (begins_key && text.size() > 8) out.push_back({number, 0, std::string(without_blanks(text.substr(8)))});
+    if (begins_key && text.size() > 8) out.push_back({number, 0, std::string(core::trimmed(text.substr(8)))});
   }
   return out;
 }

@@ -74,12 +74,6 @@ core::result<std::vector<fs::path>> files_below(const fs::path& folder) {
   return found;
 }
 
-std::string small(const fs::path& p) {
-  std::string out = p.string();
-  for (char& c : out) c = core::ascii_lower(c);
-  return out;
-}
-
 /// Refuses the folder of a `DatasetDict` of `datasets` with several splits, because not all are for training.
 core::result<void> check_no_splits(const fs::path& folder) {
   std::error_code ec;
@@ -97,13 +91,13 @@ core::result<void> check_no_splits(const fs::path& folder) {
 }  // namespace
 
 bool is_packed(const fs::path& p) {
-  const auto ending = small(p.extension());
+  const auto ending = core::lowered(p.extension().string());
   return ending == ".gz" || ending == ".dz" || ending == ".tgz" || ending == ".zst";
 }
 
 std::string ending_of(const fs::path& p) {
-  const auto ending = small(p.extension());
-  return ending != ".tgz" && is_packed(p) ? small(p.stem().extension()) : ending;
+  const auto ending = core::lowered(p.extension().string());
+  return ending != ".tgz" && is_packed(p) ? core::lowered(p.stem().extension().string()) : ending;
 }
 
 source_kind kind_of(const fs::path& p) {

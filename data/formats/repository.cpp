@@ -73,8 +73,7 @@ named_split split_of(const fs::path& relative) {
 
 bool is_card_or_licence(const fs::path& p) {
   constexpr std::string_view names[] = {"readme", "license", "licence", "copying", "notice", "citation", "changelog"};
-  std::string name = p.filename().string();
-  for (char& c : name) c = core::ascii_lower(c);
+  const std::string name = core::lowered(p.filename().string());
   const auto stem = name.substr(0, name.find('.'));
   const auto first = stem.substr(0, stem.find_first_of("-_"));
   return std::ranges::find(names, stem) != std::end(names) || first == "license" || first == "readme";

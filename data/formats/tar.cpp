@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "core/text.hpp"
 #include "data/formats/json_lines.hpp"
 
 namespace troupe::data {
@@ -36,10 +37,8 @@ std::optional<uint64_t> number(std::string_view text) {
     }
     return value;
   }
-  text = text.substr(0, text.find('\0'));
-  const auto first = text.find_first_not_of(' ');
-  if (first == text.npos) return 0;
-  text = text.substr(first, text.find_last_not_of(' ') + 1 - first);
+  text = core::trimmed(text.substr(0, text.find('\0')), " ");
+  if (text.empty()) return 0;
   const auto end = std::from_chars(text.data(), text.data() + text.size(), value, 8);
   return end.ec == std::errc{} && end.ptr == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }

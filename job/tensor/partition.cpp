@@ -26,9 +26,8 @@ core::error refused(const std::string& where, const std::string& what) {
 }
 
 bool is_for(const layer_spec& spec, std::string_view model_type) {
-  return spec.model_types.empty() || std::ranges::any_of(spec.model_types, [&](std::string one) {
-           for (char& c : one) c = core::ascii_lower(c);
-           return one == model_type;
+  return spec.model_types.empty() || std::ranges::any_of(spec.model_types, [&](const std::string& one) {
+           return core::lowered(one) == model_type;
          });
 }
 

@@ -213,7 +213,7 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
     TROUPE_ASSIGN(auto place, stored_at(tensor));
     source->parameters_[match->second] = place;
   }
-  const auto embedding = wanted.find(std::string(spec.family->names.embedding) + ".weight");
+  const auto embedding = wanted.find(families::embedding_weight(*spec.family));
   if (head != nullptr && embedding != wanted.end() && !found[embedding->second] && is_float(head->type) &&
       *head->shape == table.parameters[embedding->second].shape) {
     TROUPE_ASSIGN(auto place, stored_at(*head));

@@ -34,8 +34,8 @@ constexpr uint64_t config_bytes_max = uint64_t{16} << 20;
 /// Reads keys of one object, by their own names or transformers' aliases, and collects its errors.
 class key_reader {
  public:
-  explicit key_reader(const json& object, const families::family* family = nullptr)
-      : object_(object), family_(family) {}
+  explicit key_reader(const json& object) : object_(object) {}
+  void set_family(const families::family& family) { family_ = &family; }
 
   /// Returns a whole number in [1, max]; `fallback` if the key is absent or null.
   uint32_t size(std::string_view key, uint64_t fallback, uint64_t max) {
@@ -139,7 +139,7 @@ class key_reader {
   }
 
   const json& object_;
-  const families::family* family_;  // family whose aliases of keys are read; null: no aliases
+  const families::family* family_ = nullptr;  // family whose aliases of keys are read; null: no aliases
   std::set<std::string, std::less<>> asked_;
   std::vector<spec_problem> problems_;
 };
@@ -289,12 +289,12 @@ reading read_all(const std::string& hugging_face_json, std::span<const std::stri
   out.spec.hugging_face_json = object->dump(2, ' ', false, json::error_handler_t::replace);
   for (const auto& key : ignored)
     if (const auto [holder, name] = holder_of(*object, key); holder != nullptr) holder->erase(name);
-  const std::string type = key_reader(*object).text("model_type", "");
+  key_reader keys(*object);
+  const std::string type = keys.text("model_type", "");
   const families::family* const found = families::find(type);
-  key_reader keys(*object, found);
-  keys.text("model_type", "");
   out.has_family = found != nullptr;
   if (out.has_family) {
+    keys.set_family(*found);
     read_keys(*found, keys, out.spec);
     keys.add(unread_problems(*found, *object, keys.unread()));
     out.unknown = unknown_names(*found, *object, keys.unread());

@@ -4,7 +4,7 @@
 
 #include <system_error>
 
-#include "actors/session/compression_state.hpp"
+#include "actors/run/compression_state.hpp"
 #include "actors/session/host_model.hpp"
 #include "actors/session/state_access.hpp"
 #include "checkpoint/convert/native_export.hpp"

@@ -1,6 +1,6 @@
 // Decides whether a run whose states have two places in its swap files updates before the vote, if the configuration
 // leaves this to the run: compares the gain with the cost of a step that is undone. Owns the comparison of the two
-// orders; the session counts the undone steps (actors/session/compile.cpp).
+// orders; the session counts the undone steps (actors/run/pass_scheduler.cpp).
 #pragma once
 
 #include <memory>

@@ -2,6 +2,12 @@
 
 namespace troupe::actors {
 
+std::optional<telemetry::clock_shift> shift_to_supervisor(const cluster::process& link) {
+  const auto known = link.clock();
+  if (!known) return std::nullopt;
+  return telemetry::clock_shift{known->offset_ns, known->error_ns};
+}
+
 std::map<uint32_t, telemetry::clock_shift> shifts_onto(uint32_t own_machine, std::optional<telemetry::clock_shift> own,
                                                        std::span<const told_clock> told) {
   std::map<uint32_t, telemetry::clock_shift> surest;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "cluster/process.hpp"
 #include "telemetry/spans.hpp"
 
 namespace troupe::actors {
@@ -16,6 +17,9 @@ struct told_clock {  ///< clock shift that a process reports
   uint32_t machine = 0;
   telemetry::clock_shift to_supervisor;
 };
+
+/// Returns the shift from this process's clock to the supervisor's; none before it is known.
+std::optional<telemetry::clock_shift> shift_to_supervisor(const cluster::process& link);
 
 /// Returns for each machine, except for the leading process's own, the shift from its times to the leading process's
 /// clock. Processes of a machine share one clock; the supervisor has machine 0's. Machines without any report are left

@@ -6,8 +6,9 @@
 #include <limits>
 #include <utility>
 
-#include "actors/session/host_run.hpp"
-#include "actors/session/parts.hpp"
+#include "actors/modules/host_run.hpp"
+#include "actors/run/training_run.hpp"
+#include "actors/session/session.hpp"
 #include "core/clock.hpp"
 #include "core/text.hpp"
 #include "job/degrees.hpp"
@@ -50,7 +51,7 @@ class prepared_models {
     return [this](const config::job_config& c) -> core::result<job::host_tables> {
       TROUPE_ASSIGN(auto made, prepare(model_, c));
       last_ = std::move(made);
-      return job::host_tables{&last_->table(), &last_->own_table(), &last_->cut()};
+      return tables_of({.model = model_, .instances = last_});
     };
   }
 
@@ -124,10 +125,10 @@ struct session::trials {
       way.refusal = opened.error().text;
       return {};
     }
-    auto& of = *(*opened)->parts_;
-    of.recording.is_open = of.recording.is_closed = true;  // the trial must leave nothing behind
+    auto& of = *(*opened)->run_;
+    of.recorder.record_nothing();
     if (texts == nullptr && options.model == nullptr)
-      texts = std::make_shared<const read_texts>(read_texts{of.data.tokenizer, of.data.loader.corpus});
+      texts = std::make_shared<const read_texts>(read_texts{of.data.tokenizer(), of.data.corpus()});
     const int64_t opened_ns = core::now_ns();
     const auto steps = run_steps(**opened, best_s);
     const int64_t ended_ns = core::now_ns();

@@ -12,238 +12,26 @@
 #include <string>
 #include <vector>
 
+#include "actors/loading/load_options.hpp"
 #include "actors/memory/offload_request.hpp"
-#include "actors/processes/slow_link_report.hpp"
+#include "actors/run/hooks.hpp"
+#include "actors/run/options.hpp"
+#include "actors/run/reports.hpp"
 #include "actors/saving/save_request.hpp"
-#include "actors/session/load_options.hpp"
-#include "actors/session/loss_spike.hpp"
-#include "actors/session/opening_progress.hpp"
-#include "actors/session/term_report.hpp"
 #include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
-#include "plan/choose/compile.hpp"
-#include "plan/choose/vote.hpp"
-#include "plan/passes/pass.hpp"
 #include "plan/rank_plan.hpp"
-#include "telemetry/figures/stage_figures.hpp"
-#include "telemetry/figures/trace.hpp"
-
-namespace caf {
-class actor_system;
-}
-
-namespace troupe::cluster {
-class process;
-}  // namespace troupe::cluster
 
 namespace troupe::data {
 class tokenizer;
-struct reading_progress;
-}  // namespace troupe::data
+}
 
 namespace troupe::actors {
 
 struct session_actors;
-struct host_model;
-struct read_texts;
+struct training_run;
 class state_access;
-
-/// The report of one optimizer step.
-struct step_report {
-  uint64_t step = 0;  ///< number of the step, from 1
-  double loss = 0;    ///< mean loss over the global batch, in nats per token
-  double lr = 0;
-  double grad_norm = 0;  ///< norm of the mean gradient, before clipping
-  double loss_scale = 1;
-  bool skipped = false;  ///< true: the gradient overflowed, and nothing was updated
-  double seconds = 0;
-  uint64_t tokens = 0;      ///< number of tokens in the step's global batch
-  bool save_asked = false;  ///< the supervisor has received `save_now` (actors/host.hpp): a save is due
-  telemetry::step_summary lanes;
-  /// Set if the loss rose too far and the run went back to an earlier step (`on_spike.action: skip`).
-  std::optional<loss_spike> spike;
-};
-
-/// Bytes of one rank by owner: the mapped bytes, and the peak that the model's arithmetic really used.
-struct rank_memory_report {
-  plan::memory_table resident;
-  uint64_t activations_peak_bytes = 0;
-  uint64_t offloaded_bytes = 0;  ///< part of `resident` that `offload_states` counts as host memory
-  plan::tier_options tiers{};    ///< tier of each owner's bytes (plan/memory_places.hpp)
-};
-
-/// Passes over the step plan that apply from a step on (docs/passes.md).
-struct scheduled_passes {
-  uint64_t step = 0;                  ///< number of steps that are done before the passes apply
-  std::vector<std::string> passes{};  ///< names of Troupe's own passes
-  /// Passes of the embedding program; they must outlive the session.
-  std::vector<std::shared_ptr<const plan::pass>> own{};
-  bool is_automatic = false;  ///< true: all of Troupe's own passes, each as far as it helps
-  /// Steps of a trial, after which the earlier plan returns if its steps took less. 0: no trial, these passes stay.
-  /// Three steps before the trial and three steps of it must have been measured (skipped steps do not count); until
-  /// then the change or its end waits.
-  uint64_t tried_steps = 0;
-};
-
-/// A change of the step plan between two steps.
-struct passes_report {
-  /// Reason why steps run by an earlier plan again.
-  struct slower {
-    double earlier_step_s = 0;  ///< shortest measured step of the earlier plan, in seconds
-    double step_s = 0;          ///< shortest measured step of the plan on trial, in seconds
-  };
-  uint64_t steps = 0;     ///< number of steps done before the plan changed
-  bool measured = false;  ///< true: the times were measured in this run; false: the cost model computed them
-  plan::compiled_step compiled;
-  std::optional<slower> went_back{};
-};
-
-/// Callbacks to the session's host. Each runs on the thread that is in a call of the session, before that call returns;
-/// any may be empty. A callback may call `stop` and no other function of the session. An exception from a callback
-/// propagates out of that call, whose work is done and counted; the session remains usable.
-struct session_hooks {
-  std::function<void(const std::string&)> on_warning;  ///< receives each warning of the session, one line per call
-  /// Receives lines that keys of the configuration request: comms_logger.verbose, wall_clock_breakdown,
-  /// memory_breakdown, flops_profiler, and a line for each layer if a host's modules are cut over tensor ranks. Lines
-  /// of a step arrive during the next call.
-  std::function<void(const std::string&)> on_log{};
-  /// Called after each successful step, except steps with a loss spike.
-  std::function<void(const step_report&)> on_step{};
-  std::function<void(const loss_spike&)> on_spike{};  ///< called in place of on_step if the run has gone back
-  /// Called before `on_step`: start and end of the step's instructions on every rank. A holder of the spans also holds
-  /// their plans.
-  std::function<void(uint64_t step, std::shared_ptr<const std::vector<telemetry::rank_spans>>)> on_spans{};
-  /// Receives the validation loss in nats per token, measured after `step` steps.
-  std::function<void(uint64_t step, double loss)> on_evaluation{};
-  /// Called while `open` encodes text, about once per MiB (data/documents.hpp). Returns false to end the opening with
-  /// error_kind::stopped.
-  std::function<bool(const data::reading_progress&)> on_reading{};
-  /// Called while `open` works, several times a second and at every phase. Returns false to end the opening with
-  /// error_kind::stopped.
-  opening_hook on_opening{};
-  /// Called before a step whose plan was changed by passes, or was not changed because of measured times.
-  std::function<void(const passes_report&)> on_passes{};
-  /// Receives the ranks' votes on the measured steps, before they are joined. A host that knows of a disturbance of a
-  /// rank (it was suspended, it shared its cores) may set the vote's `failure`; all ranks then keep their current plan.
-  std::function<void(std::vector<plan::rank_vote>&)> on_votes{};
-  /// Called when a term after the first has begun and the run has recovered to where it was. Only in the leading
-  /// process of several.
-  std::function<void(const term_report&)> on_term{};
-  /// Called when a link between hosts has become slow; on_warning receives the sentence. Called before the step's
-  /// `on_step`, in the leading process of several.
-  std::function<void(const slow_link_report&)> on_slow_link{};
-  /// Called before `on_term` for a step that `on_step` has already reported and that was repeated, with the result of
-  /// the repetition.
-  std::function<void(const step_report&)> on_step_again{};
-  /// Called after a save has ended, successfully or not: during the next call, at the latest during the call that waits
-  /// for the save.
-  std::function<void(const save_report&)> on_saved{};
-  /// Called in each serving process of several: returns its name for the checkpoint of the states after `step` steps,
-  /// which the leading process is saving. `checkpoint.tag_validation` decides what happens if the name differs from the
-  /// leading process's. Empty: the process has no name of its own.
-  std::function<std::string(uint64_t step)> tag_of{};
-};
-
-/// Values that a host may add to the records at the end of a run.
-struct session_ending {
-  std::optional<core::error> failure;  ///< error that ended the run; none: the session's own error, if there is one
-  std::optional<double> seconds;       ///< duration of the run; none: the sum of its steps
-  std::string configuration;           ///< effective YAML, for the report
-  std::string sample;                  ///< text that the model generated, for the report
-};
-
-/// The records of a run, once its files are written.
-struct session_records {
-  /// Path of the written report; empty if no report was requested or it could not be written.
-  std::string report_file;
-  std::string communication_table;  ///< table of collectives by comms_logger; empty if comms_logger is off
-  uint64_t num_dropped = 0;         ///< steps and validations that were not recorded because the writers fell behind
-  bool curves_complete = true;      ///< true: the curve files contain every value that was not dropped
-  /// Figures of pipeline stages; has no steps if the model is not cut into stages.
-  telemetry::pipeline_figures pipeline;
-};
-
-/// Returns the number of steps between two printed lines: `steps_per_print`, or a fortieth of the run.
-uint64_t print_interval(const config::job_config& config);
-
-/// Warnings kept until the next call of the session; further warnings are counted, not kept.
-inline constexpr size_t warnings_max = 64;
-
-/// The model's output for one micro-batch of one data rank, before the loss, rounded to fp32: logits [row, position,
-/// token] of a family of Troupe, the last unit's output of a host's model.
-struct evaluated_output {
-  uint64_t batch = 0;  ///< global micro-batch of the evaluation, from 0
-  uint32_t rank = 0;   ///< data coordinate of the rank that computed the output
-  std::span<const int64_t> shape;
-  std::span<const float> values;
-};
-
-/// The batches of an evaluation, and the results that are requested in addition to the loss.
-struct evaluation_request {
-  uint64_t batches = 0;  ///< most global micro-batches to evaluate; 0: all
-  /// Called on the caller's thread for each batch in order, within a batch in the order of data ranks. The spans are
-  /// valid only during the call. Empty: outputs are not stored.
-  std::function<void(const evaluated_output&)> on_output{};
-  /// Most bytes of outputs that wait for `on_output`: if more in flight would exceed this, fewer micro-batches of a
-  /// pipeline are in flight. One global micro-batch is always stored.
-  uint64_t output_bytes = uint64_t{256} << 20;
-  /// Name of the output that `on_output` receives, if a host's last unit has several. Empty: the only one.
-  std::string output{};
-  /// False: computes outputs only, for batches without targets; nothing is recorded, and the report has no losses.
-  bool compute_loss = true;
-};
-
-struct evaluation_report {     ///< result of an evaluation
-  double loss = 0;             ///< mean loss over all evaluated tokens, in nats; 0 without tokens
-  std::vector<double> losses;  ///< [global micro-batch]: mean loss over its tokens; empty if not requested
-};
-
-/// Degrees that a configuration left open (`parallel: auto`), as chosen for a run.
-struct run_degrees {
-  std::shared_ptr<const config::job_config> config;  ///< the configuration with the chosen degrees
-  config::degree_choice taken;
-  std::string reason;  ///< reason for the chosen degrees, in one line
-  std::string table;   ///< table of every candidate for the degrees: step time, memory, or why it cannot run
-  /// Content of `job::degrees_file_name` in the run's folder, with which the next run there chooses the same degrees;
-  /// empty if nothing was newly measured.
-  std::string file;
-  /// Texts that choosing the degrees has read, for session_options; null if no step was run.
-  std::shared_ptr<const read_texts> texts{};
-};
-
-/// A checkpoint to resume from, and the parts of it that are taken over.
-struct resume_choice {
-  std::filesystem::path path{};  ///< path of the checkpoint to resume from; empty: the run starts from the beginning
-  load_options load{};
-};
-
-struct session_options {  ///< options of opening a session
-  std::shared_ptr<const config::job_config> config;
-  session_hooks hooks{};
-  /// The host's actor system, which must outlive the session and have Troupe's message types (`add_message_types` of
-  /// actors/host.hpp). Null: the session creates its own.
-  caf::actor_system* system = nullptr;
-  /// The checkpoint to resume from, in any format that checkpoint/convert/open_source.hpp reads, or a folder of
-  /// checkpoints, whose `latest` names one. Any stage, precision and number of ranks may have written it. If the
-  /// checkpoint lacks parts of a run's state, a warning names what was assumed. Empty: the run starts from the
-  /// beginning.
-  std::filesystem::path resume{};
-  /// The host's own modules and batches, in place of `model` and `data` (actors/session/host_model.hpp). Null: those of
-  /// the configuration.
-  std::shared_ptr<const host_model> model{};
-  load_options load{};                        ///< parts of `resume` that are taken over
-  std::shared_ptr<const read_texts> texts{};  ///< texts that choosing the degrees has already read (run_degrees::texts)
-  /// The link to the supervisor of a job of several processes, each of which opens such a session and runs some of its
-  /// ranks (docs/cluster.md). Null: all ranks run in this process.
-  std::shared_ptr<cluster::process> process{};
-  /// Returns the checkpoint to resume from, in place of `resume` and `load`, for a job of several processes. Called in
-  /// the leading process if a term cannot begin with a save in memory. `again`: steps of this run have been done.
-  std::function<core::result<resume_choice>(bool again)> choose_resume{};
-  /// The job as its file describes it, for several processes whose `config` has another data degree: every degree
-  /// divides the batch of this job. Null: `config`.
-  std::shared_ptr<const config::job_config> file{};
-};
 
 class session {  ///< one training run
  public:
@@ -417,10 +205,9 @@ class session {  ///< one training run
   core::result<bool> save_16bit_model(const std::filesystem::path& path, bool exclude_frozen_parameters = false) const;
 
  private:
-  struct parts;
   struct trials;
-  explicit session(std::unique_ptr<parts> p);
-  std::unique_ptr<parts> parts_;
+  explicit session(std::unique_ptr<training_run> run);
+  std::unique_ptr<training_run> run_;
 };
 
 }  // namespace troupe::actors

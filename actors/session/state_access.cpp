@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "actors/session/state_access_parts.hpp"
+#include "actors/run/state_access_parts.hpp"
 #include "config/keys/key_table.hpp"
 
 namespace troupe::actors {

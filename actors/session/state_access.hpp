@@ -58,7 +58,7 @@ class state_access {
   core::result<void> set_local_optimizer_state(uint32_t rank, const std::string& name, const std::string& key,
                                                std::span<const float> in) const;
 
-  /// Returns the current compression of the run (actors/session/compression_state.hpp).
+  /// Returns the current compression of the run (actors/run/compression_state.hpp).
   [[nodiscard]] core::result<compression_state> compression() const;
 
   /// The functions with plural names access several parameters at once. Setters check everything before the first

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "actors/session/opening_progress.hpp"
+#include "actors/opening/opening_progress.hpp"
 #include "apps/base/interrupts.hpp"
 #include "apps/base/output_form.hpp"
 #include "data/documents.hpp"

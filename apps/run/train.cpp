@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/session/memory_need.hpp"
+#include "actors/opening/memory_need.hpp"
 #include "actors/session/session.hpp"
 #include "apps/base/configuration.hpp"
 #include "apps/base/console.hpp"

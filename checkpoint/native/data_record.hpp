@@ -1,5 +1,5 @@
 // Records which data a checkpoint's position counts samples of. Owns the values; leaves measuring and comparing them to
-// actors/session/data_record.hpp.
+// actors/loading/data_record.hpp.
 #pragma once
 
 #include <cstdint>

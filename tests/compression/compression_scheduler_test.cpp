@@ -2,7 +2,7 @@
 // techniques.
 #include "compression/compression_scheduler.hpp"
 
-#include "actors/session/compression_state.hpp"
+#include "actors/run/compression_state.hpp"
 #include "actors/session/state_access.hpp"
 #include "compression/host_layers.hpp"
 #include "tests/compression/host_modules.hpp"

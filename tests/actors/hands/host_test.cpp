@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "actors/aten_threads.hpp"
-#include "actors/session/parts.hpp"
+#include "actors/run/host_messages.hpp"
 #include "models/segment/products.hpp"
 #include "tests/small_job.hpp"
 

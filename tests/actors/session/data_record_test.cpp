@@ -1,5 +1,5 @@
 // Tests that a run resumes with the data to which its checkpoint's position belongs, or reports how the data differ.
-#include "actors/session/data_record.hpp"
+#include "actors/loading/data_record.hpp"
 
 #include <algorithm>
 #include <filesystem>

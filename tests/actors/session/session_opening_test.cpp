@@ -1,7 +1,7 @@
 // Tests opening a session: stopped by the host in every phase, refused without enough memory.
 #include <map>
 
-#include "actors/session/memory_need.hpp"
+#include "actors/opening/memory_need.hpp"
 #include "tests/small_job.hpp"
 
 BOOST_AUTO_TEST_SUITE(session_opening)

@@ -11,8 +11,8 @@
 
 #include "actors/calibrate.hpp"
 #include "actors/company.hpp"
-#include "actors/session/parts.hpp"
-#include "actors/session/thread_room.hpp"
+#include "actors/opening/own_system.hpp"
+#include "actors/opening/thread_room.hpp"
 #include "tests/actors/ranks.hpp"
 #include "tests/crash/wanted_cases.hpp"
 #include "tests/small_job.hpp"

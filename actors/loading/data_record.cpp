@@ -1,0 +1,90 @@
+#include "actors/loading/data_record.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "core/math.hpp"
+#include "core/text.hpp"
+
+namespace troupe::actors {
+namespace {
+
+core::result<checkpoint::digest128> digest_of_tokens(const data::token_stream& from, uint64_t most) {
+  const uint64_t all = from.size();
+  const uint64_t blocks = std::max<uint64_t>(2, most / digested_block_tokens);
+  const bool whole = all <= blocks * digested_block_tokens;
+  const uint64_t count = whole ? core::div_up(all, digested_block_tokens) : blocks;
+  std::vector<int64_t> block(digested_block_tokens);
+  checkpoint::digest_stream digest;
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t last = all - std::min(all, digested_block_tokens);
+    const uint64_t first =
+        whole ? i * digested_block_tokens : last / (count - 1) * i + last % (count - 1) * i / (count - 1);
+    const auto part = std::span(block).first(std::min(digested_block_tokens, all - first));
+    TROUPE_TRY(from.copy(first, part));
+    digest.add(std::as_bytes(part));
+  }
+  return digest.value();
+}
+
+/// Returns the token at which the validation part begins, as data::split_tokens cuts it.
+uint64_t cut_of(uint64_t tokens, double validation_fraction) {
+  return tokens - static_cast<uint64_t>(std::floor(static_cast<double>(tokens) * validation_fraction));
+}
+
+}  // namespace
+
+core::result<checkpoint::data_record> record_of(const data::corpus& corpus, const std::vector<std::string>& names,
+                                                double validation_fraction, const std::string& tokenizer) {
+  checkpoint::data_record out{.sequence_length = corpus.sequence(),
+                              .validation_fraction = validation_fraction,
+                              .tokenizer = tokenizer,
+                              .sources = {}};
+  for (size_t i = 0; i < corpus.sources(); ++i) {
+    const auto& stream = corpus.source(i);
+    TROUPE_ASSIGN(const auto digest, digest_of_tokens(stream, digested_tokens / corpus.sources()));
+    out.sources.push_back({i < names.size() ? names[i] : "", corpus.shares()[i], stream.size(), digest});
+  }
+  return out;
+}
+
+data_change compare(const checkpoint::data_record& was, const checkpoint::data_record& now) {
+  data_change out;
+  const auto differs = [&out](std::string words) { out.differences.push_back(std::move(words)); };
+  if (was.sequence_length != now.sequence_length)
+    differs(fmt::format("data.sequence_length is {}, was {}", now.sequence_length, was.sequence_length));
+  if (was.validation_fraction != now.validation_fraction)
+    differs(fmt::format("data.validation_fraction is {}, was {}", now.validation_fraction, was.validation_fraction));
+  if (was.sources.size() != now.sources.size())
+    differs(fmt::format("data has {} sources, had {}", now.sources.size(), was.sources.size()));
+  bool other_tokens = false;
+  for (size_t i = 0; i < std::min(was.sources.size(), now.sources.size()); ++i) {
+    const auto &before = was.sources[i], &after = now.sources[i];
+    const std::string name = core::shown(after.name);
+    if (before.tokens != after.tokens)
+      differs(fmt::format("'{}' has {} tokens, had {}", name, after.tokens, before.tokens));
+    else if (before.digest != after.digest)
+      differs(fmt::format("'{}' holds other tokens than '{}' did", name, core::shown(before.name)));
+    if (before.share != after.share && was.sources.size() == now.sources.size())
+      differs(fmt::format("the share of '{}' is {}, was {}", name, after.share, before.share));
+    other_tokens = other_tokens || before.tokens != after.tokens || before.digest != after.digest;
+    const uint64_t trained = std::min(cut_of(before.tokens, was.validation_fraction), after.tokens);
+    const uint64_t validates = cut_of(after.tokens, now.validation_fraction);
+    if (trained > validates) out.validates_trained += trained - validates;
+  }
+  if (other_tokens && was.tokenizer != now.tokenizer) differs("data.tokenizer is another one");
+  return out;
+}
+
+std::string sentence_of(const data_change& change, uint64_t sample) {
+  std::string out =
+      fmt::format("continues at sample {} of the data as they are now, whose text comes in another order", sample);
+  if (change.validates_trained > 0)
+    out += fmt::format("; {} tokens that validate now may have been trained on", change.validates_trained);
+  return out;
+}
+
+}  // namespace troupe::actors

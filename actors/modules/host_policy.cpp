@@ -1,0 +1,92 @@
+#include "actors/modules/host_policy.hpp"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+using config::layer_spec;
+using config::partition_type;
+using core::tp_style;
+
+core::error refused(const std::string& where, const std::string& what) {
+  return {core::error_kind::bad_input, where + what};
+}
+
+const std::string section_key = "tensor_parallel.";
+
+core::result<models::injection_rule> rule_from(const layer_spec& spec) {
+  const std::string where = spec.where + ": " + section_key + "partition_config: ";
+  models::injection_rule out;
+  for (const std::string& pattern : spec.patterns)
+    out.pattern += (out.pattern.empty() ? "(?:" : "|(?:") + pattern + ")";
+  const bool is_column = spec.type == partition_type::column;
+  if (!is_column && spec.gather_output)
+    return core::fail(refused(where, "gather_output: wanted false where outputs are not cut, got true"));
+  const uint32_t dimension = is_column ? 0 : 1;
+  if (spec.type != partition_type::skip && spec.dimension.value_or(dimension) != dimension)
+    return core::fail(refused(where, "partition_dim: wanted " + std::to_string(dimension) + " for " +
+                                         std::string(name_of(spec.type)) + ", got " + std::to_string(*spec.dimension)));
+  if (is_column) out.style = spec.gather_output ? tp_style::vocabulary : tp_style::column;
+  if (spec.type == partition_type::row) out.style = tp_style::row;
+  if (spec.shape.empty()) return out;
+  const bool says_sizes = spec.shape.size() == 2 && spec.shape[0].nested && !spec.shape[1].nested;
+  if (!says_sizes || spec.shape[1].sizes[0] != -1 || out.style != tp_style::column)
+    return core::fail(refused(where,
+                              "shape: wanted the sizes of a column layer's blocks, as [[64, 16, 16], -1], for a host's "
+                              "own layer, got another"));
+  out.parts.assign(spec.shape[0].sizes.begin(), spec.shape[0].sizes.end());
+  return out;
+}
+
+/// Returns the policy from the section's rules and names; nullopt if it has none.
+core::result<std::optional<models::injection_policy>> said_policy(const config::tensor_parallel_section& t) {
+  if (!t.preset_model.empty())
+    return core::fail(
+        refused(section_key,
+                "preset_model: cannot be combined with a host program's own model, because a preset names the "
+                "modules of a published one; remove it, got " +
+                    t.preset_model));
+  if (!t.partition.given && t.rows.empty()) return std::optional<models::injection_policy>();
+  models::injection_policy out;
+  for (const layer_spec& spec : t.partition.specs) {
+    if (!spec.model_types.empty()) continue;  // a rule for published models
+    TROUPE_ASSIGN(auto rule, rule_from(spec));
+    out.rules.push_back(std::move(rule));
+  }
+  out.strict = t.partition.strict_mode;
+  out.rows = t.rows;
+  return std::optional(std::move(out));
+}
+
+}  // namespace
+
+core::result<std::function<models::module_model(models::module_model)>> policy_of(const config::job_config& c) {
+  const auto& t = c.tensor_parallel;
+  const bool cuts = c.parallel.tensor > 1, guesses = cuts && (c.degrees.autotp_size > 1 || c.degrees.tp_size > 1);
+  std::optional<models::injection_policy> said;
+  if (cuts) {
+    TROUPE_ASSIGN(auto read, said_policy(t));
+    said = std::move(read);
+  }
+  if (!said && !guesses && !t.own_layers && !(cuts && t.vocabulary_head)) return {};
+  return [t, cuts, guesses, said](models::module_model model) {
+    models::injection_policy policy;
+    if (said)
+      policy = *said;
+    else if (model.policy != nullptr)
+      policy = *model.policy;
+    else
+      policy.heuristic = guesses;
+    if (said || model.policy == nullptr) policy.grain = t.grain;
+    policy.own_layers = policy.own_layers || t.own_layers;
+    if (cuts && t.vocabulary_head && !model.units.empty())
+      policy.rules.insert(policy.rules.begin(), {models::exactly(model.units.back().name) + R"((?:\..*)?\.weight$)",
+                                                 *t.vocabulary_head ? tp_style::vocabulary : tp_style::replicated});
+    return models::inject(std::move(model), std::move(policy));
+  };
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,200 @@
+#include "actors/run/inference.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "actors/modules/own_model.hpp"
+#include "actors/outputs.hpp"
+#include "actors/run/training_run.hpp"
+#include "core/math.hpp"
+#include "core/text.hpp"
+#include "kernels/base/random.hpp"
+
+namespace troupe::actors {
+namespace {
+
+uint64_t output_bytes(const rank_report& rank) {
+  uint64_t bytes = 0;
+  for (const auto& x : rank.outputs) bytes += x.values.size() * sizeof(float);
+  return bytes;
+}
+
+/// Returns the share of a whole micro-batch's windows that a rank has: [global micro-batch, position among the ranks
+/// that take different samples].
+using window_share = std::function<double(uint64_t micro, uint32_t position)>;
+
+window_share shares_of(const loader_setup& loader) {
+  if (loader.corpus == nullptr) return [](uint64_t, uint32_t) { return 1.0; };  // a host's own batches
+  return [&loader](uint64_t micro, uint32_t position) {
+    const auto& shape = loader.shape;
+    return double(data::validation_rows(*loader.corpus, shape.rows, micro * shape.ranks + position)) /
+           double(shape.rows);
+  };
+}
+
+/// Sum of the losses of a global micro-batch's windows, and the number of these windows in whole micro-batches of one
+/// rank.
+struct weighted_loss {
+  double sum = 0, weight = 0;
+};
+
+/// Returns the loss of the `m`-th micro-batch of a run, which is number `micro` of the evaluation.
+weighted_loss loss_of(const rank_report& ran, uint32_t m, uint64_t micro, const window_share& share) {
+  const plan::job_layout& l = *ran.spans.plan->layout;
+  const uint32_t all = l.options.data(), in_columns = l.options.sequence_ranks();
+  weighted_loss out;
+  for (uint32_t r = 0; r < all; ++r) {
+    const double weight = share(micro, r / in_columns);
+    if (weight == 0) continue;
+    out.sum += weight * ran.losses[uint64_t{m} * all + r];
+    out.weight += weight;
+  }
+  return out;
+}
+
+/// Passes the outputs of one run, whose first batch is `first`, to the host batch by batch, and releases them.
+void hand_over(rank_reports& ranks, uint64_t first, uint32_t micros, const evaluation_request& request,
+               const window_share& share) {
+  const auto of = take_outputs(ranks);
+  for (uint32_t m = 0; m < micros; ++m)
+    for (const auto& [data, all] : of)
+      if (share(first + m, data) > 0) request.on_output({first + m, data, all[m].shape, all[m].values});
+}
+
+/// Returns an error for outputs that the last unit does not have; `names` are those of a host's model, empty for a
+/// family of Troupe.
+core::result<void> check(const evaluation_request& request, const std::vector<std::string>& names) {
+  const auto refuse = [](const std::string& why) {
+    return core::fail(core::error_kind::bad_input, "evaluation: " + why);
+  };
+  if (!request.on_output && !request.compute_loss)
+    return refuse("wanted compute_loss or on_output in evaluation_request, got neither");
+  if (!request.on_output || (request.output.empty() && names.size() <= 1)) return {};
+  if (std::ranges::find(names, request.output) != names.end()) return {};
+  std::string all;
+  for (const auto& name : names) all.append(all.empty() ? "'" : ", '").append(name).append("'");
+  return refuse(names.empty()
+                    ? "wanted no name in evaluation_request::output, since the model puts out its logits "
+                      "alone, got '" +
+                          core::shown(request.output) + "'"
+                    : "wanted in evaluation_request::output one of the values of the last unit, " + all + ", got " +
+                          (request.output.empty() ? "no name" : "'" + core::shown(request.output) + "'"));
+}
+
+/// Draws from softmax(logits / temperature) with a uniform number in [0, 1).
+int64_t draw(const std::vector<float>& logits, double temperature, double uniform) {
+  const auto best = std::max_element(logits.begin(), logits.end());
+  if (temperature <= 0) return best - logits.begin();
+  std::vector<double> weight(logits.size());
+  double total = 0;
+  for (size_t i = 0; i < logits.size(); ++i)
+    total += weight[i] = std::exp((double(logits[i]) - double(*best)) / temperature);
+  double left = uniform * total;
+  for (size_t i = 0; i < weight.size(); ++i)
+    if ((left -= weight[i]) < 0) return static_cast<int64_t>(i);
+  return static_cast<int64_t>(weight.size()) - 1;
+}
+
+/// Returns the number of global micro-batches of an evaluation that wants `wanted`; 0: all.
+core::result<uint64_t> num_evaluations(const training_run& run, uint64_t wanted) {
+  if (run.modules.model != nullptr) {
+    if (wanted > 0 && run.modules.model->evaluation) return wanted;
+    return core::fail(core::error_kind::bad_input,
+                      run.modules.model->evaluation
+                          ? "evaluation: wanted a number of batches of the host's own model, got 0"
+                          : "evaluation: the host's own model has no evaluation batches");
+  }
+  const uint64_t windows = run.data.corpus()->validation_windows();
+  if (windows == 0)
+    return core::fail(core::error_kind::bad_input,
+                      "evaluation: there is no validation part; set data.validation_fraction");
+  const uint64_t all = core::div_up(windows, run.term->loader.shape.rows * run.term->loader.shape.ranks);
+  return wanted > 0 ? std::min(wanted, all) : all;
+}
+
+/// Evaluates `n` global micro-batches once, by the current ranks.
+core::result<evaluation_report> evaluate_once(training_run& run, const evaluation_request& request, uint64_t n) {
+  const uint64_t together = run.term->plan.options[static_cast<size_t>(plan::plan_choice::evaluate)].accumulation;
+  const bool keeps = static_cast<bool>(request.on_output);
+  uint64_t at_once = keeps ? 1 : together;  // until the size of an output is known
+  const auto share = shares_of(run.term->loader);
+  evaluation_report out;
+  double ranks_with_windows = 0;
+  for (uint64_t done = 0; done < n;) {
+    const auto micros = static_cast<uint32_t>(std::min(n - done, at_once));
+    TROUPE_ASSIGN(auto did, run.steps.run_and_tell(plan::plan_choice::evaluate, done,
+                                                   {.micros = micros,
+                                                    .keeps_logits = keeps,
+                                                    .output = request.output,
+                                                    .computes_loss = request.compute_loss}));
+    rank_reports& ranks = *did.ranks;
+    for (uint32_t m = 0; m < (request.compute_loss ? micros : 0); ++m) {
+      const weighted_loss of = loss_of(ranks.front(), m, done + m, share);
+      out.losses.push_back(of.sum / of.weight);
+      out.loss += of.sum;
+      ranks_with_windows += of.weight;
+    }
+    done += micros;
+    if (!keeps) continue;
+    uint64_t bytes = 0;
+    for (const auto& r : ranks) bytes += output_bytes(r);
+    at_once = std::clamp<uint64_t>(request.output_bytes / std::max<uint64_t>(1, bytes / micros), 1, together);
+    hand_over(ranks, done - micros, micros, request, share);
+  }
+  if (!request.compute_loss) return out;
+  out.loss /= ranks_with_windows;
+  run.recorder.record_loss(out.loss);
+  if (run.host.hooks.on_evaluation) run.host.hooks.on_evaluation(run.progress.steps, out.loss);
+  return out;
+}
+
+/// Generates text once, by the current ranks.
+core::result<std::vector<int64_t>> generate_once(training_run& run, std::vector<int64_t> text, uint64_t tokens,
+                                                 double temperature) {
+  const auto& plan = run.term->plan;
+  for (uint64_t i = 0; i < tokens; ++i) {
+    auto b = std::make_shared<data::batch>();
+    const uint64_t seen = std::min<uint64_t>(text.size(), plan.sequence);
+    b->rows = 1;
+    b->columns = seen + 1;
+    b->tokens.assign(text.end() - static_cast<long>(seen), text.end());
+    b->tokens.push_back(0);  // placeholder for the target; generation computes no loss
+    b->samples = {0};
+    TROUPE_ASSIGN(auto did, run.steps.run_and_tell(plan::plan_choice::generate, run.progress.steps, {.given = b}));
+    const auto bits = kernels::philox({static_cast<uint32_t>(i), 0, 0, 0}, {static_cast<uint32_t>(plan.config->seed),
+                                                                            0x73616D70U /* the sampler's stream */});
+    const auto outputs = take_outputs(*did.ranks);
+    text.push_back(draw(outputs.front().micros.front().values, temperature, double(bits[0]) / 4294967296.0));
+  }
+  return text;
+}
+
+}  // namespace
+
+core::result<evaluation_report> evaluate(training_run& run, const evaluation_request& request) {
+  TROUPE_TRY(check(request, run.modules.outputs));
+  return run.outlast([&]() -> core::result<evaluation_report> {
+    // Computed for the current degrees, which a loss of processes changes.
+    TROUPE_ASSIGN(const auto n, num_evaluations(run, request.batches));
+    return evaluate_once(run, request, n);
+  });
+}
+
+core::result<std::vector<int64_t>> generate(training_run& run, std::vector<int64_t> text, uint64_t tokens,
+                                            double temperature) {
+  if (run.modules.model != nullptr)
+    return core::fail(core::error_kind::bad_input, "sample: a host's own model generates no text");
+  if (text.empty())
+    return core::fail(core::error_kind::bad_input, "sample.prompt: wanted at least one token, got none");
+  for (int64_t t : text)
+    if (t < 0 || t >= int64_t{run.term->plan.spec.vocabulary})
+      return core::fail(core::error_kind::bad_input, "sample.prompt: token " + std::to_string(t) +
+                                                         " is not in the vocabulary of " +
+                                                         std::to_string(run.term->plan.spec.vocabulary));
+  if (!std::isfinite(temperature) || temperature < 0)
+    return core::fail(core::error_kind::bad_input, "sample.temperature: wanted a finite number of at least 0, got " +
+                                                       core::number_text(temperature));
+  return run.outlast([&] { return generate_once(run, text, tokens, temperature); });
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,23 @@
+// Computes with the current weights without training: evaluates, and generates text. Each run computes as many
+// micro-batches as the plan takes together. Owns that each window of the validation text counts once, for any
+// micro-batch, number of ranks and number of micro-batches per run.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "actors/run/reports.hpp"
+#include "core/error.hpp"
+
+namespace troupe::actors {
+
+struct training_run;
+
+/// Evaluates as session::evaluate says.
+core::result<evaluation_report> evaluate(training_run& run, const evaluation_request& request);
+
+/// Generates text as session::generate says.
+core::result<std::vector<int64_t>> generate(training_run& run, std::vector<int64_t> text, uint64_t tokens,
+                                            double temperature);
+
+}  // namespace troupe::actors

@@ -1,0 +1,329 @@
+#include "actors/run/pass_scheduler.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "actors/run/training_run.hpp"
+#include "plan/layout/activation_extents.hpp"
+#include "storage/memory/memory_room.hpp"
+
+namespace troupe::actors {
+namespace {
+
+/// Returns a rank's own vote on the measured steps.
+plan::rank_vote vote_of(const telemetry::instruction_times& times, const plan::rank_plan& p,
+                        const plan::cost_model& costs) {
+  plan::measured_prices mine(costs);
+  for (const auto& x : p.instructions) mine.add(p, x, times.seconds(p, x));
+  return {.rank = p.rank, .step_s = times.least_step_s(), .prices = mine.sums()};
+}
+
+/// Returns an error if the places of states differ between two plans; data that do not change states are ignored.
+core::result<void> same_states(const rank_memory& memory, const plan::rank_plan& after) {
+  const plan::rank_plan& before = memory.plan();
+  const auto& a = *before.layout;
+  const auto& b = *after.layout;
+  // The files of other processes' ranks are not open here.
+  const uint64_t file_bytes = memory.swap_file() == nullptr ? before.swap_file_bytes : memory.swap_file()->bytes();
+  if (a.full_offset == b.full_offset && a.pipeline_of == b.pipeline_of &&
+      before.resident_elements[0] == after.resident_elements[0] && after.swap_file_bytes <= file_bytes &&
+      plan::swapped_state_bytes(before) == plan::swapped_state_bytes(after))
+    return {};
+  return core::fail(core::error_kind::bad_input, "passes between two steps: wanted states where they are, got others");
+}
+
+/// True if the windows onto files are large enough: they cannot grow between steps.
+bool fit_windows(std::span<const plan::pool_sizes> wanted, std::span<const plan::pool_sizes> there,
+                 plan::tier activations) {
+  const auto grows = [&](size_t r, plan::pool k) { return wanted[r].of(k) > there[r].of(k); };
+  for (size_t r = 0; r < wanted.size(); ++r) {
+    if (activations == plan::tier::nvme && grows(r, plan::pool::activations)) return false;
+    for (const auto k : {plan::pool::states, plan::pool::shards, plan::pool::reduced})
+      if (grows(r, k)) return false;
+  }
+  return true;
+}
+
+/// Sets the limits of a choice by measured times: the least memory of all ranks, and the highest peak.
+job::measured_run within(const plan::joined_votes& votes, plan::rank_plans ran, job::measured_run out) {
+  uint64_t planned = 0;
+  for (const auto& p : ran) planned = std::max(planned, p->memory.total());
+  out.memory_bytes = votes.memory_bytes;
+  out.over_bytes = votes.peak_bytes - std::min(votes.peak_bytes, planned);
+  return out;
+}
+
+}  // namespace
+
+// An entry that stays replaces all entries before it. An entry on trial begins once there are measured steps to compare
+// it with; skipped steps are not measured.
+size_t pass_scheduler::due(uint64_t steps) const {
+  size_t end = next_;
+  for (size_t i = next_; i < entries_.size() && entries_[i].step <= steps; ++i)
+    if (entries_[i].tried_steps == 0) end = i + 1;
+  if (end > next_ || next_ == entries_.size() || entries_[next_].step > steps) return end;
+  const bool is_chosen = entries_[next_].wish.is_automatic || !entries_[next_].wish.passes.empty();
+  const bool comparable = is_measured() || (step_s_ > 0 && !is_chosen);
+  return before_ || !comparable ? next_ : next_ + 1;
+}
+
+void pass_scheduler::forget_measurements() {
+  times_ = {};
+  peak_bytes_.clear();
+  step_s_ = 0;
+}
+
+void pass_scheduler::schedule_again(bool continues, const std::optional<std::vector<told_schedule>>& told) {
+  if (continues && !entries_.empty()) return;
+  entries_.clear();
+  next_ = 0;
+  before_.reset();
+  forget_measurements();
+  if (!told) return schedule();
+  for (const auto& x : *told) entries_.push_back({x.step, {x.passes, {}, x.is_automatic, {}}, x.tried_steps});
+}
+
+void pass_scheduler::schedule() {
+  const auto& compile = run_.term->plan.config->compile;
+  for (const auto& x : compile.entries()) {
+    // Without a schedule of its own a run measures its first steps, from the step that it begins with.
+    const bool is_measured = compile.schedule.empty() && x.step > 0;
+    const uint64_t from = is_measured ? run_.progress.steps : 0;
+    entries_.push_back(
+        {from + x.step, job::wish_of(*run_.term->plan.config, x), is_measured ? compile.profile_steps : 0});
+  }
+  if (!run_.term->plan.compiled) return;
+  next_ = 1;
+  // The plan without passes is tried as well, because the cost model does not know how much instructions slow each
+  // other down.
+  const bool is_plain = run_.term->plan.compiled->chosen.options == run_.term->plan.compiled->base.options;
+  if (compile.schedule.empty() && run_.term->plan.compiled->base.fits && !is_plain)
+    entries_.push_back({entries_.back().step + compile.profile_steps, {}, compile.profile_steps});
+  if (run_.host.hooks.on_passes) run_.host.hooks.on_passes({run_.progress.steps, false, *run_.term->plan.compiled, {}});
+}
+
+core::result<void> pass_scheduler::change_passes() {
+  TROUPE_TRY(end_trial());
+  const size_t end = due(run_.progress.steps);
+  if (end == next_) return {};
+  const auto& entry = entries_[end - 1];
+  job::measured_run measured;
+  double step_s = step_s_;
+  if (is_measured()) {
+    const auto votes = vote();
+    if (!votes.failure.empty() && entry.tried_steps > 0) {
+      next_ = end;
+      return {};
+    }
+    if (votes.prices != nullptr) {
+      step_s = votes.step_s;
+      measured.price = [prices = votes.prices](const plan::rank_plan& p, const plan::instruction& x) {
+        return prices->seconds(p, x);
+      };
+    }
+    if (entry.tried_steps > 0) measured = within(votes, run_.term->plan.train.plans(), std::move(measured));
+  }
+  const bool by_measured = measured.price != nullptr;
+  auto changed = job::change_steps(run_.term->plan, entry.wish, measured);
+  if (!changed && entry.tried_steps > 0 && changed.error().kind == core::error_kind::bad_input) {
+    run_.host.warnings->put("passes: what was measured leaves the plan as it is: " + changed.error().text);
+    next_ = end;
+    return {};
+  }
+  if (!changed) return core::fail(changed.error());
+  next_ = end;
+  const auto& now = run_.term->plan.options[static_cast<size_t>(plan::plan_choice::train)];
+  if (entry.tried_steps > 0 && changed->train == now) {
+    if (run_.host.hooks.on_passes && by_measured)
+      run_.host.hooks.on_passes({run_.progress.steps, true, std::move(changed->compiled), {}});
+    return {};
+  }
+  if (entry.tried_steps > 0 && !fit_windows(changed->pools, run_.term->plan.pools, now.tiers.activations)) return {};
+  std::optional<earlier> before;
+  if (entry.tried_steps > 0) {
+    before = {run_.progress.steps + entry.tried_steps,
+              step_s,
+              {now,
+               run_.term->plan.options[static_cast<size_t>(plan::plan_choice::train_saving)],
+               run_.term->plan.train,
+               {},
+               {},
+               run_.term->plan.compiled.value_or(plan::compiled_step{})}};
+    for (uint32_t r = 0; r < run_.term->ranks(); ++r)
+      before->steps.ranks.push_back(run_.term->program_of(plan::plan_choice::train, r)->plan);
+  }
+  TROUPE_TRY(take_steps(std::move(*changed), {run_.progress.steps, by_measured, {}, {}}));
+  before_ = std::move(before);
+  return {};
+}
+
+// Enters the phase of compression after the updates so far. Chooses passes anew for the changed step; a trial ends
+// without a result, because its comparison is no longer valid.
+core::result<void> pass_scheduler::enter_phase() {
+  run_.term->pruner.turn_masks();
+  if (job::is_phase_of(run_.term->plan, run_.progress.applied)) return {};
+  TROUPE_TRY(job::enter_phase(run_.term->plan, run_.progress.applied));
+  run_.term->drop_programs();
+  before_.reset();
+  // Processes keep the passes that the term began with, because all of them know those.
+  if (next_ > 0 && !run_.others->are_there()) {
+    TROUPE_ASSIGN(auto changed, job::change_steps(run_.term->plan, entries_[next_ - 1].wish));
+    return take_steps(std::move(changed), {run_.progress.steps, false, {}, {}});
+  }
+  TROUPE_ASSIGN(const auto all, run_.term->plan.train.all());
+  for (uint32_t r = 0; r < run_.term->memory.ranks.size(); ++r) {
+    TROUPE_TRY(same_states(*run_.term->memory.ranks[r], *all[r]));
+    TROUPE_TRY(run_.term->memory.ranks[r]->train_by(all[r], run_.term->plan.pools[r]));
+  }
+  run_.term->use_programs(plan::plan_choice::train, all);
+  times_ = {};
+  peak_bytes_.clear();
+  return {};
+}
+
+core::result<void> pass_scheduler::end_trial() {
+  if (!before_ || run_.progress.steps < before_->until || !is_measured()) return {};
+  const auto votes = vote();
+  auto before = *std::exchange(before_, std::nullopt);
+  // Without the profile of every rank the trial's speed is not known, and the earlier plan returns.
+  const double step_s = votes.failure.empty() ? votes.step_s : std::numeric_limits<double>::infinity();
+  if (step_s <= before.step_s) return {};
+  before.steps.pools = run_.term->plan.pools;
+  auto done = take_steps(std::move(before.steps), {run_.progress.steps, true, {}, {{before.step_s, step_s}}});
+  step_s_ = before.step_s;
+  return done;
+}
+
+core::result<void> pass_scheduler::take_steps(job::changed_steps changed, passes_report report) {
+  forget_measurements();
+  TROUPE_ASSIGN(const bool begins_term, run_.others->take_passes(changed.train));
+  if (!begins_term) TROUPE_TRY(use_steps(changed));
+  report.compiled = changed.compiled;
+  run_.term->plan.compiled = std::move(changed.compiled);
+  if (run_.host.hooks.on_passes) run_.host.hooks.on_passes(report);
+  return {};
+}
+
+core::result<void> pass_scheduler::use_steps(job::changed_steps& changed) {
+  for (uint32_t r = 0; r < run_.term->memory.ranks.size(); ++r)
+    TROUPE_TRY(same_states(*run_.term->memory.ranks[r], *changed.ranks[r]));
+  forget_measurements();
+  for (uint32_t r = 0; r < run_.term->memory.ranks.size(); ++r)
+    TROUPE_TRY(run_.term->memory.ranks[r]->train_by(changed.ranks[r], changed.pools[r]));
+  run_.term->plan.options[static_cast<size_t>(plan::plan_choice::train)] = changed.train;
+  run_.term->plan.options[static_cast<size_t>(plan::plan_choice::train_saving)] = changed.train_saving;
+  run_.term->plan.pools = std::move(changed.pools);
+  run_.term->plan.train = std::move(changed.plans);
+  run_.term->use_programs(plan::plan_choice::train, changed.ranks);
+  run_.term->drop_programs(plan::plan_choice::train_saving);
+  return {};
+}
+
+bool pass_scheduler::updates_early() const {
+  return run_.term->plan.options[static_cast<size_t>(plan::plan_choice::train)].updates.speculate;
+}
+
+core::result<void> pass_scheduler::use_updates(bool early) {
+  if (run_.term->plan.early.worth == 0 || early == updates_early()) return {};
+  TROUPE_ASSIGN(auto changed, job::with_updates(run_.term->plan, early));
+  return use_steps(changed);
+}
+
+core::result<void> pass_scheduler::change_updates() {
+  if (!std::exchange(change_of_updates_, false)) return {};
+  const bool early = !updates_early();
+  run_.host.lines->put_lines(job::text_of_order(early, run_.progress.steps, undone_, run_.term->plan.early.worth));
+  return use_updates(early);
+}
+
+void pass_scheduler::note_undone(bool undone) {
+  if (const double worth = run_.term->plan.early.worth; worth > 0)
+    change_of_updates_ = undone_.note(undone, updates_early(), worth);
+}
+
+void pass_scheduler::forget_undone() {
+  undone_ = {};
+  change_of_updates_ = false;
+}
+
+core::result<void> pass_scheduler::change_plans() {
+  TROUPE_TRY(change_passes());
+  return change_updates();
+}
+
+void pass_scheduler::begin_measuring() {
+  if (!is_measuring()) return;
+  for (uint32_t r = 0; r < run_.term->memory.ranks.size(); ++r)
+    (void)run_.term->memory.ledger->take_peak(run_.term->memory.ledger->owner(r));
+}
+
+void pass_scheduler::measure(std::span<const telemetry::rank_spans> step) {
+  if (!is_measuring()) return;
+  times_.add(step);
+  peak_bytes_.resize(run_.term->memory.ranks.size());
+  for (uint32_t r = 0; r < run_.term->memory.ranks.size(); ++r) {
+    auto& peak = peak_bytes_[r];
+    peak =
+        std::max(peak, run_.others->is_here(r) ? run_.term->memory.ledger->take_peak(run_.term->memory.ledger->owner(r))
+                                               : run_.others->peak_bytes(r));
+  }
+}
+
+plan::joined_votes pass_scheduler::vote() {
+  const auto ranks = static_cast<uint32_t>(run_.term->memory.ranks.size());
+  const auto room = storage::free_memory();
+  std::vector<plan::rank_vote> votes;
+  for (uint32_t r = 0; r < ranks; ++r) {
+    votes.push_back(vote_of(times_, *times_.plans()[r], run_.term->plan.costs));
+    auto has = run_.term->memory.ranks[r]->plan().memory;
+    has.activations = peak_bytes_[r];
+    votes.back().peak_bytes = has.total();
+    if (room) votes.back().memory_bytes = has.total() + room->bytes / ranks;
+  }
+  if (run_.host.hooks.on_votes) run_.host.hooks.on_votes(votes);
+  auto out = plan::join(votes, ranks, run_.term->plan.costs);
+  if (!out.failure.empty()) run_.host.warnings->put("passes: no choice by measured times: " + out.failure);
+  return out;
+}
+
+core::result<void> pass_scheduler::compile(std::vector<scheduled_passes> schedule) {
+  TROUPE_TRY(run_.sound());
+  const bool shared = run_.others->are_there();
+  std::vector<entry> entries;
+  std::vector<told_schedule> told;
+  for (auto& x : schedule) {
+    if (std::ranges::find(x.own, nullptr) != x.own.end())
+      return core::fail(core::error_kind::bad_input, "compile: own: wanted passes, got none in the place of one");
+    if (shared && !x.own.empty())
+      return core::fail(core::error_kind::bad_input,
+                        "compile: own: wanted no passes of the program's own beside cluster.processes, since the other "
+                        "processes do not have them, got " +
+                            std::to_string(x.own.size()));
+    told.push_back({x.step, x.passes, x.is_automatic, x.tried_steps});
+    if (!entries.empty() && x.step <= entries.back().step)
+      return core::fail(core::error_kind::bad_input, "compile: wanted steps that ascend, got " +
+                                                         std::to_string(x.step) + " behind " +
+                                                         std::to_string(entries.back().step));
+    job::pass_wish wish{std::move(x.passes), std::move(x.own), x.is_automatic, {}};
+    // Refuses an entry now instead of at its step, as far as that does not depend on measurements.
+    const auto& plan = run_.term->plan;
+    TROUPE_TRY(job::change_steps(plan, wish));
+    for (const uint64_t from : plan.compression->phases()) {
+      job::blueprint later = plan;
+      if (from <= run_.progress.applied) continue;
+      TROUPE_TRY(job::enter_phase(later, from));
+      TROUPE_TRY(job::change_steps(later, wish));
+    }
+    entries.push_back({x.step, std::move(wish), x.tried_steps});
+  }
+  // The times of the plans that steps still run by stay.
+  entries_ = std::move(entries);
+  next_ = 0;
+  before_.reset();
+  peak_bytes_.clear();
+  run_.others->tell_schedule(std::move(told));
+  return {};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,103 @@
+// Changes plans between steps: when training's plans change, through passes or because a technique of compression
+// begins, and to which plans. Owns the schedule, the measurements that a trial compares, and the switch;
+// job/compile.hpp chooses, the checker proves.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "actors/run/reports.hpp"
+#include "job/changed_steps.hpp"
+#include "job/early_updates.hpp"
+#include "plan/choose/vote.hpp"
+#include "telemetry/instruction_times.hpp"
+
+namespace troupe::actors {
+
+struct training_run;
+struct told_schedule;
+
+class pass_scheduler {
+ public:
+  explicit pass_scheduler(training_run& run) : run_(run) {}
+  pass_scheduler(const pass_scheduler&) = delete;
+  pass_scheduler& operator=(const pass_scheduler&) = delete;
+
+  /// Replaces the schedule, as session::compile says.
+  core::result<void> compile(std::vector<scheduled_passes> schedule);
+  /// Sets the configuration's schedule of passes, from the step that the run begins with.
+  void schedule();
+  /// Called in the leading process when a term begins: keeps the entries if `continues` and there are any; otherwise
+  /// takes the entries of `told`, a host's schedule, or the configuration's.
+  void schedule_again(bool continues, const std::optional<std::vector<told_schedule>>& told);
+  /// True if passes change plans now or later.
+  [[nodiscard]] bool has_schedule() const { return !entries_.empty(); }
+
+  /// Makes the changes that are due: of passes, and of the order of updates and the vote. Call before each step.
+  core::result<void> change_plans();
+  /// Makes the plans that apply after the updates so far: which modules are compressed changes with them. Call before
+  /// any run.
+  core::result<void> enter_phase();
+
+  /// True if training updates before the vote.
+  [[nodiscard]] bool updates_early() const;
+  /// Moves training's updates before the vote (`early`) or after it, from the next step on; without effect unless the
+  /// run decides that order itself.
+  core::result<void> use_updates(bool early);
+  /// Counts a step whose updates were undone or not, if the run itself decides the order of updates and the vote.
+  void note_undone(bool undone);
+  /// Forgets the counted steps, because a term with other processes begins.
+  void forget_undone();
+
+  /// Resets the peaks of memory if the next step is measured. Call before a step.
+  void begin_measuring();
+  /// Stores the measurements of a step that another schedule of passes may need, while the steps before that schedule
+  /// run. Call after a step.
+  void measure(std::span<const telemetry::rank_spans> step);
+
+ private:
+  struct entry {
+    uint64_t step = 0;
+    job::pass_wish wish;
+    /// If greater than 0, the entry is on trial: after so many steps the faster plan of this entry and the previous one
+    /// stays.
+    uint64_t tried_steps = 0;
+  };
+  struct earlier {       ///< the steps that ran before an entry that is on trial
+    uint64_t until = 0;  ///< number of steps done when the trial ends
+    double step_s = 0;   ///< measured seconds of a step with the plan before the trial
+    job::changed_steps steps;
+  };
+
+  /// Returns the end of the entries that take effect after `steps` steps; `next_` if no entry does.
+  [[nodiscard]] size_t due(uint64_t steps) const;
+  [[nodiscard]] bool is_measuring() const { return next_ < entries_.size() || before_.has_value(); }
+  [[nodiscard]] bool is_measured() const { return times_.steps() > 0 && times_.is_warm(); }
+  core::result<void> change_passes();
+  /// Moves updates before the vote, or after it again, depending on how many of the last steps were undone.
+  core::result<void> change_updates();
+  /// Ends a trial of passes: returns to the plan from before the trial, if that one was faster.
+  core::result<void> end_trial();
+  /// Makes `changed` the steps of training, from the next step on.
+  core::result<void> take_steps(job::changed_steps changed, passes_report report);
+  /// Makes the memory and the programs of the ranks those of `changed`.
+  core::result<void> use_steps(job::changed_steps& changed);
+  /// Returns all ranks' votes on the measured steps, joined. Reports a rank without a profile to the host.
+  plan::joined_votes vote();
+  void forget_measurements();
+
+  training_run& run_;
+  std::vector<entry> entries_;  // changes of passes in ascending order of their steps
+  size_t next_ = 0;  // index in `entries_` of the next one; earlier ones were used, or overtaken by a later one
+  std::optional<earlier> before_;       // the plan before the current trial; none: no entry is on trial
+  telemetry::instruction_times times_;  // times of instructions, from the steps since the plan last changed
+  std::vector<uint64_t> peak_bytes_;    // [rank]: peak bytes of activations in the steps since the plan last changed
+  /// Seconds of a step of the plan that the last trial went back to, as measured; 0: no trial went back.
+  double step_s_ = 0;
+  job::undone_steps undone_;        // counts undone updates, if the run itself decides whether updates precede the vote
+  bool change_of_updates_ = false;  // true: the order of updates and vote changes before the next step
+};
+
+}  // namespace troupe::actors

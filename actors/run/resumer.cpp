@@ -1,0 +1,455 @@
+#include "actors/run/resumer.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "actors/host_thread.hpp"
+#include "actors/loading/checkpoint_load.hpp"
+#include "actors/loading/data_record.hpp"
+#include "actors/loading/teacher.hpp"
+#include "actors/run/training_run.hpp"
+#include "checkpoint/commit/open_native.hpp"
+#include "checkpoint/compressed/source.hpp"
+#include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/source/layer_names.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/numbered_states.hpp"
+#include "config/document/document.hpp"
+#include "config/document/name_map_file.hpp"
+#include "core/text.hpp"
+#include "job/model/folder_model.hpp"
+#include "job/model/layer_reduction.hpp"
+#include "kernels/optimizer/update_count.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+/// Remarks on a checkpoint, each made once.
+struct remarks {
+  std::vector<std::string> unknown, changed;
+};
+
+/// Returns a remark on parameters that were frozen in the checkpoint's run: bias correction counts the whole run's
+/// updates, but their moments begin at 0. Empty if the optimizer corrects no bias, or the first update hardly differs.
+std::string unfrozen_sentence(const load_report& loaded, const config::optimizer_section& o, uint64_t applied) {
+  using rule = core::optimizer_type;
+  if ((o.type != rule::adam && o.type != rule::adamw && o.type != rule::lamb) || !o.bias_correction) return {};
+  const double t = static_cast<double>(applied + 1);
+  const double first = (1 - o.beta1) / (1 - std::pow(o.beta1, t)), second = (1 - o.beta2) / (1 - std::pow(o.beta2, t));
+  const double factor = first / std::sqrt(second);
+  constexpr double hardly = 0.1;
+  if (std::fabs(factor - 1) < hardly) return {};
+  return fmt::format(
+      "{} parameter{}, as {}, {} frozen until now: their moments begin at 0 while bias correction counts "
+      "the run's {} updates, so that their first update is {:.2g} times the learning rate; a "
+      "parameter_groups entry can give them another rate for a while",
+      loaded.unfrozen, loaded.unfrozen == 1 ? "" : "s", loaded.first_unfrozen, loaded.unfrozen == 1 ? "was" : "were",
+      applied, factor);
+}
+
+/// Returns a remark on states of another optimizer, which match this run's by name; empty if the checkpoint does not
+/// say which optimizer wrote them, or if both are Adam, whose states do not depend on the kind of weight decay.
+std::string other_optimizer_sentence(const checkpoint::source_run& run, core::optimizer_type ours) {
+  const auto keys = run.config.starts_with('{') ? config::read_json(run.config, 0) : config::read_yaml(run.config, 0);
+  const auto* const section = keys.root == nullptr ? nullptr : keys.root->find("optimizer");
+  const auto* const said = section == nullptr ? nullptr : section->find("type");
+  if (said == nullptr || !said->is_scalar()) return {};
+  const std::string name = core::lowered(said->text);
+  const auto theirs = core::optimizer_type_from(name);
+  const auto kind = [](core::optimizer_type t) {
+    return t == core::optimizer_type::adamw ? core::optimizer_type::adam : t;
+  };
+  if (!theirs || kind(*theirs) == kind(ours)) return {};
+  return fmt::format(
+      "was trained with {}, and this run's optimizer is {}: its states go on as those of the same names; "
+      "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) begins without",
+      core::name_of(*theirs), core::name_of(ours));
+}
+
+/// Returns the global batch of the run that wrote the checkpoint.
+std::optional<uint64_t> batch_of(const checkpoint::source_run& run) {
+  if (run.samples_per_step) return run.samples_per_step;
+  if (*run.steps == 0 || *run.samples % *run.steps != 0) return std::nullopt;
+  return *run.samples / *run.steps;
+}
+
+/// Checks that the data are those that the checkpoint's position refers to. Otherwise returns an error, or adds a
+/// remark if the options permit changed data.
+core::result<void> same_data(const checkpoint::tensor_source& from, const load_options& options,
+                             const std::optional<checkpoint::data_record>& now, remarks& said) {
+  if (!now) return {};
+  const auto& was = from.run.data;
+  if (!was && from.format == "troupe")
+    said.unknown.push_back("which data it was trained on: those of now are taken for the same");
+  if (!was) return {};
+  const auto change = compare(*was, *now);
+  if (change.differences.empty()) return {};
+  const std::string what = fmt::format("{}", fmt::join(change.differences, "; "));
+  const std::string then = sentence_of(change, from.run.samples.value_or(0));
+  if (!options.changed_data)
+    return fail(error_kind::mismatch, fmt::format("'{}': {}: checkpoint.load.changed_data: true (--changed-data) {}",
+                                                  checkpoint::shown_place(from), what, then));
+  said.changed.push_back(
+      change.validates_trained == 0
+          ? what
+          : fmt::format("{}; {} tokens that validate now may have been trained on", what, change.validates_trained));
+  return {};
+}
+
+/// Returns the sample at which step `run.steps` begins in this run. The seed determines the order of samples and the
+/// dropout masks; the batch determines which samples a step takes. With another seed or batch the run is a different
+/// one, so the options must permit it.
+core::result<uint64_t> place_in_data(const checkpoint::tensor_source& from, const load_options& options, uint64_t seed,
+                                     uint64_t batch, remarks& said) {
+  const auto& run = from.run;
+  const auto folder = checkpoint::shown_place(from);
+  const uint64_t here = *run.steps * batch, place = run.samples.value_or(here);
+  if (!run.seed) said.unknown.push_back(fmt::format("its seed: {} is taken", seed));
+  if (run.seed && *run.seed != seed) {
+    auto change = fmt::format("seed is {}, was {}", seed, *run.seed);
+    if (!options.changed_seed)
+      return fail(error_kind::mismatch,
+                  fmt::format("'{}': {}, which is another order of samples: checkpoint.load.changed_seed: true "
+                              "(--changed-seed) continues at sample {} of it",
+                              folder, change, place));
+    said.changed.push_back(std::move(change));
+  }
+  if (!run.samples) said.unknown.push_back(fmt::format("its position in the data: sample {} is taken", here));
+  if (place == here) return here;
+  const auto was = batch_of(run);
+  if (was == batch) return place;  // a run whose batch changed before
+  auto change = was ? fmt::format("train_batch_size is {}, was {}", batch, *was)
+                    : fmt::format("train_batch_size is {}, and {} steps took {} samples", batch, *run.steps, place);
+  if (!options.changed_batch)
+    return fail(error_kind::mismatch,
+                fmt::format("'{}': {}, so step {} would begin at sample {} and not at {}, as it was: "
+                            "checkpoint.load.changed_batch: true (--changed-batch) continues where it was",
+                            folder, change, *run.steps, here, place));
+  said.changed.push_back(std::move(change));
+  return place;
+}
+
+/// Renames the tensors of a pipeline's folder to the names of this run's model, if the layers leave only one
+/// possibility.
+core::result<checkpoint::tensor_source> named_for(const core::model_table& table, checkpoint::tensor_source from,
+                                                  bool strict) {
+  std::vector<checkpoint::wanted_tensor> wanted;
+  for (const auto& p : table.parameters)
+    if (!p.is_copy() && !p.of_teacher) wanted.push_back({p.name, p.shape});
+  auto named = checkpoint::named_by_layers(std::move(from), wanted);
+  if (!named || !named->has_layer_names || !strict) return named;
+  const checkpoint::name_map names(*named);
+  const auto is_there = [&](const auto& w) { return names.find(w.name).has_value(); };
+  if (std::ranges::all_of(wanted, is_there)) return named;
+  return tl::unexpected(checkpoint::unnamed_layers(*named, wanted));
+}
+
+/// Renames the states of an optimizer that numbers its parameters to the names of this run's model.
+core::result<void> name_states_for(const core::model_table& table, checkpoint::tensor_source& from,
+                                   const load_options& options) {
+  if (options.load_module_only || !options.load_optimizer_states) {
+    checkpoint::leave_out_states(from, "the options ask for none");
+    return {};
+  }
+  // torch.optim numbers the parameters that it receives: all, or, as the Trainer does, those that are trained
+  std::vector<checkpoint::wanted_tensor> all, trained;
+  for (const auto& p : table.parameters) {
+    if (p.is_copy() || p.of_teacher) continue;
+    all.push_back({p.name, p.shape});
+    if (p.trainable) trained.push_back(all.back());
+  }
+  const auto ok = checkpoint::name_states(from, all);
+  if (ok || (trained.size() < all.size() && checkpoint::name_states(from, trained))) return {};
+  return fail(ok.error().kind,
+              fmt::format("{}; checkpoint.load.optimizer_states: false (--no-load-optimizer-states) takes the "
+                          "weights without",
+                          ok.error().text));
+}
+
+/// Opens the checkpoint with the names of `table`'s parameters; with its own names if the options name each parameter
+/// themselves.
+core::result<checkpoint::tensor_source> open_for(const core::model_table& table, const std::filesystem::path& path,
+                                                 const load_options& options,
+                                                 const std::function<void(const std::string&)>& say) {
+  TROUPE_ASSIGN(auto map, config::read_name_map(options.map));
+  auto from = checkpoint::open_source(
+      path,
+      {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous, .map = std::move(map), .say = say});
+  if (!from) return from;
+  const auto is_compressed = [](const auto& f) { return f.view != nullptr && f.view->is_compressed(); };
+  if (!options.dequantise && std::ranges::any_of(from->files, is_compressed))
+    return fail(error_kind::bad_input, checkpoint::compressed_refusal(path));
+  if (from->numbered != nullptr) TROUPE_TRY(name_states_for(table, *from, options));
+  if (options.custom_load_fn) return from;
+  return named_for(table, std::move(*from), options.load_module_strict);
+}
+
+/// Returns the numbers that a continuing run takes over from another run, without the loss scale.
+training_progress progress_of(const checkpoint::source_run& run, const load_options& options, bool has_states) {
+  training_progress out;
+  const uint64_t updates = run.applied_updates.value_or(*run.steps);
+  out.steps = *run.steps;
+  if (has_states) out.applied = updates;
+  if (options.load_lr_scheduler_states)
+    out.scheduled =
+        run.schedule_position ? static_cast<uint64_t>(std::max<int64_t>(*run.schedule_position, 0)) : updates;
+  out.client_state = run.client_state;
+  return out;
+}
+
+bool is_moment(const checkpoint::tensor_entry& t) { return t.kind == checkpoint::tensor_kind::moment; }
+
+/// True if the checkpoint has moments but no number of updates.
+bool has_uncounted_states(const checkpoint::tensor_source& from) {
+  return !from.run.steps && std::ranges::any_of(from.tensors, is_moment);
+}
+
+checkpoint::tensor_source without_moments(checkpoint::tensor_source from) {
+  std::erase_if(from.tensors, is_moment);
+  return from;
+}
+
+/// Returns the remark on a checkpoint with which a run begins at step 0.
+std::string_view beginning_of(const checkpoint::tensor_source& from, bool is_useless, bool has_states) {
+  if (is_useless)
+    return "does not say how many updates its optimizer did, on which those of this run's depend: its states are left "
+           "out, and the run begins at step 0 with its weights";
+  if (has_states) return "does not say its steps: the run begins at step 0 with its weights and its optimizer's states";
+  const auto speaks_of_states = [](const std::string& line) { return line.find("optimizer") != line.npos; };
+  if (std::ranges::none_of(from.remarks, speaks_of_states) && std::ranges::none_of(from.tensors, is_moment))
+    return "holds weights alone: the run begins at step 0 with them";
+  return "does not say its steps, or its optimizer's states are left out: the run begins at step 0 with its weights";
+}
+
+/// Returns [layer]: the ranges in the checkpoint's run, matched by the layers' names.
+std::vector<kernels::activation_range> ranges_of(const checkpoint::source_run& run,
+                                                 const job::chosen_compression& compression) {
+  std::vector<kernels::activation_range> out(compression.layers.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    const auto at = std::ranges::find(run.input_ranges, compression.layers[i].module, &checkpoint::input_range::layer);
+    if (at != run.input_ranges.end()) out[i] = {at->least, at->largest};
+  }
+  return out;
+}
+
+}  // namespace
+
+core::result<std::filesystem::path> resumer::resume(const std::filesystem::path& path, load_options options,
+                                                    resume_time when, opening_watch& watch,
+                                                    const load_agreement& agreed) {
+  TROUPE_TRY(watch.begin("reading the checkpoint"));
+  const auto say = [this](const std::string& line) { run_.host.say(line); };
+  options.dequantise |= run_.term->plan.config->model.dequantise;
+  const auto disks = run_.others->files_of_machines();
+  bool is_on_disks = false;
+  if (disks != nullptr) {
+    TROUPE_ASSIGN(const auto there, disks->exists(path / checkpoint::manifest_file_name));
+    is_on_disks = there;
+  }
+  if (is_on_disks && !options.map.empty())
+    return fail(
+        error_kind::bad_input,
+        fmt::format("--map: '{}' is a checkpoint of Troupe that the disks of several machines hold, which is read "
+                    "by its own names: leave out --map",
+                    path.string()));
+  TROUPE_ASSIGN(auto from, is_on_disks ? checkpoint::open_native(*disks, path)
+                                       : open_for(*run_.term->plan.tensor.whole, path, options, say));
+  // A host's own model has no keys, and a caller that names tensors itself knows them.
+  if (run_.modules.model == nullptr && !options.custom_load_fn && from.format != "troupe")
+    if (const auto unused = job::unused_ignored_key(run_.term->plan.config->model, run_.term->plan.spec, &from))
+      return fail(error_kind::bad_input, "model.ignore_keys: " + *unused);
+  if (run_.modules.model == nullptr && !options.custom_load_fn)
+    TROUPE_TRY(job::check_described_model(from, run_.term->plan.spec, run_.term->plan.config->model.ignore_keys));
+  const bool continues = !options.load_module_only && from.run.steps.has_value();
+  if (auto ok = take_over(from, options, when, watch, agreed); !ok)
+    return fail(checkpoint::with_way_around(
+        ok.error(), path, {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous}));
+  run_.spikes.forget_places();
+  options.left_out.reset();
+  if (continues && from.format == "troupe") options.tag.reset();
+  if (continues)
+    run_.spikes.add_place({run_.progress.steps, from.format == "troupe" ? from.folder : path, std::move(options)});
+  return from.folder;
+}
+
+core::result<void> resumer::take_over(const checkpoint::tensor_source& from, load_options options, resume_time when,
+                                      opening_watch& watch, const load_agreement& agreed) {
+  const auto say = [this](const std::string& line) { run_.host.say(line); };
+  const bool is_uncounted = !options.load_module_only && options.load_optimizer_states && has_uncounted_states(from);
+  const bool is_useless = is_uncounted && std::ranges::any_of(run_.term->plan.optimizer->groups, [](const auto& g) {
+                            return kernels::depends_on_count(g.options);
+                          });
+  const auto weights_alone = is_useless ? std::optional(without_moments(from)) : std::nullopt;
+  const auto& run = from.run;
+  const auto folder = checkpoint::shown_place(from);
+  const bool continues = !options.load_module_only && run.steps.has_value();
+  remarks said;
+  uint64_t first_sample = 0;
+  std::vector<core::left_out_steps> left_out;
+  if (continues && run.teacher && teacher_) TROUPE_TRY(check_teacher(from.folder, *run.teacher, *teacher_));
+  if (continues) {
+    TROUPE_TRY(same_data(from, options, run_.data.record(), said));
+    TROUPE_ASSIGN(const auto place, place_in_data(from, options, run_.term->plan.config->seed,
+                                                  run_.term->loader.shape.global_rows(), said));
+    first_sample = place;
+  }
+  if (options.left_out) {
+    left_out = *options.left_out;
+  } else {
+    auto decided = continues ? run_.spikes.decide_left_out(run.left_out, *run.steps, first_sample)
+                             : run_.spikes.decide_left_out({}, 0, 0);
+    if (!decided) return fail(decided.error().in(fmt::format("'{}'", folder)));
+    left_out = std::move(*decided);
+  }
+  const auto& zero = run_.term->plan.config->zero_optimization;
+  if (!options.load_from_fp32_weights) options.load_from_fp32_weights = zero.load_from_fp32_weights;
+  options.pipeline_loading_checkpoint |= zero.pipeline_loading_checkpoint && zero.stage == 3;
+  TROUPE_TRY(watch.begin("loading the checkpoint"));
+  const bool running = when == resume_time::while_running;
+  live_load state{.before_changes = agreed.before_changes};
+  const auto loaded =
+      load_tensors(weights_alone ? *weights_alone : from, run_.term->memory.here, *run_.term->plan.optimizer,
+                   run_.term->plan.tensor, options, running ? &state : nullptr, [&] { return watch.wants_end(); });
+  if (!loaded && state.changing) run_.over.why = loaded.error().in("load, which has changed some states");
+  if (!loaded) return fail(state.changing ? *run_.over.why : loaded.error());
+  if (agreed.after_changes) TROUPE_TRY(agreed.after_changes());
+  if (loaded->missing > 0)
+    say(fmt::format("'{}': {} parameters keep their {} values, as {}", folder, loaded->missing,
+                    running ? "present" : "first", loaded->first_missing));
+
+  run_.progress = continues ? progress_of(run, options, loaded->states) : training_progress{};
+  if (loaded->unfrozen > 0 && loaded->states && run_.progress.applied > 0)
+    if (const auto line = unfrozen_sentence(*loaded, run_.term->plan.config->optimizer, run_.progress.applied);
+        !line.empty())
+      say(line);
+  if (loaded->states)
+    if (const auto line = other_optimizer_sentence(run, run_.term->plan.config->optimizer.type); !line.empty())
+      say(fmt::format("'{}' {}", folder, line));
+  if (is_uncounted && loaded->states)
+    run_.progress.applied = 1;  // a first update with count 0 would restart the moments
+  if (continues && loaded->states) run_.progress.input_ranges = ranges_of(run, *run_.term->plan.compression);
+  const bool fp16 = run_.term->plan.config->fp16.enabled, wants_states = options.load_optimizer_states;
+  const auto& s = run.loss_scale;
+  run_.progress.scale =
+      continues && s && fp16 && wants_states
+          ? kernels::loss_scale_state{s->cur_scale, s->cur_iter, s->last_overflow_iter, s->cur_hysteresis}
+          : kernels::first_loss_scale(run_.term->plan.loss_scale);
+  if (auto ok = run_.term->pruner.make_masks(continues ? run.masks : std::vector<checkpoint::mask_record>()); !ok) {
+    if (running) run_.over.why = ok.error();
+    return fail(ok.error());
+  }
+  run_.term->loader.shape.first_step = run_.progress.steps;
+  run_.term->loader.shape.first_sample = first_sample;
+  run_.spikes.leave_out(std::move(left_out));
+  if (continues && run_.term->plan.config->on_spike.action != config::spike_action::none) {
+    run_.progress.recent_losses = run.recent_losses;
+    if (const size_t window = run_.term->plan.config->on_spike.window; run_.progress.recent_losses.size() > window)
+      run_.progress.recent_losses.erase(run_.progress.recent_losses.begin(),
+                                        run_.progress.recent_losses.end() - ptrdiff_t(window));
+  }
+
+  if (!said.changed.empty())
+    say(fmt::format("'{}': {}: the run continues at sample {} of the data", folder, fmt::join(said.changed, "; "),
+                    first_sample));
+  if (!from.remarks.empty()) say(fmt::format("'{}' ({}): {}", folder, from.format, fmt::join(from.remarks, "; ")));
+  if (!continues && !options.load_module_only)
+    say(fmt::format("'{}' {}", folder, beginning_of(from, is_useless, loaded->states)));
+  if (!continues) return {};
+  if (wants_states && !loaded->states) said.unknown.push_back("the optimizer's states, which begin afresh");
+  if (fp16 && wants_states && !s) said.unknown.push_back("its loss scale, which begins afresh");
+  if (!said.unknown.empty())
+    say(fmt::format("'{}' ({}) does not say {}", folder, from.format, fmt::join(said.unknown, "; ")));
+  return {};
+}
+
+core::result<void> resumer::look_at_teacher() {
+  if (!run_.term->plan.teaching || teacher_) return {};
+  auto record = teacher_record_of(run_.term->plan.config->model.teacher);
+  if (!record) return fail(record.error().in("model.teacher"));
+  teacher_ = std::move(*record);
+  return {};
+}
+
+// Loads weights only, of the tensors that its layers' numbers select; reads nothing else of the source.
+core::result<void> resumer::take_layers(opening_watch& watch) {
+  const auto& c = *run_.term->plan.config;
+  if (!c.compression.layers.enabled) return {};
+  if (c.model.teacher.empty())
+    return fail(
+        error_kind::bad_input,
+        "compression_training.layer_reduction.enabled: cannot be combined with a host program's own modules; set it to "
+        "false and call compression::init_compression or student_initialization, which copies the layers");
+  TROUPE_TRY(watch.begin("taking the teacher's layers"));
+  load_options options;
+  options.dequantise = c.model.dequantise;
+  options.custom_load_fn = [](const core::parameter_info&) { return std::nullopt; };
+  const auto say = [this](const std::string& line) { run_.host.say(line); };
+  const auto& table = *run_.term->plan.tensor.whole;
+  auto from = open_for(table, c.model.teacher, options, say);
+  if (!from) return fail(from.error().in("model.teacher"));
+  std::erase_if(from->tensors, [](const auto& t) { return t.kind == checkpoint::tensor_kind::moment; });
+  std::vector<job::source_tensor> there;
+  for (const auto& t : from->tensors) there.push_back({t.name, t.shape});
+  TROUPE_ASSIGN(auto names, job::reduced_layers(c, table, there));
+  std::map<std::string_view, std::string> of;
+  for (size_t q = 0; q < names.size(); ++q)
+    if (names[q]) of.emplace(table.parameters[q].name, *names[q]);
+  options.custom_load_fn = [&of](const core::parameter_info& p) -> std::optional<std::string> {
+    const auto found = of.find(p.name);
+    return found == of.end() ? std::nullopt : std::optional(found->second);
+  };
+  const auto loaded = load_tensors(*from, run_.term->memory.here, *run_.term->plan.optimizer, run_.term->plan.tensor,
+                                   options, nullptr, [&] { return watch.wants_end(); });
+  if (!loaded) return fail(loaded.error().in("model.teacher"));
+  say(fmt::format("'{}': {} of {} parameters begin with those of layers {}, {} bytes read",
+                  checkpoint::shown_place(*from), of.size(), of.size() + loaded->missing,
+                  fmt::join(c.compression.layers.teacher_layer, ", "), loaded->read.bytes));
+  return {};
+}
+
+core::result<void> resumer::begin(opening_watch& watch,
+                                  const std::optional<std::vector<core::left_out_steps>>& left_out) {
+  TROUPE_TRY(run_.spikes.leave_out_from_the_start());
+  if (left_out) run_.spikes.leave_out(*left_out);
+  TROUPE_TRY(take_layers(watch));
+  return run_.term->pruner.make_masks({});
+}
+
+core::result<void> resumer::tell_loader() {
+  core::result<void> out;
+  run_.over.lost_step->store(
+      std::numeric_limits<uint64_t>::max());  // the stored step belongs to another place in the data
+  const host_caller self(*run_.home.system);
+  self->request(run_.term->members->loader, caf::infinite,
+                move_data{run_.term->loader.shape.first_step, run_.term->loader.shape.first_sample,
+                          run_.term->loader.shape.skipped.ranges()})
+      .receive(
+          [] {},
+          [&](caf::error& e) { out = fail(error_kind::peer_lost, "loader ended: " + run_.home.system->render(e)); });
+  return out;
+}
+
+core::result<loaded_checkpoint> resumer::load_once(const std::filesystem::path& path, const load_options& options) {
+  // The save reports its own failure to its host; here only the end of the run is an error.
+  if (auto ok = run_.saves.end_saves(); !ok && run_.over.why) return fail(ok.error());
+  TROUPE_ASSIGN(const auto folder, run_.others->load(path, options));
+  ++run_.counts.loads;
+  run_.recorder.continue_curves_of(path);
+  run_.recorder.go_back();
+  if (auto ok = tell_loader(); !ok) {
+    run_.over.why = ok.error();
+    return fail(ok.error());
+  }
+  // The save in memory is from before the load: a loss would return to a state before it.
+  TROUPE_TRY(run_.others->save_in_memory_now());
+  return loaded_checkpoint{folder, run_.progress.client_state};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,129 @@
+#include "actors/run/run_states.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "actors/run/training_run.hpp"
+#include "job/compression/mask_scores.hpp"
+#include "models/families/hugging_face.hpp"
+#include "models/table/teacher.hpp"
+
+namespace troupe::actors {
+namespace {
+
+const core::model_table& table_of(const training_run& run) { return *run.term->plan.tensor.whole; }
+
+/// Returns an error for a parameter that does not exist, and for elements that it does not have.
+core::result<void> check_elements(const core::model_table& t, uint32_t parameter, uint64_t first, uint64_t count) {
+  if (parameter >= t.parameters.size())
+    return core::fail(core::error_kind::bad_input, "parameter " + std::to_string(parameter) + ": wanted one of 0 to " +
+                                                       std::to_string(t.parameters.size() - 1));
+  const auto& p = t.parameters[parameter];
+  if (first <= p.numel() && count <= p.numel() - first) return {};
+  return core::fail(core::error_kind::bad_input, "parameter '" + p.name + "': wanted elements within its " +
+                                                     std::to_string(p.numel()) + ", got " + std::to_string(count) +
+                                                     " from element " + std::to_string(first) + " on");
+}
+
+}  // namespace
+
+core::result<void> read_parameter(const training_run& run, uint32_t parameter, uint64_t first, std::span<float> out) {
+  TROUPE_TRY(check_elements(table_of(run), parameter, first, out.size()));
+  if (run.term->memory.offloaded != nullptr) return run.sound();
+  // A frozen parameter has no master weight, only its own bytes, whole or in slices.
+  const bool trains = table_of(run).parameters[parameter].trainable;
+  return run.term->whole().read(parameter, trains ? plan::state_part::master : plan::state_part::copy,
+                                {first, out.size()}, core::dtype::f32, reinterpret_cast<std::byte*>(out.data()));
+}
+
+core::result<void> read_moment(const training_run& run, uint32_t parameter, int which, std::span<float> out) {
+  TROUPE_TRY(check_elements(table_of(run), parameter, 0, out.size()));
+  if (which < 0 || which >= static_cast<int>(plan::max_moments))
+    return core::fail(core::error_kind::bad_input, "parameter '" + table_of(run).parameters[parameter].name +
+                                                       "': wanted its moment 0 or 1, got " + std::to_string(which));
+  if (run.term->memory.offloaded != nullptr) return run.sound();
+  std::fill(out.begin(), out.end(), 0.0F);  // the optimizer does not keep this moment
+  return run.term->whole().read(parameter, plan::moment_part(static_cast<uint32_t>(which)), {0, out.size()},
+                                core::dtype::f32, reinterpret_cast<std::byte*>(out.data()));
+}
+
+core::result<void> read_gradient(const training_run& run, uint32_t parameter, std::span<double> out) {
+  TROUPE_TRY(check_elements(table_of(run), parameter, 0, out.size()));
+  if (!table_of(run).parameters[parameter].trainable)
+    return core::fail(core::error_kind::bad_input, "parameter '" + table_of(run).parameters[parameter].name +
+                                                       "': wanted its gradient, but it is frozen and has none");
+  if (run.term->memory.offloaded != nullptr) return run.sound();
+  TROUPE_TRY(run.term->whole().read(parameter, plan::state_part::gradient, {0, out.size()}, core::dtype::f64,
+                                    reinterpret_cast<std::byte*>(out.data())));
+  for (double& g : out) g *= run.progress.gradient_factor.value_or(1);
+  return {};
+}
+
+core::result<void> export_hugging_face(training_run& run, const std::string& folder, uint64_t max_shard_bytes) {
+  const auto read = [&](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
+    return read_parameter(run, q, first, out);
+  };
+  if (run.modules.model != nullptr)
+    return core::fail(core::error_kind::bad_input, "export: a host's own model has no form in Hugging Face's files");
+  return run.outlast([&] {
+    return models::write_folder(folder, run.term->plan.spec,
+                                models::without_teacher(job::without_scores(table_of(run))), core::dtype::f32, read,
+                                max_shard_bytes);
+  });
+}
+
+std::shared_ptr<const state_access_parts> states_of(training_run& run) {
+  return std::make_shared<const state_access_parts>(state_access_parts{
+      table_of(run), *run.term->plan.optimizer, run.term->whole(), run.progress.gradient_factor,
+      [&run] {
+        return compression_state{run.term->plan.config, run.progress.applied, run.term->pruner.saved_masks()};
+      },
+      [&run] { return run.sound(); }, [&run] { return run.saves.take_copies(); }});
+}
+
+core::result<offload_report> offload(training_run& run, const offload_request& request) {
+  auto report = run.outlast([&]() -> core::result<offload_report> {
+    TROUPE_TRY(run.saves.take_copies());
+    return run.others->offload(request);
+  });
+  if (report && request.device == plan::tier::cpu)
+    run.host.say(
+        fmt::format("offload_states: without an accelerator, states are in host memory already: {} bytes "
+                    "are counted there and none is freed; device nvme frees them",
+                    report->moved_bytes));
+  return report;
+}
+
+core::result<offload_report> offload_here(training_run& run, offload_request request) {
+  const auto& config = *run.term->plan.config;
+  if (request.nvme_path.empty()) request.nvme_path = config.swap_folder();
+  if (request.device == plan::tier::nvme && !request.nvme_path.empty())
+    if (const auto own = run.others->own_folder(request.nvme_path); own != request.nvme_path) {
+      request.nvme_path = own;
+      std::error_code told_below;  // ignored: opening the folder reports the error
+      std::filesystem::create_directory(request.nvme_path, told_below);
+    }
+  auto& memory = run.term->memory;
+  TROUPE_ASSIGN(auto done, offloaded_states::offload(memory.here, request,
+                                                     config.swap_checksums ? page_digests::kept : page_digests::none));
+  memory.offloaded = std::move(done);
+  return memory.offloaded->report();
+}
+
+core::result<void> reload_here(training_run& run) {
+  auto& memory = run.term->memory;
+  if (memory.offloaded == nullptr) return {};
+  TROUPE_TRY(memory.offloaded->reload(memory.here));
+  memory.offloaded.reset();
+  return {};
+}
+
+core::result<void> reload(training_run& run) {
+  if (run.term->memory.offloaded == nullptr)
+    return core::fail(core::error_kind::bad_input, "reload_states: no states are offloaded");
+  return run.outlast([&] { return run.others->reload(); });
+}
+
+}  // namespace troupe::actors

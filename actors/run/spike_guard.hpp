@@ -1,0 +1,63 @@
+// Handles a loss that has risen too far (`on_spike`), and samples that are left out: the run goes back to an earlier
+// saved state, and continues with the samples that follow those of the steps since. Owns the checkpoints that the run
+// can go back to and the choice among them; job/loss_watch.hpp owns when a loss is a spike, data/skips.hpp which
+// samples steps take.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "actors/loading/load_options.hpp"
+#include "actors/run/reports.hpp"
+#include "core/error.hpp"
+
+namespace troupe::actors {
+
+struct step_report;
+struct training_run;
+
+class spike_guard {
+ public:
+  /// A checkpoint that this run can return to.
+  struct place {
+    uint64_t step = 0;
+    std::filesystem::path path;
+    load_options options;
+  };
+
+  explicit spike_guard(training_run& run) : run_(run) {}
+  spike_guard(const spike_guard&) = delete;
+  spike_guard& operator=(const spike_guard&) = delete;
+
+  /// Goes back to a saved state, or ends the run. Call after a step whose loss has risen too far. Errors: the run is
+  /// over, as on_spike.action says, or because there is no state to go back to.
+  core::result<loss_spike> answer(const step_report& report);
+
+  /// Adds a checkpoint, and removes those of the same or a later step: they belong to steps that the run has undone.
+  void add_place(place made);
+  /// Forgets all checkpoints, because the run continues from another one.
+  void forget_places() { places_.clear(); }
+
+  /// Returns the decisions on left-out samples for a run that has taken `first_sample` samples in `first_step` steps;
+  /// the decisions in `recorded` stay.
+  core::result<std::vector<core::left_out_steps>> decide_left_out(std::vector<core::left_out_steps> recorded,
+                                                                  uint64_t first_step, uint64_t first_sample) const;
+  /// Decides which samples a run that begins at step 0 leaves out.
+  core::result<void> leave_out_from_the_start();
+  /// Applies these decisions on left-out samples from now on; the caller notifies the loader.
+  void leave_out(std::vector<core::left_out_steps> decided);
+  /// Returns a line for each decision on left-out samples, for people.
+  [[nodiscard]] std::vector<std::string> left_out_lines() const;
+
+ private:
+  void add_older_places(std::vector<place>& to, uint64_t newest) const;
+  /// Goes back to the checkpoint `to`. Returns false if that checkpoint cannot be taken; the run is then unchanged.
+  core::result<bool> go_back_on_disk(const place& to, std::vector<core::left_out_steps> left_out);
+
+  training_run& run_;
+  std::vector<place> places_;  // in ascending order of their steps
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,113 @@
+#include "actors/run/training_data.hpp"
+
+#include <fmt/format.h>
+
+#include "actors/loading/data_record.hpp"
+#include "actors/modules/host_run.hpp"
+
+namespace troupe::actors {
+
+core::result<void> training_data::open(const job::blueprint& plan, const std::shared_ptr<const host_model>& model,
+                                       const std::shared_ptr<const read_texts>& texts, bool is_shared,
+                                       std::function<bool(const data::reading_progress&)> on_reading,
+                                       opening_watch& watch) {
+  config_ = plan.config;
+  vocabulary_ = plan.spec.vocabulary;
+  sequence_ = plan.sequence;
+  on_reading_ = std::move(on_reading);
+  const auto& c = *config_;
+  if (model != nullptr) {
+    if (!c.data.skip.empty() || c.on_spike.skips())
+      return core::fail(
+          core::error_kind::bad_input,
+          fmt::format(
+              "{}: cannot be combined with a host program's own batches, of which Troupe cannot skip any; remove it, "
+              "got {}",
+              c.data.skip.empty() ? "on_spike.action" : "data.skip",
+              c.data.skip.empty() ? "skip" : c.data.skip.front().steps));
+    cut_ = host_cut(model, c.seed);
+    return {};
+  }
+  if (texts != nullptr) {
+    tokenizer_ = texts->tokenizer;
+    corpus_ = texts->corpus;
+    return {};
+  }
+  auto opened = data::open_tokenizer(c.data.tokenizer_path);
+  if (!opened) return core::fail(opened.error().in("data.tokenizer"));
+  tokenizer_ = std::move(*opened);
+  if (auto ok = data::check_vocabulary(tokenizer_->description(), plan.spec.vocabulary); !ok)
+    return core::fail(ok.error().in("data.tokenizer '" + c.data.tokenizer + "'"));
+
+  if (is_shared) return {};  // texts come with the term: one process of a machine reads them for all
+  std::vector<std::shared_ptr<const data::token_stream>> streams;
+  for (const auto& source : sources()) {
+    TROUPE_ASSIGN(auto stream, open_source(source, watch));
+    streams.push_back(std::move(stream));
+  }
+  return take_streams(std::move(streams));
+}
+
+std::vector<config::data_source> training_data::sources() const {
+  const auto& c = *config_;
+  if (!c.data.sources.empty()) return c.data.sources;
+  return {{c.data.text, 1, c.data.text_key}};  // a host's own configuration
+}
+
+core::result<std::shared_ptr<const data::token_stream>> training_data::open_source(const config::data_source& s,
+                                                                                   opening_watch& watch) const {
+  const auto& c = *config_;
+  data::source_options source;
+  source.path = s.text;
+  source.max_bytes = c.data.max_bytes;
+  source.bin = c.data.bin_dtype == core::dtype::i32 ? data::bin_width::u32 : data::bin_width::u16;
+  source.vocab_size = vocabulary_;
+  source.tokens_of = tokenizer_;
+  source.text_key = s.text_key;
+  source.keep_documents = c.data.document_mask;
+  source.watch = [&](const data::reading_progress& r) {
+    const double share = r.bytes > 0 ? double(r.bytes_done) / double(r.bytes) : 1;
+    return (!on_reading_ || on_reading_(r)) && watch.go_on(share).has_value();
+  };
+  auto stream = data::open_tokens(source);
+  if (!stream) return stream;
+  if (auto ok = data::check_bytes_as_ids((*stream)->tokens_are_bytes(), c.data.tokenizer, vocabulary_); !ok)
+    return core::fail(ok.error().in("'" + s.text.string() + "'"));
+  return stream;
+}
+
+core::result<void> training_data::take_streams(std::vector<std::shared_ptr<const data::token_stream>> streams) {
+  const auto& c = *config_;
+  const auto from = sources();
+  std::vector<data::weighted_stream> weighted;
+  for (size_t i = 0; i < from.size(); ++i)
+    weighted.push_back({std::move(streams[i]), from[i].weight, from[i].text.string()});
+  TROUPE_ASSIGN(auto corpus, data::corpus::make(std::move(weighted), {.validation_fraction = c.data.validation_fraction,
+                                                                      .sequence = sequence_,
+                                                                      .seed = c.seed,
+                                                                      .document_mask = c.data.document_mask}));
+  corpus_ = std::make_shared<const data::corpus>(std::move(corpus));
+  if (c.checkpoint.is_on()) (void)record();  // computed now, while the files exist
+  return {};
+}
+
+const std::optional<checkpoint::data_record>& training_data::record() {
+  if (record_ || corpus_ == nullptr) return record_;
+  std::vector<std::string> names;
+  for (const auto& source : sources()) names.push_back(source.text.string());
+  const auto& d = tokenizer_->description();
+  if (auto made = record_of(*corpus_, names, config_->data.validation_fraction, fmt::format("{} {}", d.kind, d.digest)))
+    record_ = std::move(*made);
+  return record_;
+}
+
+std::vector<std::string> training_data::sentences() const {
+  std::vector<std::string> out;
+  if (corpus_ == nullptr) return out;
+  const auto named = sources();
+  for (size_t i = 0; i < corpus_->sources() && i < named.size(); ++i)
+    out.push_back(data::sentence_of(corpus_->source(i).summary(), named[i].text.string()));
+  return out;
+}
+
+}  // namespace troupe::actors

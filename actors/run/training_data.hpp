@@ -1,0 +1,66 @@
+// The texts of a run as tokens: opens the tokenizer and the sources that the configuration names, and records what the
+// position in a checkpoint refers to. A change of degrees does not change them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/loader.hpp"
+#include "actors/opening/opening.hpp"
+#include "actors/run/options.hpp"
+#include "checkpoint/native/manifest.hpp"
+#include "config/sections/job_config.hpp"
+#include "data/corpus.hpp"
+#include "job/blueprint.hpp"
+
+namespace troupe::actors {
+
+/// Texts as tokens, and the tokenizer that made them.
+struct read_texts {
+  std::shared_ptr<data::tokenizer> tokenizer;
+  std::shared_ptr<const data::corpus> corpus;
+};
+
+class training_data {
+ public:
+  /// Opens the tokenizer of a run that `plan` describes, and reads its sources unless other processes share them
+  /// (take_streams then follows) or `texts` has them. `model` is a host's own model, whose batches replace the sources;
+  /// null: none. Errors: bad_input for keys, a tokenizer or a source; stopped.
+  core::result<void> open(const job::blueprint& plan, const std::shared_ptr<const host_model>& model,
+                          const std::shared_ptr<const read_texts>& texts, bool is_shared,
+                          std::function<bool(const data::reading_progress&)> on_reading, opening_watch& watch);
+  /// Reads one source into tokens. Errors: bad_input, io, stopped.
+  core::result<std::shared_ptr<const data::token_stream>> open_source(const config::data_source& source,
+                                                                      opening_watch& watch) const;
+  /// Makes the corpus of `streams`, one for each of sources().
+  core::result<void> take_streams(std::vector<std::shared_ptr<const data::token_stream>> streams);
+
+  /// Returns the sources in the order of the configuration.
+  [[nodiscard]] std::vector<config::data_source> sources() const;
+  /// Returns the tokens; null for a host's own batches, and until they are read.
+  [[nodiscard]] const std::shared_ptr<const data::corpus>& corpus() const { return corpus_; }
+  /// Returns the tokenizer; null for a host's own batches.
+  [[nodiscard]] const std::shared_ptr<data::tokenizer>& tokenizer() const { return tokenizer_; }
+  /// Returns the function that cuts a host's own batches; empty without them.
+  [[nodiscard]] const std::function<std::shared_ptr<const data::batch>(const next_batch&)>& cut() const { return cut_; }
+  [[nodiscard]] bool tokens_are_bytes() const { return corpus_ != nullptr && corpus_->tokens_are_bytes(); }
+  /// Returns a sentence for people on each source that was read.
+  [[nodiscard]] std::vector<std::string> sentences() const;
+  /// Returns the record of the data for checkpoints, measured once; none for a host's own batches, or if the data
+  /// cannot be read any more.
+  const std::optional<checkpoint::data_record>& record();
+
+ private:
+  std::shared_ptr<const config::job_config> config_;
+  uint64_t vocabulary_ = 0, sequence_ = 0;
+  std::function<bool(const data::reading_progress&)> on_reading_;
+  std::shared_ptr<data::tokenizer> tokenizer_;
+  std::shared_ptr<const data::corpus> corpus_;
+  std::function<std::shared_ptr<const data::batch>(const next_batch&)> cut_;
+  std::optional<checkpoint::data_record> record_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,85 @@
+// One training run: the objects behind a session. Values that several of them use are plain members; each of the others
+// owns one responsibility, and reaches the rest through the run. A run is opened as a whole, and not copied or moved.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/modules/host_modules.hpp"
+#include "actors/opening/opening.hpp"
+#include "actors/run/actor_home.hpp"
+#include "actors/run/host_messages.hpp"
+#include "actors/run/pass_scheduler.hpp"
+#include "actors/run/peers.hpp"
+#include "actors/run/resumer.hpp"
+#include "actors/run/run_progress.hpp"
+#include "actors/run/run_recorder.hpp"
+#include "actors/run/run_states.hpp"
+#include "actors/run/run_term.hpp"
+#include "actors/run/save_keeper.hpp"
+#include "actors/run/spike_guard.hpp"
+#include "actors/run/step_runner.hpp"
+#include "actors/run/term_maker.hpp"
+#include "actors/run/training_data.hpp"
+#include "core/clock.hpp"
+#include "models/cuda/use.hpp"
+
+namespace troupe::actors {
+
+struct training_run {
+  /// Opens a run whose degrees are known, as session::open says; `make_peers` is called once the run has plans.
+  static core::result<std::unique_ptr<training_run>> open(const session_options& options,
+                                                          const peers_maker& make_peers);
+  training_run() = default;
+  training_run(const training_run&) = delete;
+  training_run& operator=(const training_run&) = delete;
+  /// Ends the run without calling its host, in any state of the run.
+  ~training_run();
+
+  std::unique_ptr<models::cuda_use> on_gpu;  ///< the process's use of CUDA; null on the CPU
+  host_messages host;
+  host_modules modules;
+  training_data data;
+  std::unique_ptr<peers> others = std::make_unique<peers>(*this);
+  std::unique_ptr<run_term> term;  ///< null until the first plans are made
+  // Must follow the term, whose memory the actors use: the system ends first, and with it the actors.
+  actor_home home;
+  training_progress progress;
+  order_counts counts;
+  run_over over;
+  std::string found_degrees;  ///< run_degrees::file of the degrees that opening the run has chosen; else empty
+
+  term_maker terms{*this};
+  step_runner steps{*this};
+  pass_scheduler passes{*this};
+  run_recorder recorder{*this};
+  save_keeper saves{*this};
+  actors::resumer resumer{*this};
+  spike_guard spikes{*this};
+
+  /// Returns an error while the run is over or states are offloaded.
+  [[nodiscard]] core::result<void> sound() const;
+  /// Returns the most bytes of activations that a rank has had.
+  [[nodiscard]] uint64_t peak_bytes(uint32_t rank) const;
+  /// Returns the bytes of each rank, as session::memory says.
+  [[nodiscard]] std::vector<rank_memory_report> memory_reports() const;
+  /// Returns what each rank does, as session::diagnose says.
+  [[nodiscard]] std::vector<rank_diagnosis> diagnose() const;
+
+  /// Runs `deed`, which needs the ranks of all processes. If some are lost meanwhile, recovers and runs it again with
+  /// the remaining ones.
+  template <class Deed>
+  auto outlast(Deed deed) -> decltype(deed()) {
+    for (const uint64_t step = progress.steps;;) {
+      const int64_t begin_ns = core::now_ns();
+      auto did = deed();
+      if (!did) others->note_loss();
+      if (did || !others->are_there() || !over.why) return did;
+      TROUPE_TRY(others->recover_to(step, did.error(), begin_ns));
+    }
+  }
+};
+
+}  // namespace troupe::actors

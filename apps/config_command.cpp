@@ -10,7 +10,7 @@ namespace troupe::apps {
 
 config_command::config_command(CLI::App& parent)
     : command_(parent.add_subcommand("config", "look at a configuration without running it")),
-      check_(command_->add_subcommand("check", "is it right? every error at once")) {
+      check_(command_->add_subcommand("check", "check a configuration, and report all errors at once")) {
   command_->require_subcommand(1);
   auto* explain = command_->add_subcommand("explain", "every effective value, where it comes from and what it does");
   for (CLI::App* command : {check_, explain}) {
@@ -19,9 +19,9 @@ config_command::config_command(CLI::App& parent)
   }
   schema_ = command_->add_subcommand("schema", "a JSON Schema of the keys, for editors and validators");
   schema_->add_flag_callback(
-      "--deepspeed", [this] { schema_of_ = config::schema_of::deepspeed; }, "of DeepSpeed's JSON");
+      "--deepspeed", [this] { schema_of_ = config::schema_of::deepspeed; }, "schema of DeepSpeed's JSON");
   explain->add_flag_callback(
-      "--given", [this] { keys_ = config::shown_keys::given; }, "only what the file and --set say");
+      "--given", [this] { keys_ = config::shown_keys::given; }, "only keys that the file or --set gives");
 }
 
 bool config_command::chosen() const { return command_->parsed(); }

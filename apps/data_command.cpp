@@ -21,21 +21,25 @@ data_command::data_command(CLI::App& parent)
                    "bytes, a SentencePiece .model, or a folder with vocab.json and merges.txt")
       ->type_name("{bytes,FILE}")
       ->required();
-  tokenize_->add_option("--output", t.output, "NAME.bin; NAME.bin.json, written too, says what it holds")->required();
+  tokenize_->add_option("--output", t.output, "NAME.bin; NAME.bin.json, written too, describes it")->required();
   tokenize_
-      ->add_option("--text-key", t.text_key, "of JSON lines, or the column of Parquet and Arrow, or a tar's ending")
+      ->add_option("--text-key", t.text_key,
+                   "key of the text in JSON lines, its column in Parquet and Arrow, or its file ending in a tar")
       ->capture_default_str();
-  tokenize_->add_option("--dtype", t.dtype, "by default what the vocabulary needs")->type_name("{uint16,uint32}");
+  tokenize_->add_option("--dtype", t.dtype, "type of the tokens; by default what the vocabulary needs")
+      ->type_name("{uint16,uint32}");
   add_quiet(*tokenize_, t.verbosity);
   auto& i = inspected_;
   auto* inspect = command_->add_subcommand("inspect", "what a .bin holds: tokens, documents, vocabulary, first text");
   inspect->add_option("file", i.file, "NAME.bin")->required();
-  inspect->add_option("--tokenizer", i.tokenizer, "decodes; by default the one that NAME.bin.json names")
+  inspect
+      ->add_option("--tokenizer", i.tokenizer,
+                   "the tokenizer that decodes; by default the one that NAME.bin.json names")
       ->type_name("{bytes,FILE}");
-  inspect->add_option("--dtype", i.dtype, "of a file without NAME.bin.json")
+  inspect->add_option("--dtype", i.dtype, "type of the tokens in a file without NAME.bin.json")
       ->capture_default_str()
       ->type_name("{uint16,uint32}");
-  inspect->add_option("--tokens", i.tokens, "decoded at most")->capture_default_str();
+  inspect->add_option("--tokens", i.tokens, "number of tokens to decode at most")->capture_default_str();
 }
 
 bool data_command::chosen() const { return command_->parsed(); }

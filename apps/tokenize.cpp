@@ -70,7 +70,7 @@ core::result<std::vector<input>> all_inputs(const std::vector<std::string>& name
     TROUPE_ASSIGN(auto listed, data::source_files(name));
     for (const auto& f : listed.files)
       if (data::kind_of(f) == data::source_kind::tokens)
-        return fail(error_kind::bad_input, fmt::format("'{}' holds tokens already: wanted text", f.string()));
+        return fail(error_kind::bad_input, fmt::format("'{}' contains tokens, wanted text", f.string()));
     out.push_back({name, std::move(listed)});
   }
   return out;

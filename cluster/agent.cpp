@@ -75,7 +75,7 @@ class agent {
   }
   core::result<void> follow(const let_end& x) {
     if (!x.why.empty())
-      options_.say((x.goes_on ? "the job goes on without this host: " : "the job has ended: ") + x.why);
+      options_.say((x.goes_on ? "the job continues without this host: " : "the job has ended: ") + x.why);
     if (children_) children_->let_end();
     return {};
   }
@@ -99,10 +99,11 @@ class agent {
   core::result<void> follow(const job_order& order) {
     ::setenv(machine_variable, std::to_string(order.machine).c_str(), 1);
     if (!order.folder.empty() && ::chdir(order.folder.c_str()) != 0)
-      options_.say("there is no folder " + order.folder + " here: relative paths are in this one");
+      options_.say("the folder " + order.folder +
+                   " does not exist here: relative paths are resolved in the current one");
     if (::access("/proc/self/fd", F_OK) != 0)
       return core::fail(error_kind::limit,
-                        "an agent: wanted /proc, where its processes read the job's file, got a system without it");
+                        "an agent: /proc is not mounted; its processes read the job's file there, so mount it");
     TROUPE_ASSIGN(auto file, file_of(order));
     file_ = file;
     order_ = order;
@@ -145,7 +146,7 @@ core::result<shared_descriptor> file_of(const job_order& order) {
   auto out = own(::memfd_create("topology", MFD_CLOEXEC));
   const bool is_good = out->number() >= 0 && ::write(out->number(), order.file.data(), order.file.size()) ==
                                                  static_cast<ssize_t>(order.file.size());
-  if (!is_good) return core::fail(error_kind::limit, "an agent: the system refuses memory for the job's file");
+  if (!is_good) return core::fail(error_kind::limit, "an agent: not enough memory for the job's file");
   return out;
 }
 

@@ -29,7 +29,7 @@ void agent_links::welcome(const std::string& host, std::unique_ptr<polled_link> 
   const auto at = std::ranges::find(job_.hosts, host);
   const auto machine = static_cast<uint32_t>(at - job_.hosts.begin());
   if (at == job_.hosts.end() || machine == 0) return;
-  if (links_[machine] != nullptr) end(machine, "another agent of the host has come", now_ns);
+  if (links_[machine] != nullptr) end(machine, "another agent of the host has joined", now_ns);
   links_[machine] = std::move(link);
   came_[machine] = true;
   if (over_) {
@@ -65,7 +65,7 @@ void agent_links::end_job(int32_t code, const std::string& why, int64_t now_ns) 
 
 void agent_links::end(uint32_t machine, const std::string& how, int64_t now_ns) {
   links_[machine].reset();
-  decides_.parted(machine, "was lost: its host's agent has gone: " + how, now_ns);
+  decides_.parted(machine, "was lost: the link to its host's agent ended: " + how, now_ns);
 }
 
 void agent_links::hear(uint32_t machine, int64_t now_ns) {
@@ -93,7 +93,7 @@ core::result<void> agent_links::hear(uint32_t machine, const message& m, int64_t
 // Ends the agent of a host that was replaced, and no other.
 void agent_links::let_go(uint32_t machine, int64_t now_ns) {
   dismiss(machine, job_over{0}, now_ns);
-  decides_.let_go(machine, "has gone: its host was replaced, and its agent told to end", now_ns);
+  decides_.let_go(machine, "was let go: its host was replaced, and its agent was told to end", now_ns);
 }
 
 void agent_links::leave_out(const leave_out_agent& x, int64_t now_ns) {

@@ -45,7 +45,7 @@ std::string children::condition_of(uint32_t place) const {
   const size_t end = text.rfind(')');  // end of the process's name
   const char state = end != std::string::npos && end + 2 < text.size() ? text[end + 2] : '?';
   if (state == 'T') return ": it is stopped (SIGSTOP)";
-  if (state == 't') return ": a debugger holds it; a longer cluster.lost_after waits for it";
+  if (state == 't') return ": it is stopped by a debugger; set a longer cluster.lost_after to debug it";
   if (state == 'D') return ": it waits for a disk or a device that does not answer";
   return {};
 }
@@ -53,7 +53,7 @@ std::string children::condition_of(uint32_t place) const {
 core::result<void> children::start(uint32_t place) {
   if (std::ranges::find(dying_, place, &std::pair<uint32_t, pid_t>::first) != dying_.end())
     return core::fail(core::error_kind::limit,
-                      "the one before was killed and has not ended yet: it waits for a disk "
+                      "the previous one was killed and has not ended yet: it waits for a disk "
                       "or a device that does not answer");
   TROUPE_ASSIGN(auto ends, make_pair());
   const int inherited = ends.second->number();
@@ -84,7 +84,7 @@ core::result<void> children::start(uint32_t place) {
   ::posix_spawnattr_destroy(&how);
   if (refused != 0)
     return core::fail(core::error_kind::limit,
-                      fmt::format("the system refuses {}: {}", setup_.program.string(), std::strerror(refused)));
+                      fmt::format("cannot execute {}: {}", setup_.program.string(), std::strerror(refused)));
   all_[place] = {pid, false, std::make_unique<socket_link>(ends.first)};
   return {};
 }
@@ -110,7 +110,7 @@ void children::kill_all() {
 void children::send(uint32_t place, parcel p) {
   const auto& c = all_[place];
   if (c.end == nullptr) return;
-  if (const auto sent = c.end->send(std::move(p)); !sent) end_of_link(place, "does not take what it is sent");
+  if (const auto sent = c.end->send(std::move(p)); !sent) end_of_link(place, "does not read what it is sent");
 }
 
 void children::pass_signal(uint32_t place, int number) const {

@@ -76,7 +76,7 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
     if (x->term != term_.number || m.is != standing::working) return;
     m.is = standing::idle;
     if (term_.is == phase::ending) return go_on_if_quiet();
-    cause_ = ranks_of(place) + " gave its ranks up";  // it had been stopped, or received no beats
+    cause_ = ranks_of(place) + " gave up its ranks";  // it had been stopped, or received no beats
     ++losses_;
     end(false, {error_kind::peer_lost, cause_});
   } else if (const auto* x = std::get_if<between_steps>(&p.what)) {

@@ -24,7 +24,8 @@ std::string no_room_for_descriptor() {
   rlimit limit{};
   (void)::getrlimit(RLIMIT_NOFILE, &limit);
   return "sent an open file that process " + std::to_string(::getpid()) +
-         " cannot take: it has as many as it may (ulimit -n: " + std::to_string(limit.rlim_cur) + ")";
+         " cannot receive: it has reached its limit of open files (ulimit -n: " + std::to_string(limit.rlim_cur) +
+         "), raise it";
 }
 
 core::error gone(const std::string& why) { return {core::error_kind::peer_lost, "the other end of a link: " + why}; }

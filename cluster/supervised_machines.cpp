@@ -20,7 +20,7 @@ void supervision::joined(uint32_t machine, int64_t now_ns) {
     actions_.push_back(leave_out_agent{machine, code_of(m.lacks.kind), why});
     return;
   }
-  if (machine > 0) actions_.push_back(say{fmt::format("host {} is there", job_.hosts[machine])});
+  if (machine > 0) actions_.push_back(say{fmt::format("host {} has joined", job_.hosts[machine])});
   const bool had_term = term_.number > 0;
   for (uint32_t p = 0; p < members_.size(); ++p) {
     if (job_.machine_of(p) != machine) continue;
@@ -104,7 +104,7 @@ void supervision::say_who_stays(const std::vector<uint32_t>& places) {
   for (const uint32_t m : machines_of(places))
     if (machines_[m].rests)
       actions_.push_back(
-          say{fmt::format("host {} stays until there are spare processes for it on other hosts", job_.hosts[m])});
+          say{fmt::format("host {} keeps its ranks until other hosts have spare processes for them", job_.hosts[m])});
 }
 
 std::vector<uint32_t> supervision::seating::all() const {
@@ -147,8 +147,8 @@ supervision::seating supervision::seated_with_saves(uint32_t data) {
   for (uint32_t m = 0; m < machines_.size(); ++m) {
     if (!machines_[m].rests) continue;
     machines_[m].rests = false;
-    actions_.push_back(
-        say{fmt::format("host {} stays: a save in memory has files that lie there alone", job_.hosts[m])});
+    actions_.push_back(say{
+        fmt::format("host {} is not replaced: it alone holds some files of the newest save in memory", job_.hosts[m])});
   }
   out.places = seated(data);
   out.keepers = keepers_beside(out.places);
@@ -163,10 +163,10 @@ void supervision::warn_of_save_lost(const std::string& continues_from) {
     if (members_[p].is == standing::idle) idle.push_back(p);
   const std::string from =
       continues_from.empty() ? "the newest checkpoint on the disk, or its beginning" : continues_from;
-  actions_.push_back(
-      say{fmt::format("warning: the newest save in memory, {}, cannot be used: no process that is there has {}; "
-                      "the run continues from {}",
-                      newest, kept_.lost_file(newest, machines_of(idle)), from)});
+  actions_.push_back(say{
+      fmt::format("warning: the newest save in memory, {}, cannot be used: the processes that are left do not have {}; "
+                  "the run continues from {}",
+                  newest, kept_.lost_file(newest, machines_of(idle)), from)});
 }
 
 bool supervision::misses_beats(uint32_t machine, int64_t now_ns) const {

@@ -83,7 +83,7 @@ bool supervision::gathers_again(uint32_t there) {
   has_gathered_ = false;
   began_ns_ = ticked_ns_;
   job_.gathers_ns = 2 * job_.lost_after_ns;
-  actions_.push_back(say{fmt::format("{} to continue: waits for those that are started again",
+  actions_.push_back(say{fmt::format("{} to continue: waits for processes that are started again",
                                      there == 0 ? "no process is left" : "too few processes are left")});
   return true;
 }
@@ -145,7 +145,8 @@ void supervision::end_by_loss(const core::error& why) {
 
 std::optional<std::string> supervision::beyond_limit() const {
   if (losses_ > job_.losses_max)
-    return fmt::format("the run recovers from {} losses (cluster.restarts.max), this is one more", job_.losses_max);
+    return fmt::format("the run has recovered from {} losses, the most that cluster.restarts.max allows",
+                       job_.losses_max);
   if (fruitless_ > fruitless_losses_max) return fmt::format("{} losses with no step in between", fruitless_);
   return std::nullopt;
 }

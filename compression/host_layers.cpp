@@ -55,10 +55,10 @@ said_sizes sizes_of(nn::Module& m) {
 std::string why_rigid(nn::Module& m) {
   if (sizes_of(m).outputs != nullptr) return "";
   if (as_any<nn::LayerNormImpl, nn::GroupNormImpl>(m, [](auto&) {}))
-    return "a norm over several channels, which would have another mean without those that go";
+    return "a norm over several channels, which would have a different mean without the removed ones";
   if (as_any<nn::MultiheadAttentionImpl>(m, [](auto&) {}))
-    return "attention that has as many heads as its width has room for";
-  return "a module of a type that is not torch::nn's, or has no widths";
+    return "attention with a number of heads that depends on its width";
+  return "a module without widths or of a type that is not from torch::nn";
 }
 
 void look_at(const models::module_unit& unit, std::map<std::string, std::string>& rigid) {

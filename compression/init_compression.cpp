@@ -24,11 +24,9 @@ using core::error_kind;
 using core::fail;
 
 core::result<void> compresses(const std::shared_ptr<const config::job_config>& config) {
-  if (config == nullptr) return fail(error_kind::bad_input, "init_compression: it was given no configuration");
+  if (config == nullptr) return fail(error_kind::bad_input, "init_compression: the configuration is missing");
   if (config->compression.any() || config->compression.layers.enabled) return {};
-  return fail(
-      error_kind::bad_input,
-      "compression_training: wanted a technique that is enabled, as init_compression is asked for one, got none");
+  return fail(error_kind::bad_input, "compression_training: init_compression requires an enabled technique, got none");
 }
 
 /// Returns the plan for cutting related modules, or the errors of a run that compresses as `config` says and of
@@ -108,10 +106,10 @@ core::result<actors::session_options> init_compression(actors::host_model model,
   TROUPE_TRY(compresses(config));
   const bool reduces = config->compression.layers.enabled;
   if (reduces != static_cast<bool>(teacher))
-    return fail(error_kind::bad_input, reduces ? "compression_training.layer_reduction.enabled: wanted a teacher whose "
-                                                 "layers the model begins with, got none"
-                                               : "init_compression: wanted no teacher without "
-                                                 "compression_training.layer_reduction, got one");
+    return fail(error_kind::bad_input, reduces ? "compression_training.layer_reduction.enabled: requires a teacher "
+                                                 "that provides the model's first layers, got none"
+                                               : "init_compression: a teacher requires "
+                                                 "compression_training.layer_reduction: enable it, or pass no teacher");
   TROUPE_ASSIGN(const auto first, made(model.make, config->seed, "the model"));
   TROUPE_ASSIGN(auto layers, host_layers_of(first, config->seed));
   TROUPE_ASSIGN(const auto cut, check(*config, layers.table, std::nullopt, job::widths_said::by_modules));

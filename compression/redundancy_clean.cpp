@@ -73,9 +73,9 @@ core::result<void> compare(const models::named_values& before, const models::nam
     const double apart = largest(now.to(at::kDouble).sub(was.to(at::kDouble))), size = largest(was);
     if (!(apart <= most_apart(was.scalar_type()) * size))
       return fail(error_kind::bad_input,
-                  "wanted outputs as before, got some that are " + core::text_of("%.3g", apart) + " apart of " +
-                      core::text_of("%.3g", size) +
-                      ": something between the modules makes more of a 0 than a 0, or reads all of its inputs");
+                  "wanted outputs as before, got some that differ by " + core::text_of("%.3g", apart) +
+                      " at a size of " + core::text_of("%.3g", size) +
+                      ": an operation between the modules turns a 0 into another value, or reads all of its inputs");
   }
   return {};
 }

@@ -164,7 +164,7 @@ class accelerate_file {
     } else if (key_in("", e.name) != nullptr) {
       made_.entries.push_back(e);
     } else if (std::ranges::find(launcher_keys, e.name) == std::end(launcher_keys)) {
-      report_.warn(e.at, e.name.substr(0, 120), "unknown key, of Accelerate as of DeepSpeed");
+      report_.warn(e.at, e.name.substr(0, 120), "unknown key of both Accelerate and DeepSpeed");
     }
   }
 
@@ -276,7 +276,9 @@ class accelerate_file {
     if (ranks % machines != 0)
       report_.error(
           from.at, key,
-          fmt::format("HYBRID_SHARD wants as many processes on each of {} machines, got {}", machines, ranks));
+          fmt::format(
+              "HYBRID_SHARD requires the same number of processes on each of {} machines, got {} processes in all",
+              machines, ranks));
     else
       put(made_, "zero_optimization.mics_shard_size", plain(from, std::to_string(ranks / machines)));
   }

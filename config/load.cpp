@@ -175,7 +175,7 @@ class loading {
     if (root == nullptr) return;
     const bool is_accelerate = is_accelerate_file(*root);
     if (is_accelerate && imports_accelerate_) {
-      report_.error(at, "deepspeed_config_file", "wanted a file of DeepSpeed's, got one of Accelerate's");
+      report_.error(at, "deepspeed_config_file", "wanted a DeepSpeed configuration file, got one of Accelerate");
       return;
     }
     imports_accelerate_ = is_accelerate;
@@ -293,10 +293,13 @@ class loading {
 
   static std::string none_suits(uint64_t ranks, const std::vector<degree_choice>& choices) {
     constexpr size_t told_max = 4;
-    std::string out = fmt::format("wanted ranks that some degrees suit, got {}", ranks);
+    std::string out = fmt::format(
+        "{} ranks cannot be shared out by auto, because every combination of degrees is refused; change parallel.ranks "
+        "or the keys named here",
+        ranks);
     for (size_t i = 0; i < std::min(told_max, choices.size()); ++i)
       out += fmt::format("; {}: {}", degrees_text(choices[i].parallel), choices[i].refusal);
-    if (choices.size() > told_max) out += fmt::format("; and {} ways more", choices.size() - told_max);
+    if (choices.size() > told_max) out += fmt::format("; and {} more combinations", choices.size() - told_max);
     return out;
   }
 

@@ -86,30 +86,30 @@ open_degrees find_open(settings& given, const job_config& c, reporter& report) {
     }
   }
   if (!c.parallel.all)
-    return error(said->key, "wanted parallel.ranks beside auto, the ranks that are shared out, got nothing");
+    return error(said->key, "auto requires parallel.ranks, the number of ranks to share out; set parallel.ranks");
   const uint64_t ranks = *c.parallel.all;
   if (ranks % fixed != 0)
-    return error(ranks_key, fmt::format("wanted a multiple of {}, which are given beside auto, got {}", others, ranks));
+    return error(ranks_key,
+                 fmt::format("wanted a multiple of {}, the degrees that are not auto, got {}", others, ranks));
   if (ranks / fixed > open_ranks_max)
     return error(ranks_key,
                  fmt::format("wanted at most {} ranks to share out by auto, got {}", open_ranks_max, ranks / fixed));
   if (out.keys.size() > 1 && ranks / fixed == 1)
-    return error(ranks_key, fmt::format("wanted at least {} ranks, so that auto has some to share out{}, got {}",
-                                        2 * fixed, others.empty() ? "" : " beside " + others, ranks));
+    return error(ranks_key, fmt::format("wanted at least {} ranks, so that auto can share some out{}, got {}",
+                                        2 * fixed, others.empty() ? "" : " with " + others, ranks));
   const bool moves_data = out.keys.size() > 1 && out.keys.back()->key == data_key;
   if (constexpr std::string_view elastic = "elasticity.enabled"; moves_data && c.elasticity.enabled)
     return error(elastic,
                  fmt::format("cannot be combined with {}: auto yet; set it to false or give the degree", said->key));
   if (!c.cluster.store.empty())
-    return error(
-        "cluster.store",
-        fmt::format("wanted a number instead of {}: auto beside it, since the host that takes the lead goes on "
-                    "with the degrees that were chosen, got {}",
-                    said->key, c.cluster.store));
+    return error("cluster.store",
+                 fmt::format("cannot be combined with {}: auto, because a host that takes the lead continues with the "
+                             "degrees that were chosen; replace auto by a number, got {}",
+                             said->key, c.cluster.store));
   if (moves_data && given.value_of("train_batch_size") == nullptr && !given.was_refused("train_batch_size"))
     return error(said->key,
-                 "wanted train_batch_size beside auto, so that a step trains on as many samples whatever data becomes, "
-                 "got nothing");
+                 "auto requires train_batch_size, so that a step has the same number of samples at each data degree; "
+                 "set train_batch_size");
   std::vector<uint32_t> way;
   share_out(ranks / fixed, out.keys.size(), way, out.ways);
   if (out.ways.size() > ways_max)

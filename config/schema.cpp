@@ -136,11 +136,12 @@ class schema {
 
   [[nodiscard]] ordered_json whole() const {
     const bool own = whose_ == schema_of::job;
-    ordered_json out = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-                        {"title", own ? "Troupe job" : "DeepSpeed configuration, as Troupe reads it"},
-                        {"description", own ? "Single keys; `troupe config check` knows the rules between them too."
-                                            : "Single keys; `troupe config explain` says what comes of each."},
-                        {"type", "object"}};
+    ordered_json out = {
+        {"$schema", "https://json-schema.org/draft/2020-12/schema"},
+        {"title", own ? "Troupe job" : "DeepSpeed configuration, as Troupe reads it"},
+        {"description", own ? "Describes single keys; `troupe config check` also checks the rules between them."
+                            : "Describes single keys; `troupe config explain` shows the effect of each."},
+        {"type", "object"}};
     out.update(keys_of(""));
     return out;
   }

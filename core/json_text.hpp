@@ -37,7 +37,7 @@ inline std::optional<json_problem> too_deep_json(std::string_view text, size_t m
       if (++depth <= max_depth) continue;
       return json_problem{
           error_kind::limit, i + 1,
-          "its values lie more than " + std::to_string(max_depth) + " deep at byte " + std::to_string(i + 1)};
+          "its values are nested more than " + std::to_string(max_depth) + " deep at byte " + std::to_string(i + 1)};
     } else if ((c == ']' || c == '}') && depth > 0) {
       --depth;
     }
@@ -62,10 +62,10 @@ tl::expected<Json, json_problem> parse_json(std::string_view text, size_t max_de
     const std::string_view number =
         begin == words.npos ? "" : words.substr(begin + 1, words.rfind('\'') - std::min(words.rfind('\''), begin + 1));
     const size_t at = number.empty() ? text.npos : text.find(number);
-    return tl::unexpected(at == text.npos
-                              ? json_problem{error_kind::limit, 0, "a number that no double holds"}
-                              : json_problem{error_kind::limit, at + 1,
-                                             "a number that no double holds at byte " + std::to_string(at + 1)});
+    return tl::unexpected(
+        at == text.npos ? json_problem{error_kind::limit, 0, "a number outside the range of a double"}
+                        : json_problem{error_kind::limit, at + 1,
+                                       "a number outside the range of a double at byte " + std::to_string(at + 1)});
   }
 }
 

@@ -30,9 +30,9 @@ inline error lfs_pointer_error(const std::string& path, std::string_view text) {
   std::string bytes;
   if (const auto at = text.find(key); at != text.npos)
     for (size_t i = at + key.size(); i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i) bytes += text[i];
-  return {error_kind::bad_input, "'" + path + "' is a pointer of git-lfs and not the file" +
-                                     (bytes.empty() ? std::string() : " of " + bytes + " bytes") +
-                                     " that it stands for: `git lfs pull` in that folder fetches it"};
+  return {error_kind::bad_input, "'" + path + "' is a Git LFS pointer and not the file itself" +
+                                     (bytes.empty() ? std::string() : ", which has " + bytes + " bytes") +
+                                     ": run `git lfs pull` in that folder to fetch it"};
 }
 
 /// Fails with bad_input if the file is a git-lfs pointer.

@@ -36,9 +36,9 @@ core::result<std::optional<bare_tokens>> header_of(const core::source_file& file
   if (there != uint64_t{head[2]} * static_cast<uint64_t>(out.width))
     return fail(
         error_kind::bad_input,
-        fmt::format("'{}': its header, llm.c's, says {} tokens of {} bytes, {} bytes follow it: wanted the whole "
-                    "file",
-                    file.name(), head[2], static_cast<int>(out.width), there));
+        fmt::format(
+            "'{}': its llm.c header states {} tokens of {} bytes, but {} bytes follow it: wanted the whole file",
+            file.name(), head[2], static_cast<int>(out.width), there));
   return out;
 }
 
@@ -82,13 +82,14 @@ core::result<bare_tokens> look_at_tokens(const core::source_file& file, bin_widt
   const bare_tokens as_wanted{0, wanted};
   if (seen.count < least_numbers || !seen.upper_small || !seen.any_lower) return as_wanted;
   const bool is_64 = !narrow || (seen.fourth_zero && file.size() % 8 == 0);
-  return fail(error_kind::bad_input,
-              fmt::format("'{}': its tokens look like numbers of {} bits, since every second number of {} is {}: {}",
-                          file.name(), is_64 ? 64 : 32, narrow ? 16 : 32,
-                          most_upper == 0 ? "0" : fmt::format("at most {}", most_upper),
-                          is_64 ? "write them as 32-bit ones, for example by `numpy.fromfile(FILE, "
-                                  "'int64').astype('uint32').tofile(NAME)`, and say data.bin_dtype: uint32"
-                                : "say data.bin_dtype: uint32 (`troupe data inspect --dtype uint32`)"));
+  return fail(
+      error_kind::bad_input,
+      fmt::format("'{}': its tokens look like numbers of {} bits, since every second number of {} bits is {}: {}",
+                  file.name(), is_64 ? 64 : 32, narrow ? 16 : 32,
+                  most_upper == 0 ? "0" : fmt::format("at most {}", most_upper),
+                  is_64 ? "write them as 32-bit ones, for example by `numpy.fromfile(FILE, "
+                          "'int64').astype('uint32').tofile(NAME)`, and set data.bin_dtype: uint32"
+                        : "set data.bin_dtype: uint32 (`troupe data inspect --dtype uint32`)"));
 }
 
 }  // namespace troupe::data

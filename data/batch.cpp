@@ -55,7 +55,7 @@ batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_
 
 batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, uint32_t micro, uint32_t rank) {
   if (micro >= shape.micros || rank >= shape.ranks || step < shape.first_step)
-    return failed_batch("wanted a micro-batch of a step, below " + std::to_string(shape.micros) + ", of one of " +
+    return failed_batch("wanted a micro-batch number below " + std::to_string(shape.micros) + ", of one of " +
                         std::to_string(shape.ranks) + " data ranks, from step " + std::to_string(shape.first_step) +
                         " on, got " + std::to_string(micro) + " of rank " + std::to_string(rank) + " in step " +
                         std::to_string(step));

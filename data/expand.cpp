@@ -144,7 +144,7 @@ core::result<void> expand_packed(const std::filesystem::path& path, uint64_t max
 
   const auto wrong = [&](uint64_t offset, const std::string& why) {
     return fail(error_kind::bad_input,
-                fmt::format("'{}' is no sound {} file: {} at byte {}", path.string(), decoder->name(), why, offset));
+                fmt::format("'{}' is not a valid {} file: {} at byte {}", path.string(), decoder->name(), why, offset));
   };
   std::vector<std::byte> block(expand_block_bytes);
   block_reader from(packed);
@@ -157,7 +157,7 @@ core::result<void> expand_packed(const std::filesystem::path& path, uint64_t max
     if (is_between_members && decoder->allows_padding()) {
       TROUPE_ASSIGN(const auto over, only_zeros_follow(from));
       if (over) break;
-      if (from.at() != member) return wrong(member, "something else than zeros follows its end");
+      if (from.at() != member) return wrong(member, "something other than zeros follows its end");
     }
     TROUPE_ASSIGN(const auto rest, from.rest());
     if (rest.empty() && is_between_members) break;
@@ -166,8 +166,9 @@ core::result<void> expand_packed(const std::filesystem::path& path, uint64_t max
     from.use(done.taken);
     if (!done.wrong.empty()) return wrong(from.at(), done.wrong);
     if (done.produced > max_bytes - given)
-      return fail(error_kind::limit, fmt::format("'{}' expands beyond the {} bytes that data.max_bytes leaves it",
-                                                 path.string(), max_bytes));
+      return fail(error_kind::limit,
+                  fmt::format("'{}' expands beyond the {} bytes that remain of data.max_bytes: raise it", path.string(),
+                              max_bytes));
     if (auto ok = sink.append(std::span<const std::byte>(block).first(done.produced)); !ok)
       return fail(ok.error().in(path.string()));
     given += done.produced;

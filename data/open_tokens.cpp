@@ -125,21 +125,20 @@ class stream_builder {
       if (!bytes_are_tokens_ && d.tokenizer.digest != mine.digest)
         return fail(
             error_kind::bad_input,
-            fmt::format("'{}' holds tokens of {} '{}' ({} tokens), the tokenizer asked for is another {} ({} tokens)",
-                        path.string(), d.tokenizer.kind, d.tokenizer_path, d.tokenizer.vocab_size, mine.kind,
-                        mine.vocab_size));
+            fmt::format(
+                "'{}' holds tokens of {} '{}' ({} tokens), but the requested tokenizer is another {} ({} tokens)",
+                path.string(), d.tokenizer.kind, d.tokenizer_path, d.tokenizer.vocab_size, mine.kind, mine.vocab_size));
       if (options_.keep_documents && documents > 1 && !end)
-        return fail(error_kind::bad_input,
-                    fmt::format("'{}' holds {} documents with no end-of-text token between them: their borders, which "
-                                "data.document_mask wants, are lost",
-                                path.string(), documents));
+        return fail(error_kind::bad_input, fmt::format("'{}' holds {} documents without an end-of-text token between "
+                                                       "them: data.document_mask cannot find their borders",
+                                                       path.string(), documents));
     } else {
       TROUPE_ASSIGN(const auto bare, look_at_tokens(file, options_.bin, options_.vocab_size));
       place = {bare.begin_byte, static_cast<uint8_t>(bare.width)};
       if (options_.keep_documents)
         return fail(error_kind::bad_input,
-                    fmt::format("'{}': nothing says where its documents begin, which data.document_mask wants: wanted "
-                                "tokens that `troupe data tokenize` wrote, or a Megatron index beside it",
+                    fmt::format("'{}': where its documents begin is unknown, which data.document_mask requires: use "
+                                "tokens that `troupe data tokenize` wrote, or a Megatron index next to the file",
                                 path.string()));
       stream_->summary_.knows_documents = false;
     }
@@ -161,8 +160,8 @@ class stream_builder {
     std::error_code ec;
     if (is_packed(path) || fs::exists(description_path(path), ec))
       return fail(error_kind::bad_input,
-                  fmt::format("'{}' has an index '{}' beside it, wanted it {}", path.string(), index.string(),
-                              is_packed(path) ? "unpacked" : "without a description of another kind of file"));
+                  fmt::format("'{}' has an index '{}', wanted the file {}", path.string(), index.string(),
+                              is_packed(path) ? "unpacked" : "without a description (.bin.json) as well"));
     TROUPE_ASSIGN(const auto pair, indexed_pair::open(index, file, options_.keep_documents));
     if (pair.tokens() == 0) return {};
     TROUPE_TRY(end_encoding());
@@ -206,7 +205,7 @@ class stream_builder {
     const uint8_t width = stream_->width_ = place.width;
     const uint64_t first = place.begin_byte, bytes = file.size() - first;
     if (bytes % width != 0)
-      return fail(error_kind::bad_input, fmt::format("'{}' has {} bytes, no multiple of the {} that one token takes",
+      return fail(error_kind::bad_input, fmt::format("'{}' has {} bytes, which is not a multiple of the {} of a token",
                                                      path.string(), bytes, width));
     if (bytes == 0) return {};
     TROUPE_TRY(end_encoding());

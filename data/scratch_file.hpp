@@ -72,7 +72,7 @@ class scratch_file {
     const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
     if (fd >= 0) return fd;
     return core::fail(core::error_kind::limit,
-                      "wanted another descriptor of text in a scratch file, got: " + core::system_message(errno));
+                      "cannot duplicate the descriptor of a scratch file: " + core::system_message(errno));
   }
 
   /// Returns the contents from `begin` on, with a descriptor of their own; `name` is for errors.

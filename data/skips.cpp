@@ -53,8 +53,8 @@ core::result<std::vector<core::left_out_steps>> decide_left_out(std::span<const 
     if (!matched.is_asked[k] && !r.after_spike && !is_done) continue;
     if (!matched.is_asked[k] && !r.after_spike)
       return refused(
-          fmt::format("wanted the samples of {}, which this run left out before step {}, got a list without "
-                      "them: name them, or go back to a checkpoint of an earlier step",
+          fmt::format("the samples of {}, which this run left out before step {}, are missing from the list: add them, "
+                      "or resume from a checkpoint of an earlier step",
                       text_of(r.first, r.last), shape.first_step + 1));
     out.push_back(std::move(r));
   }
@@ -62,8 +62,8 @@ core::result<std::vector<core::left_out_steps>> decide_left_out(std::span<const 
     if (matched.is_recorded[i]) continue;
     if (asked[i].first <= shape.first_step)
       return refused(
-          fmt::format("wanted steps behind step {}, where the run is, got {}, whose samples it did not leave "
-                      "out: go back to a checkpoint of step {} or of an earlier one",
+          fmt::format("wanted steps after step {}, which the run has reached, got {}, which the run did not leave out: "
+                      "resume from a checkpoint of step {} or of an earlier one",
                       shape.first_step, text_of(asked[i].first, asked[i].last), asked[i].first - 1));
     shape.skipped = left_out(std::span<const core::left_out_steps>(out));
     out.push_back(taken_by(shape, asked[i]));

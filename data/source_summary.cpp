@@ -41,9 +41,9 @@ std::string sentence_of(const source_summary& x, const std::string& name) {
   if (x.knows_documents) out += counted(x.documents, "document") + ", ";
   out += fmt::format("{}, {} in ", counted(x.tokens, "token"), counted(x.bytes, "byte"));
   out += x.files == 1 ? x.first : fmt::format("{}, {} to {}", counted(x.files, "file"), x.first, x.last);
-  if (!x.knows_documents) out += "; nothing says where its documents begin";
+  if (!x.knows_documents) out += "; where its documents begin is unknown";
   if (x.knows_documents && x.documents > 1 && !x.ends_documents)
-    out += "; no end-of-text token stands between the documents";
+    out += "; there is no end-of-text token between the documents";
   if (x.left_out.empty()) return out;
   const size_t named = std::min(most_named, x.left_out.size());
   out += fmt::format("; left out: {}", fmt::join(std::span(x.left_out).first(named), ", "));

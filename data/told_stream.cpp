@@ -51,7 +51,7 @@ core::result<std::shared_ptr<const token_stream>> told_streams::stream_of(std::s
   auto told = core::from_bytes<told_facts>(facts);
   if (!told || (told->width != 1 && told->width != 2 && told->width != 4)) {
     ::close(descriptor);
-    return core::fail(core::error_kind::mismatch, "processes: wanted what is known of encoded text, got " +
+    return core::fail(core::error_kind::mismatch, "processes: wanted the description of encoded text, got " +
                                                       std::to_string(facts.size()) + " other bytes");
   }
   auto out = std::make_shared<token_stream>();

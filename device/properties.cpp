@@ -10,8 +10,9 @@ core::result<void> check(device_id device) {
   const backend* found = provided(device.kind);
   const std::string name = name_of(device);
   if (found == nullptr)
-    return core::fail(core::error_kind::limit, "device " + name + ": no library of this program provides " +
-                                                   std::string(name_of(device.kind)) + " devices; set device: cpu");
+    return core::fail(core::error_kind::limit,
+                      "device " + name + ": this program has no library for " + std::string(name_of(device.kind)) +
+                          " devices; `troupe doctor` shows what is missing, or set device: cpu");
   const auto count = found->count();
   if (!count) return core::fail(count.error().in("device " + name));
   if (device.index >= *count)

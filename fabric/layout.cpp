@@ -34,7 +34,7 @@ core::result<void> check_dtypes(const request& r) {
   if (is_reduction(r.op)) {
     for (const core::dtype t : {r.input_type, r.communication, r.output_type})
       if (!is_float(t))
-        return fail(error_kind::bug, "a reduction wants floating dtypes, got " + std::string(name_of(t)));
+        return fail(error_kind::bug, "a reduction requires floating dtypes, got " + std::string(name_of(t)));
     return {};
   }
   if (r.input_type != r.output_type)
@@ -104,7 +104,7 @@ core::result<void> check_request(const request& r, uint32_t size) {
   if (r.op == operation::barrier && !r.pieces.empty())
     return fail(error_kind::bug, "a barrier has no pieces, got " + std::to_string(r.pieces.size()));
   if (r.op == operation::send_receive && size != 2)
-    return fail(error_kind::bug, "send_receive wants a communicator of 2 members, got " + std::to_string(size));
+    return fail(error_kind::bug, "send_receive requires a communicator of 2 members, got " + std::to_string(size));
   uint64_t total = 0;
   for (size_t i = 0; i < r.pieces.size(); ++i) {
     const piece& p = r.pieces[i];
@@ -120,7 +120,7 @@ core::result<void> check_request(const request& r, uint32_t size) {
   if (r.op == operation::all_to_all) {
     for (size_t i = 0; i < r.pieces.size(); ++i)
       if (r.pieces.size() != size || r.pieces[i].owner != i || r.pieces[i].count != r.pieces[0].count)
-        return fail(error_kind::bug, "all_to_all wants a piece of every member in order, of one count");
+        return fail(error_kind::bug, "all_to_all requires a piece of every member in order, all of one count");
   }
   return check_dtypes(r);
 }

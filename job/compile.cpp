@@ -49,7 +49,7 @@ std::vector<std::string> unit_passes_of(const config::job_config& c, const std::
 std::string idle_unit_passes(const config::job_config& c) {
   std::string out;
   for (const auto& name : unit_passes_of(c, {}))
-    out += "pass " + name + ": nothing to change: a published family's layers are ours already\n";
+    out += "pass " + name + ": nothing to change: the layers of a published family are already Troupe's own\n";
   return out;
 }
 
@@ -65,16 +65,16 @@ core::result<plan::compiled_step> compile_step(const config::job_config& c,
   request.base.passes = wish.own;
   if (const auto x = std::ranges::find_if(wish.passes, config::changes_units); x != wish.passes.end())
     return core::fail(at(wish, {core::error_kind::bad_input,
-                                "passes between two steps: wanted none over a host's units, which stay what they were "
-                                "opened as, got " +
+                                "passes between two steps: wanted no pass that changes a host's units, which are fixed "
+                                "when the session opens, got " +
                                     *x}));
   const auto entries = c.compile.entries();
   const auto x = std::ranges::find_if(wish.passes, config::places_states);
   if (when == choice_time::between_steps && x != wish.passes.end() &&
       (entries.empty() || std::ranges::count(entries.front().passes, *x) == 0))
     return core::fail(at(wish, {core::error_kind::bad_input,
-                                "passes between two steps: wanted none that chooses where states lie, which is for the "
-                                "whole run, got " +
+                                "passes between two steps: wanted no pass that chooses where states are stored, which "
+                                "is fixed for the whole run, got " +
                                     *x}));
   if (const auto order = plan::in_order(plan::passes_of(request.base)); !order)
     return core::fail(at(wish, order.error()));

@@ -75,7 +75,7 @@ core::result<std::optional<degree_profile>> find_degree_profile(const std::files
   if (folder.empty() || !std::filesystem::is_regular_file(file, e)) return std::nullopt;
   TROUPE_ASSIGN(const auto text, core::read_file(file, max_degrees_bytes));
   auto read = read_degree_profile(text, file.string());
-  if (!read) return core::fail(read.error().kind, read.error().text + "; without the file steps are measured anew");
+  if (!read) return core::fail(read.error().kind, read.error().text + "; remove the file to measure steps again");
   return std::move(*read);
 }
 

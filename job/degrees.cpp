@@ -173,14 +173,16 @@ core::result<config::degree_choice> chosen_degrees(const degree_list& list, cons
   if (least != nullptr)
     return core::fail(core::error_kind::bad_input,
                       std::string(budget_of(c).key) + ": wanted at least " + std::to_string(least->least_budget) +
-                          " bytes, with which " + least->degrees + " fits as the first of " +
+                          " bytes, the need of " + least->degrees + ", which is the least of " +
                           std::to_string(list.ways.size()) + " ways to share out the ranks, got " +
                           std::to_string(budget_of(c).bytes));
-  std::string out = "parallel.ranks: wanted ranks that some degrees suit, got " + std::to_string(c.parallel.ranks());
+  std::string out =
+      "parallel.ranks: every combination of degrees is refused; change parallel.ranks or the keys named here, got " +
+      std::to_string(c.parallel.ranks());
   constexpr size_t told_max = 4;
   for (size_t i = 0; i < std::min(told_max, list.ways.size()); ++i)
     out += "; " + list.ways[i].degrees + ": " + list.ways[i].refusal;
-  if (list.ways.size() > told_max) out += "; and " + std::to_string(list.ways.size() - told_max) + " ways more";
+  if (list.ways.size() > told_max) out += "; and " + std::to_string(list.ways.size() - told_max) + " more combinations";
   return core::fail(core::error_kind::bad_input, out);
 }
 

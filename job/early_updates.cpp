@@ -86,7 +86,7 @@ core::result<open_order> leave_updates_open(const config::job_config& c,
   trains.updates.speculate = trains.tiers.two_places = true;
   auto sized = with_open_sizes(c, table, std::move(trains), costs, more);
   if (!sized && sized.error().kind == core::error_kind::bad_input)
-    return open_order{0, "updates wait for the norm: the budget has no room for early ones"};
+    return open_order{0, "updates wait for the gradient norm: early updates do not fit into the budget"};
   if (!sized) return core::fail(sized.error());
   TROUPE_ASSIGN(const auto orders, compare_orders(table, *sized, costs));
   const std::string compared = core::text_of(
@@ -94,7 +94,7 @@ core::result<open_order> leave_updates_open(const config::job_config& c,
       "those are undone",
       1e3 * one_place, 1e3 * orders.early_s, 1e3 * orders.undone_s);
   if (orders.early_s > (1 - early_gain_min) * one_place || orders.worth() == 0)
-    return open_order{0, core::text_of("updates wait for the norm: %s, and early ones must save %.0f%%",
+    return open_order{0, core::text_of("updates wait for the gradient norm: %s, and early updates must save %.0f%%",
                                        compared.c_str(), 100 * early_gain_min)};
   waits = std::move(*sized);
   waits.updates.speculate = false;
@@ -139,7 +139,7 @@ bool undone_steps::note(bool undone, bool early, double worth) {
 
 std::string text_of_order(bool early, uint64_t steps, const undone_steps& undone, double worth) {
   return core::text_of(
-      "after %llu steps: updates %s, since %u of the last %u were clipped or skipped (they pay up to "
+      "after %llu steps: updates %s, since %u of the last %u were clipped or skipped (early updates are faster up to "
       "%.0f%%)",
       static_cast<unsigned long long>(steps), early ? "begin before the norm is known" : "wait for the norm again",
       undone.of_window(), undone_steps::window, 100 * worth);

@@ -35,7 +35,7 @@ core::result<void> check_groups(const config::job_config& c, uint32_t data) {
   const uint64_t cut_over = c.parallel.shard > 0 ? c.parallel.shard : data;
   if (z.stage == 3 && z.zero_hpz_partition_size > 1 && cut_over % z.zero_hpz_partition_size != 0)
     return refused("zero_optimization.zero_hpz_partition_size",
-                   "a divisor of the " + text_of(cut_over) + " ranks that parameters are cut over",
+                   "a divisor of the " + text_of(cut_over) + " ranks that parameters are sharded over",
                    z.zero_hpz_partition_size);
   return {};
 }
@@ -77,13 +77,14 @@ core::result<uint32_t> greatest_feasible(const config::job_config& c, uint32_t r
     if (!cut && !first) first = cut.error();
     if (!cut) continue;
     if (const uint64_t ranks = uint64_t{data} * replica; ranks < c.cluster.min_ranks)
-      return lost("cluster.min_ranks: wanted " + text_of(c.cluster.min_ranks) + " ranks at least to go on with, got " +
-                  text_of(ranks) + " (" + text_of(data) + (data == 1 ? " replica" : " replicas") + " of " +
-                  text_of(replica) + (replica == 1 ? " rank" : " ranks") + ") of " + text_of(ranks_left) + " left");
+      return lost("cluster.min_ranks: wanted at least " + text_of(c.cluster.min_ranks) +
+                  " ranks to continue with, got " + text_of(ranks) + " (" + text_of(data) +
+                  (data == 1 ? " replica" : " replicas") + " of " + text_of(replica) +
+                  (replica == 1 ? " rank" : " ranks") + ") of " + text_of(ranks_left) + " left");
     return data;
   }
-  return lost("parallel.data: wanted a degree of at most " + text_of(most) +
-              ", for which ranks are left, got none; at " + text_of(most) + ": " + first->text);
+  return lost("parallel.data: wanted a possible degree of at most " + text_of(most) +
+              ", the replicas that are left, got none; at " + text_of(most) + ": " + first->text);
 }
 
 config::job_config at_degree(const config::job_config& c, uint32_t data) {

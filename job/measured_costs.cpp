@@ -28,13 +28,13 @@ plan::cost_model measured_costs(const config::job_config& c, const product_meter
   if (const double flops = products(c); flops > 0)
     out.flops_per_s = flops;
   else
-    warn("products were not measured, usual ones are assumed");
+    warn("matrix products could not be measured; default speeds are assumed");
   std::filesystem::path folder = c.swap_folder();
   if (folder.empty()) return out;  // the run uses no disk
   std::error_code ec;
   if (!std::filesystem::is_directory(folder, ec)) folder = folder.parent_path();
   const auto give_up = [&](const core::error& why) {
-    warn("the disk of the swap folder was not measured, a usual one is assumed: " + why.text);
+    warn("the disk of the swap folder could not be measured; default speeds are assumed: " + why.text);
     return out;
   };
   auto probe = storage::throughput_probe::open({.folder = folder, .bytes = probe_bytes});

@@ -48,8 +48,8 @@ void set_tiles(const config::job_config& c, uint64_t rows, const models::tensor_
 core::result<void> drops_where_it_can(const config::job_config& c, const models::model_spec& spec) {
   if (c.device == core::device_kind::cpu || spec.attention_dropout == 0) return {};
   const std::string key = "model." + std::string(spec.family->keys.attention_dropout.name);
-  return core::fail(core::error_kind::bad_input,
-                    key + ": device: cuda wants 0 for now, got " + core::text_of("%g", double{spec.attention_dropout}));
+  return core::fail(core::error_kind::bad_input, key + ": device: cuda supports only 0 for now, got " +
+                                                     core::text_of("%g", double{spec.attention_dropout}));
 }
 
 core::result<core::model_table> read_table(blueprint& b) {

@@ -153,7 +153,7 @@ class chooser {
     if (!fault || p_.any_order) return {};
     return refuse(schedule_key, text_of(*fault) +
                                     ", so gradients are added in another order and bits differ from those of other "
-                                    "schedules: wanted pipeline.any_order: true beside it");
+                                    "schedules; set pipeline.any_order: true to allow it");
   }
 
   // Returns the fault with its rank or, if the schedule is a file, with the line of that rank.
@@ -182,8 +182,8 @@ class chooser {
       if (stages.size() < 2 || !table_.parameters[q].trainable || !std::ranges::all_of(stages, on_one_rank)) continue;
       const auto fault = plan::find_reordering(table, stages, trains_.buckets_stay());
       if (!fault) continue;
-      return refuse("tied_gradients", "wanted per_use, or pipeline.any_order: true beside it, got in_bucket: " +
-                                          text_of(*fault) + " that write to " + table_.parameters[q].name +
+      return refuse("tied_gradients", "wanted per_use, or pipeline.any_order: true, got in_bucket: " + text_of(*fault) +
+                                          " that write to " + table_.parameters[q].name +
                                           ", so its gradients are added in another order and bits differ from those "
                                           "of other schedules");
     }
@@ -239,9 +239,9 @@ class chooser {
     for (size_t i = 0; i < names.size(); ++i)
       if ((*found)[i]) weights[unit_of[i]] = 1;
     if (std::ranges::count(weights, 1.0) == 0)
-      return refuse(partition_key, "wanted a pattern that is found in the name of a unit or layer, '" +
-                                       core::shown(pattern) + "' is in none of " + std::to_string(names.size()) +
-                                       ", of which the first is " + names.front());
+      return refuse(partition_key, "wanted a pattern that matches the name of a unit or layer, got '" +
+                                       core::shown(pattern) + "', which matches none of the " +
+                                       std::to_string(names.size()) + ", of which the first is " + names.front());
     return plan::cut_by_weight(weights, stages());
   }
 
@@ -264,7 +264,7 @@ class chooser {
     for (size_t s = 0; s + 1 < cut.size(); ++s) {
       const auto first = own_units().begin() + cut[s], end = own_units().begin() + cut[s + 1];
       if (std::any_of(first, end, [](const core::unit_info& u) { return !u.segments.empty(); })) continue;
-      return refuse(partition_key, "wanted stages that compute, got stage " + std::to_string(s) + " of only " +
+      return refuse(partition_key, "wanted a computation in every stage, got stage " + std::to_string(s) + " of only " +
                                        first->name + (end - first > 1 ? " and others" : ""));
     }
     return {};

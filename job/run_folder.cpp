@@ -23,7 +23,7 @@ core::result<std::optional<plan::model_profile>> find_profile(const std::filesys
   TROUPE_ASSIGN(const auto text, core::read_file(file, plan::max_profile_bytes));
   auto read = plan::read_profile(text, file.string());
   if (!read)
-    return core::fail(read.error().kind, read.error().text + "; without the file times are modelled and measured anew");
+    return core::fail(read.error().kind, read.error().text + "; remove the file to model and measure times again");
   if (!plan::is_of(*read, table, parameter)) return std::nullopt;
   return std::move(*read);
 }

@@ -10,7 +10,7 @@ core::result<step_plans> step_plans::write(std::shared_ptr<const core::model_tab
   if (!options.passes.empty() && options.ranks() > proved_ranks_max)
     return core::fail(core::error_kind::limit,
                       "passes of a program's own: wanted at most " + std::to_string(proved_ranks_max) +
-                          " ranks, of each of which the plan is proved, got " + std::to_string(options.ranks()));
+                          " ranks, because the plan of each rank is proved, got " + std::to_string(options.ranks()));
   TROUPE_ASSIGN(auto layout, plan::make_layout(std::move(table), options));
   step_plans out;
   out.layout_ = std::move(layout);

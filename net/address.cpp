@@ -114,7 +114,7 @@ core::result<address> address_of(int socket) {
   address out;
   out.bytes = sizeof out.storage;
   if (::getsockname(socket, reinterpret_cast<::sockaddr*>(&out.storage), &out.bytes) != 0)
-    return core::fail(core::error_kind::limit, "the address of a socket: " + core::system_message(errno));
+    return core::fail(core::error_kind::limit, "cannot read the address of a socket: " + core::system_message(errno));
   return out;
 }
 
@@ -127,7 +127,7 @@ address peer_of(int socket) {
 
 core::result<int> begin_connect(const address& to) {
   const int s = ::socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (s < 0) return core::fail(no_socket("a socket to " + to.text(), errno));
+  if (s < 0) return core::fail(no_socket("cannot create a socket to " + to.text(), errno));
   if (::connect(s, to.get(), to.bytes) != 0 && errno != EINPROGRESS) {
     const int number = errno;
     ::close(s);

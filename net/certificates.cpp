@@ -182,10 +182,10 @@ core::result<certificate_pointer> sign_host(const authority& a, const std::strin
                                {NID_subject_key_identifier, "hash"},
                                {NID_authority_key_identifier, "keyid:always"}});
   if (out && ASN1_TIME_compare(X509_get0_notAfter(out->get()), X509_get0_notAfter(a.certificate.get())) > 0)
-    return core::fail(core::error_kind::bad_input, "a certificate for '" + host +
-                                                       "': wanted one that ends before its authority, which ends " +
-                                                       text_of_time(X509_get0_notAfter(a.certificate.get())) +
-                                                       ", got " + std::to_string(options.days) + " days");
+    return core::fail(core::error_kind::bad_input,
+                      "a certificate for '" + host + "': wanted one that expires before its authority, on " +
+                          text_of_time(X509_get0_notAfter(a.certificate.get())) + ", got " +
+                          std::to_string(options.days) + " days; give fewer --days");
   return out;
 }
 

@@ -23,9 +23,7 @@ std::string text_of(const transfer_name& n) {
   return "transfer " + std::to_string(n.communicator) + "." + std::to_string(n.sequence) + "." + std::to_string(n.part);
 }
 
-core::error no_frame() {
-  return {core::error_kind::mismatch, "it sends what is no part of a transfer that was asked for"};
-}
+core::error no_frame() { return {core::error_kind::mismatch, "it sends data that belongs to no requested transfer"}; }
 
 }  // namespace
 
@@ -105,7 +103,7 @@ void data_edge::compare(const transfer_name& name, outgoing& x, uint64_t wanted)
 core::error data_edge::of_transfer(const transfer_name& name, const char* what, uint64_t ours, uint64_t theirs) const {
   return {core::error_kind::mismatch, text_of(name) + " " + what + " place " + std::to_string(place_) + ": wanted " +
                                           std::to_string(ours) + " bytes on both ends, got " + std::to_string(theirs) +
-                                          " there"};
+                                          " at the other end"};
 }
 
 // ---- the loop's thread
@@ -132,7 +130,7 @@ void data_edge::turn() {
     more = read();
     if (more) *more = *more || writes;
   }
-  if (more && has_too_much()) more = core::fail(core::error_kind::limit, "it does not read what is said to it");
+  if (more && has_too_much()) more = core::fail(core::error_kind::limit, "it does not read what is sent to it");
   tell_ended();
   if (with_.socket == nullptr || is_over()) return;  // a function called by tell_ended has stopped the edge
   if (!more) return lose(more.error());

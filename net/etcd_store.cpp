@@ -127,14 +127,14 @@ class etcd_store final : public leader_store {
   /// Returns the standing in the answer to the request of `reads`.
   [[nodiscard]] core::result<standing> standing_in(const json& said) const {
     const json& answers = field(said, "responses");
-    if (!answers.is_array() || answers.size() != 2) return core::fail(strange("who leads", said));
+    if (!answers.is_array() || answers.size() != 2) return core::fail(strange("the leader of the job", said));
     standing out;
     if (const auto value = value_in(answers[0])) {
       out.who = read_lead(*value);
       if (!out.who)
-        return core::fail(error_kind::mismatch, name_ + ": wanted the leader of a job of Troupe in the key " + key_ +
+        return core::fail(error_kind::mismatch, name_ + ": wanted the leader of a Troupe job in the key " + key_ +
                                                     ", got `" + value->substr(0, 100) +
-                                                    "`, which another program has written");
+                                                    "`: another program has written it, so set another cluster.job");
     }
     if (const auto value = value_in(answers[1])) {
       int code = 0;
@@ -198,8 +198,8 @@ class etcd_store final : public leader_store {
       }
       auto body = core::parse_json(answer->body);
       if ((answer->status == 200 || answer->status == 404) && body && body->is_object()) return std::move(*body);
-      last = {error_kind::peer_lost, std::string("wanted what etcd 3.4 answers to ") + path + ", got status " +
-                                         std::to_string(answer->status) + ": " +
+      last = {error_kind::peer_lost, std::string("wanted the answer of etcd 3.4 or later to ") + path +
+                                         ", got status " + std::to_string(answer->status) + ": " +
                                          (body ? text_of(field(*body, "message")) : answer->body.substr(0, 100))};
     }
     return core::fail(last);

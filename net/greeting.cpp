@@ -28,7 +28,9 @@ std::string printable(std::string text) {
   return text;
 }
 
-core::error no_greeting() { return {core::error_kind::mismatch, "it says nothing that a process of a job says"}; }
+core::error no_greeting() {
+  return {core::error_kind::mismatch, "it is not a process of a Troupe job: it sends another greeting"};
+}
 
 }  // namespace
 
@@ -39,7 +41,7 @@ greeting::greeting(const identity& me, admission admit) : me_(me), side_(tls_sid
 
 core::result<void> greeting::say(tls_stream& with, const std::string& bytes) const {
   TROUPE_ASSIGN(const auto taken, with.write(std::as_bytes(std::span(bytes))));
-  if (taken != bytes.size()) return core::fail(core::error_kind::limit, "it does not take what is said first");
+  if (taken != bytes.size()) return core::fail(core::error_kind::limit, "it does not read the greeting");
   return {};
 }
 
@@ -74,7 +76,8 @@ core::result<void> greeting::weigh_greeting() {
   const size_t version = number_at(heard_, mark.size());
   if (version != link_protocol)
     return core::fail(core::error_kind::mismatch, "wanted version " + std::to_string(link_protocol) +
-                                                      " of the links' protocol, got " + std::to_string(version));
+                                                      " of the link protocol, got " + std::to_string(version) +
+                                                      "; install the same version of Troupe on all hosts");
   return {};
 }
 

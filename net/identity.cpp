@@ -107,9 +107,9 @@ std::string identity::objection(const tls_stream& with, const std::string& wante
     case X509_V_OK:
       break;
     case X509_V_ERR_CERT_HAS_EXPIRED:
-      return who + " expired " + text_of_time(X509_get0_notAfter(theirs)) + "; the clock here says " + now_text();
+      return who + " expired " + text_of_time(X509_get0_notAfter(theirs)) + "; the clock here shows " + now_text();
     case X509_V_ERR_CERT_NOT_YET_VALID:
-      return who + " is good from " + text_of_time(X509_get0_notBefore(theirs)) + " on; the clock here says " +
+      return who + " is valid only from " + text_of_time(X509_get0_notBefore(theirs)) + " on; the clock here shows " +
              now_text();
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
@@ -119,7 +119,7 @@ std::string identity::objection(const tls_stream& with, const std::string& wante
     case X509_V_ERR_CERT_SIGNATURE_FAILURE:
       return who + " is of another authority; " + want;
     default:
-      return who + " is not good: " + X509_verify_cert_error_string(found);
+      return who + " is not valid: " + X509_verify_cert_error_string(found);
   }
   if (name.empty()) return "a certificate without a host's name was shown; wanted one for a host";
   if (!wanted.empty() && !is_for(theirs, wanted)) return who + " was shown; wanted one for '" + wanted + "'";

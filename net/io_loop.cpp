@@ -152,10 +152,10 @@ core::result<std::unique_ptr<io_loop>> io_loop::start() {
     return out;
   } catch (const std::system_error& e) {
     return core::fail(core::error_kind::limit,
-                      std::string("links to other machines: wanted a thread, got ") + e.what());
+                      std::string("links to other machines: cannot start a thread: ") + e.what());
   } catch (const boost::system::system_error& e) {
     return core::fail(core::error_kind::limit,
-                      std::string("links to other machines: wanted descriptors to wait with, got ") + e.what());
+                      std::string("links to other machines: cannot open the descriptors to wait with: ") + e.what());
   }
 }
 

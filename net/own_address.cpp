@@ -16,7 +16,7 @@
 namespace troupe::net {
 namespace {
 
-constexpr const char* with_addresses = "; with addresses there are: ";
+constexpr const char* with_addresses = "; interfaces with an address: ";
 
 std::string names_of(const std::vector<interface_address>& all) {
   std::set<std::string> names;
@@ -86,7 +86,7 @@ core::result<std::string> address_of_interface(const std::string& name) {
   const bool is_there = ::if_nametoindex(name.c_str()) != 0;
   return core::fail(core::error_kind::bad_input,
                     "cluster.interface: wanted a network interface of this machine that has an address, got " + name +
-                        (is_there ? ", which has none or is down" : ", which is not there") + with_addresses +
+                        (is_there ? ", which has none or is down" : ", which does not exist") + with_addresses +
                         names_of(all));
 }
 
@@ -101,8 +101,8 @@ core::result<std::string> own_address_as(const std::string& host) {
   auto all = own_addresses();
   const auto refused = [&](const std::string& why) {
     return core::fail(core::error_kind::bad_input,
-                      "wanted cluster.interface, or an address of this machine instead of " + host + ", which " + why +
-                          with_addresses + names_of(all));
+                      "set cluster.interface, or give an address of this machine instead of " + host + ", which " +
+                          why + with_addresses + names_of(all));
   };
   const auto means = meaning_of(host);
   std::string loopback;
@@ -115,13 +115,14 @@ core::result<std::string> own_address_as(const std::string& host) {
   // Debian's /etc/hosts maps a machine's own name to 127.0.1.1, by which other machines cannot reach it.
   std::erase_if(all, [](const auto& a) { return a.is_loopback; });
   if (loopback.empty() && host != "*" && !is_name_of_this_machine(host))
-    return means.addresses.empty() ? refused("means no address (" + means.why_none + ")")
-                                   : refused("means " + means.addresses.front() + ", which this machine does not have");
+    return means.addresses.empty()
+               ? refused("has no address (" + means.why_none + ")")
+               : refused("resolves to " + means.addresses.front() + ", not an address of this machine");
   if (all.empty() && !loopback.empty()) return loopback;
   std::set<std::string> interfaces;
   for (const auto& a : all) interfaces.insert(a.interface);
   if (interfaces.size() == 1) return all.front().address;
-  return refused("does not say here which one is meant");
+  return refused("does not select one of this machine's interfaces");
 }
 
 }  // namespace troupe::net

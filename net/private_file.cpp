@@ -58,11 +58,12 @@ core::result<std::string> read_whole_file(const std::filesystem::path& path, rea
   struct stat about {};
   if (file->number() < 0 || ::fstat(file->number(), &about) != 0)
     return core::fail(core::error_kind::bad_input, core::path_error("read", path, errno).text);
-  if (!S_ISREG(about.st_mode)) return core::fail(core::error_kind::bad_input, "'" + path.string() + "' is no file");
+  if (!S_ISREG(about.st_mode))
+    return core::fail(core::error_kind::bad_input, "'" + path.string() + "' is not a regular file");
   if (who == readers::owner && (about.st_mode & 077U) != 0)
     return core::fail(
         core::error_kind::bad_input,
-        core::text_of("the key '%s': wanted a file that its owner alone may read (mode 0600), got mode %04o",
+        core::text_of("the key '%s': wanted a file that only its owner may read (chmod 600), got mode %04o",
                       path.c_str(), unsigned{about.st_mode & 07777U}));
   std::string out;
   std::array<char, 4096> part{};
@@ -73,7 +74,7 @@ core::result<std::string> read_whole_file(const std::filesystem::path& path, rea
     if (n == 0) return out;
     out.append(part.data(), static_cast<size_t>(n));
     if (out.size() > file_bytes_max)
-      return core::fail(core::error_kind::bad_input, "'" + path.string() + "': wanted at most 1 MiB");
+      return core::fail(core::error_kind::bad_input, "'" + path.string() + "': wanted a file of at most 1 MiB");
   }
 }
 

@@ -105,7 +105,7 @@ core::result<term_secret> term_secret::draw() {
   const bool drawn = RAND_priv_bytes(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size()) == 1;
   term_secret out(bytes);
   OPENSSL_cleanse(bytes.data(), bytes.size());
-  if (!drawn) return core::fail(core::error_kind::limit, "a term's secret: " + openssl_failure());
+  if (!drawn) return core::fail(core::error_kind::limit, "cannot make a term's secret: " + openssl_failure());
   return out;
 }
 
@@ -131,7 +131,7 @@ core::result<bool> secret_check::advance(tls_stream& with) {
   const bool fresh = SSL_get_peer_tmp_key(with.get(), &share) == 1;
   const key_pointer owner(share);
   if (SSL_session_reused(with.get()) == 1 && fresh) return true;
-  return core::fail(core::error_kind::mismatch, "it has not shown the term's secret");
+  return core::fail(core::error_kind::mismatch, "it did not prove that it has the term's secret");
 }
 
 }  // namespace troupe::net

@@ -112,7 +112,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
       if (auto written = write(); !written) more = core::fail(written.error());
       if (more && !is_finishing_) more = read();
     } catch (const std::bad_alloc&) {
-      more = core::fail(core::error_kind::limit, "no memory for what comes");
+      more = core::fail(core::error_kind::limit, "not enough memory for the bytes that arrive");
     }
     if (!more) return end(more.error());
     if (is_finishing_ && current_.empty() && waiting_bytes() == 0) return leave();

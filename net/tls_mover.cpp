@@ -104,9 +104,9 @@ core::result<void> tls_mover::connect(const std::map<uint32_t, mover_peer>& peer
   if (stopped_) return core::fail(*stopped_);
   if (failure) return core::fail(*failure);
   if (over) return {};
-  return core::fail(core::error_kind::peer_lost, "connections to move bytes: wanted all places within " +
-                                                     std::to_string(within_ns / 1'000'000'000) +
-                                                     " s, got none to place " + missing);
+  return core::fail(core::error_kind::peer_lost, "connections for data: none within " +
+                                                     std::to_string(within_ns / 1'000'000'000) + " s to place " +
+                                                     missing + "; let the hosts reach each other on any port");
 }
 
 std::shared_ptr<data_edge> tls_mover::edge_to(uint32_t place, core::error& why) const {

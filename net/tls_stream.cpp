@@ -27,9 +27,9 @@ std::string words_of(int reason, const char* theirs) {
   if (is_of(reason, {SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST, SSL_R_WRONG_VERSION_NUMBER}))
     return "it does not speak TLS";
   if (is_of(reason, {SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_VERSION_TOO_LOW, SSL_R_UNKNOWN_PROTOCOL}))
-    return "it wants another version of TLS than 1.3";
+    return "it requires another version of TLS than 1.3";
   if (reason == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION) return "it refuses TLS 1.3";
-  return theirs == nullptr ? "bytes that are none of TLS" : theirs;
+  return theirs == nullptr ? "it sends bytes that are not TLS" : theirs;
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ core::error tls_stream::failure(int returned) {
   const bool plain = is_plain();
   const std::string said = openssl_failure();
   return {core::error_kind::mismatch, plain          ? "it does not speak TLS"
-                                      : said.empty() ? "bytes that are none of TLS"
+                                      : said.empty() ? "it sends bytes that are not TLS"
                                                      : said};
 }
 

@@ -56,8 +56,9 @@ core::error device_room::spent(std::string_view said) const {
                        core::human_bytes(allowed_bytes_));
   if (!owners.empty()) out += fmt::format(" (it has {}: {})", core::human_bytes(pool_bytes()), owners);
   return {core::error_kind::limit,
-          fmt::format("{}; `troupe plan {} --fit` lists settings that need less, nvidia-smi other programs on the GPU",
-                      out, file_)};
+          fmt::format(
+              "{}; `troupe plan {} --fit` lists settings that need less, `nvidia-smi` lists other programs on the GPU",
+              out, file_)};
 }
 
 }  // namespace troupe::actors

@@ -150,7 +150,7 @@ core::result<void> io_executor::look() {
     }
     late_.erase(late);
     memory_->write_ends(c.error);
-    if (c.error && !late_failure_) late_failure_ = c.error->in("a write of the step before");
+    if (c.error && !late_failure_) late_failure_ = c.error->in("a write of the previous step");
   }
   return submit_held();
 }

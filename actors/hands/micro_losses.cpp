@@ -46,7 +46,7 @@ core::result<void> micro_losses::judge(double loss) {
   if (trains() && !std::exchange(bad_step_, true)) ++bad_steps_;
   const bool skips = context_->rules.skip_overflow;
   if (skips && bad_steps_ < bad_steps_max) return {};
-  const std::string often = skips ? " for the " + std::to_string(bad_steps_) + "th step in a row" : "";
+  const std::string often = skips ? " in " + std::to_string(bad_steps_) + " steps in a row" : "";
   return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + often + "; " + broken_());
 }
 

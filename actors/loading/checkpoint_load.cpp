@@ -95,9 +95,9 @@ class wishes {
         if (found == nullptr)
           return fail(
               error_kind::mismatch,
-              fmt::format("'{}': tensor {} is wanted and not in the checkpoint; "
-                          "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) begins "
-                          "without",
+              fmt::format("'{}': tensor {} is not in the checkpoint; set "
+                          "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) to begin "
+                          "without the optimizer's states",
                           checkpoint::shown_place(from_), checkpoint::shown(p.name, tensor_kind::moment, moment)));
         TROUPE_TRY(same_shape(p, *found));
         c.moments.push_back(found);
@@ -110,8 +110,8 @@ class wishes {
     if (unknown.empty()) return {};
     const std::span shown(unknown.data(), std::min(unknown.size(), max_names_shown));
     return fail(error_kind::mismatch,
-                fmt::format("'{}' holds {} parameters that this model has not, as {}; checkpoint.load.strict: "
-                            "false (--no-load-strict) passes them over",
+                fmt::format("'{}' holds {} parameters that this model does not have, such as {}; set "
+                            "checkpoint.load.strict: false (--no-load-strict) to ignore them",
                             checkpoint::shown_place(from_), unknown.size(), fmt::join(shown, ", ")));
   }
 
@@ -193,9 +193,9 @@ class wishes {
     const std::string as = name.empty() || name == p.name ? "" : fmt::format(" as '{}'", name);
     const auto unread = std::ranges::find(from_.unread, name.empty() ? p.name : name, &checkpoint::unread_tensor::name);
     if (unread != from_.unread.end())
-      return fail(error_kind::mismatch, fmt::format("'{}': parameter '{}', {}, is wanted and of {}, which is not read",
+      return fail(error_kind::mismatch, fmt::format("'{}': parameter '{}', {}, has the type {}, which cannot be loaded",
                                                     checkpoint::shown_place(from_), p.name, p.shape, unread->type));
-    return fail(error_kind::mismatch, fmt::format("'{}': parameter '{}', {}, is wanted{} and not in the checkpoint",
+    return fail(error_kind::mismatch, fmt::format("'{}': parameter '{}', {}, is missing{} in the checkpoint",
                                                   checkpoint::shown_place(from_), p.name, p.shape, as));
   }
 

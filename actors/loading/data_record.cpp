@@ -75,15 +75,14 @@ data_change compare(const checkpoint::data_record& was, const checkpoint::data_r
     const uint64_t validates = cut_of(after.tokens, now.validation_fraction);
     if (trained > validates) out.validates_trained += trained - validates;
   }
-  if (other_tokens && was.tokenizer != now.tokenizer) differs("data.tokenizer is another one");
+  if (other_tokens && was.tokenizer != now.tokenizer) differs("data.tokenizer is not the same");
   return out;
 }
 
 std::string sentence_of(const data_change& change, uint64_t sample) {
-  std::string out =
-      fmt::format("continues at sample {} of the data as they are now, whose text comes in another order", sample);
+  std::string out = fmt::format("continues at sample {} of the present data, in their new order", sample);
   if (change.validates_trained > 0)
-    out += fmt::format("; {} tokens that validate now may have been trained on", change.validates_trained);
+    out += fmt::format("; {} tokens of the validation part may have been trained on", change.validates_trained);
   return out;
 }
 

@@ -90,7 +90,7 @@ core::result<std::unique_ptr<offloaded_states>> offloaded_states::offload(rank_m
   if (ranks.front()->device().kind != device::device_kind::cpu)
     return fail(error_kind::bad_input,
                 fmt::format("offload_states: wanted states in memory of the host, got states on {}; set "
-                            "zero_optimization.offload_optimizer.device for states that stay away from it",
+                            "zero_optimization.offload_optimizer.device to keep states off the device",
                             device::name_of(ranks.front()->device())));
   TROUPE_ASSIGN(auto owners, owners_of(request.include, ranks.front()->plan().options()));
   out->owners_ = std::move(owners);

@@ -100,7 +100,7 @@ std::optional<std::string> rank_memory::unpinned() const {
 }
 
 void rank_memory::write_ends(const std::optional<core::error>& failure) {
-  if (failure && !failed_write_) failed_write_ = failure->in("a write of the step before");
+  if (failure && !failed_write_) failed_write_ = failure->in("a write of the previous step");
   if (writes_under_way_.fetch_sub(1, std::memory_order_release) == 1) writes_under_way_.notify_all();
 }
 

@@ -30,7 +30,8 @@ core::result<void> check_place(const models::host_batch& t) {
                 models::shape_text(t.target));
   for (const auto& [name, value] : t.others)
     if (elsewhere(value) || name == "input")
-      return fail("wanted values on the CPU beside 'input', got '" + name + "', " + models::shape_text(value));
+      return fail("wanted further values on the CPU, not named 'input', got '" + name + "', " +
+                  models::shape_text(value));
   return {};
 }
 

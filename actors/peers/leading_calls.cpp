@@ -194,7 +194,7 @@ core::result<std::filesystem::path> leading_calls::load(const std::filesystem::p
                                 TROUPE_ASSIGN(const auto all, results_of(went_on));
                                 const auto failure = first_failure(all);
                                 if (!failure) return {};
-                                run_.over.why = failure->in("load, which has changed some states");
+                                run_.over.why = failure->in("the load failed after it had changed some states");
                                 return core::fail(*run_.over.why);
                               }};
   opening_watch unwatched({});

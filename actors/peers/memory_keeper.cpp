@@ -60,8 +60,8 @@ core::result<void> memory_keeper::end() {
   if (!wait_for_record(recorded_, run_.recorder.queue(), record_wait_max, now,
                        [] { std::this_thread::sleep_for(record_look); }))
     run_.host.warnings->put(
-        "the record of the step before a save in memory is not written after 1 s: where this process is "
-        "lost now, steps.jsonl may lack steps");
+        "the record of the step before a save in memory is not written after 1 s: if this process is lost "
+        "now, steps.jsonl may lack steps");
   TROUPE_ASSIGN(auto names, x.saves->committed(report.folder, working_, report.step));
   newest_ = report.step;
   fails_ = false;

@@ -17,7 +17,7 @@ inline core::result<int> duplicate(int descriptor) {
   if (copy < 0)
     return core::fail(
         core::error_kind::limit,
-        std::string("processes: wanted another descriptor of shared memory, got: ") + std::strerror(errno));
+        std::string("processes: cannot duplicate a descriptor of shared memory: ") + std::strerror(errno));
   return copy;
 }
 

@@ -175,7 +175,7 @@ core::result<std::unique_ptr<input_file>> node_local_files::find(const fs::path&
     auto there = find_at(m, path);
     if (there || there.error().kind == error_kind::peer_lost) return there;
   }
-  return core::fail(error_kind::bad_input, "'" + path.string() + "' lies on no machine");
+  return core::fail(error_kind::bad_input, "'" + path.string() + "' is on none of the machines");
 }
 
 core::result<std::unique_ptr<input_file>> node_local_files::open(const fs::path& path) {
@@ -218,8 +218,8 @@ core::error node_local_files::missing(const fs::path& path) {
   std::ranges::sort(there);  // the text is the same from every process
   return {
       error_kind::bad_input,
-      fmt::format("'{}': wanted it on the disk of one of {} (checkpoint.use_node_local_storage), got it on none: {} "
-                  "wrote it",
+      fmt::format("'{}' is on none of the disks of {} (checkpoint.use_node_local_storage): {} wrote it, so start the "
+                  "job with that host",
                   path.string(), fmt::join(there, ", "), wrote)};
 }
 

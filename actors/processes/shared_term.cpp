@@ -55,7 +55,7 @@ boards_layout boards_of(const plan::job_layout& layout, const term_members& who)
 }
 
 core::error system_error(const char* wanted) {
-  return {core::error_kind::limit, std::string("processes: wanted ") + wanted + ", got: " + std::strerror(errno)};
+  return {core::error_kind::limit, std::string("processes: cannot create ") + wanted + ": " + std::strerror(errno)};
 }
 
 core::result<std::shared_ptr<storage::shared_memory>> mapped(const cluster::shared_descriptor& offered,

@@ -75,7 +75,7 @@ std::string ends_of(const slow_link_report& x) { return fmt::format("from {} to 
 std::string text_of(const slow_link_report& x) {
   return fmt::format(
       "the link {} is slow: it moves {} a second where the job's faster links move {}, which takes {:.0f}% of a step's "
-      "time; the run goes on (troupe doctor --cluster measures all links)",
+      "time; the run continues (troupe doctor --cluster measures all links)",
       ends_of(x), core::human_bytes(static_cast<uint64_t>(x.bytes_per_s)),
       core::human_bytes(static_cast<uint64_t>(x.usual_bytes_per_s)), 100 * x.share);
 }

@@ -74,8 +74,8 @@ core::result<void> check(const evaluation_request& request, const std::vector<st
   std::string all;
   for (const auto& name : names) all.append(all.empty() ? "'" : ", '").append(name).append("'");
   return refuse(names.empty()
-                    ? "wanted no name in evaluation_request::output, since the model puts out its logits "
-                      "alone, got '" +
+                    ? "wanted no name in evaluation_request::output, because the model outputs only its "
+                      "logits, got '" +
                           core::shown(request.output) + "'"
                     : "wanted in evaluation_request::output one of the values of the last unit, " + all + ", got " +
                           (request.output.empty() ? "no name" : "'" + core::shown(request.output) + "'"));

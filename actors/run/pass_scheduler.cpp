@@ -30,7 +30,9 @@ core::result<void> same_states(const rank_memory& memory, const plan::rank_plan&
       before.resident_elements[0] == after.resident_elements[0] && after.swap_file_bytes <= file_bytes &&
       plan::swapped_state_bytes(before) == plan::swapped_state_bytes(after))
     return {};
-  return core::fail(core::error_kind::bad_input, "passes between two steps: wanted states where they are, got others");
+  return core::fail(
+      core::error_kind::bad_input,
+      "passes between two steps: these passes would move states, which is not possible while a run is open");
 }
 
 /// True if the windows onto files are large enough: they cannot grow between steps.
@@ -127,7 +129,7 @@ core::result<void> pass_scheduler::change_passes() {
   const bool by_measured = measured.price != nullptr;
   auto changed = job::change_steps(run_.term->plan, entry.wish, measured);
   if (!changed && entry.tried_steps > 0 && changed.error().kind == core::error_kind::bad_input) {
-    run_.host.warnings->put("passes: what was measured leaves the plan as it is: " + changed.error().text);
+    run_.host.warnings->put("passes: the measured times do not change the plan: " + changed.error().text);
     next_ = end;
     return {};
   }
@@ -294,16 +296,17 @@ core::result<void> pass_scheduler::compile(std::vector<scheduled_passes> schedul
   std::vector<told_schedule> told;
   for (auto& x : schedule) {
     if (std::ranges::find(x.own, nullptr) != x.own.end())
-      return core::fail(core::error_kind::bad_input, "compile: own: wanted passes, got none in the place of one");
+      return core::fail(core::error_kind::bad_input, "compile: own: wanted passes, got a null pointer");
     if (shared && !x.own.empty())
-      return core::fail(core::error_kind::bad_input,
-                        "compile: own: wanted no passes of the program's own beside cluster.processes, since the other "
-                        "processes do not have them, got " +
-                            std::to_string(x.own.size()));
+      return core::fail(
+          core::error_kind::bad_input,
+          "compile: own: cannot be combined with cluster.processes, because the other processes do not have "
+          "the program's own passes; leave it empty, got " +
+              std::to_string(x.own.size()));
     told.push_back({x.step, x.passes, x.is_automatic, x.tried_steps});
     if (!entries.empty() && x.step <= entries.back().step)
       return core::fail(core::error_kind::bad_input, "compile: wanted steps that ascend, got " +
-                                                         std::to_string(x.step) + " behind " +
+                                                         std::to_string(x.step) + " after " +
                                                          std::to_string(entries.back().step));
     job::pass_wish wish{std::move(x.passes), std::move(x.own), x.is_automatic, {}};
     // Refuses an entry now instead of at its step, as far as that does not depend on measurements.

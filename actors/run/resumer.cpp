@@ -68,8 +68,8 @@ std::string other_optimizer_sentence(const checkpoint::source_run& run, core::op
   };
   if (!theirs || kind(*theirs) == kind(ours)) return {};
   return fmt::format(
-      "was trained with {}, and this run's optimizer is {}: its states go on as those of the same names; "
-      "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) begins without",
+      "was trained with {}, and this run's optimizer is {}: its states are used as those of the same names; "
+      "set checkpoint.load.optimizer_states: false (--no-load-optimizer-states) to begin without them",
       core::name_of(*theirs), core::name_of(ours));
 }
 
@@ -87,19 +87,19 @@ core::result<void> same_data(const checkpoint::tensor_source& from, const load_o
   if (!now) return {};
   const auto& was = from.run.data;
   if (!was && from.format == "troupe")
-    said.unknown.push_back("which data it was trained on: those of now are taken for the same");
+    said.unknown.push_back("which data it was trained on: the present data are assumed to be the same");
   if (!was) return {};
   const auto change = compare(*was, *now);
   if (change.differences.empty()) return {};
   const std::string what = fmt::format("{}", fmt::join(change.differences, "; "));
   const std::string then = sentence_of(change, from.run.samples.value_or(0));
   if (!options.changed_data)
-    return fail(error_kind::mismatch, fmt::format("'{}': {}: checkpoint.load.changed_data: true (--changed-data) {}",
+    return fail(error_kind::mismatch, fmt::format("'{}': {}; checkpoint.load.changed_data: true (--changed-data) {}",
                                                   checkpoint::shown_place(from), what, then));
-  said.changed.push_back(
-      change.validates_trained == 0
-          ? what
-          : fmt::format("{}; {} tokens that validate now may have been trained on", what, change.validates_trained));
+  said.changed.push_back(change.validates_trained == 0
+                             ? what
+                             : fmt::format("{}; {} tokens of the validation part may have been trained on", what,
+                                           change.validates_trained));
   return {};
 }
 
@@ -111,17 +111,17 @@ core::result<uint64_t> place_in_data(const checkpoint::tensor_source& from, cons
   const auto& run = from.run;
   const auto folder = checkpoint::shown_place(from);
   const uint64_t here = *run.steps * batch, place = run.samples.value_or(here);
-  if (!run.seed) said.unknown.push_back(fmt::format("its seed: {} is taken", seed));
+  if (!run.seed) said.unknown.push_back(fmt::format("its seed: {} is assumed", seed));
   if (run.seed && *run.seed != seed) {
     auto change = fmt::format("seed is {}, was {}", seed, *run.seed);
     if (!options.changed_seed)
       return fail(error_kind::mismatch,
-                  fmt::format("'{}': {}, which is another order of samples: checkpoint.load.changed_seed: true "
-                              "(--changed-seed) continues at sample {} of it",
+                  fmt::format("'{}': {}, which is another order of samples; set checkpoint.load.changed_seed: true "
+                              "(--changed-seed) to continue at sample {} of it",
                               folder, change, place));
     said.changed.push_back(std::move(change));
   }
-  if (!run.samples) said.unknown.push_back(fmt::format("its position in the data: sample {} is taken", here));
+  if (!run.samples) said.unknown.push_back(fmt::format("its position in the data: sample {} is assumed", here));
   if (place == here) return here;
   const auto was = batch_of(run);
   if (was == batch) return place;  // a run whose batch changed before
@@ -129,8 +129,8 @@ core::result<uint64_t> place_in_data(const checkpoint::tensor_source& from, cons
                     : fmt::format("train_batch_size is {}, and {} steps took {} samples", batch, *run.steps, place);
   if (!options.changed_batch)
     return fail(error_kind::mismatch,
-                fmt::format("'{}': {}, so step {} would begin at sample {} and not at {}, as it was: "
-                            "checkpoint.load.changed_batch: true (--changed-batch) continues where it was",
+                fmt::format("'{}': {}, so step {} would begin at sample {} and not at {}, as before; set "
+                            "checkpoint.load.changed_batch: true (--changed-batch) to continue where it was",
                             folder, change, *run.steps, here, place));
   said.changed.push_back(std::move(change));
   return place;
@@ -168,8 +168,8 @@ core::result<void> name_states_for(const core::model_table& table, checkpoint::t
   const auto ok = checkpoint::name_states(from, all);
   if (ok || (trained.size() < all.size() && checkpoint::name_states(from, trained))) return {};
   return fail(ok.error().kind,
-              fmt::format("{}; checkpoint.load.optimizer_states: false (--no-load-optimizer-states) takes the "
-                          "weights without",
+              fmt::format("{}; set checkpoint.load.optimizer_states: false (--no-load-optimizer-states) to load the "
+                          "weights without them",
                           ok.error().text));
 }
 
@@ -219,7 +219,7 @@ checkpoint::tensor_source without_moments(checkpoint::tensor_source from) {
 /// Returns the remark on a checkpoint with which a run begins at step 0.
 std::string_view beginning_of(const checkpoint::tensor_source& from, bool is_useless, bool has_states) {
   if (is_useless)
-    return "does not say how many updates its optimizer did, on which those of this run's depend: its states are left "
+    return "does not say how many updates its optimizer did, which this run's optimizer needs: its states are left "
            "out, and the run begins at step 0 with its weights";
   if (has_states) return "does not say its steps: the run begins at step 0 with its weights and its optimizer's states";
   const auto speaks_of_states = [](const std::string& line) { return line.find("optimizer") != line.npos; };
@@ -317,7 +317,7 @@ core::result<void> resumer::take_over(const checkpoint::tensor_source& from, loa
   const auto loaded =
       load_tensors(weights_alone ? *weights_alone : from, run_.term->memory.here, *run_.term->plan.optimizer,
                    run_.term->plan.tensor, options, running ? &state : nullptr, [&] { return watch.wants_end(); });
-  if (!loaded && state.changing) run_.over.why = loaded.error().in("load, which has changed some states");
+  if (!loaded && state.changing) run_.over.why = loaded.error().in("the load failed after it had changed some states");
   if (!loaded) return fail(state.changing ? *run_.over.why : loaded.error());
   if (agreed.after_changes) TROUPE_TRY(agreed.after_changes());
   if (loaded->missing > 0)

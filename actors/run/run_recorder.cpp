@@ -116,15 +116,15 @@ core::result<void> run_recorder::open() {
   const auto homeless = [&](const config::monitor_section& m) { return m.enabled && m.output_path.empty(); };
   if (c.output.empty() && (homeless(c.tensorboard) || homeless(c.csv_monitor) || c.telemetry.json_lines))
     return core::fail(core::error_kind::bad_input,
-                      "telemetry: curves were asked for and there is no folder for them; set output");
+                      "telemetry: curves are configured without a folder for them; set output");
   const auto& flops = c.flops_profiler;
   std::error_code e;
   if (flops.enabled && !flops.output_file.empty() &&
       (!std::filesystem::is_directory(flops.output_file.parent_path(), e) ||
        std::filesystem::is_directory(flops.output_file, e)))
-    return core::fail(core::error_kind::bad_input, "flops_profiler.output_file: there can be no file " +
+    return core::fail(core::error_kind::bad_input, "flops_profiler.output_file: cannot write " +
                                                        flops.output_file.string() +
-                                                       ": its folder must exist, and it must not be one");
+                                                       ": its folder must exist, and it must not be a folder itself");
   std::optional<uint64_t> continues_after;
   // A process that leads after the loss of the leading one continues that process's curves.
   const bool took_over = run_.others->counts().terms > 0;

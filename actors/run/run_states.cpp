@@ -66,7 +66,8 @@ core::result<void> export_hugging_face(training_run& run, const std::string& fol
     return read_parameter(run, q, first, out);
   };
   if (run.modules.model != nullptr)
-    return core::fail(core::error_kind::bad_input, "export: a host's own model has no form in Hugging Face's files");
+    return core::fail(core::error_kind::bad_input,
+                      "export: a host's own model cannot be written in Hugging Face's format");
   return run.outlast([&] {
     return models::write_folder(folder, run.term->plan.spec,
                                 models::without_teacher(job::without_scores(table_of(run))), core::dtype::f32, read,

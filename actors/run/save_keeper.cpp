@@ -137,7 +137,7 @@ core::result<void> save_keeper::begin(const save_request& request) {
   if (is_under_way())
     return core::fail(core::error_kind::limit, "the checkpoint of step " +
                                                    std::to_string((waiting_ ? waiting_ : writing_)->step()) +
-                                                   " is still being written; one at a time");
+                                                   " is still being written; only one can be written at a time");
   return this->request(request);
 }
 

@@ -87,7 +87,7 @@ core::result<loss_spike> spike_guard::answer(const step_report& report) {
     run_.over.why = core::error{error_kind::numeric, fmt::format("{}: {}{}", what, why, newest)};
     return core::fail(*run_.over.why);
   };
-  if (!how.skips()) return end_with("the run ends, as on_spike.action: stop says");
+  if (!how.skips()) return end_with("the run ends (on_spike.action: stop)");
   const auto times =
       static_cast<uint64_t>(std::ranges::count(run_.progress.left_out, true, &core::left_out_steps::after_spike));
   if (times >= how.times_max)
@@ -118,7 +118,7 @@ core::result<loss_spike> spike_guard::answer(const step_report& report) {
     }
     if (disk.empty())
       return end_with(
-          fmt::format("on_spike.action: skip wants a saved state of step {} or of an earlier one, got none", newest));
+          fmt::format("on_spike.action: skip needs a saved state of step {} or of an earlier one, got none", newest));
     const auto to = std::move(disk.back());
     disk.pop_back();
     TROUPE_ASSIGN(const auto did, go_back_on_disk(to, without(to.step)));
@@ -156,7 +156,7 @@ core::result<bool> spike_guard::go_back_on_disk(const place& to, std::vector<cor
   if (did) return true;
   if (run_.over.why) return core::fail(did.error());
   run_.host.warnings->put(
-      fmt::format("on_spike: the checkpoint of step {} cannot be taken: {}", to.step, did.error().text));
+      fmt::format("on_spike: the checkpoint of step {} cannot be loaded: {}", to.step, did.error().text));
   return false;
 }
 
@@ -165,7 +165,7 @@ std::vector<std::string> spike_guard::left_out_lines() const {
   for (const auto& x : run_.progress.left_out)
     out.push_back(fmt::format("{} {}, {} samples, {}", x.first == x.last ? "step" : "steps",
                               x.first == x.last ? fmt::format("{}", x.first) : fmt::format("{}-{}", x.first, x.last),
-                              samples_of(x), x.after_spike ? "after a spike of the loss" : "as data.skip says"));
+                              samples_of(x), x.after_spike ? "after a spike of the loss" : "by data.skip"));
   return out;
 }
 

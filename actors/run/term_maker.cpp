@@ -84,9 +84,9 @@ std::vector<bool> computed_units(const std::shared_ptr<const plan::job_layout>& 
 /// Returns an error for settings that must be equal in every term, with the key.
 core::result<void> same_job(const config::job_config& was, const config::job_config& next) {
   const auto refused = [](const char* key, auto wanted, auto got) {
-    return core::fail(
-        error_kind::bad_input,
-        fmt::format("{}: wanted {}, as before in this run, whose degrees alone may change, got {}", key, wanted, got));
+    return core::fail(error_kind::bad_input,
+                      fmt::format("{}: wanted {}, as before in this run, because only its degrees may change, got {}",
+                                  key, wanted, got));
   };
   if (was.train_batch_size != next.train_batch_size)
     return refused("train_batch_size", was.train_batch_size, next.train_batch_size);
@@ -112,7 +112,7 @@ core::result<void> check_beside(const config::job_config& c, bool own_modules, b
   };
   if (own_modules) return refused("model", "a host's own modules");
   if (has_passes) return refused("compile", "passes");
-  if (!c.open_degrees.empty()) return refused("parallel", "degrees that are open");
+  if (!c.open_degrees.empty()) return refused("parallel", "degrees set to auto");
   return {};
 }
 

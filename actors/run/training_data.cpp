@@ -20,11 +20,10 @@ core::result<void> training_data::open(const job::blueprint& plan, const std::sh
     if (!c.data.skip.empty() || c.on_spike.skips())
       return core::fail(
           core::error_kind::bad_input,
-          fmt::format(
-              "{}: cannot be combined with a host program's own batches, of which Troupe cannot skip any; remove it, "
-              "got {}",
-              c.data.skip.empty() ? "on_spike.action" : "data.skip",
-              c.data.skip.empty() ? "skip" : c.data.skip.front().steps));
+          fmt::format("{}: cannot be combined with a host program's own batches, which Troupe cannot skip; remove it, "
+                      "got {}",
+                      c.data.skip.empty() ? "on_spike.action" : "data.skip",
+                      c.data.skip.empty() ? "skip" : c.data.skip.front().steps));
     cut_ = host_cut(model, c.seed);
     return {};
   }

@@ -141,7 +141,7 @@ core::result<void> training_run::sound() const {
   if (over.why) return core::fail(*over.why);
   if (term->memory.offloaded != nullptr)
     return core::fail(core::error_kind::bad_input,
-                      "offload_states has taken states away: wanted reload_states before anything that needs them");
+                      "offload_states: the states are offloaded; call reload_states before anything that needs them");
   return {};
 }
 

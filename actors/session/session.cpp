@@ -33,8 +33,8 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (!options.config->open_degrees.empty()) {
     if (options.process != nullptr)
       return core::fail(core::error_kind::bad_input,
-                        "parallel: wanted degrees for each process of a job, as session::choose_degrees finds them "
-                        "before there are any, got auto");
+                        "parallel: auto is not possible in a process of a job; call session::choose_degrees before the "
+                        "processes are started");
     TROUPE_ASSIGN(auto degrees, choose_degrees(options));
     options.config = degrees.config;
     options.texts = degrees.texts;

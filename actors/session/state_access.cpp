@@ -31,8 +31,9 @@ core::result<uint32_t> state_access::find(const std::string& name) const {
   };
   const auto nearest =
       std::min_element(own.begin(), own.end(), [&](const auto& a, const auto& b) { return far(a) < far(b); });
-  return fail(error_kind::bad_input, fmt::format("parameter '{}': wanted one of the model's {}, as '{}'",
-                                                 name.substr(0, name_bytes_compared), own.size(), nearest->name));
+  return fail(error_kind::bad_input,
+              fmt::format("parameter '{}': wanted one of the model's {} parameters, such as '{}'",
+                          name.substr(0, name_bytes_compared), own.size(), nearest->name));
 }
 
 core::result<compression_state> state_access::compression() const {

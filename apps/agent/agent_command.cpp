@@ -31,7 +31,7 @@ core::result<std::optional<store_of_job>> store_for(const agent_arguments& a, co
   if (a.store.empty()) {
     if (a.join.empty() && !file.store)
       return core::fail(core::error_kind::bad_input,
-                        "wanted --join HOST:PORT, or --store etcd://HOST:PORT, which says who leads, got neither");
+                        "wanted --join HOST:PORT, or --store etcd://HOST:PORT, which names the leader, got neither");
     return file.store;
   }
   if (!core::read_store(a.store))
@@ -39,8 +39,7 @@ core::result<std::optional<store_of_job>> store_for(const agent_arguments& a, co
         core::error_kind::bad_input,
         "--store: wanted etcd://HOST:PORT or etcd://HOST:PORT,HOST:PORT (etcds:// for TLS), got `" + a.store + "`");
   if (a.job.empty())
-    return core::fail(core::error_kind::bad_input,
-                      "--store: wanted --job NAME beside it, after which the job's key is named, got none");
+    return core::fail(core::error_kind::bad_input, "--store: give --job NAME too, which names the job's key");
   return store_of_job{a.store, a.job, file.store ? file.store->lease_s : net::lease_s_for(0)};
 }
 

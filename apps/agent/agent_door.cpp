@@ -26,7 +26,8 @@ struct host_names {
   [[nodiscard]] core::result<std::string> of(const std::string& name, const introduction& said) const {
     const auto refused = [&](const std::string& why) { return core::fail(core::error_kind::mismatch, why); };
     if (!are_certified && !said.node)
-      return refused(fmt::format("wanted an agent whose launcher says its number, got one of {} without", name));
+      return refused(
+          fmt::format("wanted an agent with the number that its launcher gives, got one of {} without a number", name));
     if (said.node && *said.node >= hosts.size())
       return refused(
           fmt::format("wanted an agent of one of {} machines, got number {} (from 0)", hosts.size(), *said.node));
@@ -84,7 +85,7 @@ core::result<std::unique_ptr<agent_door>> agent_door::open(const config::loaded&
   if (rules.names_hosts && me->name() != c.hosts.front().name)
     return core::fail(
         core::error_kind::bad_input,
-        fmt::format("cluster.tls.certificate: wanted one of the first of cluster.hosts, {}, got one of {}",
+        fmt::format("cluster.tls.certificate: wanted that of the first of cluster.hosts, {}, got one of {}",
                     c.hosts.front().name, me->name()));
   const auto names = std::make_shared<const host_names>(host_names{c.hosts, rules.names_hosts});
   const auto present = std::make_shared<present_agents>(static_cast<int64_t>(c.lost_after_s * 0.5e9));

@@ -159,7 +159,7 @@ class agent_of_host {
         say_waits(why.text);
         if (const int signal = signal_within_pause(signals_->number()); core::ends_run(signal)) return 128 + signal;
       }
-      if (hung_up != 0) return failed({why.kind, why.text + "; who launched this agent has gone"});
+      if (hung_up != 0) return failed({why.kind, why.text + "; the program that launched this agent has ended"});
     }
   }
 
@@ -188,7 +188,7 @@ class agent_of_host {
     }
     if (now->who) return join(*now->who);
     if (now->over && (job_ || a_.led)) {
-      tell("the job is over, as the store says");
+      tell("the job is over, according to the store");
       over_ = now->over;
       return false;
     }
@@ -217,7 +217,7 @@ class agent_of_host {
 
   core::result<std::optional<int>> serve(net::endpoint& room) {
     const auto to = core::read_host_port(target_.address);
-    if (!to) return core::fail(core::error_kind::mismatch, "wanted HOST:PORT of who leads, got " + target_.address);
+    if (!to) return core::fail(core::error_kind::mismatch, "wanted HOST:PORT of the leader, got " + target_.address);
     const int64_t within_ns = store_ != nullptr ? int64_t{of_.lease_s} * 500'000'000 : net::door_options{}.deadline_ns;
     auto link = room.connect(to->host, to->port, target_.host, introduction_,
                              std::min(within_ns, net::door_options{}.deadline_ns));

@@ -122,8 +122,9 @@ class examination {
     for (uint32_t h = 1; h < links_.size(); ++h)
       if (links_[h] == nullptr) {
         const auto why = refused_.find(all_.hosts[h].name);
-        all_.hosts[h].problem = why != refused_.end() ? "its agent was refused: " + why->second
-                                                      : fmt::format("no agent came within {} s", arguments_.wait_s);
+        all_.hosts[h].problem = why != refused_.end()
+                                    ? "its agent was refused: " + why->second
+                                    : fmt::format("no agent connected within {} s", arguments_.wait_s);
       }
     return {};
   }
@@ -147,7 +148,7 @@ class examination {
         if (out.contains(host) || !is_there(host)) continue;
         auto came = links_[host]->receive();
         if (!came) {
-          give_up(host, "its agent has gone: " + came.error().text);
+          give_up(host, "the link to its agent ended: " + came.error().text);
           continue;
         }
         for (auto& p : *came)

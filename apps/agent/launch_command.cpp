@@ -96,7 +96,7 @@ int launch_command::run(const std::filesystem::path& programs) const {
     return exit_code_of(job.error());
   }
   if (!*job)
-    return bad("wanted a file and options of `troupe train` behind those of `troupe launch`; see troupe train --help");
+    return bad("wanted a file and options of `troupe train` after those of `troupe launch`; see troupe train --help");
   if (const auto ok = check_options(given_in(*command_), *hosts, (*job)->job, leader_); !ok) return failed(ok.error());
   const auto& arguments = (*job)->arguments;
   launched_hosts all;
@@ -125,7 +125,7 @@ int launch_command::run(const std::filesystem::path& programs) const {
     command.insert(command.end(), p.command.begin(), p.command.end());
     const bool is_local = n == 0 && is_here(h.name);
     if (is_local && !h.user.empty())
-      std::fprintf(stderr, "troupe: %s is this machine: the job runs here as who has called this program\n",
+      std::fprintf(stderr, "troupe: %s is this machine: the job runs here as the user who called this program\n",
                    h.destination().c_str());
     if (const auto ok = all.start(h.name, is_local ? command : ssh_command(h.destination(), p, ssh_)); !ok)
       return failed(ok.error());

@@ -50,7 +50,7 @@ void launched_hosts::close(int& descriptor) {
 core::result<void> launched_hosts::start(const std::string& name, const std::vector<std::string>& command) {
   const bool leads = all_.empty();
   const auto refused = [&] {
-    return core::fail(core::error_kind::limit, name + ": the system refuses a process: " + core::system_message(errno));
+    return core::fail(core::error_kind::limit, name + ": cannot start a process: " + core::system_message(errno));
   };
   std::array<int, 2> in{-1, -1}, out{-1, -1};
   if (::pipe2(in.data(), O_CLOEXEC) != 0) return refused();
@@ -138,10 +138,10 @@ void launched_hosts::ended(host& h) {
   if (*h.code == 0 || all_.front().code) return;
   if (!h.is_there) {
     std::fprintf(stderr, "troupe: error: %s cannot be reached: %s\n", h.name.c_str(),
-                 h.last.empty() ? "ssh says nothing" : h.last.c_str());
+                 h.last.empty() ? "ssh gave no reason" : h.last.c_str());
     give_up(1);
   } else if (*h.code == no_connection) {
-    std::fprintf(stderr, "troupe: warning: %s: the connection has ended; its agent serves the job without it\n",
+    std::fprintf(stderr, "troupe: warning: %s: the connection has ended; its agent continues without it\n",
                  h.name.c_str());
   } else if (*h.code > killed) {
     h.killed_ns = core::now_ns();
@@ -159,7 +159,7 @@ void launched_hosts::tell_killed(int64_t now_ns) {
     h.killed_ns.reset();
     if (leader != h.code)
       std::fprintf(stderr, "troupe: warning: %s: its agent was killed (signal %d)%s\n", h.name.c_str(),
-                   *h.code - killed, leader ? "" : "; the job goes on as it can");
+                   *h.code - killed, leader ? "" : "; the job continues if it can");
   }
 }
 

@@ -10,7 +10,7 @@ namespace troupe::apps {
 
 lead_keeper::standing lead_keeper::unheard(const std::string& why) {
   if (!std::exchange(is_silent_, true))
-    say_("warning: cluster.store: " + why + "; training goes on, and the lease is asked for again and again");
+    say_("warning: cluster.store: " + why + "; training continues, and the request for the lease is repeated");
   return standing::unheard;
 }
 
@@ -21,14 +21,14 @@ lead_keeper::standing lead_keeper::look() {
     const auto taken = store_.take(me_, net::leader_store::part::continues);
     if (!taken) return unheard(taken.error().text);
     if (!taken->is_mine && taken->who == me_)
-      return unheard("the store holds this host's own lease, from a request whose reply was lost");
+      return unheard("the store holds this host's own lease, from a request without a reply");
     if (!taken->is_mine) {
       say_(taken->who
                ? "the lease had run out and " + taken->who->host + " at " + taken->who->address + " leads the job now"
                : std::string("the lease had run out and another host has led the job to its end"));
       return standing::replaced;
     }
-    say_("the lease had run out; it was taken again, and nothing has ended");
+    say_("the lease had run out; it was taken again, and the job continues");
   } else if (is_silent_) {
     say_("cluster.store: it answers again");
   }
@@ -67,9 +67,8 @@ void kept_lead::miss_hosts(bool some) {
   const std::lock_guard lock(mutex_);
   if (!some || is_replaced_ || core::now_ns() - held_ns_ < lease_ns_) return;
   say_(
-      "cluster.store: it was silent for a lease, and hosts are missing, one of which may lead the job by now: this "
-      "host "
-      "ends its processes and serves");
+      "cluster.store: it was silent for the length of a lease, and hosts are missing, one of which may lead the job by "
+      "now: this host ends its processes and continues as an agent");
   give_way();
 }
 

@@ -103,7 +103,8 @@ class lead_part {
         return {};
       }
       if (!got.who)
-        return core::fail(error_kind::mismatch, "wanted who leads of a store that lets nobody lead, got nobody");
+        return core::fail(error_kind::mismatch,
+                          "cluster.store: the store does not let this host lead the job, and names no leader");
       if (auto why = objection(*got.who, me.authority, of); !why.empty())
         return core::fail(error_kind::mismatch, std::move(why));
       if (got.who->host != host) {
@@ -112,7 +113,7 @@ class lead_part {
         return {};
       }
       if (!is_said) tell("this host led the job before: waits until that lease has run out");
-      if (is_told_to_end()) return core::fail(error_kind::stopped, "told to end while a lease was waited for");
+      if (is_told_to_end()) return core::fail(error_kind::stopped, "ended by a signal while it waited for the lease");
       std::this_thread::sleep_for(look_again);
     }
   }
@@ -137,8 +138,8 @@ std::string authority_digest(const std::filesystem::path& certificate) {
 std::string objection(const net::lead& to, const std::string& authority, const store_of_job& of) {
   if (to.authority == authority) return {};
   return fmt::format(
-      "wanted the leader of a job of this host's authority in the key {} of {}, got {} at {} of another one: give each "
-      "job a name of its own (cluster.job)",
+      "wanted the leader of a job of this host's authority in the key {} of {}, got {} at {} of another authority: "
+      "give each job a name of its own (cluster.job)",
       net::key_of_leader(of.job), of.store, to.host, to.address);
 }
 

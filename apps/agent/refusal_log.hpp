@@ -30,7 +30,7 @@ class refusal_log {  ///< limits the number of lines about refused connections w
     }
     ++said_;
     say_("refused: " + why);
-    if (said_ == refusals_said_max) say_("refused: more of them in this minute are counted and not said");
+    if (said_ == refusals_said_max) say_("refused: further ones in this minute are counted but not shown");
   }
 
  private:

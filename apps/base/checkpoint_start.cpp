@@ -99,7 +99,7 @@ core::result<run_start> checkpoint_start::at_step_0(run_start start) const {
     if (is_by_hand(key))
       return core::refused(
           fmt::format("checkpoint.load.{} ({}) would do nothing here: the run has no checkpoints of its own "
-                      "in '{}' and loads none: --resume PATH names one",
+                      "in '{}' and loads none; give one by --resume PATH",
                       key, flag, root_.string()));
   return start;
 }
@@ -128,8 +128,8 @@ core::result<load_section> checkpoint_start::own_load(const say_function& say) c
   }
   if (!idle.empty())
     say(
-        fmt::format("the run resumes from its own checkpoints in '{}': without effect is what checkpoint.load says of "
-                    "'{}' ({}); --resume {} loads that one",
+        fmt::format("the run resumes from its own checkpoints in '{}', so the keys of checkpoint.load for "
+                    "'{}' have no effect ({}); --resume {} loads that one",
                     root_.string(), load_.path.string(), fmt::join(idle, ", "), load_.path.string()));
   return out;
 }
@@ -137,7 +137,7 @@ core::result<load_section> checkpoint_start::own_load(const say_function& say) c
 void checkpoint_start::wait_for_folder(const say_function& say) const {
   const int64_t until_ns = core::now_ns() + former_holder_ns_max;
   for (bool is_said = false; checkpoint::folder_lock::is_held(root_) && core::now_ns() < until_ns; is_said = true) {
-    if (!is_said) say(fmt::format("{}: who wrote there before has not let go of it: waits", root_.string()));
+    if (!is_said) say(fmt::format("{}: a previous process still holds this folder; waits for it", root_.string()));
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }
@@ -158,12 +158,12 @@ core::result<void> checkpoint_start::claim(const say_function& say) {
   lock_.emplace(std::move(claimed.lock));
   if (!checkpoint::syncs_folders(root_))
     say(fmt::format(
-        "'{}': the file system syncs no folders, so a power cut may take the newest checkpoints; a crash of "
+        "'{}': the file system does not sync folders, so a power failure may lose the newest checkpoints; a crash of "
         "the run does not",
         root_.string()));
   for (const auto& l : claimed.left)
     say(fmt::format("{}: a crash had left {}{}", root_.string(), l.name,
-                    l.restored ? ", which has its name again" : ": removed"));
+                    l.restored ? ", which was renamed back" : ": removed"));
   return {};
 }
 

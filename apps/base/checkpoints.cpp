@@ -140,7 +140,7 @@ void checkpoints::heard(const actors::save_report& r) {
   }
   if (!saved_step_) saved_step_ = r.step;  // a checkpoint repeated after a loss
   missing_.reset();
-  if (r.failure) heard_.on_warning("removing checkpoints that need not stay: " + r.failure->text);
+  if (r.failure) heard_.on_warning("cannot remove old checkpoints: " + r.failure->text);
   const double waited = blocking_ ? r.seconds : r.waited_seconds;
   ++counts_.written;
   counts_.bytes += r.bytes;

@@ -11,10 +11,10 @@ namespace troupe::apps {
 
 inline void add_common(CLI::App& command, common_arguments& a, const std::string& file) {
   command.add_option("file", a.file, file)->required();
-  command.add_option("--set", a.set, "key=value over the file's, e.g. zero_optimization.stage=2")
+  command.add_option("--set", a.set, "a key and its value, instead of the file's, e.g. zero_optimization.stage=2")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
-  command.add_flag("--strict", a.strict, "warnings are errors");
+  command.add_flag("--strict", a.strict, "treat warnings as errors");
 }
 
 inline void add_json(CLI::App& command, output_form& form, const std::string& help = "as JSON") {
@@ -22,7 +22,7 @@ inline void add_json(CLI::App& command, output_form& form, const std::string& he
       "--json", [&form] { form = output_form::json; }, help);
 }
 
-inline void add_quiet(CLI::App& command, verbosity& said, const std::string& help = "say nothing unless it fails") {
+inline void add_quiet(CLI::App& command, verbosity& said, const std::string& help = "print nothing unless it fails") {
   command.add_flag_callback(
       "--quiet", [&said] { said = verbosity::quiet; }, help);
 }

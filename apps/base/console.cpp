@@ -86,7 +86,7 @@ struct output_relay::shared {
   void tell_loss(std::unique_lock<std::mutex>& lock) {
     if (loss.empty() || !tell) return;
     const auto told = std::exchange(tell, nullptr);
-    const std::string line = name + " is not taken (" + loss + "): the run continues without it";
+    const std::string line = name + " cannot be written (" + loss + "): the run continues without it";
     tells = true;
     lock.unlock();
     told(line);
@@ -98,7 +98,7 @@ struct output_relay::shared {
 
 namespace {
 
-constexpr const char* nobody_reads = "nobody reads it";
+constexpr const char* nobody_reads = "it is not read";
 constexpr std::string_view line_ends = "\n\r";  // a line that is rewritten ends where the next one begins
 
 /// Blocks all signals, so that no thread of the relays receives one.

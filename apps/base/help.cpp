@@ -136,7 +136,7 @@ class help_form : public CLI::FormatterBase {
 
  private:
   static std::string described(const CLI::Option& o) {
-    if (o.check_name("--help")) return "say this";
+    if (o.check_name("--help")) return "show this help";
     std::string out = o.get_description();
     if (!o.get_default_str().empty()) out += fmt::format(" [{}]", o.get_default_str());
     return out;

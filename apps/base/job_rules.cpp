@@ -20,10 +20,10 @@ using config::key_problem;
 /// Bytes of memory that no machine has.
 constexpr uint64_t no_machine_has_bytes = uint64_t{1} << 50;
 
-/// Returns the problem's text without the key that its place already names: "model key 'n_head' wants 1" becomes
+/// Returns the problem's text without the key that its place already names: "model key 'n_head': wanted 1" becomes
 /// "wanted 1".
 std::string without_key(const models::spec_problem& p) {
-  const std::string begin = fmt::format("model key '{}' wants ", p.key);
+  const std::string begin = fmt::format("model key '{}': wanted ", p.key);
   return p.what.text.starts_with(begin) ? std::string("wanted ").append(p.what.text, begin.size()) : p.what.text;
 }
 
@@ -62,11 +62,12 @@ void add_shadowed_groups(const config::job_config& job, const models::model_spec
   for (const auto& p : table.parameters)
     if (!p.is_copy() && !p.of_teacher) names.push_back(p.name);
   for (const auto& one : config::shadowed_groups(job.parameter_groups, names))
-    out.push_back({fmt::format("parameter_groups[{}].match", one.group),
-                   fmt::format("no effect: the {} parameter{} that it is found in, as {}, fall to earlier groups, the "
-                               "first to parameter_groups[{}]; a group that is meant to win stands before",
-                               one.names, one.names == 1 ? "" : "s", one.first, one.by),
-                   true});
+    out.push_back(
+        {fmt::format("parameter_groups[{}].match", one.group),
+         fmt::format("no effect: the {} parameter{} that it matches, such as {}, belong to earlier groups, the "
+                     "first to parameter_groups[{}]; put this group before them",
+                     one.names, one.names == 1 ? "" : "s", one.first, one.by),
+         true});
 }
 
 }  // namespace

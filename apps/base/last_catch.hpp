@@ -16,7 +16,7 @@ inline bool has_working_directory() {
   return !gone;
 }
 inline constexpr const char* no_working_directory =
-    "the working directory does not exist any more: wanted to run in one that does";
+    "the working directory does not exist any more: change to one that exists";
 
 /// Returns the exit code of `body`, or 1 if it threw; unwinding has then removed half-made results. The sentence begins
 /// with `who`.
@@ -35,7 +35,7 @@ int with_last_catch(Body body, const char* who = "") {
   } catch (const std::exception& e) {
     return say(e.what());
   } catch (...) {
-    return say("something unknown was thrown");
+    return say("an unknown exception was thrown");
   }
 }
 

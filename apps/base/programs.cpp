@@ -52,9 +52,8 @@ std::vector<fs::path> packages_with(const fs::path& here, std::string_view name)
 
 core::error no_program(const fs::path& here, std::string_view name) {
   return {error_kind::bad_input,
-          fmt::format("wanted the program {} in '{}', got none: Debian's package `troupe-train` brings it, "
-                      "Troupe's wheel has it",
-                      name, here.string())};
+          fmt::format("the program {} is not in '{}': install Debian's package `troupe-train`, or Troupe's wheel", name,
+                      here.string())};
 }
 
 }  // namespace

@@ -172,7 +172,7 @@ std::string spike_sentence(const actors::loss_spike& s) {
   out += ": back after step " + number(s.back_to) + (s.from_memory ? ", from memory" : "") + "; the samples of step" +
          (s.first == s.last ? " " + number(s.first) : "s " + number(s.first) + "-" + number(s.last)) +
          " are left out (" + number(s.samples) + ")";
-  return s.times > 1 ? out + "; the " + number(s.times) + ". time" : out;
+  return s.times > 1 ? out + "; spike " + number(s.times) + " of this run" : out;
 }
 
 void progress::finish_line() {
@@ -200,7 +200,7 @@ std::string control_json(const telemetry::step_summary& l) {
 std::string control_line(const telemetry::step_summary& l) {
   const auto& c = l.control;
   return text_of(
-      "control: compute idle %.2f ms (%.2f%% of a step) though it could have started, and %.2f ms for want of a core; "
+      "control: compute idle %.2f ms (%.2f%% of a step) though it could have started, and %.2f ms for lack of a core; "
       "%.2f ms between steps\n"
       "from a last dependency to the start, median and 99%%: %.1f and %.0f us in a lane that told no other, %.0f and "
       "%.0f us across lanes\n",

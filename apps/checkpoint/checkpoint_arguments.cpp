@@ -62,8 +62,8 @@ core::result<checkpoint::tensor_source> open_checkpoint_at(const source_argument
   if (has_numbers != nullptr) *has_numbers = true;
   TROUPE_ASSIGN(const auto model, describe_model(*source, model_config, a.ignored_keys));
   if (const auto order = parameters_of(model); order.empty())
-    checkpoint::leave_out_states(*source,
-                                 "it knows parameters by number, and nothing here says the order of this model's");
+    checkpoint::leave_out_states(
+        *source, "it numbers its parameters, and the order of this model's parameters is not known here");
   else if (const auto ok = checkpoint::name_states(*source, order); !ok)
     checkpoint::leave_out_states(*source, ok.error().text);
   return source;
@@ -79,10 +79,10 @@ void warn_of_lost_samples(const source_arguments& a, const checkpoint::tensor_so
   if (s.run.left_out.empty()) return;
   std::string steps;
   for (const auto& x : s.run.left_out) steps += fmt::format("{}{}-{}", steps.empty() ? "" : ", ", x.first, x.last);
-  say_for(a)(
-      fmt::format("warning: '{}': its run left out the samples of steps {}, which the new checkpoint cannot say: a run "
-                  "that resumes from it trains on them again",
-                  checkpoint::shown_place(s), core::shown(steps)));
+  say_for(a)(fmt::format(
+      "warning: '{}': its run left out the samples of steps {}, which the new checkpoint cannot record: a run "
+      "that resumes from it trains on them",
+      checkpoint::shown_place(s), core::shown(steps)));
 }
 
 int ended_with(const core::error& e) {

@@ -37,20 +37,20 @@ constexpr const char* path_help =
 constexpr const char* ignore_key_help =
     "a key of the model's config.json that is read as if it were not there; may be given several times";
 constexpr const char* allow_overflow_help =
-    "values that the written type does not hold become its largest, and are counted; without, they are refused";
+    "clamp values outside the range of the written type to its largest, and count them; without it they are refused";
 
 constexpr const char* model_config_help =
     "Hugging Face's config.json of the model; by default what the checkpoint says of it";
 
 void add_shard_size(CLI::App& c, weights_arguments& a) {
-  c.add_option("--max-shard-size", a.max_shard_size, "of one file of a folder")->capture_default_str();
+  c.add_option("--max-shard-size", a.max_shard_size, "largest size of one file of a folder")->capture_default_str();
 }
 void add_source(CLI::App& c, source_arguments& a, const char* name = "path", const char* help = path_help) {
   c.add_option(name, a.path, help)->required();
   c.add_option("--tag", a.tag, "which checkpoint of the folder; by default the one that its `latest` names");
-  c.add_option("--map", a.map, "a file that gives the tensors other names, of a pipeline's layers for one");
+  c.add_option("--map", a.map, "a file that gives the tensors other names, for example to a pipeline's layers");
   c.add_flag("--fallback-to-previous", a.fallback_to_previous,
-             "where the newest of a folder cannot be opened, take the newest that can");
+             "if the newest checkpoint of a folder cannot be opened, take the newest that can");
 }
 void add_description(CLI::App& c, source_arguments& a, std::string& model_config) {
   c.add_option("--model-config", model_config, model_config_help);
@@ -61,16 +61,19 @@ void add_overflow(CLI::App& c, source_arguments& a) {
 }
 void add_output(CLI::App& c, output_arguments& a, const char* help) {
   c.add_option("out", a.out, help)->required();
-  c.add_flag("--force", a.force, "replace OUT where it is what an earlier conversion wrote, and nothing else");
+  c.add_flag("--force", a.force, "replace OUT if an earlier conversion wrote it, and nothing else");
 }
 void add_deepspeed(CLI::App& c, deepspeed_arguments& a) {
-  c.add_option("--dtype", a.dtype, "that DeepSpeed computes in")->capture_default_str()->type_name("{fp32,bf16,fp16}");
+  c.add_option("--dtype", a.dtype, "type in which DeepSpeed computes")
+      ->capture_default_str()
+      ->type_name("{fp32,bf16,fp16}");
   c.add_option("--job", a.job,
                "topology or ds_config.json with the optimizer; by default the one that the checkpoint keeps");
   add_description(c, a.source, a.model_config);
   add_overflow(c, a.source);
-  c.add_flag("--integer-steps", a.integer_steps,
-             "the optimizer's steps as whole numbers, as DeepSpeed's own optimizers want them; else as torch.optim's");
+  c.add_flag(
+      "--integer-steps", a.integer_steps,
+      "write the optimizer's steps as whole numbers, as DeepSpeed's own optimizers need them, not as torch.optim's do");
   add_quiet(c, a.source.verbosity);
 }
 
@@ -114,7 +117,7 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
 
   auto* diff = command_->add_subcommand("diff", "compare the tensors of two checkpoints, of any two formats");
   add_source(*diff, a.diff.first, "first");
-  diff->add_option("second", a.diff.second, "the other one")->required();
+  diff->add_option("second", a.diff.second, "the other checkpoint")->required();
   diff->add_option("--tolerance", a.diff.tolerance,
                    "values may differ by so much and dtypes may differ; by default every bit counts");
   add_quiet(*diff, a.diff.first.verbosity);
@@ -137,7 +140,7 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   auto* hf = command_->add_subcommand("to-hf", "config.json and safetensors that transformers loads");
   add_source(*hf, a.hugging_face.source);
   add_output(*hf, a.hugging_face.output, "a folder");
-  hf->add_option("--dtype", a.hugging_face.dtype, "of the weights")
+  hf->add_option("--dtype", a.hugging_face.dtype, "type of the weights")
       ->capture_default_str()
       ->type_name("{fp32,bf16,fp16}");
   add_description(*hf, a.hugging_face.source, a.hugging_face.model_config);
@@ -149,12 +152,12 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   auto* gguf = command_->add_subcommand("to-gguf", "one file that llama.cpp loads, with its vocabulary");
   add_source(*gguf, a.gguf.source);
   add_output(*gguf, a.gguf.output, "a file, NAME.gguf");
-  gguf->add_option("--type", a.gguf.type, "of the matrices")
+  gguf->add_option("--type", a.gguf.type, "type of the matrices")
       ->capture_default_str()
       ->type_name("{" + fmt::format("{}", fmt::join(checkpoint::all_mixtures(), ",")) + "}");
   gguf->add_option("--tokenizer", a.gguf.tokenizer,
-                   "a tokenizer.model, tokenizer.json, vocab.json, a folder with one, or 'bytes'; by default what lies "
-                   "beside the weights or what the run was trained on");
+                   "a tokenizer.model, tokenizer.json, vocab.json, a folder with one, or 'bytes'; by default the one "
+                   "next to the weights, or the one that the run was trained with");
   add_description(*gguf, a.gguf.source, a.gguf.model_config);
   add_overflow(*gguf, a.gguf.source);
   add_quiet(*gguf, a.gguf.source.verbosity);
@@ -163,15 +166,15 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   auto* deepspeed = command_->add_subcommand("to-deepspeed", "a folder that DeepSpeed resumes from");
   add_source(*deepspeed, a.deepspeed.source);
   add_output(*deepspeed, a.deepspeed.output, "a folder: gets `latest` and the tag's folder");
-  deepspeed->add_option("--stage", a.deepspeed.stage, "of ZeRO, 0 to 3")->capture_default_str();
-  deepspeed->add_option("--ranks", a.deepspeed.ranks, "data-parallel")->capture_default_str();
+  deepspeed->add_option("--stage", a.deepspeed.stage, "ZeRO stage, 0 to 3")->capture_default_str();
+  deepspeed->add_option("--ranks", a.deepspeed.ranks, "data-parallel ranks")->capture_default_str();
   add_deepspeed(*deepspeed, a.deepspeed);
   actions_.emplace_back(deepspeed, [&a] { return converted(write_deepspeed, a.deepspeed); });
 
   auto* universal = command_->add_subcommand("to-universal", "DeepSpeed's universal layout, for any degrees");
   add_source(*universal, a.universal.source);
   add_output(*universal, a.universal.output,
-             "a folder; `latest_universal` beside it names it, another than before with --force alone");
+             "a folder; `latest_universal` next to it then names it, and with --force even if it names another one");
   add_deepspeed(*universal, a.universal);
   actions_.emplace_back(universal, [&a] { return converted(write_universal, a.universal); });
 
@@ -179,7 +182,7 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
       command_->add_subcommand("to-dcp", "a folder that torch.distributed.checkpoint loads on any mesh (FSDP)");
   add_source(*distributed, a.distributed.source);
   add_output(*distributed, a.distributed.output, "a folder");
-  distributed->add_option("--ranks", a.distributed.ranks, "files: each has its rows of every tensor")
+  distributed->add_option("--ranks", a.distributed.ranks, "number of files, each with its rows of every tensor")
       ->capture_default_str();
   distributed->add_option(
       "--job", a.distributed.job,
@@ -198,16 +201,17 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   reshape->add_option("--tp", a.reshape.tensor, "tensor-parallel degree")->capture_default_str();
   reshape->add_option("--pp", a.reshape.pipeline, "pipeline degree")->capture_default_str();
   reshape
-      ->add_option("--partition", a.reshape.partition,
-                   "the number of each stage's first layer, as 0,4, where the engine that loads OUT has cut its layers "
-                   "so; by default evenly")
+      ->add_option(
+          "--partition", a.reshape.partition,
+          "the number of each stage's first layer, such as 0,4, if the engine that loads OUT has cut its layers "
+          "so; by default evenly")
       ->delimiter(',');
   reshape->add_option("--dp", a.reshape.written.ranks, "data-parallel degree")->capture_default_str();
-  reshape->add_option("--stage", a.reshape.written.stage, "of ZeRO, 0 to 3")->capture_default_str();
+  reshape->add_option("--stage", a.reshape.written.stage, "ZeRO stage, 0 to 3")->capture_default_str();
   reshape->add_option("--qkv-version", a.reshape.qkv_version,
                       "Megatron's checkpoint_version of PATH: 0, 1.0 or 2.0; by default what PATH says");
-  auto* const to_version =
-      reshape->add_option("--to-qkv-version", a.reshape.to_qkv_version, "of OUT; by default as it is");
+  auto* const to_version = reshape->add_option("--to-qkv-version", a.reshape.to_qkv_version,
+                                               "checkpoint_version of OUT; by default that of PATH");
   reshape->add_option("--heads", a.reshape.heads, "attention heads of the model, for --to-qkv-version")
       ->needs(to_version);
   reshape->add_option("--map-back", a.reshape.map_back,

@@ -96,7 +96,7 @@ core::result<checkpoint::tensor_source> open_for_fp32(const weights_arguments& a
   if (!s->has_layer_names) return with_tied_head(std::move(*s), model, a.output.out);
   s = checkpoint::named_by_layers(std::move(*s), parameters_of(model));
   if (s && s->has_layer_names)
-    note(a.source, "names are those of the pipeline's layers: --model-config or --map gives others");
+    note(a.source, "the tensors keep the names of the pipeline's layers; give others by --model-config or --map");
   return s;
 }
 

@@ -48,7 +48,7 @@ std::vector<checkpoint::wanted_tensor> wanted_of(const checkpoint::tensor_source
 /// Returns "good", also with the restriction to files on this machine, or the number of damages.
 std::string verdict_of(const checkpoint::verify_report& r) {
   if (r.damages > 0) return fmt::format("{} damaged", r.damages);
-  return r.elsewhere.empty() ? "good" : "good as far as it lies on this machine";
+  return r.elsewhere.empty() ? "good" : "good as far as it is on this machine";
 }
 
 std::string some_names(const checkpoint::tensor_source& s) {
@@ -59,8 +59,8 @@ std::string some_names(const checkpoint::tensor_source& s) {
 
 core::error nothing_compared(const checkpoint::tensor_source& first, const checkpoint::tensor_source& second) {
   return {core::error_kind::mismatch,
-          fmt::format("no tensor of one has its name in the other: '{}' holds {}, '{}' holds {}; a file of names "
-                      "(--map) says which is which",
+          fmt::format("no tensor of one has its name in the other: '{}' holds {}, '{}' holds {}; map the names with "
+                      "a file (--map)",
                       checkpoint::shown_place(first), some_names(first), checkpoint::shown_place(second),
                       some_names(second))};
 }
@@ -81,7 +81,7 @@ int inspect_checkpoint(const source_arguments& a, output_form form, const std::s
   if (!model_config.empty()) given.emplace_back("--model-config");
   if (!a.ignored_keys.empty()) given.emplace_back("--ignore-key");
   const auto acting =
-      refuse_idle(given, {{has_numbers, "--print-map, or an optimizer that knows tensors by number", given}});
+      refuse_idle(given, {{has_numbers, "--print-map, or an optimizer that numbers its tensors", given}});
   if (!acting) return ended_with(acting.error());
   const auto text = form == output_form::json ? checkpoint::inspect_json(*s) : checkpoint::inspect_text(*s);
   std::fwrite(text.data(), 1, text.size(), stdout);

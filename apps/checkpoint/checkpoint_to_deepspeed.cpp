@@ -112,7 +112,7 @@ core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, 
   names = names.substr(0, names.find('\n'));
   if (fs::is_regular_file(status) && (a.force || names == name.string())) return {};
   return fail(core::error_kind::bad_input,
-              fmt::format("'{}' names '{}': wanted --force to let it name '{}', or another folder for OUT",
+              fmt::format("'{}' names '{}': give --force to let it name '{}', or another folder for OUT",
                           pointer.string(), checkpoint::shown(names), name.string()));
 }
 
@@ -181,8 +181,9 @@ core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::
   const auto before = [name = o.name](const std::string& own) { return name ? name(own) : own; };
   for (const auto& t : s.tensors)
     if (!rules->find_back(before(t.name)))
-      return fail(core::error_kind::mismatch, fmt::format("'{}' leads to no name like '{}', which '{}' holds",
-                                                          file.string(), before(t.name), checkpoint::shown_place(s)));
+      return fail(core::error_kind::mismatch,
+                  fmt::format("--map-back: '{}' has no rule that leads to '{}', which '{}' holds", file.string(),
+                              before(t.name), checkpoint::shown_place(s)));
   for (auto& [alias, owner] : o.shared) owner = rules->find_back(owner).value_or(owner);
   o.name = [before, rules = *rules](const std::string& name) {
     const auto own = before(name);

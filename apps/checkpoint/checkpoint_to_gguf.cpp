@@ -20,7 +20,7 @@ void say_written(const conversion& writing, const checkpoint::gguf_export_report
     line += fmt::format(", {:.2f} bits a quantised weight",
                         8.0 * static_cast<double>(r.quantised_bytes) / static_cast<double>(r.quantised_elements));
   for (const auto& [type, count] : r.other_types)
-    line += fmt::format(", {} of rows that are no whole blocks as {}", count, type);
+    line += fmt::format(", {} of rows that are not whole blocks as {}", count, type);
   writing.say(line);
 }
 

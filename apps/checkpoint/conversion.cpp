@@ -53,7 +53,7 @@ core::result<void> conversion::prepare(const checkpoint::tensor_source& source, 
 core::result<void> conversion::commit(const std::filesystem::path& below) {
   display_.clear();
   if (clamped_ != nullptr && clamped_->count > 0)
-    note(from_, fmt::format("warning: {} values that the type does not hold were clamped to its largest",
+    note(from_, fmt::format("warning: {} values outside the range of the type were clamped to its largest",
                             clamped_->count.load()));
   return place_->commit(below);
 }

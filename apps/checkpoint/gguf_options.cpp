@@ -18,8 +18,9 @@ using core::fail;
 core::result<checkpoint::gguf_model> gguf_model_of(const models::model_spec& spec) {
   const auto& gguf = spec.family->gguf;
   if (models::activation_named(gguf.activation) != spec.act)
-    return fail(error_kind::bad_input, fmt::format("model key '{}' wants {} for a GGUF file, which cannot say another",
-                                                   spec.family->keys.activation, gguf.activation));
+    return fail(error_kind::bad_input,
+                fmt::format("model key '{}' must be {} for a GGUF file, which cannot store another",
+                            spec.family->keys.activation, gguf.activation));
   return checkpoint::gguf_model{.architecture = std::string(gguf.architecture),
                                 .blocks = spec.layers,
                                 .width = spec.width,

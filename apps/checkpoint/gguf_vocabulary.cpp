@@ -125,10 +125,11 @@ core::result<gguf_metadata> gguf_vocabulary(const checkpoint::tensor_source& s, 
   }
   if (place.empty()) place = trained_on(s).value_or("");
   if (place.empty())
-    return fail(error_kind::bad_input,
-                fmt::format("'{}' has no tokenizer that belongs in a GGUF file: wanted one by --tokenizer, a path or "
-                            "'{}'",
-                            checkpoint::shown_place(s), bytes_name));
+    return fail(
+        error_kind::bad_input,
+        fmt::format("'{}' has no tokenizer that can be written to a GGUF file: give one by --tokenizer, a path or "
+                    "'{}'",
+                    checkpoint::shown_place(s), bytes_name));
   auto vocabulary =
       place == bytes_name ? core::result<data::vocabulary>(data::byte_vocabulary()) : data::read_vocabulary(place);
   if (!vocabulary) return fail(vocabulary.error());

@@ -39,7 +39,9 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_for(const inspect_argum
   }
   TROUPE_ASSIGN(auto opened, data::open_tokenizer(path == "bytes" ? "" : path));
   if (described && opened->description().digest != described->tokenizer.digest)
-    return fail(error_kind::bad_input, fmt::format("the tokenizer '{}' is not the one that made the file", path));
+    return fail(
+        error_kind::bad_input,
+        fmt::format("the tokenizer '{}' is not the one that produced the file; give that one by --tokenizer", path));
   return std::shared_ptr<data::tokenizer>(std::move(opened));
 }
 

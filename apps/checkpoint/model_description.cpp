@@ -121,12 +121,13 @@ core::error no_description_of(const checkpoint::tensor_source& s) {
   const auto keys = checkpoint::gguf_metadata_of(s);
   const auto architecture = keys ? keys->text("general.architecture") : std::string();
   if (!architecture.empty())
-    return {error_kind::bad_input,
-            fmt::format("'{}' is of the architecture {}, whose names and keys are not known here: wanted the model's "
-                        "folder of Hugging Face's, from which it was made",
-                        s.files.front().path.string(), core::shown(architecture))};
+    return {
+        error_kind::bad_input,
+        fmt::format("'{}' has the architecture {}, which is not known here: use the Hugging Face folder of the model "
+                    "from which it was made",
+                    s.files.front().path.string(), core::shown(architecture))};
   return {error_kind::bad_input,
-          fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
+          fmt::format("'{}' does not describe its model: give Hugging Face's config.json by --model-config",
                       checkpoint::shown_place(s))};
 }
 
@@ -184,7 +185,7 @@ tl::unexpected<core::error> mismatch(const described_checkpoint& c, const std::s
 tl::unexpected<core::error> other_shape(const described_checkpoint& c, const std::string& name,
                                         const std::vector<int64_t>& wanted, const std::vector<int64_t>& got) {
   const bool turned = wanted.size() == 2 && got.size() == 2 && wanted[0] == got[1] && wanted[1] == got[0];
-  return mismatch(c, fmt::format("by the model's config.json tensor '{}' wants shape {}, got {}{}",
+  return mismatch(c, fmt::format("by the model's config.json tensor '{}' must have the shape {}, got {}{}",
                                  checkpoint::shown(name), shape_text(wanted), shape_text(got),
                                  turned ? ", its transpose: GPT-2's linear layers are (in, out) in Hugging Face's "
                                           "files, and (out, in) in nanoGPT's"
@@ -204,7 +205,7 @@ core::result<void> check_wanted(const described_checkpoint& c, std::span<const c
       return other_shape(c, *name, w.shape, t->shape);
   }
   if (missing.empty()) return {};
-  return mismatch(c, fmt::format("it lacks {} parameters of the model that its config.json describes, as {}",
+  return mismatch(c, fmt::format("it lacks {} parameters of the model that its config.json describes, such as {}",
                                  missing.size(), checkpoint::first_names(missing)));
 }
 
@@ -244,10 +245,9 @@ core::result<void> check_unknown_family(const described_checkpoint& c) {
   const auto held = static_cast<int64_t>(seen.size());
   if (!layers || seen.empty() || (*seen.rbegin() + 1 == seen.size() && (held == *layers || held == *layers + extra)))
     return {};
-  return mismatch(c,
-                  fmt::format("its config.json says num_hidden_layers {}, and it holds {} layers, the last of number "
-                              "{}",
-                              *layers, seen.size(), *seen.rbegin()));
+  return mismatch(c, fmt::format("its config.json says num_hidden_layers {}, but it holds {} layers, the last with the "
+                                 "number {}",
+                                 *layers, seen.size(), *seen.rbegin()));
 }
 
 }  // namespace
@@ -279,13 +279,14 @@ core::result<void> check_parameters(const described_checkpoint& c) {
   if (strangers.empty()) return check_wanted(c, wanted);
   if (c.source.has_layer_names) return tl::unexpected(checkpoint::unnamed_layers(c.source, wanted));
   if (std::ranges::all_of(strangers, [](const std::string& name) { return job::is_score_name(name); }))
-    return fail(error_kind::mismatch,
-                fmt::format("'{}' holds scores of masks that its run learns, as {}, and nothing else knows them: "
-                            "`troupe compress` with --clean makes the masks permanent",
-                            checkpoint::shown_place(c.source), checkpoint::first_names(strangers)));
+    return fail(
+        error_kind::mismatch,
+        fmt::format("'{}' holds scores of masks that its run learns, such as {}, which other programs cannot load: "
+                    "`troupe compress` with --clean makes the masks permanent",
+                    checkpoint::shown_place(c.source), checkpoint::first_names(strangers)));
   return fail(error_kind::mismatch,
-              fmt::format("'{}' holds {} parameters that its model has not, as {}: wanted {}; a file of names (--map) "
-                          "says which is which",
+              fmt::format("'{}' holds {} parameters that its model does not have, such as {}: wanted {}; map the names "
+                          "with a file (--map)",
                           checkpoint::shown_place(c.source), strangers.size(), checkpoint::first_names(strangers),
                           checkpoint::first_names(names)));
 }

@@ -18,7 +18,7 @@ using core::fail;
 core::result<config::job_config> loaded_config(const checkpoint::tensor_source& s, const std::filesystem::path& file) {
   const auto unknown = [&] {
     const std::string where = file.empty() ? checkpoint::shown_place(s) : file.string();
-    return fail(error_kind::bad_input, fmt::format("'{}' does not say which optimizer wrote it: wanted a topology or "
+    return fail(error_kind::bad_input, fmt::format("'{}' does not say which optimizer wrote it: give a topology or "
                                                    "ds_config.json by --job",
                                                    where));
   };

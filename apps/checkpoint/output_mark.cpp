@@ -121,7 +121,7 @@ core::result<void> check_marked(const fs::path& out) {
   const auto status = fs::symlink_status(out, e);
   if (fs::is_symlink(status)) return unmarked(out, "it is a link");
   if (fs::is_directory(status)) return check_folder(out);
-  if (!is_marked_file(out)) return unmarked(out, "it is no file of a conversion's");
+  if (!is_marked_file(out)) return unmarked(out, "no conversion wrote it");
   return {};
 }
 

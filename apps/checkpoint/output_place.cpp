@@ -44,7 +44,7 @@ core::result<void> check_apart(const fs::path& out, const checkpoint::tensor_sou
     if (e) return fail(error_kind::io, fmt::format("cannot look at '{}': {}", r.string(), e.message()));
     if (std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end())
       return fail(error_kind::bad_input,
-                  fmt::format("'{}' cannot be replaced: '{}', which is read, lies in it", out.string(), r.string()));
+                  fmt::format("'{}' cannot be replaced: it contains '{}', which is read", out.string(), r.string()));
   }
   return {};
 }
@@ -78,7 +78,7 @@ core::result<void> check_parent(const fs::path& out, uint64_t needed_bytes) {
   std::error_code e;
   if (!fs::is_directory(parent, e))
     return fail(error_kind::bad_input,
-                fmt::format("cannot write '{}': '{}' is no folder", out.string(), parent.string()));
+                fmt::format("cannot write '{}': '{}' is not a folder", out.string(), parent.string()));
   if (::faccessat(AT_FDCWD, parent.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
     return fail(error_kind::io,
                 fmt::format("cannot write '{}': '{}': {}", out.string(), parent.string(), core::system_message(errno)));
@@ -108,7 +108,7 @@ core::result<void> check_room(const fs::path& room, const std::string& name) {
   }
   if (ours && !e) return {};
   return fail(error_kind::bad_input,
-              fmt::format("'{}' is in the way: what is written takes shape there; remove it", room.string()));
+              fmt::format("'{}' is in the way: OUT is written there first; remove it", room.string()));
 }
 
 /// Removes what a crash left; called under the lock.

@@ -102,8 +102,9 @@ std::string page_of(const CLI::App& app) {
 std::string page_of_keys() {
   std::string out = head("troupe", "5", "keys of a job's file");
   out +=
-      ".SH DESCRIPTION\nA job is described in YAML, or JSON.\n.B troupe config check\nsays whether a file is right,\n"
-      ".B troupe config explain\nwhat comes of each key, and\n.B troupe init\nwrites a file to begin with.\n";
+      ".SH DESCRIPTION\nA job is described in YAML, or JSON.\n.B troupe config check\nchecks a file,\n"
+      ".B troupe config explain\nshows the effective value of each key, and\n.B troupe init\nwrites a file to begin "
+      "with.\n";
   const auto section = [&](std::string_view of, std::string_view meaning) {
     bool any = false;
     for (const config::key_info& row : config::key_table()) {

@@ -47,7 +47,7 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
     const auto* merges = metadata.find("tokenizer.ggml.merges");
     if (const auto cut = metadata.text("tokenizer.ggml.pre"); !cut.empty() && cut != "gpt-2" && cut != "default")
       return core::refused(
-          fmt::format("'{}' cuts words as {}, which is not read yet (GPT-2's way is): wanted a tokenizer "
+          fmt::format("'{}' splits words as {}, which is not supported yet (only GPT-2's way is): give a tokenizer "
                       "by --tokenizer, a path or '{}'",
                       checkpoint::shown_place(from.source), core::shown(cut), bytes_name));
     std::optional<uint32_t> end;
@@ -62,7 +62,7 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
   if (spec.vocabulary <= 256) return shared(data::make_byte_tokenizer());
   return fail(error_kind::bad_input,
               fmt::format("'{}' has no tokenizer that is known here (tokenizer.model, or vocab.json with merges.txt): "
-                          "wanted one by --tokenizer, a path or '{}'",
+                          "give one by --tokenizer, a path or '{}'",
                           checkpoint::shown_place(from.source), bytes_name));
 }
 
@@ -138,7 +138,7 @@ class reading {
     if (room < a_.samples || (holds_out_ && held_out < columns_ + 1))
       return fail(
           error_kind::bad_input,
-          fmt::format("--calibrate: {} windows of {} tokens want {} tokens each{}, '{}' has {}: wanted a longer text, "
+          fmt::format("--calibrate: {} windows of {} tokens need {} tokens each{}, '{}' has {}: give a longer text, "
                       "fewer --samples or a shorter --sequence",
                       a_.samples, columns_, columns_ + 1,
                       holds_out_ ? " before the tenth that is held out for the loss" : "", core::shown(a_.calibrate),
@@ -162,7 +162,7 @@ class reading {
     if (a_.validate.empty() || a_.validate == no_validation) return {};
     TROUPE_ASSIGN(auto stream, open_text(a_.validate, tokenizer_, spec_, "--validate"));
     if (stream->size() < columns_ + 1)
-      return fail(error_kind::bad_input, fmt::format("--validate: a window wants {} tokens, '{}' has {}", columns_ + 1,
+      return fail(error_kind::bad_input, fmt::format("--validate: a window needs {} tokens, '{}' has {}", columns_ + 1,
                                                      core::shown(a_.validate), stream->size()));
     return validate_with(*stream, 0, stream->size(), a_.validate);
   }

@@ -37,7 +37,7 @@ core::result<config::job_config> config_of(const checkpoint::tensor_source& s) {
 core::result<void> change_model(const job::cleaning& done, model_description& m) {
   if (!done.inner && !done.heads) return {};
   auto keys = core::parse_json<json>(m.json, max_depth);
-  if (!keys || !keys->is_object()) return fail(error_kind::bad_input, "the model's config.json is no JSON object");
+  if (!keys || !keys->is_object()) return fail(error_kind::bad_input, "the model's config.json is not a JSON object");
   const auto* const family = families::find(m.model_type);
   if (family == nullptr)
     return fail(error_kind::bad_input,
@@ -47,8 +47,8 @@ core::result<void> change_model(const job::cleaning& done, model_description& m)
   if (done.heads && names.head_width.name.empty())
     return fail(
         error_kind::bad_input,
-        fmt::format("head_pruning: wanted no related_modules, as config.json of model_type '{}' cannot say that "
-                    "heads are fewer than the width has room for, got {} heads of {}",
+        fmt::format("head_pruning: wanted no related_modules, because config.json of model_type '{}' cannot describe "
+                    "fewer heads than fill the width, got {} heads of {}",
                     core::shown(m.model_type), *done.heads, *done.head_width));
   if (done.inner) (*keys)[names.inner.name] = *done.inner;
   if (done.heads) {
@@ -73,11 +73,10 @@ std::vector<float> scales_of(const std::vector<uint64_t>& outputs, const std::ve
 
 core::result<cleaned_checkpoint> clean(described_checkpoint from) {
   if (from.model.json.empty())
-    return fail(
-        error_kind::bad_input,
-        fmt::format("'{}': wanted a model whose config.json says its layers, got none: a host's own modules are "
-                    "cleaned in its program, by compression::redundancy_clean",
-                    checkpoint::shown_place(from.source)));
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': wanted a model with a config.json, got none: a host's own modules are "
+                            "cleaned in its program, by compression::redundancy_clean",
+                            checkpoint::shown_place(from.source)));
   TROUPE_ASSIGN(const auto config, config_of(from.source));
   TROUPE_ASSIGN(const auto spec, models::parse_model_spec(from.model.json, from.model.ignored_keys));
   TROUPE_ASSIGN(auto cleaned,

@@ -70,7 +70,7 @@ class calibrated final : public compress_calibration {
     TROUPE_ASSIGN(auto store, checkpoint::weight_store::open(beside, purpose()));
     store_ = std::make_unique<checkpoint::weight_store>(std::move(store));
     if (store_->steps() > 0 && a_.source.verbosity != verbosity::quiet)
-      std::fprintf(stderr, "troupe: continues behind step %s that an earlier process did\n",
+      std::fprintf(stderr, "troupe: continues after step %s of an earlier process\n",
                    std::to_string(store_->steps()).c_str());
     TROUPE_ASSIGN(const auto walk, models::unit_walk::open(spec_, from_.source, texts_.calibration, beside, go_on));
     const auto progress = [&](uint64_t done, uint64_t steps) {
@@ -127,7 +127,7 @@ core::result<std::unique_ptr<compress_calibration>> open_calibration(const compr
                                                                      const described_checkpoint& from) {
   if (from.model.json.empty()) return fail(no_description_of(from.source));
   auto spec = models::parse_model_spec(from.model.json, from.model.ignored_keys);
-  if (!spec) return fail(spec.error().in("what computes with the model"));
+  if (!spec) return fail(spec.error().in("computing with the model"));
   // Weights of units are allocated and freed in blocks of a few MiB; in the heap they would leave holes of several
   // units' size.
   ::mallopt(M_MMAP_THRESHOLD, mapped_bytes);
@@ -137,7 +137,7 @@ core::result<std::unique_ptr<compress_calibration>> open_calibration(const compr
     if (!budget) return fail(budget.error().in("--host-memory"));
     const uint64_t columns = std::max(texts.calibration.columns, texts.validation.columns);
     if (const uint64_t needed = models::walk_bytes(*spec, columns, texts.calibration.count() > 0); needed > *budget)
-      return fail(error_kind::limit, fmt::format("--host-memory: one unit of the model at a time wants {}, got {}",
+      return fail(error_kind::limit, fmt::format("--host-memory: one unit of the model at a time needs {}, got {}",
                                                  core::human_bytes(static_cast<double>(needed)),
                                                  core::human_bytes(static_cast<double>(*budget))));
   }

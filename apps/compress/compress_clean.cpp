@@ -31,7 +31,7 @@ core::result<void> write_clean(const compress_arguments& a) {
   TROUPE_TRY(writing.commit());
   if (a.source.verbosity == verbosity::quiet) return {};
   print_cleaning(cleaned);
-  std::printf("troupe train CONFIG --resume %s goes on from it, with model: {path: %s} in place of its sizes\n",
+  std::printf("troupe train CONFIG --resume %s continues from it, with model: {path: %s} instead of its sizes\n",
               a.output.out.c_str(), a.output.out.c_str());
   return {};
 }

@@ -95,7 +95,7 @@ class compression {
     auto ok = make(beside.path());
     if (ok || ok.error().kind != error_kind::stopped || with_ == nullptr) return ok;
     beside.keep();
-    return fail(ok.error().kind, ok.error().text + "; the same command continues where it was");
+    return fail(ok.error().kind, ok.error().text + "; the same command continues from there");
   }
 
  private:
@@ -174,42 +174,44 @@ compress_command::compress_command(CLI::App& parent)
   command_->add_option("out", a.output.out, "a folder, or a GGUF file")->required();
   command_
       ->add_option("--to", a.to,
-                   "compressed-tensors:FORMAT, a folder, where int8 codes of activations, too, are w8a8's; or "
+                   "compressed-tensors:FORMAT, a folder (w8a8 has int8 codes of activations, too), or "
                    "gguf:TYPE, a file for llama.cpp, as `troupe checkpoint to-gguf` writes it")
       ->type_name(target_names());
   command_->add_flag("--clean", a.clean,
-                     "what the run was compressed with becomes permanent first: grids and masks in the weights, "
-                     "related modules cut; without --to a checkpoint that a run resumes");
+                     "first make the compression of the run permanent: apply grids and masks to the weights, cut "
+                     "related modules; without --to, write a checkpoint from which a run resumes");
   command_
       ->add_option(
           "--method", a.method,
-          "rtn: rounded to nearest; gptq: each column's error goes to the columns behind it; awq: columns that "
-          "matter are scaled up before; smoothquant: outliers of inputs move into weights. All but rtn want "
+          "rtn: round to nearest; gptq: each column's error is added to the columns after it; awq: columns that "
+          "matter are scaled up first; smoothquant: outliers of inputs move into weights. All but rtn need "
           "--calibrate")
       ->capture_default_str()
       ->type_name("{rtn,gptq,awq,smoothquant}");
   command_->add_option("--embeddings", a.embeddings,
-                       "of embedding and head in a GGUF file, such as q8_0: small models lose most");
+                       "type of embedding and head in a GGUF file, such as q8_0: small models lose most there");
   command_->add_option("--calibrate", a.calibrate,
                        "a text like those that the model will read; its last tenth is held out for the loss");
   command_->add_option("--validate", a.validate,
                        "a text for the loss before and after, or none; by default the held-out part of the run that "
                        "wrote SOURCE, else of --calibrate");
-  command_->add_option("--samples", a.samples, "windows of calibration")->capture_default_str();
-  command_->add_option("--sequence", a.sequence, "tokens of a window; by default what the model reads, at most 512");
+  command_->add_option("--samples", a.samples, "number of windows for calibration")->capture_default_str();
+  command_->add_option("--sequence", a.sequence,
+                       "tokens of a window; by default the most that the model reads, but not more than 512");
   command_->add_option("--host-memory", a.host_memory,
-                       "what computing with the model may take, such as 4GB; by default as much as it needs");
-  command_->add_option("--tokenizer", a.tokenizer, "a path or `bytes`; by default what the checkpoint has");
-  command_->add_option("--group", a.group,
-                       "columns that share a scale, 0: a row; by default 128 of int2 to int7, else a row");
-  command_->add_flag("--asymmetric", a.asymmetric, "groups have zero points: of int2 to int8");
-  command_->add_option("--dtype", a.dtype, "of scales and of what is not compressed")
+                       "memory that computing with the model may take, such as 4GB; by default as much as it needs");
+  command_->add_option("--tokenizer", a.tokenizer, "a path or `bytes`; by default the one that the checkpoint has");
+  command_->add_option(
+      "--group", a.group,
+      "columns that share a scale, 0: the whole row; by default 128 for int2 to int7, otherwise the row");
+  command_->add_flag("--asymmetric", a.asymmetric, "give groups zero points (int2 to int8)");
+  command_->add_option("--dtype", a.dtype, "type of scales and of weights that are not compressed")
       ->capture_default_str()
       ->type_name("{fp32,bf16,fp16}");
   command_->add_option("--tag", a.source.tag,
                        "which checkpoint of a folder; by default the one that its `latest` names");
   command_->add_flag("--fallback-to-previous", a.source.fallback_to_previous,
-                     "where the newest cannot be opened, take the newest that can");
+                     "if the newest checkpoint cannot be opened, take the newest that can");
   command_->add_option("--map", a.source.map, "a file that gives the tensors other names");
   command_->add_option("--model-config", a.model_config,
                        "Hugging Face's config.json of the model; by default what the checkpoint says of it");
@@ -219,9 +221,9 @@ compress_command::compress_command(CLI::App& parent)
       ->type_name("NAME")
       ->allow_extra_args(false);
   command_->add_flag("--allow-overflow", a.source.allow_overflow,
-                     "clamps and counts values that the written type does not hold");
-  command_->add_option("--max-shard-size", a.max_shard_size, "of one file")->capture_default_str();
-  command_->add_flag("--force", a.output.force, "replace OUT where it is what an earlier conversion wrote");
+                     "clamp and count values outside the range of the written type");
+  command_->add_option("--max-shard-size", a.max_shard_size, "largest size of one file")->capture_default_str();
+  command_->add_flag("--force", a.output.force, "replace OUT if an earlier conversion wrote it");
   add_quiet(*command_, a.source.verbosity);
 }
 

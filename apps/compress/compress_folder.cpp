@@ -36,8 +36,8 @@ core::result<void> check_family(const described_checkpoint& c) {
   if (family != nullptr && family->layout == core::weight_layout::in_out)
     return fail(
         error_kind::bad_input,
-        fmt::format("transformers' {} has Conv1D layers, whose weights are in x out, and compressed-tensors has "
-                    "none of them: wanted a family of linear layers ({})",
+        fmt::format("transformers' {} has Conv1D layers, which compressed-tensors does not support: wanted a family of "
+                    "linear layers ({})",
                     family->architecture, checkpoint::families_with_linear_layers()));
   if (!checkpoint::has_linear_layers(model.model_type))
     return fail(error_kind::bad_input,
@@ -90,8 +90,9 @@ class folder_target final : public compress_target {
 core::result<std::unique_ptr<compress_target>> make_folder_target(const compress_arguments& a,
                                                                   const described_checkpoint& from) {
   if (!a.embeddings.empty())
-    return fail(error_kind::bad_input,
-                fmt::format("--embeddings is for {}TYPE: here embeddings stay as they are", gguf_prefix));
+    return fail(
+        error_kind::bad_input,
+        fmt::format("--embeddings is only for {}TYPE: here embeddings stay as they are; remove it", gguf_prefix));
   TROUPE_ASSIGN(const auto type, dtype_from("--dtype", a.dtype));
   TROUPE_ASSIGN(const auto scheme, scheme_of(a, type));
   const auto shard_bytes = checkpoint::shard_bytes_from(a.max_shard_size);

@@ -38,7 +38,7 @@ class gguf_target final : public compress_target {
     TROUPE_ASSIGN(auto report, checkpoint::export_gguf(source, options));
     std::string remark;
     for (const auto& [type, count] : report.other_types)
-      remark += fmt::format("{}{} of rows that are no whole blocks as {}", remark.empty() ? "" : ", ", count, type);
+      remark += fmt::format("{}{} of rows that are not whole blocks as {}", remark.empty() ? "" : ", ", count, type);
     report.tensor_bytes = report.bytes;  // the size of the file on disk
     return compress_summary{std::move(report), std::move(remark)};
   }
@@ -62,13 +62,14 @@ core::result<std::unique_ptr<compress_target>> make_gguf_target(const compress_a
     return fail(error_kind::bad_input, fmt::format("--to {}TYPE: wanted one of {}, got '{}'", gguf_prefix,
                                                    checkpoint::mixture_names(), core::shown(name)));
   if (a.group || a.asymmetric)
-    return fail(error_kind::bad_input, fmt::format("{} is for {}FORMAT: a GGUF type has its own blocks",
+    return fail(error_kind::bad_input, fmt::format("{} is only for {}FORMAT: a GGUF type has its own blocks; remove it",
                                                    a.group ? "--group" : "--asymmetric", folder_prefix));
   if (!a.embeddings.empty()) {
     const auto embeddings = checkpoint::mixture_from(a.embeddings);
     if (!embeddings || embeddings->medium)
-      return fail(error_kind::bad_input, fmt::format("--embeddings: wanted a type that is no mixture, of {}, got '{}'",
-                                                     checkpoint::mixture_names(), core::shown(a.embeddings)));
+      return fail(error_kind::bad_input,
+                  fmt::format("--embeddings: wanted a type of {} that is not a mixture, got '{}'",
+                              checkpoint::mixture_names(), core::shown(a.embeddings)));
     type->embeddings = embeddings->type;
   }
   TROUPE_ASSIGN(auto options, gguf_options_of(from, *type, a.tokenizer));

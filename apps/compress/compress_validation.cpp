@@ -32,20 +32,21 @@ core::result<void> check_method(const compress_arguments& a) {
   if (a.method == "rtn") return {};
   if (a.calibrate.empty())
     return fail(error_kind::bad_input,
-                fmt::format("--method {} wants a text that the model reads: --calibrate FILE", a.method));
+                fmt::format("--method {} needs a text for calibration: give --calibrate FILE", a.method));
   const bool folder = a.to.starts_with(folder_prefix);
   const std::string_view format = std::string_view(a.to).substr(std::min(a.to.size(), a.to.find(':') + 1));
   if (a.method == "smoothquant" && format != "w8a8")
     return fail(error_kind::bad_input,
-                fmt::format("--method smoothquant is for {}w8a8, whose inputs are integers, too: got --to {}",
-                            folder_prefix, core::shown(a.to)));
+                fmt::format("--method smoothquant is only for {}w8a8, with integer inputs: got --to {}", folder_prefix,
+                            core::shown(a.to)));
   if (a.method == "gptq" &&
       (folder ? !is_integers(format)
               : format != "q4_0" && format != "q4_1" && format != "q5_0" && format != "q5_1" && format != "q8_0"))
-    return fail(error_kind::bad_input,
-                fmt::format("--method gptq wants a format of whole codes with one scale a group ({}int2 to int8, w8a8; "
-                            "{}q4_0, q4_1, q5_0, q5_1, q8_0), got --to {}",
-                            folder_prefix, gguf_prefix, core::shown(a.to)));
+    return fail(
+        error_kind::bad_input,
+        fmt::format("--method gptq needs a format of integer codes with one scale per group ({}int2 to int8, w8a8; "
+                    "{}q4_0, q4_1, q5_0, q5_1, q8_0), got --to {}",
+                    folder_prefix, gguf_prefix, core::shown(a.to)));
   return {};
 }
 

@@ -202,9 +202,9 @@ class maker {
     if (const auto opened = data::open_tokenizer(beside); !opened)
       return fail(
           error_kind::bad_input,
-          fmt::format("the model's tokenizer is not read: {}; tokenize the text with a program of the model's and "
+          fmt::format("the model's tokenizer cannot be read: {}; tokenize the text with a program of the model's and "
                       "give the tokens (.bin) as --text, or give another tokenizer by --tokenizer ({} feeds "
-                      "bytes all the same)",
+                      "bytes in any case)",
                       opened.error().text, data::bytes_as_ids));
     text_.put("data.tokenizer", relative_to(folder_, beside));
     return {};
@@ -347,7 +347,7 @@ class maker {
       if (ladder.chosen) return take(ladder.rungs[*ladder.chosen].found, *ladder.chosen == 0, ranks);
       if (take_less()) continue;
       return fail(error_kind::bad_input,
-                  fmt::format("no tier fits: wanted a job that {} for each of {} ranks hold, got\n{}",
+                  fmt::format("no tier fits: wanted a job that needs at most {} for each of {} ranks, got\n{}",
                               core::human_bytes(double(limit)), ranks, plan::as_text(ladder, request)));
     }
   }
@@ -434,7 +434,7 @@ core::result<void> check_answers(const first_job_answers& a) {
   if (!a.text.empty() && !fs::exists(a.text, e))
     return fail(
         error_kind::bad_input,
-        fmt::format("--text: wanted a file or folder of text, got {}, which is not there", core::shown(a.text)));
+        fmt::format("--text: wanted a file or folder of text, got {}, which does not exist", core::shown(a.text)));
   TROUPE_TRY(vocabulary_of(a.tokenizer));
   return {};
 }

@@ -75,12 +75,12 @@ core::result<void> write(const fs::path& file, const std::string& text) {
 
 init_command::init_command(CLI::App& parent)
     : command_(parent.add_subcommand("init", "write a job's file to begin with, which fits this machine")) {
-  command_->add_option("file", file_, "that is written")->capture_default_str();
+  command_->add_option("file", file_, "the file to write")->capture_default_str();
   command_->add_option("--from", from_,
-                       "a ds_config.json, Accelerate's YAML, or a checkpoint of any format: what it says stays");
+                       "a ds_config.json, Accelerate's YAML, or a checkpoint of any format: its values are kept");
   command_->add_option("--model", answers_.model,
                        fmt::format("{}, or a Hugging Face folder", fmt::join(model_sizes(), ", ")));
-  command_->add_option("--text", answers_.text, "to train on: a file or a folder");
+  command_->add_option("--text", answers_.text, "text to train on: a file or a folder");
   command_->add_option("--tokenizer", answers_.tokenizer,
                        "bytes, a SentencePiece .model, or a folder with vocab.json; without it the model's own");
   command_
@@ -91,9 +91,9 @@ init_command::init_command(CLI::App& parent)
       ->allow_extra_args(false);
   const auto at_least_one = CLI::Range(uint64_t{1}, std::numeric_limits<uint64_t>::max());
   command_->add_option("--steps", answers_.steps, "optimizer steps")->check(at_least_one);
-  command_->add_option("--samples", answers_.samples, "of a step, over all ranks")->check(at_least_one);
+  command_->add_option("--samples", answers_.samples, "samples of a step, over all ranks")->check(at_least_one);
   command_->add_option("--spill", spill_, "a folder on a fast disk for states that do not fit into memory");
-  command_->add_flag("--force", force_, "over a file that is there");
+  command_->add_flag("--force", force_, "overwrite an existing file");
 }
 
 bool init_command::chosen() const { return command_->parsed(); }
@@ -104,7 +104,7 @@ int init_command::run() {
   answers_.spill = spill_;
   std::error_code e;
   if (!force_ && fs::exists(answers_.file, e))
-    return failed({core::error_kind::bad_input, fmt::format("{} is there already: --force writes over it", file_)});
+    return failed({core::error_kind::bad_input, fmt::format("{} exists already; give --force to overwrite it", file_)});
   source_says known;
   if (!answers_.from.empty()) {
     const auto said = look_at_source(answers_.from, answers_.ignored_keys);

@@ -37,7 +37,8 @@ core::result<void> import_deepspeed(job_text& text, std::map<std::string, std::s
   }
   for (const auto& v : read->values)
     if (v.origin != "auto" && std::ranges::binary_search(read->given, v.key)) given[v.key] = v.value;
-  text.put("deepspeed_config", near(folder, from), "Its keys count as if they stood here; what stands here wins");
+  text.put("deepspeed_config", near(folder, from),
+           "Its keys apply as if they were in this file; the keys of this file take precedence");
   return {};
 }
 

@@ -139,8 +139,8 @@ core::result<std::vector<host_slots>> filter_hosts(std::vector<host_slots> all, 
     if (!h.slots.empty()) out.push_back(std::move(h));
   }
   if (out.empty())
-    return core::fail(error_kind::bad_input,
-                      std::string(keeps ? "--include" : "--exclude") + ": wanted a host that is left, got none");
+    return core::fail(error_kind::bad_input, std::string(keeps ? "--include" : "--exclude") +
+                                                 ": wanted at least one remaining host, got none");
   return out;
 }
 

@@ -39,7 +39,7 @@ class variables {
   }
   uint32_t needed(const std::string& name, const std::string& beside, uint32_t at_least = 0,
                   std::string_view way_out = {}) {
-    if (!has(name)) wrong(name, fmt::format("wanted a number beside {}, got none{}", beside, way_out));
+    if (!has(name)) wrong(name, fmt::format("wanted a number, because {} is set, got none{}", beside, way_out));
     return number(name, 0, at_least);
   }
   /// Returns the first name whose variable is set; `one` if neither is.
@@ -83,7 +83,7 @@ void lay_out(variables& v, launch_place& p, uint32_t rank, uint32_t size_here, c
              bool in_turns = false) {
   if (size_here == 0 || p.tasks % size_here != 0) {
     p.nodes = 0;
-    return v.wrong(size_name, fmt::format("wanted as many on every machine, or one: a divisor of {}, {}, got {}",
+    return v.wrong(size_name, fmt::format("wanted the same number on every machine, a divisor of {}, {}, got {}",
                                           p.told_by, p.tasks, size_here));
   }
   p.nodes = p.tasks / size_here;
@@ -91,8 +91,9 @@ void lay_out(variables& v, launch_place& p, uint32_t rank, uint32_t size_here, c
   const bool may_be_neighbours = rank % size_here == p.local_rank, may_be_in_turns = rank / p.nodes == p.local_rank;
   p.node = may_be_in_turns && (in_turns || !may_be_neighbours) ? rank % p.nodes : rank / size_here;
   if (!may_be_neighbours && !may_be_in_turns)
-    v.wrong(size_name, fmt::format("wanted ranks that are neighbours on every machine, got rank {} as number {} of {}",
-                                   rank, p.local_rank, size_here));
+    v.wrong(size_name,
+            fmt::format("wanted ranks in blocks on the machines, or in turns, got rank {} as number {} of {}", rank,
+                        p.local_rank, size_here));
   p.tasks_of.assign(p.nodes, size_here);
 }
 
@@ -181,8 +182,8 @@ launch_place jsrun(variables& v) {
 uint32_t even_share(variables& v, const launch_place& p, const std::string& nodes_name) {
   const uint32_t nodes = v.number(nodes_name, 1, 1);
   if (nodes > 0 && p.tasks % nodes == 0) return p.tasks / nodes;
-  v.wrong(nodes_name,
-          fmt::format("wanted as many tasks on every machine: a divisor of {}, {}, got {}", p.told_by, p.tasks, nodes));
+  v.wrong(nodes_name, fmt::format("wanted the same number of tasks on every machine, a divisor of {}, {}, got {}",
+                                  p.told_by, p.tasks, nodes));
   return 1;
 }
 
@@ -351,7 +352,7 @@ core::result<std::optional<launch_place>> read_launch_place(const environment& g
     if (v.found() && speaks_of_one(given, kind)) continue;
     if (!v.found() && p.tasks == 1) return std::nullopt;
     read_leader(v, p);
-    if (v.found()) return core::fail(v.found()->in(p.launcher + " says in the environment"));
+    if (v.found()) return core::fail(v.found()->in("the environment from " + p.launcher));
     return p;
   }
   return std::nullopt;

@@ -54,10 +54,11 @@ class joined {
       return out_;
     }
     if (!cluster_.store.empty())
-      return wrong("cluster.store",
-                   fmt::format("wanted `troupe train` and `troupe agent` started on each host by itself, since {} ends "
-                               "a job with its first machine, got a job that it starts{}",
-                               p_.launcher, origin(file_, "cluster.store")));
+      return wrong(
+          "cluster.store",
+          fmt::format("cannot be combined with {}, which ends a job with its first machine; start `troupe train` "
+                      "and `troupe agent` on the hosts without it{}",
+                      p_.launcher, origin(file_, "cluster.store")));
     TROUPE_TRY(hosts());
     TROUPE_TRY(leader());
     out_.role = p_.local_rank > 0 ? launched_job::part::follower
@@ -101,7 +102,7 @@ class joined {
     if (p_.tasks_of.empty() && !p_.is_one_each())
       return wrong("cluster.hosts",
                    fmt::format("wanted the hosts and their ranks, since {} starts different numbers on "
-                               "them and says only its own",
+                               "them and gives each host only its own",
                                p_.launcher));
     std::string all;
     uint64_t sum = 0;
@@ -147,8 +148,8 @@ class joined {
     if (out_.leader.empty())
       return wrong("cluster.listen",
                    fmt::format("wanted HOST:PORT of the first host, or MASTER_ADDR and MASTER_PORT in the "
-                               "environment; {} says {}",
-                               p_.launcher, p_.leader.empty() ? "neither" : "only where, not the port"));
+                               "environment; {} gives {}",
+                               p_.launcher, p_.leader.empty() ? "neither" : "only the host, not the port"));
     set("cluster.listen=" + out_.leader);
     return {};
   }

@@ -70,7 +70,7 @@ int hold(int argc, char** argv) {
     ::_exit(127);
   }
   if (child < 0) {
-    std::fprintf(stderr, "troupe: error: the system refuses a process: %s\n", std::strerror(errno));
+    std::fprintf(stderr, "troupe: error: cannot start a process: %s\n", std::strerror(errno));
     return 1;
   }
   if (tells) {

@@ -93,7 +93,7 @@ void look_at_network(const examined_cluster& all, std::vector<finding>& out) {
     if (!h.cannot_listen.empty())
       out.push_back(
           {"address of " + h.name, condition::missing, h.cannot_listen,
-           "it takes nothing from other hosts: the job ends before its first step",
+           "it accepts nothing from other hosts: the job ends before its first step",
            "give the host an address of its own (cluster.hosts[].bind, cluster.interface), or leave both out"});
   bool whole = std::ranges::all_of(all.hosts, [](const auto& h) { return h.cannot_listen.empty(); });
   for (const auto& p : all.pairs) {

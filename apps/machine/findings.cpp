@@ -91,7 +91,7 @@ finding huge_pages(const machine_facts& m) {
   return {
       "huge pages", poor,
       "transparent: " + (m.transparent_huge_pages.empty() ? "not in this kernel" : m.transparent_huge_pages) + reserved,
-      "pools lie on 4 KiB pages: direct I/O at about half its speed, slower first touch",
+      "pools are on 4 KiB pages: direct I/O at about half its speed, slower first touch",
       m.transparent_huge_pages.empty() ? "" : "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"};
 }
 
@@ -114,7 +114,7 @@ constexpr const char* raise_memlock =
 finding locked_memory(const machine_facts& m, const tried_facts& t) {
   if (m.memlock_bytes >= memlock_wanted_bytes) return {"memlock", fine, bytes_text(m.memlock_bytes)};
   // A user with CAP_IPC_LOCK is not subject to the limit.
-  if (t.lock.good) return {"memlock", fine, bytes_text(m.memlock_bytes) + ", which this user is not held to"};
+  if (t.lock.good) return {"memlock", fine, bytes_text(m.memlock_bytes) + ", which does not apply to this user"};
   return {
       "memlock", poor, bytes_text(m.memlock_bytes),
       "pools can be paged out and buffers of io_uring cannot be registered: each direct read or write pins its pages "
@@ -163,12 +163,12 @@ finding queue(const tried_facts& t) {
 void folder(const folder_facts& f, std::vector<finding>& out) {
   if (!f.asked_for.empty()) {
     out.push_back({"folder", missing, "'" + f.asked_for.string() + "' does not exist, nor the folder above it",
-                   "checkpoints and reports have no place", "mkdir -p " + quoted(f.asked_for.string())});
+                   "checkpoints and reports cannot be written", "mkdir -p " + quoted(f.asked_for.string())});
     return;
   }
   const std::string where = f.path.string() + (f.file_system.empty() ? "" : " (" + f.file_system + ")");
   if (!f.write.good) {
-    out.push_back({"folder", missing, where + ": " + f.write.why, "checkpoints and reports have no place",
+    out.push_back({"folder", missing, where + ": " + f.write.why, "checkpoints and reports cannot be written",
                    "name a folder that you may write to: troupe doctor FOLDER"});
     return;
   }
@@ -180,7 +180,7 @@ void folder(const folder_facts& f, std::vector<finding>& out) {
   }
   out.push_back(space);
   if (f.file_system == "tmpfs" || f.file_system == "ramfs")
-    out.push_back({"O_DIRECT", poor, where + " is in memory; no disk is behind it",
+    out.push_back({"O_DIRECT", poor, where + " is in memory, not on a disk",
                    "what is offloaded to this folder stays in memory",
                    "name a folder on ext4 or xfs on a local disk: troupe doctor FOLDER"});
   else if (f.direct.good)
@@ -205,7 +205,7 @@ finding gpu(const machine_facts& m, const tried_facts& t) {
     return {"GPU", fine, "none (no NVIDIA driver is loaded); training runs on the processor"};
   const std::string costs = "device: cuda is refused, training runs on the processor";
   if (m.nvidia_driver.empty() && !t.cuda.start.good)
-    return {"GPU", poor, "CUDA's library is there, the kernel's driver is not (" + t.cuda.start.why + ")", costs,
+    return {"GPU", poor, "CUDA's library is installed, the kernel's driver is not (" + t.cuda.start.why + ")", costs,
             "sudo apt-get install nvidia-driver (Debian's non-free; release " + std::string(driver_wanted) +
                 " or later), then restart"};
   if (!t.cuda.start.good)
@@ -230,7 +230,7 @@ finding cuda_library(const tried_facts& t) {
   if (library.at.empty())
     return {"CUDA library", has_gpu ? poor : fine, "no libtroupe_cuda.so: device: cuda is refused", costs,
             has_gpu ? "sudo apt-get install ./troupe-cuda_*.deb (in a source tree: make build DEVICE=cuda)" : ""};
-  if (library.open.good) return {"CUDA library", fine, library.at + " opens, so device: cuda needs a GPU alone"};
+  if (library.open.good) return {"CUDA library", fine, library.at + " opens, so device: cuda only needs a GPU"};
   const std::string lacking = models::lacking_library(library.open.why);
   return {"CUDA library", poor, library.at + (lacking.empty() ? ": " + library.open.why : " lacks " + lacking),
           "device: cuda is refused", lacking.empty() ? "make build DEVICE=cuda" : models::nvidia_installer(library.at)};

@@ -34,17 +34,18 @@ void add_options(CLI::App& c, io_arguments& a) {
   const auto list = [&](const char* name, auto& values, const char* help) {
     return c.add_option(name, values, help)->delimiter(',')->allow_extra_args(false)->capture_default_str();
   };
-  c.add_option("folder", a.folder, "on the disk in question; a scratch file without a name is made there")->required();
-  c.add_option("--size", a.bytes, "of the scratch file, K, M and G being powers of 1024")
+  c.add_option("folder", a.folder, "a folder on the disk to measure; an unnamed scratch file is made there")
+      ->required();
+  c.add_option("--size", a.bytes, "size of the scratch file; K, M and G are powers of 1024")
       ->transform(sizes)
       ->check(CLI::Range(uint64_t{1}, std::numeric_limits<uint64_t>::max() / 4))
       ->default_str(binary_text(a.bytes));
-  list("--block-size", a.block_bytes, "of one request, K, M as for --size; several to be tried: 1M,4M")
+  list("--block-size", a.block_bytes, "size of one request, with K and M as for --size; 1M,4M tries both")
       ->transform(sizes);
   list("--queue-depth", a.queue_depths, "requests in flight in each thread's ring");
-  list("--threads", a.threads, "each with a ring and a part of the file of its own");
+  list("--threads", a.threads, "threads, each with its own ring and its own part of the file");
   list("--single-submit", a.single_submit, "true: a system call for each request");
-  list("--overlap-events", a.overlap_events, "false: the next requests wait until all are over");
+  list("--overlap-events", a.overlap_events, "false: the next requests wait until all earlier ones have ended");
   auto* read = c.add_flag("--read", a.read_only, "measure reads only");
   auto* write = c.add_flag("--write", a.write_only, "measure writes only");
   read->excludes(write);
@@ -54,14 +55,14 @@ void add_options(CLI::App& c, io_arguments& a) {
   c.add_option("--final-loops", a.final_loops, "further passes of the best settings, which then decide")
       ->check(CLI::Range(0U, loops_max))
       ->capture_default_str();
-  c.add_option("--engine", a.engine, "of requests")
+  c.add_option("--engine", a.engine, "the way in which requests are made")
       ->transform(CLI::CheckedTransformer(engines, CLI::ignore_case).description(""))
       ->default_str("best")
       ->type_name("{best,uring,threads}");
-  c.add_flag("--buffered", a.buffered, "through the page cache");
-  c.add_flag("--unregistered", a.unregistered, "with memory and file that the ring does not know beforehand");
+  c.add_flag("--buffered", a.buffered, "read and write through the page cache");
+  c.add_flag("--unregistered", a.unregistered, "do not register memory and file with the ring");
   add_json(c, a.form);
-  add_quiet(c, a.verbosity, "no line that says how far it is");
+  add_quiet(c, a.verbosity, "show no line of progress");
 }
 
 core::result<void> measure(const io_arguments& a) {
@@ -91,12 +92,12 @@ core::result<void> measure(const io_arguments& a) {
   report.engine = probe.engine();
   report.remarks = probe.remarks();
   if (a.unregistered && report.engine != "io_uring")
-    report.remarks.emplace_back("--unregistered did nothing: threads know no memory and no file beforehand");
+    report.remarks.emplace_back("--unregistered had no effect: threads register neither memory nor files");
   report.points = *points;
   if (settings.left_out > 0)
     report.remarks.push_back(
         fmt::format("{} settings were left out: they have more in flight than the file's {}; a "
-                    "larger --size takes them in",
+                    "larger --size includes them",
                     settings.left_out, binary_text(a.bytes)));
   const std::string text = a.form == output_form::json
                                ? io_json(report)
@@ -131,7 +132,7 @@ io_command::io_command(CLI::App& parent)
   t.overlap_events = {true, false};
   t.loops = 1;
   t.final_loops = 4;
-  tune_ = command_->add_subcommand("tune", "the same over all that `aio` can say");
+  tune_ = command_->add_subcommand("tune", "the same measurement over all settings of `aio`");
   add_options(*tune_, t);
 }
 
@@ -144,7 +145,7 @@ int io_command::run() {
   const auto& a = tunes ? *tune_arguments_ : *bench_arguments_;
   const auto ok = refuse_idle(
       given_in(tunes ? *tune_ : *bench_),
-      {{a.engine != queue_engine::threads, "io_uring, and --engine threads is without it", {"--unregistered"}}});
+      {{a.engine != queue_engine::threads, "io_uring, which --engine threads does not use", {"--unregistered"}}});
   return ended(ok ? measure(a) : ok);
 }
 

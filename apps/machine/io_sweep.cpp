@@ -46,7 +46,7 @@ core::result<io_settings> settings_of(const io_arguments& a) {
           }
   if (out.tried.empty())
     return core::fail(core::error_kind::bad_input,
-                      fmt::format("--size: wanted a file of at least {} bytes, what the least setting has in flight, "
+                      fmt::format("--size: wanted a file of at least {} bytes, the least that a setting has in flight, "
                                   "got {}",
                                   least, a.bytes));
   return out;

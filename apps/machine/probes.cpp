@@ -119,7 +119,7 @@ cuda_facts try_cuda() {
   int v = 0;
   if (version(&v) == 0) c.version = std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10);
   const int started = init(0);
-  c.start = {started == 0, started == 0 ? "" : "cuInit says " + std::to_string(started)};
+  c.start = {started == 0, started == 0 ? "" : "cuInit returned " + std::to_string(started)};
   int n = 0;
   if (started != 0 || count(&n) != 0) return c;
   for (int i = 0; i < n; ++i) {

@@ -64,7 +64,7 @@ struct http_server::visitor {
 core::result<int> listen_at(const std::string& host, uint16_t port) {
   const auto failed = [&](const char* why) {
     return core::fail(core::error_kind::bad_input,
-                      fmt::format("cluster.page: wanted to listen at {}:{}, got: {}", host, port, why));
+                      fmt::format("cluster.page: cannot listen at {}:{}: {}", host, port, why));
   };
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
@@ -83,7 +83,7 @@ core::result<int> listen_at(const std::string& host, uint16_t port) {
     socket = -1;
   }
   ::freeaddrinfo(found);
-  if (socket < 0) return failed(why == EADDRINUSE ? "another program has that port" : std::strerror(why));
+  if (socket < 0) return failed(why == EADDRINUSE ? "another program uses that port" : std::strerror(why));
   return socket;
 }
 
@@ -101,12 +101,13 @@ core::result<std::unique_ptr<http_server>> http_server::open(const std::string& 
   out->port_ = ntohs(at.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(at).sin6_port
                                               : reinterpret_cast<const sockaddr_in&>(at).sin_port);
   out->stop_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (out->stop_ < 0) return core::fail(core::error_kind::limit, "cluster.page: no descriptor is left for it");
+  if (out->stop_ < 0)
+    return core::fail(core::error_kind::limit, "cluster.page: no file descriptor is left (ulimit -n)");
   try {
     out->thread_ = std::thread([s = out.get()] { s->serve(); });
   } catch (const std::system_error& e) {
     return core::fail(core::error_kind::limit,
-                      std::string("threads: wanted one that serves the page, got: ") + e.what());
+                      std::string("cluster.page: cannot start a thread that serves the page: ") + e.what());
   }
   return out;
 }

@@ -32,7 +32,8 @@ core::result<std::unique_ptr<page>> page::open(const config::cluster_section& c,
     // cookies do not distinguish ports, so each run has its own cookie name
     out->cookie_name_ = "troupe_page_" + out->cookie_.substr(0, 8);
     out->cookie_ = random_text();
-    if (out->cookie_.empty()) return core::fail(core::error_kind::io, "cluster.page: the system gives no random bytes");
+    if (out->cookie_.empty())
+      return core::fail(core::error_kind::io, "cluster.page: the system provides no random bytes");
   }
   TROUPE_ASSIGN(auto channels, page_channels(c, *at));
   out->is_secure_ = channels->is_secure();
@@ -71,7 +72,7 @@ http_answer page::answer(const http_request& r) const {
                                    cookie_name_, cookie_, is_secure_ ? "; Secure" : "")};
   if (!is_admitted(r))
     return {.status = 401,
-            .body = "wanted the token: Authorization: Bearer TOKEN, or once ?token=TOKEN behind this address\n",
+            .body = "wanted the token: Authorization: Bearer TOKEN, or once ?token=TOKEN after this address\n",
             .headers = "WWW-Authenticate: Bearer\r\n"};
   if (r.path == "/") return {.type = "text/html; charset=utf-8", .body = std::string(page_file("page.html"))};
   if (r.path == "/page.css") return {.type = "text/css; charset=utf-8", .body = std::string(page_file("page.css"))};

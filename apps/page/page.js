@@ -306,7 +306,7 @@ window.addEventListener("resize", () => {
 async function ask() {
   try {
     const told = await fetch("state.json", { cache: "no-store", signal: AbortSignal.timeout(10000) });
-    if (!told.ok) throw new Error(told.status === 401 ? "the run began anew and wants its token again: open the page with ?token=" : "answer " + told.status);
+    if (!told.ok) throw new Error(told.status === 401 ? "the run was started again and requires its token: open the page with ?token=" : "answer " + told.status);
     show(await told.json());
     missed = 0;
     say_gone("");

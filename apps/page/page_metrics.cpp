@@ -68,7 +68,7 @@ void add_last_step(metrics_text& out, const page_copy& all) {
   out.gauge("troupe_compute_seconds", "Seconds of the last step in which the compute lane was busy, mean over ranks.",
             r.lanes.compute_s);
   out.gauge("troupe_communication_exposed_seconds",
-            "Seconds of the last step in which collectives ran beside no computation, mean over ranks.",
+            "Seconds of the last step in which collectives ran without any computation, mean over ranks.",
             r.lanes.exposed_s);
   if (r.lanes.step_s <= 0) return;
   out.family("troupe_lane_busy_ratio", "gauge", "Share of the last step in which a lane was busy, mean over ranks.");
@@ -112,14 +112,15 @@ void add_memory(metrics_text& out, const page_copy& all) {
   }
   out.gauge("troupe_process_resident_bytes", "Resident memory of the process that leads the run.",
             double(telemetry::process_resident_bytes()));
-  out.gauge("troupe_process_peak_bytes", "The most that it ever was.", double(telemetry::process_peak_bytes()));
+  out.gauge("troupe_process_peak_bytes", "Peak of the resident memory of that process.",
+            double(telemetry::process_peak_bytes()));
 }
 
 void add_processes(metrics_text& out, const page_moment& now) {
   if (now.people.places.empty()) return;
   std::map<std::string, size_t> counts;
   for (const auto& p : now.people.places) ++counts[p.state];
-  out.family("troupe_processes", "gauge", "Processes of the job, by what they are in.");
+  out.family("troupe_processes", "gauge", "Processes of the job, by state.");
   for (const auto& [state, count] : counts) out.value(double(count), "state=" + label_text(state));
   out.gauge("troupe_term", "The term, in which ranks, processes and degrees stay the same.", double(now.people.term));
 }
@@ -131,13 +132,13 @@ std::string page_metrics(const page_copy& all, const page_moment& now) {
   out.family("troupe_run_info", "gauge", "Always 1; which run this is.");
   out.value(1,
             fmt::format("name={},version={}", label_text(core::shown(all.facts.name)), label_text(all.facts.version)));
-  out.family("troupe_phase", "gauge", "1 for what the run is in, 0 for the others.");
+  out.family("troupe_phase", "gauge", "1 for the phase of the run, 0 for the others.");
   for (const char* phase : {"opening", "training", "evaluating", "saving", "sampling", "paused", "over"})
     out.value(now.phase == phase ? 1 : 0, "phase=" + label_text(phase));
   out.gauge("troupe_start_time_seconds", "When this process began, in seconds since 1970.", all.started_unix_s);
   out.gauge("troupe_step", "Optimizer steps done; falls where a loss is recovered from.", double(now.step));
   out.gauge("troupe_planned_steps", "Optimizer steps that the run is to have.", double(all.facts.steps));
-  out.counter("troupe_spikes_total", "Times that the run went back since its loss rose too far.",
+  out.counter("troupe_spikes_total", "Times that the run went back because its loss rose too far.",
               double(all.num_spikes));
   out.counter("troupe_samples_left_out_total", "Samples that it left out for that.", double(all.samples_left_out));
   out.counter("troupe_steps_run_total", "Steps that ended in this process, those done again too.",
@@ -158,7 +159,7 @@ std::string page_metrics(const page_copy& all, const page_moment& now) {
   if (all.checkpoint) {
     out.gauge("troupe_checkpoint_step", "Step of the last checkpoint.", double(all.checkpoint->step));
     out.gauge("troupe_checkpoint_seconds", "Seconds that the last checkpoint took.", all.checkpoint->seconds);
-    out.gauge("troupe_checkpoint_waited_seconds", "Of these, those in which training stood still.",
+    out.gauge("troupe_checkpoint_waited_seconds", "Of these, seconds in which training waited.",
               all.checkpoint->waited_seconds);
     out.gauge("troupe_checkpoint_bytes", "Bytes of the last checkpoint.", double(all.checkpoint->bytes));
   }

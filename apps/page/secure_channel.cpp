@@ -123,7 +123,7 @@ core::result<std::unique_ptr<channel_maker>> secure_channels(const std::filesyst
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   const auto bad = [](const char* what, const std::filesystem::path& file) {
-    return core::fail(core::error_kind::bad_input, fmt::format("cluster.page_tls.{}: wanted one as PEM, got {}: {}",
+    return core::fail(core::error_kind::bad_input, fmt::format("cluster.page_tls.{}: wanted one in PEM, got {}: {}",
                                                                what, file.string(), ssl_reason()));
   };
   if (SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1) return bad("certificate", certificate);

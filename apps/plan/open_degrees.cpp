@@ -13,8 +13,8 @@ int show_degrees(const config::loaded& loaded, const plan_arguments& a, const pl
   const auto& c = loaded.config;
   if (c.open_degrees.empty()) {
     std::fprintf(stderr,
-                 "troupe: error: --degrees: wanted degrees of parallel that are auto beside parallel.ranks, got all of "
-                 "them given\n");
+                 "troupe: error: --degrees: all degrees of parallel are given; set some of them to auto, and "
+                 "parallel.ranks\n");
     return 2;
   }
   const auto list = job::list_degrees(c, {}, &costs);

@@ -20,27 +20,29 @@ plan_command::plan_command(CLI::App& app) {
       ->add_option("--format", arguments_.format,
                    "summary, table, perfetto, dot, or schedule: the pipeline's, in PyTorch's CSV notation")
       ->check(CLI::IsMember({"summary", "table", "perfetto", "dot", "schedule"}));
-  command_->add_flag("--transfers", arguments_.transfers, "of schedule: sends and receives, too");
+  command_->add_flag("--transfers", arguments_.transfers, "with --format schedule: sends and receives, too");
   command_->add_option("--trace", arguments_.trace_file, "write the predicted step as a Perfetto trace");
-  command_->add_option("--rank", arguments_.rank, "of table, dot and --explain");
+  command_->add_option("--rank", arguments_.rank, "the rank that table, dot and --explain show");
   command_->add_flag("--saving", arguments_.saving, "the step in which a checkpoint is taken");
   auto* fit =
       command_->add_flag("--fit", arguments_.fit, "the cheapest set of tiers that fits the budget, and its YAML");
   command_
       ->add_option("--memory", arguments_.memory_bytes,
-                   "of all ranks with activations, e.g. 8GiB: a further limit of --fit; with device: cuda a "
-                   "GPU's")
+                   "memory of all ranks with activations, e.g. 8GiB: a further limit of --fit; with device: cuda "
+                   "that of a GPU")
       ->transform(CLI::AsSizeValue(false))
       ->needs(fit);
-  command_->add_flag("--degrees", arguments_.degrees,
-                     "every way to share out the ranks among degrees that are auto: step, memory, or why not");
-  command_->add_flag("--layers", arguments_.layers, "the model's modules; plans nothing");
+  command_->add_flag(
+      "--degrees", arguments_.degrees,
+      "every way to divide the ranks among degrees that are auto: its step, its memory, or why it is refused");
+  command_->add_flag("--layers", arguments_.layers, "show the model's modules, and plan nothing");
   add_json(*command_, arguments_.form, "as JSON: the summary, or --degrees, --layers, --explain");
   command_->add_flag("--measure", arguments_.measure, "predict with this machine's rates, measured now as a run does");
   command_
       ->add_option("--disk-read", arguments_.disk_read_gb_per_s, "GB/s that predictions assume (see troupe io bench)")
       ->check(CLI::PositiveNumber);
-  command_->add_option("--disk-write", arguments_.disk_write_gb_per_s, "GB/s, likewise")->check(CLI::PositiveNumber);
+  command_->add_option("--disk-write", arguments_.disk_write_gb_per_s, "GB/s of writing, likewise")
+      ->check(CLI::PositiveNumber);
   command_->add_flag("--estimate", arguments_.estimate,
                      "DeepSpeed's memory estimates and ZeRO-Infinity's bandwidth model beside the plan's own peak");
   command_->add_flag("--explain", arguments_.explain, "what each pass added, moved and removed, and why");
@@ -55,7 +57,8 @@ core::result<void> plan_command::check_options() const {
   std::string shows;  // option whose output replaces the summary
   for (const std::string name : {"--layers", "--fit", "--degrees", "--explain", "--estimate", "--format"}) {
     if (!is_given(name)) continue;
-    if (!shows.empty()) return core::refused(fmt::format("{}: wanted {} without it", name, shows));
+    if (!shows.empty())
+      return core::refused(fmt::format("{}: cannot be combined with {}; give one of them", name, shows));
     shows = name;
   }
   const bool plans = !a.layers && !a.fit && !a.degrees;

@@ -64,20 +64,20 @@ schedule_command::schedule_command(CLI::App& app)
     : command_(app.add_subcommand("schedule", "the order in which the ranks of a pipeline compute, proved and timed")) {
   command_
       ->add_option("schedule", what_,
-                   "one of " + choices() + ", the file in PyTorch's notation; without it: what the names mean")
+                   "one of " + choices() + ", or a file in PyTorch's notation; without it, what the names mean")
       ->type_name(choices());
-  command_->add_option("--ranks", ranks_, "of the pipeline")->check(CLI::Range(1U, 4096U))->capture_default_str();
-  command_->add_option("--chunks", chunks_, "stages of each rank; 0: as many as the schedule wants");
-  command_->add_option("--micro-batches", micro_batches_, "of a step")
+  command_->add_option("--ranks", ranks_, "ranks of the pipeline")->check(CLI::Range(1U, 4096U))->capture_default_str();
+  command_->add_option("--chunks", chunks_, "stages of each rank; 0: as many as the schedule needs");
+  command_->add_option("--micro-batches", micro_batches_, "micro-batches of a step")
       ->check(CLI::Range(1U, 65536U))
       ->capture_default_str();
-  command_->add_option("--costs", costs_, "of a stage: forward, gradient of the input, gradient of the weights")
+  command_->add_option("--costs", costs_, "times of a stage: forward, gradient of the input, gradient of the weights")
       ->expected(3)
       ->delimiter(',')
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command_->add_option("--transfer", transfer_, "time between two ranks")->check(CLI::NonNegativeNumber);
-  command_->add_option("--units", units_, "show an even cut of so many units into the stages");
+  command_->add_option("--units", units_, "show how this number of units is divided evenly over the stages");
   command_->add_flag("--transfers", with_transfers_, "write sends and receives, too");
 }
 
@@ -85,13 +85,13 @@ bool schedule_command::chosen() const { return static_cast<bool>(*command_); }
 
 int schedule_command::run() const {
   const bool is_file = what_.ends_with(".csv");
-  const auto ok =
-      refuse_idle(given_in(*command_),
-                  {{!what_.empty(),
-                    "a schedule, and none is named",
-                    {"--ranks", "--chunks", "--micro-batches", "--costs", "--transfer", "--units", "--transfers"}},
-                   {!is_file, "a schedule by name: a file says them", {"--ranks", "--chunks", "--micro-batches"}},
-                   {what_ != "search", "a schedule by name: what is searched has one chunk a rank", {"--chunks"}}});
+  const auto ok = refuse_idle(
+      given_in(*command_),
+      {{!what_.empty(),
+        "a schedule, and none is named",
+        {"--ranks", "--chunks", "--micro-batches", "--costs", "--transfer", "--units", "--transfers"}},
+       {!is_file, "a schedule by name, and a file contains them", {"--ranks", "--chunks", "--micro-batches"}},
+       {what_ != "search", "a schedule by name, and a searched one has one chunk a rank", {"--chunks"}}});
   if (!ok) return failed(ok.error());
   if (what_.empty()) {
     std::printf("%s", list_of_names().c_str());

@@ -86,7 +86,7 @@ void show_tiles_of(const job::blueprint& b, const core::segment_info& s, const c
                    uint64_t elements) {
   const auto& c = *b.config;
   const uint64_t rows = c.train_micro_batch_size_per_gpu * b.tensor.sequence.most_columns(b.sequence);
-  std::printf("%s: %llu tiles of at most %llu rows, %s beside what is kept; at once %s %s\n", name,
+  std::printf("%s: %llu tiles of at most %llu rows, %s besides what is kept; in one piece %s %s\n", name,
               static_cast<unsigned long long>(core::div_up(rows, s.tile_rows)),
               static_cast<unsigned long long>(s.tile_rows), core::human_bytes(s.tile_bytes).c_str(), of,
               core::human_bytes(rows * elements * core::size_of(c.parameter_dtype())).c_str());
@@ -102,7 +102,7 @@ void show_row_tiles(const job::blueprint& b) {
       if (s.is_tiled() && (mlp == nullptr || s.tile_bytes > mlp->tile_bytes)) mlp = &s;
   if (mlp == nullptr) return;
   const uint64_t of_token = b.spec.family->mlp_inputs() * models::widest_inner(b.spec, b.tensor.split);
-  show_tiles_of(b, *mlp, "each MLP", "what is in front of its activation is", of_token);
+  show_tiles_of(b, *mlp, "each MLP", "the input of its activation is", of_token);
 }
 
 void show_summary(const job::blueprint& b, const shown_plans& shown, const plan::timeline& timeline,
@@ -149,8 +149,9 @@ int show_accounts(const job::blueprint& b, const plan::rank_plan& p, const plan_
 /// Returns the error of an option that lacks the option it belongs to; null if there is none.
 const char* misfit(const plan_arguments& a) {
   if (a.form == output_form::json && (a.fit || a.estimate || a.format != "summary"))
-    return "--json: wanted it alone, or --degrees, --layers or --explain";
-  if (a.transfers && a.format != "schedule") return "--transfers: wanted --format schedule";
+    return "--json: cannot be combined with --fit, --estimate or --format; give it alone, or with --degrees, "
+           "--layers or --explain";
+  if (a.transfers && a.format != "schedule") return "--transfers: give --format schedule, too";
   return nullptr;
 }
 
@@ -165,7 +166,7 @@ config::job_config of_some_degrees(const config::job_config& c) {
 
 int show_plan(const plan_arguments& a, const job::product_meter& products) {
   if (const char* why = misfit(a); why != nullptr) {
-    std::fprintf(stderr, "troupe: error: %s beside it\n", why);
+    std::fprintf(stderr, "troupe: error: %s\n", why);
     return 2;
   }
   auto loaded = load_configuration(a, std::nullopt, intent::plan);

@@ -21,7 +21,7 @@ core::result<std::unique_ptr<fp32_weights>> fp32_weights::open(const weights_arg
 
 core::result<std::optional<loaded_weight>> fp32_weights::next(const checkpoint::progress_function& goes_on) {
   if (is_read_.exchange(true))
-    return fail(error_kind::bad_input, "another thread reads the next tensor of these just now");
+    return fail(error_kind::bad_input, "another thread is reading the next of these tensors");
   const std::unique_ptr<std::atomic<bool>, void (*)(std::atomic<bool>*)> read_until_here(
       &is_read_, [](std::atomic<bool>* is_read) { *is_read = false; });
   core::result<std::optional<loaded_weight>> out;
@@ -39,8 +39,8 @@ core::result<loaded_weight> fp32_weights::read(const checkpoint::exported_weight
   try {
     out.bytes = std::make_unique_for_overwrite<std::byte[]>(bytes);
   } catch (const std::bad_alloc&) {
-    return fail(error_kind::limit, "tensor " + w.name + ": wanted " + std::to_string(bytes) +
-                                       " bytes of memory for it, the system has none");
+    return fail(error_kind::limit,
+                "tensor " + w.name + ": not enough memory for its " + std::to_string(bytes) + " bytes");
   }
   const uint64_t block = checkpoint::read_block_bytes / element_bytes;
   for (uint64_t done = 0; done < elements;) {

@@ -25,10 +25,10 @@ struct question {
   const char* help;
 };
 constexpr question questions[] = {
-    {"status", "what a run is in: step, loss, checkpoint"},
-    {"diagnose", "what each rank of a run is in and waits for, the cause first; also while it hangs"},
+    {"status", "the state of a run: step, loss, checkpoint"},
+    {"diagnose", "what each rank of a run does and waits for, the cause first; also while it hangs"},
     {"pause", "makes a run wait after its step"},
-    {"resume", "lets a paused run go on"},
+    {"resume", "lets a paused run continue"},
     {"save", "makes a run save after its step, and waits for the checkpoint"},
     {"stop", "ends a run after its step, as Ctrl-C does"},
     {replaces, "lets a spare host take the place of another one after the step, and waits until it has"},
@@ -107,7 +107,7 @@ int ask_command::run() const {
   const auto parsed = core::parse_json<json>(*answer);
   const json x = parsed ? *parsed : json();
   if (!x.is_object())
-    return failed({core::error_kind::mismatch, "the run's answer is no JSON: " + core::shown(*answer)});
+    return failed({core::error_kind::mismatch, "the run's answer is not JSON: " + core::shown(*answer)});
   const bool good = !x.contains("error");
   if (form_ == output_form::json) {
     std::printf("%s\n", answer->c_str());

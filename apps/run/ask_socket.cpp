@@ -87,7 +87,7 @@ core::result<std::unique_ptr<ask_socket>> ask_socket::open(const std::filesystem
   try {
     out->thread_ = std::thread([s = out.get()] { s->serve(); });
   } catch (const std::system_error& e) {
-    return core::fail(error_kind::limit, std::string("threads: wanted one that answers questions, got: ") + e.what());
+    return core::fail(error_kind::limit, std::string("cannot start a thread that answers questions: ") + e.what());
   }
   return out;
 }

@@ -30,7 +30,7 @@ core::result<void> check_export(const fs::path& folder, uint64_t bytes) {
   std::error_code e;
   const fs::path there = nearest_that_exists(fs::absolute(folder).lexically_normal());
   if (!fs::is_directory(there, e))
-    return refused(error_kind::bad_input, fmt::format("'{}' is no folder", there.string()));
+    return refused(error_kind::bad_input, fmt::format("'{}' is not a folder", there.string()));
   for (const char* name : {"config.json", "model.safetensors"})
     if (fs::is_directory(folder / name, e))
       return refused(error_kind::bad_input, fmt::format("'{}' is a folder", (folder / name).string()));

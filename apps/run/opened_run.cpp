@@ -145,7 +145,7 @@ core::result<void> opened_run::sample() {
   data::tokenizer* const tokenizer = session_.tokenizer();
   if (config_.sample.tokens == 0) return {};
   if (tokenizer == nullptr) {
-    end_.no_sample = "since nothing says what text the tokens stand for: data.tokenizer names their tokenizer";
+    end_.no_sample = "since the tokenizer of the tokens is not known: set data.tokenizer";
     return {};
   }
   std::vector<uint32_t> ids;

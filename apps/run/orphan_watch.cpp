@@ -33,7 +33,7 @@ void orphan_watch::watch(uint32_t place) {
     if (::getppid() == parent_) continue;
     if (since_ns == 0) since_ns = core::now_ns();
     if (core::now_ns() - since_ns < orphan_ns_max) continue;
-    std::fprintf(stderr, "troupe: error: process %u: its supervisor has gone, and it has not ended within %lld s\n",
+    std::fprintf(stderr, "troupe: error: process %u: its supervisor has ended, and it has not ended within %lld s\n",
                  place, static_cast<long long>(orphan_ns_max / 1'000'000'000));
     std::this_thread::sleep_for(said_within);
     ::_exit(1);

@@ -54,8 +54,8 @@ std::string objection_to_replacing(const std::string& host, const cluster::roste
     return fmt::format(
         "wanted {} spare process{} on other hosts{}, got {}: give cluster.hosts one with spare: true, and start its "
         "agent",
-        works, works == 1 ? "" : "es",
-        promised.hosts.empty() ? "" : " beside those that take the place of " + promised.hosts, waits);
+        works, works == 1 ? "" : "es", promised.hosts.empty() ? "" : " besides those that replace " + promised.hosts,
+        waits);
   return {};
 }
 
@@ -69,7 +69,8 @@ pending_answer replace(const std::string& host, run_state& state, cluster::proce
   return [host, process, term = before.term]() -> std::optional<std::string> {
     const auto now = process->people();
     if (now.term == term) return std::nullopt;
-    if (works_of(host, now) > 0) return refused(fmt::format("host {} stays: the run's log says why", host));
+    if (works_of(host, now) > 0)
+      return refused(fmt::format("host {} is not replaced: the run's log gives the reason", host));
     return fmt::format("{{\"done\":{}}}",
                        core::json_string(fmt::format("host {} has no ranks from term {} on: its agent "
                                                      "may end",
@@ -89,13 +90,13 @@ pending_answer answer_of(const std::string& question, run_state& state, const ac
   if (question == "diagnose") return [=, &session] { return std::optional(diagnosis(session, people())); };
   if (question == "pause") {
     state.pause(true);
-    return [&state, told = done("the run waits: `troupe resume` lets it go on")] {
+    return [&state, told = done("the run is paused: `troupe resume` continues it")] {
       return state.is_paused() ? told() : std::nullopt;
     };
   }
   if (question == "resume") {
     state.pause(false);
-    return done("the run goes on");
+    return done("the run continues");
   }
   if (question == "stop") {
     state.stop();

@@ -7,9 +7,9 @@ namespace troupe::apps {
 
 void add_train_options(CLI::App& command, train_arguments& t) {
   add_common(command, t, "topology: YAML, or DeepSpeed JSON");
-  command.add_option("--steps", t.steps, "instead of the file's steps");
+  command.add_option("--steps", t.steps, "number of steps, instead of the file's");
   command.add_option("--degrees", t.degrees,
-                     "data ranks one after the other, from which step on: 3@0,2@20,3@34; the global batch stays");
+                     "data ranks, and the step from which each number applies: 3@0,2@20,3@34; the global batch stays");
   add_json(command, t.form, "one JSON object a line on stdout");
   add_quiet(command, t.verbosity, "only the last line");
   command
@@ -25,22 +25,22 @@ void add_train_options(CLI::App& command, train_arguments& t) {
   command.add_option("--map", t.map, "a file that gives the tensors of --resume other names (docs/checkpoints.md)")
       ->needs("--resume");
   command.add_flag("--fresh", t.fresh, "do not resume from the run's own checkpoints; they are set aside");
-  command.add_flag("--load-module-only", t.load_module_only, "take the weights alone; begin at step 0");
+  command.add_flag("--load-module-only", t.load_module_only, "load only the weights; begin at step 0");
   command.add_flag("--no-load-optimizer-states", t.no_load_optimizer_states,
                    "moments begin at zero, master weights are the model's weights");
   command.add_flag("--no-load-lr-scheduler-states", t.no_load_lr_scheduler_states, "the learning rate begins anew");
   command.add_flag("--no-load-strict", t.no_load_strict,
-                   "parameters that the checkpoint lacks keep their first values");
+                   "parameters that the checkpoint lacks keep their initial values");
   command.add_flag("--fallback-to-previous", t.fallback_to_previous,
-                   "where the newest checkpoint is damaged, take the newest that is whole");
+                   "if the newest checkpoint is damaged, take the newest that is whole");
   command.add_flag("--dequantise", t.dequantise,
-                   "begin with compressed weights (compressed-tensors, a GGUF file's blocks) as the values that "
-                   "their codes mean");
+                   "begin with compressed weights (compressed-tensors, a GGUF file's blocks), converted to the values "
+                   "of their codes");
   command.add_flag("--changed-batch", t.changed_batch,
                    "continue at the sample where a run of another train_batch_size was");
   command.add_flag("--changed-seed", t.changed_seed, "continue at the sample where a run of another seed was");
   command.add_flag("--changed-data", t.changed_data,
-                   "continue a run whose data were others, at the same sample of the data as they are now");
+                   "continue a run that had other data, at the same sample of the present data");
 }
 
 std::optional<train_arguments> read_train_arguments(int argc, char** argv) {

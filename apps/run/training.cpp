@@ -219,9 +219,9 @@ class training {
         end.trained);
     return core::error{core::error_kind::numeric,
                        config_->fp16.enabled
-                           ? what + fmt::format("a smaller fp16.loss_scale than {}, or 0, which finds one, mends that",
+                           ? what + fmt::format("set a smaller fp16.loss_scale than {}, or 0, which finds one",
                                                 config_->fp16.loss_scale)
-                           : what + "a smaller learning rate or fp32 may mend that"};
+                           : what + "try a smaller learning rate, or fp32"};
   }
   static std::string shell_word(const std::string& text) {
     const bool is_plain = std::ranges::all_of(text, [](char c) {
@@ -321,7 +321,7 @@ class training {
     if (socket)
       questions_ = std::move(*socket);
     else
-      warn("nobody can ask this run: " + socket.error().text);
+      warn("this run cannot be asked for its state: " + socket.error().text);
     return std::nullopt;
   }
   [[nodiscard]] bool has_page() const { return !config_->cluster.page.empty(); }
@@ -365,8 +365,9 @@ class training {
     out.on_passes = [style = style_](const actors::passes_report& r) {
       const std::string after = "after " + std::to_string(r.steps) + " steps:";
       if (r.went_back)
-        return log_line(style, fmt::format("passes {} those before again, whose step took {:.1f} ms, not {:.1f} ms",
-                                           after, 1e3 * r.went_back->earlier_step_s, 1e3 * r.went_back->step_s));
+        return log_line(style,
+                        fmt::format("passes {} back to the previous ones, with steps of {:.1f} ms instead of {:.1f} ms",
+                                    after, 1e3 * r.went_back->earlier_step_s, 1e3 * r.went_back->step_s));
       log_line(style, std::string("passes by ") + (r.measured ? "measured" : "modelled") + " times, " + after);
       std::istringstream lines(job::passes_as_text(r.compiled));
       for (std::string line; std::getline(lines, line);) log_line(style, line);

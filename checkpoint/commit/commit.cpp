@@ -48,8 +48,9 @@ core::result<void> check_replaceable(file_system& files, const fs::path& root, c
   if (!taken) return {};
   TROUPE_ASSIGN(const auto strange, strange_in(files, root / name));
   if (!strange) return {};
-  return fail(error_kind::bad_input, fmt::format("the tag '{}': '{}' is there and is not replaced: {}", name,
-                                                 (root / name).string(), *strange));
+  return fail(error_kind::bad_input,
+              fmt::format("the tag '{}': '{}' already exists and is not replaced: {}; use another tag", name,
+                          (root / name).string(), *strange));
 }
 
 /// Returns the time of this commit: now, or just after the latest commit if the clock was set back, because commit
@@ -92,8 +93,8 @@ bool is_tag(std::string_view name) {
 core::result<void> check_tag(std::string_view tag, uint64_t step) {
   if (step_of(tag) == step || is_tag(tag)) return {};
   return fail(error_kind::bad_input,
-              fmt::format("the tag '{}': wanted a plain name of at most {} letters, digits, '.', '_' and '-' that "
-                          "begins with neither '.' nor '-' and means nothing else among checkpoints",
+              fmt::format("the tag '{}': wanted a plain name of at most {} letters, digits, '.', '_' and '-' that does "
+                          "not begin with '.' or '-' and is not reserved for checkpoint files",
                           shown(tag), max_tag_bytes));
 }
 

@@ -92,7 +92,7 @@ core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& r
     struct stat there {};
     if (errno == EACCES && ::lstat(path.c_str(), &there) == 0)
       why.text +=
-          fmt::format("; it is user {}'s alone: where no run of theirs uses the folder, remove it", there.st_uid);
+          fmt::format("; it belongs to user {}: remove it if no run of that user uses the folder", there.st_uid);
     return fail(std::move(why));
   }
   folder_lock out(root, -1);  // the file belongs to `out` only once it is locked, because release() truncates it
@@ -103,20 +103,22 @@ core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& r
   struct stat status {};
   if (::fstat(fd, &status) != 0) return give_up(fail(core::path_error("look at", path, errno)));
   if (!S_ISREG(status.st_mode))
-    return give_up(
-        fail(error_kind::bad_input, fmt::format("cannot lock '{}': a regular file was wanted", path.string())));
+    return give_up(fail(error_kind::bad_input,
+                        fmt::format("cannot lock '{}': it is not a regular file; remove it", path.string())));
   int locked = 0;
   do locked = ::flock(fd, LOCK_EX | LOCK_NB);
   while (locked != 0 && errno == EINTR);
   if (locked != 0 && errno == EWOULDBLOCK)
     return give_up(
-        fail(error_kind::bad_input, fmt::format("'{}' is in use: {} {} there (it holds the lock on '{}')",
-                                                root.string(), core::lock_holder(fd), purpose, path.string())));
+        fail(error_kind::bad_input,
+             fmt::format(
+                 "'{}' is in use: {} {} there (it holds the lock on '{}'); wait until it ends, or use another folder",
+                 root.string(), core::lock_holder(fd), purpose, path.string())));
   if (locked != 0 && !core::is_without_locks(errno)) return give_up(fail(core::path_error("lock", path, errno)));
   if (locked != 0)
     out.objection_ = fmt::format(
-        "'{}': the file system keeps no locks ({}), so nothing keeps another run from writing "
-        "there: see to it that only one does",
+        "'{}': the file system does not support locks ({}), so other runs cannot be kept from writing there; make sure "
+        "that only one run writes to this folder",
         root.string(), core::system_message(errno));
   struct stat named {};
   if (::lstat(path.c_str(), &named) != 0 || named.st_ino != status.st_ino || named.st_dev != status.st_dev)

@@ -19,7 +19,8 @@ constexpr int max_written_depth = 4;
 
 core::result<void> remove_tree(file_system& files, const fs::path& folder, int depth = 0) {
   if (depth > max_written_depth)
-    return fail(error_kind::bad_input, fmt::format("'{}' is not removed: it lies too deep", folder.string()));
+    return fail(error_kind::bad_input,
+                fmt::format("'{}' is not removed: its folders are nested too deeply", folder.string()));
   TROUPE_ASSIGN(const auto entries, files.list(folder));
   for (const auto& e : entries) {
     const auto ok =
@@ -57,10 +58,14 @@ core::result<folder_writing> folder_writing::begin(file_system& files, const fs:
                                                    uint64_t needed_bytes) {
   if (name.empty() || name.size() > max_written_folder_name_bytes || name.front() == '.' ||
       name.find_first_of("/\n\r\t ") != std::string::npos)
-    return fail(error_kind::bad_input, fmt::format("'{}' cannot name a checkpoint's folder", shown(name)));
+    return fail(error_kind::bad_input, fmt::format("'{}' cannot be the name of a checkpoint's folder: use a name "
+                                                   "without '/' and white space that does not begin with '.'",
+                                                   shown(name)));
   TROUPE_TRY(make_folders(files, root));
   TROUPE_ASSIGN(const auto taken, files.exists(root / name));
-  if (taken) return fail(error_kind::bad_input, fmt::format("'{}' is there already", (root / name).string()));
+  if (taken)
+    return fail(error_kind::bad_input,
+                fmt::format("'{}' already exists; remove it or use another name", (root / name).string()));
   TROUPE_ASSIGN(const auto entries, files.list(root));
   for (const auto& e : entries)
     if (e.kind == entry_kind::folder && is_beside(e.name, name, writing_mark))

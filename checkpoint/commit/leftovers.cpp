@@ -36,7 +36,7 @@ core::result<void> check_is_folder(file_system& files, const fs::path& folder) {
   const auto itself = std::find_if(around.begin(), around.end(),
                                    [&](const folder_entry& e) { return e.name == folder.filename().string(); });
   if (itself == around.end() || itself->kind != entry_kind::folder)
-    return fail(error_kind::bad_input, fmt::format("'{}' is not removed: it is no folder", folder.string()));
+    return fail(error_kind::bad_input, fmt::format("'{}' is not removed: it is not a folder", folder.string()));
   return {};
 }
 
@@ -48,7 +48,7 @@ core::result<void> remove_files_and_folder(file_system& files, const fs::path& f
   for (const auto& e : inside)
     if (e.kind != entry_kind::file)
       return fail(error_kind::bad_input,
-                  fmt::format("'{}' is not removed: '{}' in it is no file", folder.string(), e.name));
+                  fmt::format("'{}' is not removed: '{}' in it is not a file", folder.string(), e.name));
   for (const auto& e : inside) TROUPE_TRY(files.remove(folder / e.name));
   return files.remove(folder);
 }

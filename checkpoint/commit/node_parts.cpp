@@ -21,10 +21,9 @@ class file_of_host final : public source_view {
  public:
   file_of_host(fs::path path, std::string host) : path_(std::move(path)), host_(std::move(host)) {}
   [[nodiscard]] core::result<std::unique_ptr<input_file>> open(file_system&) const override {
-    return fail(error_kind::bad_input,
-                fmt::format("'{}': wanted it on this machine's disk, got it nowhere here: {} wrote it to its own "
-                            "(checkpoint.use_node_local_storage)",
-                            path_.string(), host_));
+    return fail(error_kind::bad_input, fmt::format("'{}': the file is not on this machine: {} wrote it to its own disk "
+                                                   "(checkpoint.use_node_local_storage); copy it here first",
+                                                   path_.string(), host_));
   }
   [[nodiscard]] bool is_compressed() const override { return false; }
 
@@ -79,7 +78,7 @@ core::result<std::optional<tensor_source>> open_node_parts(file_system& files, c
       f.path = part;
     } else if (!in_folder || !*in_folder) {
       const auto at = writers.find(content.files[i].name);
-      f.host = at == writers.end() ? "a host that is not known" : "host " + at->second;
+      f.host = at == writers.end() ? "an unknown host" : "host " + at->second;
       f.view = std::make_shared<file_of_host>(f.path, f.host);
     }
   }

@@ -33,17 +33,17 @@ core::result<checkpoint_folder> open_named(file_system& files, const fs::path& r
   }
   const auto where = fmt::format("'{}' names '{}'", (root / latest_file_name).string(), name);
   if (!named) return fail(named.error().in(where));
-  return fail(error_kind::mismatch, fmt::format("{} with a manifest of digest {}, that folder's has {}", where,
-                                                to_hex(*seal), to_hex(named->seal)));
+  return fail(error_kind::mismatch,
+              fmt::format("{} with the manifest digest {}, but the manifest in that folder has {}", where,
+                          to_hex(*seal), to_hex(named->seal)));
 }
 
 core::result<checkpoint_folder> open_latest(file_system& files, const fs::path& root,
                                             const core::result<std::optional<latest_name>>& latest) {
   if (!latest) return fail(latest.error());
   if (!*latest)
-    return fail(error_kind::bad_input,
-                fmt::format("'{}' is no checkpoint and names none: it holds neither '{}' nor '{}'", root.string(),
-                            manifest_file_name, latest_file_name));
+    return fail(error_kind::bad_input, fmt::format("'{}' is not a checkpoint: it contains neither '{}' nor '{}'",
+                                                   root.string(), manifest_file_name, latest_file_name));
   return open_named(files, root, **latest);
 }
 
@@ -129,15 +129,15 @@ core::result<checkpoint_folder> open_newest_good(file_system& files, const fs::p
   if (first) return first;
   TROUPE_ASSIGN(const auto all, candidates_in(files, root, latest));
   if (all.empty()) return first;
-  say(fmt::format("passed over: {}", first.error().text));
+  say(fmt::format("skipped: {}", first.error().text));
   for (const auto& c : all) {
     if (latest && *latest && c.name == (*latest)->folder && !has_another_seal(files, root, **latest)) continue;
     auto found = good(open_folder(files, root / c.name));
     if (found) {
-      say(fmt::format("taken instead: '{}'", found->folder.string()));
+      say(fmt::format("used instead: '{}'", found->folder.string()));
       return found;
     }
-    say(fmt::format("passed over: '{}': {}", c.name, found.error().text));
+    say(fmt::format("skipped: '{}': {}", c.name, found.error().text));
   }
   return fail(first.error().kind, fmt::format("none of the {} checkpoints in '{}' is good; the newest: {}", all.size(),
                                               root.string(), first.error().text));
@@ -161,12 +161,14 @@ core::result<std::optional<latest_name>> read_latest(file_system& files, const f
     return out.substr(0, out.find_last_not_of(" \t\r") + 1);  // editors append blanks, and Windows a carriage return
   };
   latest_name out{std::string(line()), {}};
-  if (!is_checkpoint_name(out.folder)) return bad("does not begin with the name of a checkpoint, as step-00000120");
+  if (!is_checkpoint_name(out.folder))
+    return bad("does not begin with the name of a checkpoint, such as step-00000120");
   if (rest.empty()) return out;
   out.seal = digest_from_hex(line());
   const bool proved = step_of(out.folder) || digest_from_hex(line()) == digest_of(out.folder);
   if (!out.seal || !proved || !rest.empty())
-    return bad("does not hold a name, the digest of its manifest and, for a tag, the tag's, and nothing else");
+    return bad(
+        "must contain only a checkpoint's name, the digest of its manifest and, for a tag, the digest of the tag");
   return out;
 }
 

@@ -31,7 +31,7 @@ core::result<std::optional<std::string>> strange_in(file_system& files, const st
   for (const auto& e : inside) {
     const bool ours = e.name == manifest_file_name ||
                       std::any_of(shards.begin(), shards.end(), [&](const auto& f) { return f.name == e.name; });
-    if (e.kind != entry_kind::file || !ours) return fmt::format("'{}' in it is not of the checkpoint", e.name);
+    if (e.kind != entry_kind::file || !ours) return fmt::format("'{}' in it does not belong to the checkpoint", e.name);
   }
   return std::nullopt;
 }
@@ -71,7 +71,7 @@ core::result<retention_report> apply_retention(file_system& files, const std::fi
     }
     const auto claim = &files == &real_files() ? claim_unread(root / name) : unread_claim{};
     if (claim.is_read) {
-      out.spared.push_back(fmt::format("{}: somebody reads it", name));
+      out.spared.push_back(fmt::format("{}: another process is reading it", name));
       continue;
     }
     TROUPE_TRY(remove_checkpoint(files, root, name));

@@ -118,7 +118,7 @@ class values_file final : public input_file {
                                                                uint64_t count) const {
     TROUPE_ASSIGN(auto file, files_.open(part.file.path));
     if (file->bytes() != part.file.bytes)
-      return fail(error_kind::io, fmt::format("'{}' had {} bytes when it was looked at and has {} now",
+      return fail(error_kind::io, fmt::format("'{}' was changed while it was read: it had {} bytes and has {} now",
                                               part.file.path.string(), part.file.bytes, file->bytes()));
     std::vector<std::byte> out(count);
     TROUPE_TRY(read_exactly(*file, part.file.path, part.offset_bytes + offset, out));

@@ -67,7 +67,7 @@ std::optional<foreign_codes> codes_of_config(const json& said) {
   for (const char* bits : {"load_in_4bit", "load_in_8bit"})
     if (is_true(said, bits)) return foreign_codes{"bitsandbytes", fmt::format("config.json: {}.{}", key, bits)};
   if (said.contains("bits") || said.contains("w_bit") || said.contains("weight_bits"))
-    return foreign_codes{"a method that it does not name", fmt::format("config.json: {}", key)};
+    return foreign_codes{"an unnamed method", fmt::format("config.json: {}", key)};
   return std::nullopt;
 }
 
@@ -115,7 +115,7 @@ class code_finder {
   [[nodiscard]] foreign_codes of_weight(std::string_view name, const std::string& type) const {
     for (const auto& [end, method] : scale_names)
       if (has(name, ".weight", end)) return {std::string(method), sign_of(name, type)};
-    return {"a method that nothing there names", sign_of(name, type)};
+    return {"an unknown method", sign_of(name, type)};
   }
 
  private:
@@ -124,7 +124,7 @@ class code_finder {
     return ends_in(name, end) && names_.contains(std::string(name.substr(0, name.size() - end.size())).append(other));
   }
   static std::string sign_of(std::string_view name, const std::string& type) {
-    return fmt::format("tensor '{}' is of {}", shown(name), type);
+    return fmt::format("tensor '{}' has the type {}", shown(name), type);
   }
   static foreign_codes said(std::string method, std::string_view name) {
     return {std::move(method), fmt::format("tensor '{}'", shown(name))};
@@ -170,8 +170,8 @@ std::optional<foreign_codes> foreign_codes_of(const tensor_source& s) {
 
 core::error foreign_refusal(const std::string& place, const foreign_codes& codes) {
   return {core::error_kind::bad_input,
-          fmt::format("'{}': its weights are codes of {} ({}), which are not decoded here: take the model as it was "
-                      "before, or save it as whole weights with the tool that quantised it",
+          fmt::format("'{}': its weights are quantised with {} ({}), which Troupe does not decode: use the model from "
+                      "before the quantisation, or save it with whole weights with the tool that quantised it",
                       place, codes.method, codes.sign)};
 }
 

@@ -52,7 +52,7 @@ core::result<fp8_blocks> blocks_of(const tensor_entry& codes, const tensor_entry
     return fp8_blocks{1, columns};
   }
   return refused(fmt::format(
-      "tensor '{}': its shape [{}] does not scale {} x {} codes{}", shown(scales.name), fmt::join(scales.shape, ", "),
+      "tensor '{}': its shape [{}] does not fit {} x {} codes{}", shown(scales.name), fmt::join(scales.shape, ", "),
       rows, columns, said.rows > 0 ? fmt::format(" in blocks of {} x {}", said.rows, said.columns) : std::string()));
 }
 
@@ -94,14 +94,14 @@ core::result<tensor_source> fp8_source(stored_tensors stored, const fp8_blocks& 
   for (const auto& name : stored.in_e4m3) {
     const auto& codes = *entry_of(name);
     if (!name.ends_with(weight_end) || codes.shape.size() != 2 || codes.pieces.empty())
-      return refused(fmt::format("tensor '{}' of F8_E4M3 [{}]: weights of linear layers, M.weight, are decoded",
+      return refused(fmt::format("tensor '{}' of F8_E4M3 [{}]: only weights of linear layers, M.weight, can be decoded",
                                  shown(name), fmt::join(codes.shape, ", ")));
     const auto module = name.substr(0, name.size() - weight_end.size());
     const tensor_entry* scales = nullptr;
     for (const auto end : scale_ends)
       if (scales == nullptr) scales = entry_of(module + std::string(end));
     if (scales == nullptr)
-      return refused(fmt::format("tensor '{}': its scales, '{}{}', are not there or of a type that is not read",
+      return refused(fmt::format("tensor '{}': its scales, '{}{}', are missing or have a type that is not supported",
                                  shown(name), shown(module), scale_ends.front()));
     TROUPE_ASSIGN(const auto of, blocks_of(codes, *scales, blocks));
     decompressed_weight w{.name = name, .matrix = {}, .codes = {}, .scales = {}};

@@ -112,26 +112,27 @@ core::result<weight_scheme> scheme_from(const weights_reader& in, compressed_lay
   const auto type = in.text("type", "int"), strategy = in.text("strategy", group > 0 ? "group" : "tensor");
   const bool is_float = out.codes().kind != code_kind::integer;
   if (type != (is_float ? "float" : "int"))
-    return refused(fmt::format("{}.type: {} has codes of type {}, got '{}'", in.where(), name_of(layout),
+    return refused(fmt::format("{}.type: {} requires codes of type {}, got '{}'", in.where(), name_of(layout),
                                is_float ? "float" : "int", shown(type)));
   const uint32_t least = layout == compressed_layout::pack_quantized ? 2 : has_halves(layout) ? 4 : 8;
   const uint32_t most = has_halves(layout) ? 4 : 8;
   if (out.bits < least || out.bits > most)
-    return refused(fmt::format("{}.num_bits: {} has {} bits, got {}", in.where(), name_of(layout),
+    return refused(fmt::format("{}.num_bits: {} requires {} bits, got {}", in.where(), name_of(layout),
                                least == most ? std::to_string(most) : fmt::format("{} to {}", least, most), bits));
   const bool by_group = strategy == "group" || strategy == "tensor_group";
   if (!by_group && strategy != "channel" && strategy != "tensor")
     return refused(fmt::format("{}.strategy: wanted tensor, channel, group or tensor_group, got '{}'", in.where(),
                                shown(strategy)));
   if (by_group != (group > 0))
-    return refused(fmt::format("{}.group_size: {} with the strategy '{}'", in.where(), group, strategy));
+    return refused(fmt::format("{}.group_size: {} does not fit the strategy '{}'", in.where(), group, strategy));
   if (is_float && !out.symmetric)
-    return refused(fmt::format("{}.symmetric: {} has no zero points, got false", in.where(), name_of(layout)));
+    return refused(
+        fmt::format("{}.symmetric: {} has no zero points and requires true, got false", in.where(), name_of(layout)));
   out.group_size = by_group ? group : 0;
   const uint64_t fixed = layout == compressed_layout::mxfp4 ? mxfp4_group : nvfp4_group;
   if (has_halves(layout) && out.group_size != fixed)
     return refused(
-        fmt::format("{}.group_size: {} has groups of {}, got {}", in.where(), name_of(layout), fixed, group));
+        fmt::format("{}.group_size: {} requires groups of {}, got {}", in.where(), name_of(layout), fixed, group));
   return out;
 }
 
@@ -187,9 +188,10 @@ core::result<weight_scheme> scheme_of(const scheme_wish& wish) {
   }
   out.group_size = wish.group_size.value_or(group);
   if (!integer && out.group_size != group)
-    return refused(group > 0
-                       ? fmt::format("{} has groups of {} columns, got {}", wish.format, group, out.group_size)
-                       : fmt::format("{} has one scale for a row, got groups of {}", wish.format, out.group_size));
+    return refused(
+        group > 0
+            ? fmt::format("{} requires groups of {} columns, got {}", wish.format, group, out.group_size)
+            : fmt::format("{} has one scale per row and no groups, got groups of {}", wish.format, out.group_size));
   if (!integer && wish.asymmetric) return refused(fmt::format("{} has no zero points: it is symmetric", wish.format));
   return out;
 }
@@ -226,15 +228,15 @@ core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::s
   const auto method = said->find("quant_method");
   if (method == said->end() || *method != std::string(compressed_tensors_method)) return std::nullopt;
   const std::string where(quantization_config_key);
-  if (rotates_weights(*said)) return refused(where + ".transform_config: weights that are changed so are not read");
-  if (leaves_zeros_out(*said)) return refused(where + ".sparsity_config: weights that are changed so are not read");
+  if (rotates_weights(*said)) return refused(where + ".transform_config: transformed weights are not supported");
+  if (leaves_zeros_out(*said)) return refused(where + ".sparsity_config: sparse weights are not supported");
   const auto groups = said->find("config_groups");
   if (groups == said->end() || !groups->is_object() || groups->empty()) {
     const bool is_dense =
         said->contains("sparsity_config") || (said->contains("format") && (*said)["format"] == "dense");
     const auto cache = said->find("kv_cache_scheme");
     if (is_dense || (cache != said->end() && cache->is_object())) return std::vector<scheme_group>();
-    return refused(where + ".config_groups: groups of modules were wanted, there are none");
+    return refused(where + ".config_groups: wanted at least one group of modules, got none");
   }
   std::vector<scheme_group> out;
   for (const auto& [name, group] : groups->items()) {
@@ -255,7 +257,7 @@ core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::s
     if (const auto targets = group.find("targets"); targets != group.end() && targets->is_array())
       for (const auto& target : *targets)
         if (target.is_string()) read.targets.push_back(target.get<std::string>());
-    if (read.targets.empty()) return refused(at + ".targets: names of modules were wanted, there are none");
+    if (read.targets.empty()) return refused(at + ".targets: wanted at least one name of a module, got none");
     out.push_back(std::move(read));
   }
   return out;

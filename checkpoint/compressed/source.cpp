@@ -67,9 +67,9 @@ class weight_finder {
   core::result<decompressed_weight> weight_of(std::string_view module, const module_parts& parts) {
     const auto* scheme = find_scheme(groups_, module);
     if (scheme == nullptr)
-      return refused(fmt::format("no group of quantization_config says how '{}' is compressed", shown(module)));
+      return refused(fmt::format("quantization_config has no group for the module '{}'", shown(module)));
     if (parts.contains("weight_g_idx"))
-      return refused(fmt::format("tensor '{}.weight_g_idx': columns in another order are not read", shown(module)));
+      return refused(fmt::format("tensor '{}.weight_g_idx': reordered columns are not supported", shown(module)));
     decompressed_weight out;
     out.name = std::string(module) + ".weight";
     out.matrix.scheme = *scheme;
@@ -123,7 +123,7 @@ class weight_finder {
     if (size[0] < 0 || static_cast<uint64_t>(size[0]) != m.rows || size[1] < 0 ||
         static_cast<uint64_t>(size[1]) > words * 32 ||
         kernels::packed_words(static_cast<uint64_t>(size[1]), m.scheme.bits) != words)
-      return refused(fmt::format("tensor '{}.weight_shape' says {} x {}, and the codes are {} rows of {} words",
+      return refused(fmt::format("tensor '{}.weight_shape' is {} x {}, but the codes have {} rows of {} words",
                                  shown(module), size[0], size[1], m.rows, words));
     m.columns = static_cast<uint64_t>(size[1]);
     return {};
@@ -169,8 +169,8 @@ std::string layouts_of(const std::vector<scheme_group>& groups) {
 
 std::string compressed_refusal(const fs::path& path) {
   return fmt::format(
-      "'{}': its weights are compressed: model.dequantise: true (--dequantise) begins with the values that "
-      "their codes mean, and troupe checkpoint to-hf writes these as whole weights",
+      "'{}': its weights are compressed: set model.dequantise: true (--dequantise) to begin with the decoded values, "
+      "or write whole weights with troupe checkpoint to-hf",
       path.string());
 }
 

@@ -63,7 +63,8 @@ core::result<void> check(const compressed_matrix& m) {
                             fitting.empty() ? "" : fmt::format("; {} would", fmt::join(fitting, ", "))));
   }
   if (m.scheme.codes().kind == code_kind::e2m1 && m.columns % 2 != 0)
-    return fail(error_kind::bad_input, fmt::format("rows of {} do not fill bytes with two numbers each", m.columns));
+    return fail(error_kind::bad_input,
+                fmt::format("rows of {} elements cannot be packed two to a byte: wanted an even number", m.columns));
   return {};
 }
 

@@ -38,7 +38,7 @@ core::result<void> check(const tensor_entry& t, const source_cut& cut) {
   for (const auto& [dimension, places] :
        {std::pair<size_t, const std::vector<uint64_t>&>(0, cut.rows), {1, cut.columns}})
     if (!places.empty() && (dimension >= t.shape.size() || places.back() >= static_cast<uint64_t>(t.shape[dimension])))
-      return bad(fmt::format("wanted places along dimension {} of it, got {} of them up to {}", dimension,
+      return bad(fmt::format("wanted indices within its dimension {}, got {} indices up to {}", dimension,
                              places.size(), places.back()));
   return {};
 }
@@ -149,8 +149,7 @@ class made_tensor final : public source_view {
 core::result<tensor_source> cut_source(std::shared_ptr<const tensor_source> from, source_cuts cuts) {
   for (const auto& [name, cut] : cuts)
     if (std::ranges::none_of(from->tensors, [&n = name](const tensor_entry& t) { return t.name == n; }))
-      return fail(error_kind::mismatch,
-                  fmt::format("'{}': wanted tensor '{}', which it has not", shown_place(*from), shown(name)));
+      return fail(error_kind::mismatch, fmt::format("'{}' has no tensor '{}'", shown_place(*from), shown(name)));
   const auto maker = std::make_shared<tensor_maker>(from, std::move(cuts));
   tensor_source out = *from;
   out.files.clear();

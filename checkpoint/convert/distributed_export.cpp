@@ -97,7 +97,7 @@ class distributed_writer {
     for (const auto& [alias, owner] : options_.shared) {
       const auto at = of_name.find(owner);
       if (at == of_name.end())
-        return refused(fmt::format("'{}' is tied to '{}', which is no parameter", shown(alias), shown(owner)));
+        return refused(fmt::format("'{}' is tied to '{}', which is not a parameter", shown(alias), shown(owner)));
       if (!of_name.contains(alias)) add_again("model." + alias, {"model", alias}, at->second);
     }
     TROUPE_TRY(plan_optimizer());
@@ -207,7 +207,7 @@ class distributed_writer {
       if (options_.groups[g].parameters.empty()) rest = g;
       for (const auto& name : options_.groups[g].parameters)
         if (!place.emplace(name, g).second)
-          return refused(fmt::format("'{}' stands twice in the parameter groups", shown(name)));
+          return refused(fmt::format("'{}' appears twice in the parameter groups", shown(name)));
     }
     std::vector<torch_value> members(options_.groups.size(), torch_value::list());
     for (const auto& name : parameters) {

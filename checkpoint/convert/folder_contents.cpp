@@ -123,7 +123,7 @@ std::optional<core::error> adapter_in(const fs::path& folder) {
   const auto kind = said("peft_type"), base = said("base_model_name_or_path");
   return core::error{
       error_kind::bad_input,
-      fmt::format("'{}' holds an adapter of PEFT's{} and no whole model: merge it into {} first {}", folder.string(),
+      fmt::format("'{}' holds a PEFT adapter{}, not a whole model: merge it into {} first {}", folder.string(),
                   kind.empty() ? "" : fmt::format(" ({})", kind),
                   base.empty() ? "its base model" : fmt::format("its base model, '{}',", base), merge_by)};
 }
@@ -165,14 +165,14 @@ core::result<source_format> format_of_folder(const fs::path& path) {
   for (const auto infix : {safetensors_index_infix, torch_index_infix})
     if (const auto all = weights_indices(path, infix); all.size() > 1)
       return refused(
-          fmt::format("'{}' is no checkpoint: it has {} indices of weights: wanted one of them, such as '{}'",
+          fmt::format("'{}' is not a checkpoint: it has {} index files of weights: name one of them, such as '{}'",
                       path.string(), all.size(), all.front().string()));
   if (const auto adapter = adapter_in(path)) return fail(*adapter);
   if (const auto unread = unread_weights_in(path))
-    return refused(fmt::format("'{}' is no checkpoint: it holds {}", path.string(), *unread));
+    return refused(fmt::format("'{}' is not a checkpoint: it holds {}", path.string(), *unread));
   return refused(
-      fmt::format("'{}' is no checkpoint: it holds neither {} nor {}, no *_model_states.pt of DeepSpeed's, no folder "
-                  "zero, no {} of torch.distributed.checkpoint, no {} or {} of Hugging Face's; {}",
+      fmt::format("'{}' is not a checkpoint: it holds neither {} nor {} (Troupe), no *_model_states.pt or folder zero "
+                  "(DeepSpeed), no {} (torch.distributed.checkpoint) and no {} or {} (Hugging Face); {}",
                   path.string(), manifest_file_name, latest_file_name, distributed_metadata_name, single_file_name,
                   torch_file_name, seen_in(path)));
 }
@@ -194,8 +194,7 @@ core::result<source_format> format_of_file(const fs::path& path) {
   if (begins_like_gguf(got)) return source_format::gguf;
   if (byte(8) == '{') return source_format::hugging_face;
   if ((byte(0) == 'P' && byte(1) == 'K') || byte(0) == 0x80) return source_format::torch;
-  return refused(
-      fmt::format("'{}' is neither a safetensors file nor one of torch.save, nor a GGUF file", path.string()));
+  return refused(fmt::format("'{}' is not a safetensors file, a torch.save file or a GGUF file", path.string()));
 }
 
 /// True if the folder of one checkpoint has an optimizer's states, judged by the names of its files.
@@ -267,8 +266,9 @@ std::string listed_names(const std::vector<std::string>& names) {
 /// are none.
 std::string offered(const std::vector<std::string>& names) {
   if (names.empty()) return "";
-  return fmt::format(": it holds {}: --tag NAME takes one of them, --fallback-to-previous the newest that is whole",
-                     listed_names(names));
+  return fmt::format(
+      ": it holds {}: select one with --tag NAME, or the newest complete one with --fallback-to-previous",
+      listed_names(names));
 }
 
 folder_contents only(found_checkpoint c) {
@@ -284,10 +284,10 @@ core::result<folder_contents> contents_of_tag(const fs::path& root, const std::s
                                               int depth) {
   if (!is_plain_name(tag))
     return refused(
-        fmt::format("{} '{}', which is no name of a folder{}", who, core::shown(tag), offered(tags_in(root))));
+        fmt::format("{} '{}', which is not the name of a folder{}", who, core::shown(tag), offered(tags_in(root))));
   if (!is_folder(root / tag)) {
     const auto link = core::dangling_link_in(root / tag);
-    return refused(fmt::format("{} '{}', and there is no such folder in '{}'{}{}", who, core::shown(tag), root.string(),
+    return refused(fmt::format("{} '{}', but there is no such folder in '{}'{}{}", who, core::shown(tag), root.string(),
                                link ? fmt::format(" ({})", *link) : "", offered(tags_in(root))));
   }
   return contents_of_folder(root / tag, depth + 1);
@@ -355,7 +355,7 @@ std::optional<core::error> cut_short(const std::vector<found_checkpoint>& all, i
   if (before.states && !own.states) missing.emplace_back("optimizer's states");
   if (missing.empty()) return std::nullopt;
   return core::error{error_kind::bad_input,
-                     fmt::format("'{}' has no {}, which {} has: it was not saved to the end", newest.path.string(),
+                     fmt::format("'{}' has no {}, which {} has: it was not saved completely", newest.path.string(),
                                  fmt::join(missing, " and no "), all[1].name)};
 }
 
@@ -368,7 +368,7 @@ std::optional<folder_contents> deeper_in(const fs::path& path, int depth) {
     if (out.checkpoints.size() > 1) {
       std::vector<std::string> names;
       for (const auto& c : out.checkpoints) names.push_back(c.name);
-      out.notes.push_back(fmt::format("'{}' holds {} checkpoints, {}: the newest is taken", path.string(), names.size(),
+      out.notes.push_back(fmt::format("'{}' holds {} checkpoints, {}: the newest is used", path.string(), names.size(),
                                       listed_names(names)));
     }
     return out;
@@ -376,7 +376,7 @@ std::optional<folder_contents> deeper_in(const fs::path& path, int depth) {
   const auto tags = tags_in(path);
   if (tags.size() == 1) {
     out.checkpoints.push_back({path / tags.front(), tags.front()});
-    out.notes.push_back(fmt::format("'{}' has no '{}': the only checkpoint there, {}, is taken", path.string(),
+    out.notes.push_back(fmt::format("'{}' has no '{}': the only checkpoint there, {}, is used", path.string(),
                                     latest_file_name, tags.front()));
     return out;
   }
@@ -385,7 +385,7 @@ std::optional<folder_contents> deeper_in(const fs::path& path, int depth) {
         {path,
          "",
          {},
-         core::error{error_kind::bad_input, fmt::format("'{}' has no '{}' that says which checkpoint is the newest{}",
+         core::error{error_kind::bad_input, fmt::format("'{}' has no '{}' that names the newest checkpoint{}",
                                                         path.string(), latest_file_name, offered(tags))}});
     for (const auto& tag : tags) out.checkpoints.push_back({path / tag, tag});
     return out;
@@ -412,7 +412,9 @@ bool any_has_states(const folder_contents& c, int depth) {
 
 core::result<folder_contents> contents_of_folder(const fs::path& path, int depth) {
   if (depth > max_folder_depth)
-    return fail(error_kind::limit, fmt::format("'{}': folders in folders lead no further", path.string()));
+    return fail(error_kind::limit,
+                fmt::format("'{}': its folders are nested too deeply: name the folder of the checkpoint itself",
+                            path.string()));
   const auto ours = [&] { return only({path, "", source_format::troupe}); };
   if (is_there(path / manifest_file_name)) return ours();
   if (const auto latest = path / latest_file_name; is_there(latest)) {
@@ -455,11 +457,11 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
 std::string_view described(source_format f) {
   switch (f) {
     case source_format::troupe:
-      return "a checkpoint of Troupe's";
+      return "a Troupe checkpoint";
     case source_format::deepspeed:
-      return "a checkpoint of DeepSpeed's";
+      return "a DeepSpeed checkpoint";
     case source_format::universal:
-      return "a universal checkpoint of DeepSpeed's";
+      return "a universal DeepSpeed checkpoint";
     case source_format::distributed:
       return "a folder of torch.distributed.checkpoint";
     case source_format::hugging_face:
@@ -478,14 +480,15 @@ core::result<folder_contents> look_into(const fs::path& path, const std::optiona
     return refused(fmt::format("'{}' does not exist", path.string()));
   }
   if (!is_folder(path)) {
-    if (tag) return refused(fmt::format("'{}' is a file, which has no '{}' in it", path.string(), core::shown(*tag)));
+    if (tag)
+      return refused(fmt::format("'{}' is a file, not a folder with the tag '{}'", path.string(), core::shown(*tag)));
     TROUPE_ASSIGN(const auto format, format_of_file(path));
     return only({path, "", format});
   }
   if (!tag) return contents_of_folder(path, 0);
   const auto inner = path / inner_names.front();
   const bool is_inside = is_plain_name(*tag) && !is_folder(path / *tag) && is_folder(inner / *tag);
-  return contents_of_tag(is_inside ? inner : path, *tag, "what is wanted is", 0);
+  return contents_of_tag(is_inside ? inner : path, *tag, "the requested tag is", 0);
 }
 
 core::result<source_format> recognise(const fs::path& path, const std::optional<std::string>& tag) {
@@ -495,7 +498,7 @@ core::result<source_format> recognise(const fs::path& path, const std::optional<
     const auto& first = contents->checkpoints.front();
     if (first.problem) return fail(*first.problem);
     if (first.format) return *first.format;
-    if (first.path.string() == last) return refused(fmt::format("'{}' is no checkpoint", last));
+    if (first.path.string() == last) return refused(fmt::format("'{}' is not a checkpoint", last));
     last = first.path.string();
   }
 }

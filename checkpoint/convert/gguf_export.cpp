@@ -84,7 +84,7 @@ core::result<void> check_complete(const std::vector<planned_tensor>& all, const 
   std::ranges::sort(names);
   for (const auto& w : wanted)
     if (!std::ranges::binary_search(names, w))
-      return fail(error_kind::mismatch, fmt::format("it lacks the parameter that is '{}' in GGUF files", w));
+      return fail(error_kind::mismatch, fmt::format("it has no parameter that becomes '{}' in GGUF files", w));
   return {};
 }
 
@@ -101,8 +101,8 @@ core::result<plan> plan_of(const tensor_source& from, const gguf_export_options&
     };
     const auto place = gguf_place_of(m.architecture, bare);
     if (!place || (place->block && *place->block >= m.blocks))
-      return in_tensor(
-          {error_kind::mismatch, fmt::format("no parameter of a {} model of {} blocks", m.architecture, m.blocks)});
+      return in_tensor({error_kind::mismatch,
+                        fmt::format("it is not a parameter of a {} model with {} blocks", m.architecture, m.blocks)});
     planned_tensor t{
         {place->name, gguf_type::f32, {w.from->shape.rbegin(), w.from->shape.rend()}, 0},
         w.from,
@@ -289,8 +289,8 @@ core::result<void> write_tensor(const tensor_source& from, const planned_tensor&
     if (bad != kernels::no_block)
       return fail(
           error_kind::numeric,
-          fmt::format("'{}': tensor '{}': among elements {} to {} of its rows in the file is one that {} cannot "
-                      "hold: NaN, infinite or too large; --allow-overflow clamps what is too large",
+          fmt::format("'{}': tensor '{}': one of the elements {} to {} of its rows in the file cannot be stored as {}: "
+                      "it is NaN, infinite or too large; --allow-overflow clamps values that are too large",
                       shown_place(from), shown(t.from->name), elements_done + bad * per_block,
                       elements_done + (bad + 1) * per_block - 1, name_of(t.tensor.type)));
     elements_done += blocks * per_block;

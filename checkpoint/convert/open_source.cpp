@@ -111,10 +111,9 @@ core::result<void> judge_codes(tensor_source& s, const source_options& options) 
   if (!codes) codes = foreign_codes_of(s.run.model);
   if (!codes) return {};
   if (!options.as_stored) return fail(foreign_refusal(shown_place(s), *codes));
-  s.remarks.push_back(
-      fmt::format("weights are codes of {} ({}), shown as they are stored: no command takes values "
-                  "from them",
-                  codes->method, codes->sign));
+  s.remarks.push_back(fmt::format(
+      "weights are quantised with {} ({}) and are shown as they are stored: no command can decode their values",
+      codes->method, codes->sign));
   return {};
 }
 
@@ -123,7 +122,7 @@ core::result<tensor_source> open_one(const found_checkpoint& c, const source_opt
   if (c.problem) return fail(*c.problem);
   if (!c.format) {
     if (steps == max_steps_down)
-      return fail(error_kind::bad_input, fmt::format("'{}' is no checkpoint", c.path.string()));
+      return fail(error_kind::bad_input, fmt::format("'{}' is not a checkpoint", c.path.string()));
     const auto inside = look_into(c.path);
     return inside ? open_one(inside->checkpoints.front(), options, steps + 1) : fail(inside.error());
   }
@@ -163,13 +162,13 @@ core::result<tensor_source> open_newest(const fs::path& path, const folder_conte
   }
   for (size_t i = 1; i < all.size(); ++i) {
     const auto& before = all[i - 1];
-    const auto line = fmt::format("passed over: '{}': {}",
-                                  core::shown(before.name.empty() ? path.string() : before.name), first.error().text);
+    const auto line = fmt::format("skipped: '{}': {}", core::shown(before.name.empty() ? path.string() : before.name),
+                                  first.error().text);
     say(options, line);
     notes.push_back(line);
     auto found = open_one(all[i], options);
     if (found) {
-      notes.push_back(fmt::format("taken instead: '{}'", all[i].path.string()));
+      notes.push_back(fmt::format("used instead: '{}'", all[i].path.string()));
       say(options, notes.back());
       return found;
     }
@@ -226,19 +225,19 @@ core::result<tensor_source> open_chosen(const fs::path& path, const folder_conte
     if (!own) return own;
     if (matrices_of(*own, true).empty()) {
       tell(
-          fmt::format("'{}': its own weights are taken, and {}, a checkpoint with an optimizer's states, is not: '{}' "
-                      "takes that",
+          fmt::format("'{}': the weights in this folder are used, not {}, a checkpoint with optimizer states: name "
+                      "'{}' to use that",
                       path.string(), name, there.checkpoints.front().path.string()));
       return with_notes(std::move(own));
     }
     auto deeper = open_newest(path, there, options, notes);
     if (!deeper) return deeper;
     if (!is_more_exact(*deeper, *own)) {
-      tell(fmt::format("'{}': its own weights are taken, and those of {}, of 16 bits as well, are not", path.string(),
-                       name));
+      tell(fmt::format("'{}': the weights in this folder are used, not those of {}, which have 16 bits as well",
+                       path.string(), name));
       return with_notes(std::move(own));
     }
-    tell(fmt::format("'{}': the weights of {} are taken, of 32 bits, and its own, of 16 bits, are not", path.string(),
+    tell(fmt::format("'{}': the 32-bit weights of {} are used, not the 16-bit weights in this folder", path.string(),
                      name));
     return with_notes(std::move(deeper));
   }
@@ -246,8 +245,8 @@ core::result<tensor_source> open_chosen(const fs::path& path, const folder_conte
   if (!found) return found;
   notes.insert(notes.begin(), there.notes.begin(), there.notes.end());
   tell(
-      fmt::format("'{}': {}, a checkpoint with an optimizer's states, is taken, and its own weights, which have none, "
-                  "are not: the name of their file takes them",
+      fmt::format("'{}': {}, a checkpoint with optimizer states, is used, not the weights in this folder, which have "
+                  "none: name their file to use them",
                   path.string(), core::shown(found->folder.lexically_relative(path).string())));
   return with_notes(std::move(found));
 }
@@ -285,7 +284,7 @@ core::result<tensor_source> open_source(const fs::path& path, const source_optio
   TROUPE_ASSIGN(const auto rules, name_rules::of(options.map));
   const auto is_named = [&](const tensor_entry& t) { return rules.find_in(*source, t.name).has_value(); };
   if (options.say && std::ranges::none_of(source->tensors, is_named))
-    options.say(fmt::format("no rule of {} is about a tensor of '{}'", options.map.where, path.string()));
+    options.say(fmt::format("no rule of {} matches a tensor of '{}'", options.map.where, path.string()));
   auto named = rules.applied_to(std::move(*source));
   if (!named) return fail(named.error().in(fmt::format("by the names of {}", options.map.where)));
   return named;

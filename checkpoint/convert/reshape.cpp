@@ -32,7 +32,9 @@ constexpr size_t max_written_tag_bytes = 200;
 core::result<void> check_tag(const std::string& tag) {
   if (tag.empty() || tag.size() > max_written_tag_bytes || tag.front() == '.' ||
       tag.find_first_of("/\n\r\t ") != std::string::npos)
-    return fail(error_kind::bad_input, fmt::format("'{}' cannot be the tag of a checkpoint", tag));
+    return fail(error_kind::bad_input, fmt::format("'{}' cannot be the tag of a checkpoint: use a name without '/' and "
+                                                   "white space that does not begin with '.'",
+                                                   tag));
   return {};
 }
 
@@ -40,7 +42,7 @@ core::result<void> check_tag(const std::string& tag) {
 core::result<json> client_of(const tensor_source& from) {
   auto client = core::parse_json(from.run.client_state);
   if (!client)
-    return fail(error_kind::bad_input, fmt::format("'{}': its client state is no JSON of up to {} levels: {}",
+    return fail(error_kind::bad_input, fmt::format("'{}': its client state is not JSON of up to {} levels: {}",
                                                    shown_place(from), core::max_json_depth, client.error().why));
   if (client->is_null()) return json::object();
   if (!client->is_object()) return json{{"client_state", std::move(*client)}};
@@ -193,7 +195,9 @@ core::result<reshape_report> reshape(const tensor_source& from, const fs::path& 
   reshape_report report{root / tag, 0, 0};
   TROUPE_TRY(make_folders(files, root));
   TROUPE_ASSIGN(const auto taken, files.exists(report.folder));
-  if (taken) return fail(error_kind::bad_input, fmt::format("'{}' is there already", report.folder.string()));
+  if (taken)
+    return fail(error_kind::bad_input,
+                fmt::format("'{}' already exists; remove it or use another name", report.folder.string()));
   TROUPE_TRY(remove_unfinished(files, root, tag));
   TROUPE_ASSIGN(const auto room, files.free_bytes(root));
   if (room < plan.bytes())

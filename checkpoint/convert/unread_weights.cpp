@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view save_again = "save the weights as safetensors with the program that wrote them";
-constexpr std::string_view by_own_name = "a file is read by its own name";
+constexpr std::string_view by_own_name = "name the file itself to read it";
 
 struct kind_of_weights {
   std::string_view begin, end;  ///< beginning and ending of a file's name
@@ -29,21 +29,21 @@ constexpr std::array<kind_of_weights, 23> kinds_of_weights{{
     {"", ".keras", "weights of Keras, which are not read", save_again},
     {"", ".ckpt.index", "weights of TensorFlow, which are not read", save_again},
     {"", ".msgpack", "weights of Flax, which are not read", save_again},
-    {"model", ".npz", "weights of NumPy's, which are not read", save_again},
-    {"weights", ".npz", "weights of NumPy's, which are not read", save_again},
+    {"model", ".npz", "weights of NumPy, which are not read", save_again},
+    {"weights", ".npz", "weights of NumPy, which are not read", save_again},
     {"", ".onnx", "a model in ONNX, which is not read", save_again},
-    {"openvino_model", ".bin", "a model of OpenVINO's, which is not read", save_again},
-    {"", ".mlmodel", "a model of Core ML's, which is not read", save_again},
-    {"", ".tflite", "a model of TensorFlow Lite's, which is not read", save_again},
-    {"", ".nemo", "an archive of NeMo's, which is not read", save_again},
+    {"openvino_model", ".bin", "an OpenVINO model, which is not read", save_again},
+    {"", ".mlmodel", "a Core ML model, which is not read", save_again},
+    {"", ".tflite", "a TensorFlow Lite model, which is not read", save_again},
+    {"", ".nemo", "a NeMo archive, which is not read", save_again},
     {"model_optim_rng", ".pt", "a checkpoint in Megatron-LM's old format, which is not read", save_again},
-    {"", ".distcp", "a part of torch.distributed.checkpoint's, without the .metadata that says what it holds",
+    {"", ".distcp", "a part of a torch.distributed.checkpoint folder, without the .metadata that describes it",
      "copy the whole folder"},
     {"pytorch_model_fsdp", ".bin", "a file of torch.save", by_own_name},
     {"pytorch_model_", ".bin", "one rank's share of FSDP's weights (Accelerate's LOCAL_STATE_DICT), which is not read",
      "save with FSDP's SHARDED_STATE_DICT or FULL_STATE_DICT"},
     {"pytorch_model", ".bin", "a file of torch.save under a name that no index lists", by_own_name},
-    {"adapter_model", ".bin", "an adapter of PEFT's and no whole model", "merge it into its base model first"},
+    {"adapter_model", ".bin", "a PEFT adapter, not a whole model", "merge it into its base model first"},
     {"", ".safetensors", "tensors under a name that no index lists", by_own_name},
     {"", ".gguf", "a GGUF file", by_own_name},
     {"", ".ckpt", "a file of torch.save or Lightning", by_own_name},

@@ -49,7 +49,7 @@ std::optional<prepared_part> part_of(uint64_t n, const json& offset, const json&
 
 tl::unexpected<core::error> damaged(const fs::path& folder, const std::string& what) {
   return fail(error_kind::bad_input,
-              fmt::format("'{}': {}: it was changed since it was written; without this folder the work begins anew",
+              fmt::format("'{}': {}: it was changed after it was written; remove this folder to begin the work anew",
                           folder.string(), what));
 }
 
@@ -100,7 +100,7 @@ core::result<weight_store> weight_store::open(const fs::path& folder, const std:
 core::result<void> weight_store::read_journal() {
   std::error_code e;
   const auto other = [] { return fail(error_kind::mismatch, "no journal of this purpose"); };
-  const auto broken = [&] { return damaged(folder_, "the journal does not have its digest"); };
+  const auto broken = [&] { return damaged(folder_, "the journal does not match its digest"); };
   if (!fs::exists(folder_ / journal_name, e)) return other();
   TROUPE_ASSIGN(const auto text, read_small_file(real_files(), folder_ / journal_name, max_journal_bytes));
   auto all = core::parse_json<json>(text);
@@ -133,7 +133,7 @@ core::result<void> weight_store::read_journal() {
     return broken();
   }
   if (fs::file_size(folder_ / weights_name, e) < bytes_ || e)
-    return damaged(folder_, fmt::format("{} is shorter than the journal says", weights_name));
+    return damaged(folder_, fmt::format("{} is shorter than the journal states", weights_name));
   return {};
 }
 
@@ -150,8 +150,8 @@ core::result<void> weight_store::check_part(const std::string& tensor, const pre
     done += static_cast<uint64_t>(n);
   }
   if (digest.value() == part.digest) return {};
-  return damaged(folder_, fmt::format("{} bytes at byte {} of {}, of weight '{}', do not have their digest", part.bytes,
-                                      part.offset_bytes, weights_name, shown(tensor)));
+  return damaged(folder_, fmt::format("{} bytes at byte {} of {}, of weight '{}', do not match their digest",
+                                      part.bytes, part.offset_bytes, weights_name, shown(tensor)));
 }
 
 core::result<void> weight_store::check_bytes() const {

@@ -90,7 +90,7 @@ class safetensors_content {
     std::vector<safetensors_entry> entries;
     for (const auto* w : out.holds_) {
       if (w->name == "__metadata__")
-        return fail(error_kind::bad_input, "a tensor is named '__metadata__', which safetensors keeps for itself");
+        return fail(error_kind::bad_input, "a tensor is named '__metadata__', a name that safetensors reserves");
       out.begins_.push_back(at);
       at += bytes_of(*w);
       entries.push_back({w->name, w->type, w->from->shape, out.begins_.back(), at});
@@ -344,7 +344,7 @@ core::result<uint64_t> shard_bytes_from(std::string_view text) {
       unit = bytes;
   if (error != std::errc() || unit == 0 || number == 0 || number > UINT64_MAX / unit)
     return fail(error_kind::bad_input,
-                fmt::format("a size like 5GB, 200MB or a number of bytes was wanted, got '{}'", shown(text)));
+                fmt::format("wanted a size such as 5GB or 200MB, or a number of bytes, got '{}'", shown(text)));
   return number * unit;
 }
 

@@ -50,15 +50,16 @@ core::result<void> take_means(merged_source& m) {
     const auto& t = mean.values.front();
     const uint64_t elements = core::numel_of(t.shape), size = elements * core::size_of(t.type);
     if (content->size() + size * (mean.values.size() + 1) > max_averaged_bytes)
-      return fail(error_kind::limit, fmt::format("'{}': means of tensor-parallel ranks' values with more than {} bytes",
-                                                 shown_place(whole), max_averaged_bytes));
+      return fail(error_kind::limit,
+                  fmt::format("'{}': the means of the tensor-parallel ranks' values take more than {} bytes",
+                              shown_place(whole), max_averaged_bytes));
     TROUPE_ASSIGN(const auto values, values_of(reader, mean));
     if (std::ranges::adjacent_find(values, std::not_equal_to()) == values.end()) continue;
     if (!is_floating(t.type))
-      return fail(error_kind::bad_input,
-                  fmt::format("'{}': tensor {} is the mean of the tensor-parallel ranks' values, and these whole "
-                              "numbers differ",
-                              shown_place(whole), shown(t)));
+      return fail(
+          error_kind::bad_input,
+          fmt::format("'{}': tensor {} is averaged over the tensor-parallel ranks, but their integer values differ",
+                      shown_place(whole), shown(t)));
     places.emplace_back(mean.tensor, piece{number, 0, elements, content->size(), {}});
     const auto value = t.type == core::dtype::f64 ? mean_of<double>(values, t.type, core::dtype::f64)
                                                   : mean_of<float>(values, t.type, core::dtype::f32);

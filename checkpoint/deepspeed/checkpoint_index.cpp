@@ -151,7 +151,7 @@ core::result<void> checkpoint_index::list_files() {
   if (model_files_.empty())
     return fail(
         error_kind::bad_input,
-        fmt::format("'{}' holds no file mp_rank_XX_model_states.pt: it is no checkpoint of Megatron or DeepSpeed",
+        fmt::format("'{}' holds no file mp_rank_XX_model_states.pt: it is not a checkpoint of Megatron or DeepSpeed",
                     folder_.string()));
   return {};
 }
@@ -182,7 +182,7 @@ core::result<void> checkpoint_index::read_model_files() {
                               here ? "has" : "lacks", here ? "lack it" : "have it"));
     if (i > 0 && here != said_)
       return fail(error_kind::mismatch,
-                  fmt::format("'{}' says pipeline degree {} and tensor degree {}, files before it {} and {}",
+                  fmt::format("'{}' states pipeline degree {} and tensor degree {}, files before it state {} and {}",
                               model_files_[i].string(), here->pipeline, here->tensor, said_->pipeline, said_->tensor));
     said_ = here;
     if (i > 0) continue;
@@ -205,12 +205,14 @@ core::result<void> checkpoint_index::take_degrees(const index_options& options, 
     written_ = *said;
     if (uint64_t{said->pipeline} * said->tensor != models)
       return fail(error_kind::mismatch,
-                  fmt::format("pipeline degree {} and tensor degree {} want {} model files, got {}", said->pipeline,
+                  fmt::format("pipeline degree {} and tensor degree {} require {} model files, got {}", said->pipeline,
                               said->tensor, uint64_t{said->pipeline} * said->tensor, models));
   } else {
     const uint64_t tensor = first_layers_files > 0 ? first_layers_files : models;
     if (models % tensor != 0)
-      return fail(error_kind::mismatch, fmt::format("{} model files, but layer_01 has {}", models, tensor));
+      return fail(
+          error_kind::mismatch,
+          fmt::format("the number of model files, {}, is not a multiple of the files of layer_01, {}", models, tensor));
     written_ = {static_cast<uint32_t>(models / tensor), static_cast<uint32_t>(tensor), 1};
   }
   if (shards % models != 0)
@@ -260,8 +262,8 @@ core::result<size_t> checkpoint_index::final_norm() const {
   const auto layers = static_cast<int64_t>(layer_keys_.size());
   const int64_t at = final_norm_layer_ < 0 ? layers + final_norm_layer_ : final_norm_layer_;
   if (at < 1 || at >= layers)
-    return fail(error_kind::bad_input, fmt::format("'{}' has {} layers, wanted the final norm at {}", folder_.string(),
-                                                   layers, final_norm_layer_));
+    return fail(error_kind::bad_input, fmt::format("'{}' has {} layers, so the final norm cannot be layer {}",
+                                                   folder_.string(), layers, final_norm_layer_));
   return static_cast<size_t>(at);
 }
 

@@ -63,8 +63,8 @@ file_role role_of(std::string_view name, deepspeed_file& out) {
 core::result<void> check_numbers(const deepspeed_file& f) {
   for (const uint32_t number : {f.layer, f.mp, f.dp})
     if (number >= max_deepspeed_files)
-      return refused(fmt::format("'{}' is of rank or layer {}, of which {} are read at most", f.path.string(), number,
-                                 max_deepspeed_files));
+      return refused(fmt::format("'{}' has the rank or layer number {}, but at most {} are read", f.path.string(),
+                                 number, max_deepspeed_files));
   return {};
 }
 
@@ -74,7 +74,8 @@ core::result<void> put_in_order(std::vector<deepspeed_file>& files) {
   std::ranges::sort(files, {}, key);
   const auto twice = std::ranges::adjacent_find(files, {}, key);
   if (twice != files.end())
-    return refused(fmt::format("'{}' and '{}' are of one rank", twice->path.string(), (twice + 1)->path.string()));
+    return refused(
+        fmt::format("'{}' and '{}' belong to the same rank", twice->path.string(), (twice + 1)->path.string()));
   return {};
 }
 
@@ -85,11 +86,11 @@ core::result<void> check_ranks(const std::vector<deepspeed_file>& files) {
   for (size_t i = 0; i < files.size(); ++i) {
     const auto mp = static_cast<uint32_t>(i / dp_ranks), dp = static_cast<uint32_t>(i % dp_ranks);
     if (files[i].mp != mp || files[i].dp != dp)
-      return refused(fmt::format("'{}' is there, but the file of data-parallel rank {}, model-parallel rank {} is not",
+      return refused(fmt::format("'{}' exists, but the file of data-parallel rank {}, model-parallel rank {} does not",
                                  files[i].path.string(), dp, mp));
   }
   if (dp_ranks > 0 && files.size() % dp_ranks != 0)
-    return refused(fmt::format("'{}' is the last of {} files, {} data-parallel ranks were wanted for each of the model",
+    return refused(fmt::format("'{}' is the last of {} files, which is not a multiple of the {} data-parallel ranks",
                                files.back().path.string(), files.size(), dp_ranks));
   return {};
 }
@@ -114,7 +115,7 @@ core::result<fs::path> tag_folder(const fs::path& path, std::optional<std::strin
   }
   if (tag->empty() || tag->size() > max_deepspeed_tag_bytes || *tag == "." || *tag == ".." ||
       tag->find('/') != tag->npos || tag->find('\0') != tag->npos)
-    return refused(fmt::format("'{}' is no name of a checkpoint in '{}'", shown(*tag), path.string()));
+    return refused(fmt::format("'{}' is not a valid name of a checkpoint in '{}'", shown(*tag), path.string()));
   return path / *tag;
 }
 
@@ -143,7 +144,7 @@ core::result<deepspeed_files> list_deepspeed_files(const fs::path& folder, model
         out.layers.push_back(std::move(file));
         break;
       case file_role::expert:
-        return refused(fmt::format("'{}' belongs to experts, which are not read", file.path.string()));
+        return refused(fmt::format("'{}' belongs to experts (MoE), which are not supported", file.path.string()));
       case file_role::none:
         break;
     }

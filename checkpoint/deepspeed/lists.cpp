@@ -23,15 +23,15 @@ std::optional<pickle_ref> find(const torch_archive& file, const char* key, pickl
 
 core::result<named_shapes> shapes_of(const torch_archive& file, pickle_ref dict, const char* what) {
   const auto items = file.tree().items(dict);
-  if (file.tree().kind(dict) != pickle_kind::dict) return refused(fmt::format("{} is no dict", what));
+  if (file.tree().kind(dict) != pickle_kind::dict) return refused(fmt::format("{} is not a dict", what));
   named_shapes out;
   for (size_t i = 0; i + 1 < items.size(); i += 2) {
-    if (file.tree().kind(items[i]) != pickle_kind::text) return refused(fmt::format("a name in {} is no text", what));
+    if (file.tree().kind(items[i]) != pickle_kind::text) return refused(fmt::format("a name in {} is not text", what));
     auto shape = file.shape(items[i + 1]);
     const std::string name(file.tree().text(items[i]));
     if (!shape) return fail(shape.error().in(fmt::format("{} of '{}'", what, shown(name))));
     if (!bytes_of(core::dtype::f64, *shape))
-      return refused(fmt::format("{} of '{}' is beyond any file", what, shown(name)));
+      return refused(fmt::format("{} of '{}' is too large for any file", what, shown(name)));
     out.emplace_back(name, std::move(*shape));
   }
   return out;
@@ -41,7 +41,7 @@ core::result<void> read_lists(const torch_archive& file, deepspeed_lists& out) {
   const auto& tree = file.tree();
   if (const auto names = find(file, "buffer_names", pickle_kind::list))
     for (const pickle_ref v : tree.items(*names)) {
-      if (tree.kind(v) != pickle_kind::text) return refused("the name of a buffer is no text");
+      if (tree.kind(v) != pickle_kind::text) return refused("the name of a buffer is not text");
       out.buffers.emplace_back(tree.text(v));
     }
   if (const auto list = find(file, "param_shapes", pickle_kind::list)) {
@@ -59,7 +59,7 @@ core::result<void> read_lists(const torch_archive& file, deepspeed_lists& out) {
     const auto items = tree.items(*dict);
     for (size_t i = 0; i + 1 < items.size(); i += 2) {
       if (tree.kind(items[i]) != pickle_kind::text || tree.kind(items[i + 1]) != pickle_kind::text)
-        return refused("the name of a shared parameter is no text");
+        return refused("the name of a shared parameter is not text");
       out.shared.emplace_back(tree.text(items[i]), tree.text(items[i + 1]));
     }
   }
@@ -101,8 +101,8 @@ core::result<deepspeed_lists> read_deepspeed_lists(const torch_archive& file) {
   const auto& tree = file.tree();
   const auto module = tree.find(file.root(), "module");
   if (!module || !tree.find(file.root(), "ds_version"))
-    return refused(
-        fmt::format("'{}': 'module' and 'ds_version' were wanted: not a model file of DeepSpeed", file.name()));
+    return refused(fmt::format("'{}': not a model file of DeepSpeed: it must have the keys 'module' and 'ds_version'",
+                               file.name()));
   deepspeed_lists out;
   auto tensors = tensors_of(file, *module, &out.unread);
   if (!tensors) return fail(tensors.error().in(fmt::format("'{}'", file.name())));

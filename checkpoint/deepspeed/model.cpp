@@ -64,7 +64,8 @@ class builder {
       if (core::numel_of(p.master->shape) == 0) return bad("parameter '{}' has no elements", shown(name));
       for (const auto* m : p.moments)
         if (!is_floating(m->type) || m->shape != p.master->shape)
-          return bad("moment {} of '{}' has another shape, or is no number", shown(m->moment), shown(name));
+          return bad("moment {} of '{}' has a different shape or is not of a floating-point type", shown(m->moment),
+                     shown(name));
     }
     return {};
   }
@@ -72,7 +73,8 @@ class builder {
   core::result<void> take_order(unknown_order without) {
     const auto& order = options_.order.empty() ? from_.parameter_order : options_.order;
     if (order.empty() && without == unknown_order::refuse)
-      return bad("DeepSpeed finds parameters by their order, and nothing says the model's; give it");
+      return bad(
+          "DeepSpeed identifies parameters by their order, which the checkpoint does not store; state the order");
     std::set<std::string> placed;
     const auto place = [&](const std::string& name) {
       if (!placed.insert(name).second) return;
@@ -98,11 +100,11 @@ class builder {
     std::optional<size_t> rest;
     for (size_t g = 0; g < options_.groups.size(); ++g) {
       if (options_.groups[g].parameters.empty()) {
-        if (rest) return bad("parameter groups {} and {} both take all the others", *rest, g);
+        if (rest) return bad("parameter groups {} and {} both take all remaining parameters", *rest, g);
         rest = g;
       }
       for (const auto& name : options_.groups[g].parameters)
-        if (!group_of.emplace(name, g).second) return bad("'{}' stands twice in the parameter groups", shown(name));
+        if (!group_of.emplace(name, g).second) return bad("'{}' appears twice in the parameter groups", shown(name));
     }
     out_.groups.resize(options_.groups.size());
     std::set<std::string> names;
@@ -114,13 +116,13 @@ class builder {
       if (g != group_of.end()) group_of.erase(g);
     }
     if (!group_of.empty())
-      return bad("'{}' of the parameter groups is no parameter that is trained", shown(group_of.begin()->first));
+      return bad("'{}' of the parameter groups is not a trained parameter", shown(group_of.begin()->first));
     for (size_t g = 0; g < out_.groups.size(); ++g) {
       const auto& group = out_.groups[g];
       if (group.empty()) return bad("parameter group {} is empty", g);
       for (const auto& p : group)
         if (!std::ranges::equal(p.moments, group.front().moments, {}, &tensor_entry::moment, &tensor_entry::moment))
-          return bad("'{}' and '{}' are in one parameter group but have other moments", shown(group.front().name),
+          return bad("'{}' and '{}' are in one parameter group but have different moments", shown(group.front().name),
                      shown(p.name));
     }
     for (const auto* others : {&out_.frozen, &out_.buffers})
@@ -140,8 +142,8 @@ class builder {
     for (const auto& t : from_.tied) shared.try_emplace(written(t.name), written(t.of));
     for (const auto& [alias, owner] : shared) {
       if (!owners.contains(owner))
-        return bad("'{}' is tied to '{}', which is no parameter", shown(alias), shown(owner));
-      if (taken.contains(alias)) return bad("tied name '{}' is a tensor's own", shown(alias));
+        return bad("'{}' is tied to '{}', which is not a parameter", shown(alias), shown(owner));
+      if (taken.contains(alias)) return bad("tied name '{}' is also the name of a tensor", shown(alias));
     }
     out_.shared = std::move(shared);
     return {};

@@ -87,12 +87,12 @@ core::result<void> part_reader::read_shards(source_run& run) {
   const auto shards = of_rank(in_.optimizer, mp_);
   if (shards.empty() && lists_.has_groups)
     return refused(
-        fmt::format("'{}' holds no '*_optim_states.pt' of model-parallel rank {}, though the model's file "
-                    "lists what lies in them",
+        fmt::format("'{}' holds no '*_optim_states.pt' of model-parallel rank {}, although the model's file lists the "
+                    "parameters in them",
                     in_.folder.string(), mp_));
   if (shards.empty()) return {};
   if (!lists_.has_groups)
-    return refused(fmt::format("'{}' lists no 'param_shapes', by which '{}' was to be cut",
+    return refused(fmt::format("'{}' has no 'param_shapes', which is required to read '{}'",
                                files_[number_].path.string(), shards.front().path.string()));
   zero_shards zero(shards.size());
   for (const auto& shard : shards) {
@@ -136,8 +136,8 @@ core::result<void> part_reader::read_frozen() {
   std::vector<flat_vector> whole(lists_.frozen.size());
   const auto holders = of_rank(in_.model, mp_);
   if (const size_t shards = of_rank(in_.optimizer, mp_).size(); !given_ && holders.size() != shards)
-    return refused(fmt::format("'{}': frozen parameters lie in {} model files, {} were wanted", in_.folder.string(),
-                               holders.size(), shards));
+    return refused(fmt::format("'{}': frozen parameters are stored in {} model files, {} were wanted",
+                               in_.folder.string(), holders.size(), shards));
   for (const auto& holder : holders) {
     TROUPE_ASSIGN(const auto file, open_numbered(files_, holder.path));
     const auto fragments = file.tree().find(file.root(), "frozen_param_fragments");
@@ -154,8 +154,8 @@ core::result<void> part_reader::read_frozen() {
     const auto& [name, shape] = lists_.frozen[i];
     const uint64_t numel = core::numel_of(shape);
     if (whole[i].numel() < numel)
-      return refused(
-          fmt::format("frozen parameter '{}' has {} elements, {} are stored", shown(name), numel, whole[i].numel()));
+      return refused(fmt::format("frozen parameter '{}' has {} elements, but only {} are stored", shown(name), numel,
+                                 whole[i].numel()));
     auto& tensor = out_.tensors.emplace_back(tensor_entry{name, tensor_kind::frozen, "", whole[i].type(), shape, {}});
     whole[i].cut(0, numel, tensor.pieces);
     listed_.insert(name);

@@ -25,9 +25,9 @@ core::result<quantised_values> quantise(std::span<const float> weight, uint32_t 
     for (const float x : weight.subspan(first, size)) largest = std::max(largest, std::fabs(x));
     const float scale = 1.0F / (2.0F * largest + 1e-5F) * top;
     if (std::isinf(largest))
-      return fail(error_kind::numeric, fmt::format("elements {} to {} hold an infinity", first, first + size));
+      return fail(error_kind::numeric, fmt::format("elements {} to {} contain an infinite value", first, first + size));
     for (size_t i = first; i < first + size; ++i) {
-      if (std::isnan(weight[i])) return fail(error_kind::numeric, fmt::format("element {} is no number", i));
+      if (std::isnan(weight[i])) return fail(error_kind::numeric, fmt::format("element {} is not a number (NaN)", i));
       out.values[i] = static_cast<int8_t>(std::clamp(std::nearbyint(weight[i] * scale), least, most));
     }
     out.scales.push_back(1.0F / scale);

@@ -30,7 +30,7 @@ core::result<uint32_t> degree(const torch_archive& model, const char* key) {
   if (!value || tree.kind(*value) == pickle_kind::none) return 0;
   const auto n = model.integer(*value);
   if (!n || *n < 1 || *n > max_tensor_ranks)
-    return refused(fmt::format("'{}': {} is no number of ranks", model.name(), key));
+    return refused(fmt::format("'{}': {} is not a valid number of ranks", model.name(), key));
   return static_cast<uint32_t>(*n);
 }
 
@@ -133,8 +133,8 @@ core::result<rule_chooser> rules_of(const torch_archive& model, const std::vecto
   }
   if (!is_megatron)
     return refused(
-        fmt::format("'{}': how its tensor-parallel ranks go together is said neither by "
-                    "'universal_checkpoint_info' nor by names of Megatron's",
+        fmt::format("'{}': its tensor-parallel ranks cannot be merged: it has no 'universal_checkpoint_info', and its "
+                    "parameters do not have Megatron's names",
                     model.name()));
   double version = 0;  // Megatron's value for a missing version
   if (const auto v = tree.find(model.root(), "checkpoint_version")) {

@@ -89,7 +89,7 @@ core::result<std::vector<kept_group>> groups_of(const torch_archive& file, pickl
       group.items.push_back(std::move(item));
     }
     if (group.is_flat && (group.items.size() != 1 || !group.items.front().master->is_contiguous()))
-      return fail(error_kind::bad_input, fmt::format("group {} of the optimizer is no flat group", g));
+      return fail(error_kind::bad_input, fmt::format("group {} of the optimizer is not a flat group", g));
   }
   return out;
 }

@@ -71,13 +71,13 @@ torch_value value_of(const json& j) {
 
 core::result<json> parsed(const std::string& text, const char* what) {
   auto out = core::parse_json(text);
-  if (!out) return fail(out.error().kind, fmt::format("{} is no JSON that is read: {}", what, out.error().why));
+  if (!out) return fail(out.error().kind, fmt::format("{} is not valid JSON: {}", what, out.error().why));
   return std::move(*out);
 }
 
 core::result<json> parsed_object(const std::string& text, const char* what) {
   auto out = parsed(text, what);
-  if (out && !out->is_object()) return fail(error_kind::bad_input, fmt::format("{} is no JSON object", what));
+  if (out && !out->is_object()) return fail(error_kind::bad_input, fmt::format("{} is not a JSON object", what));
   return out;
 }
 
@@ -175,7 +175,7 @@ core::result<deepspeed_parts> deepspeed_parts_of(const tensor_source& from, cons
     for (const auto& [key, value] : client->items()) {
       if (std::ranges::find(own_keys, key) != own_keys.end())
         return fail(error_kind::bad_input,
-                    fmt::format("'{}': the client state's key '{}' is DeepSpeed's own", shown_place(from), key));
+                    fmt::format("'{}': the client state's key '{}' is reserved by DeepSpeed", shown_place(from), key));
       out.client.emplace_back(key, value_of(value));
     }
   } else if (!client->is_null()) {

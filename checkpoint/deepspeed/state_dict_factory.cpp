@@ -96,7 +96,7 @@ core::result<void> check_is_megatron(const tensor_source& s) {
                                "mlp.dense_h_to_4h.weight", "mlp.dense_h_to_4h.bias"})
     if (std::ranges::none_of(s.tensors, [&](const auto& t) { return t.name.find(fragment) != std::string::npos; }))
       return fail(error_kind::bad_input,
-                  fmt::format("'{}' has no '{}': it is no module of Megatron's", shown_place(s), fragment));
+                  fmt::format("'{}' has no '{}': it is not a Megatron module", shown_place(s), fragment));
   return {};
 }
 
@@ -112,7 +112,7 @@ class quantiser {
     std::vector<std::vector<int64_t>> shapes;
     for (const auto& [source, t] : parts) {
       if (t->shape.size() != 2)
-        return fail(error_kind::bad_input, fmt::format("'{}' is no matrix and cannot be quantised", name));
+        return fail(error_kind::bad_input, fmt::format("'{}' is not a matrix and cannot be quantised", name));
       std::vector<float> values(core::numel_of(t->shape));
       source_reader reader(*source);
       TROUPE_TRY(reader.read_as(core::dtype::f32, *t, 0, values.size(), std::as_writable_bytes(std::span(values))));
@@ -182,7 +182,7 @@ core::result<state_value> set_module(state_value state, state_value module,
 }
 
 core::result<loaded_module> load_module(std::span<const fs::path> files, const module_load_options& o) {
-  if (files.empty()) return fail(error_kind::bad_input, "a list of no files");
+  if (files.empty()) return fail(error_kind::bad_input, "the list of files is empty");
   if (o.mp_world_size == 0 || o.mp_world_size > max_tensor_ranks || files.size() > max_tensor_ranks ||
       o.mp_rank >= o.mp_world_size)
     return fail(error_kind::bad_input,
@@ -308,7 +308,8 @@ core::result<checkpoint_list> parse_checkpoint_list(std::string_view text, const
     if (out.checkpoints.empty()) return in.bad("'checkpoints' is empty");
     return out;
   }
-  if (out.type == checkpoint_list::kind::megatron) return in.bad("a Megatron list names its files in one list");
+  if (out.type == checkpoint_list::kind::megatron)
+    return in.bad("'checkpoints' must be one list of files for the type 'Megatron'");
   for (const auto& [key, into] : {std::pair{"non_tp", &out.non_tp}, std::pair{"tp", &out.tp}})
     if (const auto at = files->find(key); at != files->end()) TROUPE_TRY(take(*at, key, *into));
   if (out.non_tp.empty() && out.tp.empty()) return in.bad("'checkpoints' has neither 'non_tp' nor 'tp'");

@@ -35,8 +35,7 @@ struct state_reader {
     const auto t = file.tree().text(v);
     if (t.size() > text_left)
       return fail(error_kind::limit,
-                  fmt::format("'{}': its texts, each where it is used, are more than {} times as long "
-                              "as its pickle",
+                  fmt::format("'{}': its texts, counted at each use, are more than {} times as long as its pickle",
                               file.name(), max_text_per_pickle_byte));
     text_left -= t.size();
     return std::string(t);

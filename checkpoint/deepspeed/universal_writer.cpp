@@ -61,7 +61,7 @@ class universal_writer {
       *to = std::move(made);
     }
     if (!patterns_.vocabulary.empty() && !patterns_.original_vocab_size)
-      return fail(error_kind::bad_input, "patterns of vocabulary parameters want the original vocabulary's size");
+      return fail(error_kind::bad_input, "patterns of vocabulary parameters require the original vocabulary's size");
     for (const auto& group : parts_.model.groups)
       for (const auto& p : group) {
         if (!names_a_folder(p.name))
@@ -72,7 +72,7 @@ class universal_writer {
         if (vocabulary_(p.name) &&
             (p.master->shape.size() != 2 || p.master->shape[0] < static_cast<int64_t>(*patterns_.original_vocab_size)))
           return fail(error_kind::bad_input,
-                      fmt::format("'{}' is no matrix of {} rows or more, one of a vocabulary was wanted", shown(p.name),
+                      fmt::format("'{}' is not the matrix of a vocabulary: wanted {} rows or more", shown(p.name),
                                   *patterns_.original_vocab_size));
       }
     return {};

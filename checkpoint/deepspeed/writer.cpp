@@ -150,7 +150,8 @@ core::result<void> check_options(const deepspeed_write_options& o) {
   if (o.weight_type != dtype::f32 && o.weight_type != dtype::bf16 && o.weight_type != dtype::f16)
     return bad(
         fmt::format("a DeepSpeed folder of {} weights: wanted fp32, bf16 or fp16", core::name_of(o.weight_type)));
-  if (o.sub_group_size == 0 || o.groups.empty()) return bad("a DeepSpeed folder needs a parameter group and a size");
+  if (o.sub_group_size == 0 || o.groups.empty())
+    return bad("a DeepSpeed folder needs a parameter group and a sub_group_size above 0");
   return {};
 }
 

@@ -33,7 +33,7 @@ core::result<void> check_partitions(const torch_archive& file, pickle_ref state,
     const auto n = file.integer(v);
     if (!n) return fail(n.error().in("partition_count"));
     if (*n < 0 || static_cast<uint64_t>(*n) != ranks)
-      return refused(fmt::format("it is one of {} shards, {} are there", *n, ranks));
+      return refused(fmt::format("it is one of {} shards, but {} were found", *n, ranks));
   }
   return {};
 }
@@ -46,7 +46,7 @@ core::result<std::vector<std::vector<uint64_t>>> gaps_of(const torch_archive& fi
     auto& list = out.emplace_back();
     for (const pickle_ref v : file.tree().items(group)) {
       const auto n = file.integer(v);
-      if (!n || *n < 0) return refused("param_alignment_paddings holds no whole numbers");
+      if (!n || *n < 0) return refused("param_alignment_paddings must hold whole numbers");
       list.push_back(static_cast<uint64_t>(*n));
     }
   }
@@ -142,7 +142,7 @@ core::result<void> zero_shards::place_striped(const named_shapes& shapes, std::v
     const uint64_t numel = core::numel_of(shape), stripe = numel / ranks_ + (numel % ranks_ != 0 ? 1 : 0);
     if (stripe > available - at)
       return refused(
-          fmt::format("parameter '{}' leaves the flat groups of {} elements a rank", shown(name), available));
+          fmt::format("parameter '{}' extends beyond the flat groups of {} elements per rank", shown(name), available));
     for (const auto& [state, flat] : first) {
       if (flat.is_skipped(at, stripe)) continue;
       auto& tensor = out.emplace_back(entry_of(name, state, flat.type(), shape));
@@ -165,12 +165,13 @@ core::result<void> zero_shards::place_flat(const named_shapes& shapes, size_t gr
   const auto& states = flat_[group];
   const uint64_t available = states.contains("") ? states.at("").numel() : 0;
   if (!gaps_.empty() && (group >= gaps_.size() || gaps_[group].size() != shapes.size()))
-    return refused(fmt::format("group {} has {} parameters and another number of paddings", group, shapes.size()));
+    return refused(fmt::format("group {} has {} parameters but a different number of paddings", group, shapes.size()));
   for (size_t p = 0; p < shapes.size(); ++p) {
     const auto& [name, shape] = shapes[p];
     const uint64_t numel = core::numel_of(shape);
     if (at > available || numel > available - at)
-      return refused(fmt::format("parameter '{}' leaves group {} of {} elements", shown(name), group, available));
+      return refused(
+          fmt::format("parameter '{}' extends beyond group {} of {} elements", shown(name), group, available));
     for (const auto& [state, flat] : states) {
       if (flat.numel() < at + numel)
         return refused(fmt::format("'{}' of parameter '{}' is cut short", shown(state), shown(name)));

@@ -102,7 +102,7 @@ core::result<void> lay_in_rows(tensor_entry& t, const placed_chunk& c) {
       const uint64_t inside = row + done - from.first, n = std::min(run - done, from.count - inside);
       if (t.pieces.size() >= max_pieces)
         return core::fail(core::error_kind::limit,
-                          fmt::format("its chunks are more than {} stretches of it", max_pieces));
+                          fmt::format("its chunks have more than {} contiguous pieces", max_pieces));
       t.pieces.push_back({from.file, first + done, n, from.offset_bytes + inside * width, {}});
       done += n;
     }

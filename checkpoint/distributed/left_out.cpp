@@ -23,8 +23,8 @@ void left_out_entries::give_up_states(std::string why) {
 
 void left_out_entries::say(std::vector<std::string>& remarks) const {
   if (states_ > 0)
-    remarks.push_back(fmt::format("{}{} states of an optimizer, as '{}', which name no parameter", left_out_mark,
-                                  states_, shown(first_state_)));
+    remarks.push_back(fmt::format("{}{} states of an optimizer, such as '{}', which do not name a parameter",
+                                  left_out_mark, states_, shown(first_state_)));
   if (why_no_states_)
     remarks.push_back(fmt::format("{}the states of the optimizer: {}", left_out_mark, *why_no_states_));
   say_unread(remarks, unread_);

@@ -62,7 +62,7 @@ class shards_reader {
     if (!numbers.empty() && *numbers.rbegin() != numbers.size()) {
       uint32_t missing = 1;
       while (numbers.contains(missing)) ++missing;
-      return refused(fmt::format("'{}': the files of shard {} are missing, those of shard {} are there",
+      return refused(fmt::format("'{}': the files of shard {} are missing, but those of shard {} exist",
                                  folder_.string(), missing, *numbers.rbegin()));
     }
     for (uint32_t i = 0; i < out_.files.size(); ++i) TROUPE_TRY(add(i));
@@ -83,7 +83,8 @@ class shards_reader {
     TROUPE_ASSIGN(const auto file, safetensors_file::open(path));
     const auto text = file.metadata().find(info_key);
     if (text == file.metadata().end())
-      return refused(fmt::format("'{}': its header does not say by {} where its tensors lie", path.string(), info_key));
+      return refused(
+          fmt::format("'{}': its header has no {} with the positions of its tensors", path.string(), info_key));
     const auto places = core::parse_json(text->second);
     if (!places || !places->is_object())
       return refused(
@@ -104,7 +105,7 @@ class shards_reader {
       return {};
     }
     const auto place = places.find(e.name);
-    const auto wanted = fmt::format("{} wants {} whole numbers as {}", info_key, e.shape.size(), offsets_key);
+    const auto wanted = fmt::format("{} requires {} whole numbers as {}", info_key, e.shape.size(), offsets_key);
     if (place == places.end() || !place->is_object() || !place->contains(offsets_key)) return refused(wanted);
     const auto& offsets = (*place)[offsets_key];
     if (!offsets.is_array() || offsets.size() != e.shape.size()) return refused(wanted);
@@ -124,7 +125,7 @@ class shards_reader {
       return refused(fmt::format("it is {} of {} dimensions here and {} of {} in another file", core::name_of(e.type),
                                  e.shape.size(), core::name_of(*entry.type), entry.shape.size()));
     for (size_t d = 0; d < e.shape.size(); ++d) {
-      if (item.offsets[d] > INT64_MAX - e.shape[d]) return refused("its place is beyond any tensor");
+      if (item.offsets[d] > INT64_MAX - e.shape[d]) return refused("its offset is too large for any tensor");
       entry.shape[d] = std::max(entry.shape[d], item.offsets[d] + e.shape[d]);
     }
     if (item.bytes == 0) return {};  // the rank has no elements of the tensor

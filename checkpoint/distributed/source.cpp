@@ -111,7 +111,7 @@ class distributed_reader {
     for (auto& [name, entry] : found.entries) {
       for (auto& item : entry.items) item.file += first;
       if (!entries.emplace(name, std::move(entry)).second)
-        return refused(fmt::format("'{}': '{}' stands in another folder, too", folder.string(), shown(name)));
+        return refused(fmt::format("'{}': '{}' is also in another folder", folder.string(), shown(name)));
     }
     return {};
   }
@@ -153,7 +153,7 @@ class distributed_reader {
   core::result<void> add(const std::string& name, const distributed_entry& e, bool is_optimizers) {
     if (!e.unread_type.empty()) {
       left_out_.add_unread(name, e.unread_type);
-      if (is_optimizers) left_out_.give_up_states(fmt::format("'{}' is of {}", shown(name), e.unread_type));
+      if (is_optimizers) left_out_.give_up_states(fmt::format("'{}' has the type {}", shown(name), e.unread_type));
       return {};
     }
     if (!e.is_tensor()) return is_optimizers ? add_counter(name, e) : add_object(name, e);
@@ -220,7 +220,7 @@ class distributed_reader {
       TROUPE_ASSIGN(const auto archive, open(item));
       TROUPE_ASSIGN(auto t, archive.tensor(archive.root()));
       if (t.type != entry.type || t.shape != item.sizes)
-        return refused(fmt::format("the tensor at byte {} of '{}' has another type or shape than .metadata says",
+        return refused(fmt::format("the tensor at byte {} of '{}' has another type or shape than .metadata states",
                                    item.begin, archive.name()));
       auto& chunk = chunks.emplace_back(placed_chunk{item.offsets, item.sizes, {}});
       t.begin += item.begin;
@@ -267,8 +267,8 @@ class distributed_reader {
     if (const auto counted = counts_.updates()) return counted;
     const auto position = out_.run.schedule_position.value_or(0);
     if (position <= 0 || has_moments_.empty()) return std::nullopt;
-    out_.remarks.push_back(
-        fmt::format("last_epoch, the schedule's {}, is taken for the steps: the optimizer counts none", position));
+    out_.remarks.push_back(fmt::format(
+        "the schedule's last_epoch, {}, is used as the number of steps: the optimizer stores none", position));
     return static_cast<uint64_t>(position);
   }
 
@@ -284,7 +284,7 @@ class distributed_reader {
     if (e.type == core::dtype::f64) return count(name, as(double{}));
     if (e.type == core::dtype::i64) return count(name, as(int64_t{}));
     if (e.type == core::dtype::i32) return count(name, as(int32_t{}));
-    return give_up(name, fmt::format("one of {}, which does not hold every number", core::name_of(*e.type)));
+    return give_up(name, fmt::format("one of {}, which cannot represent every number", core::name_of(*e.type)));
   }
 
   /// Reads `step` of a parameter or a group where the optimizer stores it as a Python number.

@@ -150,8 +150,8 @@ core::result<void> read_exactly(const input_file& file, const fs::path& path, ui
     done += n;
   }
   if (done < out.size())
-    return fail(error_kind::io,
-                fmt::format("'{}' gave {} of {} bytes at byte {}", path.string(), done, out.size(), offset_bytes));
+    return fail(error_kind::io, fmt::format("'{}': only {} of {} bytes could be read at byte {}", path.string(), done,
+                                            out.size(), offset_bytes));
   return {};
 }
 

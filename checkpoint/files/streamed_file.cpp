@@ -26,7 +26,7 @@ struct streamed_file::parts {
     try {
       if (!writer.joinable()) writer = std::jthread([this](const std::stop_token& stop) { write_blocks(stop); });
     } catch (const std::system_error& e) {
-      return fail(core::error_kind::limit, std::string("threads: wanted one more to write a file: ") + e.what());
+      return fail(core::error_kind::limit, std::string("cannot start a thread to write a file: ") + e.what());
     }
     std::unique_lock hold(mutex);
     changed.wait(hold, [&] { return !is_handed; });

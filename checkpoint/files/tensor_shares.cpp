@@ -49,14 +49,15 @@ core::result<void> check_shares(const tensor_entry& t, uint64_t elements) {
         return bad(fmt::format("the piece at element {}{} overlaps the one that ends at {}", p.first, of, reached));
       if (p.first > reached) return bad(fmt::format("no piece holds its elements {} to {}{}", reached, p.first, of));
       if (p.count > count - reached)
-        return bad(fmt::format("{} elements from element {} on leave its {} elements{}", p.count, p.first, count, of));
+        return bad(
+            fmt::format("{} elements from element {} on reach beyond its {} elements{}", p.count, p.first, count, of));
       reached += p.count;
     }
     if (reached != count) return bad(fmt::format("no piece holds its elements {} to {}{}", reached, count, of));
   }
   if (at < t.pieces.size())
-    return bad(
-        fmt::format("a piece of share {}, out of order or of no share: there are {}", t.pieces[at].share, shares));
+    return bad(fmt::format("a piece of share {} is out of order, or its share does not exist: there are {}",
+                           t.pieces[at].share, shares));
   return {};
 }
 

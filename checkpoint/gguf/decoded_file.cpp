@@ -139,7 +139,7 @@ class decoded_file final : public input_file {
       const auto n = static_cast<size_t>(std::min<uint64_t>(out.size(), at->bytes() - in_tensor));
       const size_t width = core::size_of(dtype_of(at->stored.type));
       if (in_tensor % width != 0 || n % width != 0)
-        return fail(error_kind::bug, fmt::format("'{}': {} bytes from byte {} of tensor '{}' are no whole elements",
+        return fail(error_kind::bug, fmt::format("'{}': {} bytes from byte {} of tensor '{}' are not whole elements",
                                                  path_.string(), n, in_tensor, core::shown(at->stored.name)));
       TROUPE_TRY(tensor_reader(*file_, path_, *at).read(in_tensor / width, out.first(n)));
       out = out.subspan(n);
@@ -165,8 +165,8 @@ core::result<std::unique_ptr<input_file>> decoded_view::open(file_system& files)
   auto file = files.open(path_);
   if (!file) return file;
   if ((*file)->bytes() != file_bytes_)
-    return fail(error_kind::io, fmt::format("'{}' had {} bytes when it was looked at and has {} now", path_.string(),
-                                            file_bytes_, (*file)->bytes()));
+    return fail(error_kind::io, fmt::format("'{}' was changed while it was read: it had {} bytes and has {} now",
+                                            path_.string(), file_bytes_, (*file)->bytes()));
   return std::make_unique<decoded_file>(std::move(*file), path_, tensors_, bytes());
 }
 

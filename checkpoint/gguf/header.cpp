@@ -132,7 +132,7 @@ core::result<void> read_metadata(cursor& in, uint64_t count, gguf_metadata& out)
     auto value = read_value(in);
     if (!value) return fail(value.error().in(fmt::format("key '{}'", shown(*key))));
     if (!seen.insert(*key).second)
-      return fail(error_kind::bad_input, fmt::format("key '{}' is there twice", shown(*key)));
+      return fail(error_kind::bad_input, fmt::format("key '{}' appears twice", shown(*key)));
     out.entries.emplace_back(std::move(*key), std::move(*value));
   }
   return {};
@@ -166,12 +166,13 @@ core::result<void> check_places(const gguf_header& h, uint64_t alignment, uint64
   std::vector<const gguf_tensor*> order;
   for (const auto& t : h.tensors) {
     if (t.offset_bytes % alignment != 0)
-      return fail(error_kind::bad_input, fmt::format("tensor '{}' begins at byte {} of the data, no multiple of {}",
-                                                     shown(t.name), t.offset_bytes, alignment));
+      return fail(error_kind::bad_input,
+                  fmt::format("tensor '{}' begins at byte {} of the data, which is not a multiple of {}", shown(t.name),
+                              t.offset_bytes, alignment));
     if (t.offset_bytes > data || t.bytes() > data - t.offset_bytes)
       return fail(error_kind::bad_input,
-                  fmt::format("tensor '{}' has {} bytes from byte {} of the data on, which has {}", shown(t.name),
-                              t.bytes(), t.offset_bytes, data));
+                  fmt::format("tensor '{}' has {} bytes from byte {} of the data on, but the data has only {}",
+                              shown(t.name), t.bytes(), t.offset_bytes, data));
     order.push_back(&t);
   }
   std::ranges::sort(order, [](const auto* a, const auto* b) { return a->offset_bytes < b->offset_bytes; });
@@ -182,7 +183,7 @@ core::result<void> check_places(const gguf_header& h, uint64_t alignment, uint64
   std::ranges::sort(order, [](const auto* a, const auto* b) { return a->name < b->name; });
   for (size_t i = 1; i < order.size(); ++i)
     if (order[i]->name == order[i - 1]->name)
-      return fail(error_kind::bad_input, fmt::format("tensor '{}' is there twice", shown(order[i]->name)));
+      return fail(error_kind::bad_input, fmt::format("tensor '{}' appears twice", shown(order[i]->name)));
   return {};
 }
 
@@ -190,7 +191,8 @@ core::result<gguf_header> read_all(const core::source_file& file) {
   cursor in(file);
   std::string begin(gguf_magic.size(), '\0');
   TROUPE_TRY(in.bytes(std::as_writable_bytes(std::span(begin))));
-  if (begin != gguf_magic) return fail(error_kind::bad_input, fmt::format("it begins with '{}'", shown(begin)));
+  if (begin != gguf_magic)
+    return fail(error_kind::bad_input, fmt::format("it begins with '{}' instead of 'GGUF'", shown(begin)));
   TROUPE_ASSIGN(const auto version, in.number<uint32_t>());
   if (version < oldest_gguf_version || version > gguf_version)
     return fail(error_kind::bad_input,
@@ -233,7 +235,7 @@ core::result<uint64_t> alignment_of(const gguf_metadata& metadata) {
   if (value == nullptr) return gguf_alignment_bytes;
   const auto bytes = value->whole();
   if (!bytes || !std::has_single_bit(*bytes) || *bytes > max_gguf_alignment)
-    return fail(error_kind::bad_input, fmt::format("'{}' wants a power of two up to {}{}", gguf_alignment_key,
+    return fail(error_kind::bad_input, fmt::format("'{}' must be a power of two up to {}{}", gguf_alignment_key,
                                                    max_gguf_alignment, bytes ? fmt::format(", got {}", *bytes) : ""));
   return *bytes;
 }
@@ -241,7 +243,7 @@ core::result<uint64_t> alignment_of(const gguf_metadata& metadata) {
 core::result<gguf_header> read_gguf_header(const core::source_file& file) {
   auto out = read_all(file);
   if (!out && out.error().kind != error_kind::io)
-    return fail(out.error().in(fmt::format("'{}' is no sound GGUF file", file.name())));
+    return fail(out.error().in(fmt::format("'{}' is not a valid GGUF file", file.name())));
   return out;
 }
 
@@ -251,7 +253,8 @@ core::result<void> check_gguf_extents(const gguf_tensor& t) {
   uint64_t elements = 1;
   for (const uint64_t e : t.extents) {
     if (e == 0 || e > max_tensor_elements || elements > max_tensor_elements / e)
-      return fail(error_kind::bad_input, fmt::format("extents {}, which no tensor has", fmt::join(t.extents, " x ")));
+      return fail(error_kind::bad_input,
+                  fmt::format("extents {} are not possible for a tensor", fmt::join(t.extents, " x ")));
     elements *= e;
   }
   if (t.extents[0] % block_elements(t.type) != 0)

@@ -54,7 +54,7 @@ core::result<std::string> format_gguf_header(const gguf_metadata& metadata, std:
   for (auto& t : tensors) {
     if (auto ok = check_gguf_extents(t); !ok) return fail(ok.error().in(fmt::format("tensor '{}'", shown(t.name))));
     if (t.name.empty() || t.name.size() > max_written_gguf_name_bytes || !seen.insert(t.name).second)
-      return fail(error_kind::bad_input, fmt::format("tensor '{}': wanted a name of 1 to {} bytes that no other has",
+      return fail(error_kind::bad_input, fmt::format("tensor '{}': wanted a unique name of 1 to {} bytes",
                                                      shown(t.name), max_written_gguf_name_bytes));
     t.offset_bytes = at;
     at = core::round_up(at + t.bytes(), alignment);

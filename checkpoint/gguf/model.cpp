@@ -36,7 +36,7 @@ class size_reader {
     const auto value = m_.find(name) == nullptr && otherwise ? otherwise : m_.whole(name);
     if (value && *value > 0 && *value <= most) return static_cast<uint32_t>(*value);
     if (wrong_.empty())
-      wrong_ = fmt::format("key '{}' wants a whole number from 1 to {}{}", name, most,
+      wrong_ = fmt::format("key '{}' must be a whole number from 1 to {}{}", name, most,
                            value ? fmt::format(", got {}", *value) : "");
     return 1;
   }

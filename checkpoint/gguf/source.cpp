@@ -48,7 +48,7 @@ core::result<uint64_t> head_rows_of(const gguf_tensor& t, gguf_order order, cons
 /// Refuses one part of a model that is split into files, and an adapter.
 core::result<void> check_is_whole_model(const gguf_metadata& keys) {
   if (keys.text("general.type") == "adapter")
-    return core::refused("it is an adapter and no whole model: merge it into its base model first");
+    return core::refused("it is an adapter, not a whole model: merge it into its base model first");
   const auto parts = keys.whole("split.count").value_or(1);
   if (parts < 2) return {};
   return core::refused(fmt::format("it is part {} of {} of a model: join them first, by `llama-gguf-split --merge`",

@@ -39,7 +39,7 @@ core::result<void> gguf_writer::pad() {
 core::result<void> gguf_writer::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     if (at_ == tensors_.size())
-      return fail(error_kind::bug, fmt::format("{} bytes behind the last tensor", bytes.size()));
+      return fail(error_kind::bug, fmt::format("{} bytes after the last tensor", bytes.size()));
     const auto n = static_cast<size_t>(std::min<uint64_t>(bytes.size(), left_bytes_));
     TROUPE_TRY(out_.write(bytes.first(n)));
     bytes = bytes.subspan(n);

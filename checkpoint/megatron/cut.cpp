@@ -25,7 +25,8 @@ tl::unexpected<core::error> bad(std::string_view name, const std::string& what) 
 /// Returns the number of elements; refuses negative and overflowing shapes before anything is multiplied.
 core::result<uint64_t> elements_of(std::string_view name, const shape_type& shape) {
   const auto bytes = bytes_of(core::dtype::u8, shape);
-  if (!bytes) return bad(name, fmt::format("the shape ({}) is negative or beyond any file", fmt::join(shape, ", ")));
+  if (!bytes)
+    return bad(name, fmt::format("the shape ({}) is negative or too large for any file", fmt::join(shape, ", ")));
   return *bytes;
 }
 
@@ -38,7 +39,7 @@ core::result<void> check_widths(std::string_view name, const width_table& widths
       return bad(name, fmt::format("wanted the widths of {} ranks, got {}", ranks, part.size()));
     for (const int64_t w : part)
       if (w < 0 || w > INT64_MAX / int64_t{max_tensor_ranks} / int64_t{max_sub_parameters})
-        return bad(name, fmt::format("a width of {}", w));
+        return bad(name, fmt::format("a width of {} is out of range", w));
   }
   return {};
 }
@@ -67,15 +68,15 @@ core::result<shape_type> viewed(std::string_view name, const cut_rule& rule, int
       continue;
     }
     if (out[i] < 0 || (out[i] > 0 && known > uint64_t{INT64_MAX} / static_cast<uint64_t>(out[i])))
-      return bad(name, fmt::format("cannot be seen as ({})", fmt::join(rule.view, ", ")));
+      return bad(name, fmt::format("cannot be viewed as ({})", fmt::join(rule.view, ", ")));
     known *= static_cast<uint64_t>(out[i]);
   }
   if (open && (known == 0 || elements % known != 0))
-    return bad(name, fmt::format("{} elements cannot be seen as ({}) with {} in dimension {}", elements,
+    return bad(name, fmt::format("{} elements cannot be viewed as ({}) with {} in dimension {}", elements,
                                  fmt::join(rule.view, ", "), size, rule.dimension));
   if (open) out[*open] = static_cast<int64_t>(elements / known);
   if (!open && known != elements)
-    return bad(name, fmt::format("{} elements cannot be seen as ({})", elements, fmt::join(out, ", ")));
+    return bad(name, fmt::format("{} elements cannot be viewed as ({})", elements, fmt::join(out, ", ")));
   return out;
 }
 
@@ -89,7 +90,7 @@ core::result<int64_t> viewed_size(std::string_view name, const cut_rule& rule, u
     rest *= static_cast<uint64_t>(rule.view[i]);
   }
   if (elements % rest != 0)
-    return bad(name, fmt::format("{} elements cannot be seen as ({})", elements, fmt::join(rule.view, ", ")));
+    return bad(name, fmt::format("{} elements cannot be viewed as ({})", elements, fmt::join(rule.view, ", ")));
   return static_cast<int64_t>(elements / rest);
 }
 
@@ -140,8 +141,8 @@ core::result<void> check_ranks(std::string_view name, size_t ranks) {
 core::result<void> check_dimension(std::string_view name, const cut_rule& rule, const shape_type& shape) {
   const size_t rank = rule.view.empty() ? shape.size() : rule.view.size();
   if (rule.dimension >= rank)
-    return bad(name, fmt::format("is cut along dimension {}, but has {}", rule.dimension, rank));
-  if (rule.sub_parameters == 0) return bad(name, "has no parts");
+    return bad(name, fmt::format("it is cut along dimension {}, but has only {} dimensions", rule.dimension, rank));
+  if (rule.sub_parameters == 0) return bad(name, "the cut has no parts");
   return {};
 }
 
@@ -149,8 +150,8 @@ core::result<void> check_dimension(std::string_view name, const cut_rule& rule, 
 core::result<uint64_t> keep_rows(std::string_view name, const cut_rule& rule, tensor_cut& cut) {
   if (rule.original_rows == 0) return core::numel_of(cut.whole);
   if (cut.whole.empty() || rule.original_rows < 0 || rule.original_rows > cut.whole[0])
-    return bad(name, fmt::format("a vocabulary of {} rows, but its slices have ({}) together", rule.original_rows,
-                                 fmt::join(cut.whole, ", ")));
+    return bad(name, fmt::format("wanted a vocabulary of {} rows, but its slices together have the shape ({})",
+                                 rule.original_rows, fmt::join(cut.whole, ", ")));
   cut.whole[0] = rule.original_rows;
   return core::numel_of(cut.whole);
 }
@@ -211,8 +212,8 @@ core::result<width_table> widths_to_merge(std::string_view name, const cut_rule&
       size = as;
     }
     if (size % parts != 0)
-      return bad(name, fmt::format("rank {} has {} along dimension {}, which {} parts do not divide", r, size,
-                                   rule.dimension, parts));
+      return bad(name, fmt::format("rank {} has size {} along dimension {}, which is not divisible by {} parts", r,
+                                   size, rule.dimension, parts));
     for (auto& part : widths) part.push_back(size / parts);
   }
   return widths;

@@ -164,8 +164,9 @@ core::result<cut_rule> pattern_rules::rule(std::string_view name) {
   const auto& [unsupported, replicated, averaged, two_parts, sub_parameters, row_parallel, vocabulary] = hit;
   if (unsupported) {
     const auto& text = p.unsupported.text(*unsupported);
-    return fail(error_kind::bad_input, fmt::format("parameter '{}' cannot be joined, its writer says: {}", shown(name),
-                                                   shown(p.content.unsupported.at(text))));
+    return fail(error_kind::bad_input,
+                fmt::format("parameter '{}' cannot be merged; the checkpoint states the reason: {}", shown(name),
+                            shown(p.content.unsupported.at(text))));
   }
   cut_rule out{.kind = cut_kind::along, .dimension = row_parallel ? size_t{1} : size_t{0}};
   if (replicated) {

@@ -99,8 +99,9 @@ core::result<tensor_entry> merged_entry(const cut_rule& rule, std::span<const te
   }
   TROUPE_ASSIGN(auto cut, cut_to_merge(ranks[0]->name, rule, shapes));
   if (rule.kind == cut_kind::averaged && ranks.size() > 1)
-    return fail(error_kind::bad_input,
-                fmt::format("tensor {} is the mean of its ranks' values, which no bytes hold", shown(*ranks[0])));
+    return fail(
+        error_kind::bad_input,
+        fmt::format("tensor {} is the mean of its ranks' values, which the files do not store", shown(*ranks[0])));
   auto out = like(*ranks[0], cut.whole);
   for (const auto& r : cut.runs) {
     if (cut.kind != cut_kind::along && r.rank > 0) break;
@@ -156,7 +157,7 @@ core::result<merged_source> merge_ranks(std::vector<tensor_source> ranks, const 
       for (auto& p : t.pieces) p.file = numbers[r][p.file];
       auto& held = by_key[key_of(t)];
       if (held.size() != r)
-        return fail(error_kind::mismatch, fmt::format("'{}': tensor {} is on rank {} and not on rank {}",
+        return fail(error_kind::mismatch, fmt::format("'{}': tensor {} is on rank {} but not on rank {}",
                                                       shown_place(ranks[0]), shown(t), r, held.size()));
       held.push_back(&t);
     }

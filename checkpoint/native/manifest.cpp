@@ -34,14 +34,15 @@ core::result<void> check_files(const manifest& m) {
   TROUPE_TRY(limited("files", m.files.size(), max_shard_files));
   std::vector<std::string_view> names;
   for (const auto& f : m.files) {
-    if (!is_plain_file_name(f.name)) return bad(fmt::format("'{}' is no plain file name of its folder", shown(f.name)));
+    if (!is_plain_file_name(f.name))
+      return bad(fmt::format("'{}' is not a plain file name in its folder", shown(f.name)));
     if (f.bytes % piece_alignment_bytes != 0 || f.bytes < piece_alignment_bytes || f.bytes > INT64_MAX)
-      return bad(fmt::format("file '{}': {} bytes are no multiple of {}", f.name, f.bytes, piece_alignment_bytes));
+      return bad(fmt::format("file '{}': {} bytes are not a multiple of {}", f.name, f.bytes, piece_alignment_bytes));
     names.push_back(f.name);
   }
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) return bad(fmt::format("the file '{}' stands twice", *twice));
+  if (twice != names.end()) return bad(fmt::format("the file '{}' appears twice", *twice));
   return {};
 }
 
@@ -50,7 +51,8 @@ core::result<void> check_pieces(const manifest& m, const tensor_entry& t, uint64
   const uint64_t element_bytes = core::size_of(t.type);
   for (const auto& p : t.pieces) {
     if (p.file >= m.files.size())
-      return bad(fmt::format("tensor {}: file number {} of {} files", shown(t), p.file, m.files.size()));
+      return bad(fmt::format("tensor {}: file number {} does not exist: there are {} files", shown(t), p.file,
+                             m.files.size()));
     const auto& file = m.files[p.file];
     // No overflow: the tensor has at least as many bytes, which fit 63 bits.
     const uint64_t bytes = p.count * element_bytes;
@@ -58,8 +60,8 @@ core::result<void> check_pieces(const manifest& m, const tensor_entry& t, uint64
       return bad(
           fmt::format("tensor {}: a piece cannot start at byte {} of '{}'", shown(t), p.offset_bytes, file.name));
     if (p.offset_bytes > file.bytes || bytes > file.bytes - p.offset_bytes)
-      return bad(fmt::format("tensor {}: {} bytes at byte {} leave '{}', which has {}", shown(t), bytes, p.offset_bytes,
-                             file.name, file.bytes));
+      return bad(fmt::format("tensor {}: {} bytes at byte {} reach beyond the end of '{}', which has {}", shown(t),
+                             bytes, p.offset_bytes, file.name, file.bytes));
   }
   return {};
 }
@@ -88,11 +90,11 @@ core::result<void> check_tensor(const manifest& m, const tensor_entry& t) {
   if (t.name.empty() || t.name.size() > max_name_bytes)
     return bad(fmt::format("a tensor's name has 1 to {} bytes, got {}", max_name_bytes, t.name.size()));
   if ((t.kind == tensor_kind::moment) == t.moment.empty() || t.moment.size() > max_name_bytes)
-    return bad(fmt::format("tensor {}: a moment, and nothing else, has a moment's name", shown(t)));
+    return bad(fmt::format("tensor {}: a moment must have a moment's name, and other kinds must not", shown(t)));
   if (t.shape.size() > max_tensor_dimensions)
     return bad(fmt::format("tensor {}: more than {} dimensions", shown(t), max_tensor_dimensions));
   const auto bytes = bytes_of(t.type, t.shape);
-  if (!bytes) return bad(fmt::format("tensor {}: the product of its shape is beyond any file", shown(t)));
+  if (!bytes) return bad(fmt::format("tensor {}: its shape has more elements than a file can hold", shown(t)));
   return check_pieces(m, t, *bytes / core::size_of(t.type));
 }
 
@@ -109,7 +111,8 @@ core::result<void> check_tied(const tensor_list& m) {
     if (name.empty() || name.size() > max_name_bytes) return bad("a tied name is empty or too long");
     if (i > 0 && m.tied[i - 1].name >= name) return bad(fmt::format("the tied name '{}' is out of order", shown(name)));
     if (holds_name(m, name)) return bad(fmt::format("'{}' is a tensor and tied to another", shown(name)));
-    if (!holds_name(m, of)) return bad(fmt::format("'{}' is tied to '{}', which is not there", shown(name), shown(of)));
+    if (!holds_name(m, of))
+      return bad(fmt::format("'{}' is tied to '{}', which does not exist", shown(name), shown(of)));
   }
   return {};
 }
@@ -120,7 +123,8 @@ core::result<void> check_order(const manifest& m) {
   std::vector<std::string_view> names(order.begin(), order.end());
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) return bad(fmt::format("the parameter '{}' stands twice in their order", shown(*twice)));
+  if (twice != names.end())
+    return bad(fmt::format("the parameter '{}' appears twice in the parameters' order", shown(*twice)));
   for (const auto name : names)
     if (name.empty() || name.size() > max_name_bytes)
       return bad("a name in the parameters' order is empty or too long");
@@ -139,19 +143,20 @@ core::result<void> check_left_out(const run_state& r) {
       end = s.end;
     }
     if (!steps || !ascends || x.samples.empty())
-      return bad(fmt::format("the samples of steps {}-{}, which it left out, are none", x.first, x.last));
+      return bad(fmt::format("the samples left out in steps {}-{} are not valid", x.first, x.last));
     ranges += x.samples.size();
   }
   TROUPE_TRY(limited("ranges of samples left out", ranges, core::left_out_ranges_max));
   TROUPE_TRY(limited("recent losses", r.recent_losses.size(), max_recent_losses));
   for (const double loss : r.recent_losses)
-    if (!std::isfinite(loss)) return bad("one of its recent losses is no number");
+    if (!std::isfinite(loss)) return bad("one of its recent losses is not finite");
   return {};
 }
 
 core::result<void> check_data(const data_record& d) {
   TROUPE_TRY(limited("sources of its data", d.sources.size(), max_recorded_sources));
-  if (!(d.validation_fraction >= 0 && d.validation_fraction < 1)) return bad("its validation fraction is none");
+  if (!(d.validation_fraction >= 0 && d.validation_fraction < 1))
+    return bad("its validation fraction must be at least 0 and below 1");
   return {};
 }
 
@@ -166,22 +171,22 @@ core::result<void> check_manifest(const manifest& m) {
   for (size_t i = 0; i < m.tensors.size(); ++i) {
     const auto& t = m.tensors[i];
     if (i > 0 && !in_order(m.tensors[i - 1], t))
-      return bad(fmt::format("tensor {} stands twice or out of order", shown(t)));
+      return bad(fmt::format("tensor {} appears twice or out of order", shown(t)));
     TROUPE_TRY(check_tensor(m, t));
   }
   TROUPE_TRY(check_overlap(m));
   TROUPE_TRY(check_tied(m));
   TROUPE_TRY(check_order(m));
-  if (m.run.loss_scale && !std::isfinite(m.run.loss_scale->cur_scale)) return bad("its loss scale is no number");
+  if (m.run.loss_scale && !std::isfinite(m.run.loss_scale->cur_scale)) return bad("its loss scale is not finite");
   TROUPE_TRY(check_left_out(m.run));
   if (m.run.data) TROUPE_TRY(check_data(*m.run.data));
   TROUPE_TRY(limited("ranges of inputs", m.run.input_ranges.size(), max_tensors));
   for (const auto& x : m.run.input_ranges)
     if (x.layer.size() > max_name_bytes || !std::isfinite(x.least) || !std::isfinite(x.largest) || x.least > x.largest)
-      return bad(fmt::format("the range of the input of '{}' is none", shown(x.layer)));
-  if (m.committed_unix_ns > INT64_MAX) return bad("its time of commit is no time");
+      return bad(fmt::format("the range of the input of '{}' is not valid", shown(x.layer)));
+  if (m.committed_unix_ns > INT64_MAX) return bad("its time of commit is out of range");
   if (m.run.applied_updates > m.run.step)
-    return bad(fmt::format("{} applied updates in {} steps", m.run.applied_updates, m.run.step));
+    return bad(fmt::format("it states {} applied updates in only {} steps", m.run.applied_updates, m.run.step));
   return {};
 }
 

@@ -25,7 +25,7 @@ core::result<digest128> write_manifest(file_system& files, const std::filesystem
 core::result<checkpoint_folder> read_manifest(file_system& files, const std::filesystem::path& folder) {
   const auto path = folder / manifest_file_name;
   const auto text = read_small_file(files, path, max_manifest_bytes);
-  if (!text) return fail(text.error().in(fmt::format("'{}' is no checkpoint", folder.string())));
+  if (!text) return fail(text.error().in(fmt::format("'{}' is not a checkpoint", folder.string())));
   auto content = parse_manifest(*text);
   if (!content) return fail(content.error().in(fmt::format("'{}'", path.string())));
   TROUPE_ASSIGN(const auto seal, seal_of(*text));

@@ -43,9 +43,9 @@ bool looks_like_manifest(std::string_view first_bytes) { return first_bytes.star
 
 core::result<digest128> seal_of(std::string_view text) {
   const auto bad = [](std::string why) { return fail(error_kind::bad_input, std::move(why)); };
-  if (!looks_like_manifest(text)) return bad("it does not begin as the manifest of a Troupe checkpoint");
+  if (!looks_like_manifest(text)) return bad("it does not begin like the manifest of a Troupe checkpoint");
   const auto [version, digits] = version_of(text);
-  if (digits == 0) return bad("its first line names no version");
+  if (digits == 0) return bad("its first line has no version");
   if (version > manifest_version)
     return fail(error_kind::mismatch,
                 fmt::format("it has version {}, this program reads versions up to {}", version, manifest_version));
@@ -59,7 +59,7 @@ core::result<digest128> seal_of(std::string_view text) {
   text.remove_prefix(line_bytes);
   if (digest_of(text) != *digest)
     return bad(
-        fmt::format("its {} bytes behind the first line do not have the digest {}", text.size(), to_hex(*digest)));
+        fmt::format("its {} bytes after the first line do not match the digest {}", text.size(), to_hex(*digest)));
   return *digest;
 }
 

@@ -38,7 +38,7 @@ class guard : public nlohmann::json_sax<json> {
   bool key(std::string& name) override {
     auto& keys = open_.back();
     if (std::find(keys.begin(), keys.end(), name) != keys.end())
-      return wrong(fmt::format("the key '{}' stands twice", shown(name)));
+      return wrong(fmt::format("the key '{}' appears twice", shown(name)));
     if (keys.size() == max_manifest_keys) return wrong(fmt::format("an object has more than {} keys", keys.size()));
     keys.push_back(std::move(name));
     return true;
@@ -252,7 +252,7 @@ class taker {
         !list(get("shape"), 0, at) || !list(get("pieces"), 0, at))
       return false;
     const auto k = tensor_kind_from(kind);
-    if (!k) return miss(at, fmt::format("a kind that is known here, not '{}',", shown(kind))) != nullptr;
+    if (!k) return miss(at, fmt::format("a known kind, not '{}',", shown(kind))) != nullptr;
     out.kind = *k;
     bool known = false;
     for (uint8_t t = 0; t <= static_cast<uint8_t>(core::dtype::boolean); ++t)
@@ -260,7 +260,7 @@ class taker {
         out.type = static_cast<core::dtype>(t);
         known = true;
       }
-    if (!known) return miss(at, fmt::format("a dtype that is known here, not '{}',", shown(type))) != nullptr;
+    if (!known) return miss(at, fmt::format("a known dtype, not '{}',", shown(type))) != nullptr;
     for (const auto& d : v["shape"])
       if (!number(&d, out.shape.emplace_back(), at)) return false;
     if (const auto how = v.find("cut"); cuts && how != v.end() && !cut(*how, out.cut, at)) return false;
@@ -285,7 +285,7 @@ class taker {
     const auto known = {column, row, vocabulary};
     const auto* const found = std::ranges::find(known, style, [](core::tp_style s) { return core::name_of(s); });
     if (found == known.end() || v["parts"].empty())
-      return miss(at, fmt::format("a cut that is known here, with its parts, not '{}',", shown(style))) != nullptr;
+      return miss(at, fmt::format("a known cut with its parts, not '{}',", shown(style))) != nullptr;
     out.style = *found;
     for (const auto& part : v["parts"]) {
       auto& widths = out.parts.emplace_back();
@@ -335,7 +335,7 @@ class taker {
 core::result<void> check_client_state(const std::string& text) {
   depth_guard g(max_client_state_depth);
   if (json::sax_parse(text.begin(), text.end(), &g)) return {};
-  return fail(error_kind::bad_input, "the client state is no JSON: " + g.problem);
+  return fail(error_kind::bad_input, "the client state is not valid JSON: " + g.problem);
 }
 
 core::result<manifest> read_manifest_tree(std::string_view text, bool knows_cuts) {

@@ -109,11 +109,11 @@ core::result<void> check_shard(const input_file& file, const std::filesystem::pa
     return fail(error_kind::bad_input, fmt::format("'{}': {}", path.string(), why));
   };
   if (file.bytes() != expected.bytes)
-    return bad(fmt::format("it has {} bytes, its manifest says {}", file.bytes(), expected.bytes));
+    return bad(fmt::format("it has {} bytes, but its manifest states {}", file.bytes(), expected.bytes));
   std::array<std::byte, shard_header_bytes> header{};
   TROUPE_TRY(read_exactly(file, path, 0, header));
   if (std::memcmp(header.data(), magic.data(), magic.size()) != 0)
-    return bad("it does not begin as a data file of a Troupe checkpoint (bytes 0 to 15)");
+    return bad("it does not begin like a data file of a Troupe checkpoint (bytes 0 to 15)");
   if (const auto version = get<uint32_t>(header, version_at); version > shard_version)
     return fail(error_kind::mismatch, fmt::format("'{}': it has version {}, this program reads versions up to {}",
                                                   path.string(), version, shard_version));

@@ -78,12 +78,12 @@ class header_events : public nlohmann::json_sax<nlohmann::json> {
         out.entries.emplace_back().name = std::move(name);
         return go(place::tensor_begin);
       }
-      if (std::exchange(metadata_seen_, true)) return wrong("the key '__metadata__' stands twice");
+      if (std::exchange(metadata_seen_, true)) return wrong("the key '__metadata__' appears twice");
       return go(place::metadata_begin);
     }
     if (at_ == place::metadata) {
       const auto [it, added] = out.metadata.try_emplace(std::move(name));
-      if (!added) return wrong(fmt::format("the metadata's key '{}' stands twice", shown(it->first)));
+      if (!added) return wrong(fmt::format("the metadata's key '{}' appears twice", shown(it->first)));
       metadata_value_ = &it->second;
       return go(place::metadata_value);
     }
@@ -92,7 +92,7 @@ class header_events : public nlohmann::json_sax<nlohmann::json> {
     for (size_t i = 0; i < fields.size(); ++i) {
       if (name != fields[i].first) continue;
       const unsigned bit = 1U << i;
-      if ((fields_seen_ & bit) != 0) return wrong(fmt::format("{}: the key '{}' stands twice", tensor(), name));
+      if ((fields_seen_ & bit) != 0) return wrong(fmt::format("{}: the key '{}' appears twice", tensor(), name));
       fields_seen_ |= bit;
       return go(fields[i].second);
     }
@@ -112,7 +112,7 @@ class header_events : public nlohmann::json_sax<nlohmann::json> {
       return go(place::fields);
     }
     const auto type = value == e4m3_name ? dtype::u8 : safetensors_dtype(value);
-    if (!type) return wrong(fmt::format("{}: the dtype '{}' is not known here", tensor(), shown(value)));
+    if (!type) return wrong(fmt::format("{}: the dtype '{}' is not supported", tensor(), shown(value)));
     out.entries.back().type = *type;
     return go(place::fields);
   }
@@ -128,7 +128,7 @@ class header_events : public nlohmann::json_sax<nlohmann::json> {
     auto& entry = out.entries;
     if (at_ == place::shape) {
       if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
-        return wrong(fmt::format("{}: no dimension can be {}", tensor(), value));
+        return wrong(fmt::format("{}: a dimension cannot be {}", tensor(), value));
       if (entry.back().shape.size() == max_rank)
         return wrong(fmt::format("{}: more than {} dimensions", tensor(), max_rank));
       entry.back().shape.push_back(static_cast<int64_t>(value));
@@ -156,7 +156,7 @@ class header_events : public nlohmann::json_sax<nlohmann::json> {
   bool boolean(bool) override { return unexpected("true or false"); }
   bool number_integer(int64_t) override { return unexpected("a negative number"); }
   bool number_float(double, const std::string&) override {
-    return unexpected("a number that is no integer or too large");
+    return unexpected("a number that is not an integer or is too large");
   }
   bool binary(nlohmann::json::binary_t&) override { return unexpected("bytes"); }
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception&) override {
@@ -244,9 +244,10 @@ core::result<void> check_layout(const std::vector<safetensors_entry>& entries, u
       return bad(fmt::format("tensor '{}' claims bytes {} to {}, the file holds {} bytes of data", shown(e.name),
                              e.begin, e.end, data_bytes));
     const auto wanted = bytes_of_entry(e);
-    if (!wanted) return bad(fmt::format("tensor '{}': the product of its shape is beyond any file", shown(e.name)));
+    if (!wanted)
+      return bad(fmt::format("tensor '{}': its shape has more elements than a file can hold", shown(e.name)));
     if (*wanted != e.end - e.begin)
-      return bad(fmt::format("tensor '{}': its shape and dtype {} take {} bytes, its data_offsets hold {}",
+      return bad(fmt::format("tensor '{}': its shape and dtype {} take {} bytes, but its data_offsets span {}",
                              shown(e.name), type_text(e), *wanted, e.end - e.begin));
     by_place.push_back(&e);
   }
@@ -259,12 +260,12 @@ core::result<void> check_layout(const std::vector<safetensors_entry>& entries, u
       return bad(fmt::format("tensor '{}' begins at byte {} inside tensor '{}', which ends at {}", shown(e->name),
                              e->begin, shown(last->name), reached));
     if (e->begin > reached)
-      return bad(fmt::format("bytes {} to {} of the data belong to no tensor", reached, e->begin));
+      return bad(fmt::format("bytes {} to {} of the data do not belong to a tensor", reached, e->begin));
     reached = e->end;
     last = e;
   }
   if (reached != data_bytes)
-    return bad(fmt::format("bytes {} to {} of the data belong to no tensor", reached, data_bytes));
+    return bad(fmt::format("bytes {} to {} of the data do not belong to a tensor", reached, data_bytes));
   return {};
 }
 
@@ -301,7 +302,7 @@ core::result<safetensors_header> parse_header(std::string_view text, uint64_t da
   const auto twice =
       std::adjacent_find(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name == b.name; });
   if (twice != entries.end())
-    return fail(error_kind::bad_input, fmt::format("tensor '{}' stands twice in the header", shown(twice->name)));
+    return fail(error_kind::bad_input, fmt::format("tensor '{}' appears twice in the header", shown(twice->name)));
   TROUPE_TRY(check_layout(entries, data_bytes));
   return std::move(events.out);
 }

@@ -17,10 +17,10 @@ core::result<safetensors_file> safetensors_file::open(const std::filesystem::pat
   TROUPE_ASSIGN(auto file, core::source_file::open(path));
   TROUPE_TRY(core::refuse_lfs_pointer(file));
   const auto refused = [&](error_kind kind, const std::string& why) {
-    return fail(kind, fmt::format("'{}' is no sound safetensors file: {}", path.string(), why));
+    return fail(kind, fmt::format("'{}' is not a valid safetensors file: {}", path.string(), why));
   };
   if (file.size() < header_length_bytes)
-    return refused(error_kind::bad_input, fmt::format("it has {} bytes, the length of the header alone takes {}",
+    return refused(error_kind::bad_input, fmt::format("it has only {} bytes, but the length of the header takes {}",
                                                       file.size(), header_length_bytes));
   uint64_t length = 0;
   TROUPE_TRY(file.read(0, std::as_writable_bytes(std::span(&length, 1))));
@@ -29,7 +29,7 @@ core::result<safetensors_file> safetensors_file::open(const std::filesystem::pat
                    fmt::format("its header claims {} bytes, at most {} are allowed", length, max_header_bytes));
   const uint64_t rest = file.size() - header_length_bytes;
   if (length > rest)
-    return refused(error_kind::bad_input, fmt::format("its header claims {} bytes, only {} follow", length, rest));
+    return refused(error_kind::bad_input, fmt::format("its header claims {} bytes, but only {} follow", length, rest));
   std::string text(length, '\0');
   TROUPE_TRY(file.read(header_length_bytes, std::as_writable_bytes(std::span(text))));
   auto header = parse_header(text, rest - length);

@@ -45,7 +45,7 @@ core::result<weight_map> read_weights_index(const fs::path& path) {
   if (core::begins_like_lfs_pointer(text)) return fail(core::lfs_pointer_error(path.string(), text));
   auto map = parse_weights_index(text);
   if (!map) return fail(map.error().in(fmt::format("'{}'", path.string())));
-  if (map->empty()) return fail(error_kind::bad_input, fmt::format("'{}' names no tensor", path.string()));
+  if (map->empty()) return fail(error_kind::bad_input, fmt::format("'{}' does not list any tensors", path.string()));
   return map;
 }
 
@@ -82,7 +82,7 @@ core::result<weights_folder> weights_folder::open(const fs::path& path) {
       out.shards_.push_back(std::move(shard));
     }
     if (out.shards_[it->second].find(tensor) == nullptr)
-      return fail(error_kind::bad_input, fmt::format("'{}' says that tensor '{}' lies in '{}', which does not hold it",
+      return fail(error_kind::bad_input, fmt::format("'{}' lists tensor '{}' in '{}', which does not contain it",
                                                      index.string(), shown(tensor), shown(file)));
     wanted.emplace_back(std::move(tensor), it->second);
   }

@@ -34,7 +34,7 @@ class index_events : public nlohmann::json_sax<nlohmann::json> {
   bool key(std::string& name) override {
     if (depth_ == 1) {
       if (std::find(top_keys_.begin(), top_keys_.end(), name) != top_keys_.end())
-        return wrong(fmt::format("the key '{}' stands twice", shown(name)));
+        return wrong(fmt::format("the key '{}' appears twice", shown(name)));
       if (top_keys_.size() == max_top_keys) return wrong(fmt::format("it has more than {} keys", max_top_keys));
       next_is_weights_ = name == "weight_map";
       weights_seen = weights_seen || next_is_weights_;
@@ -118,11 +118,10 @@ core::result<weight_map> parse_weights_index(std::string_view text) {
   for (size_t i = 0; i < events.out.size(); ++i) {
     const auto& [tensor, file] = events.out[i];
     if (i > 0 && events.out[i - 1].first == tensor)
-      return fail(error_kind::bad_input, fmt::format("tensor '{}' stands twice", shown(tensor)));
+      return fail(error_kind::bad_input, fmt::format("tensor '{}' appears twice", shown(tensor)));
     if (!leads_down(file) || file.find('\0') != std::string::npos)
-      return fail(error_kind::bad_input,
-                  fmt::format("tensor '{}' is said to lie in '{}', which is no file of its folder", shown(tensor),
-                              shown(file)));
+      return fail(error_kind::bad_input, fmt::format("tensor '{}' is listed in '{}', which is not a file of its folder",
+                                                     shown(tensor), shown(file)));
   }
   return std::move(events.out);
 }

@@ -22,10 +22,10 @@ core::result<std::vector<safetensors_entry>> laid_out(const tensor_list& tensors
     const auto refused = [&](const std::string& why) {
       return fail(error_kind::bad_input, fmt::format("cannot write tensor '{}': {}", shown(t->name), why));
     };
-    if (t->name == "__metadata__") return refused("the format keeps that name for itself");
+    if (t->name == "__metadata__") return refused("the format reserves that name");
     const auto bytes = bytes_of(t->type, t->shape);
     if (!bytes || *bytes > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) - at)
-      return refused("its shape is negative or beyond any file");
+      return refused("its shape is negative or too large for any file");
     if (t->shape.size() > max_rank) return refused(fmt::format("more than {} dimensions", max_rank));
     if (!t->source && t->bytes.size() != *bytes)
       return refused(fmt::format("its shape takes {} bytes, got {}", *bytes, t->bytes.size()));

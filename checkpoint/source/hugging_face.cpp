@@ -67,11 +67,10 @@ core::result<tensor_source> read_hugging_face_source(const fs::path& path) {
   TROUPE_ASSIGN(auto stored, read_stored_tensors(path));
   for (const auto& name : stored.in_e4m3)
     if (name == "weight" || name.ends_with(".weight"))
-      return fail(
-          core::error_kind::bad_input,
-          fmt::format("'{}': tensor '{}' is of 8-bit floating numbers (F8_E4M3), and nothing beside it says how "
-                      "they are scaled: wanted config.json with a quantization_config",
-                      path.string(), shown(name)));
+      return fail(core::error_kind::bad_input,
+                  fmt::format("'{}': tensor '{}' has 8-bit floating-point numbers (F8_E4M3), but their scales are "
+                              "unknown: wanted a config.json with a quantization_config in the same folder",
+                              path.string(), shown(name)));
   return without_codes(std::move(stored));
 }
 

@@ -193,8 +193,7 @@ std::string inspect_text(const tensor_source& s) {
   for (const auto& line : s.remarks)  // names in the remarks are shortened already
     out += (line.starts_with(left_out_mark) ? line : shown(line)) + "\n";
   for (const auto& u : unknown_names_in(s))
-    out += fmt::format("{}: names that mean nothing here, none of them imported: {}\n", u.file.filename().string(),
-                       fmt::join(u.names, ", "));
+    out += fmt::format("{}: unknown names, not imported: {}\n", u.file.filename().string(), fmt::join(u.names, ", "));
   return out;
 }
 

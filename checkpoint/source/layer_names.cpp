@@ -203,11 +203,11 @@ core::error unnamed_layers(const tensor_source& pipeline, std::span<const wanted
   std::vector<std::string> names, found;
   for (const auto& w : wanted) names.push_back(w.name);
   for (const auto& p : parameters_of(pipeline)) found.push_back(p.name);
-  return {
-      error_kind::mismatch,
-      fmt::format("'{}' is a pipeline whose layers are not known by name: wanted {}, it has {}; a file of names "
-                  "(--map) says which is which",
-                  shown_place(pipeline), names.empty() ? "those of a model" : first_names(names), first_names(found))};
+  return {error_kind::mismatch,
+          fmt::format("'{}' is a pipeline with unknown names of layers: wanted {}, it has {}; map its names with a "
+                      "file of names (--map)",
+                      shown_place(pipeline), names.empty() ? "the names of a model" : first_names(names),
+                      first_names(found))};
 }
 
 }  // namespace troupe::checkpoint

@@ -87,7 +87,7 @@ core::result<void> name_rules::add_layer(const std::string& numbers, const std::
   const auto first = number_of(std::string_view(numbers).substr(0, dash));
   const auto last = dash == std::string::npos ? first : number_of(std::string_view(numbers).substr(dash + 1));
   if (!first || !last || *last < *first)
-    return refused(fmt::format("wanted a layer's number or a range as 3-14, got '{}'", shown(numbers)));
+    return refused(fmt::format("wanted a layer's number or a range such as 3-14, got '{}'", shown(numbers)));
   if (*last - *first >= core::max_name_lines)
     return refused(fmt::format("wanted at most {} layers, got '{}'", core::max_name_lines, shown(numbers)));
   layer_rule rule{*first, *last, prefix, "", std::nullopt};
@@ -103,7 +103,7 @@ core::result<void> name_rules::add_layer(const std::string& numbers, const std::
                                  shown(prefix)));
     rule.and_layer = !shift.empty() && shift[0] == '-' ? -int64_t{*by} : int64_t{*by};
     if (int64_t{rule.first} + *rule.and_layer < 0)
-      return refused(fmt::format("layer {} has no '{}', which is below 0", rule.first, shown(prefix)));
+      return refused(fmt::format("layer {} has no '{}': its number would be below 0", rule.first, shown(prefix)));
     rule.before = prefix.substr(0, open);
     rule.after = prefix.substr(close + 1);
   }

@@ -63,7 +63,7 @@ std::optional<std::string> misfit(const numbered_states& from, const dealt& para
   for (const auto& g : from.groups) got.push_back(g.size());
   if (wanted != got)
     return fmt::format("{} parameters were wanted in its groups{}, got {}", fmt::join(wanted, " and "),
-                       wanted.size() == 2 ? ", those that decay in front of biases and norms" : "",
+                       wanted.size() == 2 ? " (parameters with weight decay before biases and norms)" : "",
                        fmt::join(got, " and "));
   for (size_t g = 0; g < from.groups.size(); ++g)
     for (size_t i = 0; i < from.groups[g].size(); ++i) {
@@ -120,10 +120,11 @@ core::result<void> name_states(tensor_source& s, std::span<const wanted_tensor> 
     if (wrong && why.empty()) why = *wrong;
     if (wrong || (found && *found == parameters)) continue;
     if (found)
-      return fail(error_kind::mismatch,
-                  fmt::format("{}: two ways to deal the model's parameters to its groups fit it, so which state is "
-                              "whose is not known",
-                              where));
+      return fail(
+          error_kind::mismatch,
+          fmt::format(
+              "{}: the model's parameters fit its groups in two ways, so its states cannot be assigned to parameters",
+              where));
     found = std::move(parameters);
   }
   if (!found) return fail(error_kind::mismatch, fmt::format("{}: {}", where, why));
@@ -146,7 +147,7 @@ core::result<void> name_states(tensor_source& s, std::span<const wanted_tensor> 
   named.numbered = nullptr;
   if (named.parameter_order.empty())
     for (const auto& w : own) named.parameter_order.push_back(w.name);
-  named.remarks.push_back(fmt::format("{}: {} of {} parameters are taken over", from.file.filename().string(),
+  named.remarks.push_back(fmt::format("{}: {} of {} parameters are imported", from.file.filename().string(),
                                       moments_of(from), has_states.size()));
   TROUPE_TRY(complete(named));
   s = std::move(named);
@@ -156,7 +157,7 @@ core::result<void> name_states(tensor_source& s, std::span<const wanted_tensor> 
 void leave_out_states(tensor_source& s, const std::string& why) {
   if (s.numbered == nullptr) return;
   s.remarks.push_back(
-      fmt::format("{}: the optimizer's states are not taken over: {}", s.numbered->file.filename().string(), why));
+      fmt::format("{}: the optimizer's states are not imported: {}", s.numbered->file.filename().string(), why));
   s.numbered = nullptr;
 }
 

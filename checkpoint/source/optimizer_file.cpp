@@ -23,7 +23,7 @@ class optimizer_reader {
     const auto& tree = archive_.tree();
     const auto groups = tree.find(archive_.root(), "param_groups"), states = tree.find(archive_.root(), "state");
     if (!groups || !states || tree.kind(*groups) != pickle_kind::list || tree.kind(*states) != pickle_kind::dict)
-      return refused("what torch.optim's state_dict() gives was wanted, 'state' and 'param_groups'");
+      return refused("wanted the state_dict() of a torch.optim optimizer with 'state' and 'param_groups'");
     TROUPE_TRY(read_groups(*groups));
     const auto items = tree.items(*states);
     for (size_t i = 0; i + 1 < items.size(); i += 2) {

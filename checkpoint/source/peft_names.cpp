@@ -56,10 +56,11 @@ std::optional<std::string> peft_finding(const std::vector<std::string_view>& nam
     if (!is_adapter) break;
   }
   if (is_adapter)
-    return fmt::format("holds an adapter of PEFT's, as '{}', and no whole model: merge it into its base model first {}",
-                       core::shown(*first), merge_by);
-  return fmt::format("holds a model that PEFT wraps, as '{}': merge its adapter into it first {}", core::shown(*first),
-                     merge_by);
+    return fmt::format(
+        "holds a PEFT adapter, with tensors such as '{}', not a whole model: merge it into its base model first {}",
+        core::shown(*first), merge_by);
+  return fmt::format("holds a model wrapped by PEFT, with tensors such as '{}': merge its adapter into it first {}",
+                     core::shown(*first), merge_by);
 }
 
 std::optional<std::string> peft_finding(const tensor_source& s) {

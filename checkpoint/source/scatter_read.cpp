@@ -90,8 +90,8 @@ core::result<void> check(const scattered_tensor& s) {
       return fail(error_kind::bug, fmt::format("tensor {}: {} elements from element {} on of {}", shown(t),
                                                target.count, target.first, elements));
     if (target.type != t.type && (!is_floating(target.type) || !is_floating(t.type)))
-      return fail(error_kind::mismatch, fmt::format("tensor {}: {} does not become {}", shown(t), core::name_of(t.type),
-                                                    core::name_of(target.type)));
+      return fail(error_kind::mismatch, fmt::format("tensor {}: {} cannot be converted to {}", shown(t),
+                                                    core::name_of(t.type), core::name_of(target.type)));
   }
   return {};
 }
@@ -330,7 +330,7 @@ class block_reader {
                                  target, x.second);
           if (lost && !(target.type == core::dtype::f16 && computed_in_f16()))
             return load_.fail_unit(s.number, overflow_error(shown(tensor), {x.second + lost->element, lost->value},
-                                                            target.type, "wanted a run that computes in a wider type"));
+                                                            target.type, "use a run that computes in a wider type"));
         }
     }
   }

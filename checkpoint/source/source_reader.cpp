@@ -44,7 +44,7 @@ core::result<std::unique_ptr<input_file>> open_source_file(file_system& files, c
   if (s.save_id) {
     TROUPE_TRY(check_shard(**file, expected.path, {{}, expected.bytes}, *s.save_id));
   } else if ((*file)->bytes() != expected.bytes) {
-    return fail(error_kind::io, fmt::format("'{}' had {} bytes when it was looked at and has {} now",
+    return fail(error_kind::io, fmt::format("'{}' was changed while it was read: it had {} bytes and has {} now",
                                             expected.path.string(), expected.bytes, (*file)->bytes()));
   }
   return file;
@@ -117,7 +117,7 @@ core::result<void> source_reader::check(const tensor_entry& t, const piece& p, c
 
 core::error overflow_error(const std::string& tensor, const cast_overflow& lost, core::dtype wanted,
                            std::string_view advice) {
-  return {error_kind::numeric, fmt::format("tensor {}: element {} is {}, which {} does not hold (at most {}): {}",
+  return {error_kind::numeric, fmt::format("tensor {}: element {} is {}, which is out of range for {} (at most {}): {}",
                                            tensor, lost.element, core::number_text(lost.value), core::name_of(wanted),
                                            core::number_text(largest_of(wanted)), advice)};
 }
@@ -126,8 +126,8 @@ core::result<void> source_reader::read_as(core::dtype wanted, const tensor_entry
                                           std::span<std::byte> out) {
   if (wanted == t.type) return read(t, first, count, out);
   if (!is_floating(wanted) || !is_floating(t.type))
-    return fail(error_kind::mismatch, fmt::format("tensor {}: {} does not become {}", shown(t), core::name_of(t.type),
-                                                  core::name_of(wanted)));
+    return fail(error_kind::mismatch, fmt::format("tensor {}: {} cannot be converted to {}", shown(t),
+                                                  core::name_of(t.type), core::name_of(wanted)));
   if (out.size() / core::size_of(wanted) < count)
     return fail(error_kind::bug,
                 fmt::format("tensor {}: {} elements do not fit {} bytes", shown(t), count, out.size()));
@@ -142,7 +142,7 @@ core::result<void> source_reader::read_as(core::dtype wanted, const tensor_entry
       from_.clamped->count += clamp_overflows(t.type, block_.data(), wanted, to, n);
     else if (lost)
       return fail(overflow_error(shown(t), {first + done + lost->element, lost->value}, wanted,
-                                 "wanted a wider type, or --allow-overflow, which clamps such values"));
+                                 "use a wider type, or --allow-overflow, which clamps such values"));
     done += n;
   }
   return {};

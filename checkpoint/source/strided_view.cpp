@@ -159,7 +159,7 @@ class strided_view final : public source_view {
     auto file = files.open(place_.path);
     if (!file) return file;
     if ((*file)->bytes() != place_.file_bytes)
-      return fail(error_kind::io, fmt::format("'{}' had {} bytes when it was looked at and has {} now",
+      return fail(error_kind::io, fmt::format("'{}' was changed while it was read: it had {} bytes and has {} now",
                                               place_.path.string(), place_.file_bytes, (*file)->bytes()));
     return std::make_unique<strided_file>(std::move(*file), place_, this, kept_);
   }
@@ -210,8 +210,9 @@ core::result<void> strided_views::add(std::vector<piece>& out, tensor_source& s,
     if (count > 1) place.extents.push_back({count, static_cast<uint64_t>(t.strides[d]), step});
   }
   if (t.numel / span_of(place.extents) > max_pieces)
-    return fail(error_kind::limit, fmt::format("a tensor of {} elements repeats {} of its file, more than {} times",
-                                               t.numel, span_of(place.extents), max_pieces));
+    return fail(error_kind::limit,
+                fmt::format("a tensor of {} elements repeats {} elements of its file more than {} times", t.numel,
+                            span_of(place.extents), max_pieces));
   const auto [at, fresh] =
       known_.try_emplace({file, t.begin, t.type, t.shape, t.strides}, static_cast<uint32_t>(s.files.size()));
   if (fresh) {

@@ -26,15 +26,16 @@ core::result<void> check_pieces(const tensor_source& s, const tensor_entry& t) {
   };
   // Shapes may come from foreign files: their product is checked before it is used.
   const auto bytes = bytes_of(t.type, t.shape);
-  if (!bytes) return bad("the product of its shape is beyond any file");
+  if (!bytes) return bad("its shape has more elements than a file can hold");
   const uint64_t element_bytes = core::size_of(t.type), elements = *bytes / element_bytes;
   if (auto ok = check_shares(t, elements); !ok) return fail(ok.error().in(fmt::format("'{}'", shown_place(s))));
   for (const auto& p : t.pieces) {
-    if (p.file >= s.files.size()) return bad(fmt::format("file number {} of {} files", p.file, s.files.size()));
+    if (p.file >= s.files.size())
+      return bad(fmt::format("file number {} does not exist: there are {} files", p.file, s.files.size()));
     const auto& file = s.files[p.file];
     if (p.offset_bytes > file.bytes || p.count > (file.bytes - p.offset_bytes) / element_bytes)
-      return bad(fmt::format("{} elements at byte {} leave '{}', which has {} bytes", p.count, p.offset_bytes,
-                             file.path.string(), file.bytes));
+      return bad(fmt::format("{} elements at byte {} reach beyond the end of '{}', which has {} bytes", p.count,
+                             p.offset_bytes, file.path.string(), file.bytes));
   }
   return {};
 }
@@ -100,7 +101,7 @@ core::result<void> complete(tensor_source& s) {
   for (size_t i = 0; i < s.tensors.size(); ++i) {
     const auto& t = s.tensors[i];
     if (i > 0 && key_of(s.tensors[i - 1]) == key_of(t))
-      return fail(error_kind::bad_input, fmt::format("'{}': tensor {} stands twice", shown_place(s), shown(t)));
+      return fail(error_kind::bad_input, fmt::format("'{}': tensor {} appears twice", shown_place(s), shown(t)));
     TROUPE_TRY(check_pieces(s, t));
     pieces += t.pieces.size();
   }
@@ -112,7 +113,7 @@ core::result<void> complete(tensor_source& s) {
                                      [](const tensor_entry& e, const std::string& name) { return e.name < name; });
     if (at == s.tensors.end() || at->name != t.of)
       return fail(error_kind::bad_input,
-                  fmt::format("'{}': '{}' is tied to '{}', which is not there", shown_place(s), t.name, t.of));
+                  fmt::format("'{}': '{}' is tied to '{}', which does not exist", shown_place(s), t.name, t.of));
   }
   return {};
 }

@@ -84,7 +84,7 @@ core::result<settled_head> settle_tied_head(tensor_source s, const std::string& 
   if (!same) {
     auto text = fmt::format(
         "'{}': config.json ties the head to the embedding, but '{}' and '{}' have different values: the head keeps its "
-        "own, as in transformers (tie_word_embeddings: false in config.json says so)",
+        "own, as in transformers; set tie_word_embeddings: false in config.json",
         shown_place(s), shown(of_head), shown(of_embedding));
     return settled_head{std::move(s), std::move(text)};
   }

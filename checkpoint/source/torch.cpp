@@ -69,7 +69,7 @@ class torch_reader {
       for (const auto& name : *named)
         if (!there.contains(name))
           return fail(error_kind::bad_input,
-                      fmt::format("the index says that tensor '{}' lies in '{}', which does not hold it", shown(name),
+                      fmt::format("the index lists tensor '{}' in '{}', which does not contain it", shown(name),
                                   path.string()));
     turns_ = is_nanogpts(archive, contents);
     size_t turned = 0;
@@ -84,10 +84,9 @@ class torch_reader {
         return fail(ok.error().in(fmt::format("'{}': tensor '{}'", path.string(), shown(name))));
     }
     if (turns_)
-      out.remarks.push_back(
-          fmt::format("{}{} linear layers of nanoGPT's, which are (out, in), are turned to (in, out), "
-                      "the order of Hugging Face's GPT-2",
-                      changed_mark, turned));
+      out.remarks.push_back(fmt::format(
+          "{}{} linear layers of nanoGPT are transposed from (out, in) to (in, out), the order of Hugging Face's GPT-2",
+          changed_mark, turned));
     say_left_out(contents.left_out);
     return {};
   }

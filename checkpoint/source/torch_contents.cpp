@@ -141,7 +141,7 @@ class contents_reader {
   [[nodiscard]] std::string key_text(pickle_ref key) const {
     if (is_text(key)) return fmt::format("'{}'", shown(tree_.text(key)));
     return tree_.kind(key) == pickle_kind::integer ? fmt::format("of the key {}", tree_.integer(key))
-                                                   : std::string("of a key that is no text");
+                                                   : std::string("of a key that is not text");
   }
 
   struct found_tensors {

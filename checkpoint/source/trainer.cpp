@@ -98,7 +98,7 @@ class trainer_reader {
       return fail(error_kind::bad_input,
                   fmt::format("'{}': a number of steps was wanted as global_step", file.string()));
     out_.run.steps = at->get<uint64_t>();
-    out_.remarks.push_back(fmt::format("{}: step {} is taken over, its log and the place in the data are not",
+    out_.remarks.push_back(fmt::format("{}: step {} is imported, its log and the position in the data are not",
                                        state_name, *out_.run.steps));
     return {};
   }
@@ -142,12 +142,12 @@ class trainer_reader {
       const auto weight = std::ranges::find_if(named.tensors, is_it);
       for (auto& t : all)
         if (weight == named.tensors.end() || weight->shape != t.shape) {
-          numbered->problem =
-              core::error{error_kind::mismatch, fmt::format("'{}': its {} of '{}' has the shape {}, wanted {}",
-                                                            file.string(), shown(t.moment), shown(name), t.shape,
-                                                            weight == named.tensors.end()
-                                                                ? "that of a parameter, which is not among the weights"
-                                                                : fmt::format("{}", weight->shape))};
+          numbered->problem = core::error{
+              error_kind::mismatch,
+              fmt::format("'{}': its {} of '{}' has the shape {}, wanted {}", file.string(), shown(t.moment),
+                          shown(name), t.shape,
+                          weight == named.tensors.end() ? "the shape of a parameter, but the weights do not have it"
+                                                        : fmt::format("{}", weight->shape))};
           out_.numbered = std::move(numbered);
           return {};
         }
@@ -161,7 +161,7 @@ class trainer_reader {
     }
     named.tensors.insert(named.tensors.end(), more_.begin(), more_.end());
     named.remarks.push_back(
-        fmt::format("{}: the states of {} parameters are taken over", file.filename().string(), parameters));
+        fmt::format("{}: the states of {} parameters are imported", file.filename().string(), parameters));
     TROUPE_TRY(complete(named));
     out_ = std::move(named);
     return {};
@@ -173,8 +173,8 @@ class trainer_reader {
     const auto at = archive ? archive->tree().find(archive->root(), "last_epoch") : std::nullopt;
     const auto position = at ? archive->integer(*at) : core::result<int64_t>(-1);
     if (position && *position >= 0) return *position;
-    out_.remarks.push_back(fmt::format("{}: not taken over: {}", file.filename().string(),
-                                       archive ? "it does not say last_epoch, its position" : archive.error().text));
+    out_.remarks.push_back(fmt::format("{}: not imported: {}", file.filename().string(),
+                                       archive ? "it has no last_epoch, its position" : archive.error().text));
     return std::nullopt;
   }
 
@@ -186,7 +186,7 @@ class trainer_reader {
     const bool once_each = processes > 1 && *position % processes == 0;
     const auto steps = *position / (once_each ? processes : 1);
     out_.remarks.push_back(fmt::format(
-        "{}: its position, {}{}, is taken for the steps, which nothing else there says", file.filename().string(),
+        "{}: its position, {}{}, is used as the number of steps, which no other file states", file.filename().string(),
         *position, once_each ? fmt::format(", counted once for each of {} processes", processes) : ""));
     by_schedule_ = true;
     if (steps > 0) out_.run.steps = static_cast<uint64_t>(steps);
@@ -211,13 +211,13 @@ class trainer_reader {
     const auto updates = static_cast<int64_t>(*out_.run.applied_updates);
     // Accelerate may count every process's step in the schedule
     if (!is_trainers && updates > 0 && position != updates && position % updates == 0) {
-      out_.remarks.push_back(fmt::format("{}: it counts {} for {} updates, one for each process: {} is taken over",
-                                         name, position, updates, updates));
+      out_.remarks.push_back(fmt::format("{}: it counts {} for {} updates, one for each process: {} is imported", name,
+                                         position, updates, updates));
       return;
     }
     out_.run.schedule_position = position;
     out_.remarks.push_back(
-        fmt::format("{}: its position, {}, is taken over; what the schedule is, the job says", name, position));
+        fmt::format("{}: its position, {}, is imported; the job defines the schedule", name, position));
   }
 
   void say_others() {
@@ -233,7 +233,7 @@ class trainer_reader {
         names.push_back(shown(name));
     }
     std::ranges::sort(names);
-    if (!names.empty()) out_.remarks.push_back(fmt::format("not taken over: {}", fmt::join(names, ", ")));
+    if (!names.empty()) out_.remarks.push_back(fmt::format("not imported: {}", fmt::join(names, ", ")));
   }
 
   tensor_source out_;

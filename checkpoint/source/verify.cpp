@@ -170,7 +170,7 @@ class verifier {
       if (sum == e.crc32) continue;
       const auto tensor = tensor_in(number, e);
       note(number, tensor, e.begin,
-           fmt::format("'{}': the {} bytes at byte {}, entry '{}'{}, do not have their CRC-32", path.string(), e.bytes,
+           fmt::format("'{}': the {} bytes at byte {}, entry '{}'{}, do not match their CRC-32", path.string(), e.bytes,
                        e.begin, e.name, tensor.empty() ? "" : fmt::format(", with tensor {}", tensor)));
     }
     return {};

@@ -16,7 +16,7 @@
 namespace troupe::checkpoint {
 
 /// End of every sentence about bytes whose digest is wrong.
-inline constexpr std::string_view digest_differs = "do not have their digest";
+inline constexpr std::string_view digest_differs = "do not match their digest";
 
 /// Most damages that are listed; further ones are only counted.
 inline constexpr size_t max_listed_damages = 1000;

@@ -57,7 +57,8 @@ core::result<tensor_source> unwrapped(tensor_source s) {
   for (auto& t : s.unread) t.name = without_wrappers(t.name);
   auto out = renamed(std::move(s), [](const std::string& name) { return without_wrappers(name); });
   if (out)
-    out->remarks.push_back(fmt::format("names are without {}, which wrappers of modules add", fmt::join(seen, ", ")));
+    out->remarks.push_back(
+        fmt::format("removed from the names: {}, which wrappers of modules add", fmt::join(seen, ", ")));
   return out;
 }
 

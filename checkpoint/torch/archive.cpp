@@ -58,8 +58,8 @@ core::result<torch_archive> torch_archive::open_part(const std::filesystem::path
   if (!file) return fail(file.error());
   TROUPE_TRY(core::refuse_lfs_pointer(*file));
   if (begin > file->size() || bytes > file->size() - begin)
-    return refused(
-        fmt::format("{} bytes at byte {} leave '{}', which has {} bytes", bytes, begin, path.string(), file->size()));
+    return refused(fmt::format("{} bytes at byte {} reach beyond the end of '{}', which has {} bytes", bytes, begin,
+                               path.string(), file->size()));
   torch_archive out;
   out.file_ = std::move(*file);
   out.begin_ = begin;
@@ -80,11 +80,11 @@ core::result<void> torch_archive::open_zip() {
   TROUPE_ASSIGN(auto list, read_zip(file_, begin_, bytes_));
   zip_ = std::move(list);
   const auto& entries = zip_.entries;
-  if (entries.empty()) return refused("an archive of torch.save was wanted, it is empty");
+  if (entries.empty()) return refused("wanted an archive of torch.save, got an empty archive");
   folder_ = std::string(entries.front().name.substr(0, entries.front().name.find('/'))) + "/";
   const auto* pickle = find_entry(entries, folder_ + "data.pkl");
   if (pickle == nullptr)
-    return refused(fmt::format("a zip archive without '{}data.pkl' is none of torch.save", shown(folder_)));
+    return refused(fmt::format("a zip archive without '{}data.pkl' is not an archive of torch.save", shown(folder_)));
   if (const auto* order = find_entry(entries, folder_ + "byteorder")) {
     std::string word(std::min<uint64_t>(order->bytes, little.size() + 1), '\0');
     TROUPE_TRY(read(order->begin, std::as_writable_bytes(std::span(word))));
@@ -126,20 +126,20 @@ core::result<void> torch_archive::open_legacy() {
     if (const auto id = torch_names::storage_id(tree_, v))
       element_bytes[id->key] = id->type ? core::size_of(*id->type) : id->element_bytes;
   for (const pickle_ref v : keys->items(keys->root())) {
-    if (keys->kind(v) != pickle_kind::text) return refused("the key of a storage is no text");
+    if (keys->kind(v) != pickle_kind::text) return refused("the key of a storage is not text");
     const auto size = element_bytes.find(keys->text(v));
     if (size == element_bytes.end() || size->second == 0)
-      return refused(fmt::format("storage '{}' has no element type known here", shown(keys->text(v))));
+      return refused(fmt::format("storage '{}' has an unknown element type", shown(keys->text(v))));
     std::array<std::byte, 8> count;
     if (left() < count.size()) return refused("it ends before its last storage");
     TROUPE_TRY(read(at, count));
     const uint64_t elements = zip::number(count, 0, count.size());
     at += count.size();
     if (elements > left() / size->second)
-      return refused(fmt::format("storage '{}' announces {} elements of {} bytes, {} bytes are left",
+      return refused(fmt::format("storage '{}' announces {} elements of {} bytes, but {} bytes are left",
                                  shown(keys->text(v)), elements, size->second, left()));
     if (!storages_.try_emplace(std::string(keys->text(v)), place{at, elements * size->second}).second)
-      return refused(fmt::format("storage '{}' comes twice", shown(keys->text(v))));
+      return refused(fmt::format("storage '{}' appears twice", shown(keys->text(v))));
     at += elements * size->second;
   }
   return {};
@@ -170,19 +170,19 @@ core::result<torch_tensor> torch_archive::rebuilt(pickle_ref v, int wrappers) co
     TROUPE_TRY(check_bits(given, is(g, "_rebuild_tensor_v2") ? 6 : 7));
     if (is(g, "_rebuild_tensor_v2")) return strided(given, std::nullopt);
     if (is(g, "_rebuild_tensor_v3")) {
-      if (given.size() < 7) return refused("_rebuild_tensor_v3 wants seven arguments");
+      if (given.size() < 7) return refused("_rebuild_tensor_v3 requires seven arguments");
       const auto type = torch_names::dtype_of(tree_, given[6]);
       if (!type)
-        return refused(fmt::format("a tensor's type is {}, which is not read here",
+        return refused(fmt::format("a tensor's type is {}, which is not supported",
                                    tree_.kind(given[6]) == pickle_kind::global ? tree_.global_name(given[6]) : "none"));
       return strided(given, type);
     }
-    return refused(fmt::format("a tensor depends on {}, which is not among the calls that are understood",
+    return refused(fmt::format("a tensor depends on {}, a call that is not supported",
                                tree_.kind(g) == pickle_kind::global ? tree_.global_name(g) : "a plain value"));
   };
   if (tree_.is_global(target, "torch._tensor", "_rebuild_from_type_v2")) {
     if (args.size() < 3 || tree_.kind(args[2]) != pickle_kind::tuple)
-      return refused("_rebuild_from_type_v2 wants a function, a type and a tuple");
+      return refused("_rebuild_from_type_v2 requires a function, a type and a tuple");
     const auto inner = tree_.items(args[2]);
     if (is(args[0], "_rebuild_parameter") && !inner.empty()) return rebuilt(inner[0], wrappers + 1);
     return by_name(args[0], inner);
@@ -218,27 +218,27 @@ core::result<void> torch_archive::check_bits(std::span<const pickle_ref> args, s
   const auto bits = tree_.items(args[at]);
   for (size_t i = 0; i + 1 < bits.size(); i += 2)
     if (tree_.kind(bits[i + 1]) != pickle_kind::boolean || tree_.boolean(bits[i + 1]))
-      return refused(fmt::format(
-          "a tensor has torch's bit '{}', so its values are not those of its storage: wanted one without, as "
-          "resolve_neg() and resolve_conj() give",
-          tree_.kind(bits[i]) == pickle_kind::text ? shown(tree_.text(bits[i])) : "of another kind"));
+      return refused(
+          fmt::format("a tensor has torch's bit '{}', so its values differ from its storage: save it after "
+                      "resolve_neg() or resolve_conj()",
+                      tree_.kind(bits[i]) == pickle_kind::text ? shown(tree_.text(bits[i])) : "of another kind"));
   return {};
 }
 
 core::result<torch_tensor> torch_archive::strided(std::span<const pickle_ref> args,
                                                   std::optional<core::dtype> type) const {
-  if (args.size() < 4) return refused("a tensor wants a storage, an offset, a size and strides");
+  if (args.size() < 4) return refused("a tensor requires a storage, an offset, a size and strides");
   const auto id = torch_names::storage_id(tree_, args[0]);
   if (!id) {
     const bool calls =
         tree_.kind(args[0]) == pickle_kind::object && tree_.kind(tree_.target(args[0])) == pickle_kind::global;
     if (calls)
-      return refused(fmt::format("a tensor's storage depends on {}, which is not among the calls that are understood",
+      return refused(fmt::format("a tensor's storage depends on {}, a call that is not supported",
                                  tree_.global_name(tree_.target(args[0]))));
-    return refused("a tensor's storage is no storage");
+    return refused("a tensor's storage is not a storage of torch");
   }
   if (!type) type = id->type;
-  if (!type) return refused(fmt::format("a tensor's type is {}, which is not read here", shown(id->type_name)));
+  if (!type) return refused(fmt::format("a tensor's type is {}, which is not supported", shown(id->type_name)));
   place where{};
   if (const auto* entry = find_entry(zip_.entries, fmt::format("{}data/{}", folder_, id->key))) {
     where = {entry->begin, entry->bytes};
@@ -253,9 +253,9 @@ core::result<torch_tensor> torch_archive::strided(std::span<const pickle_ref> ar
   if (!shape) return fail(shape.error());
   if (!strides) return fail(strides.error());
   if (*offset < 0 || shape->size() != strides->size() || shape->size() > max_rank)
-    return refused("a tensor's offset, size and strides do not go together");
+    return refused("a tensor's offset, size and strides do not match");
   const auto bytes = bytes_of(*type, *shape);
-  if (!bytes) return refused("a tensor's size is beyond any file");
+  if (!bytes) return refused("a tensor's size is too large for any file");
   torch_tensor out{*type, std::move(*shape), std::move(*strides), id->key, where.begin, *bytes / core::size_of(*type)};
   const uint64_t elements = where.bytes / core::size_of(*type);
   // The furthest element; each step is compared with the storage's size.
@@ -266,7 +266,8 @@ core::result<torch_tensor> torch_archive::strided(std::span<const pickle_ref> ar
     inside = steps == 0 || stride <= (elements - 1 - last) / steps;
     if (inside) last += steps * stride;
   }
-  if (!inside) return refused(fmt::format("a tensor leaves its storage '{}' of {} elements", shown(id->key), elements));
+  if (!inside)
+    return refused(fmt::format("a tensor reaches beyond its storage '{}' of {} elements", shown(id->key), elements));
   out.begin += static_cast<uint64_t>(*offset) * core::size_of(*type);
   return out;
 }

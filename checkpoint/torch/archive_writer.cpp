@@ -26,18 +26,18 @@ core::result<void> checked(std::span<const tensor_to_write> tensors, const std::
     return fail(error_kind::bad_input, fmt::format("cannot write '{}': {}", shown(name), why));
   };
   for (const auto& t : tensors) {
-    if (!names.insert(t.name).second) return refused(t.name, "the name comes twice");
+    if (!names.insert(t.name).second) return refused(t.name, "the name appears twice");
     const auto bytes = bytes_of(t.type, t.shape);
-    if (!bytes || t.shape.size() > max_rank) return refused(t.name, "its shape is negative or beyond any file");
+    if (!bytes || t.shape.size() > max_rank) return refused(t.name, "its shape is negative or too large for any file");
     if (!t.source && t.bytes.size() != *bytes) return refused(t.name, "its bytes do not fit its shape");
   }
   const std::set<std::string_view> owners = names;
   for (const auto& [alias, owner] : shared) {
-    if (!owners.contains(owner)) return refused(alias, "it shares the storage of no tensor here");
-    if (!names.insert(alias).second) return refused(alias, "the name comes twice");
+    if (!owners.contains(owner)) return refused(alias, "it shares the storage of a tensor that does not exist");
+    if (!names.insert(alias).second) return refused(alias, "the name appears twice");
   }
   for (const auto& [name, value] : values)
-    if (!names.insert(name).second) return refused(name, "the name comes twice");
+    if (!names.insert(name).second) return refused(name, "the name appears twice");
   return {};
 }
 

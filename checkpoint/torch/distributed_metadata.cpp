@@ -45,7 +45,7 @@ class metadata_reader {
       for (const auto& item : entry.items)
         if (item.bytes == 0)
           return refused(
-              fmt::format("nothing says where '{}'{} lies", shown(name),
+              fmt::format("the file and offset of '{}'{} are missing", shown(name),
                           entry.is_tensor() ? fmt::format(" from element {} on", text_of(item.offsets)) : ""));
     add_keys(tree_.find(root, "planner_data"));
     return std::move(out_);
@@ -104,7 +104,7 @@ class metadata_reader {
   }
 
   core::result<void> describe(pickle_ref key, pickle_ref value) {
-    if (tree_.kind(key) != pickle_kind::text) return refused("the name of an entry is no text");
+    if (tree_.kind(key) != pickle_kind::text) return refused("the name of an entry is not text");
     const std::string name(tree_.text(key));
     const auto in = [&](const core::error& e) { return fail(e.in(fmt::format("'{}'", shown(name)))); };
     if (name.size() > max_name_bytes)
@@ -143,7 +143,7 @@ class metadata_reader {
     }
     TROUPE_ASSIGN(auto shape, numbers_at(about, "size"));
     entry.shape = std::move(shape);
-    if (!bytes_of(*entry.type, entry.shape)) return refused("the product of its shape is beyond any file");
+    if (!bytes_of(*entry.type, entry.shape)) return refused("its shape has more elements than a file can hold");
     const auto chunks = tree_.find(about, "chunks");
     if (!chunks || tree_.kind(*chunks) != pickle_kind::list) return refused("chunks: a list was wanted");
     if ((chunks_ += tree_.items(*chunks).size()) > max_pieces)
@@ -156,7 +156,7 @@ class metadata_reader {
       for (size_t d = 0; fits && d < entry.shape.size(); ++d)
         fits = offsets[d] <= entry.shape[d] && sizes[d] <= entry.shape[d] - offsets[d];
       if (!fits)
-        return refused(fmt::format("a chunk of {} at {} leaves its shape {}", text_of(sizes), text_of(offsets),
+        return refused(fmt::format("a chunk of {} at {} reaches beyond its shape {}", text_of(sizes), text_of(offsets),
                                    text_of(entry.shape)));
       if (std::ranges::find(sizes, 0) != sizes.end()) continue;  // a rank without elements of the tensor
       entry.items.push_back({std::move(offsets), std::move(sizes), 0, 0, 0});
@@ -220,15 +220,15 @@ class metadata_reader {
     if (out.bytes == 0) return refused("length: a number above 0 was wanted, got 0");
     const uint64_t size = sizes_[out.file];
     if (out.begin > size || out.bytes > size - out.begin)
-      return refused(fmt::format("its {} bytes at byte {} leave '{}', which has {} bytes", out.bytes, out.begin,
-                                 (folder_ / out_.files[out.file]).string(), size));
+      return refused(fmt::format("its {} bytes at byte {} reach beyond the end of '{}', which has {} bytes", out.bytes,
+                                 out.begin, (folder_ / out_.files[out.file]).string(), size));
     return out;
   }
 
   core::result<uint32_t> file_number(std::string_view name) {
     if (const auto known = numbers_.find(name); known != numbers_.end()) return known->second;
     if (!is_plain_name(name))
-      return refused(fmt::format("it is said to lie in '{}', which is no file of the folder", shown(name)));
+      return refused(fmt::format("it is listed in '{}', which is not a file of the folder", shown(name)));
     if (out_.files.size() >= max_distributed_files)
       return fail(error_kind::limit, fmt::format("more than {} files", max_distributed_files));
     TROUPE_ASSIGN(const auto file, core::source_file::open(folder_ / name));

@@ -207,7 +207,7 @@ class pickle_parser {
   void push_global(pickle_ref module, pickle_ref name) {
     if (!why_.empty()) return;
     if (tree_.kind(module) != pickle_kind::text || tree_.kind(name) != pickle_kind::text)
-      return refuse("a name to import is no text");
+      return refuse("a name to import is not text");
     const pickle_ref items[] = {module, name};
     push_items(pickle_kind::global, items);
   }
@@ -224,8 +224,8 @@ class pickle_parser {
 
   void call(pickle_ref target, pickle_ref args) {
     if (!why_.empty()) return;
-    if (tree_.kind(target) != pickle_kind::global) return refuse("a call of something that is no name");
-    if (tree_.kind(args) != pickle_kind::tuple) return refuse("a call whose arguments are no tuple");
+    if (tree_.kind(target) != pickle_kind::global) return refuse("a call of something that is not a name");
+    if (tree_.kind(args) != pickle_kind::tuple) return refuse("a call with arguments that are not a tuple");
     const auto given = tree_.items(args);
     // the few calls whose result is a plain value
     if (given.empty() && tree_.is_global(target, "collections", "OrderedDict"))
@@ -284,7 +284,7 @@ class pickle_parser {
 
   void refuse_opcode() {
     const auto code = std::to_integer<int>(tree_.pickle_[opcode_at_]);
-    refuse(fmt::format("its opcode 0x{:02x} is not among those read here", code));
+    refuse(fmt::format("its opcode 0x{:02x} is not supported", code));
   }
   void stop() {
     if (stack_.size() != 1 || !marks_.empty()) return refuse("one value is wanted at its end");
@@ -304,7 +304,7 @@ class pickle_parser {
     const auto three = top(3);
     if (three.empty()) return;
     if (tree_.kind(three[1]) != pickle_kind::tuple || tree_.kind(three[2]) != pickle_kind::dict)
-      return refuse("a call whose arguments are no tuple and dict");
+      return refuse("a call with arguments that are not a tuple and a dict");
     replace(2, pickle_kind::tuple);
     pop_call();
   }
@@ -330,14 +330,15 @@ class pickle_parser {
         for (uint32_t i = 0; child_of(here.value, i) != nothing; ++i)
           deepest = std::max(deepest, depth[child_of(here.value, i)]);
         depth[here.value] = static_cast<uint16_t>(deepest + 1);
-        if (deepest >= max_pickle_depth) return refuse(fmt::format("its values lie deeper than {}", max_pickle_depth));
+        if (deepest >= max_pickle_depth)
+          return refuse(fmt::format("its values are nested deeper than {}", max_pickle_depth));
         path.pop_back();
       } else if (depth[child] == open) {
-        return refuse("a value holds itself");
+        return refuse("a value contains itself");
       } else if (depth[child] == 0) {
         depth[child] = open;
         if (path.size() > max_pickle_depth)
-          return refuse(fmt::format("its values lie deeper than {}", max_pickle_depth));
+          return refuse(fmt::format("its values are nested deeper than {}", max_pickle_depth));
         path.push_back({child, 0});
       }
     }

@@ -30,7 +30,7 @@ core::result<void> add_pieces(std::vector<piece>& out, uint32_t file, const torc
   for (;;) {
     if (out.size() >= max_pieces)
       return core::fail(core::error_kind::limit,
-                        fmt::format("a tensor lies in more than {} pieces of its file", max_pieces));
+                        fmt::format("a tensor is stored in more than {} pieces of its file", max_pieces));
     uint64_t at = 0;
     for (size_t d = 0; d < outer; ++d) at += static_cast<uint64_t>(index[d] * t.strides[d]);
     add_piece(out, {file, 0, static_cast<uint64_t>(run), t.begin + at * width, {}}, width);

@@ -77,7 +77,7 @@ core::result<directory> read_end64(const archive_bytes& file, bytes_view locator
   const bool fits = at <= locator_at && locator_at - at >= end64_bytes;
   TROUPE_ASSIGN(const auto end, fits ? file.record<end64_bytes>(at) : std::array<std::byte, end64_bytes>{});
   if (!fits || number(end, 0, 4) != end64_signature)
-    return refused(fmt::format("the zip64 end record is wanted at byte {}, where none fits", at));
+    return refused(fmt::format("the zip64 end record must be at byte {}, where it does not fit", at));
   if (number(end, 16, 4) != 0 || number(end, 20, 4) != 0 || number(end, 24, 8) != number(end, 32, 8))
     return refused("the zip archive is spread over several disks, one file was wanted");
   return directory{number(end, 48, 8), number(end, 40, 8), number(end, 32, 8), at};
@@ -85,7 +85,8 @@ core::result<directory> read_end64(const archive_bytes& file, bytes_view locator
 
 core::result<directory> find_directory(const archive_bytes& file) {
   TROUPE_ASSIGN(const auto end_at, find_end(file));
-  if (!end_at) return refused("no end record of a zip archive was found: not one, or cut short");
+  if (!end_at)
+    return refused("no end record of a zip archive was found: the file is not a zip archive or is cut short");
   const uint64_t at = *end_at;
   TROUPE_ASSIGN(const auto end, file.record<end_bytes>(at));
   const auto locator =
@@ -101,8 +102,8 @@ core::result<directory> find_directory(const archive_bytes& file) {
     found = directory{number(end, 16, 4), number(end, 12, 4), number(end, 10, 2), at};
   }
   if (found->begin > found->limit || found->bytes > found->limit - found->begin)
-    return refused(fmt::format("the zip directory of {} bytes at byte {} leaves the file of {} bytes", found->bytes,
-                               found->begin, file.size()));
+    return refused(fmt::format("the zip directory of {} bytes at byte {} reaches beyond the file of {} bytes",
+                               found->bytes, found->begin, file.size()));
   if (found->entries > max_zip_entries || found->entries > found->bytes / central_bytes)
     return refused(fmt::format("a zip directory of {} bytes cannot list {} entries", found->bytes, found->entries));
   return found;
@@ -121,7 +122,7 @@ core::result<void> widen(bytes_view extra, std::span<uint64_t* const> wide) {
     }
     at += 4 + n;
   }
-  return refused("its sizes are said to be in a zip64 field that it does not have");
+  return refused("its sizes must be in a zip64 field, which it does not have");
 }
 
 bool stays_inside(std::string_view name) {
@@ -194,8 +195,9 @@ core::result<zip_entry> read_entry(const archive_bytes& file, bytes_view record,
     if (*value == in_zip64) wide[n++] = value;
   if (auto ok = widen(record.subspan(central_bytes + name_bytes, extra_bytes), std::span(wide).first(n)); !ok)
     return bad(ok.error().text);
-  if (disk != 0 && disk != in_zip64_short) return bad("it lies on another disk, one file was wanted");
-  if (packed != entry.bytes) return bad(fmt::format("{} stored bytes stand for {}", packed, entry.bytes));
+  if (disk != 0 && disk != in_zip64_short) return bad("it is on another disk, one file was wanted");
+  if (packed != entry.bytes)
+    return bad(fmt::format("it stores {} bytes, but states a size of {}", packed, entry.bytes));
   const uint64_t room = header > where.begin ? 0 : where.begin - header;
   local.assign(room < local_bytes ? local_bytes : std::min(local_bytes + name_bytes, room), std::byte{0});
   if (room >= local_bytes) TROUPE_TRY(file.read(header, local));
@@ -238,7 +240,7 @@ core::result<zip_list> read_list(const archive_bytes& archive) {
           fmt::format("zip entries '{}' and '{}' overlap", shown(entries[i - 1].name), shown(entries[i].name)));
   std::ranges::sort(entries, {}, &zip_entry::name);
   const auto twice = std::ranges::adjacent_find(entries, {}, &zip_entry::name);
-  if (twice != entries.end()) return refused(fmt::format("zip entry '{}' comes twice", shown(twice->name)));
+  if (twice != entries.end()) return refused(fmt::format("zip entry '{}' appears twice", shown(twice->name)));
   return out;
 }
 

@@ -108,7 +108,7 @@ core::result<void> zip_writer::finish() {
   const auto twice =
       std::ranges::adjacent_find(by_name, [](const auto* a, const auto* b) { return a->name == b->name; });
   if (twice != by_name.end())
-    return fail(error_kind::bad_input, fmt::format("zip entry '{}' comes twice", shown((*twice)->name)));
+    return fail(error_kind::bad_input, fmt::format("zip entry '{}' appears twice", shown((*twice)->name)));
 
   const uint64_t begin = at_;
   for (const auto& e : entries_) {

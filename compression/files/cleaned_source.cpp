@@ -45,7 +45,7 @@ core::result<std::string> without_permanent(const std::string& text) {
   constexpr std::string_view section = "compression_training", stays = "activation_quantization";
   const auto all = config::read_yaml(text, 0);
   if (all.root == nullptr)
-    return fail(error_kind::bad_input, fmt::format("its configuration is no YAML: line {}: {}",
+    return fail(error_kind::bad_input, fmt::format("its configuration is not valid YAML: line {}: {}",
                                                    all.problems.front().at.line, all.problems.front().text));
   std::string out;
   for (const auto& key : all.root->entries) {
@@ -99,10 +99,10 @@ core::result<cleaned_source> clean_source(checkpoint::tensor_source from, const 
   if (!done) return fail(done.error());
   if (const auto& chosen = (*done)->chosen; chosen.modules.empty() && chosen.pruned.empty())
     return fail(error_kind::bad_input,
-                fmt::format("'{}' is clean already: its run neither prunes nor quantises weights",
+                fmt::format("'{}' does not need cleaning: its run neither prunes nor quantises weights",
                             checkpoint::shown_place(*source)));
   if ((*done)->modules.empty())
-    return fail(error_kind::bad_input, fmt::format("'{}': nothing was compressed by its step {}",
+    return fail(error_kind::bad_input, fmt::format("'{}': its run had not compressed anything at its step {}",
                                                    checkpoint::shown_place(*source), source->run.steps.value_or(0)));
   TROUPE_ASSIGN(auto cut, checkpoint::cut_source(source, cuts_of(*done)));
   cleaned_source out{std::move(cut), source, *done, weights_in(*source), 0};

@@ -17,10 +17,10 @@ std::filesystem::path current_folder() {
 tl::expected<std::string, std::string> read_text(const std::filesystem::path& file) {
   std::error_code failure;
   const auto status = std::filesystem::status(file, failure);
-  if (!std::filesystem::exists(status)) return tl::unexpected<std::string>("wanted a readable file, got none there");
+  if (!std::filesystem::exists(status)) return tl::unexpected<std::string>("the file does not exist; check the path");
   if (std::filesystem::is_directory(status)) return tl::unexpected<std::string>("wanted a file, got a folder");
   std::ifstream in(file, std::ios::binary);
-  if (!in) return tl::unexpected<std::string>("wanted a readable file, got one that cannot be opened");
+  if (!in) return tl::unexpected<std::string>("the file cannot be opened; check its permissions");
   std::string text;
   char block[1 << 16];
   while (in.read(block, sizeof block) || in.gcount() > 0) {

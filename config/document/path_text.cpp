@@ -43,9 +43,11 @@ tl::expected<std::string, std::string> expanded_path(std::string_view text, cons
   std::string out(text);
   if (out.starts_with('~')) {
     if (out.size() > 1 && out[1] != '/')
-      return not_read(text, "the home folder of another user is not read; ./~ begins the name of a file");
+      return not_read(
+          text, "~USER is not supported; write the full path, or begin with ./~ if the name of the file begins with ~");
     const char* const home = std::getenv("HOME");
-    if (home == nullptr || *home != '/') return not_read(text, "HOME, for which ~ stands, is not set");
+    if (home == nullptr || *home != '/')
+      return not_read(text, "~ cannot be expanded, because HOME is not set to an absolute path");
     out.replace(0, 1, home);
   }
   for (auto v = next_variable(out, 0); v; v = next_variable(out, v->begin)) {
@@ -58,8 +60,10 @@ tl::expected<std::string, std::string> expanded_path(std::string_view text, cons
     const std::string name = out.substr(v->name, v->name_end - v->name);
     const char* const value = std::getenv(name.c_str());
     if (value == nullptr || *value == '\0')
-      return not_read(text, fmt::format("the environment has no {}, and there is no file of that name", name));
-    if (next_variable(value, 0)) return not_read(text, fmt::format("{} holds a variable itself", name));
+      return not_read(
+          text, fmt::format("the environment variable {} is not set, and a file of that name does not exist", name));
+    if (next_variable(value, 0))
+      return not_read(text, fmt::format("the value of {} contains another variable; set it to a plain path", name));
     out.replace(v->begin, v->end - v->begin, value);
   }
   return out;

@@ -67,7 +67,7 @@ void tree_builder::scalar(node_kind kind, std::string text, place where, size_t 
 void tree_builder::alias(size_t anchor, place where) {
   if (wants_name()) throw refusal{where, "wanted a name in front of ':', got an alias"};
   const auto found = anchored_.find(anchor);
-  if (found == anchored_.end()) throw refusal{where, "this alias stands inside what it names"};
+  if (found == anchored_.end()) throw refusal{where, "this alias is inside the value of its own anchor; remove it"};
   const node_ptr value = found->second;
   if (static_cast<int>(open_.size()) + value->height > deepest_nesting)
     throw refusal{where, fmt::format("wanted at most {} levels of nesting", deepest_nesting)};

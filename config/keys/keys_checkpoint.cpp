@@ -174,13 +174,14 @@ void add_deepspeed_checkpoint_keys(key_rows& t) {
       .one_of({"MOCK", "PYTHON", "FAST"})
       .in_any_case()
       .ignored("there is one writer, and it is fast");
-  writer("decoupled", boolean, "false", "Train on while writing.").ignored("checkpoint.asynchronous says it");
+  writer("decoupled", boolean, "false", "Train on while writing.").ignored("checkpoint.asynchronous sets it");
   writer("io_buffer_size", bytes, "67108864", "Bytes of a write buffer.")
       .at_least(1)
-      .ignored("checkpoint.staging_bytes says it");
+      .ignored("checkpoint.staging_bytes sets it");
   writer("io_buffer_double", boolean, "true", "Fill one buffer while another is written.")
       .ignored("buffers are filled and written at the same time");
-  writer("show_statistics", boolean, "false", "Log what was written.").ignored("the end of a run says it");
+  writer("show_statistics", boolean, "false", "Log what was written.")
+      .ignored("it is always logged at the end of a run");
   writer("data_parallel", text, "none",
          "Which of the ranks that hold the same elements write them: REPLICA, as without the key, every one a part, "
          "SOCKET one on each of two sockets of a machine, MACHINE one on each machine. inspect says which rank has "
@@ -199,13 +200,13 @@ void add_checkpoint_keys(key_rows& t) {
   add_loading_keys(t);
   add_memory_keys(t);
   section_rows nebula(t, "nebula", "Asynchronous checkpoints of Azure; DeepSpeed has dropped them.");
-  const auto beside = "checkpoint.asynchronous says it; they go to the folder of the run";
+  const auto beside = "checkpoint.asynchronous sets it; they go to the folder of the run";
   nebula("enabled", boolean, "false", "Use it.").ignored(beside);
   nebula("persistent_storage_path", path, "none", "Where checkpoints end up.").ignored(beside);
   nebula("persistent_time_interval", integer, "100", "Seconds between those.").at_least(0).ignored(beside);
   nebula("num_of_version_in_retention", integer, "2", "Checkpoints that stay.")
       .at_least(0)
-      .ignored("checkpoint.keep_last says it");
+      .ignored("checkpoint.keep_last sets it");
   nebula("enable_nebula_load", boolean, "true", "Load through it.").ignored(beside);
   nebula("load_path", path, "none", "Where to load from.").ignored(beside);
   section_rows states(t, "datastates_ckpt", "Asynchronous checkpoints of DataStates.");

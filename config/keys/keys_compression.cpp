@@ -20,7 +20,7 @@ struct technique {
     group("modules", texts, "[\"*\"]", "Patterns of module names.");
     auto& related =
         group("related_modules", any, "none", "Modules that are cut along with those, as lists of patterns.");
-    if (name.ends_with("quantization")) related.ignored("fewer bits cut nothing");
+    if (name.ends_with("quantization")) related.ignored("quantisation does not remove anything");
   }
   section_rows around, shared, groups, group, params;
 };

@@ -65,8 +65,8 @@ void add_routing(key_rows& t) {
   ltd("model_type", text, "none", "encoder or decoder.").one_of({"encoder", "decoder"});
   ltd("micro_batch_size", integer, "none", "Samples of one forward.")
       .at_least(1)
-      .ignored("train_micro_batch_size_per_gpu says it");
-  ltd("global_batch_size", integer, "none", "Samples of one step.").at_least(1).ignored("train_batch_size says it");
+      .ignored("train_micro_batch_size_per_gpu sets it");
+  ltd("global_batch_size", integer, "none", "Samples of one step.").at_least(1).ignored("train_batch_size sets it");
   ltd("hidden_state_order", text, "none", "The order of a hidden state's axes.").ignored("units know their own inputs");
   section_rows schedule(t, name + ".random_ltd.random_ltd_schedule", "How the part grows.", capability::layer_drop);
   schedule("min_value", integer, "none", "Tokens at the start.").at_least(1);

@@ -72,7 +72,7 @@ void add_deepspeed_keys(key_rows& t) {
       .means("Drop the last partial batch.");
   key("vocabulary_size", integer, "none")
       .at_least(1)
-      .ignored("the model says it")
+      .ignored("the model determines it")
       .means("Warn unless a multiple of 8.");
   key("fp32_allreduce", boolean, "false")
       .also("allreduce_always_fp32", true)

@@ -160,7 +160,7 @@ void add_tensor(key_rows& t) {
           "0: not said here.");
   key("dtype", dtype, "fp16", "The model's type.")
       .one_of({"fp16", "bf16", "fp32"})
-      .ignored("the fp16 and bf16 sections say it");
+      .ignored("the fp16 and bf16 sections set it");
   t.row("tensor_parallel.tp_overlap_comm", boolean)
       .by_default("false")
       .into<&job::parallel, &parallel_section::overlap_comm>()
@@ -208,8 +208,8 @@ void add_tensor(key_rows& t) {
       .at_least(1)
       .into<&job::tensor_parallel, &tensor_parallel_section::grain>()
       .means("Elements of an MLP's inner width that stay together on a rank; the last one has what is left.");
-  inner("mpu", any, "none", "An object of the user's program.").ignored("parallel says it");
-  inner("tp_group", any, "none", "An object of the user's program.").ignored("parallel says it");
+  inner("mpu", any, "none", "An object of the user's program.").ignored("the section parallel sets it");
+  inner("tp_group", any, "none", "An object of the user's program.").ignored("the section parallel sets it");
 }
 
 void add_experts(key_rows& t) {

@@ -110,7 +110,7 @@ void add_monitor_keys(key_rows& t) {
   for (const char* name : {"start_step", "end_step"})
     tuning(name, integer, "none", "Of older versions.")
         .at_least(0)
-        .ignored("start_profile_step and end_profile_step say it");
+        .ignored("start_profile_step and end_profile_step set it");
   tuning("metric", text, "throughput", "What to improve.")
       .one_of({"throughput", "latency", "flops", "forward", "step"});
   tuning("metric_path", path, "none", "Where a trial writes its result.");

@@ -119,7 +119,7 @@ void add_pipeline_keys(key_rows& t) {
       .by_hand(profile_field());
   key("stages", integer, "auto", "DeepSpeed reads it and does nothing.")
       .at_least(1)
-      .ignored("parallel.pipeline says it");
+      .ignored("parallel.pipeline sets it");
   key("seed_layers", boolean, "false", "A seed for each layer.").ignored("initial weights never depend on the cut");
   key("activation_checkpoint_interval", integer, "0",
       "Above 0: every unit is recomputed from its input, as activation_checkpointing.enabled says; which units would "
@@ -127,7 +127,7 @@ void add_pipeline_keys(key_rows& t) {
       .at_least(0)
       .into<&job::pipeline, &pipeline::checkpoint_interval>();
   const auto partitioned = [&](const char* name, const char* meaning) {
-    key(name, boolean, "true", meaning).ignored("parallel.sharded_norms says it");
+    key(name, boolean, "true", meaning).ignored("parallel.sharded_norms sets it");
   };
   partitioned("pipe_partitioned", "Cut what is sent over the tensor-parallel ranks.");
   partitioned("grad_partitioned", "The same for gradients.");

@@ -39,17 +39,18 @@ void store_rules(const job_config& config, const std::function<void(std::string_
               "wanted etcd://HOST:PORT or etcd://HOST:PORT,HOST:PORT (etcds:// for TLS), at most {} of them, got `{}`",
               core::store_members_max, c.store));
   if (c.job.empty())
-    error("cluster.store", "wanted cluster.job beside it, after which the job's key is named, got none");
+    error("cluster.store", "requires cluster.job, the name of the job's key in the store; set cluster.job");
   if (c.job.find('/') != std::string::npos)
-    error("cluster.job", fmt::format("wanted a name without / beside cluster.store, got `{}`", c.job));
-  if (c.on_loss == loss_policy::stop) error("cluster.store", "wanted cluster.on_loss: recover beside it, got stop");
+    error("cluster.job", fmt::format("wanted a name without / with cluster.store, got `{}`", c.job));
+  if (c.on_loss == loss_policy::stop) error("cluster.store", "requires cluster.on_loss: recover, got stop");
   if (!config.checkpoint.is_on())
     error("cluster.store",
-          "wanted checkpoints, from which another host continues (checkpoint.every_steps or every_minutes), got none");
+          "requires checkpoints, from which another host continues; set checkpoint.every_steps or "
+          "checkpoint.every_minutes");
   if (config.checkpoint.use_node_local_storage)
     error("cluster.store",
-          "wanted checkpoints that all hosts see, got checkpoint.use_node_local_storage: those of a lost host lie on "
-          "its own disk");
+          "cannot be combined with checkpoint.use_node_local_storage, which leaves the files of a lost host on its own "
+          "disk; set it to false");
 }
 
 void host_rules(const settings& given, const job_config& config, uint64_t ranks, reporter& report) {
@@ -71,30 +72,33 @@ void host_rules(const settings& given, const job_config& config, uint64_t ranks,
     error("cluster.hosts", fmt::format("wanted hosts for the job's {} ranks, got hosts for {}", ranks, sum));
   if (c.hosts.front().is_spare)
     error("cluster.hosts",
-          fmt::format("wanted ranks on the first host, on which the job is started, got spare: true for {}",
+          fmt::format("the first host starts the job and cannot be a spare; remove spare: true from {}",
                       c.hosts.front().name));
   if (c.job.size() > 253 || std::ranges::any_of(c.job, [](unsigned char x) { return x < 0x20 || x == 0x7f; }))
-    error("cluster.job", "wanted a name of at most 253 bytes without control characters, got another");
+    error("cluster.job", "wanted a name of at most 253 bytes without control characters");
   store_rules(config, error);
   if (c.choice == process_choice::one)
-    return error("cluster.processes", "wanted ranks or a number with cluster.hosts, got one");
+    return error("cluster.processes", "wanted `ranks` or a number with cluster.hosts, got `one`");
   const uint64_t each =
       c.choice == process_choice::ranks || c.number == 0 ? 1 : std::max<uint64_t>(1, ranks / c.number);
   for (const auto& h : c.hosts)
     if (h.ranks % each != 0)
-      error("cluster.processes", fmt::format("wanted processes of as many ranks as divide those of every host, got {} "
-                                             "ranks each and {} on {}",
+      error("cluster.processes", fmt::format("wanted a number of ranks per process that divides the ranks of every "
+                                             "host, got {} per process and {} on {}",
                                              each, h.ranks, h.name));
   if (c.spares > 0)
-    error("cluster.spares", "wanted 0 with cluster.hosts, of which those with spare: true are the spares, got more");
-  if (c.listen.empty()) return error("cluster.hosts", "wanted cluster.listen, where the first host awaits the others");
+    error("cluster.spares",
+          "cannot be combined with cluster.hosts; set it to 0, and mark the spare hosts with spare: true");
+  if (c.listen.empty())
+    return error("cluster.hosts", "requires cluster.listen, the HOST:PORT where the first host waits for the others");
   if (!core::read_host_port(c.listen)) error("cluster.listen", fmt::format("wanted HOST:PORT, got `{}`", c.listen));
   const bool has_tls = !c.tls.ca.empty() && !c.tls.certificate.empty() && !c.tls.key.empty();
   if (!has_tls)
-    error("cluster.tls",
-          fmt::format("wanted ca, certificate and key, got {}{}; troupe cert init and issue make them",
-                      c.tls.ca.empty() && c.tls.certificate.empty() && c.tls.key.empty() ? "none" : "some",
-                      is_loopback(c.listen) ? "" : ", and it listens beyond loopback"));
+    error(
+        "cluster.tls",
+        fmt::format("wanted ca, certificate and key, got {}{}; create them with troupe cert init and troupe cert issue",
+                    c.tls.ca.empty() && c.tls.certificate.empty() && c.tls.key.empty() ? "none" : "some",
+                    is_loopback(c.listen) ? "" : ", and cluster.listen is not a loopback address"));
 }
 
 void page_rules(const settings& given, const cluster_section& c, reporter& report) {
@@ -109,10 +113,12 @@ void page_rules(const settings& given, const cluster_section& c, reporter& repor
   if (place->is_loopback()) return;
   if (whole && c.page_tls.key.empty() && (c.tls.certificate.empty() || c.tls.key.empty()))
     error("cluster.page_tls",
-          fmt::format("wanted certificate and key for `{}`, which lies beyond loopback, got none", c.page));
+          fmt::format("wanted certificate and key, because cluster.page `{}` is not a loopback address, got none",
+                      c.page));
   if (c.page_token_file.empty())
     error("cluster.page_token_file",
-          fmt::format("wanted a file with the token for `{}`, which lies beyond loopback, got none", c.page));
+          fmt::format("wanted a file with the token, because cluster.page `{}` is not a loopback address, got none",
+                      c.page));
 }
 
 std::filesystem::path with_host(const std::filesystem::path& path, const std::string& host) {

@@ -102,7 +102,7 @@ class collector {
       if (const std::string key = e.name.substr(0, colon); key_in(section, key) != nullptr)
         return report_.error(
             e.at, full,
-            fmt::format("wanted a space behind the colon: {}: {}", key, short_name(e.name.substr(colon + 1))));
+            fmt::format("wanted a space after the colon: {}: {}", key, short_name(e.name.substr(colon + 1))));
     const bool lenient = report_.sources.at(e.at.source).kind == source::imported && !strict_in_deepspeed(section);
     if (lenient)
       report_.warn(e.at, full, text);

@@ -39,13 +39,13 @@ class compile_checks {
       derived_.emplace("activation_checkpointing.enabled", "derived");
     }
     if (c_.offload_opt_states && z.offload_optimizer.device == offload_device::none) {
-      if (z.stage == 0) return error("compile.offload_opt_states", "wanted ZeRO stage 1, 2 or 3 with it, got stage 0");
+      if (z.stage == 0) return error("compile.offload_opt_states", "requires ZeRO stage 1, 2 or 3, got stage 0");
       z.offload_optimizer.device = offload_device::cpu;
       derived_.emplace("zero_optimization.offload_optimizer.device", "derived");
     }
     if (c_.offload_parameters && z.offload_param.device == offload_device::none) {
       if (z.stage != 3)
-        return error("compile.offload_parameters", fmt::format("wanted ZeRO stage 3 with it, got stage {}", z.stage));
+        return error("compile.offload_parameters", fmt::format("requires ZeRO stage 3, got stage {}", z.stage));
       z.offload_param.device = offload_device::cpu;
       derived_.emplace("zero_optimization.offload_param.device", "derived");
     }
@@ -94,9 +94,9 @@ class compile_checks {
             (c_.schedule.front().step > 0 ||
              !std::ranges::all_of(c_.schedule, [&](const compile_entry& e) { return has(e, name); })))
           return error("compile.schedule",
-                       fmt::format("wanted {} in every entry, from step 0 on, or in none, as {} "
-                                   "between steps, got it in some",
-                                   name, changes_units(name) ? "units do not change" : "states do not move"));
+                       fmt::format("wanted {} in every entry, from step 0 on, or in none, because {} between steps; "
+                                   "got it in some entries",
+                                   name, changes_units(name) ? "units cannot change" : "states cannot move"));
   }
 
   [[nodiscard]] std::string where(const std::string& key) const {

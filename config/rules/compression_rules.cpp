@@ -92,7 +92,7 @@ class compression_checks {
     constexpr std::string_view mixes = "fp16_mixed_quantize.enabled";
     if (w.in_forward && w.mixed)
       error(shared + std::string(mixes),
-            "wanted false with quantize_weight_in_forward, with which weights have target_bits at once, got true");
+            "wanted false with quantize_weight_in_forward, which uses target_bits from the beginning, got true");
     const bool around_zero = w.type == grid_type::symmetric;
     for (const std::string& group : groups_of("weight_quantization")) {
       weight_group g;
@@ -139,8 +139,8 @@ void distillation_rules(const settings& given, job_config& config, reporter& rep
   const auto& layers = config.compression.layers;
   if (d.hidden_states > 0 && layers.enabled && !layers.teacher_layer.empty() && layers.teacher_layer.front() == 0)
     report.error(given.where("distillation.terms.hidden_states"), "distillation.terms.hidden_states",
-                 "wanted 0 with a teacher_layer that begins with 0, in front of which the teacher has no layer whose "
-                 "hidden state the embedding's could be compared with");
+                 "wanted 0, because teacher_layer begins with 0: the embedding is compared with the layer before it, "
+                 "which does not exist; set it to 0 or change teacher_layer");
   if (config.model.teacher.empty() && !layers.enabled)
     report.error(at, "model.teacher", "wanted the model that distillation learns from, got nothing");
 }

@@ -29,7 +29,7 @@ class deepspeed_checks {
         needed(key, "elasticity needs it");
     if (on_given("autotuning.end_profile_step") &&
         given_.number_of("autotuning.end_profile_step") <= given_.number_of("autotuning.start_profile_step"))
-      error("autotuning.end_profile_step", "wanted a step behind start_profile_step");
+      error("autotuning.end_profile_step", "wanted a step after start_profile_step");
   }
 
  private:
@@ -58,7 +58,7 @@ class deepspeed_checks {
     if (given_.is_on("fp16.fp16_master_weights_and_grads") && (stage_ == 0 || device == "none"))
       error("fp16.fp16_master_weights_and_grads", "wanted ZeRO with offload_optimizer, got none");
     if (given_.is_on("bf16.bf16_optimizer_states") && !given_.is_on("bf16.bf16_master_weights_and_grads"))
-      error("bf16.bf16_optimizer_states", "wanted bf16_master_weights_and_grads too, got it false");
+      error("bf16.bf16_optimizer_states", "requires bf16_master_weights_and_grads: true, got false");
   }
 
   void optimizer() {

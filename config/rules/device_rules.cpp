@@ -10,11 +10,11 @@ void device_rules(const settings& given, const job_config& config, reporter& rep
   if (config.device == core::device_kind::cpu) {
     for (const key_info& row : key_table())
       if (row.section() == "cuda" && field_text(row, config) != row.default_text)
-        report.error(given.where(row.key), row.key, "it wants device: cuda, got device: cpu");
+        report.error(given.where(row.key), row.key, "requires device: cuda, got device: cpu");
     return;
   }
   const auto refuse = [&](const std::string& key, std::string_view wanted) {
-    report.error(given.where(key), key, fmt::format("device: cuda wants {} for now", wanted));
+    report.error(given.where(key), key, fmt::format("device: cuda supports only {} for now", wanted));
   };
   if (why == purpose::host_job) refuse("device", "a model of Troupe's own families, not a host program's modules,");
   if (config.data_types.reference_fp64) refuse("data_types.reference_fp64", "fp32, bf16 or fp16");
@@ -22,9 +22,10 @@ void device_rules(const settings& given, const job_config& config, reporter& rep
   if (config.distillation.enabled) refuse("distillation.enabled", "training without a teacher");
   if (config.zero_optimization.zenflow.enabled) refuse("zero_optimization.zenflow", "updates without ZenFlow");
   const auto& offload = config.zero_optimization.offload_optimizer;
-  if (offload.super_offload) refuse("zero_optimization.offload_optimizer.super_offload", "updates behind the vote");
+  if (offload.super_offload)
+    refuse("zero_optimization.offload_optimizer.super_offload", "updates after the vote (false)");
   if (offload.device == offload_device::cpu && offload.ratio < 1)
-    refuse("zero_optimization.offload_optimizer.ratio", "all states of an offloaded optimizer on the host");
+    refuse("zero_optimization.offload_optimizer.ratio", "all states of an offloaded optimizer on the host (1)");
   if (config.early_updates == early_choice::always) refuse("cluster.early_updates", "false or auto");
   if (config.offload_activations != offload_device::none) refuse("cluster.offload_activations", "none");
   if (config.cluster.is_on()) refuse("cluster.processes", "one process");

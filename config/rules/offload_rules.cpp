@@ -109,23 +109,20 @@ class placement {
     if (!part.super_offload) return;
     needs_stage_3(key);
     if (part.device != offload_device::cpu)
-      error(key,
-            fmt::format("wanted offload_optimizer.device cpu beside it, got {}", given_text(in(optimizer, "device"))));
+      error(key, fmt::format("requires offload_optimizer.device: cpu, got {}", given_text(in(optimizer, "device"))));
     if (needs_whole_parameters())
       unable(key,
              fmt::format("wanted an optimizer that updates element by element, got {}, which needs whole parameters",
                          core::name_of(config_.optimizer.type)));
     if (config_.early_updates == early_choice::never) return;
     if (config_.gradient_clipping != 0 && config_.early_updates == early_choice::automatic)
-      warn(key,
-           fmt::format("updates wait for the norm, since gradient_clipping is {}; 0 or cluster.early_updates: true "
-                       "lets them begin in backward",
-                       config_.gradient_clipping));
+      warn(key, fmt::format("updates wait for the gradient norm, because gradient_clipping is {}; set it to 0, or set "
+                            "cluster.early_updates: true, to let them begin during backward",
+                            config_.gradient_clipping));
     else if (zero_.offload_param.device == offload_device::nvme && config_.skips_overflow())
       warn(key,
-           "updates wait for the norm, since offload_param.device is nvme and steps may be skipped; "
-           "cluster.early_updates: true lets them begin in "
-           "backward, with two places for them in the swap files");
+           "updates wait for the gradient norm, because offload_param.device is nvme and steps may be skipped; set "
+           "cluster.early_updates: true to let them begin during backward, which makes the swap files twice as long");
   }
 
   // Decides whether updates run before the vote. States in files are updated early if no step can be undone: that costs
@@ -156,12 +153,13 @@ class placement {
     const auto refused = given_.refused.lower_bound(in(zenflow_name, ""));
     if (!z.enabled || (refused != given_.refused.end() && refused->starts_with(zenflow_name))) return;
     if (z.select == select_strategy::epoch)
-      unable(in(zenflow_name, "select_strategy"), "wanted step or auto, got epoch, which this version cannot count by");
+      unable(in(zenflow_name, "select_strategy"),
+             "wanted step or auto, got epoch, which this version does not support");
     if (zero_.offload_param.device == offload_device::nvme)
-      unable(zenflow_name, "wanted parameters in memory beside it, got offload_param.device nvme");
+      unable(zenflow_name, "requires parameters in memory, got offload_param.device: nvme");
     if (zero_.offload_optimizer.device != offload_device::cpu)
       error(zenflow_name,
-            fmt::format("wanted offload_optimizer.device cpu beside it, got {}", given_text(in(optimizer, "device"))));
+            fmt::format("requires offload_optimizer.device: cpu, got {}", given_text(in(optimizer, "device"))));
     if (zero_.offload_optimizer.super_offload)
       error(in(optimizer, "super_offload"), "wanted false with zenflow, got true");
     if (config_.optimizer.type == core::optimizer_type::lamb)
@@ -195,7 +193,7 @@ class placement {
         device = offload_device::none;
         return;
       }
-      error(key, fmt::format("{}: wanted activation_checkpointing.enabled true beside it, got false", given_text(key)));
+      error(key, fmt::format("{}: requires activation_checkpointing.enabled: true, got false", given_text(key)));
     }
     const offload_optimizer_section& first = zero_.offload_optimizer;
     const offload_param_section& second = zero_.offload_param;

@@ -45,7 +45,7 @@ class parallel_checks {
     for (const auto& [key, value] : others) {
       if (value <= 1 || given_.was_refused(key) || given_.was_refused(own)) continue;
       if (!said.empty() && value != degree) {
-        error(key, fmt::format("wanted {}, as {}, got {}", degree, said, value));
+        error(key, fmt::format("wanted {}, the value of {}, got {}", degree, said, value));
         continue;
       }
       if (said.empty()) derived_.emplace(own, "derived");
@@ -66,8 +66,9 @@ class parallel_checks {
     const uint64_t others = uint64_t{p.pipeline} * p.sequence * p.context * p.tensor;
     if (given_.value_of("parallel.data") == nullptr) {
       if (*p.all % others != 0 || *p.all / others > most_data_ranks)
-        return error("parallel.ranks", fmt::format("wanted pipeline {}{} x at most {} data-parallel ranks, got {}",
-                                                   p.pipeline, shared, most_data_ranks, *p.all));
+        return error("parallel.ranks",
+                     fmt::format("wanted a multiple of pipeline {}{}, for at most {} data-parallel ranks, got {}",
+                                 p.pipeline, shared, most_data_ranks, *p.all));
       p.data = static_cast<uint32_t>(*p.all / others);
       derived_.emplace("parallel.data", "derived");
     } else if (*p.all != others * p.data) {
@@ -83,7 +84,7 @@ class parallel_checks {
                                switched = "activation_checkpointing.enabled";
     const auto& kept = config_.activation_checkpointing;
     if (!kept.selective) return;
-    if (!kept.enabled) return error(key, fmt::format("wanted {} true beside it, got false", switched));
+    if (!kept.enabled) return error(key, fmt::format("wanted {}: true, got false", switched));
     if (kept.partition_activations)
       return error(key, "wanted false with activation_checkpointing.partition_activations, got true");
     if (kept.cpu_checkpointing || config_.offload_activations != offload_device::none)
@@ -113,8 +114,9 @@ class parallel_checks {
       if (name.empty()) return error(rows, "wanted ends of the names of linear layers, got an empty text");
     if (given_.was_refused("parallel.tensor") || given_.was_refused("tensor_parallel.autotp_size")) return;
     if (t.own_layers && why_ == purpose::job)
-      idle("tensor_parallel.replace_with_kernel_inject", "models of ours are built of fused layers");
-    if (!t.rows.empty() && why_ == purpose::job) idle(rows, "it names layers of a host program's own modules");
+      idle("tensor_parallel.replace_with_kernel_inject",
+           "the models of Troupe's own families always have fused layers");
+    if (!t.rows.empty() && why_ == purpose::job) idle(rows, "it applies only to the modules of a host program");
     if (config_.parallel.tensor > 1) return;
     if (t.chooses()) idle(t.partition.given ? key : preset, "parallel.tensor is 1");
     if (!t.rows.empty() && why_ == purpose::host_job) idle(rows, "parallel.tensor is 1");
@@ -183,7 +185,7 @@ class norm_checks {
     }
     if (!p.sharded_norms) return;
     const std::string_view key = given ? own : cut;
-    if (p.tensor == 1) return error(key, "wanted parallel.tensor above 1 with it, got 1");
+    if (p.tensor == 1) return error(key, "requires parallel.tensor above 1, got 1");
     for (const auto& [other, degree] : {std::pair("sequence", p.sequence), std::pair("context", p.context)})
       if (degree > 1)
         return error(key, fmt::format("cannot be combined with parallel.{} {} yet; set one of them to its default",
@@ -198,11 +200,12 @@ class norm_checks {
     if (p.tensor == 1)
       return error(key, fmt::format("wanted 1 without parallel.tensor above 1, got {}", p.exchange_pieces));
     if (p.sharded_norms)
-      return error(key, fmt::format("wanted 1 with parallel.sharded_norms, whose sums are scattered, got {}",
+      return error(key, fmt::format("wanted 1 with parallel.sharded_norms, which scatters these sums, got {}",
                                     p.exchange_pieces));
     if (config_.mlp_tile_bytes > 0)
-      return error(key, fmt::format("wanted 1 with cluster.mlp_tile_bytes, whose tiles are no pieces, got {}",
-                                    p.exchange_pieces));
+      return error(
+          key, fmt::format("wanted 1 with cluster.mlp_tile_bytes, which divides the same products into tiles, got {}",
+                           p.exchange_pieces));
   }
 
   static constexpr std::string_view own = "parallel.sharded_norms",

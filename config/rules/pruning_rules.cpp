@@ -74,7 +74,7 @@ class pruning_checks {
     const std::string keys = shared("sparse_pruning");
     if (p.schedule_offset == 0)
       error(keys + "schedule_offset",
-            "wanted at least 1 with snip_momentum, whose scores are of the updates before, got 0");
+            "wanted at least 1 with snip_momentum, which scores weights by earlier updates, got 0");
     if (p.schedule_end && *p.schedule_end < p.schedule_offset)
       error(keys + "schedule_offset_end",
             fmt::format("wanted at least the {} of schedule_offset, got {}", p.schedule_offset, *p.schedule_end));

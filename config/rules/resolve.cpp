@@ -139,11 +139,13 @@ class rules {
     const std::string_view mode = config_.fp16.enabled ? "fp16" : config_.bf16.enabled ? "bf16" : "fp32";
     const std::string& text = type->value->text;
     if (text == "fp64" ? mode != "fp32" : text != mode)
-      error("data_types.param_dtype", fmt::format("wanted {}, as the fp16 and bf16 sections say, got {}", mode, text));
+      error("data_types.param_dtype",
+            fmt::format("wanted {}, as set by the fp16 and bf16 sections, got {}", mode, text));
     if (text != "fp64") return;
     for (const char* key : {"communication_data_type", "data_types.grad_accum_dtype"})
       if (value_of(key) != nullptr)
-        error(key, fmt::format("wanted nothing in the fp64 reference mode, got {}", value_of(key)->value->text));
+        error(key, fmt::format("wanted no value with data_types.param_dtype: fp64, got {}; remove this key",
+                               value_of(key)->value->text));
   }
 
   void zero() {
@@ -157,7 +159,7 @@ class rules {
     near_copies();
     if (z.stage >= 2 && z.reduce_scatter) {
       const std::string with = fmt::format(
-          "with stage {} and reduce_scatter, which divide before they sum; set reduce_scatter: false", z.stage);
+          "with stage {} and reduce_scatter, which divide before they sum (or set reduce_scatter: false)", z.stage);
       if (config_.prescale_gradients) error("prescale_gradients", fmt::format("wanted false {}, got true", with));
       if (config_.gradient_predivide_factor != 1.0)
         error("gradient_predivide_factor", fmt::format("wanted 1 {}, got {}", with, config_.gradient_predivide_factor));
@@ -175,10 +177,11 @@ class rules {
     const auto& z = config_.zero_optimization;
     std::string_view from = own;
     if (z.mics_shard_size > 0 && z.stage != 3) {
-      report_.warn(given_.where(mics), std::string(mics), "no effect: only stage 3 has it; parallel.shard has others");
+      report_.warn(given_.where(mics), std::string(mics),
+                   "no effect: it acts only at stage 3; set parallel.shard for other stages");
     } else if (z.mics_shard_size > 0) {
       if (p.shard > 0 && p.shard != z.mics_shard_size)
-        return error(own, fmt::format("wanted {}, as mics_shard_size, got {}", z.mics_shard_size, p.shard));
+        return error(own, fmt::format("wanted {}, the value of mics_shard_size, got {}", z.mics_shard_size, p.shard));
       if (p.shard == 0) derived_.emplace(own, "derived");
       p.shard = static_cast<uint32_t>(std::min<int64_t>(z.mics_shard_size, UINT32_MAX));
       if (value_of(own) == nullptr) from = mics;
@@ -203,11 +206,12 @@ class rules {
       if (given_.was_refused(other)) return;
     if (z.stage != 3) return report_.warn(given_.where(key), std::string(key), "no effect: only stage 3 gathers");
     if (z.offload_param.device == offload_device::nvme)
-      error(key, fmt::format("wanted 1 with parameters on nvme, got {}: its copy would be in memory",
+      error(key, fmt::format("wanted 1 with offload_param.device: nvme, because the second copy of the parameters "
+                             "would be in memory, got {}",
                              z.zero_hpz_partition_size));
     const uint64_t ranks = config_.parallel.shard == 0 ? config_.parallel.data : config_.parallel.shard;
     if (!of_any_world() && ranks % z.zero_hpz_partition_size != 0)
-      error(key, fmt::format("wanted a divisor of the {} ranks that parameters are cut over, got {}", ranks,
+      error(key, fmt::format("wanted a divisor of the {} ranks that parameters are sharded over, got {}", ranks,
                              z.zero_hpz_partition_size));
   }
 
@@ -224,7 +228,7 @@ class rules {
     }
     if (!plain)
       error("checkpoint.tag",
-            fmt::format("wanted letters, digits, '.', '_', '-' and {{step}}, the first none of '.' and '-', got {}",
+            fmt::format("wanted letters, digits, '.', '_', '-' and {{step}}, not beginning with '.' or '-', got {}",
                         c.tag));
     for (const auto& [key, value] :
          {std::pair("checkpoint.keep_last", c.keep_last), {"checkpoint.keep_every", c.keep_every}})
@@ -238,7 +242,7 @@ class rules {
     if (!config_.checkpoint.load.path.empty() || given_.was_refused("checkpoint.load.path")) return;
     for (const char* key : {"checkpoint.load.tag", "checkpoint.load.module_only"})
       if (const setting* s = value_of(key); s != nullptr && !is_default(*s->row, *s->value))
-        error(key, fmt::format("wanted checkpoint.load.path beside it, which says where to load from, got {} alone",
+        error(key, fmt::format("requires checkpoint.load.path, which states where to load from, got {} without it",
                                s->value->text));
   }
 

@@ -52,12 +52,12 @@ void skip_rules(const settings& given, job_config& config, reporter& report, pur
   if (!how.skips()) return;
   const std::string action = "on_spike.action";
   if (why == purpose::host_job)
-    error(action, "wanted none or stop: the host program brings its batches, of which none can be left out, got skip");
+    error(action, "wanted none or stop, got skip: the batches of a host program cannot be left out");
   const bool in_memory = config.cluster.is_on() && config.checkpoint.memory.every_steps > 0;
   if (why == purpose::job && !config.checkpoint.is_on() && !in_memory)
     error(action,
-          "skip: wanted states to go back to (checkpoint.every_steps, checkpoint.every_minutes, or "
-          "checkpoint.memory.every_steps with several processes), got none");
+          "skip: requires saved states to go back to; set checkpoint.every_steps, checkpoint.every_minutes, or "
+          "checkpoint.memory.every_steps with several processes");
 }
 
 }  // namespace troupe::config

@@ -68,7 +68,7 @@ class training {
     std::error_code failure;
     if (d.tokenizer.empty() || !std::filesystem::exists(d.tokenizer_path, failure))
       error("data.tokenizer", fmt::format("wanted bytes, or the path of a SentencePiece .model or of a folder with "
-                                          "vocab.json and merges.txt, got {}, where nothing is",
+                                          "vocab.json and merges.txt, got {}, which does not exist",
                                           d.tokenizer_path.string()));
   }
 
@@ -115,7 +115,7 @@ class training {
           least = distance;
           nearest = other.key;
         }
-    const std::string text = fmt::format("a key of {}, not of {}; the nearest of {} is {}",
+    const std::string text = fmt::format("a key of {}, not of {}; the most similar key of {} is {}",
                                          fmt::join(row.types.readers, ", "), type, type, nearest);
     if (as == unread::warned)
       report_.warn(s.name_at, row.key, "no effect: " + text);
@@ -164,8 +164,8 @@ class training {
     if (s.type == curve::constant) {
       for (const auto& [key, given] : given_.given)
         if (key.starts_with("scheduler.params.") && given.value != nullptr) {
-          error("scheduler.type",
-                fmt::format("wanted {} beside params, got nothing", wanted(*key_named("scheduler.type"))));
+          error("scheduler.type", fmt::format("wanted {}, because scheduler.params is given, got nothing",
+                                              wanted(*key_named("scheduler.type"))));
           return;
         }
       return;
@@ -178,11 +178,10 @@ class training {
     }
     if (s.type == curve::warmup_decay && !s.warmup_max_lr && has("optimizer.params.lr") &&
         config_.optimizer.lr != warmup_decay_rate)
-      report_.warn(
-          given_.where("scheduler.params"), "scheduler.params.warmup_max_lr",
-          fmt::format("got none: WarmupDecayLR then rises to {}, as DeepSpeed's does, whatever optimizer.params.lr "
-                      "says; auto is the optimizer's rate",
-                      warmup_decay_rate));
+      report_.warn(given_.where("scheduler.params"), "scheduler.params.warmup_max_lr",
+                   fmt::format("not given: WarmupDecayLR rises to {}, as in DeepSpeed, and not to optimizer.params.lr; "
+                               "set it to auto for the optimizer's rate",
+                               warmup_decay_rate));
     params_of("scheduler", core::name_of(s.type), unread::refused);
     if (s.total_num_steps != 0 && s.total_num_steps < s.warmup_num_steps &&
         key_named("scheduler.params.total_num_steps")->read_by(core::name_of(s.type)))

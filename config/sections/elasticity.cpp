@@ -147,17 +147,19 @@ tl::expected<elastic_batch, elastic_problem> elastic_batch_for(const elasticity_
   auto best = best_batch(sizes, most, std::max<uint64_t>(least_nodes, 1),
                          most_nodes == 0 ? most / *sizes.begin() : most_nodes, s.prefer_larger_batch);
   if (!best)
-    return refused("min_gpus", fmt::format("wanted rank counts that a batch of at most {} can be cut for, got {} to {}",
+    return refused("min_gpus", fmt::format("a batch of at most {} samples cannot be divided over any number of ranks "
+                                           "from {} to {}; change min_gpus, max_gpus or micro_batch_sizes",
                                            s.max_train_batch_size, s.min_gpus, s.max_gpus));
   best->batch *= node;
   for (uint64_t& count : best->counts) count *= node;
   if (by_nodes(s) && !std::ranges::binary_search(best->counts, ranks / s.model_parallel_size))
     best = own_batch(s, ranks);
   if (!std::ranges::binary_search(best->counts, data))
-    return tl::unexpected(
-        elastic_problem{"parallel.data",
-                        fmt::format("wanted a degree that elasticity's batch of {} samples can be cut for ({}), got {}",
-                                    best->batch, nearest_of(best->counts, data), data)});
+    return tl::unexpected(elastic_problem{
+        "parallel.data",
+        fmt::format(
+            "wanted a degree that divides the elasticity batch of {} samples into whole micro-batches ({}), got {}",
+            best->batch, nearest_of(best->counts, data), data)});
   elastic_batch out{best->batch, std::move(best->counts), 0};
   for (const uint64_t size : sizes)
     if (out.train / data % size == 0) out.micro = size;  // the loop ends with the largest size that fits
@@ -171,9 +173,9 @@ tl::expected<elastic_batch, elastic_problem> elastic_batch_for(const elasticity_
 tl::expected<elastic_batch, elastic_problem> elastic_batch_at(const elasticity_section& s, uint64_t data) {
   auto out = elastic_batch_for(s, data * s.model_parallel_size, data);
   if (out && out->train == 0)
-    return refused(
-        "max_train_batch_size",
-        fmt::format("wanted a micro-batch at least for each of {} data ranks, got {}", data, s.max_train_batch_size));
+    return refused("max_train_batch_size",
+                   fmt::format("wanted at least one micro-batch for each of the {} data ranks, got {} samples", data,
+                               s.max_train_batch_size));
   return out;
 }
 

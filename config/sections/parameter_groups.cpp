@@ -23,8 +23,8 @@ core::result<std::vector<size_t>> groups_of(const std::vector<parameter_group>& 
     }
     if (!found)
       return core::fail(core::error_kind::bad_input,
-                        where + "wanted a pattern that is found in the name of a parameter, '" + groups[g].match +
-                            "' is in none of " + std::to_string(names.size()) +
+                        where + "wanted a pattern that matches the name of a parameter, got '" + groups[g].match +
+                            "', which matches none of the " + std::to_string(names.size()) +
                             (names.empty() ? "" : ", of which the first is " + names[0]));
   }
   return out;

@@ -72,7 +72,8 @@ class arrow_reader {
 
  private:
   [[nodiscard]] core::result<void> no_arrow(const std::string& why) const {
-    return fail(error_kind::bad_input, fmt::format("'{}' is no whole Arrow file or stream: {}", file_.name(), why));
+    return fail(error_kind::bad_input,
+                fmt::format("'{}' is not a complete Arrow file or stream: {}", file_.name(), why));
   }
   [[nodiscard]] core::result<void> lies(const std::string& why, error_kind kind = error_kind::bad_input) const {
     return fail(kind, fmt::format("'{}': message at byte {}: {}", file_.name(), message_, why));
@@ -158,7 +159,7 @@ class arrow_reader {
     if (!length) return fail(length.error());
     if (*length == 0) return false;
     if (*length > max_arrow_message_bytes || *length > end_ - at_)
-      return fail(lies(fmt::format("a description of {} bytes, where {} are left and at most {} are read", *length,
+      return fail(lies(fmt::format("its description has {} bytes, but {} are left and at most {} are read", *length,
                                    end_ - at_, max_arrow_message_bytes))
                       .error());
     described_.resize(*length);
@@ -172,7 +173,7 @@ class arrow_reader {
     const auto body = root.number<int64_t>(3, 0);
     if (bytes.broken || !header.exists()) return fail(lies("its description is broken").error());
     if (body < 0 || static_cast<uint64_t>(body) > end_ - at_)
-      return fail(lies(fmt::format("a body of {} bytes, where {} are left", body, end_ - at_)).error());
+      return fail(lies(fmt::format("its body has {} bytes, but {} are left", body, end_ - at_)).error());
     body_begin_ = at_;
     body_bytes_ = static_cast<uint64_t>(body);
     at_ += body_bytes_;
@@ -183,7 +184,7 @@ class arrow_reader {
 
   core::result<void> take(uint8_t type, const flat_table& header, int16_t version) {
     if (type == schema_header) {
-      if (column_) return lies("a second schema");
+      if (column_) return lies("it is a second schema");
       auto found = find_arrow_column(header, key_, version);
       if (!found) return fail(found.error().in(fmt::format("'{}'", file_.name())));
       column_ = *found;
@@ -224,7 +225,7 @@ class arrow_reader {
     auto validity = batch.buffer(validity_index);
     if (!validity) return lies(validity.error());
     if (validity->size() > 0 && validity->size() < (rows + 7) / 8)
-      return lies(fmt::format("{} bytes say which of {} rows are null", validity->size(), rows));
+      return lies(fmt::format("{} bytes are too few to mark which of {} rows are null", validity->size(), rows));
     for (uint64_t i = 0; i < rows; ++i) {
       if (++taken_ % rows_between_calls == 0) TROUPE_TRY(visit_(std::nullopt, batch.byte_of(i, rows)));
       bool is_null = false;
@@ -252,7 +253,7 @@ class arrow_reader {
     auto views = batch.buffer(at.first_buffer + 1);
     if (!views) return lies(views.error());
     if (rows > views->size() / view_bytes)
-      return lies(fmt::format("{} bytes of views for {} rows", views->size(), rows));
+      return lies(fmt::format("{} bytes of views are too few for {} rows", views->size(), rows));
     viewed_texts texts(at.text_buffers, [&](uint64_t i) { return batch.buffer(at.first_buffer + 2 + i); });
     return each_row(batch, rows, at.first_buffer, [&](uint64_t i, bool is_null) -> core::result<void> {
       if (is_null) return give(std::nullopt, batch.byte_of(i, rows));
@@ -271,13 +272,13 @@ class arrow_reader {
     if (!texts) return lies(texts.error());
     const uint64_t width = column_->large ? 8 : 4;
     if (rows >= offsets->size() / width)
-      return lies(fmt::format("{} bytes of offsets for {} rows", offsets->size(), rows));
+      return lies(fmt::format("{} bytes of offsets are too few for {} rows", offsets->size(), rows));
     return each_row(batch, rows, first_buffer, [&](uint64_t i, bool is_null) -> core::result<void> {
       if (is_null) return give(std::nullopt, batch.byte_of(i, rows));
       TROUPE_ASSIGN(const auto begin, offsets->integer(i, width, true));
       TROUPE_ASSIGN(const auto end, offsets->integer(i + 1, width, true));
       if (begin < 0 || end < begin || static_cast<uint64_t>(end) > texts->size())
-        return lies(fmt::format("row {} has bytes {} to {} of {}", i, begin, end, texts->size()));
+        return lies(fmt::format("row {} has the bytes {} to {}, but there are {}", i, begin, end, texts->size()));
       const auto bytes = static_cast<uint64_t>(end - begin);
       if (bytes > max_row_bytes)
         return lies(fmt::format("row {} has {} bytes, at most {} are read", i, bytes, max_row_bytes),
@@ -296,12 +297,12 @@ class arrow_reader {
     auto indices = batch.buffer(at->first_buffer + 1);
     if (!indices) return lies(indices.error());
     if (*rows > indices->size() / column_->index_bytes)
-      return lies(fmt::format("{} bytes of indices for {} rows", indices->size(), *rows));
+      return lies(fmt::format("{} bytes of indices are too few for {} rows", indices->size(), *rows));
     return each_row(batch, *rows, at->first_buffer, [&](uint64_t i, bool is_null) -> core::result<void> {
       if (is_null) return {};
       TROUPE_ASSIGN(const auto index, indices->integer(i, column_->index_bytes, column_->index_signed));
       if (static_cast<uint64_t>(index) >= words_.size())
-        return lies(fmt::format("row {} is word {} of a dictionary of {}", i, index, words_.size()));
+        return lies(fmt::format("row {} refers to word {} of a dictionary of {}", i, index, words_.size()));
       return give(words_.word(static_cast<uint64_t>(index)), batch.byte_of(i, *rows));
     });
   }

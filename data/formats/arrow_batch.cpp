@@ -23,17 +23,17 @@ core::result<uint64_t> arrow_batch::rows(uint64_t node) const {
   const auto rows = header_.number<int64_t>(field_rows, 0);
   const auto nodes = header_.vector(field_nodes, pair_bytes);
   if (node >= nodes.size() / pair_bytes)
-    return wrong(fmt::format("{} columns, wanted number {}", nodes.size() / pair_bytes, node));
+    return wrong(fmt::format("it has {} columns, wanted column {}", nodes.size() / pair_bytes, node));
   int64_t length = 0;
   std::memcpy(&length, nodes.data() + node * pair_bytes, sizeof length);
-  if (rows < 0 || length != rows) return wrong(fmt::format("{} rows, of the column {}", rows, length));
+  if (rows < 0 || length != rows) return wrong(fmt::format("it has {} rows, but the column has {}", rows, length));
   return static_cast<uint64_t>(rows);
 }
 
 core::result<column_buffer> arrow_batch::buffer(uint64_t index) const {
   const auto buffers = header_.vector(field_buffers, pair_bytes);
   if (index >= buffers.size() / pair_bytes)
-    return wrong(fmt::format("{} buffers, wanted number {}", buffers.size() / pair_bytes, index));
+    return wrong(fmt::format("it has {} buffers, wanted buffer {}", buffers.size() / pair_bytes, index));
   std::array<int64_t, 2> at{};
   std::memcpy(at.data(), buffers.data() + index * pair_bytes, pair_bytes);
   const auto begin = static_cast<uint64_t>(at[0]), length = static_cast<uint64_t>(at[1]);
@@ -54,15 +54,15 @@ core::result<arrow_batch::place> arrow_batch::find(const arrow_column& column, b
   const auto counts = header_.vector(field_text_buffers, count_bytes);
   const uint64_t wanted = column.views_before + (views ? 1 : 0);
   if (counts.size() / count_bytes < wanted)
-    return wrong(fmt::format("numbers of buffers for {} columns of views, wanted them for {}",
-                             counts.size() / count_bytes, wanted));
+    return wrong(
+        fmt::format("it counts the buffers of {} columns of views, wanted {}", counts.size() / count_bytes, wanted));
   const uint64_t buffers = header_.vector(field_buffers, pair_bytes).size() / pair_bytes;
   place out{column.first_buffer, 0};
   for (uint64_t i = 0; i < wanted; ++i) {
     int64_t count = 0;
     std::memcpy(&count, counts.data() + i * count_bytes, sizeof count);
     if (count < 0 || static_cast<uint64_t>(count) > buffers)
-      return wrong(fmt::format("a column of views with {} of {} buffers", count, buffers));
+      return wrong(fmt::format("a column of views has {} buffers, but there are {}", count, buffers));
     (i == column.views_before ? out.text_buffers : out.first_buffer) += static_cast<uint64_t>(count);
   }
   return out;

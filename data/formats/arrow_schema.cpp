@@ -118,7 +118,7 @@ struct walk {
     const auto buffers =
         indices ? std::optional<uint64_t>(2) : buffers_of(type, field.table(field_type_table), version);
     if (!buffers || ++fields > max_fields || depth > max_depth) {
-      problem = !buffers ? fmt::format("the column '{}' holds {}, behind which no other is read",
+      problem = !buffers ? fmt::format("the column '{}' holds {}; the columns after it cannot be read",
                                        field.text(field_name), name_of(type))
                          : fmt::format("more than {} fields, or more than {} deep", max_fields, max_depth);
       return;
@@ -160,13 +160,14 @@ core::result<arrow_column> find_arrow_column(const flat_table& schema, const std
       const auto index = dictionary.table(1);
       const auto bits = index.number<int32_t>(0, index.exists() ? 0 : 32);
       if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
-        return wrong(fmt::format("the column '{}' has indices of {} bits", key, bits));
+        return wrong(fmt::format("the column '{}' has indices of {} bits, wanted 8, 16, 32 or 64", key, bits));
       out.index_bytes = static_cast<uint8_t>(bits / 8);
       out.index_signed = !index.exists() || index.number<uint8_t>(1, 0) != 0;
     }
     return out;
   }
-  return wrong(fmt::format("wanted a column '{}' with the text, got {}", key, names.empty() ? "none" : names));
+  return wrong(
+      fmt::format("wanted a column '{}' with the text (data.text_key), got {}", key, names.empty() ? "none" : names));
 }
 
 }  // namespace troupe::data

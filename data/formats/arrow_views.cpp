@@ -39,11 +39,11 @@ core::result<std::string_view> viewed_texts::text(std::span<const std::byte> vie
     return fail(error_kind::limit, fmt::format("a text of {} bytes, at most {} are read", bytes, max_row_bytes));
   const int32_t index = number_at(view, 8), begin = number_at(view, 12);
   if (index < 0 || static_cast<uint64_t>(index) >= buffers_)
-    return fail(error_kind::bad_input, fmt::format("a text in buffer {} of {}", index, buffers_));
+    return fail(error_kind::bad_input, fmt::format("a text is in buffer {}, but there are {}", index, buffers_));
   TROUPE_ASSIGN(const auto in, buffer(static_cast<uint64_t>(index)));
   if (begin < 0 || static_cast<uint64_t>(begin) + bytes > in->size())
-    return fail(error_kind::bad_input,
-                fmt::format("bytes {} to {} of {} in buffer {}", begin, int64_t{begin} + length, in->size(), index));
+    return fail(error_kind::bad_input, fmt::format("a text has the bytes {} to {}, but there are {} in buffer {}",
+                                                   begin, int64_t{begin} + length, in->size(), index));
   TROUPE_ASSIGN(const auto found, in->read(static_cast<uint64_t>(begin), bytes));
   return as_text(found);
 }

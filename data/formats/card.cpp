@@ -196,8 +196,8 @@ core::result<data_card> read_card(const fs::path& folder) {
   const auto configs = card_reader(lines_of_configs(std::string_view(text).substr(4, end - 3))).read();
   if (!configs)
     return fail(error_kind::bad_input,
-                fmt::format("'{}': its `configs`, which say what is trained on, cannot be read: {}: wanted one of its "
-                            "data files as data.text, or a folder of them",
+                fmt::format("'{}': its `configs`, which list the files to train on, cannot be read: {}: name one of "
+                            "its data files as data.text, or a folder of them",
                             path.string(), configs.error().text));
   for (const auto& x : configs->items) out.configurations.push_back(configuration_in(x));
   return out;

@@ -59,7 +59,7 @@ core::result<std::vector<fs::path>> files_below(const fs::path& folder) {
     if (is_link && !lies_in_cache(target, root)) {
       if (!lies_inside(target, root))
         return fail(error_kind::bad_input,
-                    fmt::format("the link '{}' leads out of the data folder '{}': only what lies inside is read",
+                    fmt::format("the link '{}' leads out of the data folder '{}': only files inside it are read",
                                 it->path().string(), folder.string()));
       continue;
     }
@@ -83,9 +83,8 @@ core::result<void> check_no_splits(const fs::path& folder) {
     if (fs::exists(it->path() / "state.json", ec)) splits.push_back(it->path().filename().string());
   if (splits.empty()) return {};
   std::ranges::sort(splits);
-  return fail(error_kind::bad_input,
-              fmt::format("'{}' holds splits of a data set, wanted the folder of one of them: {}", folder.string(),
-                          fmt::join(splits, ", ")));
+  return fail(error_kind::bad_input, fmt::format("'{}' holds splits of a data set: name the folder of one of them: {}",
+                                                 folder.string(), fmt::join(splits, ", ")));
 }
 
 }  // namespace

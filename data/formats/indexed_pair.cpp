@@ -99,10 +99,11 @@ core::result<indexed_pair> indexed_pair::open(const fs::path& index, const core:
   TROUPE_TRY(core::refuse_lfs_pointer(file));
   const auto wrong = [&](const std::string& why) {
     return fail(error_kind::bad_input,
-                fmt::format("'{}' is no index of '{}': {}", index.string(), content.name(), why));
+                fmt::format("'{}' is not a valid index of '{}': {}", index.string(), content.name(), why));
   };
   std::array<std::byte, header_bytes> head{};
-  if (file.size() < head.size()) return wrong(fmt::format("{} bytes, a header has {}", file.size(), head.size()));
+  if (file.size() < head.size())
+    return wrong(fmt::format("it has {} bytes, but a header has {}", file.size(), head.size()));
   TROUPE_TRY(file.read(0, head));
   if (std::memcmp(head.data(), magic.data(), magic.size()) != 0) return wrong("wanted it to begin with MMIDIDX");
   const auto version = number_at<uint64_t>(head.data() + 9);
@@ -120,8 +121,8 @@ core::result<indexed_pair> indexed_pair::open(const fs::path& index, const core:
   const uint64_t behind = rest - 12 * out.sequences_ - 8 * borders;
   if (behind == out.sequences_ && behind > 0)
     return wrong("its sequences have modes (data of several kinds), wanted text alone");
-  if (behind > 0) return wrong(fmt::format("{} bytes more than its {} sequences take", behind, out.sequences_));
-  if (borders == 0) return wrong("it names no document, wanted 0 and the end of each");
+  if (behind > 0) return wrong(fmt::format("it has {} bytes more than its {} sequences take", behind, out.sequences_));
+  if (borders == 0) return wrong("it lists no documents, wanted 0 and the end of each document");
   out.documents_ = borders - 1;
   out.index_ = std::move(file);
   out.content_ = &content;
@@ -136,7 +137,7 @@ core::result<void> indexed_pair::check(bool keep_starts) {
   entry_row<int64_t> borders(index_, header_bytes + 12 * sequences_, documents_ + 1);
   const auto wrong = [&](const std::string& why) {
     return fail(error_kind::bad_input,
-                fmt::format("'{}' is no index of '{}': {}", index_.name(), content_->name(), why));
+                fmt::format("'{}' is not a valid index of '{}': {}", index_.name(), content_->name(), why));
   };
   uint64_t borders_left = documents_ + 1, expected = 0, last_border = 0;
   auto border = borders.next();
@@ -150,7 +151,7 @@ core::result<void> indexed_pair::check(bool keep_starts) {
       border = borders.next();
       if (!border) return fail(border.error());
       if (*border < static_cast<int64_t>(i))
-        return wrong(fmt::format("its documents do not ascend: {} stands behind {}", *border, i));
+        return wrong(fmt::format("its documents are not in ascending order: {} follows {}", *border, i));
     }
     if (i == sequences_) break;
     TROUPE_ASSIGN(const auto length, lengths.next());
@@ -200,7 +201,7 @@ core::result<void> indexed_pair::give(uint8_t width, uint64_t vocab_size,
           return fail(
               error_kind::bad_input,
               fmt::format("token {} at position {} of '{}' lies outside the {} of {}", token, position,
-                          content_->name(), below == vocab_size ? "vocabulary" : "folder's token width, one", below));
+                          content_->name(), below == vocab_size ? "vocabulary" : "folder's token range, one", below));
         const auto* raw = reinterpret_cast<const std::byte*>(&token);  // little endian
         out.insert(out.end(), raw, raw + width);
       }

@@ -159,7 +159,7 @@ class object_reader {
         return wrong(place, fmt::format(": the line has more than {} bytes", max_json_line_bytes));
       at = line.next;
       if (line.text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-      TROUPE_TRY(take(line.text, place, "wanted one whole object a line, or an array of objects",
+      TROUPE_TRY(take(line.text, place, "wanted one object per line, or an array of objects",
                       std::min<uint64_t>(at, content.size())));
     }
     return {};

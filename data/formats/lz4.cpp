@@ -45,8 +45,8 @@ std::string read_header(number_reader& in, frame_header& out) {
   const auto begin = in.rest;
   const uint64_t flags = in.number(1);
   in.number(1);  // largest block size, unused: the requested length limits it too
-  if (flags >> 6 != 1) return "another version of frames";
-  if ((flags & 1) != 0) return "a dictionary, which is not read";
+  if (flags >> 6 != 1) return "it has an unknown version of frames";
+  if ((flags & 1) != 0) return "it needs a dictionary, which is not supported";
   out.linked = (flags & 0x20) == 0;
   out.block_checksums = (flags & 0x10) != 0;
   out.content_checksum = (flags & 0x04) != 0;
@@ -54,7 +54,7 @@ std::string read_header(number_reader& in, frame_header& out) {
   const auto covered = begin.first(begin.size() - in.rest.size());
   const uint64_t said = in.number(1);
   if (!in.ok) return cut_off;
-  return said == (checksum_of(covered) >> 8 & 0xFF) ? "" : "its header has another checksum than it says";
+  return said == (checksum_of(covered) >> 8 & 0xFF) ? "" : "its header does not match its checksum";
 }
 
 std::string read_frame(number_reader& in, uint64_t bytes, std::vector<std::byte>& out) {
@@ -66,20 +66,19 @@ std::string read_frame(number_reader& in, uint64_t bytes, std::vector<std::byte>
     if (!in.ok) return cut_off;
     if (size == end_mark) break;
     const auto block = in.take(size & ~stored_bit);
-    if (h.block_checksums && in.number(4) != checksum_of(block) && in.ok)
-      return "a block has another checksum than it says";
+    if (h.block_checksums && in.number(4) != checksum_of(block) && in.ok) return "a block does not match its checksum";
     if (!in.ok) return cut_off;
     if ((size & stored_bit) != 0) {
-      if (block.size() > bytes - out.size()) return "it holds more than was said";
+      if (block.size() > bytes - out.size()) return "it holds more than it states";
       out.insert(out.end(), block.begin(), block.end());
     } else if (auto wrong = expand_lz4_block(block, bytes, h.linked ? begin : out.size(), out); !wrong.empty()) {
       return wrong;
     }
   }
   const auto content = std::span<const std::byte>(out).subspan(begin);
-  if (h.content_bytes != 0 && h.content_bytes != content.size()) return "it holds another length than its header says";
+  if (h.content_bytes != 0 && h.content_bytes != content.size()) return "its length differs from its header";
   if (h.content_checksum && in.number(4) != checksum_of(content) && in.ok)
-    return "its content has another checksum than it says";
+    return "its content does not match its checksum";
   return in.ok ? "" : cut_off;
 }
 
@@ -103,7 +102,7 @@ std::string expand_lz4_block(std::span<const std::byte> in, uint64_t bytes, size
     const auto token = static_cast<uint64_t>(in[at++]);
     uint64_t literals = 0, copied = 0;
     if (!length_of(token >> 4, literals) || literals > in.size() - at) return cut_off;
-    if (literals > bytes - out.size()) return "it holds more than was said";
+    if (literals > bytes - out.size()) return "it holds more than it states";
     out.insert(out.end(), in.begin() + static_cast<ptrdiff_t>(at), in.begin() + static_cast<ptrdiff_t>(at + literals));
     at += literals;
     if (at == in.size()) return "";  // the last sequence has only literals
@@ -113,7 +112,7 @@ std::string expand_lz4_block(std::span<const std::byte> in, uint64_t bytes, size
     if (offset == 0 || offset > out.size() - window) return "a copy begins before the text";
     if (!length_of(token & 15, copied)) return cut_off;
     copied += 4;
-    if (copied > bytes - out.size()) return "it holds more than was said";
+    if (copied > bytes - out.size()) return "it holds more than it states";
     const size_t to = out.size();
     out.resize(to + copied);
     // Source and target may overlap; the format requires this order.
@@ -131,7 +130,7 @@ std::string expand_lz4_frames(std::span<const std::byte> in, uint64_t bytes, std
       rest.take(rest.number(4));
       if (!rest.ok) return cut_off;
     } else if (magic != frame_magic) {
-      return "it does not begin as a frame";
+      return "it does not begin like a frame";
     } else if (auto wrong = read_frame(rest, bytes, out); !wrong.empty()) {
       return wrong;
     }

@@ -42,7 +42,7 @@ class mds_reader {
 
  private:
   [[nodiscard]] tl::unexpected<core::error> wrong(const std::string& why) const {
-    return fail(error_kind::bad_input, fmt::format("'{}' is no sound shard of MosaicML's: {}", file_.name(), why));
+    return fail(error_kind::bad_input, fmt::format("'{}' is not a valid MosaicML shard: {}", file_.name(), why));
   }
   [[nodiscard]] uint64_t table_bytes() const { return sizeof(uint32_t) * (2 + samples_); }
 
@@ -69,7 +69,8 @@ class mds_reader {
       const auto names = parsed->at("column_names").get<std::vector<std::string>>();
       const auto encodings = parsed->at("column_encodings").get<std::vector<std::string>>();
       const auto& sizes = parsed->at("column_sizes");
-      if (names.size() != encodings.size() || names.size() != sizes.size()) return wrong("its columns' lists differ");
+      if (names.size() != encodings.size() || names.size() != sizes.size())
+        return wrong("its lists of columns have different lengths");
       for (size_t i = 0; i < names.size(); ++i)
         columns_.push_back(
             {names[i], encodings[i], sizes[i].is_null() ? std::nullopt : std::optional(sizes[i].get<uint64_t>())});
@@ -80,13 +81,13 @@ class mds_reader {
     for (const auto& c : columns_) names.push_back(core::shown(c.name));
     const auto mine = std::ranges::find(columns_, key_, &mds_column::name);
     if (mine == columns_.end())
-      return fail(error_kind::bad_input,
-                  fmt::format("'{}': no column '{}', it has {}", file_.name(), key_, fmt::join(names, ", ")));
+      return fail(error_kind::bad_input, fmt::format("'{}': no column '{}' (data.text_key), it has {}", file_.name(),
+                                                     key_, fmt::join(names, ", ")));
     if (mine->encoding != "str")
       return fail(error_kind::bad_input, fmt::format("'{}': column '{}': wanted text (str), got {}{}", file_.name(),
                                                      key_, core::shown(mine->encoding),
                                                      mine->encoding == "bytes" || mine->encoding.starts_with("ndarray")
-                                                         ? ", as of tokens: write them as a .bin"
+                                                         ? "; write tokens as a .bin file"
                                                          : ""));
     column_ = static_cast<size_t>(mine - columns_.begin());
     return {};
@@ -128,7 +129,8 @@ class mds_reader {
       all += size;
     }
     if (sizes_at + all != sample_.size())
-      return wrong(fmt::format("sample {} has {} bytes, its columns {}", number, sample_.size(), sizes_at + all));
+      return wrong(
+          fmt::format("sample {} has {} bytes, but its columns have {}", number, sample_.size(), sizes_at + all));
     return visit_(std::string_view(sample_).substr(sizes_at + skipped, bytes), end);
   }
 

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr const char* unpack = "unpack it, or pack it by gzip under a name in .gz";
+constexpr const char* unpack = "decompress it, or compress it with gzip under a name that ends in .gz";
 constexpr const char* no_text = "no text can be read from it";
 constexpr const char* array_to_tokens =
     "tokens are written for training by `numpy.load(FILE).astype('uint16').tofile('NAME.bin')`";
@@ -29,25 +29,25 @@ struct signature {
   const char *what = nullptr, *mend = nullptr;
 };
 constexpr signature signatures[] = {
-    {"\x28\xB5\x2F\xFD"sv, 0, {}, {}, "a file packed by zstd", "give it a name in .zst"},
+    {"\x28\xB5\x2F\xFD"sv, 0, {}, {}, "a file packed by zstd", "give it a name that ends in .zst"},
     {"\xFD\x37zXZ\0"sv, 0, {}, {}, "a file packed by xz", unpack},
     {"BZh"sv, 4, "1AY&SY"sv, {}, "a file packed by bzip2", unpack},
     {"\x04\x22\x4D\x18"sv, 0, {}, {}, "a file packed by LZ4", unpack},
     {"\xFF\x06\0\0sNaPpY"sv, 0, {}, {}, "a file packed by snappy", unpack},
     {"LZIP\x01"sv, 0, {}, {}, "a file packed by lzip", unpack},
-    {"7z\xBC\xAF\x27\x1C"sv, 0, {}, {}, "an archive of 7z", unpack},
-    {"Rar!\x1A\x07"sv, 0, {}, {}, "an archive of RAR", unpack},
+    {"7z\xBC\xAF\x27\x1C"sv, 0, {}, {}, "a 7z archive", unpack},
+    {"Rar!\x1A\x07"sv, 0, {}, {}, "a RAR archive", unpack},
     {"PK\x03\x04"sv, 0, {}, {}, "a zip archive", unpack},
-    {"\x1F\x8B\x08"sv, 0, {}, {}, "a file packed by gzip", "give it a name in .gz"},
-    {"PAR1"sv, 0, {}, "PAR1"sv, "a Parquet file", "give it a name in .parquet"},
-    {"ARROW1\0\0"sv, 0, {}, "ARROW1"sv, "an Arrow file", "give it a name in .arrow"},
+    {"\x1F\x8B\x08"sv, 0, {}, {}, "a file packed by gzip", "give it a name that ends in .gz"},
+    {"PAR1"sv, 0, {}, "PAR1"sv, "a Parquet file", "give it a name that ends in .parquet"},
+    {"ARROW1\0\0"sv, 0, {}, "ARROW1"sv, "an Arrow file", "give it a name that ends in .arrow"},
     {"FEA1"sv, 0, {}, "FEA1"sv, "a Feather file of version 1", rows_to_lines},
     {"Obj\x01"sv, 0, {}, {}, "an Avro file", rows_to_lines},
-    {"SQLite format 3\0"sv, 0, {}, {}, "a data base of SQLite", rows_to_lines},
+    {"SQLite format 3\0"sv, 0, {}, {}, "an SQLite database", rows_to_lines},
     {"\x89HDF\r\n\x1A\n"sv, 0, {}, {}, "an HDF5 file", rows_to_lines},
-    {"\x93NUMPY"sv, 0, {}, {}, "an array of NumPy", array_to_tokens},
+    {"\x93NUMPY"sv, 0, {}, {}, "a NumPy array", array_to_tokens},
     {"%PDF-"sv, 0, {}, {}, "a PDF document", "extract its text, for example by `pdftotext`"},
-    {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"sv, 0, {}, {}, "a document of Microsoft Office", "save it as text"},
+    {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"sv, 0, {}, {}, "a Microsoft Office document", "save it as text"},
     {"{\\rtf"sv, 0, {}, {}, "a document in Rich Text Format", "save it as text"},
     {"GGUF"sv, 5, "\0\0\0"sv, {}, "a model in GGUF", no_text},
     {"\x7F"
@@ -165,21 +165,21 @@ core::result<void> refuse_other_content(const std::filesystem::path& path, const
   for (const auto& s : signatures)
     if (fits(s, begin, end) && (kind != source_kind::tokens || s.begins.size() + s.also.size() > 3))
       return refused(s.what, s.mend);
-  if (is_pickle(begin, end) && kind != source_kind::tokens) return refused("a pickle of Python", rows_to_lines);
+  if (is_pickle(begin, end) && kind != source_kind::tokens) return refused("a Python pickle", rows_to_lines);
   if (is_tfrecord(begin, file.size())) return refused("a TFRecord file", rows_to_lines);
   if (kind == source_kind::tokens) return {};
   const auto ending = ending_of(path);
   if (ending == ".csv" || ending == ".tsv")
-    return refused(
-        "a table of separated values",
-        "write its texts as JSON lines or Parquet, or give it a name in .txt to train on all of its characters");
+    return refused("a table of separated values",
+                   "write its texts as JSON lines or Parquet, or give it a name that ends in .txt to train on all of "
+                   "its characters");
   for (const auto& s : encodings)
     if (fits(s, begin, end)) return refused(s.what, s.mend);
   const size_t zero = begin.find('\0');
   if (zero == std::string_view::npos) return {};
   if (begin.starts_with("ORC")) return refused("an ORC file", rows_to_lines);
   if (is_safetensors(begin, file.size())) return refused("tensors (safetensors)", no_text);
-  if (is_mosaic_shard(begin, file.size())) return refused("a shard of MosaicML's", "give it a name in .mds");
+  if (is_mosaic_shard(begin, file.size())) return refused("a MosaicML shard", "give it a name that ends in .mds");
   if (const auto what = what_has_zeros(begin); !what.empty()) return refused(what, as_utf8);
   return refused(fmt::format("binary data (byte {} is zero)", zero), no_text);
 }

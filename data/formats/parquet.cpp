@@ -125,7 +125,7 @@ class chunk_reader {  ///< reads the column's part of one row group
     TROUPE_ASSIGN(auto header, next_header());
     const page_header& h = header;
     if (h.bytes < 0 || h.packed_bytes < 0 || static_cast<uint64_t>(h.packed_bytes) > end() - at_)
-      return lies(fmt::format("{} bytes, packed {}, where {} are left", h.bytes, h.packed_bytes, end() - at_));
+      return lies(fmt::format("it has {} bytes, {} compressed, but {} are left", h.bytes, h.packed_bytes, end() - at_));
     const auto packed_bytes = static_cast<uint64_t>(h.packed_bytes);
     if (h.type == index_page) {
       at_ += packed_bytes;
@@ -134,7 +134,7 @@ class chunk_reader {  ///< reads the column's part of one row group
     if (h.type != data_page && h.type != data_page_2 && h.type != dictionary_page)
       return lies(fmt::format("wanted a page of data or of a dictionary, got type {}", h.type));
     if (h.values < 0 || (h.type != dictionary_page && static_cast<uint64_t>(h.values) > chunk_.values - values_))
-      return lies(fmt::format("{} values, where {} are left", h.values, chunk_.values - values_));
+      return lies(fmt::format("it has {} values, but {} are left", h.values, chunk_.values - values_));
     if (packed_bytes > max_block_bytes)
       return fail(error_kind::limit,
                   lies(fmt::format("{} bytes, at most {} are read", packed_bytes, max_block_bytes)).error().text);
@@ -145,7 +145,7 @@ class chunk_reader {  ///< reads the column's part of one row group
     at_ += packed_bytes;
     if (h.crc &&
         static_cast<uint32_t>(*h.crc) != crc32_z(0, reinterpret_cast<const Bytef*>(packed_.data()), packed_.size()))
-      return lies("its bytes have another checksum than it says");
+      return lies("its bytes do not match its checksum");
     return h.type == dictionary_page ? keep_dictionary(h) : h.type == data_page ? read_data(h) : read_data_2(h);
   }
 
@@ -157,17 +157,18 @@ class chunk_reader {  ///< reads the column's part of one row group
   core::result<void> keep_dictionary(const page_header& h) {
     if (h.encoding != plain && h.encoding != plain_dictionary)
       return lies(fmt::format("wanted a PLAIN dictionary, got {}", name_of_encoding(h.encoding)));
-    if (values_ > 0 || !words_.empty()) return lies("a second dictionary");
+    if (values_ > 0 || !words_.empty()) return lies("it is a second dictionary");
     TROUPE_TRY(expand(packed_, static_cast<uint64_t>(h.bytes), dictionary_));
     if (static_cast<uint64_t>(h.values) > dictionary_.size() / 4)
-      return lies(fmt::format("{} words in {} bytes", h.values, dictionary_.size()));
+      return lies(fmt::format("{} words do not fit in {} bytes", h.values, dictionary_.size()));
     const auto words = static_cast<uint64_t>(h.values);
     if (words * sizeof words_[0] > max_block_bytes - dictionary_.size())
-      return fail(error_kind::limit, lies(fmt::format("a dictionary of {} words in {} bytes: wanted at most {} bytes "
-                                                      "with {} for each word",
-                                                      words, dictionary_.size(), max_block_bytes, sizeof words_[0]))
-                                         .error()
-                                         .text);
+      return fail(
+          error_kind::limit,
+          lies(fmt::format("a dictionary of {} words in {} bytes: wanted at most {} bytes with {} for each word", words,
+                           dictionary_.size(), max_block_bytes, sizeof words_[0]))
+              .error()
+              .text);
     plain_reader in(dictionary_);
     words_.reserve(words);
     for (uint64_t i = 0; i < words; ++i) {
@@ -193,7 +194,8 @@ class chunk_reader {  ///< reads the column's part of one row group
       if (rest.size() < sizeof length) return lies("its levels are cut off");
       std::memcpy(&length, rest.data(), sizeof length);
       rest = rest.subspan(sizeof length);
-      if (length > rest.size()) return lies(fmt::format("{} bytes of levels, where {} are left", length, rest.size()));
+      if (length > rest.size())
+        return lies(fmt::format("it has {} bytes of levels, but {} are left", length, rest.size()));
       levels = rest.first(length);
       rest = rest.subspan(length);
     }
@@ -235,7 +237,7 @@ class chunk_reader {  ///< reads the column's part of one row group
       TROUPE_TRY(taken());
       if (max_definition_ > 0) {
         const auto level = levels.next();
-        if (!level || *level > max_definition_) return lies(fmt::format("value {} has no sound level", i));
+        if (!level || *level > max_definition_) return lies(fmt::format("value {} has no valid level", i));
         if (*level < max_definition_) {  // a few bytes may state that billions of rows are null
           i += levels.pass_same(rows - i - 1);
           continue;
@@ -245,7 +247,7 @@ class chunk_reader {  ///< reads the column's part of one row group
       if (indexed) {
         const auto index = indices.next();
         if (index && *index >= words_.size())
-          return lies(fmt::format("value {} is word {} of a dictionary of {}", i, *index, words_.size()));
+          return lies(fmt::format("value {} refers to word {} of a dictionary of {}", i, *index, words_.size()));
         if (index) text = plain_reader(dictionary_, words_[*index]).next();
       } else {
         text = deltas ? deltas->next() : texts.next();

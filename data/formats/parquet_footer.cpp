@@ -167,7 +167,7 @@ column_chunk read_chunk(thrift_reader& in, uint8_t type) {
 /// Returns the bytes of the footer; the file's pages are before them.
 core::result<std::vector<std::byte>> footer_of(const core::source_file& file) {
   const auto wrong = [&](const std::string& why) {
-    return fail(error_kind::bad_input, fmt::format("'{}' is no whole Parquet file: {}", file.name(), why));
+    return fail(error_kind::bad_input, fmt::format("'{}' is not a complete Parquet file: {}", file.name(), why));
   };
   if (file.size() < magic_bytes + tail_bytes) return wrong(fmt::format("{} bytes", file.size()));
   std::array<std::byte, tail_bytes> tail{};
@@ -218,7 +218,7 @@ core::result<parquet_column> read_parquet_footer(const core::source_file& file, 
     const size_t number = out.chunks.size() + 1;
     const auto lies = [&](const std::string& why) { problem = fmt::format("row group {}: {}", number, why); };
     if (!mine || !mine->described) return lies(fmt::format("it does not describe the column '{}'", key));
-    if (mine->elsewhere) return lies(fmt::format("the column '{}' lies in another file, which is not read", key));
+    if (mine->elsewhere) return lies(fmt::format("the column '{}' is in another file, which is not read", key));
     if (mine->encrypted) return lies(fmt::format("the column '{}' is encrypted, which is not read", key));
     parquet_chunk c;
     if (mine->codec == 0) {
@@ -257,8 +257,8 @@ core::result<parquet_column> read_parquet_footer(const core::source_file& file, 
   });
   if (!in.ok() || !schema.whole()) return wrong(fmt::format("a broken Parquet footer at its byte {}", in.at()));
   if (!schema.found())
-    return wrong(
-        fmt::format("wanted a column '{}' with the text, got {}", key, schema.names.empty() ? "none" : schema.names));
+    return wrong(fmt::format("wanted a column '{}' with the text (data.text_key), got {}", key,
+                             schema.names.empty() ? "none" : schema.names));
   if (schema.other != nullptr) return wrong(fmt::format("wanted text in the column '{}', got a {}", key, schema.other));
   if (schema.found()->type != type_byte_array || schema.found()->converted == converted_decimal)
     return wrong(

@@ -133,14 +133,15 @@ class choosing {
     }
     if (training.empty() && others.empty()) return {};
     if (training.empty())
-      return fail(error_kind::bad_input,
-                  fmt::format("'{}' holds the splits {} of a data set and none for training: wanted the files or the "
-                              "folder to train on",
-                              folder_.string(), fmt::join(others, ", ")));
+      return fail(
+          error_kind::bad_input,
+          fmt::format(
+              "'{}' holds the splits {} of a data set but none for training: name the files or the folder to train on",
+              folder_.string(), fmt::join(others, ", ")));
     const bool has_train = training.contains("train");
     if (!has_train && training.size() > 1)
       return fail(error_kind::bad_input,
-                  fmt::format("'{}' holds the splits {} of a data set: wanted the files or the folder of one of them",
+                  fmt::format("'{}' holds the splits {} of a data set: name the files or the folder of one of them",
                               folder_.string(), fmt::join(training, ", ")));
     const std::string taken = has_train ? "train" : *training.begin();
     std::vector<fs::path> files;
@@ -161,10 +162,11 @@ class choosing {
     if (chosen == all.end() && all.size() > 1) {
       std::vector<std::string> names;
       for (const auto& c : all) names.push_back(c.name);
-      return fail(error_kind::bad_input,
-                  fmt::format("'{}' holds the configurations {} of a data set (README.md): wanted the files or the "
-                              "folder of one of them",
-                              folder_.string(), fmt::join(names, ", ")));
+      return fail(
+          error_kind::bad_input,
+          fmt::format(
+              "'{}' holds the configurations {} of a data set (README.md): name the files or the folder of one of them",
+              folder_.string(), fmt::join(names, ", ")));
     }
     if (chosen == all.end()) chosen = all.begin();
     const std::string prefix = chosen->folder.empty() ? "" : chosen->folder + "/";
@@ -182,10 +184,9 @@ class choosing {
           any = true;
         }
     if (!any)
-      return fail(error_kind::bad_input,
-                  fmt::format("'{}': its README.md names data files, none of which is there: wanted a whole copy, or "
-                              "the files to train on",
-                              folder_.string()));
+      return fail(error_kind::bad_input, fmt::format("'{}': the data files that its README.md names do not exist: copy "
+                                                     "the whole data set, or name the files to train on",
+                                                     folder_.string()));
     return keep_training(splits);
   }
 
@@ -225,11 +226,12 @@ class choosing {
 core::result<void> check_one_form(const fs::path& folder, const std::vector<fs::path>& files) {
   const auto other = std::ranges::find_if(files, [&](const auto& p) { return kind_of(p) != kind_of(files.front()); });
   if (other == files.end()) return {};
-  return fail(error_kind::bad_input,
-              fmt::format("'{}' holds a data set in several forms, as in '{}' and '{}': wanted the files or the folder "
-                          "of one of them",
-                          folder.string(), files.front().lexically_relative(folder).string(),
-                          other->lexically_relative(folder).string()));
+  return fail(
+      error_kind::bad_input,
+      fmt::format(
+          "'{}' holds a data set in several forms, such as '{}' and '{}': name the files or the folder of one of them",
+          folder.string(), files.front().lexically_relative(folder).string(),
+          other->lexically_relative(folder).string()));
 }
 
 }  // namespace
@@ -255,7 +257,7 @@ core::result<source_listing> training_files_of(const fs::path& folder, std::vect
     else if (describes_data(p))
       out.left_out.push_back({std::move(p), "describes the data"});
     else if (is_text && rows && is_repository)
-      out.left_out.push_back({std::move(p), "text beside the rows"});
+      out.left_out.push_back({std::move(p), "text next to the rows"});
     else
       out.files.push_back(std::move(p));
   }

@@ -23,11 +23,10 @@ core::result<void> read_rows(source_kind kind, const core::source_file& file, co
     if (!text) return visit(text, byte);
     const uint64_t counts = std::max<uint64_t>(text->size(), least_row_bytes);
     if (counts > max_bytes - given)
-      return core::fail(
-          core::error_kind::limit,
-          fmt::format("'{}' holds more text than the {} bytes that data.max_bytes leaves it, where a row counts as {} "
-                      "at least",
-                      file.name(), max_bytes, least_row_bytes));
+      return core::fail(core::error_kind::limit,
+                        fmt::format("'{}' holds more text than the {} bytes that remain of data.max_bytes, where a row "
+                                    "counts as {} at least: raise it",
+                                    file.name(), max_bytes, least_row_bytes));
     given += counts;
     return visit(text, byte);
   };

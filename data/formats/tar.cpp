@@ -109,7 +109,8 @@ class tar_reader {
     uint64_t sum = 8 * ' ';
     for (size_t i = 0; i < header.size(); ++i)
       if (i < 148 || i >= 156) sum += static_cast<unsigned char>(header[i]);
-    if (number(header.substr(148, 8)) != sum) return fail(wrong("no tar header: wanted its checksum to fit").error());
+    if (number(header.substr(148, 8)) != sum)
+      return fail(wrong("it has no tar header: its checksum does not match").error());
     auto size = number(header.substr(124, 12));
     const char type = header[156];
     if (long_size_ && type != 'L' && type != 'K' && type != 'x') size = long_size_;
@@ -117,8 +118,8 @@ class tar_reader {
     if (header.substr(257, 5) == "ustar" && header[262] == '\0' && header[345] != '\0')
       name_ = fmt::format("{}/{}", field(header, 345, 155), name_);
     if (!size || *size > file_.size() - at_)
-      return fail(wrong(fmt::format("wanted {} bytes behind its header, got {}", size.value_or(0), file_.size() - at_))
-                      .error());
+      return fail(
+          wrong(fmt::format("wanted {} bytes after its header, got {}", size.value_or(0), file_.size() - at_)).error());
     TROUPE_TRY(take(type, *size));
     at_ += std::min((*size + block_bytes - 1) / block_bytes * block_bytes, file_.size() - at_);
     return true;
@@ -136,7 +137,7 @@ class tar_reader {
       if (const auto size = pax_value(text, "size")) {
         uint64_t value = 0;
         const auto end = std::from_chars(size->data(), size->data() + size->size(), value);
-        if (end.ec != std::errc{} || end.ptr != size->data() + size->size()) return wrong("a size that is no number");
+        if (end.ec != std::errc{} || end.ptr != size->data() + size->size()) return wrong("its size is not a number");
         long_size_ = value;
       }
       return {};
@@ -171,7 +172,7 @@ class tar_reader {
       json_ = std::move(text);
       return {};
     }
-    if (has_text_) return wrong("a second text of one sample");
+    if (has_text_) return wrong("it is a second text of the same sample");
     has_text_ = true;
     return visit_(text, at_);
   }

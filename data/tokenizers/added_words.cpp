@@ -34,10 +34,11 @@ std::string added_words::as_text() const {
 core::result<void> check_added_word(const added_word& w) {
   const bool has_blank = w.text.find_first_of(" \t\r\n") != std::string::npos;
   if (!w.is_bounded && !has_blank) return {};
-  return core::refused(fmt::format(
-      "the text has the added token '{}', {}: such tokens are not read yet; leave it out of "
-      "the text or of the tokenizer's files",
-      core::shown(w.text), has_blank ? "which contains blanks" : "which takes blanks or word borders beside it"));
+  return core::refused(
+      fmt::format("the text has the added token '{}', {}: such tokens are not supported yet; remove it from the text "
+                  "or from the tokenizer's files",
+                  core::shown(w.text),
+                  has_blank ? "which contains blanks" : "which also matches blanks or word borders next to it"));
 }
 
 }  // namespace troupe::data

@@ -68,7 +68,7 @@ core::result<word_numbers> read_vocab(const fs::path& path, std::string_view tex
     if (n >= taken.size()) taken.resize(n + 1);
     if (taken[n])
       return wrong(line_of(text, text.find(word)),
-                   fmt::format("the word '{}' has number {}, which another has too", word, n));
+                   fmt::format("the word '{}' has number {}, which another word has too", word, n));
     taken[n] = true;
     numbers.emplace(word, n);
   }
@@ -104,11 +104,11 @@ core::result<merge_table> read_merges(const fs::path& path, std::string_view tex
       const auto found = numbers.find(word);
       if (found == numbers.end())
         return wrong(
-            fmt::format("'{} {}' makes or takes '{}', which {} lacks", left, right, word, vocab_path.string()));
+            fmt::format("the merge '{} {}' needs '{}', which is not in {}", left, right, word, vocab_path.string()));
       ids[i++] = found->second;
     }
     if (!table.add(ids[0], ids[1], {rank++, ids[2]}))
-      return wrong(fmt::format("'{} {}' stands in an earlier line too", left, right));
+      return wrong(fmt::format("'{} {}' is also in an earlier line", left, right));
     made[ids[2]] = true;
   }
   std::vector<std::string> unmade;
@@ -116,7 +116,7 @@ core::result<merge_table> read_merges(const fs::path& path, std::string_view tex
     if (!made[number] && !looks_special(word) && core::utf8_character(word) != word.size()) unmade.push_back(word);
   if (unmade.size() > most_unmade_words)
     return wrong(fmt::format(
-        "the file ends after {} merges, and {} words of {} come from none of them, such as '{}': wanted all merges",
+        "the file ends after {} merges, but {} words of {} do not result from them, such as '{}': wanted all merges",
         rank, unmade.size(), vocab_path.string(), *std::min_element(unmade.begin(), unmade.end())));
   return table;
 }
@@ -145,7 +145,7 @@ core::result<nlohmann::json> check_pipeline(const fs::path& path) {
   const auto cutter = json.value("pre_tokenizer", nlohmann::json());
   for (const auto& [key, value] : gpt2.items())
     if (!cutter.is_object() || cutter.value(key, key == "use_regex" ? value : nlohmann::json()) != value)
-      return wrong("pre_tokenizer", "ByteLevel with its own pattern and no space in front", cutter);
+      return wrong("pre_tokenizer", "ByteLevel with its own pattern and without add_prefix_space", cutter);
   auto model = json.value("model", nlohmann::json());
   auto objection = objection_to_marks(model);
   if (!objection) objection = objection_to_merging(model);
@@ -160,7 +160,7 @@ core::result<tokenizer_description> add_folder_words(const fs::path& folder, wor
   TROUPE_ASSIGN(const auto words, read_added_words(folder));
   for (const auto& w : words) {
     if (const auto at = numbers.emplace(w.text, w.id).first; at->second != w.id)
-      return core::refused(fmt::format("'{}': the added token '{}' has number {}, but vocab.json says {}",
+      return core::refused(fmt::format("'{}': the added token '{}' has number {}, but {} in vocab.json",
                                        folder.string(), core::shown(w.text), w.id, at->second));
     if (w.id >= out.bytes_of.size()) out.bytes_of.resize(w.id + 1);
     out.bytes_of[w.id] = w.text;
@@ -173,9 +173,8 @@ core::result<tokenizer_description> add_folder_words(const fs::path& folder, wor
   TROUPE_ASSIGN(const auto special, read_special_tokens(folder, number_of, d.vocab_size));
   if (!special.lost_end.empty())
     return core::refused(
-        fmt::format("'{}' names '{}' as the token behind a text, which neither vocab.json nor "
-                    "added_tokens.json has: add it there, or name another one as eos_token in "
-                    "tokenizer_config.json",
+        fmt::format("'{}' names '{}' as the end-of-text token, which is neither in vocab.json nor in "
+                    "added_tokens.json: add it there, or name another eos_token in tokenizer_config.json",
                     folder.string(), core::shown(special.lost_end)));
   d.end_of_text = special.end ? special.end : number_of("<|endoftext|>");
   out.added = added_words(words, d.end_of_text);
@@ -193,7 +192,7 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, c
   TROUPE_ASSIGN(auto numbers, read_vocab(vocab, vocab_file));
   if (const auto difference = difference_to_files(model, numbers, merges_file))
     return fail(error_kind::bad_input,
-                fmt::format("'{}': {}: wanted one tokenizer in a folder: take away the files of the other",
+                fmt::format("'{}': {}: wanted one tokenizer in a folder: remove the files of the other",
                             pipeline.string(), *difference));
   TROUPE_ASSIGN(auto table, read_merges(merges, merges_file, vocab, numbers));
 
@@ -204,7 +203,7 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, c
     const auto found = numbers.find(alphabet.word_of(b));
     if (found == numbers.end())
       return fail(error_kind::bad_input,
-                  fmt::format("'{}' is no byte-level vocabulary: it lacks '{}', which stands for byte {}",
+                  fmt::format("'{}' is not a byte-level vocabulary: it lacks '{}', which represents byte {}",
                               vocab.string(), alphabet.word_of(b), b));
     out.token_of[b] = found->second;
   }

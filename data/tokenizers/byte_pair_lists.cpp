@@ -40,7 +40,7 @@ core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::str
         space == std::string::npos ? words.size() : token(merge.substr(0, space) + merge.substr(space + 1));
     if (left >= words.size() || right >= words.size() || both >= words.size())
       return fail(error_kind::bad_input,
-                  fmt::format("the merge '{}' is of words that the vocabulary lacks", core::shown(merge)));
+                  fmt::format("the merge '{}' uses words that are not in the vocabulary", core::shown(merge)));
     out.merges.add(static_cast<uint32_t>(left), static_cast<uint32_t>(right), {rank++, static_cast<uint32_t>(both)});
   }
   tokenizer_description description;

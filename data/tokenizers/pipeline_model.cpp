@@ -28,10 +28,9 @@ std::optional<std::string> objection_to_marks(const nlohmann::json& model) {
 std::optional<std::string> objection_to_merging(const nlohmann::json& model) {
   const auto& dropout = json_value_of(model, "dropout");
   if (dropout.is_number() && dropout.get<double>() != 0)
-    return fmt::format("model.dropout: wanted null, since texts are not cut by chance here, got {}", dropout.dump());
+    return fmt::format("model.dropout: wanted null, since random merges are not supported, got {}", dropout.dump());
   if (json_flag_of(model, "ignore_merges", false))
-    return "model.ignore_merges: wanted false, as in GPT-2's, got true: a word of the vocabulary would be one token "
-           "there, and what its merges make here";
+    return "model.ignore_merges: wanted false, as in GPT-2's, got true, which is not supported";
   return std::nullopt;
 }
 
@@ -42,7 +41,7 @@ std::optional<std::string> difference_to_files(const nlohmann::json& model,
   if (words.is_object())
     for (const auto& [word, number] : words.items())
       if (const auto at = numbers.find(word); at != numbers.end() && number != at->second)
-        return fmt::format("model.vocab: the word '{}' has number {}, and {} in the vocab.json beside it",
+        return fmt::format("model.vocab: the word '{}' has number {}, but {} in the vocab.json next to it",
                            core::shown(word), number.dump(), at->second);
   const auto& list = json_value_of(model, "merges");
   if (!list.is_array()) return std::nullopt;
@@ -52,9 +51,9 @@ std::optional<std::string> difference_to_files(const nlohmann::json& model,
     if (!line && i == list.size()) return std::nullopt;
     const auto text = i < list.size() ? merge_text(list[i]) : std::string();
     if (!line || i == list.size() || text != *line)
-      return fmt::format("model.merges: number {} is {}, and {} in the merges.txt beside it", i + 1,
-                         i < list.size() ? fmt::format("'{}'", core::shown(text)) : "not there",
-                         line ? fmt::format("'{}'", core::shown(*line)) : "not there");
+      return fmt::format("model.merges: number {} is {}, but {} in the merges.txt next to it", i + 1,
+                         i < list.size() ? fmt::format("'{}'", core::shown(text)) : "missing",
+                         line ? fmt::format("'{}'", core::shown(*line)) : "missing");
   }
 }
 

@@ -25,7 +25,8 @@ class sentencepiece_tokenizer final : public tokenizer {
   core::result<void> load(std::string_view model) {
     const auto status = processor_.LoadFromSerializedProto({model.data(), model.size()});
     if (!status.ok())
-      return fail(error_kind::bad_input, fmt::format("SentencePiece refuses the model: {}", status.error_message()));
+      return fail(error_kind::bad_input,
+                  fmt::format("SentencePiece cannot load the model: {}", status.error_message()));
     description_.kind = "sentencepiece";
     description_.vocab_size = static_cast<uint64_t>(processor_.GetPieceSize());
     const int eos = processor_.eos_id();
@@ -55,9 +56,8 @@ class sentencepiece_tokenizer final : public tokenizer {
     TROUPE_ASSIGN(const auto special, read_special_tokens(folder, number_of, description_.vocab_size));
     if (!special.lost_end.empty())
       return core::refused(
-          fmt::format("'{}' names '{}' as the token behind a text, which neither the model nor "
-                      "added_tokens.json has: add it there, or name another one as eos_token in "
-                      "tokenizer_config.json",
+          fmt::format("'{}' names '{}' as the end-of-text token, which is neither in the model nor in "
+                      "added_tokens.json: add it there, or name another eos_token in tokenizer_config.json",
                       folder.string(), core::shown(special.lost_end)));
     if (special.end) description_.end_of_text = special.end;
     added_ = added_words(std::move(words), description_.end_of_text);
@@ -68,8 +68,8 @@ class sentencepiece_tokenizer final : public tokenizer {
   core::result<void> encode(std::string_view text, std::vector<uint32_t>& out) override {
     if (const auto added = added_.next(text, 0))
       return core::refused(
-          fmt::format("the text has the added token '{}', which a SentencePiece model lacks: such tokens "
-                      "are not read yet; leave it out of the text or of the tokenizer's files",
+          fmt::format("the text has the added token '{}', which the SentencePiece model lacks: such tokens are not "
+                      "supported yet; remove it from the text or from the tokenizer's files",
                       core::shown(added->word->text)));
     const auto status = processor_.Encode({text.data(), text.size()}, &ids_);
     if (!status.ok())

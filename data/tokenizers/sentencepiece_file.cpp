@@ -70,7 +70,7 @@ core::result<sentencepiece_shape> check_sentencepiece_file(std::span<const std::
     has_normalizer |= field->number == normalizer;
   }
   if (shape.pieces == 0) return wrong(file.size(), "no pieces");
-  if (!has_trainer || !has_normalizer) return wrong(file.size(), "an end where trainer and normalizer were to come");
+  if (!has_trainer || !has_normalizer) return wrong(file.size(), "an end before the trainer and the normalizer");
   return shape;
 }
 

@@ -96,7 +96,7 @@ std::string_view fault_in_rules(std::span<const std::byte> table) {
   const size_t trie_bytes = table.size() < unit_bytes ? 0 : number_at(table, 0);
   if (trie_bytes == 0 || trie_bytes % (unit_bytes * block_units) != 0 || trie_bytes >= table.size() - unit_bytes)
     return "a table of rules of another size";
-  if (table.back() != std::byte{0}) return "a rule whose text has no end";
+  if (table.back() != std::byte{0}) return "a rule with a text that has no end";
   return trie_walk(table.subspan(unit_bytes, trie_bytes), table.size() - unit_bytes - trie_bytes).fault();
 }
 

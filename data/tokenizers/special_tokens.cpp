@@ -31,8 +31,8 @@ class added_word_list {
     const auto [at, is_new] = words_.try_emplace(word.id, word);
     if (is_new) return {};
     if (at->second.text != word.text)
-      return core::refused(fmt::format("'{}': the added token {} is '{}' and elsewhere '{}'", path.string(), word.id,
-                                       core::shown(word.text), core::shown(at->second.text)));
+      return core::refused(fmt::format("'{}': the added token {} is '{}' here and '{}' elsewhere", path.string(),
+                                       word.id, core::shown(word.text), core::shown(at->second.text)));
     at->second.is_special = at->second.is_special || word.is_special;
     at->second.is_bounded = at->second.is_bounded || word.is_bounded;
     return {};

@@ -50,8 +50,9 @@ std::string others_in(const fs::path& folder) {
 core::result<std::unique_ptr<tokenizer>> open_pipeline(const fs::path& path) {
   TROUPE_ASSIGN(const auto v, read_vocabulary(path));
   if (v.words != "gpt-2")
-    return core::refused(fmt::format("'{}' cuts words as {}, which is not read for texts yet: wanted GPT-2's way",
-                                     path.string(), v.words));
+    return core::refused(fmt::format(
+        "'{}' splits words like {}, which is not supported for texts yet: wanted the pre-tokenizer of GPT-2",
+        path.string(), v.words));
   if (!v.objection.empty()) return core::refused(fmt::format("'{}': {}", path.string(), v.objection));
   TROUPE_ASSIGN(auto words, read_added_words(path.parent_path()));
   std::vector<std::string> texts;
@@ -77,34 +78,32 @@ core::result<std::unique_ptr<tokenizer>> open_tokenizer(const fs::path& path) {
       return open_pipeline(path / "tokenizer.json");
     if (!has_vocabulary(path) && !fs::exists(path / "vocab.json", ec))
       return core::refused(
-          fmt::format("'{}' holds no tokenizer that is read: wanted vocab.json with merges.txt, "
-                      "tokenizer.json or a SentencePiece tokenizer.model in it{}",
+          fmt::format("'{}' holds no supported tokenizer: wanted vocab.json with merges.txt, tokenizer.json or a "
+                      "SentencePiece tokenizer.model in it{}",
                       path.string(), others_in(path)));
     return open_byte_pair(path / "vocab.json", path / "merges.txt");
   }
   if (path.filename() == "vocab.json") return open_byte_pair(path, path.parent_path() / "merges.txt");
   if (path.filename() == "tokenizer.json") return open_pipeline(path);
   if (path.extension() == ".model") return open_sentencepiece(path);
-  return fail(
-      error_kind::bad_input,
-      fmt::format("the tokenizer '{}' is of no known kind: wanted a SentencePiece .model file, or a folder with "
-                  "tokenizer.model, GPT-2's vocab.json and merges.txt, or a tokenizer.json like them",
-                  path.string()));
+  return fail(error_kind::bad_input,
+              fmt::format("the tokenizer '{}' is of an unknown kind: wanted a SentencePiece .model file, or a folder "
+                          "with tokenizer.model, GPT-2's vocab.json and merges.txt, or a tokenizer.json like them",
+                          path.string()));
 }
 
 core::result<void> check_vocabulary(const tokenizer_description& tokenizer, uint64_t vocab_size) {
   if (tokenizer.kind == "bytes" || tokenizer.vocab_size <= vocab_size) return {};
   return fail(error_kind::bad_input,
-              fmt::format("the tokenizer has {} tokens, the model's vocab_size is {}: wanted at least as many",
+              fmt::format("the tokenizer has {} tokens, but the model's vocab_size is {}: it must be at least as large",
                           tokenizer.vocab_size, vocab_size));
 }
 
 core::result<void> check_bytes_as_ids(bool stream_is_bytes, std::string_view word, uint64_t vocab_size) {
   if (!stream_is_bytes || word == bytes_as_ids || vocab_size <= byte_vocabulary_size) return {};
   return core::refused(
-      fmt::format("data.tokenizer: the text would be fed as bytes, but the model's vocabulary has {} "
-                  "words, which are not bytes: name the model's tokenizer, or write {} to feed each "
-                  "byte as the token of its number all the same",
+      fmt::format("data.tokenizer: the text would be read as bytes, but the model's vocabulary has {} words, which are "
+                  "not bytes: set it to the model's tokenizer, or to {} to use the value of each byte as its token",
                   vocab_size, bytes_as_ids));
 }
 

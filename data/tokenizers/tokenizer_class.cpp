@@ -39,9 +39,10 @@ core::result<void> check_tokenizer_class(const std::filesystem::path& folder) {
                                                    parsed ? parsed->type_name() : parsed.error().why));
   const auto space = parsed->value("add_prefix_space", nlohmann::json());
   if (space == true)
-    return fail(error_kind::bad_input,
-                fmt::format("'{}': add_prefix_space: wanted false, since no space is put before a text here, got true",
-                            path.string()));
+    return fail(
+        error_kind::bad_input,
+        fmt::format("'{}': add_prefix_space: wanted false, since a space before the text is not supported, got true",
+                    path.string()));
   const auto named = parsed->value("tokenizer_class", nlohmann::json());
   if (named.is_null()) return {};
   if (!named.is_string())
@@ -51,11 +52,10 @@ core::result<void> check_tokenizer_class(const std::filesystem::path& folder) {
   std::string_view name = whole;
   if (name.ends_with("Fast")) name.remove_suffix(4);
   if (std::ranges::find(as_gpt2, name) != std::end(as_gpt2)) return {};
-  return fail(
-      error_kind::bad_input,
-      fmt::format("'{}': tokenizer_class: wanted one that cuts words as GPT-2's does, got {}, whose texts would "
-                  "become other tokens here than those that its model knows",
-                  path.string(), core::shown(whole)));
+  return fail(error_kind::bad_input,
+              fmt::format("'{}': tokenizer_class: wanted one that splits words like GPT-2's, got {}, which is not "
+                          "supported: its texts would become different tokens",
+                          path.string(), core::shown(whole)));
 }
 
 }  // namespace troupe::data

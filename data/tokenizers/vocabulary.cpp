@@ -46,7 +46,8 @@ core::result<void> add_words(const fs::path& path, const json& words, vocabulary
     const auto n = number.get<size_t>();
     if (n >= out.entries.size()) out.entries.resize(n + 1, {"", token_kind::unused});
     if (!out.entries[n].text.empty())
-      return refused(path, fmt::format("the word '{}' has number {}, which another has too", core::shown(word), n));
+      return refused(path,
+                     fmt::format("the word '{}' has number {}, which another word has too", core::shown(word), n));
     out.entries[n] = {word, token_kind::normal};
   }
   return {};
@@ -75,7 +76,7 @@ core::result<void> add_added_words(const fs::path& folder, vocabulary& out) {
   const auto numbers = numbers_of(out);
   for (const auto& w : words)
     if (const auto at = numbers.find(w.text); at != numbers.end() && at->second != w.id)
-      return refused(folder, fmt::format("the added token '{}' has number {}, but the vocabulary says {}",
+      return refused(folder, fmt::format("the added token '{}' has number {}, but {} in the vocabulary",
                                          core::shown(w.text), w.id, at->second));
   const bool has_scores = out.kind != vocabulary_kind::byte_level;
   for (const auto& w : words) {
@@ -175,9 +176,10 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
       !model.contains("vocab"))
     return refused(path, "model: wanted one of type BPE with a vocabulary");
   if (json_flag_of(model, "byte_fallback", false))
-    return refused(path, fmt::format("model.byte_fallback: such a vocabulary has scores, which only its {} holds: "
-                                     "wanted that file beside it",
-                                     pieces_file));
+    return refused(
+        path,
+        fmt::format("model.byte_fallback: such a vocabulary needs the scores of its {}: wanted that file next to it",
+                    pieces_file));
   if (const auto marks = objection_to_marks(model)) return refused(path, *marks);
   vocabulary out;
   out.words = words_of(keys.value("pre_tokenizer", json()));
@@ -186,8 +188,7 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
     return refused(
         path,
         fmt::format(
-            "pre_tokenizer: wanted GPT-2's, SmolLM's or Llama 3's way to cut words and no "
-            "normalizer, got {}",
+            "pre_tokenizer: wanted GPT-2's, SmolLM's or Llama 3's and no normalizer, got {}",
             keys.value("pre_tokenizer", json()).dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 200)));
   TROUPE_TRY(add_words(path, model["vocab"], out));
   TROUPE_TRY(add_merges(path, model.value("merges", json()), out));

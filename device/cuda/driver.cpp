@@ -32,8 +32,8 @@ std::string driver_for(int version) {
 }
 
 tl::unexpected<core::error> too_old(int driver, int runtime) {
-  return missing("the NVIDIA driver is too old: it speaks CUDA " + version_text(driver) + ", wanted one for " +
-                 driver_for(runtime) + "; install it, or set device: cpu");
+  return missing("the NVIDIA driver is too old: it supports CUDA " + version_text(driver) + "; install one for " +
+                 driver_for(runtime) + ", or set device: cpu");
 }
 
 tl::unexpected<core::error> no_device() {
@@ -41,13 +41,13 @@ tl::unexpected<core::error> no_device() {
   if (visible != nullptr)
     return missing("no GPU is visible: CUDA_VISIBLE_DEVICES is '" + std::string(visible) +
                    "'; unset it, or set device: cpu");
-  return missing("the NVIDIA driver finds no GPU: nvidia-smi lists those that it knows; set device: cpu to do without");
+  return missing("the NVIDIA driver finds no GPU: check the list of `nvidia-smi`, or set device: cpu");
 }
 
 core::result<void> check_code(int index) {
   cudaDeviceProp facts{};
   if (const cudaError_t status = cudaGetDeviceProperties(&facts, index); status != cudaSuccess)
-    return missing("CUDA does not tell the properties of GPU " + std::to_string(index) + ": " + text_of(status));
+    return missing("CUDA cannot read the properties of GPU " + std::to_string(index) + ": " + text_of(status));
   const int capability = facts.major * 10 + facts.minor;
   const std::string name = std::string(facts.name) + " has compute capability " + std::to_string(facts.major) + "." +
                            std::to_string(facts.minor);
@@ -77,7 +77,8 @@ core::result<uint32_t> usable_devices() {
   if (status != cudaSuccess) cudaGetLastError();  // reported here; clears it for later calls
   if (status == cudaErrorInsufficientDriver) return too_old(driver, runtime);
   if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) return no_device();
-  if (status != cudaSuccess) return missing("CUDA does not start: " + text_of(status) + "; `troupe doctor` tells more");
+  if (status != cudaSuccess)
+    return missing("CUDA does not start: " + text_of(status) + "; run `troupe doctor` for details");
   for (int i = 0; i < count; ++i) TROUPE_TRY(check_code(i));
   return static_cast<uint32_t>(count);
 }

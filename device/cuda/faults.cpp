@@ -46,11 +46,11 @@ void note(cudaError_t status, const char* doing) {
   cudaGetLastError();  // stored here; clears it for later calls
   const std::string what = std::string(doing) + ": " + text_of(status);
   if (is_calls_own(status))
-    keep({core::error_kind::io, "the GPU refused " + what}, false);
+    keep({core::error_kind::io, "the GPU reported an error while " + what}, false);
   else
     keep({core::error_kind::io, "the GPU was lost while " + what +
-                                    "; the run has to begin again from its newest "
-                                    "checkpoint, and `dmesg | grep -i xid` tells what the driver saw"},
+                                    "; restart the run, which resumes from its newest "
+                                    "checkpoint; `dmesg | grep -i xid` shows what the driver reported"},
          true);
 }
 

@@ -47,7 +47,7 @@ core::result<block> on_device(uint32_t index, uint64_t bytes) {
   if (status == cudaSuccess) return block_of(std::move(made), bytes);
   cudaGetLastError();  // reported here; clears it for later calls
   if (status != cudaErrorMemoryAllocation)
-    return core::fail(core::error_kind::io, "the GPU gives no memory: " + text_of(status));
+    return core::fail(core::error_kind::io, "cannot allocate memory of the GPU: " + text_of(status));
   size_t free_bytes = 0, all_bytes = 0;
   const bool known = cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess;
   return core::fail(core::error_kind::limit, "out of the GPU's memory: wanted " + std::to_string(bytes) +
@@ -71,10 +71,10 @@ core::result<block> on_host(uint32_t index, uint64_t bytes) {
   if (status != cudaSuccess) {
     made->at = nullptr;
     cudaGetLastError();  // reported here; clears it for later calls
-    return core::fail(core::error_kind::limit,
-                      "pinned memory: wanted " + std::to_string(bytes) + " bytes that the GPU reaches, refused with " +
-                          text_of(status) + "; the limit of locked memory (ulimit -l) is " + lock_limit() +
-                          ", and a container has one of its own (docker run --ulimit memlock=-1)");
+    return core::fail(core::error_kind::limit, "cannot pin " + std::to_string(bytes) +
+                                                   " bytes of host memory for the GPU: " + text_of(status) +
+                                                   "; the limit of locked memory (ulimit -l) is " + lock_limit() +
+                                                   ": raise it (in a container: docker run --ulimit memlock=-1)");
   }
   std::memset(made->at, 0, bytes);
   return block_of(std::move(made), bytes);

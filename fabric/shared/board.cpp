@@ -78,7 +78,7 @@ std::optional<std::string> difference(const arrival& wanted, const arrival& got,
   if (auto found = difference(wanted.as_request(sequence), got.as_request(sequence))) return found;
   const auto counts = [](const arrival& a) { return std::to_string(a.num_pieces); };
   if (wanted.num_pieces != got.num_pieces) return "number of pieces: wanted " + counts(wanted) + ", got " + counts(got);
-  return "wanted the same instruction and pieces, got others behind what is shown here";
+  return "wanted the same instruction and pieces, got others that differ after what is shown here";
 }
 
 /// An operation of one member. A later operation in the same slot has larger numbers, and starts only after this one is

@@ -103,7 +103,7 @@ std::unique_ptr<communicator> wire_group::join(uint32_t rank, waker wake) {
   const uint32_t size = setting_.where.size();
   auto wrong = wrong_rank(rank, size, here_.contains(rank));
   if (!wrong && setting_.where.place_of(rank) != setting_.place)
-    wrong = core::error{core::error_kind::bad_input, "member " + std::to_string(rank) + " lives in process " +
+    wrong = core::error{core::error_kind::bad_input, "member " + std::to_string(rank) + " belongs to process " +
                                                          std::to_string(setting_.where.place_of(rank)) +
                                                          ", not in this one, " + std::to_string(setting_.place)};
   if (wrong) return refused_member(rank, size, *wrong);

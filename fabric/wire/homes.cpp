@@ -15,10 +15,10 @@ core::result<homes> homes::make(const std::vector<home>& of_members) {
     const home& x = of_members[m];
     if (m == 0 || x.machine != of_members[m - 1].machine) {
       if (!seen.insert(x.machine).second)
-        return core::fail(core::error_kind::mismatch,
-                          "members of a machine that are neighbours were wanted, got member " + std::to_string(m) +
-                              " on machine " + std::to_string(x.machine) + " behind members of machine " +
-                              std::to_string(of_members[m - 1].machine));
+        return core::fail(core::error_kind::mismatch, "consecutive members of each machine were wanted, got member " +
+                                                          std::to_string(m) + " on machine " +
+                                                          std::to_string(x.machine) + " after members of machine " +
+                                                          std::to_string(of_members[m - 1].machine));
       out.first_.push_back(m);
     }
     if (machine_of_place.emplace(x.place, x.machine).first->second != x.machine)

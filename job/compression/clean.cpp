@@ -73,8 +73,9 @@ class cleaner {
     const auto now = m.after(updates_, config_.seed, m.use.parameter);
     if (now.kept > 0)
       return refused(w.where, key,
-                     "wanted weights on their grid, got those of " + m.module + ", of which a share of " +
-                         std::to_string(now.kept) + " is still as the optimizer has it (fp16_mixed_quantize)");
+                     "wanted fully quantised weights, got those of " + m.module + ", of which a share of " +
+                         std::to_string(now.kept) +
+                         " is not yet quantised (fp16_mixed_quantize); train for more steps");
     if (now.grid) m.recipe.grid = *now.grid;
     m.recipe.stochastic = false;  // rounds to nearest
     const auto is_alike = [&](const layer_info& l) {

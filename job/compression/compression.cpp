@@ -88,7 +88,7 @@ core::result<void> choose_inputs(const config::job_config& c, const core::model_
     if (!a.is_static && tensor.split.degree > 1 && tensor.cut.parameters[*l.weight].style == core::tp_style::row)
       return core::fail(
           core::error_kind::bad_input,
-          "wanted range_calibration static where tensor ranks cut the tokens that a layer takes, got dynamic");
+          "wanted range_calibration static, because tensor ranks split the inputs of this layer, got dynamic");
     TROUPE_ASSIGN(const auto grid, kernels::activation_quantiser(g.bits, a.type == config::grid_type::symmetric));
     const uint64_t room_bytes = *rows * l.in * core::size_of(c.parameter_dtype());
     out.layers.push_back({l.name, g.name, {layer, room_bytes}, grid, a.schedule_offset, a.is_static});
@@ -207,7 +207,7 @@ core::result<chosen_compression> choose_compression(const config::job_config& co
     return refused(
         m.part == pruned_part::rows ? c.rows.where : c.channels.where,
         "compression_training." + std::string(name_of(m.part)) + ".different_groups." + m.group + ".related_modules",
-        "wanted no norms beside parallel.tensor, which cuts " + m.module + ", got some");
+        "wanted no norms with parallel.tensor, which shards " + m.module + ", got some");
   }
   return out;
 }

@@ -52,7 +52,7 @@ core::result<void> choose(const technique& t, const std::vector<Group>& groups, 
     }
     if (modules == 0)
       return refused(g.where, key,
-                     "wanted patterns that are found in the name of a module, got none of those of " +
+                     "wanted patterns that match the name of a module, got 0 matches in " +
                          std::to_string(table.layers.size()) + " layers");
   }
   return {};

@@ -40,8 +40,8 @@ core::result<void> check_not_shared(const core::model_table& table, const std::s
   for (const auto& l : table.layers)
     if (l.weight == weight && l.name != module && !is_alike(l))
       return refused(where, key,
-                     "wanted weights that no other module reads, as they are changed for good, got that of " + module +
-                         ", which " + l.name + " reads as well");
+                     "wanted weights of a single module, because they are changed permanently, got that of " + module +
+                         ", which " + l.name + " also reads");
   return {};
 }
 
@@ -70,7 +70,8 @@ core::result<uint64_t> module_cuts::cut(const pruned_module& m, const kernels::m
                                         const std::string& where, const std::string& key) {
   const place at{where, key};
   if (m.part == pruned_part::elements)
-    return refused(where, key, "wanted none, as elements are cut out of nothing, got some of " + m.module);
+    return refused(where, key,
+                   "wanted none, because single elements are pruned and not rows or heads, got some of " + m.module);
   const bool by_head = m.part == pruned_part::heads;
   TROUPE_TRY(by_head ? cut_heads(m, bits, related, at) : cut_rows(m, places_in(bits, m.matrix.rows), related, at));
   return kernels::kept_in(bits, m.scores());
@@ -82,8 +83,7 @@ core::result<void> module_cuts::cut_rows(const pruned_module& m, const std::vect
   all.insert(all.end(), related.begin(), related.end());
   for (const layer_info* l : all)
     if (is_grouped(*l, table_))
-      return refused(at.where, at.key,
-                     "wanted a convolution whose filters see all channels, got " + l->name + " in groups");
+      return refused(at.where, at.key, "wanted a convolution with a single group, got " + l->name + " with several");
   TROUPE_TRY(keep(layer_of(m), &cut_module::outputs, kept, at));
   for (const layer_info* r : related) {
     const auto [outputs, inputs] = widths_of(*r, table_);
@@ -108,15 +108,15 @@ core::result<void> module_cuts::cut_heads(const pruned_module& m, const kernels:
   for (const layer_info* r : related) {
     if (r->parts.empty() && r->kv_heads == 0 && r->out != m.matrix.columns)
       return refused(at.where, at.key,
-                     "wanted queries, keys or values, the " + std::to_string(m.matrix.columns) + " that " + m.module +
-                         " takes, got " + r->name + " with " + std::to_string(r->out) +
-                         " outputs, and nothing says which input each output comes from");
+                     "wanted queries, keys or values with the " + std::to_string(m.matrix.columns) + " outputs that " +
+                         m.module + " takes, got " + r->name + " with " + std::to_string(r->out) +
+                         " outputs, which cannot be assigned to heads");
     const auto rows = rows_of_heads(*r, bits, m.heads);
     if (rows.empty())
       return refused(at.where, at.key,
                      "wanted queries, keys and values of the " + std::to_string(m.heads) + " heads of " + m.module +
                          ", got " + r->name + " with " + std::to_string(r->kv_heads) +
-                         " heads of keys and values, whose groups would differ in size");
+                         " heads of keys and values, which would get groups of different sizes");
     TROUPE_TRY(keep(*r, &cut_module::outputs, rows, at));
   }
   return {};
@@ -130,7 +130,8 @@ core::result<void> module_cuts::keep(const layer_info& l, std::vector<uint64_t> 
   cut.module = l.name;
   auto& into = cut.*side;
   if (!into.empty() && into != kept)
-    return refused(at.where, at.key, "wanted " + l.name + " cut by one mask, got two that keep other parts of it");
+    return refused(at.where, at.key,
+                   "wanted " + l.name + " cut by one mask, got two masks that keep different parts of it");
   into = kept;
   return {};
 }

@@ -46,9 +46,9 @@ core::result<pruned_module> pruned(const config::pruning_section& p, pruned_part
   if (part == pruned_part::heads) {
     out.heads = p.num_heads.value_or(0);
     if (out.heads == 0 || out.matrix.columns % out.heads != 0 || (l.heads != 0 && l.heads != out.heads))
-      return core::fail(error_kind::bad_input, "wanted num_heads as its " +
+      return core::fail(error_kind::bad_input, "wanted num_heads to match its " +
                                                    std::to_string(l.heads != 0 ? l.heads : out.matrix.columns) +
-                                                   (l.heads != 0 ? " heads" : " inputs can be divided into") +
+                                                   (l.heads != 0 ? " heads" : " inputs, which it must divide") +
                                                    ", got " + std::to_string(out.heads));
   }
   TROUPE_ASSIGN(const auto kept, kernels::kept_of(g.dense_ratio, out.scores()));
@@ -83,8 +83,9 @@ core::result<void> take_norms_along(const config::pruning_section& section, prun
                      "wanted a norm of the " + std::to_string(m.matrix.rows) + " rows of " + m.module + ", got " +
                          l->name + " of " + std::to_string(width));
     if (m.method == config::pruning_method::topk && l->unit != m.unit)
-      return refused(g->where, related_key(m),
-                     "wanted norms in the unit of " + m.module + ", whose scores no other unit reads, got " + l->name);
+      return refused(
+          g->where, related_key(m),
+          "wanted norms in the unit of " + m.module + ", the only unit that reads its scores, got " + l->name);
     for (const uint32_t q : l->parameters) m.along.push_back({l->unit, q});
   }
   return {};
@@ -153,8 +154,8 @@ core::result<std::vector<pruned_module>> choose_pruning(const config::job_config
     if (m.method == config::pruning_method::snip_momentum) snipped += m.scores();
   if (snipped > max_snip_elements)
     return refused(c.sparse.where, "compression_training.sparse_pruning.shared_parameters.method",
-                   "wanted snip_momentum of at most " + std::to_string(max_snip_elements) +
-                       " elements, whose scores a checkpoint holds, got " + std::to_string(snipped));
+                   "wanted snip_momentum on at most " + std::to_string(max_snip_elements) +
+                       " elements, because a checkpoint stores a score for each, got " + std::to_string(snipped));
   std::ranges::stable_sort(out, {}, [](const pruned_module& m) { return std::tuple(m.unit, m.weight, m.part); });
   return out;
 }

@@ -74,12 +74,13 @@ core::result<std::vector<const layer_info*>> module_pairs::related(const pruned_
       if (own && own->empty() && reach == pairing_reach::model) own = of_module(m, pruned, all);
       if (!own)
         return refused(g.where, related_key(m),
-                       "wanted a pattern that finds as many modules as are pruned, got " + std::to_string(all.size()) +
-                           " by '" + pattern + "' beside " + std::to_string(pruned.size()) + ", among them " +
-                           m.module);
+                       "wanted a pattern that matches as many modules as are pruned, got " +
+                           std::to_string(all.size()) + " for '" + pattern + "' and " + std::to_string(pruned.size()) +
+                           " pruned modules, including " + m.module);
       if (own->empty())
-        return refused(g.where, related_key(m),
-                       "wanted a pattern that finds a module beside " + m.module + ", got none by '" + pattern + "'");
+        return refused(
+            g.where, related_key(m),
+            "wanted a pattern that matches a module related to " + m.module + ", got none for '" + pattern + "'");
       out.insert(out.end(), own->begin(), own->end());
     }
   }

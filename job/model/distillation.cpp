@@ -21,7 +21,8 @@ class teacher_choice {
     TROUPE_TRY(goes_together());
     auto spec = read_folder_model(c_.model.teacher, c_.model.ignore_keys);
     if (!spec) return core::fail(spec.error().in(where() + "model.teacher"));
-    if (spec->family != model.family) return refused("model.teacher", "wanted a model of the same family, got another's");
+    if (spec->family != model.family)
+      return refused("model.teacher", "wanted a model of the same family, got one of another family");
     if (spec->vocabulary != model.vocabulary)
       return refused("model.teacher", "wanted the model's vocabulary of " + std::to_string(model.vocabulary) +
                                           " tokens, got " + std::to_string(spec->vocabulary));
@@ -92,8 +93,8 @@ class teacher_choice {
     for (const uint64_t layer : named)
       if (layer >= teacher.layers)
         return refused("compression_training.layer_reduction.teacher_layer",
-                       "wanted layers of the teacher's " + std::to_string(teacher.layers) + ", counted from 0, got " +
-                           std::to_string(layer));
+                       "wanted layers of the teacher, which has " + std::to_string(teacher.layers) +
+                           ", counted from 0, got " + std::to_string(layer));
     if (r.enabled && named.size() != model.layers) return {};  // check_layer_reduction refuses this, with its own key
     if (out.hidden_states > 0) out.hidden = models::hidden_pairs(model.layers, teacher.layers, named);
     if (out.attention > 0) out.maps = models::map_pairs(model.layers, teacher.layers, named);

@@ -93,8 +93,8 @@ core::result<void> check_layer_reduction(const config::job_config& config, const
   const uint64_t layers = layers_in(names, r.module_name_prefix);
   if (layers == 0)
     return refused_key(r.prefix_where, "module_name_prefix",
-                       "wanted what the model's layers are called, got " + r.module_name_prefix +
-                           ", which is in front of no layer's number");
+                       "wanted the part of the model's parameter names before the layer number, got " +
+                           r.module_name_prefix + ", which is in none of them");
   if (layers != r.keep_number_layer)
     return refused_key(
         r.where, "keep_number_layer",
@@ -115,13 +115,13 @@ core::result<std::vector<std::optional<std::string>>> reduced_layers(const confi
   const uint64_t there = layers_in(names, r.module_name_prefix);
   if (there == 0)
     return refused_key(r.prefix_where, "module_name_prefix",
-                       "wanted what the teacher's layers are called, got " + r.module_name_prefix +
-                           ", which is in front of no layer's number");
+                       "wanted the part of the teacher's parameter names before the layer number, got " +
+                           r.module_name_prefix + ", which is in none of them");
   for (const uint64_t layer : r.teacher_layer)
     if (layer >= there)
-      return refused_key(
-          r.layers_where, "teacher_layer",
-          "wanted layers of the teacher's " + std::to_string(there) + ", counted from 0, got " + std::to_string(layer));
+      return refused_key(r.layers_where, "teacher_layer",
+                         "wanted layers of the teacher, which has " + std::to_string(there) + ", counted from 0, got " +
+                             std::to_string(layer));
   std::vector<std::optional<std::string>> out;
   for (const auto& p : model.parameters) {
     out.emplace_back();
@@ -135,7 +135,8 @@ core::result<std::vector<std::optional<std::string>>> reduced_layers(const confi
       continue;
     }
     const auto found = teacher.find(wanted);
-    if (!found) return refused_key(r.where, "enabled", found.error().text + ", which " + p.name + " begins with");
+    if (!found)
+      return refused_key(r.where, "enabled", found.error().text + "; " + p.name + " takes its first values from it");
     if ((*found)->shape != p.shape)
       return refused_key(r.where, "enabled",
                          p.name + ": wanted a teacher as wide as the model, " + core::shape_text(p.shape) + ", got " +

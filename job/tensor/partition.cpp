@@ -121,7 +121,7 @@ core::result<void> check_layer(const spec_list& specs, const layer_info& l, cons
                                          std::string(name_of(spec.type))));
   if (spec.gather_output)
     return core::fail(refused(where, "gather_output: wanted false for " + name +
-                                         ", whose outputs go to a row layer as they are cut, got true"));
+                                         ", because its sharded outputs go to a row layer, got true"));
   const uint32_t dimension = wanted == tp_style::column ? 0 : 1;
   if (spec.dimension.value_or(dimension) != dimension)
     return core::fail(refused(where, "partition_dim: wanted " + std::to_string(dimension) + " for " + name + ", a " +
@@ -137,7 +137,7 @@ core::result<void> check_layer(const spec_list& specs, const layer_info& l, cons
   return core::fail(
       refused(where, "shape: wanted [[" + text_of(own) + "], " + std::to_string(l.in) + "] for " + name +
                          ", its outputs side by side and its inputs, got " +
-                         (blocks.empty() ? "blocks that are not its " + std::to_string(l.out) + " outputs"
+                         (blocks.empty() ? "blocks that do not sum to its " + std::to_string(l.out) + " outputs"
                                          : "[[" + text_of(blocks) + "], " + std::to_string(inputs) + "]")));
 }
 
@@ -159,8 +159,8 @@ class splitter {
     const bool cuts = out_.split.vocabulary ||
                       std::ranges::any_of(out_.split.blocks, [](const auto& b) { return b.attention || b.mlp; });
     if (cuts) return std::move(out_);
-    return core::fail(refused(specs_.key(), "wanted a layer of the model that is cut, such as " + example() +
-                                                ", found none that a pattern matches"));
+    return core::fail(
+        refused(specs_.key(), "wanted a spec that cuts a layer of the model, such as " + example() + ", found none"));
   }
 
  private:
@@ -208,7 +208,7 @@ class splitter {
       if (spec->type == partition_type::row || spec->dimension.value_or(0) != 0 || !spec->shape.empty())
         return core::fail(
             refused(specs_.where(spec), "wanted column, along dimension 0 and without shape, or skip for " + name +
-                                            ", whose rows are the vocabulary's"));
+                                            ", because its rows are the vocabulary"));
       (spec->type == partition_type::skip ? left : cut) = spec;
       return {};
     };

@@ -58,7 +58,7 @@ core::result<void> check_exchange_pieces(const config::job_config& c, const core
   for (const auto& u : local.units)
     for (const auto& s : u.segments) rows = std::max(rows, s.output.rows);
   if (pieces == 1 || pieces <= rows) return {};
-  const std::string wanted = rows == 0 ? "wanted 1 where no family's row layer gives summands"
+  const std::string wanted = rows == 0 ? "wanted 1, because the model has no row-parallel layer of a Troupe family"
                                        : "wanted at most the " + std::to_string(rows) + " rows of a micro-batch";
   return core::fail(core::error_kind::bad_input,
                     "tensor_parallel.exchange_pieces: " + wanted + ", got " + std::to_string(pieces));

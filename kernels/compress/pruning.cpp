@@ -50,7 +50,7 @@ uint32_t value_at(std::span<const float> scores, const digit& d, uint32_t prefix
 
 core::result<uint64_t> kept_of(double dense_ratio, uint64_t count) {
   if (!(dense_ratio > 0 && dense_ratio <= 1) || count == 0)
-    return core::fail(core::error_kind::bad_input, "a ratio above 0 and at most 1 was wanted, got " +
+    return core::fail(core::error_kind::bad_input, "wanted a ratio above 0 and at most 1, got " +
                                                        core::number_text(dense_ratio) + " of " + std::to_string(count));
   return std::min(count, static_cast<uint64_t>(std::ceil(dense_ratio * static_cast<double>(count))));
 }

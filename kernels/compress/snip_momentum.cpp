@@ -22,13 +22,13 @@ core::result<prune_block> prune_block_from(std::string_view text) {
   const bool has_x = rows.ec == std::errc() && rows.ptr != end && *rows.ptr == 'x';
   const auto columns = has_x ? std::from_chars(rows.ptr + 1, end, out.columns) : rows;
   if (!has_x || columns.ec != std::errc() || columns.ptr != end || out.rows == 0 || out.columns == 0)
-    return fail(error_kind::bad_input, "a block like 4x1 (rows x columns) was wanted, got '" + core::shown(text) + "'");
+    return fail(error_kind::bad_input, "wanted a block such as 4x1 (rows x columns), got '" + core::shown(text) + "'");
   return out;
 }
 
 core::result<void> check(const pruned_matrix& m) {
   if (m.block.rows == 0 || m.block.columns == 0)
-    return fail(error_kind::bad_input, "blocks of at least one row and one column were wanted, got " +
+    return fail(error_kind::bad_input, "wanted blocks of at least one row and one column, got " +
                                            to_string(m.block.rows) + " x " + to_string(m.block.columns));
   if (m.rows % m.block.rows == 0 && m.columns % m.block.columns == 0) return {};
   return fail(error_kind::bad_input, "blocks of " + to_string(m.block.rows) + " x " + to_string(m.block.columns) +
@@ -38,12 +38,11 @@ core::result<void> check(const pruned_matrix& m) {
 
 core::result<void> check(const prune_schedule& s) {
   if (!(s.dense_ratio > 0 && s.dense_ratio < 1))
-    return fail(error_kind::bad_input,
-                "a dense ratio between 0 and 1 was wanted, got " + core::number_text(s.dense_ratio));
+    return fail(error_kind::bad_input, "wanted a dense ratio between 0 and 1, got " + core::number_text(s.dense_ratio));
   if (s.end < s.begin)
     return fail(error_kind::bad_input,
                 "pruning would end at step " + to_string(s.end) + ", before it begins at step " + to_string(s.begin));
-  if (s.stride == 0) return fail(error_kind::bad_input, "pruning every 0 steps was asked for");
+  if (s.stride == 0) return fail(error_kind::bad_input, "wanted a pruning interval of at least 1 step, got 0");
   return {};
 }
 

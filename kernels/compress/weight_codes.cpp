@@ -72,7 +72,7 @@ core::result<group_scale> scale_of(const code_format& format, std::span<const fl
     least = std::min(least, x);
     most = std::max(most, x);
   }
-  if (!finite) return core::fail(core::error_kind::numeric, "a value is no finite number");
+  if (!finite) return core::fail(core::error_kind::numeric, "a value is not a finite number");
   const float largest = std::max(-least, most);
   group_scale out;
   if (largest == 0) return out;

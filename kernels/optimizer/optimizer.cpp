@@ -48,8 +48,7 @@ core::result<void> check(const optimizer_options& options, const optimizer_step&
   constexpr std::string_view call = "an optimizer's update";
   if (need_of(options) != optimizer_need::elements)
     return core::refused(std::string(call) +
-                         ": wanted an optimizer that needs nothing of whole parameters; LAMB and Muon have calls of "
-                         "their own");
+                         ": wanted an optimizer that updates element by element; LAMB and Muon have separate calls");
   return check_piece(call, step, piece, {.moments = moment_names(options).size()});
 }
 

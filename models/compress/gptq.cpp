@@ -60,7 +60,7 @@ core::result<at::Tensor> inverse_factor(const at::Tensor& h, double damping) {
     const auto [upper, failed] = at::linalg_cholesky_ex(inverse, /*upper=*/true);
     if (failed.item<int>() == 0) return upper.to(at::kFloat);
   }
-  return fail(error_kind::numeric, "the products of its inputs are not positive, whatever the damping");
+  return fail(error_kind::numeric, "the matrix of products of its inputs is not positive definite, even with damping");
 }
 
 int32_t code_of(const affine_grid& g, float x) {

@@ -19,7 +19,7 @@ core::result<at::Tensor> refitted(const at::Tensor& w, const at::Tensor& missing
     h.diagonal().add_(std::max(damping * mean, std::numeric_limits<double>::min()));
     const auto [factor, info] = at::linalg_cholesky_ex(h);
     if (info.item<int>() != 0)
-      return core::fail(core::error_kind::numeric, "the products of its inputs are not positive");
+      return core::fail(core::error_kind::numeric, "the matrix of products of its inputs is not positive definite");
     lower = factor;
   }
   return at::cholesky_solve(missing.t().to(at::kDouble), lower).t().to(at::kFloat).add_(w).contiguous();

@@ -26,9 +26,9 @@ core::result<unit_weights> unit_weights::open(const core::model_table& table, co
       return fail(error_kind::mismatch,
                   "'" + checkpoint::shown_place(source) + "': " + why + " '" + core::shown(p.name) + "'");
     };
-    if (entry == nullptr) return refused("it lacks the parameter");
-    if (entry->shape != p.shape) return refused("another shape than the model's has the parameter");
-    if (!checkpoint::is_floating(entry->type)) return refused("no floating-point numbers has the parameter");
+    if (entry == nullptr) return refused("it does not contain the parameter");
+    if (entry->shape != p.shape) return refused("the shape is not that of the model for the parameter");
+    if (!checkpoint::is_floating(entry->type)) return refused("the type is not floating-point for the parameter");
     out.entries_.push_back(entry);
   }
   return out;

@@ -50,9 +50,9 @@ core::result<void> limit_memory(uint32_t index, uint64_t bytes) {
     return {};
   } catch (const c10::Error& e) {
     const std::string_view said = e.what_without_backtrace();  // its first line is the error, the others are advice
-    return core::fail(core::error_kind::io,
-                      "device cuda:" + std::to_string(index) +
-                          ": the GPU's memory is not shared out: " + std::string(said.substr(0, said.find('\n'))));
+    return core::fail(core::error_kind::io, "device cuda:" + std::to_string(index) +
+                                                ": the limit of the GPU's memory cannot be set: " +
+                                                std::string(said.substr(0, said.find('\n'))));
   }
 }
 

@@ -21,8 +21,8 @@ core::error not_opened(const fs::path& at) {
   const std::string why = said == nullptr ? "" : said;
   const std::string lacking = lacking_library(why);
   if (lacking.empty())
-    return {core::error_kind::limit, "device: cuda wants '" + at.string() + "', which cannot be opened: " + why};
-  return {core::error_kind::limit, "device: cuda wants " + lacking + ", which this system lacks: `" +
+    return {core::error_kind::limit, "device: cuda requires '" + at.string() + "', which cannot be opened: " + why};
+  return {core::error_kind::limit, "device: cuda requires " + lacking + ", which this system lacks: `" +
                                        nvidia_installer(at) + "` installs it beside LibTorch"};
 }
 
@@ -30,7 +30,8 @@ core::result<void*> opened(const fs::path& folder) {
   const fs::path at = find_cuda_library(folder);
   if (at.empty())
     return core::fail(core::error_kind::limit,
-                      "device: cuda wants " + std::string(cuda_library_file) + ", which is not in '" + folder.string() +
+                      "device: cuda requires " + std::string(cuda_library_file) + ", which is not in '" +
+                          folder.string() +
                           "': `make build DEVICE=cuda` builds it, Debian's package `troupe-cuda` and "
                           "Troupe's wheel have it; or set device: cpu");
   // The library is never closed, because Torch keeps what it registers.

@@ -30,16 +30,17 @@ core::result<void> check_workspace() {
   const char* const said = std::getenv(workspace_variable);
   if (said == nullptr || said == std::string_view(":4096:8") || said == std::string_view(":16:8")) return {};
   return core::refused("cuda.deterministic: wanted " + std::string(workspace_variable) +
-                       " to be :4096:8, :16:8 or unset, since cuBLAS has the same bits again with these alone, got '" +
-                       said + "'");
+                       " to be :4096:8, :16:8 or unset, because cuBLAS is deterministic only with these, got '" + said +
+                       "'");
 }
 
 core::result<void> check_same(const char* key, bool there, bool wanted) {
   const auto text = [](bool on) { return std::string(on ? "true" : "false"); };
   if (there == wanted) return {};
-  return core::refused("cuda." + std::string(key) + ": wanted " + text(there) +
-                       ", which another session of this process has and LibTorch knows once for all of them, got " +
-                       text(wanted));
+  return core::refused(
+      "cuda." + std::string(key) + ": wanted " + text(there) +
+      ", the value of another session of this process, because LibTorch has one value for the whole process, got " +
+      text(wanted));
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ bool is_known_buffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
 }
 
-constexpr const char* from_scratch = "; model.path of a folder with config.json alone begins from scratch";
+constexpr const char* from_scratch = "; to start from scratch, set model.path to a folder with only config.json";
 
 struct tensor_there {  ///< a tensor in a folder, in any way of storing it
   std::string_view name;
@@ -80,13 +80,13 @@ core::result<std::unique_ptr<const checkpoint::tensor_source>> listed(const std:
     if (const auto newest = checkpoint_at(path); !newest.empty() && newest != path)
       return core::fail(error_kind::bad_input,
                         core::in_quotes(path.string()) +
-                            " has no weights of its own, but checkpoints: wanted one of them, such as " +
+                            " contains checkpoints but no weights of its own: wanted one of them, such as " +
                             core::in_quotes(newest.string()) + from_scratch);
     if (*format == checkpoint::source_format::hugging_face) return std::unique_ptr<const checkpoint::tensor_source>();
     if (*format != checkpoint::source_format::torch)
-      return core::fail(error_kind::bad_input,
-                        core::in_quotes(path.string()) + ": wanted weights of Hugging Face's, got " +
-                            std::string(checkpoint::described(*format)) + ", which --resume takes");
+      return core::fail(error_kind::bad_input, core::in_quotes(path.string()) + ": wanted Hugging Face weights, got " +
+                                                   std::string(checkpoint::described(*format)) +
+                                                   "; load it with --resume");
   }
   TROUPE_ASSIGN(auto opened,
                 is_compressed ? checkpoint::read_compressed_source(path) : checkpoint::read_torch_source(path));
@@ -105,10 +105,11 @@ core::result<void> check_parameters_of(const model_spec& spec, const core::model
     if (p.is_copy()) continue;
     const auto at = wanted.find(p.name);
     if (at == wanted.end())
-      return core::fail(error_kind::mismatch, "parameter '" + p.name + "' is none of the model of config.json");
+      return core::fail(error_kind::mismatch, "parameter '" + p.name + "' is not in the model of config.json");
     if (at->second != p.shape)
-      return core::fail(error_kind::mismatch, "parameter '" + p.name + "' wants shape " + core::shape_text(at->second) +
-                                                  " by config.json, got " + core::shape_text(p.shape));
+      return core::fail(error_kind::mismatch, "parameter '" + p.name + "': wanted shape " +
+                                                  core::shape_text(at->second) + " as in config.json, got " +
+                                                  core::shape_text(p.shape));
     wanted.erase(at);
   }
   if (wanted.empty()) return {};
@@ -198,17 +199,17 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
         if (unread_type.empty()) head = &tensor;
         continue;
       }
-      return refuse("tensor '" + checkpoint::shown(std::string(name)) + "' is no parameter of this model");
+      return refuse("tensor '" + checkpoint::shown(std::string(name)) + "' is not a parameter of this model");
     }
     const auto& info = table.parameters[match->second];
-    if (found[match->second]) return refuse("parameter '" + info.name + "' is there twice, with and without prefix");
+    if (found[match->second]) return refuse("parameter '" + info.name + "' is given twice, with and without a prefix");
     if (!unread_type.empty())
-      return refuse("parameter '" + info.name + "' wants a floating type, got " + checkpoint::shown(unread_type));
+      return refuse("parameter '" + info.name + "': wanted a floating type, got " + checkpoint::shown(unread_type));
     if (*shape != info.shape)
-      return refuse("parameter '" + info.name + "' wants shape " + core::shape_text(info.shape) + ", got " +
+      return refuse("parameter '" + info.name + "': wanted shape " + core::shape_text(info.shape) + ", got " +
                     core::shape_text(*shape));
     if (!is_float(type))
-      return refuse("parameter '" + info.name + "' wants a floating type, got " + std::string(core::name_of(type)));
+      return refuse("parameter '" + info.name + "': wanted a floating type, got " + std::string(core::name_of(type)));
     found[match->second] = true;
     TROUPE_ASSIGN(auto place, stored_at(tensor));
     source->parameters_[match->second] = place;
@@ -248,7 +249,8 @@ core::result<void> weights_source::read(uint32_t parameter, uint64_t first, std:
     auto* const rounded = reinterpret_cast<std::byte*>(out.data() + done);
     if (const auto lost = kernels::cast(block, from.type, rounded, core::dtype::f32, n))
       return core::fail(checkpoint::overflow_error(names_.at(parameter), {first + done + lost->element, lost->value},
-                                                   core::dtype::f32, "wanted weights that masters of fp32 hold"));
+                                                   core::dtype::f32,
+                                                   "wanted weights that fp32 master weights can represent"));
   }
   return {};
 }

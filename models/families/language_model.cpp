@@ -15,7 +15,7 @@ core::result<std::unique_ptr<family_model>> make_family(const model_spec& spec, 
   if (type != core::dtype::f32 && type != core::dtype::bf16 && type != core::dtype::f16 && type != core::dtype::f64)
     return core::fail(error_kind::bad_input,
                       "a model computes in fp32, bf16, fp16 or fp64, got " + std::string(core::name_of(type)));
-  if (rows == 0 || columns == 0) return core::fail(error_kind::bad_input, "a micro-batch wants at least one token");
+  if (rows == 0 || columns == 0) return core::fail(error_kind::bad_input, "a micro-batch requires at least one token");
   if (columns > spec.positions)
     return core::fail(error_kind::bad_input, "the model has " + std::to_string(spec.positions) +
                                                  " positions, got sequences of " + std::to_string(columns));

@@ -108,11 +108,10 @@ core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::m
     segment.saved_bytes = static_cast<uint64_t>(std::max<int64_t>(0, meter.live_bytes()));
     draws_.push_back(turn.drew());
   } catch (const std::exception& e) {
-    return core::fail(error_kind::bad_input,
-                      "own model: " + named(unit) + " does not take " + given + ": " + line_of(e));
+    return core::fail(error_kind::bad_input, "own model: " + named(unit) + " failed for " + given + ": " + line_of(e));
   }
   if (y.size() == 0 || std::ranges::any_of(y, [](const auto& v) { return !v.second.defined(); }))
-    return core::fail(error_kind::bad_input, "own model: " + named(unit) + " gave nothing for " + given);
+    return core::fail(error_kind::bad_input, "own model: " + named(unit) + " returned no tensor for " + given);
   if (trains_ && std::ranges::none_of(y, [](const auto& v) { return v.second.requires_grad(); }))
     return core::fail(error_kind::bad_input, "own model: wanted gradients to flow back through " + named(unit) +
                                                  ", but its output, " + shape_text(y) +
@@ -188,7 +187,7 @@ core::result<void> dry_run::end(const module_model& model) {
       return core::fail(error_kind::bad_input, "own model: wanted one number with a gradient as the loss of " + given +
                                                    ", got " + shape_text(loss));
   } catch (const std::exception& e) {
-    return core::fail(error_kind::bad_input, "own model: the loss does not take " + given + ": " + line_of(e));
+    return core::fail(error_kind::bad_input, "own model: the loss failed for " + given + ": " + line_of(e));
   }
   return {};
 }

@@ -46,7 +46,7 @@ activation activation_of(const nn::Module& m) {
 
 activation activation_made(const module_recipe& by) {
   const std::shared_ptr<void> made = by.make();
-  TORCH_CHECK(made != nullptr, "the factory of an activation gave nothing");
+  TORCH_CHECK(made != nullptr, "the factory of an activation returned null");
   const auto as = [&]<class Module>(std::type_identity<Module>) {
     return by.type == typeid(Module) ? activation_of(*std::static_pointer_cast<Module>(made)) : activation();
   };

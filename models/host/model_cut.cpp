@@ -38,7 +38,7 @@ core::result<void> model_cut::add(const module_unit& unit, const injection& made
     const uint32_t q = number_of(tensor);
     if (cuts_.size() <= q) cuts_.resize(q + 1);
     if (cuts_[q].cuts() && cuts_[q] != cut)
-      return core::fail(refused("unit '" + unit.name + "' cuts a weight that it shares otherwise than a unit before"));
+      return core::fail(refused("unit '" + unit.name + "' cuts a shared weight in another way than an earlier unit"));
     cuts_[q] = cut;
     cut_in_.back().push_back(q);
   }
@@ -50,7 +50,7 @@ void model_cut::tell_own_layers(const module_unit& unit, size_t count) {
   for (size_t i = layers_.size() - count; i < layers_.size(); ++i)
     for (const auto& o : own.layers()) {
       if (layers_[i].name != (o.path.empty() ? unit.name : unit.name + "." + o.path)) continue;
-      layers_[i].why += o.why.empty() ? "; ours computes it" : "; it stays torch's: " + o.why;
+      layers_[i].why += o.why.empty() ? "; Troupe's kernel computes it" : "; torch computes it: " + o.why;
     }
 }
 
@@ -64,7 +64,7 @@ core::result<void> model_cut::check_used() const {
   for (size_t i = 0; i < used_.size(); ++i)
     if (!used_[i])
       return core::fail(refused("wanted a layer that '" + policy_->rules[i].pattern +
-                                "' matches and that could be cut so, found none"));
+                                "' matches and that can be cut in this way, found none"));
   if (policy_ == nullptr) return {};
   for (const std::string& name : policy_->rows) {
     const auto has_it = [&](const injected_layer& l) {
@@ -100,9 +100,9 @@ core::result<core::tp_plan> model_cut::plan(const core::model_table& table) cons
     }
   for (size_t q = 0; q < out.parameters.size(); ++q)
     if (cut_unit[q] != nullptr && whole_unit[q] != nullptr)
-      return core::fail(refused("'" + table.parameters[q].name + "' is part of unit '" + cut_unit[q]->name +
-                                "', which is cut, and whole in unit '" + whole_unit[q]->name +
-                                "': cut both, or give them weights of their own"));
+      return core::fail(refused("'" + table.parameters[q].name + "' is cut in unit '" + cut_unit[q]->name +
+                                "' and whole in unit '" + whole_unit[q]->name +
+                                "': cut both, or give each its own weight"));
   return out;
 }
 

@@ -34,7 +34,7 @@ core::result<std::shared_ptr<void>> module_builder::make(const module_model& mod
     std::optional<random_turn> turn;
     if (seed_) turn.emplace(random_key{*seed_, 0, place_of(model, first), 0, drawing_a_unit});
     auto made = model.units[first].recipe->make();
-    if (made == nullptr) return fail("gave nothing");
+    if (made == nullptr) return fail("returned null");
     return made;
   } catch (const std::exception& e) {
     return fail("failed: " + line_of(e));

@@ -85,7 +85,7 @@ class module_run final : public segment_run {
         writer.out().copy_(next->is_sparse() ? next->to_dense() : *next);
       } else {
         TORCH_CHECK(!all_used_, "parameter ", w.name,
-                    " got no gradient: wanted one, as zero_optimization.ignore_unused_parameters is false");
+                    " got no gradient: use it in every step, or set zero_optimization.ignore_unused_parameters: true");
         writer.out().zero_();  // the parameter was not used in this micro-batch
       }
       writer.commit();

@@ -66,7 +66,7 @@ class module_runner final : public language_model {
 
   std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch, const values& input,
                                        const parameter_binding& parameters) override {
-    TORCH_CHECK(batch.host != nullptr, "a host's own model wants a host's batch");
+    TORCH_CHECK(batch.host != nullptr, "a host's own model requires a host's batch");
     if (std::exchange(training_, batch.training) != batch.training) set_mode_(batch.training);
     const at::AutoGradMode mode(batch.training);
     if (segment > 0) return loss_of_sum(batch, input, parameters);
@@ -211,7 +211,7 @@ class module_runner final : public language_model {
       throw std::runtime_error("unit '" + model_.units[unit].name + "', given " + shape_text(x) + ": " + line_of(e));
     }
     for (const auto& [name, tensor] : y)
-      TORCH_CHECK(tensor.defined(), "unit '", model_.units[unit].name, "' gave nothing for ", shape_text(x));
+      TORCH_CHECK(tensor.defined(), "unit '", model_.units[unit].name, "' returned no tensor for ", shape_text(x));
     const at::NoGradGuard no_grad;
     for (size_t i = 0; i < versions.size() && batch.training; ++i)
       if (const at::Tensor& b = buffers_[unit][i]; b._version() != versions[i])
@@ -242,7 +242,7 @@ class module_runner final : public language_model {
       throw std::runtime_error("the loss, given " + shape_text(output) + " and the target, " +
                                shape_text(batch.target) + ": " + line_of(e));
     }
-    TORCH_CHECK(out.defined() && out.numel() == 1, "the loss is one number, got ", shape_text(out));
+    TORCH_CHECK(out.defined() && out.numel() == 1, "the loss must be a single number, got ", shape_text(out));
     return out.to(sum_dtype(out.scalar_type())).reshape({});
   }
 

@@ -17,7 +17,7 @@ std::string shape(const std::string& name, at::IntArrayRef sizes) {
 }
 
 tl::unexpected<core::error> differ(const std::string& wanted, const std::string& got) {
-  return core::fail(error_kind::bad_input, "wanted " + wanted + " as the first call made, got " + got);
+  return core::fail(error_kind::bad_input, "wanted " + wanted + " as in the first call of the factory, got " + got);
 }
 
 /// Compares one instance with the table: which of its tensors is which parameter.
@@ -65,7 +65,7 @@ core::result<void> check_units(const module_model& model) {
   for (auto u = model.units.begin(); u != model.units.end(); ++u) {
     const auto same = [&](const module_unit& x) { return x.name == u->name; };
     if (u->name.empty() || std::any_of(model.units.begin(), u, same))
-      return core::fail(error_kind::bad_input, "own model: wanted a name of its own for each unit, got " +
+      return core::fail(error_kind::bad_input, "own model: wanted a unique name for each unit, got " +
                                                    core::in_quotes(u->name) + " for unit " +
                                                    std::to_string(u - model.units.begin()));
     if (!u->forward && u->recipe == nullptr)

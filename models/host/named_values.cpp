@@ -8,7 +8,7 @@ namespace troupe::models {
 named_values::named_values(std::vector<entry> all) : all_(std::move(all)) {
   for (auto x = all_.begin(); x != all_.end(); ++x)
     if (x->first.empty() || std::any_of(all_.begin(), x, [&](const entry& other) { return other.first == x->first; }))
-      throw std::runtime_error("wanted a name of its own for each value, got " + names());
+      throw std::runtime_error("wanted a unique name for each value, got " + names());
 }
 
 const at::Tensor& named_values::operator[](std::string_view name) const {

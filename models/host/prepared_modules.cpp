@@ -59,8 +59,8 @@ core::result<void> check_apart(const module_model& other, const module_unit& uni
       for (const auto& mine : parts_of(unit).parameters)
         if (mine.tensor.is_same(p.tensor))
           return core::fail(error_kind::bad_input,
-                            "wanted modules of its own for each rank, got some that another rank has: make them inside "
-                            "the factory");
+                            "wanted separate modules for each rank, got some that another rank also has: create them "
+                            "inside the factory");
   return {};
 }
 
@@ -176,11 +176,11 @@ core::result<void> prepared_modules::build(uint32_t rank, size_t u) {
   const auto parts = parts_of(unit).parameters;
   for (size_t i = 0; i < parts.size(); ++i)
     if (digest_of(in_fp32(parts[i].tensor)) != digests_[facts_->table.units[u].parameters[i]])
-      return core::fail(core::error{error_kind::bad_input,
-                                    "unit '" + unit.name + "': wanted the values of '" + parts[i].name +
-                                        "' that its factory made first, got others: they are drawn from torch's "
-                                        "generator, or constant"}
-                            .in(of_rank(rank)));
+      return core::fail(
+          core::error{error_kind::bad_input, "unit '" + unit.name + "': wanted the values of '" + parts[i].name +
+                                                 "' from the first call of its factory, got others: initial values "
+                                                 "must be constant or drawn from torch's generator"}
+              .in(of_rank(rank)));
   convert_buffers(unit, torch_dtype(facts_->type), torch_device(facts_->device));
   return {};
 }

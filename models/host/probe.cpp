@@ -153,17 +153,17 @@ std::string styles_text(const injection& cut) {
 core::result<void> compare(const std::string& name, const injection& cut, const outcome& got, const outcome& whole) {
   const double most = tolerance(whole.output.scalar_type());
   const auto rows = std::ranges::count(cut.layers(), core::tp_style::row, [](const auto& l) { return l.weight.style; });
-  const std::string advice = rows > 1
-                                 ? "; sums over ranks stand between units alone, so what each row layer ends, such "
-                                   "as attention and MLP, is a unit of its own"
-                                 : "";
+  const std::string advice = rows > 1 ? "; sums over ranks are possible only between units, so make each part that "
+                                        "ends in a row layer, such as attention and MLP, a separate unit"
+                                      : "";
   const auto fail = [&](const std::string& what, double by) {
-    return core::fail(error_kind::bad_input,
-                      name + ": wanted " + what + " as without the cut, got one that is off by " +
-                          core::text_of("%.1e", by) + " of its norm; cut are " + styles_text(cut) +
-                          ". What rows give must reach the output by sums and factors alone, heads must be counted "
-                          "from widths, and no random numbers be drawn between columns and rows" +
-                          advice);
+    return core::fail(
+        error_kind::bad_input,
+        name + ": wanted " + what + " as without the cut, got one with a relative error of " +
+            core::text_of("%.1e", by) + "; the cut layers are " + styles_text(cut) +
+            ". The result of a row layer may only be added and scaled up to the output, the number of heads must be "
+            "computed from widths, and random numbers must not be drawn between column and row layers" +
+            advice);
   };
   if (const double by = difference(got.output, whole.output); !(by <= most)) return fail("an output", by);
   for (size_t i = 0; i < whole.gradients.size(); ++i)
@@ -215,7 +215,7 @@ core::result<summand_costs> probe(const module_unit& unit, const named_values& x
     return summand_costs{meter.flops(), static_cast<uint64_t>(std::max<int64_t>(0, meter.live_bytes()))};
   } catch (const std::exception& e) {
     cut.revert();
-    return core::fail(error_kind::bad_input, name + " (" + styles_text(cut) + "), does not take " + shape_text(x) +
+    return core::fail(error_kind::bad_input, name + " (" + styles_text(cut) + ") failed for " + shape_text(x) +
                                                  " on tensor rank " + std::to_string(coordinate) + ": " + line_of(e));
   }
 }

@@ -47,10 +47,10 @@ at::Tensor vocabulary_cross_entropy::statistics(const at::Tensor& own, const at:
                                                 int64_t vocabulary) const {
   const at::NoGradGuard no_grad;
   const at::Tensor rows = rows_of(own), t = target.reshape({-1});
-  TORCH_CHECK(t.size(0) == rows.size(0), "a target for each of ", rows.size(0), " rows of scores was wanted, got ",
+  TORCH_CHECK(t.size(0) == rows.size(0), "wanted a target for each of ", rows.size(0), " rows of scores, got ",
               t.size(0));
   TORCH_CHECK(t.ge(0).logical_and(t.lt(vocabulary)).logical_or(t.eq(ignore_index)).all().is_nonzero(),
-              "targets from 0 to ", vocabulary - 1, " or ", ignore_index, " were wanted, got others");
+              "wanted targets from 0 to ", vocabulary - 1, " or ", ignore_index, ", got others");
   const own_targets mine = among(t, first, rows.size(1));
   const at::Tensor most = rows.amax(1);
   const at::Tensor powers = (rows - most.unsqueeze(1)).exp().sum(1);

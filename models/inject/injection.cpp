@@ -96,7 +96,7 @@ class injector {  ///< performs the walk
               {},
               {}};
       f.layer.name = full_name(unit_, path);
-      f.obstacle = inside.contains(module.get()) ? "an attention of torch's computes with its weight" : obstacle_of(f);
+      f.obstacle = inside.contains(module.get()) ? "a torch attention module uses its weight directly" : obstacle_of(f);
       found_.push_back(std::move(f));
     }
   }
@@ -104,7 +104,7 @@ class injector {  ///< performs the walk
   static std::string obstacle_of(const found& f) {
     if (f.is_norm) return "a norm reads whole rows";
     if (f.linear == nullptr && f.embedding == nullptr) return "neither a linear layer nor an embedding of torch's";
-    if (f.embedding != nullptr && f.embedding->options.max_norm()) return "with max_norm it changes its rows itself";
+    if (f.embedding != nullptr && f.embedding->options.max_norm()) return "it has max_norm, which changes its rows";
     const at::Tensor& used = f.linear != nullptr ? f.linear->weight : f.embedding->weight;
     const auto registered = f.module->named_parameters(/*recurse=*/false);
     return registered.contains("weight") && registered["weight"].is_same(used)
@@ -198,8 +198,8 @@ class injector {  ///< performs the walk
       if (f.is_norm) continue;
       if (cut_set == cut_sets || (cut_set == 1 && row_of[i] + 1 != rows.size())) {
         f.rule.style = tp_style::replicated;
-        f.layer.why = cut_set == cut_sets ? "cut as the heuristic has it, the unit computes something else"
-                                          : "the heuristic cuts only what is in front of the unit's last row layer";
+        f.layer.why = cut_set == cut_sets ? "with the heuristic's cut the unit computes other results"
+                                          : "the heuristic cuts only layers before the unit's last row layer";
       } else if (f.rule.style == tp_style::column) {
         f.rule.parts = parts[i][std::min(way_ % packings, parts[i].size() - 1)];
       }
@@ -253,9 +253,9 @@ class injector {  ///< performs the walk
     const auto total = static_cast<uint64_t>(shape[out.dimension]);
     const std::vector<uint64_t> parts = f.rule.parts.empty() ? std::vector{total} : f.rule.parts;
     if ((parts.size() > 1 && !is_column) || std::accumulate(parts.begin(), parts.end(), uint64_t{0}) != total)
-      return core::fail(refused(core::in_quotes(f.layer.name) + ": wanted parts that are the " + std::to_string(total) +
-                                " outputs of a column layer, got " + std::to_string(parts.size()) +
-                                " parts of other numbers"));
+      return core::fail(refused(core::in_quotes(f.layer.name) + ": wanted parts that sum to the " +
+                                std::to_string(total) + " outputs of a column layer, got " +
+                                std::to_string(parts.size()) + " parts with another sum"));
     for (const uint64_t part : parts) {
       TROUPE_ASSIGN(auto each, widths(f, part));
       out.parts.push_back(std::move(each));
@@ -272,7 +272,7 @@ class injector {  ///< performs the walk
     }
     if ((column == nullptr) == (row == nullptr)) return {};
     const bool half = row == nullptr;
-    return core::fail(refused(std::string("wanted a ") + (half ? "row" : "column") + " layer beside the " +
+    return core::fail(refused(std::string("wanted a ") + (half ? "row" : "column") + " layer to match the " +
                               (half ? "column " : "row ") + core::in_quotes((half ? column : row)->name) + " in unit " +
                               core::in_quotes(unit_) + ", got none"));
   }

@@ -72,7 +72,7 @@ struct own_norm : nn::LayerNormImpl {
 /// Returns why the layer cannot be replaced; empty if it can.
 std::string obstacle_of(const nn::Module& m) {
   const auto* norm = dynamic_cast<const nn::LayerNormImpl*>(&m);
-  if (norm == nullptr) return "no kernel of ours for it alone";
+  if (norm == nullptr) return "Troupe has no separate kernel for it";
   if (norm->options.normalized_shape().size() != 1) return "a norm over several dimensions";
   if (!norm->weight.defined() || !norm->bias.defined()) return "a norm without weight and bias";
   return "";
@@ -84,8 +84,8 @@ at::Tensor own_layer_norm(const nn::Module& module, const at::Tensor& x) {
   const auto& norm = dynamic_cast<const nn::LayerNormImpl&>(module);
   TORCH_CHECK(x.dim() > 0 && x.size(-1) == norm.weight.numel() && x.scalar_type() == norm.weight.scalar_type() &&
                   x.scalar_type() == norm.bias.scalar_type(),
-              "a layer norm wants rows of ", norm.weight.numel(), " elements in ", norm.weight.scalar_type(), ", got ",
-              x.sizes(), " in ", x.scalar_type());
+              "a layer norm requires rows of ", norm.weight.numel(), " elements in ", norm.weight.scalar_type(),
+              ", got ", x.sizes(), " in ", x.scalar_type());
   if (x.numel() == 0) return at::empty_like(x);
   return norm_function::apply(x, norm.weight.contiguous(), norm.bias.contiguous(), norm.options.eps());
 }
@@ -110,7 +110,7 @@ own_layers::own_layers(const std::shared_ptr<nn::Module>& tree, bool is_called_a
       places_.push_back({entry->second, std::make_shared<nn::AnyModule>(std::make_shared<own_norm>(*norm)),
                          std::make_shared<nn::AnyModule>(*entry->second)});
     else if (out.why.empty())
-      out.why = "its module calls it by its type";
+      out.why = "its module calls it directly, not through a Sequential";
     layers_.push_back(std::move(out));
   }
 }

@@ -24,9 +24,8 @@ namespace {
 /// the vocabulary.
 at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary, const core::column_set& own, at::Device where) {
   for (size_t i = 0; i < batch.tokens.size(); ++i)
-    TORCH_CHECK(batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary, "a token from 0 to ", vocabulary - 1,
-                " was wanted, got ", batch.tokens[i], " at row ", i / (batch.columns + 1), ", position ",
-                i % (batch.columns + 1));
+    TORCH_CHECK(batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary, "wanted a token from 0 to ", vocabulary - 1,
+                ", got ", batch.tokens[i], " at row ", i / (batch.columns + 1), ", position ", i % (batch.columns + 1));
   return columns_of(tokens_on(batch, where), 1, own).contiguous();
 }
 

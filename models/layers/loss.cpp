@@ -64,9 +64,8 @@ at::Tensor targets_of(const segment_scope& scope, int64_t vocabulary, const at::
   const micro_batch& batch = scope.batch();
   const uint64_t width = batch.columns + 1;
   for (uint64_t i = 0; i < batch.tokens.size(); ++i)
-    TORCH_CHECK(i % width == 0 || (batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary), "a target from 0 to ",
-                vocabulary - 1, " was wanted, got ", batch.tokens[i], " at row ", i / width, ", position ",
-                i % width - 1);
+    TORCH_CHECK(i % width == 0 || (batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary), "wanted a target from 0 to ",
+                vocabulary - 1, ", got ", batch.tokens[i], " at row ", i / width, ", position ", i % width - 1);
   const at::Tensor own = columns_of(tokens_on(batch, of_rows.device()), 1, scope.columns(), 1).reshape({-1});
   TORCH_CHECK(own.size(0) == of_rows.size(0), "logits of ", of_rows.size(0), " tokens for ", own.size(0), " targets");
   return own;

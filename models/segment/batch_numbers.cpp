@@ -79,7 +79,7 @@ at::Tensor by_input(const at::Tensor& numbers, const micro_batch& batch) {
 }
 
 void must_be_host(at::Device where) {
-  TORCH_CHECK(where.is_cpu(), "a micro-batch whose numbers nobody has taken to ", where);
+  TORCH_CHECK(where.is_cpu(), "a micro-batch with numbers that are not on ", where);
 }
 
 }  // namespace

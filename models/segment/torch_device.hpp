@@ -21,7 +21,7 @@ inline at::Device torch_device(device::device_id id) {
 /// Returns Troupe's device for a Torch device; throws c10::Error for an unsupported one.
 inline device::device_id device_of(at::Device where) {
   if (where.is_cuda()) return {device::device_kind::cuda, static_cast<uint32_t>(where.index())};
-  TORCH_CHECK(where.is_cpu(), "tensors of a model lie on the CPU or on a CUDA device, got one on ", where);
+  TORCH_CHECK(where.is_cpu(), "tensors of a model must be on the CPU or on a CUDA device, got one on ", where);
   return {};
 }
 

@@ -132,8 +132,8 @@ bool is_full_attention(const json& value) {
 
 spec_problem problem_of_value(const std::string& key, std::string_view wanted, const json& value) {
   return {key,
-          {error_kind::bad_input, "model key '" + key + "' wants " + std::string(wanted) + ", got " +
-                                      json_shown(value) + ", which is a model that is not built"}};
+          {error_kind::bad_input, "model key '" + key + "': wanted " + std::string(wanted) + ", got " +
+                                      json_shown(value) + ", which is not supported"}};
 }
 
 bool is_harmless_key(const families::family& f, const std::string& name) {
@@ -171,8 +171,8 @@ spec_problem unknown_keys(const std::vector<std::string>& names, const std::stri
   return {names.front(),
           {error_kind::bad_input,
            std::string("model key") + (names.size() == 1 ? " " : "s ") + list + (names.size() == 1 ? " is" : " are") +
-               " not known here and may change the model: remove what does not, or pass it over by" + flags +
-               " (model.ignore_keys of a job)"},
+               " not known and may change the model: if it does not, remove it, or ignore it with" + flags +
+               " (model.ignore_keys in a job file)"},
           true};
 }
 

@@ -91,7 +91,7 @@ class key_reader {
   void refuse(std::string_view key, const std::string& wanted, const json& got) {
     std::string shown = got.dump(-1, ' ', false, json::error_handler_t::replace);
     if (shown.size() > 80) shown = shown.substr(0, 77) + "...";
-    wrong(std::string(key), "model key '" + given_name(key) + "' wants " + wanted + ", got " + shown);
+    wrong(std::string(key), "model key '" + given_name(key) + "': wanted " + wanted + ", got " + shown);
   }
   void wrong(std::string key, std::string text) {
     const bool of_sizes = families::is_size_key(key);
@@ -148,7 +148,7 @@ class key_reader {
 /// stack.
 core::result<json> parse_object(const std::string& text) {
   if (text.size() > max_model_keys_bytes)
-    return core::fail(error_kind::limit, "the model's keys want at most " + std::to_string(max_model_keys_bytes) +
+    return core::fail(error_kind::limit, "the model's keys: wanted at most " + std::to_string(max_model_keys_bytes) +
                                              " bytes, got " + std::to_string(text.size()));
   std::vector<std::set<std::string>> open_objects;
   std::string repeated;
@@ -164,9 +164,10 @@ core::result<json> parse_object(const std::string& text) {
   auto object = core::parse_json(text, max_model_keys_depth, watch);
   if (!object && object.error().kind == error_kind::limit)
     return core::fail(error_kind::limit, "the model's keys: " + object.error().why);
-  if (!object || !object->is_object()) return core::fail(error_kind::bad_input, "the model's keys want a JSON object");
+  if (!object || !object->is_object())
+    return core::fail(error_kind::bad_input, "the model's keys: wanted a JSON object");
   if (!repeated.empty())
-    return core::fail(error_kind::bad_input, "model key '" + repeated.substr(0, 80) + "' is there twice");
+    return core::fail(error_kind::bad_input, "model key '" + repeated.substr(0, 80) + "' is given twice");
   return std::move(*object);
 }
 
@@ -214,7 +215,7 @@ uint32_t read_head_width(key_reader& keys, const families::config_keys& k, const
   if (!k.head_width.name.empty() && keys.find(k.head_width.name) != nullptr)
     return keys.size(k.head_width.name, 1, width_max);
   if (spec.width % spec.heads != 0 && !keys.refused(k.width.name) && !keys.refused(k.heads.name))
-    keys.wrong(std::string(k.heads.name), "model key '" + std::string(k.heads.name) + "' wants a divisor of " +
+    keys.wrong(std::string(k.heads.name), "model key '" + std::string(k.heads.name) + "': wanted a divisor of " +
                                               std::string(k.width.name) + " " + std::to_string(spec.width) + ", got " +
                                               std::to_string(spec.heads));
   return spec.width / spec.heads;
@@ -225,13 +226,13 @@ void check_heads(key_reader& keys, const families::family& f, const model_spec& 
   const auto& k = f.keys;
   const std::string heads(k.heads.name);
   if (f.is_rotary() && spec.head_width % 2 != 0)
-    keys.wrong(heads, "rotary positions want an even head width, got " + std::to_string(spec.head_width));
+    keys.wrong(heads, "rotary positions require an even head width, got " + std::to_string(spec.head_width));
   if (uint64_t{spec.heads} * spec.head_width > width_max)
-    keys.wrong(heads, "model keys '" + heads + "' x '" + std::string(k.head_width.name) + "' want at most " +
+    keys.wrong(heads, "model keys '" + heads + "' x '" + std::string(k.head_width.name) + "': wanted at most " +
                           std::to_string(width_max) + ", got " +
                           std::to_string(uint64_t{spec.heads} * spec.head_width));
   if (spec.heads % spec.kv_heads != 0)
-    keys.wrong(std::string(k.kv_heads.name), "model key '" + std::string(k.kv_heads.name) + "' wants a divisor of " +
+    keys.wrong(std::string(k.kv_heads.name), "model key '" + std::string(k.kv_heads.name) + "': wanted a divisor of " +
                                                  heads + " " + std::to_string(spec.heads) + ", got " +
                                                  std::to_string(spec.kv_heads));
 }
@@ -299,7 +300,7 @@ reading read_all(const std::string& hugging_face_json, std::span<const std::stri
     keys.add(unread_problems(*found, *object, keys.unread()));
     out.unknown = unknown_names(*found, *object, keys.unread());
   } else if (keys.problems().empty()) {
-    keys.wrong("model_type", "model key 'model_type' wants " + families::names_joined() + ", got " +
+    keys.wrong("model_type", "model key 'model_type': wanted " + families::names_joined() + ", got " +
                                  (type.empty() ? std::string("nothing") : "'" + type + "'"));
   }
   out.problems = keys.problems();
@@ -352,11 +353,11 @@ std::optional<std::string> absent_key(const std::string& hugging_face_json, std:
   const auto absent =
       std::ranges::find_if(ignored, [&](const std::string& key) { return holder_of(*object, key).first == nullptr; });
   if (absent == ignored.end()) return std::nullopt;
-  std::string out = "has no key '" + core::shown(*absent) + "' to pass over";
+  std::string out = "has no key '" + core::shown(*absent) + "' to ignore";
   const reading read = read_all(hugging_face_json, {});
   if (!read.has_family) return out;
-  if (read.unknown.empty()) return out + "; all of its keys are known here";
-  out += "; its keys that are not known here:";
+  if (read.unknown.empty()) return out + "; all of its keys are known";
+  out += "; its unknown keys:";
   constexpr size_t shown_max = 5;
   for (size_t i = 0; i < std::min(read.unknown.size(), shown_max); ++i)
     out += (i == 0 ? " '" : ", '") + core::shown(read.unknown[i]) + "'";

@@ -202,9 +202,9 @@ core::result<void> check_split(const model_spec& whole, const tensor_split& spli
   if (split.degree > columns) return refuse("token of a sample", columns);
   const auto is_whole = [](const block_split& b) { return !b.attention || !b.mlp; };
   if (split.vocabulary && std::ranges::none_of(split.blocks, is_whole)) return {};
-  return core::fail(
-      core::error_kind::bad_input,
-      "wanted attention, MLP and vocabulary cut in all blocks where norms are cut, got one that is whole");
+  return core::fail(core::error_kind::bad_input,
+                    "wanted attention and MLP of all blocks and the vocabulary cut with parallel.sharded_norms, got "
+                    "one that is whole");
 }
 
 }  // namespace troupe::models

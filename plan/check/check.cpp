@@ -146,7 +146,7 @@ core::result<void> whole_columns(rank_plans plans) {
   for (const auto& p : plans)
     for (uint32_t k = 0; k < mesh.degree(core::axis::pipeline); ++k)
       if (const uint32_t partner = mesh.at_stage(p->rank, k); !here[partner])
-        return rules::broken(*p, "it stands for others, but the plan of rank " + std::to_string(partner) +
+        return rules::broken(*p, "it represents other ranks, but the plan of rank " + std::to_string(partner) +
                                      ", with which it exchanges activations, does not");
   return {};
 }
@@ -178,7 +178,7 @@ core::result<void> check(rank_plans ranks) {
   const collective_pieces places(l);
   rules::saved_once saved(l);
   for (uint32_t r = 0; r < ranks.size(); ++r) {
-    if (ranks[r]->rank != r) return rules::broken(*ranks[r], "it stands at place " + std::to_string(r));
+    if (ranks[r]->rank != r) return rules::broken(*ranks[r], "it is at position " + std::to_string(r));
     TROUPE_TRY(rules::own(*ranks[r], places));
     TROUPE_TRY(saved.take(*ranks[r], places));
   }

@@ -284,18 +284,18 @@ core::result<void> follows_its_schedule(const rank_plan& p) {
     if (again != none) continue;
     if (x.kind == kind::multiply) {
       if (begun && same(*due, x) && x.segment == segment) continue;
-      return broken(p, id, "does not stand behind the forward whose product it is of");
+      return broken(p, id, "does not follow the forward that has its product");
     }
     if (begun && (due == uses.end() || !same(*due, x))) ++due, begun = false;
     while (!begun && due != uses.end() && p.table().units[due->unit].segments.empty()) ++due;
     if (due == uses.end() || !same(*due, x))
       return broken(
           p, id,
-          "stands where its schedule has " +
+          "is at a place where its schedule has " +
               (due == uses.end() ? "nothing more"
                                  : p.table().units[due->unit].name + ", micro " + std::to_string(due->micro)));
     if (begun && (x.use == use::forward ? x.segment <= segment : x.segment >= segment))
-      return broken(p, id, "stands behind a segment of its unit that comes later");
+      return broken(p, id, "comes after a later segment of its unit");
     begun = true;
     segment = x.segment;
   }

@@ -43,7 +43,7 @@ core::result<void> exchange(const job_layout& l, const core::segment_exchange& w
     std::vector<extent> added;
     uint64_t elements = 0;
     for (const auto& x : moved) {
-      if (x.owner >= ranks || x.from != x.to || x.from < begin) return wrong("adds what lies elsewhere");
+      if (x.owner >= ranks || x.from != x.to || x.from < begin) return wrong("adds what is stored elsewhere");
       added.push_back({x.from, x.from + x.count});
       elements += x.count;
     }

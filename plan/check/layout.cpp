@@ -134,7 +134,7 @@ core::result<void> set_is_laid_out(const job_layout& l, const parameter_set& s) 
     all.push_back({x.offset, x.offset + numel(l, x.parameter)});
     total += numel(l, x.parameter);
   }
-  if (!apart(all, s.elements)) return broken(l, "parameters overlap in " + s.name + " or lie beyond its end");
+  if (!apart(all, s.elements)) return broken(l, "parameters overlap in " + s.name + " or exceed its end");
   if (total != s.numel) return broken(l, s.name + " counts its elements wrongly");
   return {};
 }
@@ -154,12 +154,13 @@ core::result<void> stages(const job_layout& l) {
     if (u < l.first_of_model()) {
       const uint32_t wanted = l.table->beside.empty() ? 0 : l.stage_of_unit[l.table->beside[u]];
       if (l.stage_of_unit[u] == wanted) continue;
-      return broken(l, l.table->units[u].name + " lies in another stage than the unit of the model beside it");
+      return broken(
+          l, l.table->units[u].name + " is in another stage than the unit of the model that it is compared with");
     }
     const bool begins = u == l.first_of_model();
     const uint32_t before = begins ? 0 : l.stage_of_unit[u - 1];
     if (l.stage_of_unit[u] < before || l.stage_of_unit[u] > before + (begins ? 0 : 1))
-      return broken(l, l.table->units[u].name + " lies in no stage or in one that is not its neighbours'");
+      return broken(l, l.table->units[u].name + " is in a stage that does not continue that of the unit before it");
   }
   const auto& first = l.options.pipeline.first_unit;
   if (!first.empty() &&
@@ -169,7 +170,7 @@ core::result<void> stages(const job_layout& l) {
     if (first[k] >= l.stage_of_unit.size() || l.stage_of_unit[first[k]] != k || !l.begins_stage(first[k]))
       return broken(l, "stage " + std::to_string(k) + " does not begin where its units do");
   for (uint32_t k = 0; k < l.num_stages(); ++k)
-    if (l.pipeline_of_stage(k) >= ranks) return broken(l, "stage " + std::to_string(k) + " lies on no rank");
+    if (l.pipeline_of_stage(k) >= ranks) return broken(l, "stage " + std::to_string(k) + " is not on a rank");
   for (uint32_t u = 0; u < l.stage_of_unit.size(); ++u)
     for (const uint32_t q : l.table->units[u].parameters)
       if (l.pipeline_of[q] != l.pipeline_of_unit(u))

@@ -108,13 +108,13 @@ core::result<void> own_parts(std::span<const rank_class> classes, rank_plans pla
     return broken(l, "rank " + std::to_string(missing - class_of.begin()) + " is in no class");
   for (uint32_t c = 0; c < plans.size(); ++c)
     if (plans[c]->rank >= class_of.size() || class_of[plans[c]->rank] != c)
-      return broken(*plans[c], "it stands for a class that its rank is not in");
+      return broken(*plans[c], "it represents a class that its rank is not in");
   saved_once saved(l);
   for (uint32_t r = 0; r < class_of.size(); ++r) {
     const rank_plan& first = *plans[class_of[r]];
     const rank_plan made = part(r);
     if (shapes.of(made) != wanted[class_of[r]])
-      return broken(made, "is not of the class that rank " + std::to_string(first.rank) + " stands for");
+      return broken(made, "is not of the class that rank " + std::to_string(first.rank) + " represents");
     const rank_plan& mine = r == first.rank ? first : made;
     TROUPE_TRY(own(mine, places));
     TROUPE_TRY(saved.take(mine, places));

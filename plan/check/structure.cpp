@@ -150,15 +150,15 @@ core::result<void> lanes(const rank_plan& p) {
     for (uint32_t id : p.lanes[l]) {
       if (id >= seen.size())
         return broken(p, "a lane holds instruction " + std::to_string(id) + ", which does not exist");
-      if (seen[id]) return broken(p, id, "stands in lanes twice");
+      if (seen[id]) return broken(p, id, "occurs twice in lanes");
       if (static_cast<uint32_t>(p.instructions[id].lane) != l)
-        return broken(p, id, "stands in the order of the " + std::string(name_of(static_cast<lane>(l))) + " lane");
+        return broken(p, id, "is in the order of the " + std::string(name_of(static_cast<lane>(l))) + " lane");
       seen[id] = true;
       ++held;
     }
   if (held != seen.size())
     return broken(p, static_cast<uint32_t>(std::find(seen.begin(), seen.end(), false) - seen.begin()),
-                  "stands in no lane");
+                  "is not in any lane");
   return {};
 }
 
@@ -169,7 +169,7 @@ core::result<void> sequences(const rank_plan& p) {
     const instruction& x = p.instructions[id];
     if (x.communicator >= all.size() || !std::ranges::binary_search(all[x.communicator].members, p.rank) ||
         x.communicator != communicator_of(*p.layout, p.rank, x))
-      return broken(p, id, "meets ranks that it does not belong to");
+      return broken(p, id, "has a communicator that its rank does not belong to");
     const uint32_t k = counted[x.communicator]++;
     if (x.sequence != k)
       return broken(
@@ -238,8 +238,7 @@ core::result<void> agreement(rank_plans ranks) {
 core::result<void> serial(const rank_plan& p) {
   for (const auto& order : p.lanes)
     for (size_t i = 1; i < order.size(); ++i)
-      if (order[i] < order[i - 1])
-        return broken(p, order[i], "stands behind " + name(p, order[i - 1]) + " in its lane");
+      if (order[i] < order[i - 1]) return broken(p, order[i], "comes after " + name(p, order[i - 1]) + " in its lane");
   for (const auto& x : p.instructions)
     for (uint32_t on : x.after)
       if (on > x.id) return broken(p, x.id, "waits for " + name(p, on) + ", which comes later");

@@ -229,7 +229,7 @@ core::result<void> swap_layout(const rank_plan& p, const collective_pieces& plac
       if (!inside || x.state_offset != linear_place(p, x.parameter, x.range.first) || x.state_offset < b.first ||
           x.state_offset + x.range.count > b.first + b.elements || b.frozen == p.layout->trains(x.parameter))
         return broken(p, "a swap block holds elements of " + p.table().parameters[x.parameter].name +
-                             " that are not its own or lie elsewhere");
+                             " that are not its own or are stored elsewhere");
       held[x.parameter] += x.range.count;
     }
     if (p.options().mode != mode::train) continue;

@@ -154,7 +154,7 @@ core::result<void> tied_pieces(const job_layout& l, const collective_pieces& all
       }
       for (uint32_t at = 0; at < filled.size(); ++at)
         if (!apart(filled[at], received_elements(l, t, at)))
-          return broken(l, "received gradients of " + name_of(l, t) + " overlap in their slot or lie beyond its end");
+          return broken(l, "received gradients of " + name_of(l, t) + " overlap in their slot or exceed its end");
     }
   return {};
 }

@@ -41,9 +41,9 @@ batch_refusal refusal_of(const core::model_table& one_row, const batch_request& 
   if (memory_bytes == 0 || need.total() <= double(memory_bytes)) return {};
   const std::string there = memory + " of " + core::human_bytes(memory_bytes);
   if (need.plans > need.tokens + need.activations)
-    return {"gradient_accumulation_steps",
-            "wanted steps that fit " + there + ", got " + std::to_string(request.accumulation) +
-                " micro-batches a step, whose plans need " + core::human_bytes(need.plans)};
+    return {"gradient_accumulation_steps", "wanted steps that fit " + there + ", got " +
+                                               std::to_string(request.accumulation) +
+                                               " micro-batches a step, with plans of " + core::human_bytes(need.plans)};
   return {"train_micro_batch_size_per_gpu",
           "wanted batches that fit " + there + ", got micro-batches of " + std::to_string(request.rows) +
               " samples of " + std::to_string(request.columns) + " tokens on " + std::to_string(request.ranks) +

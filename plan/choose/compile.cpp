@@ -226,8 +226,8 @@ constexpr rule rules[] = {
      },
      [](const plan_options&, const plan_options& to) {
        const bool some = to.light_before != segment_place();
-       const std::string less = "keep less in front of segment " + std::to_string(to.light_before.segment) +
-                                " of unit " + std::to_string(to.light_before.unit);
+       const std::string less = "keep less before segment " + std::to_string(to.light_before.segment) + " of unit " +
+                                std::to_string(to.light_before.unit);
        if (!to.recompute) return some ? "units " + less : std::string("none does");
        return "all but " + units_text(to.kept_units.size()) + " recompute" + (some ? "; these " + less : "");
      }},

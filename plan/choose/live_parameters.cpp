@@ -31,11 +31,12 @@ std::string why_whole(const rank_plan& p) {
   const auto& o = p.options().gathering;
   if (o.max_reuse_distance >= all)
     return core::text_of(
-        ": stage3_max_reuse_distance %llu keeps a unit gathered until its next use, which is no more elements away, "
-        "whatever stage3_prefetch_bucket_size says; 0 releases it after each use",
+        ": stage3_max_reuse_distance %llu keeps every unit gathered until its next use, regardless of "
+        "stage3_prefetch_bucket_size; set it to 0 to release units after each use",
         static_cast<unsigned long long>(o.max_reuse_distance));
-  return core::text_of(": stage3_prefetch_bucket_size %llu gathers the next units, at least one, beside the one in use",
-                       static_cast<unsigned long long>(o.prefetch_bucket));
+  return core::text_of(
+      ": stage3_prefetch_bucket_size %llu gathers the next units, at least one, in addition to the one in use",
+      static_cast<unsigned long long>(o.prefetch_bucket));
 }
 
 }  // namespace troupe::plan

@@ -35,7 +35,7 @@ joined_votes join(std::span<const rank_vote> votes, uint32_t ranks, const cost_m
   };
   for (uint32_t r = 0; r < ranks; ++r) {
     if (r >= votes.size() || votes[r].rank != r) {
-      fails(r, "it has not voted");
+      fails(r, "it did not report one");
       break;
     }
     const auto& v = votes[r];
@@ -44,7 +44,7 @@ joined_votes join(std::span<const rank_vote> votes, uint32_t ranks, const cost_m
       out.memory_bytes = out.memory_bytes == 0 ? v.memory_bytes : std::min(out.memory_bytes, v.memory_bytes);
     out.peak_bytes = std::max(out.peak_bytes, v.peak_bytes);
   }
-  if (votes.size() > ranks) fails(ranks, "there is none of this number");
+  if (votes.size() > ranks) fails(ranks, "the job does not have this rank");
   if (!out.failure.empty()) return out;
   auto prices = std::make_shared<measured_prices>(costs);
   for (const auto& v : votes) {

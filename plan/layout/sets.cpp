@@ -113,8 +113,8 @@ core::result<void> cut_into_stages(job_layout& l) {
                   std::to_string(table.micro_batches));
   if (first.front() != l.first_of_model() || first.back() >= units ||
       !std::ranges::is_sorted(first, std::less_equal<>()))
-    return refuse("wanted stages that begin at different units of the model's " + std::to_string(units) +
-                  ", the first at unit " + std::to_string(l.first_of_model()) + ", in order");
+    return refuse("wanted stages that begin at different units of the model, which has " + std::to_string(units) +
+                  ", the first at unit " + std::to_string(l.first_of_model()) + ", in ascending order");
   for (uint32_t k = 0; k < first.size(); ++k) {
     const uint32_t end = k + 1 < first.size() ? first[k + 1] : units;
     std::fill(l.stage_of_unit.begin() + first[k], l.stage_of_unit.begin() + end, k);
@@ -138,7 +138,7 @@ core::result<void> place_units(job_layout& l) {
         return core::fail(core::error_kind::bad_input,
                           l.table->parameters[q].name + " is shared by units of pipeline ranks " +
                               std::to_string(l.pipeline_of[q]) + " and " + std::to_string(here) +
-                              ": wanted a cut that leaves them on one, or tied_gradients: per_use");
+                              ": set tied_gradients: per_use, or a pipeline.partition that keeps them on one rank");
       l.pipeline_of[q] = here;
     }
   std::ranges::replace(l.pipeline_of, none, 0U);  // parameters that no unit reads

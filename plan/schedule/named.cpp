@@ -56,7 +56,7 @@ core::result<const named_schedule*> find_schedule(std::string_view name) {
   std::string names;
   for (const auto& s : all) names.append(names.empty() ? "" : ", ").append(s.name);
   return core::fail(core::error_kind::bad_input,
-                    "no pipeline schedule '" + core::shown(name) + "'; there are " + names);
+                    "unknown pipeline schedule '" + core::shown(name) + "'; wanted one of " + names);
 }
 
 core::result<pipeline_table> make_table(const named_schedule& schedule, const pipeline_shape& s) {
@@ -64,12 +64,12 @@ core::result<pipeline_table> make_table(const named_schedule& schedule, const pi
     return core::fail(core::error_kind::bad_input, "schedule " + std::string(schedule.name) + why);
   };
   if (s.ranks == 0 || s.chunks == 0 || s.micro_batches == 0)
-    return refuse(" wants at least 1 rank, 1 chunk and 1 micro-batch, got " + std::to_string(s.ranks) + ", " +
+    return refuse(" requires at least 1 rank, 1 chunk and 1 micro-batch, got " + std::to_string(s.ranks) + ", " +
                   std::to_string(s.chunks) + " and " + std::to_string(s.micro_batches));
   if (schedule.chunks != 0 && s.chunks != schedule.chunks)
-    return refuse(" wants " + std::to_string(schedule.chunks) + " chunks a rank, got " + std::to_string(s.chunks));
+    return refuse(" requires " + std::to_string(schedule.chunks) + " chunks per rank, got " + std::to_string(s.chunks));
   if (s.group != 0 && s.group < s.ranks)
-    return refuse(" wants groups of at least as many micro-batches as ranks, " + std::to_string(s.ranks) + ", got " +
+    return refuse(" requires groups of at least as many micro-batches as ranks, " + std::to_string(s.ranks) + ", got " +
                   std::to_string(s.group));
   const uint64_t stages = uint64_t{s.ranks} * s.chunks;
   if (stages > max_stage_micro_batches || s.group > max_stage_micro_batches ||

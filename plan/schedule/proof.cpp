@@ -41,12 +41,12 @@ class roll_call {
   std::string count(const action& a, uint32_t rank) {
     if (a.stage >= t_.stages()) return name_of(a) + ": unknown stage, there are " + std::to_string(t_.stages());
     if (t_.rank_of_stage[a.stage] != rank)
-      return name_of(a) + ": stage " + std::to_string(a.stage) + " lies on rank " +
+      return name_of(a) + ": stage " + std::to_string(a.stage) + " is on rank " +
              std::to_string(t_.rank_of_stage[a.stage]) + " too";
     if (!has_micro(a.type)) return {};
     if (a.micro >= t_.micro_batches)
       return name_of(a) + ": unknown micro-batch, there are " + std::to_string(t_.micro_batches);
-    if (seen(a.type, a.stage, a.micro)++ > 0) return name_of(a) + " stands twice";
+    if (seen(a.type, a.stage, a.micro)++ > 0) return name_of(a) + " occurs twice";
     transfers_ = transfers_ || moves(a.type);
     return {};
   }
@@ -57,8 +57,8 @@ class roll_call {
     const bool whole = seen(type::backward, s, i) > 0, input = seen(type::backward_input, s, i) > 0;
     const bool weight = seen(type::backward_weight, s, i) > 0;
     if (whole && (input || weight))
-      return name_of(action{type::backward, s, i}) + " does what " +
-             name_of(action{input ? type::backward_input : type::backward_weight, s, i}) + " does too";
+      return name_of(action{type::backward, s, i}) + " repeats the work of " +
+             name_of(action{input ? type::backward_input : type::backward_weight, s, i}) + " on the same micro-batch";
     if (whole || (input && weight)) return {};
     return lacks(input ? type::backward_weight : weight ? type::backward_input : type::backward);
   }
@@ -108,7 +108,7 @@ std::optional<table_fault> find_deadlock(const pipeline_table& t) {
   while (true) {
     const action wanted = as_it_stands(t, p.awaited(r));
     r = t.rank_of_stage[wanted.stage];
-    text += name_of(wanted) + " of rank " + std::to_string(r) + " behind " + name_of(p.head(r));
+    text += name_of(wanted) + " of rank " + std::to_string(r) + " after " + name_of(p.head(r));
     if (r == first) return table_fault{first, text};
     text += ", which waits for ";
   }
@@ -121,13 +121,13 @@ std::string check_state(const pipeline_table& t, const std::vector<action>& orde
     if (a.type == type::unshard) sharded[a.stage] = 1;
   std::vector<uint8_t> resident(t.stages(), 0), reduced(t.stages(), 0);
   const auto wrong = [&](const action& a) -> std::string {
-    if (a.type == type::unshard && resident[a.stage]++ > 0) return " finds its stage gathered";
-    if (a.type == type::reshard && resident[a.stage]-- == 0) return " finds its stage not gathered";
-    if (a.type == type::reduce_gradient && reduced[a.stage]++ > 0) return " stands twice";
+    if (a.type == type::unshard && resident[a.stage]++ > 0) return " gathers a stage that is gathered already";
+    if (a.type == type::reshard && resident[a.stage]-- == 0) return " releases a stage that is not gathered";
+    if (a.type == type::reduce_gradient && reduced[a.stage]++ > 0) return " occurs twice";
     if (!computes(a.type)) return {};
-    if (sharded[a.stage] > resident[a.stage]) return " stands where its stage is not gathered";
+    if (sharded[a.stage] > resident[a.stage]) return " uses a stage that is not gathered";
     if (a.type != type::forward && a.type != type::backward_input && reduced[a.stage] > 0)
-      return " stands behind REDUCE_GRAD of its stage";
+      return " comes after REDUCE_GRAD of its stage";
     return {};
   };
   std::string out;

@@ -174,7 +174,7 @@ core::result<void> check(const search_request& r) {
   const uint64_t stages = r.costs.stages.size();
   if (r.ranks == 0 || r.micro_batches == 0 || stages == 0 || stages % r.ranks != 0)
     return core::fail(core::error_kind::bad_input,
-                      "a schedule wants ranks, micro-batches and as many stages on each rank, got " +
+                      "a schedule requires ranks, micro-batches and the same number of stages on each rank, got " +
                           std::to_string(r.ranks) + " ranks, " + std::to_string(r.micro_batches) +
                           " micro-batches and " + std::to_string(stages) + " stages");
   if (stages > max_stage_micro_batches || r.micro_batches > max_stage_micro_batches / stages)
@@ -197,9 +197,9 @@ core::error no_room(const search_request& r) {
     most = bytes;
     rank = q;
   }
-  return {core::error_kind::no_space, "no schedule keeps to " + core::human_bytes(r.memory_bytes) +
-                                          " of activations a rank: rank " + std::to_string(rank) + " keeps " +
-                                          core::human_bytes(most) + " of one micro-batch"};
+  return {core::error_kind::no_space, "every schedule exceeds the limit of " + core::human_bytes(r.memory_bytes) +
+                                          " of activations per rank: rank " + std::to_string(rank) + " keeps " +
+                                          core::human_bytes(most) + " for one micro-batch"};
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ core::result<stage_offsets> check_offsets(stage_offsets offsets, uint32_t units,
     return core::fail(core::error_kind::bad_input, "stage offsets: " + why);
   };
   if (offsets.size() != size_t{stages} + 1)
-    return refuse(std::to_string(stages) + " stages want " + std::to_string(size_t{stages} + 1) + " offsets, got " +
+    return refuse(std::to_string(stages) + " stages require " + std::to_string(size_t{stages} + 1) + " offsets, got " +
                   std::to_string(offsets.size()));
   if (offsets.front() != 0 || offsets.back() != units)
     return refuse("wanted from 0 to " + std::to_string(units) + ", the number of units, got from " +

@@ -98,7 +98,7 @@ class reader {
     while (!text.empty()) TROUPE_TRY(read_rank(take(text, '\n')));
     if (t_.orders.empty()) t_.orders.emplace_back();
     for (uint32_t r = 0; r < t_.ranks(); ++r)
-      if (t_.orders[r].empty()) return refuse(r, "a line of actions for each rank was wanted, got none");
+      if (t_.orders[r].empty()) return refuse(r, "wanted a line of actions for each rank, got none");
     if (wanted_.ranks != 0 && wanted_.ranks != t_.ranks())
       return refuse(t_.ranks() - 1, "it has lines for " + std::to_string(t_.ranks()) + " ranks, the pipeline has " +
                                         std::to_string(wanted_.ranks));

@@ -56,7 +56,7 @@ class Tensor:
         import numpy
 
         if self.dtype == "bfloat16":
-            raise TypeError("numpy has no bfloat16: wanted torch.from_dlpack(tensor) or another type, got bfloat16")
+            raise TypeError("numpy has no bfloat16: use torch.from_dlpack(tensor), or convert to another type")
         return numpy.asarray(self._array)
 
     def __repr__(self) -> str:

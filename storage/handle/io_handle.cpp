@@ -130,12 +130,13 @@ core::result<io_operation> io_handle::state::begin(io_kind kind, std::span<std::
   {
     const std::lock_guard lock(mutex);
     if (under_way_.size() + outcomes.size() + withheld.size() >= handle_operations_max)
-      return core::fail(core::error_kind::limit, "io handle: wanted one more operation, got " +
+      return core::fail(core::error_kind::limit, "io handle: cannot begin another operation: there are " +
                                                      std::to_string(handle_operations_max) +
                                                      " already: collect outcomes with wait or poll");
     if (on.mode() == file_mode::buffered) {
-      const std::string sentence = "io handle: '" + on.path().parent_path().string() +
-                                   "' has no direct I/O; its files are read and written through the page cache";
+      const std::string sentence =
+          "io handle: '" + on.path().parent_path().string() +
+          "' does not support direct I/O; its files are read and written through the page cache";
       if (remarks.size() < workers.size() + 16 && std::find(remarks.begin(), remarks.end(), sentence) == remarks.end())
         remarks.push_back(sentence);
     }

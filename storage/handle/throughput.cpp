@@ -142,9 +142,9 @@ core::result<throughput_probe> throughput_probe::open(const throughput_options& 
   TROUPE_ASSIGN(auto made, scratch(options));
   out.on_ = std::move(made);
   if (in_memory(out.on_))
-    out.remark(where + ": the file system is in memory: these are the numbers of memory, no disk is behind them");
+    out.remark(where + ": the file system is in memory: the results measure memory, not a disk");
   else if (out.mode() == file_mode::buffered && !options.buffered)
-    out.remark(where + ": the file system does no direct I/O: these are the numbers of its page cache, in memory");
+    out.remark(where + ": the file system does not support direct I/O: the results measure its page cache, in memory");
   TROUPE_TRY(out.on_.preallocate(out.options_.bytes));
   TROUPE_TRY(out.fill());
   return out;
@@ -170,7 +170,7 @@ core::result<void> throughput_probe::fits(const throughput_setting& s) const {
                                                        ": wanted a block size that is a multiple of " + count(sector) +
                                                        " bytes for direct I/O, got " + count(s.block_bytes));
   if (memory_bytes(s) > bytes())
-    return core::fail(core::error_kind::limit, "wanted no more in flight than the file has, " + count(bytes()) +
+    return core::fail(core::error_kind::limit, "wanted no more bytes in flight than the file has, " + count(bytes()) +
                                                    " bytes, got " + count(memory_bytes(s)));
   return {};
 }

@@ -11,7 +11,7 @@ namespace troupe::storage {
 std::optional<std::string> lock_memory(std::span<std::byte> memory) {
   if (memory.empty() || ::mlock(memory.data(), memory.size()) == 0) return std::nullopt;
   const int why = errno;
-  std::string out = "memory: wanted " + std::to_string(memory.size()) + " bytes locked, got: " + std::strerror(why);
+  std::string out = "memory: cannot lock " + std::to_string(memory.size()) + " bytes: " + std::strerror(why);
   rlimit limit{};
   // Some kernels return EAGAIN if only part of the memory could be locked; EPERM means a limit of zero.
   if ((why == ENOMEM || why == EPERM || why == EAGAIN) && ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&

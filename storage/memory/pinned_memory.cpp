@@ -14,8 +14,8 @@ core::result<std::span<std::byte>> pinned_memory::allocate(uint64_t bytes) {
   const auto refused = lock_memory({made.data(), made.bytes()});
   const std::lock_guard lock(mutex_);
   if (buffers_.size() >= pinned_buffers_max)
-    return core::fail(core::error_kind::limit,
-                      "pinned memory: wanted one more buffer, got " + std::to_string(pinned_buffers_max) + " already");
+    return core::fail(core::error_kind::limit, "pinned memory: cannot allocate another buffer: there are " +
+                                                   std::to_string(pinned_buffers_max) + " already");
   if (refused && std::find(remarks_.begin(), remarks_.end(), *refused) == remarks_.end()) remarks_.push_back(*refused);
   std::byte* first = made.data();
   bytes_ += made.bytes();

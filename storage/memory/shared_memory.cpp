@@ -52,7 +52,7 @@ core::result<shared_memory> shared_memory::open(int descriptor) {
   const int seals = ::fcntl(descriptor, F_GET_SEALS);
   // A mapping of memory that another process truncates would end this process at its next access.
   if (seals < 0 || (seals & size_seals) != size_seals || ::fstat(descriptor, &facts) != 0)
-    return core::fail(core::error_kind::bad_input, "shared memory: wanted a descriptor of memory whose size is sealed");
+    return core::fail(core::error_kind::bad_input, "shared memory: wanted a descriptor of memory with a sealed size");
   const auto bytes = static_cast<uint64_t>(facts.st_size);
   if (bytes == 0 || bytes % page_bytes != 0)
     return core::fail(core::error_kind::bad_input,

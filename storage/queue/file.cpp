@@ -87,7 +87,8 @@ core::result<file> file::open(const std::filesystem::path& path, file_access acc
   do descriptor = ::open(path.c_str(), flags | (direct ? O_DIRECT : 0), permissions);
   while (descriptor < 0 && errno == EINTR);
   const auto no_direct = [&](const std::string& why) {
-    return core::fail(core::error_kind::mismatch, path.string() + ": the file system does no direct I/O here: " + why);
+    return core::fail(core::error_kind::mismatch,
+                      path.string() + ": the file system does not support direct I/O here: " + why);
   };
   if (descriptor < 0) {
     const int why = errno;
@@ -108,7 +109,7 @@ core::result<file> file::open(const std::filesystem::path& path, file_access acc
     if (wants.memory_bytes == 0 || wants.offset_bytes == 0 || wants.memory_bytes > alignment_bytes_max ||
         wants.offset_bytes > alignment_bytes_max) {
       if (access == file_access::create_new) ::unlink(path.c_str());
-      return no_direct("alignment wanted " + std::to_string(wants.offset_bytes) + " bytes");
+      return no_direct("it requires an alignment of " + std::to_string(wants.offset_bytes) + " bytes");
     }
   }
   if (access == file_access::create && ::ftruncate(descriptor, 0) != 0)

@@ -15,7 +15,7 @@ io_queue::io_queue(const io_queue_options& options)
   free_.reserve(options.depth);
   for (uint32_t slot = options.depth; slot > 0; --slot) free_.push_back(slot - 1);
   answers_.reserve(options.depth);
-  if (event_ < 0) remark("io queue: no eventfd, completions have to be asked for");
+  if (event_ < 0) remark("io queue: cannot create an eventfd; completions are polled");
 }
 
 io_queue::~io_queue() {

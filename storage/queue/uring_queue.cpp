@@ -39,13 +39,13 @@ class uring_queue final : public io_queue {
     if (why == -EINVAL) why = ::io_uring_queue_init(entries, &ring_, 0);
     if (why < 0)
       return core::fail(core::error_kind::io,
-                        "io_uring: wanted a ring of " + std::to_string(entries) + ", got: " + refusal(-why));
+                        "io_uring: cannot create a ring of " + std::to_string(entries) + " entries: " + refusal(-why));
     made_ = true;
     if (event_descriptor() >= 0 && (why = ::io_uring_register_eventfd(&ring_, event_descriptor())) < 0)
-      return core::fail(core::error_kind::io, "io_uring: wanted an eventfd for completions, got: " + refusal(-why));
+      return core::fail(core::error_kind::io, "io_uring: cannot register an eventfd for completions: " + refusal(-why));
     register_pools(options.pools);
     files_on_ = ::io_uring_register_files_sparse(&ring_, registered_files_max) == 0;
-    if (!files_on_) remark("io_uring: the kernel registers no empty table of files; using plain descriptors");
+    if (!files_on_) remark("io_uring: the kernel cannot register a table of files; using plain descriptors");
     return {};
   }
 
@@ -96,7 +96,7 @@ class uring_queue final : public io_queue {
     }
     rlimit locked{};
     ::getrlimit(RLIMIT_MEMLOCK, &locked);
-    remark("io_uring: wanted " + std::to_string(bytes) + " bytes of registered memory, got: " + std::strerror(-why) +
+    remark("io_uring: cannot register " + std::to_string(bytes) + " bytes of memory: " + std::strerror(-why) +
            (why == -ENOMEM ? "; RLIMIT_MEMLOCK is " + std::to_string(locked.rlim_cur) + ", raise it with `ulimit -l`"
                            : "") +
            "; using the memory unregistered");

@@ -63,9 +63,10 @@ core::result<void> swap_file::check_digests(uint64_t offset, std::span<const std
     const uint64_t got = page_digest(pages.subspan(at).first<page>());
     const uint64_t wanted = digests_[(offset + at) / page];
     if (got == wanted) continue;
-    return core::fail(core::error_kind::io, on_.path().string() + ": page at " + std::to_string(offset + at) +
-                                                ": what was read is not what was written: wanted the digest " +
-                                                std::to_string(wanted) + ", got " + std::to_string(got));
+    return core::fail(core::error_kind::io,
+                      on_.path().string() + ": page at " + std::to_string(offset + at) +
+                          ": the data that was read is not the data that was written: wanted the digest " +
+                          std::to_string(wanted) + ", got " + std::to_string(got));
   }
   return {};
 }

@@ -110,7 +110,7 @@ core::result<void> swap_space::make_folder() {
   if (::fstat(folder_, &about) != 0) return refused("look at", path_, errno);
   if (about.st_uid != ::geteuid())
     return fail(error_kind::bad_input, "swap folder: " + core::in_quotes(path_.string()) + " belongs to user " +
-                                           std::to_string(about.st_uid) + ", wanted one of user " +
+                                           std::to_string(about.st_uid) + ", wanted a folder of user " +
                                            std::to_string(::geteuid()));
   if ((about.st_mode & 07777) != 0700 && ::fchmod(folder_, 0700) != 0) return refused("make private", path_, errno);
   return {};
@@ -143,8 +143,8 @@ core::result<void> swap_space::take_lock() {
                                                      " is in use: " + core::lock_holder(lock) + " holds the lock on " +
                                                      core::in_quotes(path.string())));
     if (locked != 0 && core::is_without_locks(errno))
-      remark_once("swap folder " + core::in_quotes(path_.string()) + ": the file system keeps no locks (" +
-                  core::system_message(errno) + "), so nothing keeps a second run out of it");
+      remark_once("swap folder " + core::in_quotes(path_.string()) + ": the file system does not support locks (" +
+                  core::system_message(errno) + "); make sure that no second run uses it");
     else if (locked != 0)
       return give_up(refused("lock", path, errno));
     // A lock in a folder that was removed meanwhile protects nothing.
@@ -182,10 +182,10 @@ core::result<void> swap_space::remove_leftovers() {
   if (ec) return refused("list", path_, ec.value());
   if (files > 0)
     remark_once("swap folder " + core::in_quotes(path_.string()) + ": removed " + std::to_string(files) + " files, " +
-                std::to_string(bytes) + " bytes, that a run had left which did not end by itself");
+                std::to_string(bytes) + " bytes, that an interrupted run had left");
   if (foreign > 0)
     remark_once("swap folder " + core::in_quotes(path_.string()) + ": left " + std::to_string(foreign) +
-                " entries alone, not ours");
+                " entries that are not Troupe's");
   return {};
 }
 
@@ -220,8 +220,8 @@ core::result<file> swap_space::open_new(const std::string& file_name) {
     why = "direct I/O only at multiples of " + std::to_string(out->alignment().offset_bytes) + " bytes";
     ::unlinkat(folder_, file_name.c_str(), 0);
   }
-  remark_once("swap folder " + core::in_quotes(path_.string()) + ": the file system does " + why +
-              "; going through the page cache");
+  remark_once("swap folder " + core::in_quotes(path_.string()) + ": the file system supports " + why +
+              "; using the page cache");
   return file::open(path, file_access::create_new, file_mode::buffered, 0600);
 }
 
@@ -263,7 +263,7 @@ core::result<std::shared_ptr<swap_file>> swap_space::create(const std::string& n
   }
   if (!*reserved)
     remark_once("swap folder " + core::in_quotes(path_.string()) +
-                ": the file system reserves no room; a write may find it full");
+                ": the file system cannot reserve space; a later write may fail because it is full");
   names_.push_back(file_name);
   return std::make_shared<swap_file>(std::move(on), whole, checksums_);
 }

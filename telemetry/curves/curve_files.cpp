@@ -18,7 +18,7 @@ core::result<void> make_folder(const fs::path& folder) {
   fs::create_directories(folder, e);
   if (e || !fs::is_directory(folder))
     return core::fail(core::error_kind::io, "cannot make the folder " + folder.string() +
-                                                (e ? ": " + e.message() : ": something else has that name"));
+                                                (e ? ": " + e.message() : ": another file has that name"));
   return {};
 }
 

@@ -64,7 +64,7 @@ core::result<void> check_is_curve(const std::filesystem::path& file, first_row b
   if (!std::filesystem::exists(status)) return {};  // the code that creates its folder reports the folder's errors
   const std::string wanted = ", wanted a curve of an earlier run or nothing: move it, or choose another folder";
   if (!std::filesystem::is_regular_file(status))
-    return core::fail(core::error_kind::bad_input, file.string() + " is no file" + wanted);
+    return core::fail(core::error_kind::bad_input, file.string() + " is not a file" + wanted);
   std::ifstream in(file, std::ios::binary);
   if (!in)
     return core::fail(core::error_kind::io, "cannot read " + file.string() + ": " +

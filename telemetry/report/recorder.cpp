@@ -21,7 +21,7 @@ core::result<void> recorder::open(double unix_s, std::optional<uint64_t> goes_on
 void recorder::note(const core::result<void>& did) {
   if (did || warned_ || !options_.warn) return;
   warned_ = true;
-  options_.warn(did.error().text + "; the run continues, missing records are tried again with every step");
+  options_.warn(did.error().text + "; the run continues and tries to write the missing records again at every step");
 }
 
 void recorder::log(const std::string& lines) const {

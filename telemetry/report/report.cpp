@@ -81,7 +81,7 @@ std::string curves(const report_data& d) {
   out += as_svg({"Throughput", "tokens/s", &c.tokens_per_s, nullptr, "", true, true});
   out += "</div>\n<p class=\"quiet\">Over steps.";
   if (c.loss.values_per_bin() > 1)
-    out += " Long curves are thinned: the least and the greatest of every " + std::to_string(c.loss.values_per_bin()) +
+    out += " Long curves are thinned: the minimum and the maximum of every " + std::to_string(c.loss.values_per_bin()) +
            " steps are drawn.";
   const uint64_t missing = c.loss.num_not_finite() + c.grad_norm.num_not_finite();
   if (missing > 0) out += " " + plural(missing, "value", "values") + " of loss and gradient norm were not finite.";
@@ -93,8 +93,8 @@ std::string one_step(const report_data& d) {
   std::string out = "<h2>One step, lane by lane</h2>\n<p class=\"quiet\">Step " + std::to_string(d.drawn_step) + ".";
   if (d.step_s > 0) {
     out += text_of(
-        " In the mean a step takes %.1f ms between its first and last instruction; compute is busy for %.1f ms "
-        "and idle for control for %.2f ms",
+        " On average a step takes %.1f ms between its first and last instruction; compute is busy for %.1f ms and idle "
+        "for control for %.2f ms",
         1e3 * d.step_s, 1e3 * d.compute_s, 1e3 * d.control_idle_s);
     if (d.facts.ranks > 1)
       out += text_of("; communication takes %.1f ms, %.1f ms of it hidden behind other work", 1e3 * d.communication_s,
@@ -116,9 +116,8 @@ std::string stages(const report_data& d) {
                     text_of("%.1f %%", 100 * p.planned_idle(s)), text_of("%.1f %%", 100 * p.measured_idle(s))},
                    "td");
   }
-  return "<h2>Stages</h2>\n<p class=\"quiet\">A step of one rank of each stage. Idle is its compute lane, as a share "
-         "of "
-         "the step: planned by the plan played with this run's own mean times" +
+  return "<h2>Stages</h2>\n<p class=\"quiet\">One step of one rank of each stage. Idle is the share of the step in "
+         "which its compute lane waits: planned, by simulating the plan with this run's mean times" +
          text_of(" (%.1f ms), and measured (%.1f ms).</p>\n", 1e3 * p.planned_step_s, 1e3 * p.measured_step_s) +
          table_of(
              {"stage", "ranks", "units", "micro-batches in flight", "gathers", "sent", "idle, planned", "measured"},
@@ -185,9 +184,8 @@ std::string communication(const report_data& d) {
                     text_of("%.2f", b.algorithm_gbps), text_of("%.2f", b.bus_gbps)},
                    "td");
   }
-  return "<h2>Communication</h2>\n<p class=\"quiet\">From when the last rank had come to the end; a message is what "
-         "one "
-         "rank puts in.</p>\n" +
+  return "<h2>Communication</h2>\n<p class=\"quiet\">Times are measured from the arrival of the last rank to the end; "
+         "a message is the contribution of one rank.</p>\n" +
          table_of({"operation", "for", "message", "count", "total ms", "mean ms", "algbw Gbit/s", "busbw Gbit/s"},
                   rows);
 }
@@ -250,7 +248,7 @@ std::string foot(const report_data& d) {
            html_escaped(d.end.configuration) + "</pre></details>\n";
   out += "<footer>";
   if (!d.files.empty()) {
-    out += "Beside this page: ";
+    out += "Files next to this page: ";
     for (size_t i = 0; i < d.files.size(); ++i)
       out +=
           (i == 0 ? "" : ", ") + ("<a href=\"" + html_escaped(d.files[i]) + "\">" + html_escaped(d.files[i]) + "</a>");

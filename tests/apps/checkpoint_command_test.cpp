@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(verify_names_what_is_broken) {
   const auto bad = c.troupe({"verify", "ck"});
   BOOST_TEST(bad.code == 1);
   BOOST_TEST(has(bad.err, shard.filename().string() + "': the 16 bytes at byte 4096, elements 0 to 4 of tensor "
-                                                      "'transformer.ln_f.weight' (master), do not have their digest"),
+                                                      "'transformer.ln_f.weight' (master), do not match their digest"),
              bad.err);
   BOOST_TEST(has(bad.out, "1 damaged"), bad.out);
 }
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(verify_says_so_where_the_format_has_no_digests) {
   c.flip("w.pt", static_cast<std::streamoff>(at));
   const auto broken = c.troupe({"verify", "w.pt"});
   BOOST_TEST(broken.code == 1, broken.out);
-  BOOST_TEST(has(broken.err, "with tensor 'transformer.wte.weight' (weight), do not have their CRC-32"), broken.err);
+  BOOST_TEST(has(broken.err, "with tensor 'transformer.wte.weight' (weight), do not match their CRC-32"), broken.err);
 }
 
 BOOST_AUTO_TEST_CASE(diff_compares_any_two_formats) {
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_folder_written_for_deepspeed_comes_back_equal) {
   BOOST_TEST(c.troupe({"diff", "ck", "whole", "--quiet"}).code == 0);
   const auto theirs =
       (fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed/stage1_fp32").string();
-  c.check_refused({"to-deepspeed", theirs, "ours"}, 2, "wanted a topology or ds_config.json by --job");
+  c.check_refused({"to-deepspeed", theirs, "ours"}, 2, "give a topology or ds_config.json by --job");
   const auto ours = c.troupe({"to-deepspeed", theirs, "ours", "--job", "job.json"});
   BOOST_TEST(ours.code == 0, ours.err);
   BOOST_TEST(c.troupe({"diff", theirs, "ours", "--quiet"}).code == 0);
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_runs_output_folder_stands_for_its_checkpoints) {
     BOOST_TEST(r.code == 0, command[0] << ": " << r.err);
   }
   fs::rename(c.folder / "runs/x/checkpoints", c.folder / "ck");
-  c.check_refused({"verify", "runs/x"}, 2, "'runs/x' is no checkpoint");
+  c.check_refused({"verify", "runs/x"}, 2, "'runs/x' is not a checkpoint");
 }
 
 BOOST_AUTO_TEST_CASE(anything_but_a_checkpoint_is_refused_in_one_line) {

@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_terminated_saves_and_says_so_by_its_exit_code
   BOOST_TEST(refused.code == 1);
   for (const std::string& part :
        {std::string("out/checkpoints/step-0000"), std::string("': train_batch_size is 4, was 8, so step "),
-        std::string("(--changed-batch) continues where it was; --fresh begins anew and sets it aside\n")})
+        std::string("(--changed-batch) to continue where it was; --fresh begins anew and sets it aside\n")})
     BOOST_TEST(has(refused.err, part), refused.err);
   const auto changed = f.troupe({"train", "job.yaml", "--json", "--steps", more, "--set", batch, "--changed-batch"});
   BOOST_TEST_REQUIRE(changed.code == 0, changed.err);

@@ -118,9 +118,10 @@ output: run
     command.insert(command.end(), {"--quiet", "--fresh"});
     const auto refused = f.troupe(command);
     BOOST_TEST(refused.code == 2, refused.err);
-    BOOST_TEST(has(refused.err, "/" + std::string(way.back() == "out.gguf" ? "out.gguf" : "out") +
-                                    "': its weights are compressed: model.dequantise: true (--dequantise) begins with"),
-               refused.err);
+    BOOST_TEST(
+        has(refused.err, "/" + std::string(way.back() == "out.gguf" ? "out.gguf" : "out") +
+                             "': its weights are compressed: set model.dequantise: true (--dequantise) to begin with"),
+        refused.err);
     BOOST_TEST(sentences_of(refused.err) == 1U, refused.err);
 
     // A run from the compressed weights has the weights of a run from the folder `whole`, to which they were expanded.
@@ -160,7 +161,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_compressed_so_is_refused_in_one_sentence_and
   f.check_refused({"--to", "compressed-tensors:int1"},
                   "wanted int4, int8 (or int2 to int7), w8a8, fp8, mxfp4 or nvfp4");
   f.check_refused({"--to", "compressed-tensors:int4", "--method", "gptq"},
-                  "--method gptq wants a text that the model reads: --calibrate FILE");
+                  "--method gptq needs a text for calibration: give --calibrate FILE");
   f.check_refused({"--to", "compressed-tensors:int4"}, "groups of 128 do not divide rows of 64; 64, 32, 16, 8 would");
   f.check_refused({"--to", "compressed-tensors:mxfp4", "--asymmetric"}, "mxfp4 has no zero points: it is symmetric");
   f.check_refused({"--to", "compressed-tensors:int8", "--dtype", "int8"},
@@ -170,7 +171,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_compressed_so_is_refused_in_one_sentence_and
   f.folder.write("model/config.json", R"({"model_type": "mamba"})");
   f.check_refused({"--to", "compressed-tensors:int8"}, "wanted a family of linear layers (gemma, gemma2, llama,");
   fs::remove(f.folder / "model/config.json");
-  f.check_refused({"--to", "compressed-tensors:int8"}, "wanted Hugging Face's config.json by --model-config");
+  f.check_refused({"--to", "compressed-tensors:int8"}, "give Hugging Face's config.json by --model-config");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -125,37 +125,37 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_continues_at_its_segment_with_the_
   fs::rename(f.folder / "kept", work);
   const auto r = run(command, f.folder.path());
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
-  BOOST_TEST(has(r.err, "continues behind step "), r.err);
+  BOOST_TEST(has(r.err, "continues after step "), r.err);
   BOOST_TEST((file("killed.gguf") == file("whole.gguf")));
   BOOST_TEST(!fs::exists(f.folder / ".killed.gguf.work"));
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_done_is_one_sentence_and_leaves_nothing) {
-  check_refused({"--to", "gguf:q4_0", "--method", "gptq"}, "--method gptq wants a text that the model reads");
+  check_refused({"--to", "gguf:q4_0", "--method", "gptq"}, "--method gptq needs a text for calibration");
   check_refused({"--to", "gguf:q4_0", "--method", "best"}, "wanted rtn, gptq, awq or smoothquant, got 'best'");
   check_refused({"--to", "gguf:q4_k", "--method", "gptq", "--calibrate", "calibration.txt"},
-                "--method gptq wants a format of whole codes");
+                "--method gptq needs a format of integer codes");
   check_refused({"--to", "gguf:q4_0", "--method", "smoothquant", "--calibrate", "calibration.txt"},
-                "--method smoothquant is for compressed-tensors:w8a8");
+                "--method smoothquant is only for compressed-tensors:w8a8");
   check_refused({"--to", "gguf:q9"}, "wanted one of f32, f16");
   check_refused({"--to", "onnx"}, "--to: wanted compressed-tensors:FORMAT or gguf:TYPE, got 'onnx'");
-  check_refused({"--to", "gguf:q4_0", "--group", "32"}, "--group is for compressed-tensors:FORMAT");
-  check_refused({"--to", "gguf:q4_0", "--embeddings", "q4_k_m"}, "--embeddings: wanted a type that is no mixture");
+  check_refused({"--to", "gguf:q4_0", "--group", "32"}, "--group is only for compressed-tensors:FORMAT");
+  check_refused({"--to", "gguf:q4_0", "--embeddings", "q4_k_m"}, "--embeddings: wanted a type of ");
   check_refused({"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "nowhere.txt"}, "nowhere.txt");
   check_refused({"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "calibration.txt", "--samples", "9999"},
-                "--calibrate: 9999 windows of 64 tokens want 65 tokens each, 'calibration.txt' has 60000");
+                "--calibrate: 9999 windows of 64 tokens need 65 tokens each, 'calibration.txt' has 60000");
   // The number of windows is 2^64 / 65 + 1: its product with 65 overflows to a small number.
   check_refused(
       {"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "calibration.txt", "--samples", "283796062672454641"},
-      "--calibrate: 283796062672454641 windows of 64 tokens want 65 tokens each");
+      "--calibrate: 283796062672454641 windows of 64 tokens need 65 tokens each");
   check_refused({"--to", "gguf:q4_0", "--calibrate", "calibration.txt", "--sequence", "65", "--samples", "2"},
                 "--sequence: the model reads 1 to 64 tokens, got 65");
   check_refused({"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "calibration.txt", "--samples", "2",
                  "--host-memory", "1MB"},
-                "--host-memory: one unit of the model at a time wants ");
+                "--host-memory: one unit of the model at a time needs ");
   trained().folder.write("short.txt", "too short");
   check_refused({"--to", "gguf:q4_0", "--validate", "short.txt"},
-                "--validate: a window wants 65 tokens, 'short.txt' has 9");
+                "--validate: a window needs 65 tokens, 'short.txt' has 9");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

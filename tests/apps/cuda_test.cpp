@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(a_job_for_a_gpu_ends_with_the_sentence_that_names_what_is_m
   BOOST_TEST(!fs::exists(f.folder / "out"));
   const auto says = [&](const std::string& text) { return r.err.find(text) != std::string::npos; };
   if (!fs::exists(library)) {
-    BOOST_TEST(says("device: cuda wants libtroupe_cuda.so, which is not in '"), r.err);
+    BOOST_TEST(says("device: cuda requires libtroupe_cuda.so, which is not in '"), r.err);
     BOOST_TEST(says("`make build DEVICE=cuda` builds it"), r.err);
     return say_skipped("devices of kind cuda", "there was no nvcc, so libtroupe_cuda.so is not built");
   }
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(a_missing_library_of_nvidias_is_named_with_the_command_that
   run({"/usr/bin/cc", "-shared", "-o", "libtroupe_cuda.so", "uses.c", "libcunothing.so"}, f.folder.path());
   const auto r = run({(f.folder / "troupe").string(), "train", "job.yaml"}, f.folder.path());
   BOOST_TEST(r.code == 1);
-  BOOST_TEST(r.err.find("device: cuda wants libcunothing.so.1, which this system lacks: `make setup DEVICE=cuda` "
+  BOOST_TEST(r.err.find("device: cuda requires libcunothing.so.1, which this system lacks: `make setup DEVICE=cuda` "
                         "installs it beside LibTorch") != std::string::npos,
              r.err);
 }

@@ -81,10 +81,9 @@ BOOST_AUTO_TEST_CASE(what_was_read_of_each_input_is_told_once) {
   const auto made = f.troupe({"data", "tokenize", "repo", "corpus.txt", "--tokenizer", "bytes", "--output", "t.bin"});
   BOOST_TEST_REQUIRE(made.code == 0, made.err);
   BOOST_TEST(made.out.starts_with(
-                 "'repo': 2 documents, 11 tokens, 55 bytes in data/train.json; no end-of-text token stands between the "
-                 "documents; left out: README.md (card or licence), data/test.json (split test)\n"
-                 "'corpus.txt': 1 document, 20000 tokens, 20000 bytes in corpus.txt\n"
-                 "t.bin: 20011 tokens of 3 documents, "),
+                 "'repo': 2 documents, 11 tokens, 55 bytes in data/train.json; there is no end-of-text token between "
+                 "the documents; left out: README.md (card or licence), data/test.json (split test)\n'corpus.txt': 1 "
+                 "document, 20000 tokens, 20000 bytes in corpus.txt\nt.bin: 20011 tokens of 3 documents, "),
              made.out);
   const auto run = f.troupe({"train", "job.yaml", "--steps", "1"});
   BOOST_TEST_REQUIRE(run.code == 0, run.err);
@@ -100,9 +99,8 @@ BOOST_AUTO_TEST_CASE(a_run_whose_text_grew_is_refused_until_that_is_asked_for) {
   BOOST_TEST(sentences_of(refused.err) == 1U, refused.err);
   BOOST_TEST(
       has(refused.err,
-          "corpus.txt' has 21000 tokens, had 20000: checkpoint.load.changed_data: true (--changed-data) continues at "
-          "sample 48 of the data as they are now, whose text comes in another order; --fresh begins anew and sets "
-          "it aside\n"),
+          "corpus.txt' has 21000 tokens, had 20000; checkpoint.load.changed_data: true (--changed-data) continues at "
+          "sample 48 of the present data, in their new order; --fresh begins anew and sets it aside\n"),
       refused.err);
   const auto taken = f.troupe({"train", "job.yaml", "--steps", "9", "--changed-data"});
   BOOST_TEST(taken.code == 0, taken.err);
@@ -123,9 +121,8 @@ BOOST_AUTO_TEST_CASE(a_working_directory_that_is_gone_is_refused_in_one_sentence
         std::string(troupe::places::troupe_binary) + " plan " + job + " --measure"}) {
     const auto r = gone(command);
     BOOST_TEST(r.code == 1, r.err);
-    BOOST_TEST(
-        r.err == "troupe: error: the working directory does not exist any more: wanted to run in one that does\n",
-        r.err);
+    BOOST_TEST(r.err == "troupe: error: the working directory does not exist any more: change to one that exists\n",
+               r.err);
   }
 }
 
@@ -142,10 +139,10 @@ BOOST_AUTO_TEST_CASE(input_that_cannot_be_tokenized_is_refused_in_one_sentence_a
   for (const auto& [arguments, wanted] : std::vector<refusal>{
            {{"lines.jsonl", "--tokenizer", gpt2, "--output", "t.bin"}, "lines.jsonl:1: no key 'text'"},
            {{"corpus.txt", "--tokenizer", "sub", "--output", "t.bin"}, "sub/vocab.json:1: wanted one JSON object"},
-           {{"corpus.txt", "--tokenizer", "corpus.txt", "--output", "t.bin"}, "of no known kind"},
+           {{"corpus.txt", "--tokenizer", "corpus.txt", "--output", "t.bin"}, "of an unknown kind"},
            {{"corpus.txt", "--tokenizer", gpt2, "--output", "t.txt"}, "wanted a name that ends in .bin"},
            {{"corpus.txt", "--tokenizer", gpt2, "--output", "t.bin", "--dtype", "float"}, "wanted uint16 or uint32"},
-           {{"tokens.bin", "--tokenizer", gpt2, "--output", "t.bin"}, "holds tokens already"},
+           {{"tokens.bin", "--tokenizer", gpt2, "--output", "t.bin"}, "contains tokens, wanted text"},
            {{"missing", "--tokenizer", gpt2, "--output", "t.bin"}, "No such file"}}) {
     std::vector<std::string> command{"data", "tokenize"};
     command.insert(command.end(), arguments.begin(), arguments.end());
@@ -207,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_that_does_not_fit_the_model_or_the_tokens_is_re
       replaced(with_data("{text: corpus.txt, tokenizer: \"" + gpt2 + "\"}"), "vocab_size: 560", "vocab_size: 256"));
   auto got = f.troupe({"train", "job.yaml"});
   BOOST_TEST(got.code == 2, got.err);
-  BOOST_TEST(has(got.err, "the tokenizer has 532 tokens, the model's vocab_size is 256"), got.err);
+  BOOST_TEST(has(got.err, "the tokenizer has 532 tokens, but the model's vocab_size is 256"), got.err);
   f.troupe({"data", "tokenize", "corpus.txt", "--tokenizer", gpt2, "--output", "t.bin"});
   f.folder.write("job.yaml", with_data("{text: t.bin, tokenizer: \"" + pieces + "\"}"));
   got = f.troupe({"train", "job.yaml"});

@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(plan_lists_every_way_with_its_step_and_memory_or_the_reason
   BOOST_TEST(refused > 0U);
   const auto given = f.troupe({"plan", "job.yaml", "--degrees", "--set", "parallel=", "--set", "parallel.data=4"});
   BOOST_TEST(given.code == 2);
-  BOOST_TEST(has(given.err, "--degrees: wanted degrees of parallel that are auto"), given.err);
+  BOOST_TEST(has(given.err, "--degrees: all degrees of parallel are given"), given.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_says_what_it_chose_keeps_it_and_has_the_bits_of_the_run_that_says_it) {
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(too_few_ranks_and_a_budget_that_nothing_fits_are_refused_wi
     BOOST_TEST(few.code == 2);
     BOOST_TEST(
         few.err ==
-        "job.yaml:3:19: error: parallel.ranks: wanted a multiple of tensor 3, which are given beside auto, got 4\n");
+        "job.yaml:3:19: error: parallel.ranks: wanted a multiple of tensor 3, the degrees that are not auto, got 4\n");
     const auto tight = f.troupe({command, "job.yaml"});
     BOOST_TEST(tight.code == 2);
     const std::string wanted = "job.yaml:11:31: error: cluster.host_memory_budget: wanted at least ";
@@ -154,8 +154,9 @@ BOOST_AUTO_TEST_CASE(too_few_ranks_and_a_budget_that_nothing_fits_are_refused_wi
 BOOST_AUTO_TEST_CASE(the_example_trains_within_a_budget_that_the_plain_way_does_not_meet) {
   const scratch_folder folder;
   const std::string file = std::string(troupe::places::source_dir) + "/examples/auto.yaml";
-  const auto r = run({troupe::places::troupe_binary, "train", file, "--steps", "3", "--set", "output=" + (folder / "out").string()},
-                     folder.path());
+  const auto r = run(
+      {troupe::places::troupe_binary, "train", file, "--steps", "3", "--set", "output=" + (folder / "out").string()},
+      folder.path());
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
   BOOST_TEST(has(r.out, "compile.memory_budget: wanted at least "), r.out);
   BOOST_TEST(has(r.out, "passes by modelled times, after 0 steps:"), r.out);

@@ -179,8 +179,8 @@ BOOST_AUTO_TEST_CASE(a_poor_finding_says_its_cost_and_the_command_that_mends_it)
   const server s;
   auto t = all_well();
   t.io_uring = {false, "Operation not permitted"};
-  t.queue = {"threads", {"io_uring: wanted a ring"}};
-  t.lock = {false, "memory: wanted more"};
+  t.queue = {"threads", {"io_uring: cannot create a ring"}};
+  t.lock = {false, "memory: cannot lock more"};
   t.folder.file_system = "nfs";
   t.folder.direct = {false, "Invalid argument"};
   t.folder.free_bytes = 1000;
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_poor_finding_says_its_cost_and_the_command_that_mends_it)
   BOOST_TEST(about(all, "shared pages").command ==
              "echo advise | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled");
   BOOST_TEST(about(all, "io_uring").command == "sudo sysctl kernel.io_uring_disabled=0");
-  BOOST_TEST(about(all, "queue").found == "threads: io_uring: wanted a ring");
+  BOOST_TEST(about(all, "queue").found == "threads: io_uring: cannot create a ring");
   BOOST_TEST(about(all, "open files").command == "ulimit -n 4096");
   BOOST_TEST(about(all, "memory").found.find("4.1 GB (the container's limit") == 0U);
   BOOST_TEST(doctor_json(versions(), all).find("\"fit\": true") != std::string::npos);
@@ -212,8 +212,7 @@ BOOST_AUTO_TEST_CASE(what_training_on_a_gpu_lacks_is_named_with_what_brings_it) 
   t.cuda.devices = {"NVIDIA H100"};
   const auto well = examine(m, t);
   BOOST_TEST(about(well, "GPU").found == "NVIDIA H100, driver 550.54.15, CUDA 13.0");
-  BOOST_TEST(about(well, "CUDA library").found ==
-             "/opt/bin/libtroupe_cuda.so opens, so device: cuda needs a GPU alone");
+  BOOST_TEST(about(well, "CUDA library").found == "/opt/bin/libtroupe_cuda.so opens, so device: cuda only needs a GPU");
   t.cuda.version = "12.4";
   const auto old = examine(m, t);
   BOOST_TEST((about(old, "GPU").is == condition::poor));
@@ -260,7 +259,7 @@ BOOST_AUTO_TEST_CASE(what_refuses_rings_is_named) {
 BOOST_AUTO_TEST_CASE(a_user_exempt_from_the_limit_of_locked_memory_is_told_so) {
   auto m = good_machine();
   m.memlock_bytes = 8'388'608;
-  BOOST_TEST(about(examine(m, all_well()), "memlock").found == "8.4 MB, which this user is not held to");
+  BOOST_TEST(about(examine(m, all_well()), "memlock").found == "8.4 MB, which does not apply to this user");
   auto t = all_well();
   t.lock.good = false;
   BOOST_TEST(about(examine(m, t), "memlock").command.find("limits.d") != std::string::npos);
@@ -268,11 +267,11 @@ BOOST_AUTO_TEST_CASE(a_user_exempt_from_the_limit_of_locked_memory_is_told_so) {
 
 BOOST_AUTO_TEST_CASE(a_ring_without_registered_memory_says_why) {
   auto t = all_well();
-  t.queue.remarks = {"io_uring: wanted 5 bytes of registered memory"};
+  t.queue.remarks = {"io_uring: cannot register 5 bytes of memory"};
   const auto all = examine(good_machine(), t);
   const auto& f = about(all, "queue");
   BOOST_TEST((f.is == condition::poor));
-  BOOST_TEST(f.found == "io_uring: wanted 5 bytes of registered memory");
+  BOOST_TEST(f.found == "io_uring: cannot register 5 bytes of memory");
 }
 
 BOOST_AUTO_TEST_CASE(a_file_system_in_memory_is_no_place_to_offload_to_even_where_it_takes_direct_writes) {
@@ -280,7 +279,7 @@ BOOST_AUTO_TEST_CASE(a_file_system_in_memory_is_no_place_to_offload_to_even_wher
   t.folder.file_system = "tmpfs";
   const auto all = examine(good_machine(), t);
   BOOST_TEST((about(all, "O_DIRECT").is == condition::poor));
-  BOOST_TEST(about(all, "O_DIRECT").found == "/data (tmpfs) is in memory; no disk is behind it");
+  BOOST_TEST(about(all, "O_DIRECT").found == "/data (tmpfs) is in memory, not on a disk");
 }
 
 BOOST_AUTO_TEST_CASE(things_that_training_cannot_do_without_are_missing_and_not_only_poor) {
@@ -355,7 +354,8 @@ BOOST_AUTO_TEST_CASE(it_says_that_a_filter_refuses_rings_and_what_that_means) {
   BOOST_TEST(ring["found"].get<std::string>().starts_with("refused by a seccomp filter"), ring.dump());
   BOOST_TEST(ring["costs"].get<std::string>().find("works through threads instead") != std::string::npos, ring.dump());
   BOOST_TEST(ring["command"].get<std::string>().find("--security-opt seccomp=") != std::string::npos, ring.dump());
-  BOOST_TEST(about("queue")["found"].get<std::string>().starts_with("threads: io_uring: wanted a ring"), did.out);
+  BOOST_TEST(about("queue")["found"].get<std::string>().starts_with("threads: io_uring: cannot create a ring"),
+             did.out);
 }
 
 BOOST_AUTO_TEST_CASE(without_a_folder_to_write_to_it_ends_with_1) {

@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_missing_norm_or_head_and_a_layer_too_many_are_refused_by_
   for (auto [out, command] : whole_folder::all_exports("hf", true)) {
     command.insert(command.end(), {"--model-config", "untied.json"});
     f.check_refused(f.troupe(command),
-                    "it lacks 1 parameters of the model that its config.json describes, as lm_head.weight");
+                    "it lacks 1 parameters of the model that its config.json describes, such as lm_head.weight");
   }
   auto all = f.tensors;
   std::erase_if(f.tensors, [](const auto& t) { return t.name == "model.norm.weight"; });
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_missing_norm_or_head_and_a_layer_too_many_are_refused_by_
     f.check_refused(f.troupe(command), "as model.norm.weight");
   for (const auto& [out, command] : whole_folder::all_exports("more", true))
     f.check_refused(f.troupe(command),
-                    "holds 1 parameters that its model has not, as model.layers.1.mlp.up_proj.weight");
+                    "holds 1 parameters that its model does not have, such as model.layers.1.mlp.up_proj.weight");
 }
 
 BOOST_AUTO_TEST_CASE(prefixes_that_stand_there_twice_are_taken_by_every_writer_and_every_start) {
@@ -145,18 +145,19 @@ BOOST_AUTO_TEST_CASE(weights_that_peft_wraps_are_named_as_such_by_every_writer_a
   f.named(projection + "weight").name = projection + "base_layer.weight";
   for (auto& t : f.tensors) t.name = "base_model.model." + t.name;
   add("base_model.model." + projection + "lora_A.default.weight");
-  check_named("holds a model that PEFT wraps, as 'base_model.model.");
+  check_named("holds a model wrapped by PEFT, with tensors such as 'base_model.model.");
   // PEFT's inject_adapter_in_model() saves no prefix.
   f.tensors = tensors;
   f.named(projection + "weight").name = projection + "base_layer.weight";
   add(projection + "lora_B.default.weight");
-  check_named("holds a model that PEFT wraps, as 'model.layers.0.self_attn.q_proj.base_layer.weight'");
+  check_named(
+      "holds a model wrapped by PEFT, with tensors such as 'model.layers.0.self_attn.q_proj.base_layer.weight'");
   // The folder has an adapter under the name of a model.
   f.tensors.clear();
   add("base_model.model." + projection + "lora_A.weight");
   check_named(
-      "holds an adapter of PEFT's, as 'base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight', and no "
-      "whole model");
+      "holds a PEFT adapter, with tensors such as 'base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight', "
+      "not a whole model");
 }
 
 BOOST_AUTO_TEST_CASE(transposed_layers_of_nanogpt_are_named_as_such) {
@@ -178,7 +179,7 @@ BOOST_AUTO_TEST_CASE(a_family_that_is_not_known_has_its_embedding_and_layers_com
   f.check_well(f.checkpoint({"to-hf", "hf", "same"}));
   keys["num_hidden_layers"] = 2;
   f.folder.write("hf/config.json", keys.dump());
-  f.check_refused(f.checkpoint({"to-hf", "hf", "out"}), "says num_hidden_layers 2, and it holds 1 layers");
+  f.check_refused(f.checkpoint({"to-hf", "hf", "out"}), "says num_hidden_layers 2, but it holds 1 layers");
   keys["num_hidden_layers"] = 1;
   keys["vocab_size"] = 300;
   f.folder.write("hf/config.json", keys.dump());
@@ -257,7 +258,7 @@ BOOST_AUTO_TEST_CASE(values_beyond_the_written_type_are_refused_or_clamped_and_c
   whole_folder::set(norm, 1, 3.4e38F);
   whole_folder::set(norm, 2, 1e-9F);
   f.write();
-  const std::string refused = ": element 5 is 70000, which fp16 does not hold (at most 65504)";
+  const std::string refused = ": element 5 is 70000, which is out of range for fp16 (at most 65504)";
   const std::vector<std::pair<std::vector<std::string>, int>> commands{
       {{"checkpoint", "to-hf", "hf", "half", "--dtype", "fp16"}, 3},
       {{"checkpoint", "to-deepspeed", "out", "ds", "--dtype", "fp16"}, 2},
@@ -272,7 +273,7 @@ BOOST_AUTO_TEST_CASE(values_beyond_the_written_type_are_refused_or_clamped_and_c
     if (clamped == 2) BOOST_TEST(has(r.err, refused), r.err);
     BOOST_TEST(!fs::exists(f.folder / (command[0] == "compress" ? "ct" : command[3])));
     command.emplace_back("--allow-overflow");
-    f.check_well(f.troupe(command), std::to_string(clamped) + " values that the type does not hold were clamped");
+    f.check_well(f.troupe(command), std::to_string(clamped) + " values outside the range of the type were clamped");
   }
   const auto half = values_of(f.folder / "half", t.name);
   BOOST_TEST((half[5] == 65504 && half[6] == -65504));
@@ -281,13 +282,13 @@ BOOST_AUTO_TEST_CASE(values_beyond_the_written_type_are_refused_or_clamped_and_c
   // GGUF's blocks have a scale in fp16.
   whole_folder::set(t, 5, 3e38F);
   f.write();
-  f.check_refused(f.checkpoint({"to-gguf", "hf", "q.gguf", "--tokenizer", "bytes"}), "--allow-overflow clamps what is",
-                  1);
+  f.check_refused(f.checkpoint({"to-gguf", "hf", "q.gguf", "--tokenizer", "bytes"}),
+                  "--allow-overflow clamps values that are", 1);
   f.check_well(f.checkpoint({"to-gguf", "hf", "q.gguf", "--tokenizer", "bytes", "--allow-overflow"}),
-               "1 values that the type does not hold were clamped");
+               "1 values outside the range of the type were clamped");
   // A run that computes in fp16 does not begin with infinities.
-  f.check_refused(f.troupe({"train", "job.yaml", "--fresh", "--set", "fp16.enabled=true"}), "which fp16 does not hold",
-                  1);
+  f.check_refused(f.troupe({"train", "job.yaml", "--fresh", "--set", "fp16.enabled=true"}),
+                  "which is out of range for fp16", 1);
 }
 
 BOOST_AUTO_TEST_CASE(aliases_of_config_json_act_and_keys_that_nothing_reads_are_refused) {
@@ -299,7 +300,7 @@ BOOST_AUTO_TEST_CASE(aliases_of_config_json_act_and_keys_that_nothing_reads_are_
   auto keys = json::parse(whole_gpt2);
   keys["n_embed"] = 32;
   f.folder.write("hf/config.json", keys.dump());
-  const std::string words = "model key 'n_embed' is not known here and may change the model";
+  const std::string words = "model key 'n_embed' is not known and may change the model";
   f.check_refused(f.troupe({"plan", "job.yaml"}), words);
   f.check_refused(f.troupe({"train", "job.yaml"}), words);
   f.check_well(f.troupe({"plan", "job.yaml", "--set", "model.ignore_keys=[n_embed]"}));
@@ -309,13 +310,13 @@ BOOST_AUTO_TEST_CASE(aliases_of_config_json_act_and_keys_that_nothing_reads_are_
     f.check_well(f.troupe(command));
   }
   // A name that the file does not have is an error, and so is a name if no file describes the model.
-  const std::string wrong = "has no key 'n_embd_' to pass over; its keys that are not known here: 'n_embed'";
+  const std::string wrong = "has no key 'n_embd_' to ignore; its unknown keys: 'n_embed'";
   for (auto [out, command] : whole_folder::all_exports("hf", false)) {
     command.insert(command.end(), {"--force", "--ignore-key", "n_embed", "--ignore-key", "n_embd_"});
     f.check_refused(f.troupe(command), "--ignore-key: 'hf/config.json' " + wrong);
     command.insert(command.end(), {"--model-config", "alias.json"});
     f.check_refused(f.troupe(command),
-                    "--ignore-key: 'alias.json' has no key 'n_embed' to pass over; all of its keys are known here");
+                    "--ignore-key: 'alias.json' has no key 'n_embed' to ignore; all of its keys are known");
   }
   f.check_refused(f.checkpoint({"inspect", "hf", "--print-map", "--ignore-key", "n_embd_"}), wrong);
   f.check_refused(f.checkpoint({"inspect", "hf", "--ignore-key", "n_embed"}),
@@ -323,7 +324,7 @@ BOOST_AUTO_TEST_CASE(aliases_of_config_json_act_and_keys_that_nothing_reads_are_
   f.check_refused(f.checkpoint({"inspect", "hf", "--model-config", "alias.json"}), "--model-config would do nothing");
   fs::copy_file(f.folder / "hf/model.safetensors", f.folder / "alone.safetensors");
   f.check_refused(f.checkpoint({"to-fp32", "alone.safetensors", "w.pt", "--ignore-key", "n_embed"}),
-                  "alone.safetensors' does not say which model it is of: wanted Hugging Face's config.json");
+                  "alone.safetensors' does not describe its model: give Hugging Face's config.json");
   const std::string set = "model.ignore_keys=[n_embed, n_embd_]";
   for (const char* command : {"plan", "train"})
     f.check_refused(f.troupe({command, "job.yaml", "--set", set}),
@@ -333,7 +334,7 @@ BOOST_AUTO_TEST_CASE(aliases_of_config_json_act_and_keys_that_nothing_reads_are_
   keys.erase("n_embed");
   keys["sliding_window"] = 8;
   f.folder.write("hf/config.json", keys.dump());
-  f.check_refused(f.troupe({"plan", "job.yaml"}), "model key 'sliding_window' wants null, got 8");
+  f.check_refused(f.troupe({"plan", "job.yaml"}), "model key 'sliding_window': wanted null, got 8");
 }
 
 BOOST_AUTO_TEST_CASE(a_source_that_describes_another_model_is_refused_by_key) {
@@ -358,14 +359,14 @@ BOOST_AUTO_TEST_CASE(a_source_that_describes_another_model_is_refused_by_key) {
   f.check_refused(resumed("num_attention_heads", 2), other, 1);
   f.check_refused(resumed("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}), other + "model key 'rope_type'",
                   1);
-  f.check_refused(resumed("sliding_window", 8), other + "model key 'sliding_window' wants null, got 8", 1);
+  f.check_refused(resumed("sliding_window", 8), other + "model key 'sliding_window': wanted null, got 8", 1);
   f.check_refused(resumed("num_local_experts", 8), other + "model key 'num_local_experts'", 1);
   f.check_refused(resumed("model_type", "mistral"), other + "model key 'model_type'", 1);
   f.check_well(f.troupe({"train", "job.yaml", "--resume", "hf", "--fresh", "--set", "model.ignore_keys=[model_type]"}));
   f.check_refused(
       f.troupe({"train", "job.yaml", "--resume", "hf", "--fresh", "--set", "model.ignore_keys=[model_typ]"}),
-      "model.ignore_keys: the job's own model has no key 'model_typ' to pass over; all of its keys are "
-      "known here; the model of '" +
+      "model.ignore_keys: the job's own model has no key 'model_typ' to ignore; all of its keys are known; the model "
+      "of '" +
           (f.folder / "hf").string() + "' has no key 'model_typ'");
   // These keys belong to GGUF files only.
   for (const auto& [key, value] : std::vector<std::pair<std::string, checkpoint::gguf_value>>{
@@ -390,7 +391,7 @@ BOOST_AUTO_TEST_CASE(a_gguf_files_scaling_of_positions_is_carried_and_what_confi
   f.check_well(f.checkpoint({"to-hf", "linear.gguf", "linear"}));
   const auto linear = json::parse(scratch_folder::read(f.folder / "linear/config.json"));
   BOOST_TEST(linear["rope_scaling"] == json({{"rope_type", "linear"}, {"factor", 4.0}}));
-  f.check_refused(f.checkpoint({"to-gguf", "linear.gguf", "again.gguf"}), "model key 'rope_type' wants \"default\"");
+  f.check_refused(f.checkpoint({"to-gguf", "linear.gguf", "again.gguf"}), "model key 'rope_type': wanted \"default\"");
   add_keys(f.folder / "m.gguf", f.folder / "yarn.gguf",
            {{"llama.rope.scaling.type", gguf_value::of(std::string("yarn"))},
             {"llama.rope.scaling.factor", gguf_value::of(2.0F)},
@@ -404,7 +405,7 @@ BOOST_AUTO_TEST_CASE(a_gguf_files_scaling_of_positions_is_carried_and_what_confi
            {"llama.rope.dimension_count", gguf_value::of(uint32_t{4})},
            {"llama.rope.scaling.type", gguf_value::of(std::string("su"))}}) {
     add_keys(f.folder / "m.gguf", f.folder / "other.gguf", {{key, value}});
-    f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out"}), "model key '" + key + "' is not known here");
+    f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out"}), "model key '" + key + "' is not known");
     f.check_well(f.checkpoint({"to-hf", "other.gguf", "out", "--ignore-key", key, "--force"}));
     BOOST_TEST(!has(scratch_folder::read(f.folder / "out/config.json"), key));
   }
@@ -418,7 +419,7 @@ BOOST_AUTO_TEST_CASE(a_gguf_file_of_an_architecture_that_is_not_known_is_refused
   auto keys = json::parse(scratch_folder::read(f.folder / "hf/config.json"));
   keys["model_type"] = "qwen2";
   f.folder.write("qwen2.json", keys.dump());
-  const std::string words = "'other.gguf' is of the architecture qwen2, whose names and keys are not known here";
+  const std::string words = "'other.gguf' has the architecture qwen2, which is not known here";
   f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out"}), words);
   f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out", "--model-config", "qwen2.json"}), words);
   f.check_refused(f.checkpoint({"to-gguf", "other.gguf", "out.gguf", "--tokenizer", "bytes"}), words);

@@ -81,10 +81,10 @@ BOOST_AUTO_TEST_CASE(what_of_a_trainers_folder_is_taken_over_is_said) {
   const auto shown = at.troupe({"checkpoint", "inspect", folder.string()});
   BOOST_TEST_REQUIRE(shown.code == 0, shown.err);
   for (const char* line : {"checkpoint-3: transformers Trainer, step 3 (3 updates applied), 48 tensors",
-                           "\ntrainer_state.json: step 3 is taken over, its log and the place in the data are not\n",
-                           "\noptimizer.pt: exp_avg, exp_avg_sq of 16 parameters are taken over\n",
-                           "\nscheduler.pt: its position, 3, is taken over; what the schedule is, the job says\n",
-                           "\nnot taken over: rng_state.pth, training_args.bin\n"})
+                           "\ntrainer_state.json: step 3 is imported, its log and the position in the data are not\n",
+                           "\noptimizer.pt: exp_avg, exp_avg_sq of 16 parameters are imported\n",
+                           "\nscheduler.pt: its position, 3, is imported; the job defines the schedule\n",
+                           "\nnot imported: rng_state.pth, training_args.bin\n"})
     BOOST_TEST(has(shown.out, line), line << " is wanted in\n" << shown.out);
   BOOST_TEST(inspected(at, folder)["remarks"].size() == 4U);
   BOOST_TEST(at.troupe({"checkpoint", "verify", folder.string(), "--quiet"}).code == 0);
@@ -106,11 +106,11 @@ BOOST_AUTO_TEST_CASE(what_of_a_trainers_folder_is_taken_over_is_said) {
   fs::copy(folder / "checkpoint-3", at.folder / "ck", fs::copy_options::recursive);
   fs::remove(at.folder / "ck/config.json");
   const auto unknown = at.troupe({"checkpoint", "inspect", "ck"});
-  BOOST_TEST(has(unknown.out, "optimizer.pt: the optimizer's states are not taken over: it knows parameters by number"),
+  BOOST_TEST(has(unknown.out, "optimizer.pt: the optimizer's states are not imported: it numbers its parameters"),
              unknown.out);
   const auto known =
       at.troupe({"checkpoint", "inspect", "ck", "--model-config", (folder / "checkpoint-3/config.json").string()});
-  BOOST_TEST(has(known.out, "of 16 parameters are taken over"), known.out);
+  BOOST_TEST(has(known.out, "of 16 parameters are imported"), known.out);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_resumes_from_the_newest_checkpoint_of_a_trainers_output_and_not_from_its_final_model) {
@@ -124,13 +124,14 @@ BOOST_AUTO_TEST_CASE(a_run_resumes_from_the_newest_checkpoint_of_a_trainers_outp
   fs::copy(at.folder / "output/checkpoint-3/config.json", at.folder / "output/config.json");
   const auto r = at.troupe({"train", "job.yaml", "--resume", "output"});
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
-  BOOST_TEST(has(r.out + r.err, "checkpoint-3, a checkpoint with an optimizer's states, is taken, and its own weights"),
-             r.err);
+  BOOST_TEST(
+      has(r.out + r.err, "checkpoint-3, a checkpoint with optimizer states, is used, not the weights in this folder"),
+      r.err);
   BOOST_TEST(has(r.out, "step 4/5"), r.out);
   BOOST_TEST(!has(r.out, "step 1/5"), r.out);
   const auto shown = at.troupe({"checkpoint", "inspect", "output"});
   BOOST_TEST(has(shown.out, "output/checkpoint-3: transformers Trainer, step 3"), shown.out);
-  BOOST_TEST(has(shown.out, "\n'output': checkpoint-3, a checkpoint with an optimizer's states, is taken"), shown.out);
+  BOOST_TEST(has(shown.out, "\n'output': checkpoint-3, a checkpoint with optimizer states, is used"), shown.out);
   BOOST_TEST(shown.err == "");
   // The folder contains a save that was interrupted.
   fs::create_directory(at.folder / "output/checkpoint-4");
@@ -222,13 +223,13 @@ BOOST_AUTO_TEST_CASE(codes_of_other_tools_are_refused_by_every_command_that_take
     const auto did = at.troupe({"checkpoint", to, "q", "out"});
     BOOST_TEST(did.code == 2, to);
     BOOST_TEST(
-        has(did.err, "'q': its weights are codes of GPTQ (config.json: quantization_config.quant_method 'gptq')"),
+        has(did.err, "'q': its weights are quantised with GPTQ (config.json: quantization_config.quant_method 'gptq')"),
         did.err);
   }
   const auto squeezed = at.troupe({"compress", "q", "out", "--to", "gguf:q8_0"});
-  BOOST_TEST(has(squeezed.err, "codes of GPTQ"), squeezed.err);
+  BOOST_TEST(has(squeezed.err, "quantised with GPTQ"), squeezed.err);
   const auto trained = at.troupe({"train", "job.yaml", "--resume", "q"});
-  BOOST_TEST(has(trained.err, "codes of GPTQ"), trained.err);
+  BOOST_TEST(has(trained.err, "quantised with GPTQ"), trained.err);
   for (const char* look : {"inspect", "verify"}) BOOST_TEST(at.troupe({"checkpoint", look, "q"}).code == 0, look);
 }
 

@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(deepspeeds_folders_become_files_too) {
 BOOST_AUTO_TEST_CASE(a_vocabulary_lies_beside_the_weights_or_is_named) {
   const whole_model m;
   m.check_refused({"to-gguf", "hf", "m.gguf"},
-                  "has no tokenizer that belongs in a GGUF file: wanted one by --tokenizer");
+                  "has no tokenizer that can be written to a GGUF file: give one by --tokenizer");
   const fs::path fixtures = (std::string(troupe::places::source_dir) + "/tests/data/fixtures");
   m.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", fixtures / "gpt2"}, "tokens, the model 256");
   m.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "none"}, "'none': wanted a tokenizer.model");
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(what_a_file_cannot_say_is_refused) {
   m.check_refused({"to-gguf", "ours.gguf", "ours.gguf", "--force"}, "which is read");
   const whole_model other(R"(,"activation_function":"gelu")");
   other.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes"},
-                      "model key 'activation_function' wants gelu_new for a GGUF file");
+                      "model key 'activation_function' must be gelu_new for a GGUF file");
   const whole_model wide(R"(,"n_inner":64)");
   wide.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes"}, "wants shape (32, 64), got (32, 128)");
 }
@@ -160,8 +160,8 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_in_one_sentence) {
   m.check_well({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes"});
   const auto whole = scratch_folder::read(m.folder / "m.gguf");
   m.folder.write("cut.gguf", whole.substr(0, whole.size() / 2));
-  m.check_refused({"inspect", "cut.gguf"}, "'cut.gguf' is no sound GGUF file: tensor '");
-  m.check_refused({"to-hf", "cut.gguf", "out"}, "'cut.gguf' is no sound GGUF file");
+  m.check_refused({"inspect", "cut.gguf"}, "'cut.gguf' is not a valid GGUF file: tensor '");
+  m.check_refused({"to-hf", "cut.gguf", "out"}, "'cut.gguf' is not a valid GGUF file");
   auto claims = whole;
   std::fill_n(claims.begin() + 8, 8, '\x7F');
   m.folder.write("claims.gguf", claims);

@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(an_answer_that_will_not_do_is_said_before_the_next_question
   const command_folder at;
   for (const auto& [answers, wanted] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"7B"}, "--model: wanted one of 1M"},
-           {{"1M", "nowhere.txt"}, "nowhere.txt, which is not there"},
+           {{"1M", "nowhere.txt"}, "nowhere.txt, which does not exist"},
            {{"1M", "corpus.txt", "nowhere.model"}, "--tokenizer: "}}) {
     pseudo_terminal terminal({troupe::places::troupe_binary, "init", "asked.yaml"}, at.folder.path());
     for (const auto& answer : answers) {
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(keys_of_a_model_that_are_not_known_are_passed_over_by_a_fla
     std::vector<std::string> command{"init", how.substr(2) + ".yaml", how, "hf", "--text", "corpus.txt"};
     const auto refused = at.troupe(command);
     BOOST_TEST(refused.code == 2, refused.out);
-    BOOST_TEST(has(refused.err, "not known here and may change the model"), refused.err);
+    BOOST_TEST(has(refused.err, "not known and may change the model"), refused.err);
     BOOST_TEST(has(refused.err, "--ignore-key n_embed"), refused.err);
     command.insert(command.end(), {"--ignore-key", "n_embed", "--ignore-key", "a: key"});
     const auto made = at.troupe(command);
@@ -199,9 +199,7 @@ BOOST_AUTO_TEST_CASE(keys_of_a_model_that_are_not_known_are_passed_over_by_a_fla
     command.insert(command.end(), {"--ignore-key", "another"});
     const auto absent = at.troupe(command);
     BOOST_TEST(absent.code == 2, absent.out);
-    BOOST_TEST(
-        has(absent.err, "has no key 'another' to pass over; its keys that are not known here: 'a: key', 'n_embed'"),
-        absent.err);
+    BOOST_TEST(has(absent.err, "has no key 'another' to ignore; its unknown keys: 'a: key', 'n_embed'"), absent.err);
     BOOST_TEST(has(absent.err, "--ignore-key"), absent.err);
   }
   const auto nothing =
@@ -292,7 +290,7 @@ BOOST_AUTO_TEST_CASE(a_trained_models_tokenizer_is_used_with_a_rate_and_a_length
   fs::remove(at.folder / "tune.yaml");
   const auto other = begin({});
   BOOST_TEST(other.code == 2);
-  BOOST_TEST(has(other.err, "the model's tokenizer is not read: "), other.err);
+  BOOST_TEST(has(other.err, "the model's tokenizer cannot be read: "), other.err);
   BOOST_TEST(has(other.err, "pre_tokenizer: wanted GPT-2's"), other.err);
   BOOST_TEST(!fs::exists(at.folder / "tune.yaml"));
 }
@@ -307,8 +305,9 @@ BOOST_AUTO_TEST_CASE(bytes_are_fed_to_a_larger_vocabulary_only_where_the_key_say
     if (*word != '\0') command.insert(command.end(), {"--set", std::string("data.tokenizer=") + word});
     const auto did = at.troupe(command);
     BOOST_TEST(did.code == 2, did.err);
-    BOOST_TEST(has(did.err, "data.tokenizer: the text would be fed as bytes, but the model's vocabulary has 300 words"),
-               did.err);
+    BOOST_TEST(
+        has(did.err, "data.tokenizer: the text would be read as bytes, but the model's vocabulary has 300 words"),
+        did.err);
   }
   BOOST_TEST(at.troupe({"train", "wide.yaml", "--quiet", "--set", "data.tokenizer=bytes-as-ids"}).code == 0);
 }

@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_refused_with_a_sentence) {
   refused({here, "--queue-depth", "5000", "--size", "1G", "--block-size", "4K"},
           "a queue depth from 1 to 4096, got 5000");
   refused({here, "--size", "64K"},
-          "--size: wanted a file of at least 1048576 bytes, what the least setting has in "
+          "--size: wanted a file of at least 1048576 bytes, the least that a setting has in "
           "flight, got 65536");
   BOOST_TEST(std::filesystem::is_empty(folder.path()));
 }

@@ -283,19 +283,20 @@ BOOST_AUTO_TEST_CASE(flags_of_the_load_act_where_a_run_resumes_from_its_own_fold
   const auto other = again({"--set", "optimizer.type=Lion"});
   BOOST_TEST(other.code == 0, other.err);  // Lion's only moment is in the checkpoint
   BOOST_TEST(has(other.err,
-                 "was trained with adamw, and this run's optimizer is lion: its states go on as those of the "
-                 "same names; checkpoint.load.optimizer_states: false (--no-load-optimizer-states) begins"),
+                 "was trained with adamw, and this run's optimizer is lion: its states are used as those of the "
+                 "same names; set checkpoint.load.optimizer_states: false (--no-load-optimizer-states) to begin"),
              other.err);
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--set", "optimizer.type=Lion", "--fresh"}).code == 0);
   const auto refused = f.troupe({"train", "job.yaml", "--json", "--steps", "6"});
   BOOST_TEST(refused.code == 1);
-  BOOST_TEST(has(refused.err, "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) begins without"),
-             refused.err);
+  BOOST_TEST(
+      has(refused.err, "set checkpoint.load.optimizer_states: false (--no-load-optimizer-states) to begin without"),
+      refused.err);
   BOOST_TEST(f.troupe({"train", "job.yaml", "--steps", "5", "--set", "checkpoint.load.optimizer_states=false"}).code ==
              0);
   const auto module = f.troupe({"train", "job.yaml", "--steps", "6", "--load-module-only"});
   BOOST_TEST(module.code == 2);
-  BOOST_TEST(has(module.err, "checkpoint.load.module_only: wanted checkpoint.load.path beside it"), module.err);
+  BOOST_TEST(has(module.err, "checkpoint.load.module_only: requires checkpoint.load.path"), module.err);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

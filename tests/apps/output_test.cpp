@@ -61,13 +61,13 @@ BOOST_AUTO_TEST_CASE(a_relay_waits_for_nobody_and_leaves_out_whole_lines) {
   relay->on_loss([&](const std::string& line) { told = line; });
   const std::string line = std::string(999, 'x') + "\n";
   for (size_t i = 0; i < 4 * apps::output_waits_bytes_max / line.size(); ++i) relay->write(line);
-  BOOST_TEST(told == "it is not taken (nobody reads it): the run continues without it");
+  BOOST_TEST(told == "it cannot be written (it is not read): the run continues without it");
   std::thread reader([&] {
     char block[4096];
     for (ssize_t n = 0; (n = ::read(ends.in, block, sizeof block)) > 0;) got.append(block, static_cast<size_t>(n));
   });
   relay->drain(std::chrono::seconds(60));
-  BOOST_TEST(relay->loss() == "nobody reads it");
+  BOOST_TEST(relay->loss() == "it is not read");
   relay.reset();
   ::close(std::exchange(ends.out, -1));
   reader.join();
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_relay_gives_up_a_reader_that_takes_nothing) {
   apps::output_relay relay(ends.out, "it");
   relay.write(std::string(10'000, 'x') + "\n");
   relay.drain(std::chrono::milliseconds(1));
-  BOOST_TEST(relay.loss() == "nobody reads it");
+  BOOST_TEST(relay.loss() == "it is not read");
 }
 
 BOOST_AUTO_TEST_CASE(a_pipe_that_is_full_and_unread_holds_up_neither_a_run_nor_its_end) {
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_pipe_that_is_full_and_unread_holds_up_neither_a_run_nor_i
     const auto ended = run.end(std::chrono::seconds(30));
     BOOST_TEST(ended.code == 128 + SIGTERM, ended.err);
     BOOST_TEST(is_saved(f));
-    BOOST_TEST(has(ended.err, "cannot write all of the output: nobody reads it"), ended.err);
+    BOOST_TEST(has(ended.err, "cannot write all of the output: it is not read"), ended.err);
   }
 }
 
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(output_that_is_refused_leaves_the_run_whole_and_gives_code_
       BOOST_TEST(has(r.err, "cannot write all of the output: " + why), r.err);
       BOOST_TEST(is_saved(f));
       BOOST_TEST(lines_of(scratch_folder::read(f.folder / "out/steps.jsonl")) >= 6U);
-      BOOST_TEST(has(log_of(f, more), "standard output is not taken (" + why + ")"), log_of(f, more));
+      BOOST_TEST(has(log_of(f, more), "standard output cannot be written (" + why + ")"), log_of(f, more));
     }
 }
 

@@ -304,10 +304,10 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_served_is_refused_before_training) {
   socklen_t size = sizeof at;
   ::getsockname(*taken, reinterpret_cast<sockaddr*>(&at), &size);
   const std::string port = std::to_string(ntohs(at.sin_port));
-  refused("page: " + port, "another program has that port");
-  refused("page: " + port + ", processes: ranks", "another program has that port");
+  refused("page: " + port, "another program uses that port");
+  refused("page: " + port + ", processes: ranks", "another program uses that port");
   ::close(*taken);
-  refused("page: '0.0.0.0:0'", "beyond loopback");
+  refused("page: '0.0.0.0:0'", "is not a loopback address");
   refused("page: 70000", "cluster.page");
   refused("page: somewhere", "wanted PORT or HOST:PORT");
   refused("page: 0, page_token_file: token", "chmod 600", true);

@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(layers_that_deepspeed_wrote_get_names_by_their_model_or_by_
       R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 8, "vocab_size": 128})");
   const auto bare = f.troupe({"checkpoint", "to-fp32", theirs, "bare.safetensors"});
   BOOST_TEST(bare.code == 0, bare.err);
-  BOOST_TEST(has(bare.err, "names are those of the pipeline's layers"), bare.err);
+  BOOST_TEST(has(bare.err, "the tensors keep the names of the pipeline's layers"), bare.err);
   BOOST_TEST(names_in(f.folder / "bare.safetensors").front() == "1.weight");
 
   check_well(f.troupe({"checkpoint", "to-hf", theirs, "hf", "--model-config", "config.json"}));
@@ -180,14 +180,14 @@ BOOST_AUTO_TEST_CASE(unknown_names_are_refused_with_those_that_are_wanted) {
   const std::string keys = R"("n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 9, "vocab_size": 128})";
   f.folder.write("other.json", R"({"model_type": "gpt2", )" + keys);
   f.folder.write("unknown.json", R"({"model_type": "own", )" + keys);
-  const std::string not_known = "is a pipeline whose layers are not known by name: wanted ";
+  const std::string not_known = "is a pipeline with unknown names of layers: wanted ";
   check_refused(f.troupe({"checkpoint", "to-hf", theirs, "hf", "--model-config", "other.json"}), 2,
                 not_known + "transformer.wte.weight, transformer.wpe.weight, transformer.h.0.ln_1.weight");
   check_refused(f.troupe({"checkpoint", "to-hf", theirs, "hf", "--model-config", "unknown.json"}), 2,
-                not_known + "those of a model, it has tied_modules.embed.weight, 1.weight, ");
+                not_known + "the names of a model, it has tied_modules.embed.weight, 1.weight, ");
   const auto others = (fixtures / "deepspeed/stage2_fp32_legacy").string();
   check_refused(f.troupe({"checkpoint", "to-hf", others, "hf", "--model-config", "other.json"}), 2,
-                "parameters that its model has not, as ");
+                "parameters that its model does not have, such as ");
   BOOST_TEST(!fs::exists(f.folder / "hf"));
   check_refused(f.troupe({"checkpoint", "diff", theirs, others}), 1, "no tensor of one has its name in the other: '");
   check_refused(f.troupe({"train", "job.yaml", "--resume", theirs}), 1, not_known + "transformer.wte.weight");
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(unknown_names_are_refused_with_those_that_are_wanted) {
                 "broken.yaml': line 1: wanted an RE2 pattern");
   f.folder.write("useless.yaml", "names: {a: b}\n");
   const auto useless = f.troupe({"checkpoint", "inspect", theirs, "--map", "useless.yaml"});
-  BOOST_TEST(has(useless.err, "no rule of 'useless.yaml' is about a tensor of '"), useless.err);
+  BOOST_TEST(has(useless.err, "no rule of 'useless.yaml' matches a tensor of '"), useless.err);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

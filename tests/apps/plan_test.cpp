@@ -130,9 +130,9 @@ BOOST_AUTO_TEST_CASE(a_pipeline_is_shown_by_stages_and_its_schedule_can_be_writt
   }
   const auto two = f.troupe({"plan", "job.yaml", "--layers", "--explain"});
   BOOST_TEST(two.code == 2);
-  BOOST_TEST(has(two.err, "--explain: wanted --layers without it"), two.err);
+  BOOST_TEST(has(two.err, "--explain: cannot be combined with --layers"), two.err);
   const auto alone = f.troupe({"plan", "job.yaml", "--transfers"});
-  BOOST_TEST(alone.err == "troupe: error: --transfers: wanted --format schedule beside it\n");
+  BOOST_TEST(alone.err == "troupe: error: --transfers: give --format schedule, too\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_run_leaves_the_times_of_its_units_and_the_schedule_that_it_found_for_the_next_run) {
@@ -389,7 +389,7 @@ BOOST_AUTO_TEST_CASE(planning_needs_neither_libtorch_nor_actors) {
   const auto measured = run({alone.string(), "plan", "job.yaml", "--measure"}, f.folder.path());
   BOOST_TEST(measured.code == 1);
   BOOST_TEST(
-      has(measured.err, "troupe plan: wanted the program troupe-train in '" + f.folder.path().string() + "', got none"),
+      has(measured.err, "troupe plan: the program troupe-train is not in '" + f.folder.path().string() + "': install"),
       measured.err);
 }
 
@@ -416,7 +416,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_is_whole_at_once_says_which_setting_keeps_it_s
                               "--set", "zero_optimization.stage3_prefetch_bucket_size=10000"});
   BOOST_TEST_REQUIRE(kept.code == 0, kept.err);
   BOOST_TEST(has(kept.out,
-                 " parameters whole at once: stage3_max_reuse_distance 1000000000 keeps a unit gathered until its "
+                 " parameters whole at once: stage3_max_reuse_distance 1000000000 keeps every unit gathered until its "
                  "next use"),
              kept.out);
   const auto released = f.troupe({"plan", "job.yaml", "--set", "zero_optimization.stage3_prefetch_bucket_size=10000"});

@@ -103,8 +103,8 @@ BOOST_AUTO_TEST_CASE(a_package_of_another_version_is_none) {
   const environment e("lib/python3.11/site-packages", "0.0.9");
   const auto found = trainer_program(e.bin(), "troupe train");
   BOOST_TEST_REQUIRE(!found.has_value());
-  BOOST_TEST(found.error().text == "troupe train: wanted the program troupe-train in '" + e.bin().string() +
-                                       "', got none: Debian's package `troupe-train` brings it, Troupe's wheel has it");
+  BOOST_TEST(found.error().text == "troupe train: the program troupe-train is not in '" + e.bin().string() +
+                                       "': install Debian's package `troupe-train`, or Troupe's wheel");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(nohup_keeps_an_agent_whose_terminal_closes) {
   left.agent->send(SIGHUP);
   const auto ended = left.agent->end();
   BOOST_TEST(ended.code == 1, ended.err);
-  BOOST_TEST(has(ended.err, "who launched this agent has gone"), ended.err);
+  BOOST_TEST(has(ended.err, "the program that launched this agent has ended"), ended.err);
 }
 
 BOOST_AUTO_TEST_CASE(an_agent_that_waits_has_nothing_to_save) {

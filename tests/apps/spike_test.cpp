@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_to_stop_ends_with_1_and_its_last_checkpoint) 
   BOOST_REQUIRE(!losses.empty());
   const uint64_t last = losses.rbegin()->first;
   BOOST_TEST(has(run.err, "the loss of step " + std::to_string(last + 1) + " is "), run.err);
-  BOOST_TEST(has(run.err, "the run ends, as on_spike.action: stop says; the newest checkpoint, of step " +
+  BOOST_TEST(has(run.err, "the run ends (on_spike.action: stop); the newest checkpoint, of step " +
                               std::to_string(last / 4 * 4) + ", is '"),
              run.err);
   uint64_t newest = 0;

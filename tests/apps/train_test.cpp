@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(a_sample_that_prints_nothing_says_why) {
   const auto unknown =
       f.troupe({"train", "job.yaml", "--set", "data.text=tokens.bin", "--set", "model.vocab_size=258"});
   BOOST_TEST_REQUIRE(unknown.code == 0, unknown.err);
-  BOOST_TEST(has(unknown.out, "sample: none, since nothing says what text the tokens stand for: data.tokenizer"),
+  BOOST_TEST(has(unknown.out, "sample: none, since the tokenizer of the tokens is not known: set data.tokenizer"),
              unknown.out);
   const auto empty = f.troupe({"train", "job.yaml", "--set", "sample.prompt=\"\"", "--set", "output=again"});
   BOOST_TEST_REQUIRE(empty.code == 0, empty.err);
@@ -202,8 +202,8 @@ BOOST_AUTO_TEST_CASE(a_run_whose_every_step_was_skipped_ends_with_a_word_and_a_c
   const auto did = f.troupe({"train", "job.yaml", "--set", "fp16.enabled=true", "--set", "fp16.loss_scale=1.0e+30"});
   BOOST_TEST(did.code == 1, did.out);
   BOOST_TEST(has(did.err,
-                 "nothing was trained: gradients of all 6 steps were not finite, so that each was skipped; a "
-                 "smaller fp16.loss_scale than 1e+30"),
+                 "nothing was trained: gradients of all 6 steps were not finite, so that each was skipped; "
+                 "set a smaller fp16.loss_scale than 1e+30"),
              did.err);
   BOOST_TEST(has(did.out, "skipped: 6 of 6 steps"), did.out);
 }
@@ -213,8 +213,8 @@ BOOST_AUTO_TEST_CASE(a_parameter_group_that_earlier_ones_leave_nothing_is_named)
   const auto checked = f.troupe({"config", "check", "job.yaml"});
   BOOST_TEST(checked.code == 0, checked.err);
   BOOST_TEST(has(checked.out + checked.err,
-                 "warning: parameter_groups[1].match: no effect: the 1 parameter that it is "
-                 "found in, as transformer.wte.weight, fall to earlier groups"),
+                 "warning: parameter_groups[1].match: no effect: the 1 parameter that it "
+                 "matches, such as transformer.wte.weight, belong to earlier groups"),
              checked.out + checked.err);
 }
 

@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_machine_whose_agent_is_killed_is_lost_at_once_with_all_it
   const auto did = run("30", "2@5:2009");
   BOOST_TEST(did.code == 0, did.said);
   BOOST_TEST(tests::degrees(did.terms) == "4 3 4", did.terms);
-  BOOST_TEST(did.said.find("rank 2 (process 2 on b) was lost: its host's agent has gone") != std::string::npos,
+  BOOST_TEST(did.said.find("rank 2 (process 2 on b) was lost: the link to its host's agent ended") != std::string::npos,
              did.said);
 }
 

@@ -324,7 +324,8 @@ BOOST_AUTO_TEST_CASE(a_host_that_alone_has_files_of_the_newest_save_stays) {
   j.boundary();
   BOOST_TEST(j.hosts() == "abc");
   BOOST_TEST(j.continued_from() == "/saves/1");
-  BOOST_TEST(j.said().find("host b stays: a save in memory has files that lie there alone") != std::string::npos,
+  BOOST_TEST(j.said().find("host b is not replaced: it alone holds some files of the newest save in memory") !=
+                 std::string::npos,
              j.said());
 }
 
@@ -357,8 +358,8 @@ BOOST_AUTO_TEST_CASE(a_save_in_memory_that_is_lost_with_its_hosts_is_named) {
   j.save(false);
   j.part(1);
   BOOST_TEST(j.continued_from() == "/saves/1");
-  BOOST_TEST(j.said().find("warning: the newest save in memory, /saves/2, cannot be used: no process that is there has "
-                           "/saves/2/rank1; the run continues from /saves/1") != std::string::npos,
+  BOOST_TEST(j.said().find("warning: the newest save in memory, /saves/2, cannot be used: the processes that are left "
+                           "do not have /saves/2/rank1; the run continues from /saves/1") != std::string::npos,
              j.said());
 }
 
@@ -370,9 +371,10 @@ BOOST_AUTO_TEST_CASE(a_host_that_no_spare_can_replace_any_more_stays_and_is_name
   j.save();
   j.boundary();
   BOOST_TEST(j.hosts() == "abd");
-  BOOST_TEST(j.said().find("host b stays until there are spare processes for it on other hosts") != std::string::npos,
-             j.said());
-  BOOST_TEST(j.said().find("host c stays") == std::string::npos, j.said());
+  BOOST_TEST(
+      j.said().find("host b keeps its ranks until other hosts have spare processes for them") != std::string::npos,
+      j.said());
+  BOOST_TEST(j.said().find("host c keeps its ranks") == std::string::npos, j.said());
 }
 
 BOOST_AUTO_TEST_CASE(fewer_data_ranks_stay_fewer_when_a_host_is_replaced) {

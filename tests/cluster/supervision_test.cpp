@@ -268,9 +268,9 @@ BOOST_AUTO_TEST_CASE(processes_that_are_all_lost_at_once_are_started_again_and_c
   for (uint32_t p = 0; p < 3; ++p) w.lose(p);
   w.settle();
   BOOST_TEST(!w.code().has_value());
-  BOOST_TEST(w.said().find("no process is left to continue: waits for those that are started again") !=
-                 std::string::npos,
-             w.said());
+  BOOST_TEST(
+      w.said().find("no process is left to continue: waits for processes that are started again") != std::string::npos,
+      w.said());
   w.pass(600 * ms);
   w.settle();
   BOOST_TEST(w.supervisor().term() == 2U);

@@ -291,7 +291,7 @@ BOOST_AUTO_TEST_CASE(modules_that_share_a_weight_are_cleaned_when_both_are_compr
   for (int i = 0; i < 3; ++i) step_of(*s);
   const auto refused = compression::redundancy_clean(twice(), *s);
   BOOST_TEST_REQUIRE(!refused.has_value());
-  BOOST_TEST(has(refused.error().text, "got that of one, which two reads as well"));
+  BOOST_TEST(has(refused.error().text, "got that of one, which two also reads"));
 }
 
 BOOST_AUTO_TEST_CASE(a_cleaned_checkpoint_is_resumed_by_smaller_modules_with_their_moments) {
@@ -334,19 +334,19 @@ BOOST_AUTO_TEST_CASE(layers_that_cannot_become_smaller_are_refused_before_the_ru
   const auto straight = with_between([] { return nn::ReLU(); });
   BOOST_TEST(has(refusal(straight, pruned("row_pruning", "l1", "first", "nowhere")),
                  "own.yaml:6: compression_training.row_pruning.different_groups.all.related_modules: wanted a pattern "
-                 "that finds a module beside first, got none by 'nowhere'"));
+                 "that matches a module related to first, got none for 'nowhere'"));
   BOOST_TEST(has(refusal(pictures, pruned("channel_pruning", "l1", "corners", "first")),
                  "wanted a module that takes the 4 rows of corners, got first, which takes 16"));
   BOOST_TEST(has(refusal(pictures, pruned("row_pruning", "l1", "'first|second'", "head")),
-                 "wanted a pattern that finds as many modules as are pruned, got 1 by 'head' beside 2"));
+                 "wanted a pattern that matches as many modules as are pruned, got 1 for 'head' and 2"));
   BOOST_TEST(has(refusal(pictures, pruned("channel_pruning", "topk", "edges", "norm, corners")),
-                 "wanted norms in the unit of edges, whose scores no other unit reads, got norm"));
+                 "wanted norms in the unit of edges, the only unit that reads its scores, got norm"));
   const factory grouped = [] {
     auto m = picture_model();
     m.units[3] = models::unit("corners", nn::Conv2d(nn::Conv2dOptions(8, 4, 3).groups(2)));
     return m;
   };
-  BOOST_TEST(has(refusal(grouped, filters), "got corners in groups"));
+  BOOST_TEST(has(refusal(grouped, filters), "got corners with several"));
   const factory packed = [] {
     return models::module_model{{models::unit("flatten", [](const at::Tensor& x) { return x.flatten(1); }),
                                  models::unit("qkv", nn::Linear(36, 48)),
@@ -355,7 +355,7 @@ BOOST_AUTO_TEST_CASE(layers_that_cannot_become_smaller_are_refused_before_the_ru
                                 classes_loss()};
   };
   BOOST_TEST(has(refusal(packed, heads + "[out], related_modules: [[qkv]]}}}"),
-                 "got qkv with 48 outputs, and nothing says which input each output comes from"));
+                 "got qkv with 48 outputs, which cannot be assigned to heads"));
   struct attending : nn::Module {
     at::Tensor forward(const at::Tensor& x) {
       const at::Tensor t = x.flatten(1).narrow(1, 0, 32).reshape({x.size(0), 2, 16}).transpose(0, 1);
@@ -369,7 +369,7 @@ BOOST_AUTO_TEST_CASE(layers_that_cannot_become_smaller_are_refused_before_the_ru
         classes_loss()};
   };
   BOOST_TEST(has(refusal(torchs_own, heads + "[out_proj], related_modules: [['attention$']]}}}"),
-                 "has as many heads as its width has room for"));
+                 "attention with a number of heads that depends on its width"));
 }
 
 BOOST_AUTO_TEST_CASE(what_would_compute_something_else_is_refused_and_leaves_the_masked_model) {

@@ -71,8 +71,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_copied_where_a_layer_does_not_fit) {
   const auto refused = compression::student_initialization(student, shallow, *config);
   BOOST_TEST_REQUIRE(!refused.has_value());
   BOOST_TEST(has(refused.error().text,
-                 "own.yaml:6: compression_training.layer_reduction.teacher_layer: wanted layers "
-                 "of the teacher's 3, counted from 0, got 3"));
+                 "own.yaml:6: compression_training.layer_reduction.teacher_layer: wanted layers of the teacher, which "
+                 "has 3, counted from 0, got 3"));
   const auto other_depth = compression::student_initialization(stack(3), deep, *config);
   BOOST_TEST_REQUIRE(!other_depth.has_value());
   BOOST_TEST(has(other_depth.error().text, "wanted the model's 3 layers, got 2"));
@@ -117,10 +117,11 @@ BOOST_AUTO_TEST_CASE(a_teacher_goes_with_layer_reduction_and_not_without) {
         compression::init_compression({student, &picture_batch, &picture_batch}, compressing(section), teacher);
     return ready ? std::string("taken") : ready.error().text;
   };
-  BOOST_TEST(has(refusal(reduced, {}), "layer_reduction.enabled: wanted a teacher whose layers the model begins with"));
-  BOOST_TEST(has(refusal(quantised("4", "head"), [] { return units_of(4); }), "wanted no teacher without"));
   BOOST_TEST(
-      has(refusal("", {}), "wanted a technique that is enabled, as init_compression is asked for one, got none"));
+      has(refusal(reduced, {}), "layer_reduction.enabled: requires a teacher that provides the model's first layers"));
+  BOOST_TEST(has(refusal(quantised("4", "head"), [] { return units_of(4); }),
+                 "a teacher requires compression_training.layer_reduction"));
+  BOOST_TEST(has(refusal("", {}), "init_compression requires an enabled technique, got none"));
   BOOST_TEST(has(refusal(quantised("4", "nowhere"), {}), "own.yaml:6: compression_training.weight_quantization"));
   const auto s = actors::session::open(
       {.config = compressing(reduced), .model = actors::own_model({student, &picture_batch, &picture_batch})});

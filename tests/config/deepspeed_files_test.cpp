@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(sections_that_their_presence_switches_on_are_warned_about) 
       warned(R"({"weight_quantization": {"num_bits": 8}})") ==
       "ds.json:1:2: warning: weight_quantization: no effect: Troupe trains; quantised weights are for inference\n");
   BOOST_TEST(warned(R"({"datastates_ckpt": {}})") ==
-             "ds.json:1:2: warning: datastates_ckpt: no effect: checkpoint.asynchronous says it; they go to the folder "
+             "ds.json:1:2: warning: datastates_ckpt: no effect: checkpoint.asynchronous sets it; they go to the folder "
              "of the run\n");
   BOOST_TEST(warned(R"({"zero_optimization": {"zeropp_loco_param": {"err_beta": 0.8}}})") ==
              "ds.json:1:24: warning: zero_optimization.zeropp_loco_param: acts once there is quantised communication "
@@ -243,7 +243,7 @@ num_processes: 2
   BOOST_TEST(l.config.parallel.data == 2U);
   BOOST_TEST(value_of(l, "zero_optimization.stage3_gather_16bit_weights_on_model_save") == "true");
   BOOST_TEST(errors_of("distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: none.json}\n", plain)
-                 .find("/base/none.json: wanted a readable file") != std::string::npos);
+                 .find("/base/none.json: the file does not exist") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(merge_keys_fill_in_keys_that_are_not_given) {

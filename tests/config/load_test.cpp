@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(an_import_is_as_strict_as_deepspeed_where_deepspeed_is) {
                  ":2:2: error: fp16: given twice, first at line 1, column 2\n");
   std::filesystem::remove(f.path() / "ds.json");
   BOOST_TEST(render(troupe::config::load(file).error()) ==
-             file.string() + ":9:19: error: deepspeed_config: " + ds + ": wanted a readable file, got none there\n");
+             file.string() + ":9:19: error: deepspeed_config: " + ds + ": the file does not exist; check the path\n");
 }
 
 BOOST_AUTO_TEST_CASE(known_keys_without_effect_are_warned_about) {
@@ -279,7 +279,7 @@ BOOST_AUTO_TEST_CASE(known_keys_without_effect_are_warned_about) {
       warnings_of(smallest + "checkpoint: {load_universal: true, writer: {io_buffer_size: 1MiB}}\n") ==
       "j.yaml:9:14: warning: checkpoint.load_universal: no effect: every checkpoint is universal, and DeepSpeed's "
       "converted layout is recognised\n"
-      "j.yaml:9:45: warning: checkpoint.writer.io_buffer_size: no effect: checkpoint.staging_bytes says it\n");
+      "j.yaml:9:45: warning: checkpoint.writer.io_buffer_size: no effect: checkpoint.staging_bytes sets it\n");
 }
 
 BOOST_AUTO_TEST_CASE(checkpoints_are_described_by_one_section) {
@@ -288,7 +288,8 @@ BOOST_AUTO_TEST_CASE(checkpoints_are_described_by_one_section) {
   BOOST_TEST((!with("").is_on() && with("").asynchronous && with("").load.strict));
   const auto c = with(
       "checkpoint: {every_minutes: 0.5, asynchronous: false, staging_bytes: 1MiB, on_error: stop, when_busy: skip, "
-      "retry_for: 2min, writer: {data_parallel: machine}, exclude_frozen_parameters: true, load: {path: before, tag: step-00000007, strict: false, "
+      "retry_for: 2min, writer: {data_parallel: machine}, exclude_frozen_parameters: true, load: {path: before, tag: "
+      "step-00000007, strict: false, "
       "optimizer_states: false}}\n");
   BOOST_TEST((c.is_on() && c.every_minutes == 0.5 && !c.asynchronous && c.staging_bytes == 1 << 20));
   BOOST_TEST((c.on_error == checkpoint_section::error_policy::stop));

@@ -110,19 +110,18 @@ BOOST_AUTO_TEST_CASE(what_is_effective_is_auto_until_a_way_is_taken_and_loads_to
 BOOST_AUTO_TEST_CASE(what_leaves_no_choice_is_refused_with_its_place) {
   const auto refused = [](const std::string& line) { return errors_of(with_parallel(line)); };
   BOOST_TEST(refused("parallel: {pipeline: auto, tensor: auto, data: auto}") ==
-             "j.yaml:3:22: error: parallel.pipeline: wanted parallel.ranks beside auto, the ranks that are shared out, "
-             "got nothing\n");
+             "j.yaml:3:22: error: parallel.pipeline: auto requires parallel.ranks, the number of ranks to share out; "
+             "set parallel.ranks\n");
   BOOST_TEST(
       refused("parallel: {ranks: 4, pipeline: 3, tensor: auto}") ==
-      "j.yaml:3:19: error: parallel.ranks: wanted a multiple of pipeline 3, which are given beside auto, got 4\n");
+      "j.yaml:3:19: error: parallel.ranks: wanted a multiple of pipeline 3, the degrees that are not auto, got 4\n");
   BOOST_TEST(
       refused("parallel: {ranks: 2, pipeline: 4, tensor: auto}") ==
-      "j.yaml:3:19: error: parallel.ranks: wanted a multiple of pipeline 4, which are given beside auto, got 2\n");
-  BOOST_TEST(
-      refused("parallel: {ranks: 1, pipeline: auto, tensor: auto, data: auto}") ==
-      "j.yaml:3:19: error: parallel.ranks: wanted at least 2 ranks, so that auto has some to share out, got 1\n");
+      "j.yaml:3:19: error: parallel.ranks: wanted a multiple of pipeline 4, the degrees that are not auto, got 2\n");
+  BOOST_TEST(refused("parallel: {ranks: 1, pipeline: auto, tensor: auto, data: auto}") ==
+             "j.yaml:3:19: error: parallel.ranks: wanted at least 2 ranks, so that auto can share some out, got 1\n");
   BOOST_TEST(refused("parallel: {ranks: 3, pipeline: 3, tensor: auto}") ==
-             "j.yaml:3:19: error: parallel.ranks: wanted at least 6 ranks, so that auto has some to share out beside "
+             "j.yaml:3:19: error: parallel.ranks: wanted at least 6 ranks, so that auto can share some out with "
              "pipeline 3, got 3\n");
   BOOST_TEST(refused("parallel: {ranks: 0, pipeline: auto}") ==
              "j.yaml:3:19: error: parallel.ranks: wanted an integer from 1 to 268435456, got 0\n");
@@ -136,20 +135,22 @@ BOOST_AUTO_TEST_CASE(what_leaves_no_choice_is_refused_with_its_place) {
 
 BOOST_AUTO_TEST_CASE(a_batch_that_would_follow_the_choice_is_refused) {
   BOOST_TEST(errors_of(smallest_with("{data: 2}", "{ranks: 4, pipeline: auto}")) ==
-             "j.yaml:3:32: error: parallel.pipeline: wanted train_batch_size beside auto, so that a step trains on as "
-             "many samples whatever data becomes, got nothing\n");
+             "j.yaml:3:32: error: parallel.pipeline: auto requires train_batch_size, so that a step has the same "
+             "number of samples at each data degree; set train_batch_size\n");
   BOOST_TEST(errors_of(smallest_with("{data: 2}", "{ranks: 8, pipeline: auto, tensor: auto, data: 2}")).empty());
 }
 
 BOOST_AUTO_TEST_CASE(what_every_way_gets_wrong_is_told_once_and_the_rest_beside_the_ranks) {
   const std::string steps = with_parallel(all_open) + "checkpoint: {tag: ../x}\nsede: 2\n";
   BOOST_TEST(errors_of(steps) ==
-             "j.yaml:10:19: error: checkpoint.tag: wanted letters, digits, '.', '_', '-' and {step}, the first none of "
-             "'.' and '-', got ../x\n"
-             "j.yaml:11:1: error: sede: unknown key; the nearest known one is seed\n");
+             "j.yaml:10:19: error: checkpoint.tag: wanted letters, digits, '.', '_', '-' and {step}, not beginning "
+             "with '.' or '-', got ../x\nj.yaml:11:1: error: sede: unknown key; the nearest known one is seed\n");
   const std::string odd = with_parallel("parallel: {ranks: 3, pipeline: auto, data: auto, shard: 2}");
   const std::string got = errors_of(odd);
-  BOOST_TEST(has(got, "j.yaml:3:19: error: parallel.ranks: wanted ranks that some degrees suit, got 3; data 3: "), got);
+  BOOST_TEST(has(got,
+                 "j.yaml:3:19: error: parallel.ranks: 3 ranks cannot be shared out by auto, because every combination "
+                 "of degrees is refused; change parallel.ranks or the keys named here; data 3: "),
+             got);
   BOOST_TEST(has(got, "; pipeline 3: parallel.shard: wanted a divisor of the 1 ranks of parallel.data, got 2\n"), got);
 }
 

@@ -28,10 +28,10 @@ BOOST_AUTO_TEST_CASE(a_pointer_is_refused_with_the_size_of_the_file_and_the_comm
   const auto got = looked_at(pointer);
   BOOST_REQUIRE(!got);
   BOOST_TEST((got.error().kind == core::error_kind::bad_input));
-  BOOST_TEST(
-      got.error().text.ends_with("model.safetensors' is a pointer of git-lfs and not the file of 12345 bytes that it "
-                                 "stands for: `git lfs pull` in that folder fetches it"),
-      got.error().text);
+  BOOST_TEST(got.error().text.ends_with(
+                 "model.safetensors' is a Git LFS pointer and not the file itself, which has 12345 bytes: "
+                 "run `git lfs pull` in that folder to fetch it"),
+             got.error().text);
 }
 
 BOOST_AUTO_TEST_CASE(other_files_are_none) {

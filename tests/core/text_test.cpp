@@ -73,13 +73,13 @@ BOOST_AUTO_TEST_CASE(json_is_refused_with_its_byte_before_it_can_do_harm) {
     return got ? std::string("none") : got.error().why;
   };
   BOOST_TEST(problem("[[[1]]]") == "none");
-  BOOST_TEST(problem("[[[[1]]]]") == "its values lie more than 3 deep at byte 4");
-  BOOST_TEST(problem("[{\"a\": [{}]}]") == "its values lie more than 3 deep at byte 9");
+  BOOST_TEST(problem("[[[[1]]]]") == "its values are nested more than 3 deep at byte 4");
+  BOOST_TEST(problem("[{\"a\": [{}]}]") == "its values are nested more than 3 deep at byte 9");
   BOOST_TEST(problem(R"({"[[[[\"[[[[": "{{{{\\"})") == "none");
   BOOST_TEST(problem("[[],[],[[]],[]]") == "none");
-  BOOST_TEST(problem(std::string(1'000'000, '[')) == "its values lie more than 3 deep at byte 4");
-  BOOST_TEST(problem("{\"a\": " + std::string(400, '9') + "}") == "a number that no double holds at byte 7");
-  BOOST_TEST(problem("[1e999]") == "a number that no double holds at byte 2");
+  BOOST_TEST(problem(std::string(1'000'000, '[')) == "its values are nested more than 3 deep at byte 4");
+  BOOST_TEST(problem("{\"a\": " + std::string(400, '9') + "}") == "a number outside the range of a double at byte 7");
+  BOOST_TEST(problem("[1e999]") == "a number outside the range of a double at byte 2");
   BOOST_TEST(problem("[1e-999]") == "none");
   BOOST_TEST(problem("{\"a\": }") == "broken JSON at byte 7 of 7");
   BOOST_TEST(problem("\"\xFF\"") == "broken JSON at byte 2 of 3");

@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(tokens_of_llm_c_are_read_behind_their_header) {
   BOOST_TEST(all_tokens(*opened({.path = at / "in"})) == (std::vector<int64_t>{5, 6, 8}),
              boost::test_tools::per_element());
   check_refused({.path = at.write("cut.bin", behind_a_header(20240520, 1, 4, as_bytes<uint16_t>({1, 2, 3})))},
-                error_kind::bad_input, "its header, llm.c's, says 4 tokens of 2 bytes, 6 bytes follow it");
+                error_kind::bad_input, "its llm.c header states 4 tokens of 2 bytes, but 6 bytes follow it");
 }
 
 BOOST_AUTO_TEST_CASE(wider_tokens_than_those_asked_for_are_seen) {
@@ -51,14 +51,15 @@ BOOST_AUTO_TEST_CASE(wider_tokens_than_those_asked_for_are_seen) {
   };
   check_refused(
       narrow(bare_tokens_below<uint32_t>(50257, 1000), 50257), error_kind::bad_input,
-      "its tokens look like numbers of 32 bits, since every second number of 16 is 0: say data.bin_dtype: uint32");
+      "its tokens look like numbers of 32 bits, since every second number of 16 bits is 0: set data.bin_dtype: uint32");
   check_refused(narrow(bare_tokens_below<uint32_t>(128256, 100'000), 128256), error_kind::bad_input,
-                "its tokens look like numbers of 32 bits, since every second number of 16 is at most 1");
+                "its tokens look like numbers of 32 bits, since every second number of 16 bits is at most 1");
   check_refused(narrow(bare_tokens_below<int64_t>(50257, 1000), 50257), error_kind::bad_input,
                 "its tokens look like numbers of 64 bits");
   auto wide = narrow(bare_tokens_below<int64_t>(50257, 1000), 50257);
   wide.bin = data::bin_width::u32;
-  check_refused(wide, error_kind::bad_input, "numbers of 64 bits, since every second number of 32 is 0: write them as");
+  check_refused(wide, error_kind::bad_input,
+                "numbers of 64 bits, since every second number of 32 bits is 0: write them as");
   wide = narrow(bare_tokens_below<uint32_t>(50257, 1000), 50257);
   wide.bin = data::bin_width::u32;
   BOOST_TEST(opened(wide)->size() == 1000U);
@@ -73,9 +74,9 @@ BOOST_AUTO_TEST_CASE(documents_that_nothing_tells_apart_are_refused_where_they_m
   const scratch_folder at;
   const auto path = at.write("t.bin", bare_tokens_below<uint16_t>(256, 100));
   check_refused({.path = path, .keep_documents = true}, error_kind::bad_input,
-                "nothing says where its documents begin, which data.document_mask wants");
+                "where its documents begin is unknown, which data.document_mask requires");
   BOOST_TEST(data::sentence_of(opened({.path = path})->summary(), "t.bin") ==
-             "'t.bin': 100 tokens, 200 bytes in t.bin; nothing says where its documents begin");
+             "'t.bin': 100 tokens, 200 bytes in t.bin; where its documents begin is unknown");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_line_without_text_is_named_with_file_and_line) {
   check_refused({.path = at.write("z.jsonl", "{\"text\": \"az\"}"), .vocab_size = 'z'}, core::error_kind::bad_input,
                 "token 122 of document 1 lies outside the vocabulary of 122");
   check_refused({.path = path, .vocab_size = 500, .tokens_of = tokenizer_of("gpt2")}, core::error_kind::bad_input,
-                "the tokenizer has 532 tokens, the model's vocab_size is 500");
+                "the tokenizer has 532 tokens, but the model's vocab_size is 500");
 }
 
 BOOST_AUTO_TEST_CASE(a_watch_is_told_of_progress_and_may_stop_it) {

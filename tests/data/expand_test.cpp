@@ -57,8 +57,10 @@ BOOST_AUTO_TEST_CASE(frames_of_zstd_follow_one_another_and_nothing_else_does) {
   const std::string frames = zstd("one ") + zstd("") + skipped + zstd("two ", false) + zstd("three");
   BOOST_TEST(as_text(*opened({.path = at.write("m.zst", frames)})) == "one two three");
   BOOST_TEST(as_text(*opened({.path = at.write("m.zst", frames + skipped)})) == "one two three");
-  check_refused({.path = at.write("g.zst", frames + "garbage")}, error_kind::bad_input, "g.zst' is no sound zstd file");
-  check_refused({.path = at.write("z.zst", frames + std::string(512, '\0'))}, error_kind::bad_input, "no sound zstd");
+  check_refused({.path = at.write("g.zst", frames + "garbage")}, error_kind::bad_input,
+                "g.zst' is not a valid zstd file");
+  check_refused({.path = at.write("z.zst", frames + std::string(512, '\0'))}, error_kind::bad_input,
+                "not a valid zstd");
   const auto lines =
       opened({.path = at.write("l.jsonl.zst", zstd("{\"text\": \"a\"}\n{\"te") + zstd("xt\": \"b\"}\n"))});
   BOOST_TEST(lines->documents() == 2U);
@@ -69,13 +71,13 @@ BOOST_AUTO_TEST_CASE(a_zst_that_is_cut_or_damaged_is_refused_by_name) {
   const std::string text = prose(5000), packed = zstd(text);
   for (size_t n = 0; n < packed.size(); n += 1 + n / 37)
     check_refused({.path = at.write("cut.zst", packed.substr(0, n))}, error_kind::bad_input,
-                  "cut.zst' is no sound zstd");
+                  "cut.zst' is not a valid zstd");
   check_refused({.path = at.write("cut.zst", zstd("whole") + packed.substr(0, packed.size() - 1))},
                 error_kind::bad_input, "ends in the middle");
   for (size_t i = 8; i < packed.size(); i += 1 + packed.size() / 60) {
     std::string broken = packed;
     broken[i] = static_cast<char>(broken[i] ^ 0x24);
-    check_refused({.path = at.write("bad.zst", broken)}, error_kind::bad_input, "no sound zstd");
+    check_refused({.path = at.write("bad.zst", broken)}, error_kind::bad_input, "not a valid zstd");
   }
   check_refused({.path = at.write("plain.zst", text)}, error_kind::bad_input, "Unknown frame descriptor");
   check_refused({.path = at.write("wide.zst", zstd(text, true, 28))}, error_kind::bad_input, "too much memory");
@@ -100,14 +102,14 @@ BOOST_AUTO_TEST_CASE(members_follow_one_another_and_zeros_may_pad_the_end) {
   const std::string members = gzip("one ") + gzip("") + gzip("two ") + gzip("three");
   BOOST_TEST(as_text(*opened({.path = at.write("m.gz", members)})) == "one two three");
   BOOST_TEST(as_text(*opened({.path = at.write("z.gz", members + std::string(512, '\0'))})) == "one two three");
-  check_refused({.path = at.write("g.gz", members + "garbage")}, error_kind::bad_input, "no sound gzip");
+  check_refused({.path = at.write("g.gz", members + "garbage")}, error_kind::bad_input, "not a valid gzip");
 }
 
 BOOST_AUTO_TEST_CASE(a_file_that_ends_too_early_is_refused_wherever_it_was_cut) {
   const scratch_folder at;
   const std::string packed = gzip(prose(2000), "extra field");
   for (size_t n = 0; n < packed.size(); n += 1 + n / 37)
-    check_refused({.path = at.write("cut.gz", packed.substr(0, n))}, error_kind::bad_input, "no sound gzip");
+    check_refused({.path = at.write("cut.gz", packed.substr(0, n))}, error_kind::bad_input, "not a valid gzip");
   check_refused({.path = at.write("cut.gz", gzip("whole") + packed.substr(0, packed.size() - 1))},
                 error_kind::bad_input, "ends in the middle");
 }
@@ -119,7 +121,7 @@ BOOST_AUTO_TEST_CASE(damage_in_the_text_is_found) {
   for (size_t i = 10; i < packed.size(); i += 1 + packed.size() / 60) {  // the header's time and system carry no text
     std::string broken = packed;
     broken[i] = static_cast<char>(broken[i] ^ 0x24);
-    check_refused({.path = at.write("bad.gz", broken)}, error_kind::bad_input, "no sound gzip");
+    check_refused({.path = at.write("bad.gz", broken)}, error_kind::bad_input, "not a valid gzip");
   }
   check_refused({.path = at.write("plain.gz", text)}, error_kind::bad_input, "incorrect header check");
 }

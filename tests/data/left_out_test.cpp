@@ -175,12 +175,12 @@ BOOST_AUTO_TEST_CASE(a_list_that_contradicts_what_was_done_is_refused) {
   resumed.first_step = 6;
   resumed.first_sample = 60;
   BOOST_TEST(refusal({}, before, resumed) ==
-             "data.skip: wanted the samples of steps 3-4, which this run left out before step 7, got a list without "
-             "them: name them, or go back to a checkpoint of an earlier step");
+             "data.skip: the samples of steps 3-4, which this run left out before step 7, are missing from the list: "
+             "add them, or resume from a checkpoint of an earlier step");
   BOOST_TEST(refusal({{5, 7}}, {}, resumed) ==
-             "data.skip: wanted steps behind step 6, where the run is, got steps 5-7, whose samples it did not leave "
-             "out: go back to a checkpoint of step 4 or of an earlier one");
-  BOOST_TEST(refusal({{3, 3}}, before, resumed).starts_with("data.skip: wanted the samples of steps 3-4"));
+             "data.skip: wanted steps after step 6, which the run has reached, got steps 5-7, which the run did not "
+             "leave out: resume from a checkpoint of step 4 or of an earlier one");
+  BOOST_TEST(refusal({{3, 3}}, before, resumed).starts_with("data.skip: the samples of steps 3-4"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

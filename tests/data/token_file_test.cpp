@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(documents_begin_behind_the_end_of_text) {
   f.about.tokenizer.end_of_text.reset();
   f.describe();
   check_refused({.path = f.path, .vocab_size = 532, .keep_documents = true}, error_kind::bad_input,
-                "holds 4 documents with no end-of-text token");
+                "holds 4 documents without an end-of-text token");
 }
 
 BOOST_AUTO_TEST_CASE(the_width_is_the_descriptions) {
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(descriptions_that_do_not_fit_are_refused) {
   f.about.tokens = 3;
   f.describe();
   check_refused({.path = f.path, .vocab_size = 560, .tokens_of = tokenizer_of("bpe.model")}, error_kind::bad_input,
-                "the tokenizer asked for is another sentencepiece (560 tokens)");
+                "but the requested tokenizer is another sentencepiece (560 tokens)");
   opened({.path = f.path, .vocab_size = 532, .tokens_of = tokenizer_of("gpt2")});
   for (const char* wrong : {"", "{", "[]", "{\"format\": \"other\"}", "{\"format\": \"troupe tokens\", \"version\": 2}",
                             "{\"format\": \"troupe tokens\", \"version\": 1}"}) {

@@ -118,7 +118,8 @@ BOOST_AUTO_TEST_CASE(a_token_outside_the_vocabulary_is_named_with_its_position) 
 
 BOOST_AUTO_TEST_CASE(a_bin_file_of_odd_size_is_refused) {
   const scratch_folder at;
-  check_refused({.path = at.write("odd.bin", "abc")}, error_kind::bad_input, "3 bytes, no multiple of the 2");
+  check_refused({.path = at.write("odd.bin", "abc")}, error_kind::bad_input,
+                "3 bytes, which is not a multiple of the 2");
 }
 
 BOOST_AUTO_TEST_CASE(sources_without_text_are_refused) {

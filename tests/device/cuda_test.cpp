@@ -58,19 +58,19 @@ BOOST_FIXTURE_TEST_CASE(a_machine_without_a_driver_is_told_which_one_to_install,
 BOOST_FIXTURE_TEST_CASE(a_driver_that_is_too_old_is_named_with_the_one_that_is_wanted, fresh_machine) {
   fake().driver = 12040;
   check_refused(
-      "the NVIDIA driver is too old: it speaks CUDA 12.4, wanted one for CUDA 13.0 or later (release 580 or later); "
-      "install it, or set device: cpu");
+      "the NVIDIA driver is too old: it supports CUDA 12.4; install one for CUDA 13.0 or later (release 580 or later), "
+      "or set device: cpu");
   fake().driver = 13000;
   fake().start = cudaErrorInsufficientDriver;
   check_refused(
-      "the NVIDIA driver is too old: it speaks CUDA 13.0, wanted one for CUDA 13.0 or later (release 580 or later); "
-      "install it, or set device: cpu");
+      "the NVIDIA driver is too old: it supports CUDA 13.0; install one for CUDA 13.0 or later (release 580 or later), "
+      "or set device: cpu");
 }
 
 BOOST_FIXTURE_TEST_CASE(no_gpu_is_told_apart_from_none_that_is_visible, fresh_machine) {
   fake().gpus.clear();
   fake().start = cudaErrorNoDevice;
-  check_refused("the NVIDIA driver finds no GPU: nvidia-smi lists those that it knows; set device: cpu to do without");
+  check_refused("the NVIDIA driver finds no GPU: check the list of `nvidia-smi`, or set device: cpu");
   ::setenv("CUDA_VISIBLE_DEVICES", "7", 1);
   check_refused("no GPU is visible: CUDA_VISIBLE_DEVICES is '7'; unset it, or set device: cpu");
 }
@@ -96,8 +96,8 @@ BOOST_FIXTURE_TEST_CASE(memory_that_is_refused_is_told_with_its_sizes_and_limits
              "settings that need less; Test GPU has 8.00 GiB");
   const auto pinned = memory::allocate(gpu, tier::pinned, 1000);
   BOOST_REQUIRE(!pinned);
-  BOOST_TEST(pinned.error().text.find("pinned memory: wanted 1024 bytes that the GPU reaches, refused with what CUDA "
-                                      "says (cudaErrorOther); the limit of locked memory (ulimit -l) is ") == 0U,
+  BOOST_TEST(pinned.error().text.find("cannot pin 1024 bytes of host memory for the GPU: what CUDA says "
+                                      "(cudaErrorOther); the limit of locked memory (ulimit -l) is ") == 0U,
              pinned.error().text);
   BOOST_TEST(memory::allocate(gpu, tier::huge, 1000).has_value());
 }
@@ -111,15 +111,15 @@ BOOST_FIXTURE_TEST_CASE(a_refused_call_is_a_fault_once_and_a_lost_gpu_is_one_for
   s.copy(place.data(), &byte, 1);
   const auto refused = cuda::take_fault();
   BOOST_REQUIRE(!refused);
-  BOOST_TEST(refused.error().text == "the GPU refused copying: what CUDA says (cudaErrorOther)");
+  BOOST_TEST(refused.error().text == "the GPU reported an error while copying: what CUDA says (cudaErrorOther)");
   BOOST_TEST(cuda::take_fault().has_value());
   fake().of_waits = cudaErrorLaunchFailure;
   for (int asked = 0; asked < 2; ++asked) {
     const auto lost = s.finish();
     BOOST_REQUIRE(!lost);
     BOOST_TEST(lost.error().text ==
-               "the GPU was lost while finishing its work: what CUDA says (cudaErrorLaunchFailure); the run has to "
-               "begin again from its newest checkpoint, and `dmesg | grep -i xid` tells what the driver saw");
+               "the GPU was lost while finishing its work: what CUDA says (cudaErrorLaunchFailure); restart the run, "
+               "which resumes from its newest checkpoint; `dmesg | grep -i xid` shows what the driver reported");
   }
 }
 

@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(only_memory_that_should_be_pinned_can_have_a_remark) {
   on_every_device([](device_id d) {
     for (const tier where : {tier::device, tier::huge}) BOOST_TEST(!taken(d, where, 1 << 20).remark());
     const auto pinned = taken(d, tier::pinned, 1 << 20);
-    if (pinned.remark()) BOOST_TEST(pinned.remark()->starts_with("memory: wanted "), *pinned.remark());
+    if (pinned.remark()) BOOST_TEST(pinned.remark()->starts_with("memory: cannot lock "), *pinned.remark());
   });
 }
 

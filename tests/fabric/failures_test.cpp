@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_unsound_request_fails_all_and_names_its_sender,
       {[](company&, request& r) { r.op = operation::barrier; }, "a barrier has no pieces"},
       {[](company&, request& r) { r.op = operation::send_receive; }, "a communicator of 2 members, got 3"},
       {[](company&, request& r) { r.op = operation::broadcast; }, "one root"},
-      {[](company&, request& r) { r.op = operation::all_to_all; }, "all_to_all wants a piece of every member"},
+      {[](company&, request& r) { r.op = operation::all_to_all; }, "all_to_all requires a piece of every member"},
       {[](company&, request& r) { r.input_type = dtype::i32; }, "floating dtypes, got int32"},
       {[](company&, request& r) {
          r.op = operation::all_gather;

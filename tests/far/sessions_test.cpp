@@ -84,8 +84,9 @@ BOOST_AUTO_TEST_CASE(dropout_of_attention_weights_is_refused_by_its_key) {
   const small_job job(tiny_gpt2_with_dropout);
   const auto refused = actors::session::open({.config = job.config(stage(1) + on_device)});
   BOOST_REQUIRE(!refused);
-  BOOST_TEST(refused.error().text.find("model.attn_pdrop: device: cuda wants 0 for now, got 0.1") != std::string::npos,
-             refused.error().text);
+  BOOST_TEST(
+      refused.error().text.find("model.attn_pdrop: device: cuda supports only 0 for now, got 0.1") != std::string::npos,
+      refused.error().text);
 }
 
 BOOST_AUTO_TEST_CASE(documents_and_dropout_have_the_bits_of_the_cpu) {
@@ -200,8 +201,8 @@ BOOST_AUTO_TEST_CASE(torch_is_asked_for_settings_before_the_first_product_and_ha
     const auto second = actors::session::open({.config = job.config(stage(3) + on_device)});
     BOOST_REQUIRE(!second);
     BOOST_TEST(second.error().text ==
-               "cuda.tf32: wanted true, which another session of this process has and LibTorch knows once for all of "
-               "them, got false");
+               "cuda.tf32: wanted true, the value of another session of this process, because LibTorch has one value "
+               "for the whole process, got false");
     step_of(*s);
   }
   const settings limited = stage(3) + settings{"cuda.memory_limit=64MiB"} + on_device;

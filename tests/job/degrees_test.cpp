@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_no_profile_is_refused_at_its_line) {
   folder.write(std::string(job::degrees_file_name), "nonsense");
   const auto list = job::list_degrees(config_of({in(folder.path().string())}));
   BOOST_TEST_REQUIRE(!list.has_value());
-  BOOST_TEST(has(list.error().text, "without the file steps are measured anew"), list.error().text);
+  BOOST_TEST(has(list.error().text, "remove the file to measure steps again"), list.error().text);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

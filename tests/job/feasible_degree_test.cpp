@@ -69,15 +69,15 @@ BOOST_AUTO_TEST_CASE(fewer_ranks_than_min_ranks_end_the_job) {
   const std::string least = batch_of_24 + degrees("data: 6") + "cluster: {processes: ranks, min_ranks: 5}\n";
   BOOST_TEST(greatest(least, 6) == "6");
   BOOST_TEST(greatest(least, 5) ==
-             "cluster.min_ranks: wanted 5 ranks at least to go on with, got 4 (4 replicas of 1 rank) of 5 left");
+             "cluster.min_ranks: wanted at least 5 ranks to continue with, got 4 (4 replicas of 1 rank) of 5 left");
 }
 
 BOOST_AUTO_TEST_CASE(groups_of_data_ranks_stay_whole) {
   const std::string groups = batch_of_16 + degrees("data: 4, shard: 2") + "zero_optimization: {stage: 2}\n";
   BOOST_TEST(greatest(groups, 3) == "2");
   BOOST_TEST(greatest(groups, 1) ==
-             "parallel.data: wanted a degree of at most 1, for which ranks are left, got none; at 1: parallel.shard: "
-             "wanted a divisor of 1 data ranks, got 2");
+             "parallel.data: wanted a possible degree of at most 1, the replicas that are left, got none; at 1: "
+             "parallel.shard: wanted a divisor of 1 data ranks, got 2");
   const std::string near =
       batch_of_16 + degrees("data: 4") + "zero_optimization: {stage: 3, zero_hpz_partition_size: 2}\n";
   BOOST_TEST(greatest(near, 3) == "2");
@@ -93,8 +93,9 @@ BOOST_AUTO_TEST_CASE(elasticity_says_which_degrees_there_are) {
       "version: 0.1, min_gpus: 4}\n" +
       degrees("data: 8");
   BOOST_TEST(greatest(at_least_4, 3) ==
-             "parallel.data: wanted a degree of at most 3, for which ranks are left, got none; at 3: parallel.data: "
-             "wanted a degree that elasticity's batch of 48 samples can be cut for (the nearest is 4), got 3");
+             "parallel.data: wanted a possible degree of at most 3, the replicas that are left, got none; at 3: "
+             "parallel.data: wanted a degree that divides the elasticity batch of 48 samples into whole micro-batches "
+             "(the nearest is 4), got 3");
 }
 
 BOOST_AUTO_TEST_CASE(ranks_that_would_have_a_batch_of_their_own_are_none) {

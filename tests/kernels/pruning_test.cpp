@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(ratios_that_leave_nothing_are_refused) {
   for (const double ratio : {0.0, -0.5, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
     const auto kept = kept_of(ratio, 10);
     BOOST_REQUIRE(!kept);
-    BOOST_TEST(kept.error().text.starts_with("a ratio above 0 and at most 1 was wanted, got "));
+    BOOST_TEST(kept.error().text.starts_with("wanted a ratio above 0 and at most 1, got "));
   }
   BOOST_TEST(!kept_of(0.5, 0));
 }
@@ -161,14 +161,14 @@ BOOST_AUTO_TEST_CASE(blocks_and_schedules_that_mean_nothing_are_refused) {
   for (const char* text : {"", "4", "4x", "x1", "0x1", "4x1x2", "-4x1", "4 x 1"}) {
     const auto block = prune_block_from(text);
     BOOST_REQUIRE(!block);
-    BOOST_TEST(block.error().text == "a block like 4x1 (rows x columns) was wanted, got '" + std::string(text) + "'");
+    BOOST_TEST(block.error().text == "wanted a block such as 4x1 (rows x columns), got '" + std::string(text) + "'");
   }
   BOOST_TEST(prune_block_from("16x2")->columns == 2U);
   BOOST_TEST(check(pruned_matrix{10, 8, {4, 1}}).error().text == "blocks of 4 x 1 do not divide a weight of 10 x 8");
-  BOOST_TEST(check(prune_schedule{.dense_ratio = 1}).error().text == "a dense ratio between 0 and 1 was wanted, got 1");
+  BOOST_TEST(check(prune_schedule{.dense_ratio = 1}).error().text == "wanted a dense ratio between 0 and 1, got 1");
   BOOST_TEST(check(prune_schedule{.begin = 5, .end = 4}).error().text ==
              "pruning would end at step 4, before it begins at step 5");
-  BOOST_TEST(check(prune_schedule{.stride = 0}).error().text == "pruning every 0 steps was asked for");
+  BOOST_TEST(check(prune_schedule{.stride = 0}).error().text == "wanted a pruning interval of at least 1 step, got 0");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

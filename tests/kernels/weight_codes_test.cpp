@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(values_that_are_not_finite_and_scales_beyond_their_type_are
   for (const float bad : {nan, infinity, -infinity}) {
     const auto scale = scale_of({}, std::vector<float>{1, bad, 2});
     BOOST_REQUIRE(!scale);
-    BOOST_TEST(scale.error().text == "a value is no finite number");
+    BOOST_TEST(scale.error().text == "a value is not a finite number");
   }
   const auto half = scale_of({code_kind::integer, 4, true, scale_kind::f16}, std::vector<float>{1e7F});
   BOOST_REQUIRE(!half);

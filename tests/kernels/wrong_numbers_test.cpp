@@ -63,8 +63,8 @@ BOOST_AUTO_TEST_CASE(an_update_without_its_memory_or_with_numbers_that_are_none_
             p.copy_dtype = core::dtype::i8;
           }),
           "a copy in f32, bf16 or f16");
-  refused(update(lamb_options{}, {}, whole), "LAMB and Muon have calls of their own");
-  refused(update(muon_options{}, {}, whole), "LAMB and Muon have calls of their own");
+  refused(update(lamb_options{}, {}, whole), "LAMB and Muon have separate calls");
+  refused(update(muon_options{}, {}, whole), "LAMB and Muon have separate calls");
   for (const double bad : {nan, infinity, -infinity}) {
     refused(update(adam, {.lr = bad}, whole), "a finite learning rate");
     refused(update(adam, {.gradient_scale = bad}, whole), "a finite factor on the gradient");
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(scores_and_masks_of_another_size_are_refused) {
   for (const double sparsity : {nan, -0.5, 1.5})
     refused(snip_mask(m, scores, sparsity, keep), "a sparsity from 0 to 1");
   const prune_schedule never{.dense_ratio = 0.1, .begin = 2, .end = 8, .stride = 0};
-  refused(check(never), "every 0 steps");
+  refused(check(never), "at least 1 step, got 0");
   BOOST_TEST(never.sparsity_at(5) > 0);
   BOOST_TEST(never.is_turn(5));
   BOOST_TEST(snip_mask(m, scores, 1, keep).has_value());

@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(filters_keep_or_leave_out_as_those_of_deepspeed) {
   BOOST_TEST(excluded("n1:1,3@n3:0") == "n1:0,2 n2:0,1");
   BOOST_TEST(included("n9") == "--include: wanted hosts of the hostfile, got `n9`");
   BOOST_TEST(included("n2:2") == "--include: wanted slots of n2 from 0 to 1, got `2`");
-  BOOST_TEST(excluded("n1@n2@n3") == "--exclude: wanted a host that is left, got none");
+  BOOST_TEST(excluded("n1@n2@n3") == "--exclude: wanted at least one remaining host, got none");
   BOOST_TEST(shown(filter_hosts(hosts(), "n1", "n2")) == "wanted --include or --exclude, got both");
   const auto some = filter_hosts(hosts(), "n1:0,2@n2", "");
   BOOST_TEST((!some->front().is_whole && some->back().is_whole));

@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(flux_says_the_number_of_machines_and_not_what_is_started_on
                  .launcher == "flux run");
   BOOST_TEST(is_none({{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "1"}, {"FLUX_JOB_NNODES", "1"}}));
   says(refused(with(task, {{"FLUX_JOB_NNODES", "4"}})),
-       "flux run says in the environment: FLUX_JOB_NNODES: wanted as many");
+       "the environment from flux run: FLUX_JOB_NNODES: wanted the same number");
   says(refused(with(task, {{"FLUX_TASK_RANK", "6"}})), "FLUX_TASK_RANK: wanted less than FLUX_JOB_SIZE, which is 6");
   says(refused(with(task, {{"FLUX_TASK_LOCAL_ID", "2"}})), "FLUX_TASK_LOCAL_ID: wanted less than");
   says(refused({{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "2"}}), "FLUX_TASK_LOCAL_ID: wanted a number");
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(pals_says_the_number_of_the_machine) {
   BOOST_TEST(is_none({{"PALS_RANKID", "0"}, {"PALS_NODEID", "0"}, {"PMI_SIZE", "1"}}));
   says(refused(with(task, {{"PALS_NODEID", "2"}})), "PALS_NODEID: wanted less than");
   says(refused({{"PALS_RANKID", "0"}, {"PMI_SIZE", "2"}}), "PALS_LOCAL_RANKID: wanted a number");
-  says(refused(with(task, {{"PMI_LOCAL_SIZE", "3"}})), "wanted as many on every machine");
+  says(refused(with(task, {{"PMI_LOCAL_SIZE", "3"}})), "wanted the same number on every machine");
 }
 
 BOOST_AUTO_TEST_CASE(programs_that_pals_starts_for_pmix_are_not_taken_for_one_program_each) {
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(programs_that_pals_starts_for_pmix_are_not_taken_for_one_pr
     const environment task = {
         {"PALS_RANKID", rank}, {"PALS_NODEID", rank}, {"PALS_LOCAL_RANKID", "0"}, {"PALS_LOCAL_SIZE", "1"}};
     says(refused(task),
-         "mpiexec of PALS says in the environment: PMI_SIZE: wanted a number beside PALS_RANKID, got none: start "
+         "the environment from mpiexec of PALS: PMI_SIZE: wanted a number, because PALS_RANKID is set, got none: start "
          "mpiexec with PALS_PMI=pmi, or unset PALS_RANKID where PALS has not started this program");
   }
   // PALS_LOCAL_SIZE is used if PMI_LOCAL_SIZE is missing.
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(mpirun_lays_ranks_next_to_each_other_or_in_turns) {
   BOOST_TEST((in_turns.node == 1 && in_turns.local_rank == 0));
   const auto last = place(with(mpirun, {{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}}));
   BOOST_TEST((last.node == 1 && last.local_rank == 1));
-  says(refused(with(mpirun, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}})), "wanted as many on every machine");
+  says(refused(with(mpirun, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}})), "wanted the same number on every machine");
   // Rank 2 of six on three machines is the first of the second machine, or, if ranks are placed in turns, of the third.
   const environment of_six = with(mpirun, {{"OMPI_COMM_WORLD_SIZE", "6"}});
   BOOST_TEST(place(of_six).node == 1U);
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(the_innermost_launcher_counts) {
 
 BOOST_AUTO_TEST_CASE(variables_that_make_no_place_are_refused_by_name) {
   says(refused({{"RANK", "7"}, {"WORLD_SIZE", "4"}}), "RANK: wanted less than WORLD_SIZE, which is 4, got 7");
-  says(refused({{"RANK", "0"}}), "WORLD_SIZE: wanted a number beside RANK, got none");
+  says(refused({{"RANK", "0"}}), "WORLD_SIZE: wanted a number, because RANK is set, got none");
   says(refused({{"RANK", "-1"}, {"WORLD_SIZE", "4"}}), "RANK: wanted a number from 0");
   says(refused({{"RANK", "0"}, {"WORLD_SIZE", "0"}}), "WORLD_SIZE: wanted a number from 1");
   says(refused(with(torchrun, {{"LOCAL_RANK", "2"}})), "LOCAL_RANK: wanted less than LOCAL_WORLD_SIZE, which is 2");

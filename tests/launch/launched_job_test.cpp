@@ -129,8 +129,8 @@ BOOST_AUTO_TEST_CASE(a_store_is_refused_under_a_launcher_which_ends_a_job_with_i
       "'n1.x:4400', job: english, store: 'etcd://n9:2379', tls: {ca: a, certificate: b, key: c}}\n";
   for (const uint32_t node : {0U, 1U})
     BOOST_TEST(refused(named(2, 1, node), with_store)
-                   .starts_with("cluster.store: wanted `troupe train` and `troupe agent` started on each host by "
-                                "itself, since srun ends a job with its first machine"));
+                   .starts_with("cluster.store: cannot be combined with srun, which ends a job with its first machine; "
+                                "start `troupe train` and `troupe agent` on the hosts without it"));
 }
 
 BOOST_AUTO_TEST_CASE(contradictions_are_refused_by_name) {
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(contradictions_are_refused_by_name) {
   lost.leader.clear();
   BOOST_TEST(refused(lost, "") ==
              "cluster.listen: wanted HOST:PORT of the first host, or MASTER_ADDR and MASTER_PORT in "
-             "the environment; srun says neither");
+             "the environment; srun gives neither");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -40,10 +40,9 @@ struct by_ssh {
 
   by_ssh() { std::ofstream(job.folder() / "hosts") << "127.0.0.1 slots=1\n127.0.0.2 slots=2\nnobody slots=1\n"; }
   [[nodiscard]] words launch(const std::string& output, const words& more = {}) const {
-    words out{troupe::places::troupe_binary, "launch",
-              "--hostfile",  "hosts",
-              "--exclude",   "nobody@127.0.0.2:1",
-              "--ssh-port",  fmt::format("{}", sshd.port())};
+    words out{
+        troupe::places::troupe_binary, "launch", "--hostfile", "hosts", "--exclude", "nobody@127.0.0.2:1", "--ssh-port",
+        fmt::format("{}", sshd.port())};
     for (const auto& o : sshd.options()) out = out + words{"--ssh-option", o};
     return out + words{"--master-port", fmt::format("{}", free_port())} + launched::job(output, more);
   }
@@ -70,12 +69,14 @@ bool are_gone(const std::filesystem::path& folder) {
 
 /// Returns the path of a torchrun that works: torch's, or the one that `make peer` installed; empty if there is none.
 std::string torchrun() {
-  for (const std::string& file : {find_program("torchrun"), std::string((std::string(troupe::places::source_dir) + "/.peer/bin/torchrun"))})
+  for (const std::string& file :
+       {find_program("torchrun"), std::string((std::string(troupe::places::source_dir) + "/.peer/bin/torchrun"))})
     if (!file.empty() && ::access(file.c_str(), X_OK) == 0) return file;
   return {};
 }
 
-/// Returns a bound for what ends without any wait. Under the address sanitizer the start of a program alone takes seconds.
+/// Returns a bound for what ends without any wait. Under the address sanitizer the start of a program alone takes
+/// seconds.
 std::chrono::seconds promptly(int seconds) {
   return std::chrono::seconds(troupe::tests::has_address_sanitizer ? 10 * seconds : seconds);
 }
@@ -132,15 +133,18 @@ BOOST_AUTO_TEST_CASE(srun_starts_a_job_on_two_nodes_and_its_warning_ends_it) {
 BOOST_AUTO_TEST_CASE(the_script_for_slurm_runs_as_it_stands) {
   if (is_missing(local_slurm::missing())) return;
   const scratch_folder folder;
-  const auto path = std::filesystem::path(troupe::places::troupe_binary).parent_path().string() + ":" + std::getenv("PATH");
+  const auto path =
+      std::filesystem::path(troupe::places::troupe_binary).parent_path().string() + ":" + std::getenv("PATH");
   for (const char* file : {"job.sh", "train.yaml"})
-    std::filesystem::copy_file((std::string(troupe::places::source_dir) + "/examples/slurm/") + std::string(file), folder / file);
+    std::filesystem::copy_file((std::string(troupe::places::source_dir) + "/examples/slurm/") + std::string(file),
+                               folder / file);
   const local_slurm slurm(folder / "slurm");
-  const auto did = run(words{"/usr/bin/env", "PATH=" + path} +
-                           slurm.command("sbatch", {"--wait", "job.sh", "--steps", "2", "--set",
-                                                    fmt::format("cluster.listen=127.0.0.1:{}", free_port()), "--set",
-                                                    std::string("data.text=") + troupe::places::source_dir + "/examples/corpus.txt"}),
-                       folder.path());
+  const auto did = run(
+      words{"/usr/bin/env", "PATH=" + path} +
+          slurm.command("sbatch", {"--wait", "job.sh", "--steps", "2", "--set",
+                                   fmt::format("cluster.listen=127.0.0.1:{}", free_port()), "--set",
+                                   std::string("data.text=") + troupe::places::source_dir + "/examples/corpus.txt"}),
+      folder.path());
   std::string said;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
     if (entry.path().filename().string().starts_with("slurm-")) said += scratch_folder::read(entry.path());
@@ -170,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_signal_before_the_other_hosts_have_come_ends_all_at_once)
   early.send(SIGTERM);
   const auto did = early.end(std::chrono::seconds(9));  // less than the time that hosts with a job may take
   BOOST_TEST(did.code == 143, did.code << did.err);
-  BOOST_TEST(did.err.find("has gone") == std::string::npos, did.err);
+  BOOST_TEST(did.err.find("launched this agent") == std::string::npos, did.err);
   BOOST_TEST(are_gone(x.job.folder()));
 }
 
@@ -191,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_connection_by_ssh_that_ends_costs_the_job_nothing) {
   process job(x.launch("kept", for_long), x.job.folder());
   BOOST_TEST_REQUIRE(job.wait_for("\"step\":3,"));
   x.sshd.end_connections();
-  BOOST_TEST(job.wait_for_error("127.0.0.2: the connection has ended; its agent serves the job without it"));
+  BOOST_TEST(job.wait_for_error("127.0.0.2: the connection has ended; its agent continues without it"));
   BOOST_TEST(run({troupe::places::troupe_binary, "stop", "kept"}, x.job.folder()).code == 0);
   const auto did = job.end();
   BOOST_TEST(did.code == 0, did.err);
@@ -204,8 +208,8 @@ BOOST_AUTO_TEST_CASE(a_host_that_cannot_be_reached_is_named_within_five_seconds)
   const launched job({"127.0.0.1", "127.0.0.2"});
   std::ofstream(job.folder() / "hosts") << "127.0.0.1 slots=1\n127.0.0.2 slots=1\n";
   const auto begun = std::chrono::steady_clock::now();
-  process nobody(words{troupe::places::troupe_binary, "launch", "--hostfile", "hosts", "--ssh-port", fmt::format("{}", free_port()),
-                       "--master-port", fmt::format("{}", free_port())} +
+  process nobody(words{troupe::places::troupe_binary, "launch", "--hostfile", "hosts", "--ssh-port",
+                       fmt::format("{}", free_port()), "--master-port", fmt::format("{}", free_port())} +
                      launched::job("many"),
                  job.folder());
   BOOST_TEST(nobody.wait_for_error("127.0.0.2 cannot be reached: ssh: connect to host 127.0.0.2 port"));
@@ -327,7 +331,8 @@ BOOST_AUTO_TEST_CASE(what_no_launcher_would_say_is_refused_with_the_sentence_tha
        "cluster.interface: wanted a network interface of this machine that has an address, got nothing0, which is not "
        "there");
   std::ofstream(job.folder() / "hosts") << "a slots=2\nb slots=0\n";
-  const auto zero = run(words{troupe::places::troupe_binary, "launch", "--hostfile", "hosts"} + launched::job("many"), job.folder());
+  const auto zero =
+      run(words{troupe::places::troupe_binary, "launch", "--hostfile", "hosts"} + launched::job("many"), job.folder());
   BOOST_TEST(zero.code == 2);
   says(zero.err, "hosts:2: wanted 1 to 65536 slots for b, got 0");
 }

@@ -60,7 +60,9 @@ BOOST_AUTO_TEST_CASE(keys_that_hold_with_a_hostfiles_ranks_alone_train) {
   std::ofstream(job.folder() / "hosts") << "localhost slots=2\n";
   for (const auto& keys : of_two_ranks) BOOST_TEST_CONTEXT(keys.back())
   job.has_the_losses_of_one_process(
-      run(words{troupe::places::troupe_binary, "launch", "--hostfile", "hosts"} + launched::job("many", keys), job.folder()), 2);
+      run(words{troupe::places::troupe_binary, "launch", "--hostfile", "hosts"} + launched::job("many", keys),
+          job.folder()),
+      2);
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_hold_with_the_launchers_ranks_is_refused_in_their_numbers) {

@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(of_two_hosts_that_one_spare_is_to_replace_one_is_refused_by
   const auto of_b = one.end(), of_c = other.end();
   const auto &refused = of_b.code == 0 ? of_c : of_b, &done = of_b.code == 0 ? of_b : of_c;
   BOOST_TEST((done.code == 0 && refused.code == 1), of_b.err << of_c.err);
-  BOOST_TEST(refused.err.find(fmt::format("wanted 1 spare process on other hosts beside those that take the place of "
+  BOOST_TEST(refused.err.find(fmt::format("wanted 1 spare process on other hosts besides those that replace "
                                           "{}, got 0",
                                           of_b.code == 0 ? "b" : "c")) != std::string::npos,
              refused.err);

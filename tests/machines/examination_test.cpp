@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_host_opens_what_is_measured_where_the_file_says_that_it_l
 
 BOOST_AUTO_TEST_CASE(a_host_that_is_not_there_is_named_and_the_others_are_compared) {
   auto all = four_hosts();
-  all.hosts[3] = {"d", std::nullopt, "no agent came within 30 s"};
+  all.hosts[3] = {"d", std::nullopt, "no agent connected within 30 s"};
   std::erase_if(all.pairs, [](const examined_pair& p) { return p.from == 3 || p.to == 3; });
   BOOST_TEST((topics(all) == lines{"wrong host d"}));
   BOOST_TEST(cluster_text(all, examine(all)).find("d     -      -") != std::string::npos);

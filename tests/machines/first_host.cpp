@@ -56,7 +56,7 @@ std::string degrees_of(const std::string& told_by_first, const std::string& then
     if (ranks != last) out += "," + ranks + "@" + step;
     last = ranks;
   };
-  const std::string led = told_by_first.substr(0, told_by_first.find("ends its processes and serves"));
+  const std::string led = told_by_first.substr(0, told_by_first.find("ends its processes and continues as an agent"));
   const std::regex of_term("term [0-9]+: ([0-9]+) data ranks after step ([0-9]+)"), of_end("([0-9]+)@([0-9]+)");
   for (auto m = std::sregex_iterator(led.begin(), led.end(), of_term); m != std::sregex_iterator(); ++m)
     if (std::stoull((*m)[2]) < next) add((*m)[1], (*m)[2]);
@@ -100,7 +100,8 @@ bool lose_first_host(job_on_hosts& job, const char* how, Disturb&& disturb, Mend
   auto& leads = job.agent(leader);
   s.expect(leads.wait_for("\"event\":\"step\""), "a step of the host that leads now");
   const double again_s = seconds_since(since);
-  s.expect(job.first().wait_for_error("this host ends its processes and serves"), "that the first host gives way");
+  s.expect(job.first().wait_for_error("this host ends its processes and continues as an agent"),
+           "that the first host gives way");
   std::printf("first_host: the first host %s: another leads after %.1f s, its next step is done after %.1f s\n", how,
               led_s, again_s);
   s.expect(led_s < 2 * lease_s + 1.5, "another host that leads within two leases");
@@ -116,7 +117,8 @@ bool lose_store_and_a_host(job_on_hosts& job, const hosts& network) {
   if (!s.expect(job.first().wait_for("\"step\":50,"), "the steps before")) return false;
   network.cut(store_host);
   network.cut(1);
-  s.expect(job.first().wait_for_error("this host ends its processes and serves"), "that the first host gives way");
+  s.expect(job.first().wait_for_error("this host ends its processes and continues as an agent"),
+           "that the first host gives way");
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   network.heal(store_host);
   network.heal(1);

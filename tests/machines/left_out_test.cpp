@@ -21,7 +21,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_comes_back_without_the_text_is_left_out_with_it
   job.start_agent(2);
   const auto refused = job.agent(2).end();
   BOOST_TEST(refused.code == 2, refused.err);
-  BOOST_TEST(refused.err.find("the job goes on without this host: cannot read '") != std::string::npos, refused.err);
+  BOOST_TEST(refused.err.find("the job continues without this host: cannot read '") != std::string::npos, refused.err);
   BOOST_TEST_REQUIRE(job.first().wait_for_error("warning: process 2 on c is left out: cannot read '"));
   fs::rename(file / "away.txt", file / "corpus.txt");
   job.start_agent(2);

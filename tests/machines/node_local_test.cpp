@@ -115,17 +115,16 @@ BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_t
     BOOST_TEST(seen.code == 0, seen.err);
     const bool is_a = *host == 'a';
     for (const std::string& words :
-         {std::string("step-00000010: good as far as it lies on this machine: "),
+         {std::string("step-00000010: good as far as it is on this machine: "),
           fmt::format("not read, on the disk of host {}: shard-0000{}.bin\n", is_a ? "b" : "a", is_a ? 1 : 0)})
       BOOST_TEST(seen.out.find(words) != std::string::npos, seen.out);
   }
 
   const auto missing = all.train({"a", "c"}, 15);
   BOOST_TEST(missing.code != 0);
-  BOOST_TEST(
-      missing.err.find("shard-00001.bin': wanted it on the disk of one of a, c "
-                       "(checkpoint.use_node_local_storage), got it on none: host b wrote it") != std::string::npos,
-      missing.err);
+  BOOST_TEST(missing.err.find("shard-00001.bin' is on none of the disks of a, c "
+                              "(checkpoint.use_node_local_storage): host b wrote it") != std::string::npos,
+             missing.err);
 
   // First the other host leads, which has copies of the manifest; then a third host takes part, which has no file.
   const auto swapped = all.train({"b", "a"}, 15);

@@ -15,7 +15,7 @@ BOOST_AUTO_TEST_CASE(some_refusals_a_minute_are_said_and_the_others_counted) {
   for (int i = 0; i < 1500; ++i) log.add("no certificate", i);
   BOOST_TEST(said.size() == refusals_said_max + 1);
   BOOST_TEST(said.front() == "refused: no certificate");
-  BOOST_TEST(said.back() == "refused: more of them in this minute are counted and not said");
+  BOOST_TEST(said.back() == "refused: further ones in this minute are counted but not shown");
   said.clear();
   log.add("a foreign one", 61'000'000'000);
   const std::vector<std::string> wanted = {"refused: 1490 more in the minutes before", "refused: a foreign one"};

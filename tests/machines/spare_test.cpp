@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_spare_host_takes_the_place_of_one_that_is_killed_with_the
   two_and_a_spare x;
   x.begin();
   x.job.agent(1).send(SIGKILL);
-  x.end_well("its host's agent has gone", "; 1 step done again");
+  x.end_well("the link to its host's agent ended", "; 1 step done again");
   BOOST_TEST(x.job.agent(2).end().code == 0);
 }
 

@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(an_etcd_that_is_silent_to_the_end_ends_nothing) {
   auto& job = x.job;
   BOOST_TEST_REQUIRE(job.first().wait_for("\"step\":10,"));
   x.etcd.stop();
-  BOOST_TEST_REQUIRE(job.first().wait_for_error("training goes on, and the lease is asked for again"));
+  BOOST_TEST_REQUIRE(job.first().wait_for_error("training continues, and the request for the lease is repeated"));
   job.stop();
   const auto ended = job.first().end(std::chrono::seconds(120));
   BOOST_TEST_REQUIRE(ended.code == 0, ended.err);
@@ -140,11 +140,12 @@ BOOST_AUTO_TEST_CASE(a_store_that_is_not_there_or_holds_another_job_is_refused_i
     command.insert(command.end(), more.begin(), more.end());
     return run(command, folder.path());
   };
-  BOOST_TEST(agent({"--store", etcd.store(), "--job", "english"}).err.find("of another one: give each job a name") !=
-             std::string::npos);
+  BOOST_TEST(
+      agent({"--store", etcd.store(), "--job", "english"}).err.find("of another authority: give each job a name") !=
+      std::string::npos);
   BOOST_TEST(agent({"--store", "etcd://127.0.0.1:1", "--job", "english"}).err.find("Connection refused") !=
              std::string::npos);
-  BOOST_TEST(agent({"--store", etcd.store()}).err.find("wanted --job NAME beside it") != std::string::npos);
+  BOOST_TEST(agent({"--store", etcd.store()}).err.find("--store: give --job NAME too") != std::string::npos);
   BOOST_TEST(agent({"--store", "zk://a:1", "--job", "x"}).err.find("wanted etcd://HOST:PORT") != std::string::npos);
   BOOST_TEST(agent({}).err.find("got neither") != std::string::npos);
   leads.send(SIGKILL);

@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(names_that_are_none_and_days_that_are_too_many_are_refused)
   refused(issue_certificate(f / "job", "node1", {.days = 0}), "wanted 1 to 3650");
   refused(issue_certificate(f / "job", "node1", {.days = 4000}), "wanted 1 to 3650, got 4000");
   must(make_authority(f / "short", "short", {.days = 10}));
-  refused(issue_certificate(f / "short", "node1", {.days = 11}), "wanted one that ends before its authority");
+  refused(issue_certificate(f / "short", "node1", {.days = 11}), "wanted one that expires before its authority");
   refused(issue_certificate(f / "none", "node1"), "troupe cert init makes one");
   BOOST_TEST(!std::filesystem::exists(f / "other"));
   BOOST_TEST(!std::filesystem::exists(f / "short/node1"));
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(keys_that_others_may_read_are_refused_and_never_shown) {
     BOOST_TEST_REQUIRE(::chmod(files.key.c_str(), mode) == 0);
     const auto who = identity::load(files);
     BOOST_TEST_REQUIRE(!who.has_value());
-    BOOST_TEST(who.error().text.find("wanted a file that its owner alone may read (mode 0600), got mode 06") !=
+    BOOST_TEST(who.error().text.find("wanted a file that only its owner may read (chmod 600), got mode 06") !=
                std::string::npos);
   }
   BOOST_TEST_REQUIRE(::chmod(files.key.c_str(), 0600) == 0);

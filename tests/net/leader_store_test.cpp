@@ -199,8 +199,8 @@ BOOST_AUTO_TEST_CASE(a_key_that_another_program_has_written_is_named) {
   for (const auto& why : {store->read().error(), store->take(host("a"), begins).error()}) {
     BOOST_TEST((why.kind == core::error_kind::mismatch));
     BOOST_TEST(why.text == server->store() +
-                               ": wanted the leader of a job of Troupe in the key /troupe/taken/leader, "
-                               "got `hello`, which another program has written");
+                               ": wanted the leader of a Troupe job in the key /troupe/taken/leader, "
+                               "got `hello`: another program has written it, so set another cluster.job");
   }
 }
 

@@ -33,7 +33,8 @@ void has_the_only_address(const std::string& host) {
   if (interfaces.size() == 1)
     BOOST_TEST(got.value_or("") == all.front().address);
   else if (interfaces.size() > 1)
-    BOOST_TEST((!got && got.error().text.find("does not say here which one is meant") != std::string::npos));
+    BOOST_TEST(
+        (!got && got.error().text.find("does not select one of this machine's interfaces") != std::string::npos));
 }
 
 }  // namespace
@@ -53,18 +54,19 @@ BOOST_AUTO_TEST_CASE(this_machines_own_name_is_taken_whether_or_not_it_is_known)
   BOOST_TEST_REQUIRE(::gethostname(name.data(), name.size() - 1) == 0);
   const std::string unknown = std::string(name.data()) + ".troupe-of-nobody.invalid";
   const auto got = net::own_address_as(unknown);
-  BOOST_TEST((got || got.error().text.find("does not say here which one is meant") != std::string::npos));
+  BOOST_TEST((got || got.error().text.find("does not select one of this machine's interfaces") != std::string::npos));
 }
 
 BOOST_AUTO_TEST_CASE(a_name_that_means_nothing_or_another_machine_is_refused) {
   const auto nothing = refusal("nosuchhost.invalid");
-  BOOST_TEST(nothing.starts_with("wanted cluster.interface, or an address of this machine instead of "
-                                 "nosuchhost.invalid, which means no address ("),
+  BOOST_TEST(nothing.starts_with("set cluster.interface, or give an address of this machine instead of "
+                                 "nosuchhost.invalid, which has no address ("),
              nothing);
   const auto other = refusal("203.0.28931");  // short notation of 203.0.113.3
-  BOOST_TEST(other.starts_with("wanted cluster.interface, or an address of this machine instead of 203.0.28931, which "
-                               "means 203.0.113.3, which this machine does not have; with addresses there are: "),
-             other);
+  BOOST_TEST(
+      other.starts_with("set cluster.interface, or give an address of this machine instead of 203.0.28931, which "
+                        "resolves to 203.0.113.3, not an address of this machine; interfaces with an address: "),
+      other);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

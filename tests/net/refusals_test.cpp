@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_certificate_that_has_expired_is_refused) {
   gate g(hosts().of("node1"));
   const std::string heard = refusal_of(g, at_another_time(f, "node2", -10));
   BOOST_TEST(has(heard, "it refuses: the certificate for 'node2' expired 20"), heard);
-  BOOST_TEST(has(heard, " UTC; the clock here says 20"));
+  BOOST_TEST(has(heard, " UTC; the clock here shows 20"));
   BOOST_TEST(has(g.next_sentence(), "the certificate for 'node2' expired 20"));
   gate late(at_another_time(f, "node1", -10));
   BOOST_TEST(has(refusal_of(late, hosts().of("node2")), "the certificate for 'node1' expired 20"));
@@ -119,8 +119,8 @@ BOOST_AUTO_TEST_CASE(a_certificate_that_is_not_good_yet_is_refused) {
   const tests::scratch_folder f;
   gate g(hosts().of("node1"));
   const std::string heard = refusal_of(g, at_another_time(f, "node2", 2));
-  BOOST_TEST(has(heard, "it refuses: the certificate for 'node2' is good from 20"), heard);
-  BOOST_TEST(has(g.next_sentence(), "the certificate for 'node2' is good from 20"));
+  BOOST_TEST(has(heard, "it refuses: the certificate for 'node2' is valid only from 20"), heard);
+  BOOST_TEST(has(g.next_sentence(), "the certificate for 'node2' is valid only from 20"));
 }
 
 BOOST_AUTO_TEST_CASE(a_certificate_for_another_host_is_refused) {
@@ -171,19 +171,20 @@ BOOST_AUTO_TEST_CASE(another_version_of_the_protocol_is_refused) {
   BOOST_TEST_REQUIRE(s.begin_tls(hosts().path() / "ours/node2"));
   s.say(greeting_bytes(9));
   BOOST_TEST(s.hear() == greeting_bytes(1));
-  BOOST_TEST(g.next_sentence() == "wanted version 1 of the links' protocol, got 9");
+  BOOST_TEST(g.next_sentence() ==
+             "wanted version 1 of the link protocol, got 9; install the same version of Troupe on all hosts");
   stranger t(g.port());
   BOOST_TEST_REQUIRE(t.begin_tls(hosts().path() / "ours/node2"));
   t.say("GET / HTTP/1.1\r\n\r\n");
   BOOST_TEST(t.hear() == greeting_bytes(1));
-  BOOST_TEST(g.next_sentence() == "it says nothing that a process of a job says");
+  BOOST_TEST(g.next_sentence() == "it is not a process of a Troupe job: it sends another greeting");
 }
 
 BOOST_AUTO_TEST_CASE(an_older_tls_is_refused) {
   gate g(hosts().of("node1"));
   stranger s(g.port());
   BOOST_TEST(!s.begin_tls(hosts().path() / "ours/node2", TLS1_2_VERSION));
-  BOOST_TEST(g.next_sentence() == "it wants another version of TLS than 1.3");
+  BOOST_TEST(g.next_sentence() == "it requires another version of TLS than 1.3");
 }
 
 BOOST_AUTO_TEST_CASE(who_speaks_no_tls_hears_why_in_plain_words) {

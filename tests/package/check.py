@@ -92,10 +92,10 @@ def check_user(checks, folder, packages, scratch):
     checks.that(folder.run("troupe --version").out.strip() == version_of(packages["troupe"]).split("-")[0],
                 "troupe --version says the package's version")
     did = folder.run("cd && " + SMALLEST, user=USER)
-    checks.that(did.code == 1 and "Debian's package `troupe-train` brings it" in did.out,
+    checks.that(did.code == 1 and "Debian's package `troupe-train`" in did.out,
                 "troupe alone says what to install when it shall train", did.out)
     did = folder.run("troupe doctor /var/tmp", user=USER)
-    checks.that(did.code == 1 and "Debian's package `troupe-train` brings it" in did.out, "and so does the doctor", did.out)
+    checks.that(did.code == 1 and "Debian's package `troupe-train`" in did.out, "and so does the doctor", did.out)
     checks.ended_well(folder.run("troupe plan /usr/share/troupe/examples/smallest.yaml", user=USER), "troupe alone plans")
 
     folder.must("apt-get install -y --download-only /packages/troupe_*.deb /packages/troupe-train_*.deb")
@@ -143,7 +143,7 @@ def check_gpu(checks, folder):
     checks.that(did.code == 1 and f"Debian's package `{ON_GPU}`" in did.out, "without troupe-cuda a job for a GPU names it", did.out)
     checks.ended_well(folder.run(f"apt-get install -y /packages/{ON_GPU}_*.deb"), "troupe-cuda is installed by apt-get")
     did = folder.run(train, user=USER)
-    lacks = re.search(r"device: cuda wants (lib\S+), which this system lacks: `pip install --no-deps --target '(\S+)' -r '(\S+)'`",
+    lacks = re.search(r"device: cuda requires (lib\S+), which this system lacks: `pip install --no-deps --target '(\S+)' -r '(\S+)'`",
                       did.out)
     checks.that(did.code == 1 and lacks, "with it a job for a GPU names the library of NVIDIA's that is missing", did.out)
     checks.that(lacks and lacks[2] == "/usr/lib/troupe" and folder.has(lacks[3]), "and the command that brings it", did.out)

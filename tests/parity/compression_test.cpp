@@ -204,11 +204,10 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_by_name) {
   };
   const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
   BOOST_TEST(has(refused(quantised("4", "7", "0")), "elements cannot be divided into 7 groups"));
-  BOOST_TEST(
-      has(refused(quantised("4", "1", "0", "no_such")), "wanted patterns that are found in the name of a module"));
+  BOOST_TEST(has(refused(quantised("4", "1", "0", "no_such")), "wanted patterns that match the name of a module"));
   const settings tensor = {"parallel.tensor=2"};
   BOOST_TEST(
-      has(refused(quantised_inputs("8", "0") + tensor), "wanted range_calibration static where tensor ranks cut"));
+      has(refused(quantised_inputs("8", "0") + tensor), "wanted range_calibration static, because tensor ranks split"));
   const settings twice = quantised("4", "1", "0") + settings{weights + "different_groups.more.params.start_bits=8",
                                                              weights + "different_groups.more.params.target_bits=8",
                                                              weights + "different_groups.more.modules=[\"c_fc\"]"};

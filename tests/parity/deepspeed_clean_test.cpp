@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(of_packed_queries_keys_and_values_each_loses_the_heads_that
   BOOST_TEST(std::ranges::none_of(peers, [](uint64_t row) { return row >= 24 && row < 48; }));
   const cleaned_run ours(trap);
   BOOST_TEST_REQUIRE(!ours.cleaned.has_value());
-  BOOST_TEST(ours.cleaned.error().text.find("cannot say that heads are fewer") != std::string::npos);
+  BOOST_TEST(ours.cleaned.error().text.find("cannot describe fewer heads") != std::string::npos);
   const auto s = ours.job.begin(section_of(trap));
   const auto& layers = s->table().layers;
   const auto packed = std::ranges::find(layers, "transformer.h.0.attn.c_attn", &core::layer_info::name);

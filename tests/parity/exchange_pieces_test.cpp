@@ -116,10 +116,11 @@ BOOST_AUTO_TEST_CASE(what_has_no_pieces_is_refused_by_name) {
   const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
   BOOST_TEST(has(refused(pieces(2)), "wanted 1 without parallel.tensor above 1, got 2"));
   BOOST_TEST(has(refused(ranks(2) + pieces(2) + settings{"parallel.sharded_norms=true"}),
-                 "wanted 1 with parallel.sharded_norms, whose sums are scattered, got 2"));
+                 "wanted 1 with parallel.sharded_norms, which scatters these sums, got 2"));
   BOOST_TEST(has(refused(ranks(2) + pieces(64) + settings{"data.sequence_length=4"}), "rows of a micro-batch, got 64"));
   const settings vocabulary = {"tensor_parallel.partition_config={layer_specs: [{patterns: ['.*wte\\.weight$']}]}"};
-  BOOST_TEST(has(refused(ranks(2) + pieces(2) + vocabulary), "wanted 1 where no family's row layer gives summands"));
+  BOOST_TEST(has(refused(ranks(2) + pieces(2) + vocabulary),
+                 "wanted 1, because the model has no row-parallel layer of a Troupe family"));
   BOOST_TEST(has(refused(ranks(2) + pieces(65)), "tensor_parallel.exchange_pieces"));
 }
 

@@ -212,16 +212,17 @@ BOOST_AUTO_TEST_CASE(a_refused_load_leaves_the_run_as_it_was_and_one_that_fails_
   check_refused(s.session->load(job.folder() / "saved", {.tag = "best"}), core::error_kind::bad_input, "best");
   check_refused(s.session->load(job.folder() / "reseeded"), core::error_kind::mismatch, "seed is 7, was 8");
   BOOST_TEST_REQUIRE(s.session->offload_states().has_value());
-  check_refused(s.session->load(folder), core::error_kind::bad_input, "offload_states has taken states away");
+  check_refused(s.session->load(folder), core::error_kind::bad_input, "offload_states: the states are offloaded");
   BOOST_TEST_REQUIRE(s.session->reload_states().has_value());
   check_alike(*s.session, *calm.session);
 
   auto bytes = scratch_folder::read(folder / "shard-00001.bin");
   bytes[4096] ^= 1;  // a byte of the file's first piece
   job.folder().write("saved/step-00000002/shard-00001.bin", bytes);
-  check_refused(s.session->load(folder), core::error_kind::bad_input, "load, which has changed some states: ");
+  check_refused(s.session->load(folder), core::error_kind::bad_input,
+                "the load failed after it had changed some states: ");
   const auto after = s.session->step();
-  check_refused(after, core::error_kind::bad_input, "do not have their digest");
+  check_refused(after, core::error_kind::bad_input, "do not match their digest");
 }
 
 BOOST_AUTO_TEST_CASE(a_run_continues_with_another_batch_or_seed_at_the_sample_where_it_was) {
@@ -240,12 +241,12 @@ BOOST_AUTO_TEST_CASE(a_run_continues_with_another_batch_or_seed_at_the_sample_wh
   BOOST_TEST(refusal(smaller) ==
              quoted +
                  ": train_batch_size is 2, was 4, so step 3 would begin at sample 6 and not at 12, "
-                 "as it was: checkpoint.load.changed_batch: true (--changed-batch) continues where it "
+                 "as before; set checkpoint.load.changed_batch: true (--changed-batch) to continue where it "
                  "was");
   BOOST_TEST(refusal(reseeded) ==
              quoted +
-                 ": seed is 8, was 7, which is another order of samples: "
-                 "checkpoint.load.changed_seed: true (--changed-seed) continues at sample 12 of it");
+                 ": seed is 8, was 7, which is another order of samples; "
+                 "set checkpoint.load.changed_seed: true (--changed-seed) to continue at sample 12 of it");
 
   auto half = open(job, smaller, root, {.changed_batch = true});
   BOOST_TEST(half.said("train_batch_size is 2, was 4: the run continues at sample 12 of the data"));
@@ -304,7 +305,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_have_names_of_the_hosts_choice) {
                   std::string("the tag '") + bad + "': wanted a plain name");
   job.folder().write("saved/mine/notes.txt", "mine");
   check_refused(s.session->save({.root = root, .tag = "mine"}), core::error_kind::bad_input,
-                "is there and is not replaced");
+                "already exists and is not replaced");
   BOOST_TEST(scratch_folder::read(root / "mine/notes.txt") == "mine");
 }
 

@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(autotp_size_cuts_modules_without_a_policy_and_computes_the_
   const std::string text = lines_of(autotp, plain());
   for (const char* line :
        {"attention 0.qkv column 72: 36, 36 (the heuristic)\n", "attention 0.proj row 24: 12, 12 (the heuristic)\n",
-        "block.attention.qkv whole (the heuristic cuts only what is in front of the unit's last row layer)\n",
+        "block.attention.qkv whole (the heuristic cuts only layers before the unit's last row layer)\n",
         "block.mlp.down row 38: 19, 19 (the heuristic)\n", "rest.3 row 38: 19, 19 (the heuristic)\n",
         "head whole (the heuristic finds no row layer)\n"})
     check_has(text, line);
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(injection_policy_tuple_names_row_layers) {
             "injection: wanted a linear layer whose name ends in 'gate', a row layer, found none");
   check_has(refusal(ranks(2) + settings{key + "[up]"}), "unit 'mlp 0', cut over 2 ranks");
   check_has(refusal(ranks(2) + settings{key + "norm"}), "wanted a linear layer whose name ends in 'norm'");
-  check_has(refusal(ranks(2) + settings{key + "[proj, down]"}), "such as attention and MLP, is a unit of its own");
+  check_has(refusal(ranks(2) + settings{key + "[proj, down]"}), "such as attention and MLP, a separate unit");
   BOOST_TEST(refusal({key + "[gate]"}) == "accepted");  // no layer is cut on one rank
 }
 
@@ -145,10 +145,11 @@ BOOST_AUTO_TEST_CASE(norms_of_ours_replace_a_hosts_with_replace_with_kernel_inje
   check_everywhere(ours + autotp, plain(true));
   const std::string text = lines_of(ours, plain());
   for (const char* line :
-       {"rest.0 whole (a norm reads whole rows; ours computes it)\n",
-        "norm whole (a norm reads whole rows; ours computes it)\n",
-        "mlp 0.norm whole (a norm reads whole rows; it stays torch's: its module calls it by its type)\n",
-        "rest.1 whole (no rule matches it; it stays torch's: no kernel of ours for it alone)\n"})
+       {"rest.0 whole (a norm reads whole rows; Troupe's kernel computes it)\n",
+        "norm whole (a norm reads whole rows; Troupe's kernel computes it)\n",
+        "mlp 0.norm whole (a norm reads whole rows; torch computes it: its module calls it directly, not through a "
+        "Sequential)\n",
+        "rest.1 whole (no rule matches it; torch computes it: Troupe has no separate kernel for it)\n"})
     check_has(text, line);
 }
 

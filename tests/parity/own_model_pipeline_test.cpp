@@ -265,7 +265,8 @@ BOOST_AUTO_TEST_CASE(values_that_do_not_fit_or_have_other_names_end_the_step_wit
   has(failure({&make_valued, batches([](auto& b) {
                  b.others = {{"input", b.input}};
                })}),
-      "training batch of step 1, micro-batch 0, rank 0: wanted values on the CPU beside 'input', got 'input'");
+      "training batch of step 1, micro-batch 0, rank 0: wanted further values on the CPU, not named 'input', got "
+      "'input'");
 }
 
 BOOST_AUTO_TEST_CASE(a_run_of_modules_saved_in_one_cut_resumes_in_any_other) {

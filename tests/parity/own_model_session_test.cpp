@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(impossible_models_and_settings_are_refused_before_anything_
     if (++*calls == 2) m.units.pop_back();
     return m;
   };
-  BOOST_TEST(has(refusal(sharded, model), "rank 1: wanted 8 units as the first call made, got 7"));
+  BOOST_TEST(has(refusal(sharded, model), "rank 1: wanted 8 units as in the first call of the factory, got 7"));
   model = own();
   model.make = nullptr;
   BOOST_TEST(has(refusal({}, model), "it has no factory"));
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(impossible_models_and_settings_are_refused_before_anything_
     std::swap(m.units[1], m.units[0]);
     return m;
   };
-  BOOST_TEST(has(refusal({}, model), "unit 'mix' does not take the batch's input, Long [3, 7]"));
+  BOOST_TEST(has(refusal({}, model), "unit 'mix' failed for the batch's input, Long [3, 7]"));
   for (const char* key : {"model.model_type=gpt2", "data.text=corpus.txt"})
     BOOST_CHECK_EXCEPTION(own_config({key}), std::runtime_error,
                           [](const auto& e) { return has(e.what(), "the host program provides the model"); });
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(impossible_models_and_settings_are_refused_before_anything_
   BOOST_TEST(has(s->evaluate(1).error().text, "no evaluation batches"));
   BOOST_TEST(has(open_own({}, own())->evaluate().error().text, "wanted a number of batches"));
   BOOST_TEST(has(s->generate({1}, 1, 0).error().text, "generates no text"));
-  BOOST_TEST(has(s->export_hugging_face("nowhere").error().text, "no form in Hugging Face's files"));
+  BOOST_TEST(has(s->export_hugging_face("nowhere").error().text, "cannot be written in Hugging Face's format"));
   BOOST_TEST(s->validation_tokens() == 0U);
   BOOST_TEST(step_of(*s).tokens == 3U);  // tokens counts samples here
   BOOST_TEST(has(actors::copy_weights(*s, {{models::unit("a", torch::nn::Linear(2, 2))}, {}}).error().text,

@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(a_programs_own_pass_runs_and_a_wrong_one_changes_nothing) {
   BOOST_TEST(unknown.error().text.find("got magic") != std::string::npos, unknown.error().text);
   const auto back = s->compile({{.step = 3}, {.step = 3}});
   BOOST_REQUIRE(!back.has_value());
-  BOOST_TEST(back.error().text == "compile: wanted steps that ascend, got 3 behind 3");
+  BOOST_TEST(back.error().text == "compile: wanted steps that ascend, got 3 after 3");
   check_same(result_of(*s, steps), wanted);
 }
 
@@ -330,8 +330,8 @@ BOOST_AUTO_TEST_CASE(as_much_of_the_optimizer_stays_in_memory_as_a_budget_leaves
   const auto refused = job.open(set)->compile({{.step = 1, .passes = {"offload_optimizer"}}});
   BOOST_REQUIRE(!refused.has_value());
   BOOST_TEST(refused.error().text ==
-             "passes between two steps: wanted none that chooses where states lie, which is for the whole run, got "
-             "offload_optimizer");
+             "passes between two steps: wanted no pass that chooses where states are stored, which is fixed for the "
+             "whole run, got offload_optimizer");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

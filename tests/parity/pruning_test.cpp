@@ -358,7 +358,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_pruned_is_refused_by_name) {
   };
   const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
   BOOST_TEST(has(refused(pruned("row_pruning", "0.5", "0", "wte")),
-                 "row_pruning.different_groups.all.modules: wanted patterns that are found in the name of a module"));
+                 "row_pruning.different_groups.all.modules: wanted patterns that match the name of a module"));
   BOOST_TEST(has(refused(pruned("channel_pruning", "0.5", "0")), "channel_pruning.different_groups.all.modules"));
   const settings heads = pruned("head_pruning", "0.5", "0", "attn.c_proj", "topk");
   BOOST_TEST(has(refused(heads + settings{training + "head_pruning.shared_parameters.num_heads=3"}), "heads, got 3"));

@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(momentum_whose_updates_nobody_counted_is_used_where_the_cou
     check_losses(losses_of(*run.session, 3), wanted);
     auto adam = resume(job.config(set), trainers / "accelerate_llama_sgd");
     BOOST_TEST(adam.session->steps_done() == 0U);
-    BOOST_TEST(adam.warned("does not say how many updates its optimizer did, on which those of this run's depend"));
+    BOOST_TEST(adam.warned("does not say how many updates its optimizer did, which this run's optimizer needs"));
     BOOST_TEST(!adam.warned("holds weights alone"));
     BOOST_TEST(all_zero(moments_of(*adam.session)));
     BOOST_TEST(same_bits(
@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(an_optimizer_of_another_model_is_refused_by_name_and_can_be
   check_refused(try_resume(config, at / "ck"), error_kind::mismatch, "6 and 10 parameters were wanted in its groups");
   auto without = resume(config, at / "ck", {.load_optimizer_states = false});
   BOOST_TEST(without.session->steps_done() == 3U);
-  BOOST_TEST(without.warned("the optimizer's states are not taken over: the options ask for none"));
+  BOOST_TEST(without.warned("the optimizer's states are not imported: the options ask for none"));
   BOOST_TEST(all_zero(moments_of(*without.session)));
 }
 
@@ -392,9 +392,9 @@ BOOST_AUTO_TEST_CASE(models_that_do_not_match_are_refused_with_what_was_wanted_a
   check_refused(try_resume(wider.config(saved_run::base()), saved.folder), error_kind::mismatch,
                 "parameter 'transformer.wte.weight': wanted [100, 32], found [96, 32]");
   check_refused(try_resume(deeper.config(saved_run::base()), saved.folder), error_kind::mismatch,
-                "parameter 'transformer.h.6.ln_1.weight', [32], is wanted and not in the checkpoint");
+                "parameter 'transformer.h.6.ln_1.weight', [32], is missing in the checkpoint");
   check_refused(try_resume(shallow.config(saved_run::base()), saved.folder), error_kind::mismatch,
-                "holds 12 parameters that this model has not, as transformer.h.5.");
+                "holds 12 parameters that this model does not have, such as transformer.h.5.");
   check_refused(try_resume(saved.job.config(saved_run::base() + settings{"seed=8"}), saved.folder),
                 error_kind::mismatch, "seed is 8, was 7");
   check_refused(try_resume(saved.job.config({"train_micro_batch_size_per_gpu=3"}), saved.folder), error_kind::mismatch,
@@ -430,7 +430,7 @@ BOOST_AUTO_TEST_CASE(models_that_do_not_match_are_refused_with_what_was_wanted_a
   check_refused(
       try_resume(config, saved.folder,
                  {.custom_load_fn = [](const core::parameter_info&) { return std::optional<std::string>("no"); }}),
-      error_kind::mismatch, "is wanted as 'no' and not in the checkpoint");
+      error_kind::mismatch, "is missing as 'no' in the checkpoint");
 }
 
 BOOST_AUTO_TEST_CASE(weights_of_hugging_face_begin_a_run_at_step_0) {
@@ -499,7 +499,7 @@ BOOST_AUTO_TEST_CASE(a_broken_piece_is_named_and_the_checkpoint_before_is_taken_
     file.put('!');
   }
   const auto config = saved.job.config(saved_run::base());
-  check_refused(try_resume(config, saved.folder), error_kind::bad_input, "do not have their digest");
+  check_refused(try_resume(config, saved.folder), error_kind::bad_input, "do not match their digest");
   auto older = resume(config, saved.folder, {.fallback_to_previous = true});
   BOOST_TEST(older.session->steps_done() == 2U);
   BOOST_TEST(older.warned("step-00000002"));

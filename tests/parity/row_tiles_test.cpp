@@ -191,8 +191,8 @@ BOOST_AUTO_TEST_CASE(tiles_of_mlps_and_pieces_of_exchanges_are_refused_together_
       (void)job.config({"parallel.tensor=2", "tensor_parallel.exchange_pieces=2", "cluster.mlp_tile_bytes=1"}),
       std::runtime_error, [](const std::exception& e) {
         return std::string(e.what()).find(
-                   "tensor_parallel.exchange_pieces: wanted 1 with cluster.mlp_tile_bytes, whose tiles are no pieces, "
-                   "got 2") != std::string::npos;
+                   "tensor_parallel.exchange_pieces: wanted 1 with cluster.mlp_tile_bytes, which divides the same "
+                   "products into tiles, got 2") != std::string::npos;
       });
 }
 

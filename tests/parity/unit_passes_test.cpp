@@ -179,8 +179,8 @@ BOOST_AUTO_TEST_CASE(units_do_not_change_between_steps) {
   const auto refused = s->compile({{.step = 1, .passes = {"fuse_activation"}}});
   BOOST_TEST_REQUIRE(!refused.has_value());
   BOOST_TEST(refused.error().text ==
-             "passes between two steps: wanted none over a host's units, which stay what they were opened as, got "
-             "fuse_activation");
+             "passes between two steps: wanted no pass that changes a host's units, which are fixed when the session "
+             "opens, got fuse_activation");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

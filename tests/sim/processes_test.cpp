@@ -38,7 +38,7 @@ bool is_named(const processes_scenario& s, const job_result& r) {
   if (has_struck(s, r, trouble_kind::executor_error) && all.find("the executor refuses") != std::string::npos)
     return true;
   for (const char* cause :
-       {" before the first step", "no process is left", "losses with no step in between", "(cluster.restarts.max)"})
+       {" before the first step", "no process is left", "losses with no step in between", "cluster.restarts.max"})
     if (all.find(cause) != std::string::npos) return true;
   return false;
 }

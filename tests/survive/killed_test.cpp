@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(processes_that_are_all_killed_at_once_are_started_again_and
   const auto all = places_in(path);
   BOOST_TEST(all.size() == 3U);
   for (const auto& [place, pid] : all) ::kill(pid, SIGKILL);
-  BOOST_TEST(run.wait_for_error("no process is left to continue: waits for those that are started again"));
+  BOOST_TEST(run.wait_for_error("no process is left to continue: waits for processes that are started again"));
   BOOST_TEST(run.wait_for_error("term 2: 3 data ranks after step "));
   stop(folder);
   const auto ended = run.end();

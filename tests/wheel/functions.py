@@ -204,7 +204,7 @@ class Functions(unittest.TestCase):
             self.assertIn(sentence, str(caught.exception))
 
     def test_what_a_command_would_say_on_the_way_is_a_warning(self) -> None:
-        with self.assertWarnsRegex(UserWarning, "names are those of the pipeline's layers") as caught:
+        with self.assertWarnsRegex(UserWarning, "the tensors keep the names of the pipeline's layers") as caught:
             for _ in checkpoint.to_fp32(DEEPSPEED / "pipeline"):
                 pass
         self.assertEqual(caught.filename, __file__)
@@ -212,7 +212,7 @@ class Functions(unittest.TestCase):
     def test_bfloat16_that_numpy_has_not_is_said_and_goes_by_dlpack(self) -> None:
         frozen = dict(checkpoint.to_fp32(DEEPSPEED / "stage2_bf16"))["frozen.weight"]
         self.assertEqual(frozen.dtype, "bfloat16")  # only trained weights are widened, as DeepSpeed does
-        with self.assertRaisesRegex(TypeError, "wanted torch.from_dlpack"):
+        with self.assertRaisesRegex(TypeError, "use torch.from_dlpack"):
             frozen.numpy()
         truth = read_safetensors(DEEPSPEED / "stage2_bf16.safetensors")["frozen.weight"]
         numpy.testing.assert_array_equal(values_of(frozen), truth)
@@ -287,7 +287,7 @@ class Functions(unittest.TestCase):
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertEqual(refused, ["another thread reads the next tensor of these just now"])
+        self.assertEqual(refused, ["another thread is reading the next of these tensors"])
 
 
 if __name__ == "__main__":

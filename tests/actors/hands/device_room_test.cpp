@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_device_whose_size_nobody_knows_has_no_limit) {
   BOOST_TEST(room.spent("").text ==
              "out of the GPU's memory: LibTorch wanted more for activations and operations (it has 2.00 GiB: "
              "parameters 1.00 GiB, gradient buckets 1.00 GiB); `troupe plan job.yaml --fit` lists settings that need "
-             "less, nvidia-smi other programs on the GPU");
+             "less, `nvidia-smi` lists other programs on the GPU");
 }
 
 BOOST_AUTO_TEST_CASE(memory_that_is_spent_is_told_with_what_the_plan_has_by_owner) {
@@ -72,8 +72,8 @@ BOOST_AUTO_TEST_CASE(memory_that_is_spent_is_told_with_what_the_plan_has_by_owne
       said.text ==
       "out of the GPU's memory: LibTorch wanted 2.50 GiB more for activations and operations, for which the plan "
       "leaves 6.00 GiB of the 8.00 GiB that the run may use (it has 2.00 GiB: parameters 1.00 GiB, "
-      "gradient buckets 1.00 GiB); `troupe plan job.yaml --fit` lists settings that need less, nvidia-smi other "
-      "programs on the GPU");
+      "gradient buckets 1.00 GiB); `troupe plan job.yaml --fit` lists settings that need less, `nvidia-smi` "
+      "lists other programs on the GPU");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

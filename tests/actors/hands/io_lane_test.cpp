@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(a_late_write_that_fails_is_reported_to_the_next_swap_and_to
   h.begin();
   const auto next = h.start(h.swaps(plan::swapped::shards, plan::kind::swap_in).front());
   BOOST_REQUIRE(!next.has_value());
-  BOOST_TEST(next.error().text.find("a write of the step before") != std::string::npos, next.error().text);
+  BOOST_TEST(next.error().text.find("a write of the previous step") != std::string::npos, next.error().text);
 }
 
 BOOST_AUTO_TEST_CASE(giving_up_leaves_no_write_to_wait_for) {

@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_sentence_names_the_hosts_and_ranks_of_both_ends) {
   BOOST_TEST(
       text_of(report) ==
       "the link from host b (ranks 1 to 2) to host a (rank 0) is slow: it moves 2.00 MiB a second where the job's "
-      "faster links move 100 MiB, which takes 45% of a step's time; the run goes on (troupe doctor --cluster "
+      "faster links move 100 MiB, which takes 45% of a step's time; the run continues (troupe doctor --cluster "
       "measures all links)");
   BOOST_TEST(actors::slow_links_of_run({}).empty());
   BOOST_TEST(

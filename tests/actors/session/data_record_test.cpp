@@ -80,8 +80,8 @@ BOOST_AUTO_TEST_CASE(other_data_are_refused_with_what_is_another) {
                          const std::string& then = "") {
     const auto said = run.resumed(set, with);
     BOOST_TEST(has_words(said, words +
-                                   ": checkpoint.load.changed_data: true (--changed-data) continues at sample 6 of "
-                                   "the data as they are now, whose text comes in another order" +
+                                   "; checkpoint.load.changed_data: true (--changed-data) continues at sample 6 of "
+                                   "the present data, in their new order" +
                                    then),
                said);
     BOOST_TEST(said.starts_with("refused: '" + (run.root / "step-00000003").string() + "': "), said);
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(other_data_are_refused_with_what_is_another) {
         "other.txt' holds other tokens than '" + (run.job.folder() / "corpus.txt").string() + "' did");
   check({"data.sequence_length=8"}, corpus_alone, "data.sequence_length is 8, was 16");
   check({"data.validation_fraction=0.2"}, corpus_alone, "data.validation_fraction is 0.2, was 0.1",
-        "; 410 tokens that validate now may have been trained on");
+        "; 410 tokens of the validation part may have been trained on");
   check({"data.validation_fraction=0.05"}, corpus_alone, "data.validation_fraction is 0.05, was 0.1");
   check({}, "sources: [{text: corpus.txt}, {text: grown.txt}]", "data has 2 sources, had 1");
 }
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(other_data_are_taken_where_they_are_asked_for_and_the_next_
   const auto said = run.resumed(more, corpus_alone, true);
   BOOST_TEST(
       has_words(said,
-                "data.validation_fraction is 0.2, was 0.1; 410 tokens that validate now may have been trained on: "
+                "data.validation_fraction is 0.2, was 0.1; 410 tokens of the validation part may have been trained on: "
                 "the run continues at sample 6 of the data"),
       said);
   const auto config = run.config(more, corpus_alone);
@@ -153,7 +153,8 @@ BOOST_AUTO_TEST_CASE(weights_alone_and_checkpoints_without_a_record_are_taken) {
   older.hooks.on_warning = [&](const std::string& line) { said += line; };
   const auto s = actors::session::open(std::move(older));
   BOOST_REQUIRE_MESSAGE(s, s.error().text);
-  BOOST_TEST(has_words(said, "does not say which data it was trained on: those of now are taken for the same"), said);
+  BOOST_TEST(has_words(said, "does not say which data it was trained on: the present data are assumed to be the same"),
+             said);
 }
 
 BOOST_AUTO_TEST_CASE(long_texts_are_compared_by_blocks_that_lie_evenly_over_them) {

@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(calls_that_need_offloaded_states_are_refused) {
   BOOST_TEST(!s->offload_states(request).has_value());
   request.nvme_path = job.folder().path();
   BOOST_REQUIRE(s->offload_states(request));
-  const std::string why = "wanted reload_states before";
+  const std::string why = "call reload_states before";
   BOOST_TEST(refuses(outcome_of(s->offload_states(request)), why));
   BOOST_TEST(refuses(outcome_of(s->step()), why));
   BOOST_TEST(refuses(outcome_of(s->generate({1}, 1, 0)), why));

@@ -132,10 +132,11 @@ BOOST_AUTO_TEST_CASE(a_changed_list_is_applied_or_refused_where_a_run_resumes) {
   };
   BOOST_TEST(tried("[{steps: 2}]") == "4");
   BOOST_TEST(tried("[{steps: 2}, {steps: 6}]") == "24");  // the 6th step takes the samples of the 7th
-  BOOST_TEST(tried("[]").find("data.skip: wanted the samples of step 2, which this run left out before step 5") !=
+  BOOST_TEST(tried("[]").find("data.skip: the samples of step 2, which this run left out before step 5") !=
              std::string::npos);
-  BOOST_TEST(tried("[{steps: 2}, {steps: 4}]").find("wanted steps behind step 4, where the run is, got step 4") !=
-             std::string::npos);
+  BOOST_TEST(
+      tried("[{steps: 2}, {steps: 4}]").find("wanted steps after step 4, which the run has reached, got step 4") !=
+      std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_went_back_has_the_bits_of_one_resumed_by_hand_without_the_samples) {
@@ -237,7 +238,7 @@ BOOST_AUTO_TEST_CASE(a_stopped_run_says_why_and_leaves_the_last_checkpoint) {
     if (step % 4 == 0) BOOST_REQUIRE(s->save({.root = root}).has_value());
   }
   BOOST_TEST(why.starts_with("the loss of step " + std::to_string(step + 1) + " is "), why);
-  BOOST_TEST(why.find("the run ends, as on_spike.action: stop says; the newest checkpoint, of step " +
+  BOOST_TEST(why.find("the run ends (on_spike.action: stop); the newest checkpoint, of step " +
                       std::to_string(step / 4 * 4) + ", is '") != std::string::npos,
              why);
   BOOST_TEST(!s->may_save());
@@ -251,7 +252,7 @@ BOOST_AUTO_TEST_CASE(without_a_saved_state_a_spike_ends_the_run_by_name) {
   std::string why;
   while (why.empty() && s->steps_done() < 60)
     if (const auto r = s->step(); !r) why = r.error().text;
-  BOOST_TEST(why.find("on_spike.action: skip wants a saved state of step ") != std::string::npos, why);
+  BOOST_TEST(why.find("on_spike.action: skip needs a saved state of step ") != std::string::npos, why);
   BOOST_TEST(why.find("there is no checkpoint of this run") != std::string::npos, why);
 }
 

@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(numbers_that_mean_nothing_are_refused_with_a_sentence_and_t
   refused(s->change_degrees(nullptr), "no configuration");
   refused(actors::session::open(actors::session_options{}), "no configuration");
   refused(actors::session::choose_degrees({}), "no configuration");
-  refused(s->compile({{.step = 1, .own = {nullptr}}}), "wanted passes, got none");
+  refused(s->compile({{.step = 1, .own = {nullptr}}}), "wanted passes, got a null pointer");
   BOOST_TEST(step_of(*s).step == 2U);
 }
 

@@ -50,10 +50,10 @@ BOOST_AUTO_TEST_CASE(folders_that_are_not_checkpoints_are_refused_by_name) {
   };
   refused(f / "nowhere", "/nowhere'");
   fs::create_directory(f / "empty");
-  refused(f / "empty", "/empty' is no checkpoint and names none: it holds neither 'manifest.json' nor 'latest'");
+  refused(f / "empty", "/empty' is not a checkpoint: it contains neither 'manifest.json' nor 'latest'");
   refused(f.write("a_file", "text"), "/a_file");
   f.write("other/manifest.json", "{\"manifest_version\": 3}");
-  refused(f / "other", "/other/manifest.json': it does not begin as the manifest of a Troupe checkpoint");
+  refused(f / "other", "/other/manifest.json': it does not begin like the manifest of a Troupe checkpoint");
   f.write("names_nothing/latest", "step-00000012\n");
   refused(f / "names_nothing", "/names_nothing/latest' names 'step-00000012'");
   f.write("by_hand/latest", "step-00000012 \r\n");
@@ -88,8 +88,8 @@ BOOST_AUTO_TEST_CASE(names_in_a_manifest_never_leave_its_folder) {
     const std::string was = "\"shard-00000.bin\"";
     other.replace(other.find(was), was.size(), "\"" + name + "\"");
     f.write("c/step-00000001/manifest.json", sealed(other));
-    check_failed(open_folder(real_files(), *folder), bad, "is no plain file name of its folder");
-    check_failed(verify_checkpoint(real_files(), *folder), bad, "is no plain file name of its folder");
+    check_failed(open_folder(real_files(), *folder), bad, "is not a plain file name in its folder");
+    check_failed(verify_checkpoint(real_files(), *folder), bad, "is not a plain file name in its folder");
   }
 }
 
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(links_and_pipes_in_place_of_files_are_not_followed) {
   check_ok(far);
   check_loads(real_files(), *far, sample_tensors(1), 1);
   fs::create_directory_symlink(f / "far", f / "c/step-00000004");
-  check_failed(remove_checkpoint(real_files(), f / "c", "step-00000004"), bad, "it is no folder");
+  check_failed(remove_checkpoint(real_files(), f / "c", "step-00000004"), bad, "it is not a folder");
   BOOST_TEST(fs::is_symlink(f / "c/step-00000004"));
   check_ok(open_folder(real_files(), f / "far"));
 }

@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_leaves_the_old_checkpoint_and_says_how_much_is_
 
 BOOST_AUTO_TEST_CASE(latest_that_names_nothing_or_another_manifest_is_refused) {
   fake_files files;
-  check_failed(open_checkpoint(files, "/"), error_kind::bad_input, "is no checkpoint and names none");
+  check_failed(open_checkpoint(files, "/"), error_kind::bad_input, "is not a checkpoint: it contains neither");
   check_ok(save_sample(files, at, 10, samples(1), 1));
   check_ok(save_sample(files, at, 20, samples(2), 1));
   auto& latest = *files.content(at / "latest");
@@ -102,9 +102,9 @@ BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_good_one
     BOOST_TEST(said.empty());
     BOOST_TEST(step_of_newest(*files, good_enough::verifies) == 20U);
     BOOST_REQUIRE(said.size() == 2U);
-    BOOST_TEST(said[0].find("passed over: '/runs/checkpoints/step-00000030/shard-00001.bin': the ") == 0U, said[0]);
+    BOOST_TEST(said[0].find("skipped: '/runs/checkpoints/step-00000030/shard-00001.bin': the ") == 0U, said[0]);
     BOOST_TEST(said[0].find("at byte 4096") != std::string::npos, said[0]);
-    BOOST_TEST(said[1] == "taken instead: '/runs/checkpoints/step-00000020'");
+    BOOST_TEST(said[1] == "used instead: '/runs/checkpoints/step-00000020'");
   }
   for (const auto check : {good_enough::opens, good_enough::verifies}) {
     BOOST_TEST(step_of_newest(*damaged({{shard, 100}}), check) == 20U);
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_being_read_is_not_removed) {
     check_ok(report);
     BOOST_TEST(report->removed.empty());
     BOOST_REQUIRE(report->spared.size() == 1U);
-    BOOST_TEST(report->spared[0] == "step-00000001: somebody reads it");
+    BOOST_TEST(report->spared[0] == "step-00000001: another process is reading it");
   }
   const auto report = apply_retention(real_files(), scratch.path(), {.keep_last = 1});
   check_ok(report);
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_with_tags_are_named_replaced_and_found_and_rete
     check_ok(save_sample(files, at, step, samples(seed), 2, {}, random_save_id(), {tag, latest}));
   };
   save(1, 1, "best", latest_update::if_replaced);
-  check_failed(open_checkpoint(files, at), error_kind::bad_input, "is no checkpoint and names none");
+  check_failed(open_checkpoint(files, at), error_kind::bad_input, "is not a checkpoint: it contains neither");
   save(2, 2, "", latest_update::always);
   save(3, 3, "epoch-1.5", latest_update::always);
   check_newest(files, at, 3, samples(3));
@@ -302,8 +302,9 @@ BOOST_AUTO_TEST_CASE(checkpoints_with_tags_are_named_replaced_and_found_and_rete
 
   // A folder with the tag's name that contains anything but a checkpoint is not replaced.
   check_ok(files.create(at / "best" / "notes.txt"));
-  check_failed(checkpoint_save::begin(files, at, 8, 1, random_save_id(), {"best"}), error_kind::bad_input,
-               "the tag 'best': '/runs/checkpoints/best' is there and is not replaced: 'notes.txt' in it is not of");
+  check_failed(
+      checkpoint_save::begin(files, at, 8, 1, random_save_id(), {"best"}), error_kind::bad_input,
+      "the tag 'best': '/runs/checkpoints/best' already exists and is not replaced: 'notes.txt' in it does not belong");
   check_failed(checkpoint_save::begin(files, at, 8, 1, random_save_id(), {"../best"}), error_kind::bad_input,
                "the tag '../best': wanted a plain name");
 }
@@ -352,7 +353,7 @@ BOOST_AUTO_TEST_CASE(retention_and_clean_up_touch_only_our_own_files) {
   const std::vector<std::string> removed{"step-00000002", "step-00000003"};
   BOOST_TEST(report->removed == removed);
   BOOST_REQUIRE(report->spared.size() == 2U);
-  BOOST_TEST(report->spared[1] == "step-00000001: 'notes.txt' in it is not of the checkpoint");
+  BOOST_TEST(report->spared[1] == "step-00000001: 'notes.txt' in it does not belong to the checkpoint");
   const auto left = remove_leftovers(files, at);
   check_ok(left);
   BOOST_REQUIRE(left->size() == 1U);

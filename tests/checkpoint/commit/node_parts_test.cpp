@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(without_a_list_of_writers_a_missing_file_is_a_missing_file)
             "nothing");
   const auto report = verify_source(real_files(), *open_source(m.b.path()));
   check_ok(report);
-  BOOST_TEST(report->elsewhere.begin()->first == "a host that is not known");
+  BOOST_TEST(report->elsewhere.begin()->first == "an unknown host");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

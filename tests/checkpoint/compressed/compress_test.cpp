@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(values_that_are_not_finite_and_groups_that_do_not_divide_ar
   model["model.layers.1.mlp.up_proj.weight"][65] = std::numeric_limits<float>::infinity();
   const auto spoiled = model.open();
   check_failed(compress_weights(spoiled, options_for(at / "out", {"int4", 32})), error_kind::numeric,
-               "row 1, columns 0 to 32: a value is no finite number");
+               "row 1, columns 0 to 32: a value is not a finite number");
   BOOST_TEST(!fs::exists(at / "out"));
   plain_model other;
   const auto from = other.open();
@@ -289,8 +289,9 @@ BOOST_AUTO_TEST_CASE(formats_that_nobody_writes_are_refused_with_what_was_wanted
   check_failed(scheme_of({"int9"}), error_kind::bad_input,
                "wanted int4, int8 (or int2 to int7), w8a8, fp8, mxfp4 or nvfp4, got 'int9'");
   check_failed(scheme_of({"int1"}), error_kind::bad_input, "got 'int1'");
-  check_failed(scheme_of({"mxfp4", 16}), error_kind::bad_input, "mxfp4 has groups of 32 columns, got 16");
-  check_failed(scheme_of({"w8a8", 64}), error_kind::bad_input, "w8a8 has one scale for a row, got groups of 64");
+  check_failed(scheme_of({"mxfp4", 16}), error_kind::bad_input, "mxfp4 requires groups of 32 columns, got 16");
+  check_failed(scheme_of({"w8a8", 64}), error_kind::bad_input,
+               "w8a8 has one scale per row and no groups, got groups of 64");
   check_failed(scheme_of({"fp8", {}, true}), error_kind::bad_input, "fp8 has no zero points: it is symmetric");
 }
 

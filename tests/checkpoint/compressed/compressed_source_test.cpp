@@ -223,17 +223,17 @@ BOOST_AUTO_TEST_CASE(parts_that_are_missing_or_of_another_form_are_refused_by_na
       "scales of fp32, bf16 or fp16 were wanted, got int16");
   refused(
       "int4_group", [](auto& at) { at.bytes_of("weight_shape")[8] = std::byte{100}; },
-      "tensor 'model.layers.0.mlp.up_proj.weight_shape' says 12 x 100, and the codes are 12 rows of 8 words");
+      "tensor 'model.layers.0.mlp.up_proj.weight_shape' is 12 x 100, but the codes have 12 rows of 8 words");
   refused(
       "int4_group", [](auto& at) { at.bytes_of("weight_shape")[15] = std::byte{0x80}; },
-      "tensor 'model.layers.0.mlp.up_proj.weight_shape' says 12 x -");
+      "tensor 'model.layers.0.mlp.up_proj.weight_shape' is 12 x -");
   refused(
       "int4_group",
       [](auto& at) {
         at.tensors.push_back({std::string(module) + ".weight_g_idx", core::dtype::i32, {0}, {}, {}});
         at.bytes.emplace_back();
       },
-      "tensor 'model.layers.0.mlp.up_proj.weight_g_idx': columns in another order are not read");
+      "tensor 'model.layers.0.mlp.up_proj.weight_g_idx': reordered columns are not supported");
 }
 
 BOOST_AUTO_TEST_CASE(configurations_that_mean_nothing_here_are_refused_with_their_key) {
@@ -245,20 +245,21 @@ BOOST_AUTO_TEST_CASE(configurations_that_mean_nothing_here_are_refused_with_thei
   const auto weights = [](json& q) -> json& { return q["config_groups"]["group_0"]["weights"]; };
   refused([&](json& q) { weights(q)["group_size"] = 24; },
           "groups of 24 do not divide rows of 64; 64, 32, 16, 8 would");
-  refused([&](json& q) { weights(q)["num_bits"] = 9; }, "weights.num_bits: pack-quantized has 2 to 8 bits, got 9");
+  refused([&](json& q) { weights(q)["num_bits"] = 9; }, "weights.num_bits: pack-quantized requires 2 to 8 bits, got 9");
   refused([&](json& q) { weights(q)["num_bits"] = "4"; }, "weights.num_bits: a whole number was wanted, got \"4\"");
-  refused([&](json& q) { weights(q)["type"] = "float"; }, "pack-quantized has codes of type int, got 'float'");
+  refused([&](json& q) { weights(q)["type"] = "float"; }, "pack-quantized requires codes of type int, got 'float'");
   refused([&](json& q) { weights(q)["strategy"] = "block"; },
           "wanted tensor, channel, group or tensor_group, got 'block'");
-  refused([&](json& q) { weights(q)["group_size"] = nullptr; }, "weights.group_size: 0 with the strategy 'group'");
+  refused([&](json& q) { weights(q)["group_size"] = nullptr; },
+          "weights.group_size: 0 does not fit the strategy 'group'");
   refused([&](json& q) { q["format"] = "marlin-24"; }, "got 'marlin-24'");
   refused([&](json& q) { q["config_groups"]["group_0"]["targets"] = json::array(); },
-          "targets: names of modules were wanted");
+          "targets: wanted at least one name of a module");
   refused([&](json& q) { q["config_groups"]["group_0"]["targets"] = {"re:.*down_proj"}; },
-          "no group of quantization_config says how 'model.layers.0.mlp.up_proj' is compressed");
+          "quantization_config has no group for the module 'model.layers.0.mlp.up_proj'");
   refused([&](json& q) { q["transform_config"]["config_groups"]["R1"] = json::object(); },
-          "quantization_config.transform_config: weights that are changed so are not read");
-  refused([&](json& q) { q["config_groups"] = json::object(); }, "config_groups: groups of modules were wanted");
+          "quantization_config.transform_config: transformed weights are not supported");
+  refused([&](json& q) { q["config_groups"] = json::object(); }, "config_groups: wanted at least one group of modules");
 }
 
 BOOST_AUTO_TEST_CASE(a_group_that_names_a_module_counts_before_one_that_names_its_class) {
@@ -297,21 +298,13 @@ BOOST_AUTO_TEST_CASE(parts_of_a_configuration_that_leave_weights_as_they_lie_are
     at.set_config(c);
     check_failed(at.open(), error_kind::bad_input, words);
   };
-  refused(
-      [](json& q) {
-        q["sparsity_config"] = {{"format", "sparse-24-bitmask"}};
-      },
-      "sparsity_config: weights that are changed so");
-  refused(
-      [](json& q) {
-        q["sparsity_config"] = {{"global_sparsity", 0.5}};
-      },
-      "sparsity_config: weights that are changed so");
+  refused([](json& q) { q["sparsity_config"] = {{"format", "sparse-24-bitmask"}}; }, "sparsity_config: sparse weights");
+  refused([](json& q) { q["sparsity_config"] = {{"global_sparsity", 0.5}}; }, "sparsity_config: sparse weights");
   refused(
       [](json& q) {
         q["transform_config"] = {{"config_groups", {{"R1", {{"type", "hadamard"}}}}}};
       },
-      "transform_config: weights that are changed so");
+      "transform_config: transformed weights");
 }
 
 BOOST_AUTO_TEST_CASE(a_cache_of_few_bits_alone_changes_no_weight) {
@@ -341,7 +334,7 @@ BOOST_AUTO_TEST_CASE(ranges_of_activations_are_no_tensors_of_the_model) {
 BOOST_AUTO_TEST_CASE(numbers_of_8_bits_without_a_configuration_are_refused) {
   spoiled_folder at("fp8");
   at.set_config([](json& q) { q = nullptr; });
-  check_failed(at.open(), error_kind::bad_input, "is of 8-bit floating numbers (F8_E4M3)");
+  check_failed(at.open(), error_kind::bad_input, "has 8-bit floating-point numbers (F8_E4M3)");
 }
 
 BOOST_AUTO_TEST_CASE(damaged_folders_are_refused_or_read_within_a_multiple_of_their_size) {

@@ -91,12 +91,12 @@ BOOST_AUTO_TEST_CASE(codes_of_every_tool_are_refused_by_the_name_that_config_jso
       at.write("model.safetensors", file_of(tensors));
       at.write("config.json", q.config);
       check_failed(open_source(at.path()), error_kind::bad_input,
-                   "its weights are codes of " + q.method + " (config.json: ");
+                   "its weights are quantised with " + q.method + " (config.json: ");
       // Commands that only show or compare open the weights as stored.
       const auto shown = open_source(at.path(), {.as_stored = true});
       check_ok(shown);
       BOOST_TEST(shown->tensors.size() + shown->unread.size() == tensors.size());
-      BOOST_TEST(shown->remarks.back().starts_with("weights are codes of " + q.method), shown->remarks.back());
+      BOOST_TEST(shown->remarks.back().starts_with("weights are quantised with " + q.method), shown->remarks.back());
     }
   }
 }
@@ -108,13 +108,14 @@ BOOST_AUTO_TEST_CASE(codes_are_known_by_their_tensors_where_no_config_json_lies_
       const scratch_folder at;
       const auto file = at.write("weights.safetensors", file_of(q.tensors));
       const auto refused = open_source(file);
-      check_failed(refused, error_kind::bad_input, q.method == "AWQ" ? "codes of AWQ or GPTQ" : "codes of " + q.method);
+      check_failed(refused, error_kind::bad_input,
+                   q.method == "AWQ" ? "quantised with AWQ or GPTQ" : "quantised with " + q.method);
     }
   }
   const scratch_folder at;
   check_failed(open_source(at.write("w.safetensors", file_of({{linear + ".weight", "I8", {4, 8}, 32}}))),
                error_kind::bad_input,
-               "a method that nothing there names (tensor 'model.layers.0.mlp.up_proj.weight' is of int8)");
+               "an unknown method (tensor 'model.layers.0.mlp.up_proj.weight' has the type int8)");
   check_failed(open_source(at.write("e.safetensors", file_of({{linear + ".weight", "F8_E5M2", {4, 8}, 32}}))),
                error_kind::bad_input, "is of F8_E5M2)");
 }
@@ -149,7 +150,7 @@ BOOST_AUTO_TEST_CASE(tensors_of_types_that_are_not_read_are_left_out_by_name) {
       BOOST_REQUIRE(s->tensors.size() == 1U);
       BOOST_TEST(s->tensors[0].name == "model.norm.weight");
       BOOST_REQUIRE(s->remarks.size() == 1U);
-      BOOST_TEST(s->remarks[0].starts_with("left out: 'x' of " + type + ": tensors of float64, "), s->remarks[0]);
+      BOOST_TEST(s->remarks[0].starts_with("left out: 'x' of " + type + ": only tensors of float64, "), s->remarks[0]);
       check_failed(open_source(at.write("cut.safetensors", file_of({norm, {"x", type, {4}, bytes - 1}}))),
                    error_kind::bad_input, "its shape and dtype " + type + " take " + std::to_string(bytes) + " bytes");
     }

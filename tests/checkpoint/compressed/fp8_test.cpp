@@ -107,9 +107,9 @@ BOOST_AUTO_TEST_CASE(scales_that_do_not_fit_are_refused_by_name) {
     check_failed(s, error_kind::bad_input, words);
   };
   refused({.scale_shape = {3, 2}, .scales = std::vector<float>(6)},
-          "tensor 'model.layers.0.mlp.up_proj.weight_scale_inv': its shape [3, 2] does not scale 5 x 7 codes in blocks "
+          "tensor 'model.layers.0.mlp.up_proj.weight_scale_inv': its shape [3, 2] does not fit 5 x 7 codes in blocks "
           "of 2 x 3");
-  refused({.scale_name = ".weight_factor"}, "its scales, 'model.layers.0.mlp.up_proj.weight_scale_inv', are not there");
+  refused({.scale_name = ".weight_factor"}, "its scales, 'model.layers.0.mlp.up_proj.weight_scale_inv', are missing");
   refused({.blocks = "[2]"}, "quantization_config.weight_block_size: two whole numbers above 0 were wanted");
   refused({.blocks = "[0, 3]"}, "quantization_config.weight_block_size: two whole numbers above 0 were wanted");
   refused({.more = R"(, "fmt": "e5m2")"}, "quantization_config.fmt: wanted e4m3, got 'e5m2'");

@@ -81,15 +81,17 @@ BOOST_AUTO_TEST_CASE(the_newest_checkpoint_of_a_trainers_output_is_taken_and_not
   const auto got = open(at.path());
   check_step(got, 20);
   BOOST_TEST(got.source->numbered != nullptr);
-  BOOST_TEST(has(got.said, "checkpoint-20, a checkpoint with an optimizer's states, is taken, and its own weights"),
-             got.said);
-  BOOST_TEST(has(inspect_text(*got.source), "holds 2 checkpoints, checkpoint-20, checkpoint-9: the newest is taken\n"));
+  BOOST_TEST(
+      has(got.said, "checkpoint-20, a checkpoint with optimizer states, is used, not the weights in this folder"),
+      got.said);
+  BOOST_TEST(has(inspect_text(*got.source), "holds 2 checkpoints, checkpoint-20, checkpoint-9: the newest is used\n"));
   BOOST_TEST(static_cast<int>(recognise(at.path()).value()) == static_cast<int>(source_format::hugging_face));
   // A request for weights only opens the final ones, which are as exact as the checkpoint's.
   const auto weights = open(at.path(), false, wanted_of_folder::weights);
   check_ok(weights.source);
   BOOST_TEST(weights.source->folder == at.path());
-  BOOST_TEST(has(weights.said, "its own weights are taken, and checkpoint-20, a checkpoint with"), weights.said);
+  BOOST_TEST(has(weights.said, "the weights in this folder are used, not checkpoint-20, a checkpoint with"),
+             weights.said);
   // The checkpoint opens by its name, too.
   check_ok(open_source(at.path(), {.tag = "checkpoint-9"}));
 }
@@ -111,7 +113,7 @@ BOOST_AUTO_TEST_CASE(weights_of_16_bits_are_not_taken_where_masters_of_32_lie_de
       BOOST_TEST(has(got.source->run.model, "gpt2"));  // the description is in the folder above DeepSpeed's
     }
   const auto weights = open(at.path(), false, wanted_of_folder::weights);
-  BOOST_TEST(has(weights.said, "the weights of checkpoint-3 are taken, of 32 bits, and its own, of 16 bits, are not"),
+  BOOST_TEST(has(weights.said, "the 32-bit weights of checkpoint-3 are used, not the 16-bit weights in this folder"),
              weights.said);
   // Weights as exact as those of the checkpoint: the final ones are read.
   const scratch_folder narrow;
@@ -134,13 +136,13 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_whose_save_was_cut_short_is_refused_by_name_an
         BOOST_TEST(has(text, words), text);
       const auto got = open(at.path(), true);
       check_step(got, 20);
-      BOOST_TEST(has(got.said, "passed over: 'checkpoint-30': "), got.said);
-      BOOST_TEST(has(got.said, "taken instead: '" + (at / "checkpoint-20").string()), got.said);
-      BOOST_TEST(has(inspect_text(*got.source), "passed over: 'checkpoint-30': "));
+      BOOST_TEST(has(got.said, "skipped: 'checkpoint-30': "), got.said);
+      BOOST_TEST(has(got.said, "used instead: '" + (at / "checkpoint-20").string()), got.said);
+      BOOST_TEST(has(inspect_text(*got.source), "skipped: 'checkpoint-30': "));
     }
   };
-  check("empty", "is no checkpoint", [](const scratch_folder& at) { fs::create_directories(at / "checkpoint-30"); });
-  check("config alone", "is no checkpoint",
+  check("empty", "is not a checkpoint", [](const scratch_folder& at) { fs::create_directories(at / "checkpoint-30"); });
+  check("config alone", "is not a checkpoint",
         [](const scratch_folder& at) { at.write("checkpoint-30/config.json", "{}"); });
   check("no states", "has no trainer_state.json and no optimizer's states, which checkpoint-20 has",
         [](const scratch_folder& at) { write_weights(at / "checkpoint-30"); });
@@ -148,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_whose_save_was_cut_short_is_refused_by_name_an
     write_checkpoint(at, "checkpoint-30", 30);
     fs::resize_file(at / "checkpoint-30/model.safetensors", 100);
   });
-  check("an adapter", "holds an adapter of PEFT's",
+  check("an adapter", "holds a PEFT adapter",
         [](const scratch_folder& at) { at.write("checkpoint-30/adapter_config.json", "{}"); });
 }
 
@@ -159,12 +161,12 @@ BOOST_AUTO_TEST_CASE(folders_of_deepspeed_after_peoples_hands_open_or_list_their
   // The folder has no `latest`: the only checkpoint is read.
   const auto only = open(at.path());
   check_step(only, 3);
-  BOOST_TEST(has(only.said, "has no 'latest': the only checkpoint there, global_step3, is taken"), only.said);
+  BOOST_TEST(has(only.said, "has no 'latest': the only checkpoint there, global_step3, is used"), only.said);
   copy("global_step10");
   copy("global_step9");
   check_failed(open_source(at.path()), error_kind::bad_input,
-               "has no 'latest' that says which checkpoint is the newest: it holds global_step10, global_step9, "
-               "global_step3: --tag NAME takes one of them");
+               "has no 'latest' that names the newest checkpoint: it holds global_step10, global_step9, global_step3: "
+               "select one with --tag NAME");
   check_ok(open_source(at.path(), {.tag = "global_step9"}));
   for (const char* latest :
        {"global_step10", " global_step10 \n", "global_step10/\n", "./global_step10", "global_step10\r\n"}) {
@@ -211,7 +213,7 @@ BOOST_AUTO_TEST_CASE(a_runs_output_folder_stands_for_its_checkpoints_even_where_
   write_weights(at.path(), dtype::bf16);  // an export of the weights
   const auto got = open(at.path());
   check_step(got, 4);
-  BOOST_TEST(has(got.said, "a checkpoint with an optimizer's states, is taken"), got.said);
+  BOOST_TEST(has(got.said, "a checkpoint with optimizer states, is used"), got.said);
   check_step(open(at.path(), false, wanted_of_folder::weights), 4);
   BOOST_TEST(checkpoints_below(at.path()) == at / "checkpoints");
   check_ok(open_source(at.path(), {.tag = "step-00000004"}));
@@ -254,9 +256,9 @@ BOOST_AUTO_TEST_CASE(an_adapter_is_refused_as_one_with_its_base) {
   at.write("checkpoint-10/adapter_model.safetensors", as_file("{}"));
   at.write("checkpoint-10/trainer_state.json", R"({"global_step": 10})");
   for (const auto& path : {at.path(), at / "checkpoint-10"})
-    check_failed(open_source(path), error_kind::bad_input,
-                 "holds an adapter of PEFT's (LORA) and no whole model: merge it into its base model, 'somebody/base', "
-                 "first");
+    check_failed(
+        open_source(path), error_kind::bad_input,
+        "holds a PEFT adapter (LORA), not a whole model: merge it into its base model, 'somebody/base', first");
 }
 
 BOOST_AUTO_TEST_CASE(a_link_that_leads_nowhere_is_named) {
@@ -275,13 +277,13 @@ BOOST_AUTO_TEST_CASE(weights_of_other_programs_and_those_read_by_name_alone_are_
       {"model.ckpt.index", "weights of TensorFlow"},
       {"flax_model.msgpack", "weights of Flax"},
       {"model.onnx", "a model in ONNX"},
-      {"openvino_model.bin", "a model of OpenVINO's"},
-      {"megatron.nemo", "an archive of NeMo's"},
+      {"openvino_model.bin", "an OpenVINO model"},
+      {"megatron.nemo", "a NeMo archive"},
       {"mp_rank_00/model_optim_rng.pt", "'mp_rank_00/model_optim_rng.pt', a checkpoint in Megatron-LM's old format"},
-      {"pytorch_model_fsdp_0/__0_0.distcp", "without the .metadata that says what it holds: copy the whole folder"},
-      {"consolidated.00.pth", "a file of torch.save: a file is read by its own name"},
-      {"epoch=0-step=10.ckpt", "a file of torch.save or Lightning: a file is read by its own name"},
-      {"model.q8_0.gguf", "a GGUF file: a file is read by its own name"},
+      {"pytorch_model_fsdp_0/__0_0.distcp", "without the .metadata that describes it: copy the whole folder"},
+      {"consolidated.00.pth", "a file of torch.save: name the file itself to read it"},
+      {"epoch=0-step=10.ckpt", "a file of torch.save or Lightning: name the file itself to read it"},
+      {"model.q8_0.gguf", "a GGUF file: name the file itself to read it"},
       {"weights-01.safetensors", "tensors under a name that no index lists"}};
   for (const auto& [name, words] : cases) {
     const scratch_folder at;

@@ -470,7 +470,7 @@ BOOST_AUTO_TEST_CASE(a_reshape_that_is_impossible_leaves_nothing) {
   check_failed(rewritten(from, root, o), bad, "cannot be the tag");
   BOOST_TEST(!fs::exists(root));
   check_ok(rewritten(from, root, to({1, 2, 1})));
-  check_failed(rewritten(from, root, to({1, 2, 1})), bad, "is there already");
+  check_failed(rewritten(from, root, to({1, 2, 1})), bad, "already exists");
 }
 
 BOOST_AUTO_TEST_CASE(a_stopped_reshape_leaves_existing_files_alone) {

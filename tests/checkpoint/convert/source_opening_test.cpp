@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(our_checkpoint_opens_by_itself_by_latest_and_by_tag) {
   check(open_source(scratch.path()), 4);
   check(open_source(scratch.path(), {.tag = "step-00000003"}), 3);
   check_failed(open_source(scratch.path(), {.tag = "step-00000009"}), error_kind::bad_input, "step-00000009");
-  check_failed(open_source(scratch.path(), {.tag = "../x"}), error_kind::bad_input, "no name of a folder");
+  check_failed(open_source(scratch.path(), {.tag = "../x"}), error_kind::bad_input, "not the name of a folder");
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_opened_is_passed_over_only_if_asked_for) {
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_opened_is_passed_over_only_if_a
   BOOST_TEST(found->run.steps.value() == 1U);
   std::string all;
   for (const auto& line : said) all += line + '\n';
-  for (const char* name : {"step-00000003", "shard-00001.bin", "step-00000002", "taken instead: '"})
+  for (const char* name : {"step-00000003", "shard-00001.bin", "step-00000002", "used instead: '"})
     BOOST_TEST(all.find(name) != std::string::npos, all);
   // The older checkpoint is also offered if `latest` is missing or damaged.
   for (const bool gone : {true, false}) {
@@ -183,32 +183,33 @@ BOOST_AUTO_TEST_CASE(an_index_of_any_name_stands_for_its_shards) {
   check(scratch / "model.fp16.safetensors.index.json", 2);
   scratch.write("foo.safetensors.index.json", R"({"weight_map": {"wte.weight": "model-00001-of-00002.safetensors"}})");
   check(scratch / "foo.safetensors.index.json", 1);
-  check_failed(open_source(scratch.path()), error_kind::bad_input, "has 2 indices of weights: wanted one of them");
+  check_failed(open_source(scratch.path()), error_kind::bad_input, "has 2 index files of weights: name one of them");
   check_ok(write_torch_archive(scratch / "part-1.bin", std::vector<tensor_to_write>{tensors[0].to_write()}));
   check_ok(write_torch_archive(scratch / "part-2.bin", std::vector<tensor_to_write>{tensors[1].to_write()}));
   scratch.write("any.bin.index.json", R"({"weight_map": {"wte.weight": "part-1.bin", "h.0.bias": "part-2.bin"}})");
   check(scratch / "any.bin.index.json", 2);
   check_failed(open_source(scratch.write("out.bin.index.json", R"({"weight_map": {"a": "../part-1.bin"}})")),
-               error_kind::bad_input, "no file of its folder");
+               error_kind::bad_input, "not a file of its folder");
   check_failed(open_source(scratch.write("no.bin.index.json", "[]")), error_kind::bad_input, "no.bin.index.json");
 }
 
 BOOST_AUTO_TEST_CASE(anything_but_a_checkpoint_is_refused_with_the_files_that_were_looked_for) {
   const scratch_folder scratch;
   check_failed(open_source(scratch / "nowhere"), error_kind::bad_input, "does not exist");
-  check_failed(open_source(scratch.path()), error_kind::bad_input, "is no checkpoint: it holds neither manifest.json");
+  check_failed(open_source(scratch.path()), error_kind::bad_input,
+               "is not a checkpoint: it holds neither manifest.json");
   const auto text = scratch.write("notes.txt", "just a few words");
-  check_failed(open_source(text), error_kind::bad_input, "neither a safetensors file nor one of torch.save");
-  check_failed(open_source(scratch.write("empty", "")), error_kind::bad_input, "neither a safetensors file");
+  check_failed(open_source(text), error_kind::bad_input, "is not a safetensors file, a torch.save file");
+  check_failed(open_source(scratch.write("empty", "")), error_kind::bad_input, "is not a safetensors file");
   check_failed(open_source(text, {.tag = "global_step1"}), error_kind::bad_input, "is a file");
   for (const char* name : {"../outside", "/etc", "", ".."}) {
     scratch.write("latest", name);
-    check_failed(open_source(scratch.path()), error_kind::bad_input, "no name of a folder");
+    check_failed(open_source(scratch.path()), error_kind::bad_input, "not the name of a folder");
   }
   scratch.write("latest", "global_step7\n");
   check_failed(open_source(scratch.path()), error_kind::bad_input, "there is no such folder");
   fs::create_directories(scratch / "global_step7");
-  check_failed(open_source(scratch.path()), error_kind::bad_input, "is no checkpoint");
+  check_failed(open_source(scratch.path()), error_kind::bad_input, "is not a checkpoint");
   scratch.write("latest", std::string(5'000, 'x'));
   check_failed(open_source(scratch.path()), error_kind::limit, "latest");
 }
@@ -222,18 +223,18 @@ BOOST_AUTO_TEST_CASE(pointers_of_git_lfs_are_refused_as_such_in_the_place_of_eve
       scratch.write(name, pointer);
       const bool is_file = name == "a.pt" || name == "model.gguf";
       check_failed(open_source(is_file ? scratch / name : scratch.path()), error_kind::bad_input,
-                   "is a pointer of git-lfs and not the file of 12345 bytes that it stands for: `git lfs pull`");
+                   "is a Git LFS pointer and not the file itself, which has 12345 bytes: run `git lfs pull`");
     }
   }
   const scratch_folder scratch;  // a folder with one shard of several, and the description
   const std::vector<owned_tensor> tensors{{"a", dtype::f32, {30, 4}}, {"b", dtype::f32, {7}}};
   check_ok(write_weights_folder(scratch.path(), all_to_write(tensors), 200));
   scratch.write("config.json", pointer);
-  check_failed(open_source(scratch.path()), error_kind::bad_input, "config.json' is a pointer of git-lfs");
+  check_failed(open_source(scratch.path()), error_kind::bad_input, "config.json' is a Git LFS pointer");
   fs::remove(scratch / "config.json");
   scratch.write("model-00002-of-00002.safetensors", pointer);
   check_failed(open_source(scratch.path()), error_kind::bad_input,
-               "model-00002-of-00002.safetensors' is a pointer of git-lfs");
+               "model-00002-of-00002.safetensors' is a Git LFS pointer");
 }
 
 BOOST_AUTO_TEST_CASE(ranks_that_name_different_checkpoints_are_reported) {

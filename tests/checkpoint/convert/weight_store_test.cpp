@@ -108,13 +108,13 @@ BOOST_AUTO_TEST_CASE(changed_bytes_are_refused_before_anything_is_made_of_them) 
     auto changed = weights;
     changed[at] = static_cast<char>(changed[at] ^ 1);
     f.write("work/weights.bin", changed);
-    refused("do not have their digest: it was changed since it was written");
+    refused("do not match their digest: it was changed after it was written");
   }
   f.write("work/weights.bin", weights.substr(0, weights.size() - 1));
-  refused("weights.bin is shorter than the journal says");
+  refused("weights.bin is shorter than the journal states");
   f.write("work/weights.bin", weights);
   f.write("work/journal.json", replaced_once(journal, "2.5", "3.5"));
-  refused("the journal does not have its digest");
+  refused("the journal does not match its digest");
   f.write("work/journal.json", journal);
   auto s = checkpoint::weight_store::open(f / "work", "a purpose");
   check_ok(s);

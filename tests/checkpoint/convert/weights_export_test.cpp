@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(sizes_of_shards_have_decimal_units) {
   BOOST_TEST(shard_bytes_from("750KB").value() == 750'000U);
   BOOST_TEST(shard_bytes_from("12").value() == 12U);
   for (const char* bad : {"", "GB", "0", "5 GB", "-1GB", "5GiB", "99999999999999TB"})
-    check_failed(shard_bytes_from(bad), core::error_kind::bad_input, "was wanted, got");
+    check_failed(shard_bytes_from(bad), core::error_kind::bad_input, "or a number of bytes, got");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

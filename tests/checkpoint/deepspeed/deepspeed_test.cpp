@@ -265,14 +265,14 @@ BOOST_AUTO_TEST_CASE(broken_folders_are_refused_with_the_reason) {
   fs::create_directories(at / "empty");
   check_failed(read_deepspeed_source(at / "empty"), bad, "not a DeepSpeed checkpoint");
   const auto folder = copied("stage2_bf16", at);
-  check_failed(read_deepspeed_source(folder, "../stage2_bf16"), bad, "is no name of a checkpoint");
+  check_failed(read_deepspeed_source(folder, "../stage2_bf16"), bad, "is not a valid name of a checkpoint");
   check_failed(read_deepspeed_source(folder, "step3"), bad, "cannot read the folder");
   fs::copy_file(folder / "step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
                 folder / "step2/zero_pp_rank_1_mp_rank_00_optim_states.pt");
-  check_failed(read_deepspeed_source(folder), bad, "are of one rank");
+  check_failed(read_deepspeed_source(folder), bad, "belong to the same rank");
   fs::remove(folder / "step2/zero_pp_rank_1_mp_rank_00_optim_states.pt");
   fs::remove(folder / "step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt");
-  check_failed(read_deepspeed_source(folder), bad, "one of 2 shards, 1 are there");
+  check_failed(read_deepspeed_source(folder), bad, "one of 2 shards, but 1 were found");
   fs::remove(folder / "step2/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt");
   check_failed(read_deepspeed_source(folder), bad, "'*_optim_states.pt'");
   const auto mixed = copied("stage3_fp32", at);

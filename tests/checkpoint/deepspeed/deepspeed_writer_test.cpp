@@ -158,25 +158,25 @@ BOOST_AUTO_TEST_CASE(impossible_options_are_refused_before_a_byte_is_written) {
   refused(good, {.stage = 4}, "there are stages 0 to 3");
   refused(good, {.ranks = 0}, "for 0 ranks");
   refused(good, {.weight_type = dtype::f64}, "wanted fp32, bf16 or fp16");
-  refused(good, {.tag = "../up"}, "cannot name a checkpoint's folder");
-  refused(good, {.groups = {{}, {}}}, "both take all the others");
-  refused(good, {.groups = {{.parameters = {"nobody"}}, {}}}, "no parameter that is trained");
-  refused(good, {.ds_config = "[]"}, "no JSON object");
+  refused(good, {.tag = "../up"}, "cannot be the name of a checkpoint's folder");
+  refused(good, {.groups = {{}, {}}}, "both take all remaining parameters");
+  refused(good, {.groups = {{.parameters = {"nobody"}}, {}}}, "is not a trained parameter");
+  refused(good, {.ds_config = "[]"}, "is not a JSON object");
   refused(good, {.order = {"layer.0.weight"}}, "not in the order of parameters");
   refused(good, {.name = [](const std::string&) { return "same"; }}, "are named 'same'");
-  refused(good, {.shared = {{"again", "nobody"}}}, "no parameter");
+  refused(good, {.shared = {{"again", "nobody"}}}, "not a parameter");
   auto broken = good;
   broken.parameter_order.clear();
   refused(broken, {}, "by their order");
   broken = good;
   std::erase_if(broken.tensors, [](const auto& t) { return t.moment == "exp_avg" && t.name == "layer.0.weight"; });
-  refused(broken, {}, "have other moments");
+  refused(broken, {}, "have different moments");
   broken = good;
   std::erase_if(broken.tensors, [](const auto& t) { return t.kind == tensor_kind::master; });
   refused(broken, {}, "master weight");
   broken = good;
   broken.run.client_state = R"({"global_steps": 3})";
-  refused(broken, {}, "'global_steps' is DeepSpeed's own");
+  refused(broken, {}, "'global_steps' is reserved by DeepSpeed");
 }
 
 BOOST_AUTO_TEST_CASE(a_writing_that_is_stopped_leaves_nothing_and_a_tag_is_never_replaced) {
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_writing_that_is_stopped_leaves_nothing_and_a_tag_is_never
   BOOST_TEST(written->bytes == last);
   BOOST_TEST(files_in(root) == 2U);
   BOOST_TEST(files_in(root / "global_step12") == 4U);
-  check_failed(write_deepspeed_folder(drawn.source, root, o), error_kind::bad_input, "is there already");
+  check_failed(write_deepspeed_folder(drawn.source, root, o), error_kind::bad_input, "already exists");
 }
 
 BOOST_AUTO_TEST_CASE(a_full_disk_leaves_existing_files_alone) {

@@ -176,8 +176,8 @@ BOOST_AUTO_TEST_CASE(groups_have_their_own_scale) {
   BOOST_TEST(q->scales[0] == 4.00001F / 256, boost::test_tools::tolerance(1e-6F));
   check_failed(quantise(weight, 8, 3), core::error_kind::bad_input, "4 elements cannot be divided into 3 groups");
   check_failed(quantise(weight, 9, 2), core::error_kind::bad_input, "2 to 8 bits");
-  check_failed(quantise(std::vector<float>{NAN, 1}, 8, 1), core::error_kind::numeric, "no number");
-  check_failed(quantise(std::vector<float>{INFINITY, 1}, 8, 1), core::error_kind::numeric, "an infinity");
+  check_failed(quantise(std::vector<float>{NAN, 1}, 8, 1), core::error_kind::numeric, "not a number");
+  check_failed(quantise(std::vector<float>{INFINITY, 1}, 8, 1), core::error_kind::numeric, "an infinite value");
 }
 
 BOOST_AUTO_TEST_CASE(the_module_is_found_under_its_key) {
@@ -204,13 +204,13 @@ BOOST_AUTO_TEST_CASE(files_that_cannot_be_loaded_are_refused) {
   const auto files = parts(4);
   check_failed(load_module(files, {.mp_world_size = 3}), core::error_kind::bad_input, "do not divide one another");
   check_failed(load_module(files, {.mp_world_size = 2, .mp_rank = 2}), core::error_kind::bad_input, "rank 2 of 2");
-  check_failed(load_module({}, {}), core::error_kind::bad_input, "no files");
+  check_failed(load_module({}, {}), core::error_kind::bad_input, "the list of files is empty");
   check_failed(load_module(files, {.mp_world_size = 4, .version = 3.0}), core::error_kind::bad_input, "got 3");
   const scratch_folder at;
   write_module(at / "a.pt", "module");
   write_module(at / "b.pt", "module");
   const std::vector<fs::path> two{at / "a.pt", at / "b.pt"};
-  check_failed(load_module(two, {}), core::error_kind::bad_input, "no module of Megatron's");
+  check_failed(load_module(two, {}), core::error_kind::bad_input, "is not a Megatron module");
 }
 
 BOOST_AUTO_TEST_CASE(lists_give_files_and_versions) {

@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(impossible_options_are_refused_before_a_byte_is_written) {
   refused({}, {.vocabulary = {"layer"}}, "the original vocabulary's size");
   published_patterns too_many{.vocabulary = {"layer"}};
   too_many.original_vocab_size = 1'000'000;
-  refused({}, too_many, "no matrix of 1000000 rows");
+  refused({}, too_many, "is not the matrix of a vocabulary: wanted 1000000 rows");
 }
 
 BOOST_AUTO_TEST_CASE(a_writing_that_is_stopped_leaves_nothing) {

@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(an_optimizers_states_are_known_by_the_keys_around_them) {
   BOOST_TEST(got->tensors.size() == 1U);
   BOOST_REQUIRE(got->remarks.size() == 1U);
   BOOST_TEST(got->remarks[0] ==
-             "left out: 1 states of an optimizer, as 'other.state.0.exp_avg', which name no parameter");
+             "left out: 1 states of an optimizer, such as 'other.state.0.exp_avg', which do not name a parameter");
 }
 
 BOOST_AUTO_TEST_CASE(dictionaries_in_a_model_stay_in_its_names) {
@@ -143,8 +143,8 @@ BOOST_AUTO_TEST_CASE(tensors_of_types_that_are_not_read_are_left_out_by_name_and
   BOOST_TEST(got->tensors.size() == 1U);
   BOOST_REQUIRE(got->remarks.size() == 1U);
   BOOST_TEST(got->remarks[0] ==
-             "left out: 'model.c' of torch.complex64, 'model.w' of torch.float8_e4m3fn: tensors of float64, float32, "
-             "float16, bfloat16, int64, int32, int16, int8, uint8 and bool are read");
+             "left out: 'model.c' of torch.complex64, 'model.w' of torch.float8_e4m3fn: only tensors of float64, "
+             "float32, float16, bfloat16, int64, int32, int16, int8, uint8 and bool are read");
   BOOST_TEST(inspect_text(*got).find(got->remarks[0]) != std::string::npos);
 }
 
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(an_odd_step_leaves_the_optimizers_states_out_and_keeps_the_
   const entry eight{{"optim", "state", "w", "step"}, core::dtype::f32, noise(4, 1), "float8_e5m2", {}};
   for (const auto& [step, words] :
        {std::pair(half, "a number of steps was wanted as 'optim.state.w.step', got 1.5"),
-        std::pair(bf16, "got one of bf16"), std::pair(eight, "'optim.state.w.step' is of torch.float8_e5m2")}) {
+        std::pair(bf16, "got one of bf16"), std::pair(eight, "'optim.state.w.step' has the type torch.float8_e5m2")}) {
     const keyed_folder folder{{{{"model", "w"}}, {{"optim", "state", "w", "exp_avg"}}, step}};
     const scratch_folder at;
     const auto got = folder.read(at);

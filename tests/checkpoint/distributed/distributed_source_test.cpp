@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(folders_of_megatron_core_have_weights_and_what_names_its_pa
     BOOST_TEST(got->format == "Megatron-Core torch_dist");
     BOOST_TEST(got->remarks.size() == (has_names ? 0U : 1U));
     for (const auto& line : got->remarks)
-      BOOST_TEST((line.starts_with(left_out_mark) && line.ends_with("which name no parameter")), line);
+      BOOST_TEST((line.starts_with(left_out_mark) && line.ends_with("which do not name a parameter")), line);
     BOOST_TEST(got->tensors.size() == (has_names ? 12U : 3U));
     for (const auto& t : got->tensors) {
       const auto state = t.kind == tensor_kind::master   ? "/fp32_param"
@@ -204,19 +204,20 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
 }
 
 BOOST_AUTO_TEST_CASE(what_leads_out_of_the_folder_or_its_files_is_refused) {
-  check_folder_refused({.path = "../__0_0.distcp"}, error_kind::bad_input, "no file of the folder");
-  check_folder_refused({.path = "/etc/passwd"}, error_kind::bad_input, "no file of the folder");
-  check_folder_refused({.path = "x/../../y"}, error_kind::bad_input, "no file of the folder");
+  check_folder_refused({.path = "../__0_0.distcp"}, error_kind::bad_input, "not a file of the folder");
+  check_folder_refused({.path = "/etc/passwd"}, error_kind::bad_input, "not a file of the folder");
+  check_folder_refused({.path = "x/../../y"}, error_kind::bad_input, "not a file of the folder");
   check_folder_refused({.more_bytes = 1}, error_kind::bad_input, "leave");
   check_folder_refused({.last_place = false}, error_kind::bad_input,
-                       "nothing says where 'w' from element (2, 0) on lies");
+                       "the file and offset of 'w' from element (2, 0) on are missing");
 }
 
 BOOST_AUTO_TEST_CASE(chunks_that_overlap_or_leave_a_gap_are_refused) {
   check_folder_refused({.chunks = {{{0, 0}, {3, 2}}, {{2, 0}, {2, 2}}}}, error_kind::bad_input, "overlaps");
   check_folder_refused({.chunks = {{{0, 0}, {4, 2}}, {{0, 1}, {4, 1}}}}, error_kind::bad_input, "overlaps");
   check_folder_refused({.chunks = {{{0, 0}, {1, 2}}, {{2, 0}, {2, 2}}}}, error_kind::bad_input, "no piece holds");
-  check_folder_refused({.chunks = {{{0, 0}, {2, 2}}, {{3, 0}, {2, 2}}}}, error_kind::bad_input, "leaves its shape");
+  check_folder_refused({.chunks = {{{0, 0}, {2, 2}}, {{3, 0}, {2, 2}}}}, error_kind::bad_input,
+                       "reaches beyond its shape");
   check_folder_refused({.chunks = {{{0, 0}, {4, 2}}, {{0, 0}, {4, 2}}}}, error_kind::bad_input, "two chunks begin");
 }
 
@@ -266,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_model_and_an_optimizer_in_folders_of_their_own_are_one_ch
   fs::create_directory(at / "ck");
   fs::copy(root / "accelerate/pytorch_model_fsdp_0", at / "ck/pytorch_model_fsdp_0", fs::copy_options::recursive);
   fs::copy(root / "accelerate/pytorch_model_fsdp_0", at / "ck/optimizer_0", fs::copy_options::recursive);
-  check_failed(open_source(at / "ck"), error_kind::bad_input, "stands in another folder, too");
+  check_failed(open_source(at / "ck"), error_kind::bad_input, "is also in another folder");
 }
 
 BOOST_AUTO_TEST_CASE(updates_are_counted_wherever_an_optimizer_counts_them) {
@@ -279,7 +280,7 @@ BOOST_AUTO_TEST_CASE(updates_are_counted_wherever_an_optimizer_counts_them) {
   const std::vector<counted> cases{
       {"integer", 5, ""},
       {"group", 5, ""},
-      {"schedule", 5, "last_epoch, the schedule's 5, is taken for the steps: the optimizer counts none"},
+      {"schedule", 5, "the schedule's last_epoch, 5, is used as the number of steps: the optimizer stores none"},
       {"different", 5,
        "the optimizer counts 5 updates of one parameter and 2 of 'optim.state.b.step': every parameter continues "
        "with 5"},

@@ -120,13 +120,13 @@ BOOST_AUTO_TEST_CASE(shards_that_do_not_make_a_tensor_are_refused_by_name) {
   check_refused(R"({"w": {"saved_offsets": [2, 0]}})", "shard 2 are missing", {3, 2}, 3);
   check_refused(R"({"w": {"saved_offsets": [2, 0]}})", "it is bf16 of 2 dimensions here and fp32", {3, 2}, 2,
                 dtype::bf16);
-  check_refused(R"({"w": {"saved_offsets": [2]}})", "wants 2 whole numbers as saved_offsets");
-  check_refused(R"({"w": {"saved_offsets": [-2, 0]}})", "wants 2 whole numbers as saved_offsets");
-  check_refused(R"({"w": {"saved_offsets": [9223372036854775807, 0]}})", "beyond any tensor");
-  check_refused(R"({"v": {"saved_offsets": [2, 0]}})", "'w': DCP_SHARDING_INFO wants");
+  check_refused(R"({"w": {"saved_offsets": [2]}})", "requires 2 whole numbers as saved_offsets");
+  check_refused(R"({"w": {"saved_offsets": [-2, 0]}})", "requires 2 whole numbers as saved_offsets");
+  check_refused(R"({"w": {"saved_offsets": [9223372036854775807, 0]}})", "its offset is too large for any tensor");
+  check_refused(R"({"v": {"saved_offsets": [2, 0]}})", "'w': DCP_SHARDING_INFO requires");
   check_refused(R"([])", "an object was wanted");
   check_refused("{", "broken JSON");
-  check_refused("", "does not say by DCP_SHARDING_INFO where its tensors lie");
+  check_refused("", "has no DCP_SHARDING_INFO with the positions of its tensors");
 }
 
 BOOST_AUTO_TEST_CASE(damaged_shards_are_read_or_refused) {

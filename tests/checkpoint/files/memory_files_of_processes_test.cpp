@@ -210,7 +210,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_adopted_is_refused_and_its_descriptor_closed
   refused("/folder", memory(), 10, "cannot adopt '/folder': Is a directory");
   refused("/", memory(), 10, "Is a directory");
   refused("/a", memory(), 4097, "'/a': wanted 4097 bytes of another process's memory, which has 4096");
-  refused("/a", ::memfd_create("unsealed", 0), 10, "'/a': shared memory: wanted a descriptor of memory whose size");
+  refused("/a", ::memfd_create("unsealed", 0), 10,
+          "'/a': shared memory: wanted a descriptor of memory with a sealed size");
   check_failed(files.adopt("/a", -1, 10), error_kind::bad_input, "which has 0");
   BOOST_TEST(files.list("/").value().size() == 1U);
   const int good = memory();

@@ -57,7 +57,8 @@ BOOST_AUTO_TEST_CASE(written_files_are_read_and_listed) {
     BOOST_TEST((*file)->bytes() == 5U);
     BOOST_TEST((*file)->read_at(3, four).value() == 2U);
     BOOST_TEST((*file)->read_at(9, four).value() == 0U);
-    check_failed(read_exactly(**file, at / "b", 3, four), error_kind::io, "gave 2 of 4 bytes at byte 3");
+    check_failed(read_exactly(**file, at / "b", 3, four), error_kind::io,
+                 "': only 2 of 4 bytes could be read at byte 3");
     BOOST_TEST(files.exists(at / "c").value());
     BOOST_TEST(!files.exists(at / "d").value());
     BOOST_TEST(files.free_bytes(at).value() > 0U);

@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(a_part_of_a_model_and_an_adapter_are_refused_as_such) {
       std::string::npos);
   gguf_metadata adapter;
   adapter.set("general.type", gguf_value::of(std::string("adapter")));
-  BOOST_TEST(refusal(adapter).find("it is an adapter and no whole model") != std::string::npos);
+  BOOST_TEST(refusal(adapter).find("it is an adapter, not a whole model") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(the_file_has_the_order_that_llama_cpp_reads) {
@@ -444,20 +444,20 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_and_leaves_nothing) {
       BOOST_CHECK_EQUAL(entry.path().filename(), "weights");
   };
   refused(
-      small_gpt2(), [](auto& m) { m.tensors.pop_back(); }, "lacks the parameter that is 'blk.1.ffn_down.bias'");
+      small_gpt2(), [](auto& m) { m.tensors.pop_back(); }, "has no parameter that becomes 'blk.1.ffn_down.bias'");
   refused(
-      small_gpt2(), [](auto& m) { m.sizes.blocks = 1; }, "no parameter of a gpt2 model of 1 blocks");
+      small_gpt2(), [](auto& m) { m.sizes.blocks = 1; }, "is not a parameter of a gpt2 model with 1 blocks");
   refused(
       small_gpt2(), [](auto& m) { m.sizes.inner = 128; }, "wanted 128 for 'blk.0.ffn_up.bias'");
   refused(
       small_llama(), [](auto& m) { m.sizes.kv_heads = 4; }, "wanted 128 for 'blk.0.attn_k.bias'");
   refused(
       small_llama(), [](auto& m) { m.tensors.push_back(numbered("model.extra.weight", {4})); },
-      "tensor 'model.extra.weight': no parameter");
+      "tensor 'model.extra.weight': it is not a parameter");
   for (const float odd : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 3e38F})
     refused(
         small_llama(), [&](auto& m) { std::memcpy(&m.tensors[0].data[400], &odd, sizeof odd); },
-        "among elements 96 to 127 of its rows in the file is one that q8_0 cannot hold");
+        "one of the elements 96 to 127 of its rows in the file cannot be stored as q8_0");
 }
 
 BOOST_AUTO_TEST_CASE(a_stopped_export_leaves_nothing) {

@@ -177,8 +177,8 @@ BOOST_AUTO_TEST_CASE(truncated_extended_swapped_and_missing_files_are_refused_at
        {uint64_t{0}, uint64_t{100}, uint64_t{4096}, size - 4096, size - 1, size + 1, size + 4096}) {
     fs::copy_file(first, old);
     fs::resize_file(first, wrong);
-    BOOST_TEST(has(d.ask().open, quoted(first) + ": it has " + std::to_string(wrong) + " bytes, its manifest says " +
-                                     std::to_string(size)),
+    BOOST_TEST(has(d.ask().open, quoted(first) + ": it has " + std::to_string(wrong) +
+                                     " bytes, but its manifest states " + std::to_string(size)),
                d.ask().open);
     fs::rename(old, first);
   }
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(pieces_that_changed_places_do_not_have_their_digests) {
   ::close(fd);
   const auto said = d.ask();
   BOOST_TEST(said.verify.size() == 2U);
-  BOOST_TEST(has(said.load, "do not have their digest"), said.load);
+  BOOST_TEST(has(said.load, "do not match their digest"), said.load);
 }
 
 BOOST_AUTO_TEST_CASE(a_newer_version_is_refused_by_its_number_whatever_else_it_holds) {

@@ -166,17 +166,17 @@ BOOST_AUTO_TEST_CASE(the_run_state_and_tied_names_come_back_as_they_were) {
   BOOST_TEST(find_tensor(*again, "lm_head", tensor_kind::buffer) == nullptr);
   auto broken = s.from.content;
   broken.run.client_state = "{";
-  check_failed(format_manifest(broken), error_kind::bad_input, "the client state is no JSON");
+  check_failed(format_manifest(broken), error_kind::bad_input, "the client state is not valid JSON");
   broken = s.from.content;
   broken.run.config = "\xff";
   check_failed(format_manifest(broken), error_kind::bad_input, "not UTF-8");
   broken = s.from.content;
   broken.run.parameter_order = {"a", "b", "a"};
-  check_failed(format_manifest(broken), error_kind::bad_input, "'a' stands twice in their order");
+  check_failed(format_manifest(broken), error_kind::bad_input, "'a' appears twice in the parameters' order");
   for (const input_range& wrong : {input_range{"h.0", 1, -1}, input_range{"h.0", 0, INFINITY}}) {
     broken = s.from.content;
     broken.run.input_ranges = {wrong};
-    check_failed(format_manifest(broken), error_kind::bad_input, "the range of the input of 'h.0' is none");
+    check_failed(format_manifest(broken), error_kind::bad_input, "the range of the input of 'h.0' is not valid");
   }
 }
 
@@ -198,13 +198,13 @@ BOOST_AUTO_TEST_CASE(what_a_run_left_out_is_kept_and_checked) {
         left_out_steps{1, 1, false, {{3, 3}}}, left_out_steps{1, 1, false, {{0, 2}, {2, 3}}},
         left_out_steps{1, 1, false, {{5, 6}, {1, 2}}}, left_out_steps{1, 1, false, {{0, UINT64_MAX}}}}) {
     m.run.left_out = {wrong};
-    check_failed(format_manifest(m), error_kind::bad_input, "which it left out, are none");
+    check_failed(format_manifest(m), error_kind::bad_input, "are not valid");
   }
   m.run.left_out.assign(core::left_out_max + 1, {1, 1, false, {{0, 1}}});
   check_failed(format_manifest(m), error_kind::limit, "2001 decisions to leave samples out");
   m.run.left_out.clear();
   m.run.recent_losses = {1, INFINITY};
-  check_failed(format_manifest(m), error_kind::bad_input, "one of its recent losses is no number");
+  check_failed(format_manifest(m), error_kind::bad_input, "one of its recent losses is not finite");
 }
 
 BOOST_AUTO_TEST_CASE(a_manifest_without_the_order_of_parameters_is_read) {
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(every_flipped_byte_of_manifest_and_header_is_refused) {
   }
   check_ok(open_folder(s.files, s.folder));
   shard.pop_back();
-  check_failed(open_folder(s.files, s.folder), error_kind::bad_input, "its manifest says");
+  check_failed(open_folder(s.files, s.folder), error_kind::bad_input, "its manifest states");
   check_ok(s.files.remove(s.folder / "shard-00001.bin"));
   check_failed(open_folder(s.files, s.folder), error_kind::bad_input, "shard-00001.bin': No such file");
 }
@@ -292,20 +292,22 @@ BOOST_AUTO_TEST_CASE(manifests_that_break_a_rule_are_refused_with_the_tensor) {
   auto newer = text;
   newer.replace(newer.find("\"version\":1"), 11, "\"version\":12");
   check_failed(parse_manifest(newer), error_kind::mismatch, "it has version 12, this program reads versions up to 3");
-  check_failed(parse_manifest("{}"), bad, "does not begin as the manifest");
-  check_refused(body, "shard-00000.bin", "../secrets", bad, "'../secrets' is no plain file name");
-  check_refused(body, "shard-00000.bin", "/etc/passwd", bad, "is no plain file name");
-  check_refused(body, "shard-00000.bin", "shard-00001.bin", bad, "the file 'shard-00001.bin' stands twice");
+  check_failed(parse_manifest("{}"), bad, "does not begin like the manifest");
+  check_refused(body, "shard-00000.bin", "../secrets", bad, "'../secrets' is not a plain file name");
+  check_refused(body, "shard-00000.bin", "/etc/passwd", bad, "is not a plain file name");
+  check_refused(body, "shard-00000.bin", "shard-00001.bin", bad, "the file 'shard-00001.bin' appears twice");
   check_refused(body, "\"shape\":[3]", "\"shape\":[4]", bad, "'h.0.bias' (master): no piece holds its elements 3 to 4");
-  check_refused(body, "\"shape\":[3]", "\"shape\":[2]", bad, "'h.0.bias' (master): 3 elements from element 0 on leave");
-  check_refused(body, "\"shape\":[3]", "\"shape\":[3,-1]", bad, "beyond any file");
-  check_refused(body, "\"shape\":[3]", "\"shape\":[4294967296,4294967296,4294967296]", bad, "beyond any file");
+  check_refused(body, "\"shape\":[3]", "\"shape\":[2]", bad,
+                "'h.0.bias' (master): 3 elements from element 0 on reach beyond");
+  check_refused(body, "\"shape\":[3]", "\"shape\":[3,-1]", bad, "more elements than a file can hold");
+  check_refused(body, "\"shape\":[3]", "\"shape\":[4294967296,4294967296,4294967296]", bad,
+                "more elements than a file can hold");
   check_refused(body, "\"shape\":[3]", "\"shape\":[1.5]", bad, "a whole number in range was wanted");
-  check_refused(body, "\"kind\":\"buffer\"", "\"kind\":\"bias\"", bad, "a kind that is known here, not 'bias',");
-  check_refused(body, "\"dtype\":\"bool\"", "\"dtype\":\"int3\"", bad, "a dtype that is known here, not 'int3',");
+  check_refused(body, "\"kind\":\"buffer\"", "\"kind\":\"bias\"", bad, "a known kind, not 'bias',");
+  check_refused(body, "\"dtype\":\"bool\"", "\"dtype\":\"int3\"", bad, "a known dtype, not 'int3',");
   check_refused(body, "\"tied\":[[\"lm_head\",\"h.0.weight\"", "\"tied\":[[\"lm_head\",\"h.1.weight\"", bad,
-                "is tied to 'h.1.weight', which is not there");
-  check_refused(body, "\"seed\":", "\"seed\":1,\"seed\":", bad, "the key 'seed' stands twice");
+                "is tied to 'h.1.weight', which does not exist");
+  check_refused(body, "\"seed\":", "\"seed\":1,\"seed\":", bad, "the key 'seed' appears twice");
   check_refused(body, "\"seed\":18446744073709551615", "\"seed\":-1", bad, "its run state: a whole number in range");
   check_refused(body, "\"tied\":", "\"tied\":[[[[[[[]]]]]]],\"more\":", bad, "it nests deeper than 6");
 
@@ -360,9 +362,10 @@ BOOST_AUTO_TEST_CASE(shares_that_break_a_rule_are_refused_with_the_tensor) {
   refused("[[2,1,0],[3,3,1]]", "[[2,1,0],[18446744073709551615,3,1]]", "got more than 64 bits hold");
   refused("[[2,1,0],[3,3,1]]", "[[2,1,0],[3,4,0]]",
           "'shares' (master): no piece holds its elements 16 to 20 of share 1");
-  refused("[[2,1,0],[3,3,1]]", "[[2,1,0],[2,3,2]]", "8 elements from element 12 on leave its 16 elements of share 0");
-  refused("[[2,1,0],[3,3,1]]", "[]", "a cut that is known here, with its parts, not 'column',");
-  refused("\"style\":\"column\"", "\"style\":\"replicated\"", "a cut that is known here, with its parts");
+  refused("[[2,1,0],[3,3,1]]", "[[2,1,0],[2,3,2]]",
+          "8 elements from element 12 on reach beyond its 16 elements of share 0");
+  refused("[[2,1,0],[3,3,1]]", "[]", "a known cut with its parts, not 'column',");
+  refused("\"style\":\"column\"", "\"style\":\"replicated\"", "a known cut with its parts");
   refused("\"dimension\":1", "\"dimension\":2", "wanted one of 2 dimensions, got dimension 2");
   refused("\"dimension\":1", "\"dimension\":-1", "a whole number in range was wanted");
   check_refused(body, "[[2,1,0],[3,3,1]]", "[[2,1,0],[3,3,1],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[]]",
@@ -387,7 +390,8 @@ BOOST_AUTO_TEST_CASE(shares_that_break_a_rule_are_refused_with_the_tensor) {
   check_failed(check_manifest(other), bad, "no piece holds its elements 12 to 20 of share 0");
   pieces = good;
   pieces.push_back({0, 0, 4, good[3].offset_bytes, {}, 7});
-  check_failed(check_manifest(other), bad, "a piece of share 7, out of order or of no share: there are 3");
+  check_failed(check_manifest(other), bad,
+               "a piece of share 7 is out of order, or its share does not exist: there are 3");
 }
 
 BOOST_AUTO_TEST_CASE(mutated_manifests_behind_a_good_seal_are_refused_or_keep_every_rule) {
@@ -440,7 +444,7 @@ BOOST_AUTO_TEST_CASE(a_short_read_is_repeated_once_and_then_named) {
   BOOST_TEST(same_bytes(into, t.data));
   s.files.shorten_reads(4200);
   check_failed(load_parts(s.files, source, {whole}, into), error_kind::io,
-               "shard-00000.bin' gave 8400 of 9028 bytes at byte 4096");
+               "shard-00000.bin': only 8400 of 9028 bytes could be read at byte 4096");
 }
 
 BOOST_AUTO_TEST_CASE(diff_finds_the_first_element_that_differs_whatever_the_cuts) {

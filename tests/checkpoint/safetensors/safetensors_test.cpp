@@ -124,8 +124,8 @@ BOOST_AUTO_TEST_CASE(tensors_that_no_file_can_hold_are_refused_before_anything_i
   refused({{"a", dtype::f32, {1}, four}, {"a", dtype::f32, {1}, four}}, "'a' twice");
   refused({{"a", dtype::f32, {2}, four}}, "takes 8 bytes, got 4");
   refused({{"a", dtype::f32, {-1}, four}}, "negative");
-  refused({{"a", dtype::f32, {int64_t{1} << 40, int64_t{1} << 40}, four}}, "beyond any file");
-  refused({{"__metadata__", dtype::f32, {1}, four}}, "keeps that name");
+  refused({{"a", dtype::f32, {int64_t{1} << 40, int64_t{1} << 40}, four}}, "too large for any file");
+  refused({{"__metadata__", dtype::f32, {1}, four}}, "reserves that name");
   refused({{"\xC3", dtype::f32, {1}, four}}, "not UTF-8");
 }
 
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(truncated_and_oversized_headers_are_refused) {
     std::memcpy(out.data(), &length, 8);
     return out + "{}";
   };
-  refused(claims(3), error_kind::bad_input, "claims 3 bytes, only 2 follow");
+  refused(claims(3), error_kind::bad_input, "claims 3 bytes, but only 2 follow");
   refused(claims(max_header_bytes), error_kind::bad_input, "only 2 follow");
   refused(claims(max_header_bytes + 1), error_kind::limit, "claims 100000001 bytes, at most 100000000");
   refused(claims(~uint64_t{0}), error_kind::limit, "claims 18446744073709551615 bytes");

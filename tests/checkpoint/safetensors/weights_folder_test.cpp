@@ -140,14 +140,14 @@ BOOST_AUTO_TEST_CASE(an_index_must_name_files_of_its_own_folder) {
     check_failed(folder, error_kind::bad_input, words);
   };
   check_ok(write_safetensors(at / "outside.safetensors", all_to_write({{"b", dtype::f32, {2}}})));
-  refused((at / "outside.safetensors").string(), "no file of its folder");
-  refused("../" + at.path().filename().string() + "/outside.safetensors", "no file of its folder");
-  refused("sub/../../x.safetensors", "no file of its folder");
-  refused("", "no file of its folder");
-  refused("sub/", "no file of its folder");
-  refused(R"(b.safetensors\u0000x)", "no file of its folder");
+  refused((at / "outside.safetensors").string(), "not a file of its folder");
+  refused("../" + at.path().filename().string() + "/outside.safetensors", "not a file of its folder");
+  refused("sub/../../x.safetensors", "not a file of its folder");
+  refused("", "not a file of its folder");
+  refused("sub/", "not a file of its folder");
+  refused(R"(b.safetensors\u0000x)", "not a file of its folder");
   refused("missing.safetensors", "No such file");
-  refused("a.safetensors", "tensor 'b' lies in 'a.safetensors', which does not hold it");
+  refused("a.safetensors", "tensor 'b' in 'a.safetensors', which does not contain it");
 }
 
 BOOST_AUTO_TEST_CASE(a_link_out_of_the_folder_is_refused) {
@@ -193,13 +193,13 @@ BOOST_AUTO_TEST_CASE(an_index_that_is_no_index_is_refused) {
   refused(R"({"weight_map":[]})", "must be an object");
   refused(R"({"weight_map":{"a":1}})", "tensor 'a': a file's name was wanted");
   refused(R"({"weight_map":{"a":{}}})", "tensor 'a': a file's name was wanted");
-  refused(R"({"weight_map":{"a":"f","a":"f"}})", "tensor 'a' stands twice");
-  refused(R"({"weight_map":{},"weight_map":{}})", "the key 'weight_map' stands twice");
+  refused(R"({"weight_map":{"a":"f","a":"f"}})", "tensor 'a' appears twice");
+  refused(R"({"weight_map":{},"weight_map":{}})", "the key 'weight_map' appears twice");
   refused(R"({"metadata":)" + std::string(100'000, '['), "nests deeper than 64");
   refused("{\"weight_map\":" + std::string(100'000, '{'), "JSON is broken");
   const scratch_folder at;
   write_indexed(at, "{}");
-  check_failed(checkpoint::weights_folder::open(at.path()), error_kind::bad_input, "names no tensor");
+  check_failed(checkpoint::weights_folder::open(at.path()), error_kind::bad_input, "does not list any tensors");
 }
 
 BOOST_AUTO_TEST_CASE(an_index_of_another_name_is_taken_where_it_is_the_only_one) {
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(an_index_of_another_name_is_taken_where_it_is_the_only_one)
   check_ok(folder);
   BOOST_TEST(folder->tensors.size() == 1U);
   at.write("other.safetensors.index.json", text);
-  check_failed(checkpoint::open_source(at.path()), error_kind::bad_input, "is no checkpoint");
+  check_failed(checkpoint::open_source(at.path()), error_kind::bad_input, "is not a checkpoint");
   const scratch_folder bin;
   check_ok(checkpoint::write_torch_archive(bin / "1.bin", all_to_write({{"a", dtype::f32, {2}}})));
   bin.write("pytorch_model.bin.index.fp16.json", R"({"weight_map":{"a":"1.bin"}})");

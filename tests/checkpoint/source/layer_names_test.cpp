@@ -103,10 +103,12 @@ BOOST_AUTO_TEST_CASE(layers_of_another_model_keep_their_numbers) {
     BOOST_TEST((named->tensors == pipeline.tensors));
   }
   const auto why = unnamed_layers(pipeline_of(more), gpt2()).text;
-  BOOST_TEST(why.find("'pipeline' is a pipeline whose layers are not known by name: wanted transformer.wte.weight, "
-                      "transformer.wpe.weight, transformer.h.0.ln_1.weight, transformer.h.0.ln_1.bias and 4 more, it "
-                      "has 0.weight, 1.weight, 2.ln_1.weight, 2.ln_1.bias and 5 more; a file of names (--map)") == 0,
-             why);
+  BOOST_TEST(
+      why.find(
+          "'pipeline' is a pipeline with unknown names of layers: wanted transformer.wte.weight, "
+          "transformer.wpe.weight, transformer.h.0.ln_1.weight, transformer.h.0.ln_1.bias and 4 more, it has 0.weight, "
+          "1.weight, 2.ln_1.weight, 2.ln_1.bias and 5 more; map its names with a file of names (--map)") == 0,
+      why);
 }
 
 BOOST_AUTO_TEST_CASE(kept_prefixes_come_out_of_the_client_state) {
@@ -127,7 +129,7 @@ BOOST_AUTO_TEST_CASE(kept_prefixes_come_out_of_the_client_state) {
 BOOST_AUTO_TEST_CASE(two_tensors_do_not_get_one_name) {
   auto pipeline = pipeline_of(layers_of({"0.weight", "1.weight"}));
   const auto one = renamed(std::move(pipeline), [](const std::string&) { return std::string("same"); });
-  check_failed(one, core::error_kind::bad_input, "stands twice");
+  check_failed(one, core::error_kind::bad_input, "appears twice");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

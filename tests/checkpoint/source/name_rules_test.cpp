@@ -98,12 +98,12 @@ names:
 BOOST_AUTO_TEST_CASE(anything_but_a_rule_is_refused_by_its_line) {
   check_refused("names:\n  a: b\n  '(': c\n", "map: line 3: wanted an RE2 pattern");
   check_refused("names:\n  '(a)': '\\2'\n", "wanted a name with the groups of '(a)'");
-  check_refused("layers:\n  one: a\n", "line 2: wanted a layer's number or a range as 3-14, got 'one'");
+  check_refused("layers:\n  one: a\n", "line 2: wanted a layer's number or a range such as 3-14, got 'one'");
   check_refused("layers:\n  5-3: a\n", "wanted a layer's number or a range");
   check_refused("layers:\n  0-4294967295: a\n", "wanted at most 10000 layers");
   check_refused("layers:\n  1-3: a.{layer-2}\n", "layer 1 has no 'a.{layer-2}'");
   check_refused("layers:\n  1: a.{layer*2}\n", "wanted a prefix with {layer}");
-  check_refused("names: &x {a: b}\nlayers: *x\n", "line 1: wanted a layer's number or a range as 3-14, got 'a'");
+  check_refused("names: &x {a: b}\nlayers: *x\n", "line 1: wanted a layer's number or a range such as 3-14, got 'a'");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

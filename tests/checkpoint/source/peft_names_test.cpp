@@ -26,14 +26,13 @@ BOOST_AUTO_TEST_CASE(names_of_peft_are_known_under_other_wrappers_and_names_of_m
 BOOST_AUTO_TEST_CASE(a_model_with_an_adapter_and_an_adapter_alone_are_told_apart) {
   BOOST_TEST(!peft_finding(names{"a.weight", "b.weight"}).has_value());
   BOOST_TEST(*peft_finding(names{"a.weight", "b.base_layer.weight", "b.lora_A.x.weight"}) ==
-             "holds a model that PEFT wraps, as 'b.base_layer.weight': merge its adapter into it first (peft's "
-             "merge_and_unload(), then save_pretrained())");
+             "holds a model wrapped by PEFT, with tensors such as 'b.base_layer.weight': merge its adapter into it "
+             "first (peft's merge_and_unload(), then save_pretrained())");
   // PEFT's releases before 0.6 store the weight together with the adapter.
-  BOOST_TEST(peft_finding(names{"b.lora_A.x.weight", "b.weight"})->starts_with("holds a model that PEFT wraps"));
-  BOOST_TEST(
-      *peft_finding(names{"base_model.model.b.lora_A.weight", "base_model.model.head.weight"}) ==
-      "holds an adapter of PEFT's, as 'base_model.model.b.lora_A.weight', and no whole model: merge it into its base "
-      "model first (peft's merge_and_unload(), then save_pretrained())");
+  BOOST_TEST(peft_finding(names{"b.lora_A.x.weight", "b.weight"})->starts_with("holds a model wrapped by PEFT"));
+  BOOST_TEST(*peft_finding(names{"base_model.model.b.lora_A.weight", "base_model.model.head.weight"}) ==
+             "holds a PEFT adapter, with tensors such as 'base_model.model.b.lora_A.weight', not a whole model: merge "
+             "it into its base model first (peft's merge_and_unload(), then save_pretrained())");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

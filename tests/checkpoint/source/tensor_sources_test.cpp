@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(elements_come_from_their_pieces_in_their_own_type_and_in_ot
   BOOST_TEST(right);
   check_failed(reader.read(entry, 269'999, 2, std::as_writable_bytes(std::span(same))), error_kind::bug, "'w'");
   check_failed(reader.read_as(dtype::i64, entry, 0, 1, std::as_writable_bytes(std::span(wide))), error_kind::mismatch,
-               "fp32 does not become int64");
+               "fp32 cannot be converted to int64");
   std::filesystem::resize_file(t.source.files[0].path, 100);
   source_reader late(t.source);
   check_failed(late.read(entry, 0, 1, std::as_writable_bytes(std::span(same))), error_kind::io, "has 100 now");
@@ -103,11 +103,11 @@ BOOST_AUTO_TEST_CASE(pieces_that_do_not_cover_their_shape_are_refused_by_name) {
     check_failed(complete(s), error_kind::bad_input, words);
   };
   refused([](auto& s) { s.tensors[0].shape = {int64_t{1} << 33, int64_t{1} << 33}; }, "'w' (master)");
-  refused([](auto& s) { s.tensors[0].shape = {-3, -90'000}; }, "beyond any file");
+  refused([](auto& s) { s.tensors[0].shape = {-3, -90'000}; }, "more elements than a file can hold");
   refused([](auto& s) { s.tensors[0].pieces.pop_back(); }, "no piece holds its elements 90000 to 270000");
   refused([](auto& s) { s.tensors[0].pieces[1].offset_bytes = 600'000; }, "leave");
   refused([](auto& s) { s.tensors[0].pieces[1].file = 1; }, "file number 1 of 1");
-  refused([](auto& s) { s.tensors.push_back(s.tensors[0]); }, "stands twice");
+  refused([](auto& s) { s.tensors.push_back(s.tensors[0]); }, "appears twice");
   refused([](auto& s) { s.tied = {{"head", "wte"}}; }, "'head' is tied to 'wte'");
 }
 

@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(tensors_of_types_that_are_not_read_are_left_out_by_name) {
     BOOST_TEST(got->tensors.size() == 2U);
     BOOST_REQUIRE(got->unread.size() == 1U);
     BOOST_TEST(got->unread[0].type == type);
-    BOOST_TEST(got->remarks.back().starts_with("left out: 'x' of " + std::string(type) + ": tensors of float64, "),
+    BOOST_TEST(got->remarks.back().starts_with("left out: 'x' of " + std::string(type) + ": only tensors of float64, "),
                got->remarks.back());
     BOOST_TEST(unknown_names_in(*got).empty());
   }
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(linear_layers_of_nanogpts_are_turned_to_the_order_of_huggin
       BOOST_TEST(got[1] == (is_turned ? static_cast<float>(shape[1]) : 1.F));
     }
     const bool is_said = std::ranges::any_of(s->remarks, [](const std::string& line) {
-      return line.starts_with("changed: 3 linear layers of nanoGPT's, which are (out, in), are turned to (in, out)");
+      return line.starts_with("changed: 3 linear layers of nanoGPT are transposed from (out, in) to (in, out)");
     });
     BOOST_TEST(is_said == is_nanogpts);
   }
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_that_repeats_its_elements_beyond_any_use_is_refuse
   std::vector<piece> out;
   strided_views all;
   check_failed(all.add(out, s, 0, {core::dtype::f32, {5'000'000, 3}, {0, 0}, {}, 0, 15'000'000}), error_kind::limit,
-               "repeats 1 of its file, more than 4000000 times");
+               "repeats 1 elements of its file more than 4000000 times");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

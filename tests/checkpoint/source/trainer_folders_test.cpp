@@ -148,11 +148,11 @@ BOOST_AUTO_TEST_CASE(folders_that_were_saved_have_each_parameters_moments) {
       BOOST_TEST(got->run.applied_updates.value() == 3U);
       BOOST_TEST(got->run.schedule_position.value() == 3);
       BOOST_TEST(says(*got, "exp_avg, exp_avg_sq of "), remarks_of(*got));
-      BOOST_TEST(says(*got, "its position, 3, is taken over"), remarks_of(*got));
-      BOOST_TEST(says(*got, "not taken over: " +
+      BOOST_TEST(says(*got, "its position, 3, is imported"), remarks_of(*got));
+      BOOST_TEST(says(*got, "not imported: " +
                                 std::string(is_trainers ? "rng_state.pth, training_args.bin" : "random_states_0.pkl")),
                  remarks_of(*got));
-      BOOST_TEST(says(*got, "trainer_state.json: step 3 is taken over") == is_trainers);
+      BOOST_TEST(says(*got, "trainer_state.json: step 3 is imported") == is_trainers);
       BOOST_TEST((inspect_text(*got).find("trainer_state.json: step 3") != std::string::npos) == is_trainers);
       const auto checked = verify_source(real_files(), *got);
       check_ok(checked);
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(without_the_models_order_weights_are_read_and_the_rest_is_s
   check_ok(got);
   BOOST_TEST(got->tensors.size() == 16U);
   leave_out_states(*got, "nobody knows");
-  BOOST_TEST(says(*got, "optimizer.pt: the optimizer's states are not taken over: nobody knows"), remarks_of(*got));
+  BOOST_TEST(says(*got, "optimizer.pt: the optimizer's states are not imported: nobody knows"), remarks_of(*got));
   BOOST_TEST(got->run.steps.value() == 3U);
 }
 
@@ -253,8 +253,8 @@ BOOST_AUTO_TEST_CASE(states_that_do_not_fit_are_refused_by_name) {
   check_states_refused({.shapes = {{4, 2}, {4}, {3}}},
                        "exp_avg of parameter number 2 has the shape [3], wanted [2] of 'norm.weight'");
   check_states_refused({.groups = {{0}, {1}}},
-                       "1 and 2 parameters were wanted in its groups, those that decay in front "
-                       "of biases and norms, got 1 and 1");
+                       "1 and 2 parameters were wanted in its groups (parameters with weight decay before biases and "
+                       "norms), got 1 and 1");
   check_states_refused({.groups = {{0}, {1}, {2}}}, "one or two groups were wanted, got 3 groups");
   const scratch_folder at;
   const std::vector<wanted_tensor> more{{"l.weight", {4, 2}}, {"l.bias", {4}}};
@@ -343,7 +343,7 @@ BOOST_AUTO_TEST_CASE(steps_of_an_optimizer_without_counters_are_the_schedules) {
   auto one = named(folder, at);
   check_ok(one);
   BOOST_TEST((one->run.steps == 6U && one->run.applied_updates == 6U && one->run.schedule_position == 6));
-  BOOST_TEST(says(*one, "scheduler.bin: its position, 6, is taken for the steps, which nothing else there says"));
+  BOOST_TEST(says(*one, "scheduler.bin: its position, 6, is used as the number of steps, which no other file states"));
   fs::remove_all(at / "model.safetensors");
   at.write("random_states_0.pkl", "");
   at.write("random_states_1.pkl", "");

@@ -56,7 +56,8 @@ BOOST_AUTO_TEST_CASE(a_source_has_the_models_names_and_says_so) {
              boost::test_tools::per_element());
   BOOST_TEST(s->names_in_files.at("wte.weight") == "_orig_mod.wte.weight");
   BOOST_REQUIRE(s->remarks.size() == 1U);
-  BOOST_TEST(s->remarks[0] == "names are without _checkpoint_wrapped_module, _orig_mod, which wrappers of modules add");
+  BOOST_TEST(s->remarks[0] ==
+             "removed from the names: _checkpoint_wrapped_module, _orig_mod, which wrappers of modules add");
 }
 
 BOOST_AUTO_TEST_CASE(names_stay_where_two_tensors_would_get_one) {

@@ -161,10 +161,10 @@ BOOST_AUTO_TEST_CASE(lengths_beyond_the_file_are_refused_before_anything_is_allo
 }
 
 BOOST_AUTO_TEST_CASE(malformed_calls_and_foreign_opcodes_are_refused_with_their_place) {
-  refused("K\1)R", "byte 5: a call of something that is no name");
-  refused("cos\nsystem\n]R", "no tuple");
+  refused("K\1)R", "byte 5: a call of something that is not a name");
+  refused("cos\nsystem\n]R", "not a tuple");
   refused("cos\n", "no end");
-  refused("K\1K\1\x93", "no text");
+  refused("K\1K\1\x93", "not text");
   refused("K\1}b", "has none");
   refused("\x82\1", "0x82");  // an extension (EXT1)
   refused("Pabc\n", "0x50");  // a persistent id as text (PERSID)
@@ -181,8 +181,8 @@ BOOST_AUTO_TEST_CASE(malformed_calls_and_foreign_opcodes_are_refused_with_their_
 }
 
 BOOST_AUTO_TEST_CASE(cycles_and_deep_nesting_are_refused) {
-  refused("]q\0h\0a"s, "holds itself");
-  refused("]q\0}K\1h\0sa"s, "holds itself");
+  refused("]q\0h\0a"s, "contains itself");
+  refused("]q\0}K\1h\0sa"s, "contains itself");
   std::string tower = "N";
   for (int i = 0; i < 2000; ++i) tower += "\x85";
   refused(tower, "deeper than");

@@ -61,8 +61,8 @@ BOOST_AUTO_TEST_CASE(impossible_tensors_are_refused_before_a_byte_is_written) {
   const std::vector<owned_tensor> tensors{{"w", dtype::f32, {3}}};
   const auto bad = core::error_kind::bad_input;
   auto list = all_to_write(tensors);
-  check_failed(write_torch_archive(at / "a.pt", list, {{"tied", "x"}}), bad, "no tensor here");
-  check_failed(write_torch_archive(at / "a.pt", list, {}, {{"w", true}}), bad, "comes twice");
+  check_failed(write_torch_archive(at / "a.pt", list, {{"tied", "x"}}), bad, "a tensor that does not exist");
+  check_failed(write_torch_archive(at / "a.pt", list, {}, {{"w", true}}), bad, "appears twice");
   list[0].shape = {4};
   check_failed(write_torch_archive(at / "a.pt", list), bad, "do not fit");
   BOOST_TEST(files_in(at.path()) == 0U);

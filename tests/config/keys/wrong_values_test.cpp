@@ -166,8 +166,9 @@ BOOST_AUTO_TEST_CASE(a_number_of_another_type_is_refused_with_key_and_place) {
       const std::string errors = errors_of(text);
       BOOST_TEST(errors.find(fmt::format("j.yaml:{}:5: error: {}: a key of ", lines, row.key)) != std::string::npos,
                  text << errors);
-      BOOST_TEST(errors.find(fmt::format("; the nearest of {} is {}.", type, row.section())) != std::string::npos,
-                 errors);
+      BOOST_TEST(
+          errors.find(fmt::format("; the most similar key of {} is {}.", type, row.section())) != std::string::npos,
+          errors);
     }
   }
 }

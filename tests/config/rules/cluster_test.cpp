@@ -125,18 +125,21 @@ BOOST_AUTO_TEST_CASE(hosts_that_do_not_make_a_job_are_refused_by_name) {
   says(with_hosts("{name: a}, {name: a}"), "wanted each name once, got a twice");
   says(with_hosts("{name: a}, {name: -b}"), "wanted a name of letters, digits and .-:_, got `-b`");
   says(with_hosts("{name: a}, {name: \"b;c\"}"), "wanted a name of letters, digits and .-:_, got `b;c`");
-  says(with_hosts("{name: a}, {name: b}", ", processes: one"), "wanted ranks or a number with cluster.hosts, got one");
-  says(with_hosts("{name: a}, {name: b}", ", processes: 1"), "wanted processes of as many ranks as divide");
-  says(with_hosts("{name: a}, {name: b}", ", spares: 1"), "cluster.spares: wanted 0 with cluster.hosts");
+  says(with_hosts("{name: a}, {name: b}", ", processes: one"),
+       "wanted `ranks` or a number with cluster.hosts, got `one`");
+  says(with_hosts("{name: a}, {name: b}", ", processes: 1"),
+       "wanted a number of ranks per process that divides the ranks of every host");
+  says(with_hosts("{name: a}, {name: b}", ", spares: 1"), "cluster.spares: cannot be combined with cluster.hosts");
   BOOST_TEST(with_hosts("{name: a}, {name: b}, {name: c, spare: true}", ", job: english") == "");
   says(with_hosts("{name: a}, {name: b, spare: true}"), "wanted hosts for the job's 2 ranks, got hosts for 1");
-  says(with_hosts("{name: a, spare: true}, {name: b}, {name: c}"), "wanted ranks on the first host");
+  says(with_hosts("{name: a, spare: true}, {name: b}, {name: c}"),
+       "the first host starts the job and cannot be a spare");
   says(with_hosts("{name: a}, {name: b}", ", job: \"a\\tb\""), "cluster.job: wanted a name of at most 253 bytes");
-  says(line_9("cluster: {hosts: [{name: a}, {name: b}], " + tls + "}"), "wanted cluster.listen");
+  says(line_9("cluster: {hosts: [{name: a}, {name: b}], " + tls + "}"), "requires cluster.listen");
   says(line_9("cluster: {hosts: [{name: a}, {name: b}], listen: here, " + tls + "}"), "wanted HOST:PORT, got `here`");
-  says(
-      line_9("cluster: {hosts: [{name: a}, {name: b}], listen: \"10.0.0.1:1\"}"),
-      "wanted ca, certificate and key, got none, and it listens beyond loopback; troupe cert init and issue make them");
+  says(line_9("cluster: {hosts: [{name: a}, {name: b}], listen: \"10.0.0.1:1\"}"),
+       "wanted ca, certificate and key, got none, and cluster.listen is not a loopback address; create them with "
+       "troupe cert init and troupe cert issue");
 }
 
 BOOST_AUTO_TEST_CASE(a_store_is_an_etcd_of_a_job_with_a_name_and_checkpoints_that_all_hosts_see) {
@@ -152,21 +155,19 @@ BOOST_AUTO_TEST_CASE(a_store_is_an_etcd_of_a_job_with_a_name_and_checkpoints_tha
   BOOST_TEST(with_store("", "", "") == "");
   says(with_store("consul://10.0.0.9:2379", job, every), "wanted etcd://HOST:PORT");
   says(with_store("etcd://10.0.0.9", job, every), "got `etcd://10.0.0.9`");
-  says(with_store("etcd://a:1", "", every), "wanted cluster.job beside it");
+  says(with_store("etcd://a:1", "", every), "requires cluster.job");
   says(with_store("etcd://a:1", ", job: a/b", every), "cluster.job: wanted a name without /");
-  says(with_store("etcd://a:1", job + ", on_loss: stop", every), "wanted cluster.on_loss: recover");
-  says(with_store("etcd://a:1", job, ""), "wanted checkpoints, from which another host continues");
+  says(with_store("etcd://a:1", job + ", on_loss: stop", every), "requires cluster.on_loss: recover");
+  says(with_store("etcd://a:1", job, ""), "requires checkpoints, from which another host continues");
   says(with_store("etcd://a:1", job, "checkpoint: {every_steps: 20, use_node_local_storage: true}"),
-       "wanted checkpoints that all hosts see");
+       "cannot be combined with checkpoint.use_node_local_storage");
   BOOST_TEST(idle_in(with_line("cluster: {store: \"etcd://a:1\"}"), "cluster.store") == "there are no cluster.hosts");
 }
 
 BOOST_AUTO_TEST_CASE(a_store_beside_open_degrees_is_refused_by_name) {
   const std::string text = smallest_with("{data: 2}", "{ranks: 4, tensor: auto}");
   const std::string errors = errors_of(text + "cluster: {store: \"etcd://a:1\"}\n");
-  BOOST_TEST(
-      errors.find("cluster.store: wanted a number instead of parallel.tensor: auto beside it") != std::string::npos,
-      errors);
+  BOOST_TEST(errors.find("cluster.store: cannot be combined with parallel.tensor: auto") != std::string::npos, errors);
 }
 
 BOOST_AUTO_TEST_CASE(processes_go_together_with_open_degrees) {

@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(a_warm_up_that_does_not_rise_to_the_optimizers_rate_is_said
                        "scheduler: {type: WarmupDecayLR, params: {total_num_steps: auto, warmup_num_steps: 10" + rest +
                        "}}\n");
   };
-  BOOST_TEST(with("0.25", "").find("scheduler.params.warmup_max_lr: got none: WarmupDecayLR then rises to 0.001") !=
+  BOOST_TEST(with("0.25", "").find("scheduler.params.warmup_max_lr: not given: WarmupDecayLR rises to 0.001") !=
              std::string::npos);
   BOOST_TEST(with("0.25", ", warmup_max_lr: auto") == "");
   BOOST_TEST(with("0.25", ", warmup_max_lr: 0.5") == "");

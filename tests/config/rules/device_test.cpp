@@ -29,14 +29,14 @@ BOOST_AUTO_TEST_CASE(a_device_is_cpu_or_cuda) {
 
 BOOST_AUTO_TEST_CASE(settings_that_a_gpu_does_not_know_yet_are_refused_by_their_keys) {
   for (const std::string axis : {"pipeline", "tensor", "sequence", "context"})
-    BOOST_TEST(refuses("parallel: {" + axis + ": 2}", "parallel." + axis + ": device: cuda wants 1 for now"));
+    BOOST_TEST(refuses("parallel: {" + axis + ": 2}", "parallel." + axis + ": device: cuda supports only 1 for now"));
   BOOST_TEST(refuses("data_types: {param_dtype: fp64}", "data_types"));
   BOOST_TEST(refuses("cluster: {offload_activations: cpu}\nactivation_checkpointing: {enabled: true}",
-                     "cluster.offload_activations: device: cuda wants none for now"));
+                     "cluster.offload_activations: device: cuda supports only none for now"));
   BOOST_TEST(refuses("cluster: {early_updates: true}\ngradient_clipping: 0",
-                     "cluster.early_updates: device: cuda wants false or auto for now"));
+                     "cluster.early_updates: device: cuda supports only false or auto for now"));
   BOOST_TEST(refuses("parallel: {data: 2}\ncluster: {processes: 2}",
-                     "cluster.processes: device: cuda wants one process for now"));
+                     "cluster.processes: device: cuda supports only one process for now"));
 }
 
 BOOST_AUTO_TEST_CASE(updates_before_the_vote_are_not_chosen_on_a_gpu_and_refused_where_somebody_asks) {
@@ -46,14 +46,14 @@ BOOST_AUTO_TEST_CASE(updates_before_the_vote_are_not_chosen_on_a_gpu_and_refused
   };
   BOOST_TEST(offload("device: nvme, nvme_path: /disk") == "");
   BOOST_TEST(offload("device: cpu, super_offload: true") ==
-             "j.yaml:8:79: error: zero_optimization.offload_optimizer.super_offload: device: cuda wants updates behind "
-             "the vote for now\n");
+             "j.yaml:8:79: error: zero_optimization.offload_optimizer.super_offload: device: cuda supports only "
+             "updates after the vote (false) for now\n");
 }
 
 BOOST_AUTO_TEST_CASE(settings_of_a_gpu_are_refused_on_the_cpu_unless_they_are_the_defaults) {
   const auto on_cpu = [](const std::string& setting) { return errors_of(smallest + "cuda: {" + setting + "}\n"); };
   const auto refused = [](const std::string& key) {
-    return ": error: cuda." + key + ": it wants device: cuda, got device: cpu\n";
+    return ": error: cuda." + key + ": requires device: cuda, got device: cpu\n";
   };
   for (const auto& [key, value] :
        {std::pair{"memory_limit", "4GiB"}, {"tf32", "true"}, {"deterministic", "true"}, {"devices", "[1]"}}) {
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(settings_of_a_gpu_are_refused_on_the_cpu_unless_they_are_th
 
 BOOST_AUTO_TEST_CASE(one_gpu_is_named_by_its_index_and_several_are_refused) {
   const auto named = [](const std::string& list) { return "parallel: {data: 2}\ncuda: {devices: " + list + "}"; };
-  BOOST_TEST(refuses(named("[0, 1]"), "cuda.devices: device: cuda wants one index for now"));
+  BOOST_TEST(refuses(named("[0, 1]"), "cuda.devices: device: cuda supports only one index for now"));
   BOOST_TEST(refuses(named("[]"), "cuda.devices: wanted a list of at least one index, got []"));
   BOOST_TEST(refuses(named("[-1]"), "cuda.devices: wanted a list of integers from 0 to 127, got [-1]"));
   BOOST_TEST(refuses(named("0"), "cuda.devices: wanted a list of integers from 0 to 127, got 0"));

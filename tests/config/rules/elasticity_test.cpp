@@ -91,14 +91,14 @@ BOOST_AUTO_TEST_CASE(a_job_has_the_same_batch_at_each_degree_that_suits) {
 
 BOOST_AUTO_TEST_CASE(a_degree_that_is_no_rank_count_is_refused_by_name) {
   BOOST_TEST(errors_of(elastic(up_to_50, 5)) ==
-             "j.yaml:3:18: error: parallel.data: wanted a degree that elasticity's batch of 48 samples can be cut for "
-             "(the nearest are 4 and 6), got 5\n");
+             "j.yaml:3:18: error: parallel.data: wanted a degree that divides the elasticity batch of 48 samples into "
+             "whole micro-batches (the nearest are 4 and 6), got 5\n");
   BOOST_TEST(errors_of(elastic(up_to_50 + ", max_gpus: 4", 6)) ==
-             "j.yaml:3:18: error: parallel.data: wanted a degree that elasticity's batch of 48 samples can be cut for "
-             "(the nearest is 4), got 6\n");
+             "j.yaml:3:18: error: parallel.data: wanted a degree that divides the elasticity batch of 48 samples into "
+             "whole micro-batches (the nearest is 4), got 6\n");
   BOOST_TEST(errors_of(elastic("max_train_batch_size: 9, micro_batch_sizes: [4]", 3)) ==
-             "j.yaml:9:51: error: elasticity.max_train_batch_size: wanted a micro-batch at least for each of 3 data "
-             "ranks, got 9\n");
+             "j.yaml:9:51: error: elasticity.max_train_batch_size: wanted at least one micro-batch for each of the 3 "
+             "data ranks, got 9 samples\n");
 }
 
 BOOST_AUTO_TEST_CASE(version_0_2_has_a_batch_of_its_own_for_ranks_that_fill_no_allowed_number_of_nodes) {
@@ -144,10 +144,9 @@ BOOST_AUTO_TEST_CASE(keys_of_the_section_that_do_not_go_together_are_refused) {
 BOOST_AUTO_TEST_CASE(open_data_degrees_beside_it_are_refused_by_name) {
   std::string text = elastic(up_to_50);
   text.replace(text.find("{data: 2}"), 9, "{ranks: 4, tensor: auto, data: auto}");
-  BOOST_TEST(
-      errors_of(text) ==
-      "j.yaml:9:23: error: elasticity.enabled: cannot be combined with parallel.tensor: auto yet; set it to "
-      "false or give the degree\n");
+  BOOST_TEST(errors_of(text) ==
+             "j.yaml:9:23: error: elasticity.enabled: cannot be combined with parallel.tensor: auto yet; set it to "
+             "false or give the degree\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_deepspeed_file_by_itself_is_checked_without_degrees) {

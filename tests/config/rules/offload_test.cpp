@@ -205,8 +205,9 @@ BOOST_AUTO_TEST_CASE(settings_that_deepspeed_ignores_in_its_files_are_a_warning)
 BOOST_AUTO_TEST_CASE(clipping_keeps_updates_behind_the_norm) {
   const std::string text = smallest_with("stage: 3", "stage: 3, offload_optimizer: {device: cpu, super_offload: true}");
   BOOST_TEST(warnings_of(text) ==
-             "j.yaml:8:79: warning: zero_optimization.offload_optimizer.super_offload: updates wait for the norm, "
-             "since gradient_clipping is 1; 0 or cluster.early_updates: true lets them begin in backward\n");
+             "j.yaml:8:79: warning: zero_optimization.offload_optimizer.super_offload: updates wait for the gradient "
+             "norm, because gradient_clipping is 1; set it to 0, or set cluster.early_updates: true, to let them begin "
+             "during backward\n");
   BOOST_TEST(!must_load(text).config.zero_optimization.offload_optimizer.speculates);
   const loaded ahead = must_load(text + "gradient_clipping: 0\n");
   BOOST_TEST(ahead.warnings.empty());
@@ -221,7 +222,7 @@ BOOST_AUTO_TEST_CASE(clipping_keeps_updates_behind_the_norm) {
       "nvme_path: a}",
       "gradient_clipping: 0\nfp16: {enabled: true}\n");
   BOOST_TEST(!skipping.config.zero_optimization.offload_optimizer.speculates);
-  BOOST_TEST(render(skipping.warnings).find("since offload_param.device is nvme") != std::string::npos);
+  BOOST_TEST(render(skipping.warnings).find("because offload_param.device is nvme") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(states_in_files_are_updated_ahead_if_no_step_is_skipped) {

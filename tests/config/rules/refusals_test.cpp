@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_key_is_refused_with_the_nearest_known_one) {
   BOOST_TEST(line_9("stage: 3") ==
              "j.yaml:9:1: error: stage: unknown key; the nearest known one is zero_optimization.stage\n");
   BOOST_TEST(zero("stage:3") ==
-             "j.yaml:8:21: error: zero_optimization.stage:3: wanted a space behind the colon: stage: 3\n");
+             "j.yaml:8:21: error: zero_optimization.stage:3: wanted a space after the colon: stage: 3\n");
   BOOST_TEST(line_9("optimiser: {}") ==
              "j.yaml:9:1: error: optimiser: unknown key; the nearest known one is optimizer\n");
   BOOST_TEST(errors_of(smallest_with("n_layer", "n_layers")) ==
@@ -65,17 +65,17 @@ BOOST_AUTO_TEST_CASE(checkpoints_are_checked) {
              "j.yaml:9:25: error: checkpoint.when_busy: wanted one of wait, skip, got queue\n");
   BOOST_TEST(line_9("checkpoint: {every_minutes: -1}") ==
              "j.yaml:9:29: error: checkpoint.every_minutes: wanted a number from 0 to 1000000, got -1\n");
-  BOOST_TEST(
-      line_9("checkpoint: {tag: best, keep_last: 3}") ==
-      "j.yaml:9:36: error: checkpoint.keep_last: cannot be combined with checkpoint.tag, which keeps every checkpoint; set it to 0, got "
-      "3\n");
+  BOOST_TEST(line_9("checkpoint: {tag: best, keep_last: 3}") ==
+             "j.yaml:9:36: error: checkpoint.keep_last: cannot be combined with checkpoint.tag, which keeps every "
+             "checkpoint; set it to 0, got "
+             "3\n");
   for (const std::string tag : {"../out", "a b", "{epoch}", "{step", "-x"})
     BOOST_TEST(line_9("checkpoint: {tag: '" + tag + "'}")
                    .starts_with("j.yaml:9:19: error: checkpoint.tag: wanted letters, digits, '.', '_', '-' and {step}"),
                tag);
   BOOST_TEST(line_9("checkpoint: {load: {tag: a}}") ==
-             "j.yaml:9:26: error: checkpoint.load.tag: wanted checkpoint.load.path beside it, which says where to load "
-             "from, got a alone\n");
+             "j.yaml:9:26: error: checkpoint.load.tag: requires checkpoint.load.path, which states where to load from, "
+             "got a without it\n");
   BOOST_TEST(line_9("checkpoint: {load: {module_only: true, path: \"\"}}") ==
              "j.yaml:9:46: error: checkpoint.load.path: wanted a path, got \"\"\n");
 }
@@ -172,10 +172,11 @@ BOOST_AUTO_TEST_CASE(keys_of_a_hosts_layers_are_checked_and_told_where_they_have
   const std::string key = "warning: tensor_parallel.";
   BOOST_TEST(of_ours("injection_policy_tuple: [o_proj]") ==
              "j.yaml:9:43: " + key +
-                 "injection_policy_tuple: no effect: it names layers of a host program's own modules\n");
-  BOOST_TEST(of_ours("kernel_inject: true") ==
-             "j.yaml:9:34: " + key +
-                 "replace_with_kernel_inject: no effect: models of ours are built of fused layers\n");
+                 "injection_policy_tuple: no effect: it applies only to the modules of a host program\n");
+  BOOST_TEST(
+      of_ours("kernel_inject: true") ==
+      "j.yaml:9:34: " + key +
+          "replace_with_kernel_inject: no effect: the models of Troupe's own families always have fused layers\n");
   BOOST_TEST(of_hosts("injection_policy_tuple: o_proj, autotp_size: 2").empty());
   BOOST_TEST(of_hosts("injection_policy_tuple: o_proj") ==
              "j.yaml:5:43: " + key + "injection_policy_tuple: no effect: parallel.tensor is 1\n");
@@ -193,11 +194,12 @@ BOOST_AUTO_TEST_CASE(degrees_that_several_keys_say_are_one) {
   const std::string job = smallest_with("data: 2", "data: 2, tensor: 2");
   BOOST_TEST(errors_of(job + "tensor_parallel: {autotp_size: 2, tp: {tp_size: 2}}\n").empty());
   BOOST_TEST(has(errors_of(job + "tensor_parallel: {autotp_size: 4}\n"),
-                 "error: tensor_parallel.autotp_size: wanted 2, as parallel.tensor, got 4\n"));
-  BOOST_TEST(has(errors_of(smallest + "tensor_parallel: {autotp_size: 4, tp: {tp_size: 2}}\n"),
-                 "error: tensor_parallel.tensor_parallel.tp_size: wanted 4, as tensor_parallel.autotp_size, got 2\n"));
+                 "error: tensor_parallel.autotp_size: wanted 2, the value of parallel.tensor, got 4\n"));
+  BOOST_TEST(has(
+      errors_of(smallest + "tensor_parallel: {autotp_size: 4, tp: {tp_size: 2}}\n"),
+      "error: tensor_parallel.tensor_parallel.tp_size: wanted 4, the value of tensor_parallel.autotp_size, got 2\n"));
   BOOST_TEST(has(errors_of(smallest + "sequence_parallel_size: 2\nsequence_parallel: {enabled: true, size: 4}\n"),
-                 "error: sequence_parallel.size: wanted 2, as sequence_parallel_size, got 4\n"));
+                 "error: sequence_parallel.size: wanted 2, the value of sequence_parallel_size, got 4\n"));
   BOOST_TEST(errors_of(smallest + "sequence_parallel_size: 2\nsequence_parallel: {size: 4}\n").empty());
 }
 
@@ -205,10 +207,11 @@ BOOST_AUTO_TEST_CASE(degrees_that_do_not_multiply_are_refused) {
   BOOST_TEST(errors_of(smallest_with("data: 2", "data: 2, pipeline: 2, ranks: 8")) ==
              "j.yaml:3:41: error: parallel.ranks: wanted the product of the degrees, pipeline 2 x data 2 = 4, got 8\n");
   BOOST_TEST(errors_of(smallest_with("data: 2", "pipeline: 3, ranks: 8")) ==
-             "j.yaml:3:32: error: parallel.ranks: wanted pipeline 3 x at most 65536 data-parallel ranks, got 8\n");
-  BOOST_TEST(
-      errors_of(smallest_with("data: 2", "tensor: 3, ranks: 8")) ==
-      "j.yaml:3:30: error: parallel.ranks: wanted pipeline 1 x tensor 3 x at most 65536 data-parallel ranks, got 8\n");
+             "j.yaml:3:32: error: parallel.ranks: wanted a multiple of pipeline 3, for at most 65536 data-parallel "
+             "ranks, got 8\n");
+  BOOST_TEST(errors_of(smallest_with("data: 2", "tensor: 3, ranks: 8")) ==
+             "j.yaml:3:30: error: parallel.ranks: wanted a multiple of pipeline 1 x tensor 3, for at most 65536 "
+             "data-parallel ranks, got 8\n");
   BOOST_TEST(errors_of(smallest_with("data: 2", "pipeline: 4097")) ==
              "j.yaml:3:22: error: parallel.pipeline: wanted an integer from 1 to 4096, got 4097\n");
   BOOST_TEST(errors_of(smallest_with("data: 2", "data: 2, pipeline: 2, ranks: 4")) == "");
@@ -239,7 +242,7 @@ BOOST_AUTO_TEST_CASE(selective_recomputation_is_refused_beside_what_wants_whole_
   };
   const std::string key = "j.yaml:9:39: error: activation_checkpointing.selective: wanted ";
   BOOST_TEST(with(", enabled: true") == "");
-  BOOST_TEST(with("") == key + "activation_checkpointing.enabled true beside it, got false\n");
+  BOOST_TEST(with("") == key + "activation_checkpointing.enabled: true, got false\n");
   BOOST_TEST(with(", enabled: true, partition_activations: true") ==
              key + "false with activation_checkpointing.partition_activations, got true\n");
   BOOST_TEST(with(", enabled: true, cpu_checkpointing: true") ==
@@ -320,8 +323,8 @@ BOOST_AUTO_TEST_CASE(layers_without_a_teacher_and_lessons_of_nothing_are_refused
        "compare whole models; set it to false or their weights to 0");
   says(reduced("module_name_prefix: transformer.h, teacher_layer: [0, 1]") +
            "\ndistillation: {enabled: true, terms: {hidden_states: 1}}",
-       "distillation.terms.hidden_states: wanted 0 with a teacher_layer that begins with 0, in front of which the "
-       "teacher has no layer whose hidden state the embedding's could be compared with");
+       "distillation.terms.hidden_states: wanted 0, because teacher_layer begins with 0: the embedding is compared "
+       "with the layer before it, which does not exist; set it to 0 or change teacher_layer");
 }
 
 BOOST_AUTO_TEST_CASE(groups_of_one_are_no_groups) {
@@ -343,14 +346,13 @@ BOOST_AUTO_TEST_CASE(passes_that_cannot_act_and_schedules_that_go_back_are_refus
   refused("schedule: [{step: 4, passes: []}, {step: 4, passes: [recompute]}]",
           "schedule[1].step: wanted a later step than the previous entry's, 4, got 4");
   const std::string units =
-      "schedule: wanted fuse_activation in every entry, from step 0 on, or in none, as units do not change between "
-      "steps, got it in some";
+      "schedule: wanted fuse_activation in every entry, from step 0 on, or in none, because units cannot change "
+      "between steps; got it in some entries";
   refused("schedule: [{step: 0, passes: []}, {step: 4, passes: [fuse_activation]}]", units);
   refused("schedule: [{step: 1, passes: [fuse_activation]}]", units);
-  refused(
-      "schedule: [{step: 0, passes: []}, {step: 4, passes: [offload_optimizer]}]",
-      "schedule: wanted offload_optimizer in every entry, from step 0 on, or in none, as states do not move between "
-      "steps, got it in some");
+  refused("schedule: [{step: 0, passes: []}, {step: 4, passes: [offload_optimizer]}]",
+          "schedule: wanted offload_optimizer in every entry, from step 0 on, or in none, because states cannot move "
+          "between steps; got it in some entries");
   BOOST_TEST(line_9("compile: {deepcompile: true, schedule: [{step: 0, passes: [fuse_activation]}, "
                     "{step: 4, passes: [prefetch, fuse_activation]}]}") == "");
   BOOST_TEST(line_9("compile: auto") == "");
@@ -365,9 +367,10 @@ BOOST_AUTO_TEST_CASE(shard_groups_that_do_not_divide_the_ranks_are_refused) {
   BOOST_TEST(zero("stage: 3, zero_hpz_partition_size: 2") == "");
   BOOST_TEST(zero("stage: 3, zero_hpz_partition_size: 3") ==
              "j.yaml:8:56: error: zero_optimization.zero_hpz_partition_size: wanted a divisor of the 2 ranks that "
-             "parameters are cut over, got 3\n");
+             "parameters are sharded over, got 3\n");
   BOOST_TEST(zero("stage: 3, offload_param: {device: nvme, nvme_path: /tmp}, zero_hpz_partition_size: 2")
-                 .find("zero_hpz_partition_size: wanted 1 with parameters on nvme, got 2") != std::string::npos);
+                 .find("zero_hpz_partition_size: wanted 1 with offload_param.device: nvme, because the second copy") !=
+             std::string::npos);
   BOOST_TEST(zero("stage: 3, mics_shard_size: 2") == "");
   BOOST_TEST(zero("stage: 3, mics_shard_size: 1") == "");
   BOOST_TEST(zero("stage: 3, mics_shard_size: 3") ==
@@ -378,7 +381,7 @@ BOOST_AUTO_TEST_CASE(shard_groups_that_do_not_divide_the_ranks_are_refused) {
              std::string::npos);
   const auto two = smallest_with("data: 2}", "data: 2, shard: 2}");
   BOOST_TEST(errors_of(std::string(two).replace(two.find("stage: 3"), 8, "stage: 3, mics_shard_size: 1"))
-                 .find("parallel.shard: wanted 1, as mics_shard_size, got 2\n") != std::string::npos);
+                 .find("parallel.shard: wanted 1, the value of mics_shard_size, got 2\n") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(errors_that_others_find_come_with_the_files_own) {
@@ -406,13 +409,16 @@ BOOST_AUTO_TEST_CASE(errors_that_others_find_come_with_the_files_own) {
 BOOST_AUTO_TEST_CASE(precision_sections_do_not_contradict_one_another) {
   BOOST_TEST(line_9("fp16: {enabled: true}\nbf16: {enabled: true}") ==
              "j.yaml:10:17: error: bf16.enabled: fp16.enabled and bf16.enabled are both true: wanted one of them\n");
-  BOOST_TEST(line_9("data_types: {param_dtype: bf16}") ==
-             "j.yaml:9:27: error: data_types.param_dtype: wanted fp32, as the fp16 and bf16 sections say, got bf16\n");
+  BOOST_TEST(
+      line_9("data_types: {param_dtype: bf16}") ==
+      "j.yaml:9:27: error: data_types.param_dtype: wanted fp32, as set by the fp16 and bf16 sections, got bf16\n");
   BOOST_TEST(line_9("data_types: {param_dtype: bfloat16}\nbf16: {enabled: true}") == "");
-  BOOST_TEST(line_9("data_types: {param_dtype: fp64}\nbf16: {enabled: true}") ==
-             "j.yaml:9:27: error: data_types.param_dtype: wanted bf16, as the fp16 and bf16 sections say, got fp64\n");
+  BOOST_TEST(
+      line_9("data_types: {param_dtype: fp64}\nbf16: {enabled: true}") ==
+      "j.yaml:9:27: error: data_types.param_dtype: wanted bf16, as set by the fp16 and bf16 sections, got fp64\n");
   BOOST_TEST(line_9("data_types: {param_dtype: fp64, grad_accum_dtype: fp32}") ==
-             "j.yaml:9:51: error: data_types.grad_accum_dtype: wanted nothing in the fp64 reference mode, got fp32\n");
+             "j.yaml:9:51: error: data_types.grad_accum_dtype: wanted no value with data_types.param_dtype: fp64, got "
+             "fp32; remove this key\n");
 }
 
 BOOST_AUTO_TEST_CASE(loss_scales_are_valid_where_they_are_used) {
@@ -436,13 +442,11 @@ BOOST_AUTO_TEST_CASE(loss_scales_are_valid_where_they_are_used) {
 BOOST_AUTO_TEST_CASE(scaling_before_the_sum_needs_a_sum_that_does_not_divide) {
   BOOST_TEST(line_9("prescale_gradients: true") ==
              "j.yaml:9:21: error: prescale_gradients: wanted false with stage 3 and reduce_scatter, which divide "
-             "before they sum; set "
-             "reduce_scatter: false, got true\n");
+             "before they sum (or set reduce_scatter: false), got true\n");
   const std::string predivide = "gradient_predivide_factor: 2\n";
   BOOST_TEST(errors_of(smallest_with("stage: 3", "stage: 2") + predivide) ==
              "j.yaml:9:28: error: gradient_predivide_factor: wanted 1 with stage 2 and reduce_scatter, which divide "
-             "before they sum; "
-             "set reduce_scatter: false, got 2\n");
+             "before they sum (or set reduce_scatter: false), got 2\n");
   BOOST_TEST(errors_of(smallest_with("stage: 3", "stage: 1") + predivide) == "");
   BOOST_TEST(errors_of(smallest_with("stage: 3", "stage: 3, reduce_scatter: false") + predivide) == "");
   BOOST_TEST(line_9("gradient_predivide_factor: 0") ==
@@ -472,8 +476,8 @@ BOOST_AUTO_TEST_CASE(unknown_optimizers_are_refused) {
 
 BOOST_AUTO_TEST_CASE(numbers_of_another_rule_are_refused) {
   BOOST_TEST(optimizer("{type: SGD, params: {betas: [0.9, 0.99]}}") ==
-             "j.yaml:7:33: error: optimizer.params.betas: a key of adam, adamw, lion, lamb, muon, not of sgd; the "
-             "nearest of sgd is optimizer.params.lr\n");
+             "j.yaml:7:33: error: optimizer.params.betas: a key of adam, adamw, lion, lamb, muon, not of sgd; the most "
+             "similar key of sgd is optimizer.params.lr\n");
   BOOST_TEST(optimizer("{type: AdamW, params: {momentum: 0.9}}")
                  .starts_with("j.yaml:7:35: error: optimizer.params.momentum: a key of sgd, muon, not of adamw; "));
   BOOST_TEST(optimizer("{type: SGD, params: {momentum: 0, nesterov: true}}") ==
@@ -502,12 +506,12 @@ BOOST_AUTO_TEST_CASE(unknown_and_incomplete_schedulers_are_refused) {
              "CosineAnnealingLR needs it\n");
   BOOST_TEST(scheduler("{params: {warmup_num_steps: 5}}") ==
              "j.yaml:9:12: error: scheduler.type: wanted one of WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest, "
-             "OneCycle, CosineAnnealingLR, LinearLR, PolynomialLR beside params, got nothing\n");
+             "OneCycle, CosineAnnealingLR, LinearLR, PolynomialLR, because scheduler.params is given, got nothing\n");
   BOOST_TEST(scheduler("{type: WarmupLR, params: {warmup_num_steps: 0}}") ==
              "j.yaml:9:56: error: scheduler.params.warmup_num_steps: wanted an integer of at least 1, got 0\n");
   BOOST_TEST(scheduler("{type: WarmupLR, params: {cos_min_ratio: 0.1}}")
                  .starts_with("j.yaml:9:38: error: scheduler.params.cos_min_ratio: a key of WarmupCosineLR, not of "
-                              "WarmupLR; the nearest of WarmupLR is scheduler.params.warmup_"));
+                              "WarmupLR; the most similar key of WarmupLR is scheduler.params.warmup_"));
   BOOST_TEST(scheduler("{type: OneCycle, params: {cycle_min_lr: 2, cycle_max_lr: 1}}") ==
              "j.yaml:9:69: error: scheduler.params.cycle_max_lr: wanted cycle_min_lr of at most cycle_max_lr, got 2 "
              "and 1\n");
@@ -531,7 +535,7 @@ BOOST_AUTO_TEST_CASE(incomplete_sources_are_refused_and_sources_beside_a_text) {
              "j.yaml:2:19: error: data.sources[0].txt: unknown key; the nearest known one is data.sources[].text\n");
   BOOST_TEST(data("{text: a, tokenizer: nowhere}") ==
              "j.yaml:2:28: error: data.tokenizer: wanted bytes, or the path of a SentencePiece .model or of a folder "
-             "with vocab.json and merges.txt, got /base/nowhere, where nothing is\n");
+             "with vocab.json and merges.txt, got /base/nowhere, which does not exist\n");
 }
 
 BOOST_AUTO_TEST_CASE(parameter_groups_have_patterns) {

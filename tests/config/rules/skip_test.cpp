@@ -70,9 +70,10 @@ BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_ends_no_run_that_can_go_back)
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_has_nothing_to_go_back_to_is_refused) {
-  BOOST_TEST(spike_errors("{action: skip}", "") ==
-             "j.yaml:9:20: error: on_spike.action: skip: wanted states to go back to (checkpoint.every_steps, "
-             "checkpoint.every_minutes, or checkpoint.memory.every_steps with several processes), got none\n");
+  BOOST_TEST(
+      spike_errors("{action: skip}", "") ==
+      "j.yaml:9:20: error: on_spike.action: skip: requires saved states to go back to; set checkpoint.every_steps, "
+      "checkpoint.every_minutes, or checkpoint.memory.every_steps with several processes\n");
   BOOST_TEST(spike_errors("{action: skip}", "checkpoint: {every_minutes: 5}\n") == "");
   BOOST_TEST(spike_errors("{action: skip}", "cluster: {processes: ranks}\n") == "");
   BOOST_TEST(spike_errors("{action: skip}", "cluster: {processes: ranks}\ncheckpoint: {memory: {every_steps: 0}}\n")

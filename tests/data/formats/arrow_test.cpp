@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(a_data_set_as_datasets_saves_it_is_its_rows) {
   BOOST_TEST(as_text(*folder) == text_of("on_disk"));
   BOOST_TEST(folder->documents() == foreign("on_disk").size());
   check_refused({.path = foreign_path("splits")}, core::error_kind::bad_input,
-                "holds splits of a data set, wanted the folder of one of them: test, train");
+                "holds splits of a data set: name the folder of one of them: test, train");
   BOOST_TEST(as_text(*opened({.path = foreign_path("splits") / "train"})) == text_of("splits"));
   const scratch_folder at;  // in other folders they are JSON files like any other
   at.write("in/state.json", "{\"text\": \"a state\"}");
@@ -56,7 +56,8 @@ BOOST_AUTO_TEST_CASE(a_file_whose_stream_begins_with_no_schema_is_read_by_its_fo
 
 BOOST_AUTO_TEST_CASE(columns_that_hold_no_text_are_named) {
   const auto path = foreign_path("stream.arrow");
-  check_rows_refused(path, "wanted a column 'body' with the text, got 'nothing', 'flag', 'pairs', 'map', ", "body");
+  check_rows_refused(
+      path, "wanted a column 'body' with the text (data.text_key), got 'nothing', 'flag', 'pairs', 'map', ", "body");
   check_rows_refused(path, "wanted text in the column 'id', got integers", "id");
   check_rows_refused(path, "wanted text in the column 'tags', got lists", "tags");
 }
@@ -73,13 +74,13 @@ BOOST_AUTO_TEST_CASE(streams_that_are_cut_off_or_go_on_are_named) {
   };
   const auto stream = content_of(foreign_path("stream.arrow"));
   const auto file = content_of(foreign_path("file.arrow"));
-  refused("", "is no whole Arrow file or stream: 0 bytes");
+  refused("", "is not a complete Arrow file or stream: 0 bytes");
   refused(std::string(8, '\0'), "it has no schema");
-  refused("some text that is no stream at all", "a description of 1701670771 bytes");
+  refused("some text that is no stream at all", "its description has 1701670771 bytes");
   refused(file.substr(0, file.size() - 1), "wanted it to end with ARROW1");
   refused(std::string("ARROW1\0\0", 8) + std::string("\xFF\xFF\xFF\x7F", 4) + "ARROW1",
           "a footer of 2147483647 bytes in a file of 18");
-  refused(stream.substr(0, stream.size() - 100), "a body of");
+  refused(stream.substr(0, stream.size() - 100), "its body has");
   refused(stream + "more", "4 bytes follow its end");
 }
 
@@ -90,7 +91,7 @@ BOOST_AUTO_TEST_CASE(rows_of_a_batch_that_lies_are_named) {
   const auto place = text.find(std::string(8, '\0') + as_bytes(std::vector<uint64_t>{rows[0].size()}));
   BOOST_REQUIRE(place != text.npos);
   text[place + 8 + 6] = 1;
-  check_rows_refused(at.write("t.arrow", text), "row 0 has bytes 0 to 2814749767106");
+  check_rows_refused(at.write("t.arrow", text), "row 0 has the bytes 0 to 2814749767106");
 }
 
 BOOST_AUTO_TEST_CASE(a_view_that_names_what_is_not_there_is_named) {
@@ -104,8 +105,8 @@ BOOST_AUTO_TEST_CASE(a_view_that_names_what_is_not_there_is_named) {
   const auto with = [&](size_t field, uint32_t value) {
     return at.write("t.arrow", std::string(sound).replace(view + field, 4, as_bytes(std::vector<uint32_t>{value})));
   };
-  check_rows_refused(with(8, 9), ": a text in buffer 9 of 1");
-  check_rows_refused(with(12, 1'000'000), ": bytes 1000000 to ");
+  check_rows_refused(with(8, 9), ": a text is in buffer 9, but there are 1");
+  check_rows_refused(with(12, 1'000'000), ": a text has the bytes 1000000 to ");
   check_rows_refused(with(0, 0x80000000), ": a text of -2147483648 bytes");
   check_rows_refused(with(0, 0x7FFFFFFF), ": a text of 2147483647 bytes, at most 67108864 are read");
 }

@@ -74,11 +74,11 @@ BOOST_AUTO_TEST_CASE(an_lz4_block_that_lies_is_named) {
                    100) == "refused: broken LZ4 block: a copy begins before the text");
   BOOST_TEST(block("\x30"
                    "abc"s,
-                   2) == "refused: broken LZ4 block: it holds more than was said");
+                   2) == "refused: broken LZ4 block: it holds more than it states");
   BOOST_TEST(block("\x16"
                    "a\x01\x00\x10"
                    "b"s,
-                   8) == "refused: broken LZ4 block: it holds more than was said");
+                   8) == "refused: broken LZ4 block: it holds more than it states");
   BOOST_TEST(block("\x30"
                    "abc"s,
                    4) == "refused: broken LZ4 block: wanted 4 bytes, got 3");
@@ -107,14 +107,14 @@ BOOST_AUTO_TEST_CASE(lz4_frames_that_lie_are_named) {
     const auto got = frame(text, 2);
     BOOST_TEST(got.find(words) != std::string::npos, got);
   };
-  refused("some text", "it does not begin as a frame");
+  refused("some text", "it does not begin like a frame");
   refused(independent, "it ends in the middle");
   refused(independent + stored, "it ends in the middle");
   refused(independent + "\xFF\xFF\xFF\x7F"s, "it ends in the middle");
-  refused(independent + stored + stored + end, "it holds more than was said");
-  refused(magic + "\x60\x40\x83"s + stored + end, "its header has another checksum than it says");
-  refused(magic + "\xA0\x40\x00"s, "another version of frames");
-  refused(magic + "\x61\x40\x00\0\0\0\0"s, "a dictionary, which is not read");
+  refused(independent + stored + stored + end, "it holds more than it states");
+  refused(magic + "\x60\x40\x83"s + stored + end, "its header does not match its checksum");
+  refused(magic + "\xA0\x40\x00"s, "an unknown version of frames");
+  refused(magic + "\x61\x40\x00\0\0\0\0"s, "a dictionary, which is not supported");
 }
 
 BOOST_AUTO_TEST_CASE(delta_encoded_texts_are_read_to_the_last_and_no_further) {

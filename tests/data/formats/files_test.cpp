@@ -71,27 +71,27 @@ BOOST_AUTO_TEST_CASE(endings_are_read_whatever_their_letters) {
 BOOST_AUTO_TEST_CASE(packed_files_and_other_formats_are_no_text) {
   const scratch_folder at;
   for (const auto& [bytes, what] : std::vector<std::pair<std::string, std::string>>{
-           {"\x28\xB5\x2F\xFD packed"s, "packed by zstd: give it a name in .zst"},
+           {"\x28\xB5\x2F\xFD packed"s, "packed by zstd: give it a name that ends in .zst"},
            {"\xFD"s + "7zXZ\0 packed"s, "packed by xz"},
            {"BZh91AY&SY packed", "packed by bzip2"},
            {"BZh11AY&SY packed", "packed by bzip2"},
            {"\x04\x22\x4D\x18 packed", "packed by LZ4"},
-           {"7z\xBC\xAF\x27\x1C packed", "an archive of 7z"},
+           {"7z\xBC\xAF\x27\x1C packed", "a 7z archive"},
            {"PK\x03\x04 packed", "a zip archive"},
-           {"\x1F\x8B\x08 packed", "packed by gzip: give it a name in .gz"},
-           {content_of(foreign_path("plain_none.parquet")), "a Parquet file: give it a name in .parquet"},
-           {content_of(foreign_path("file.arrow")), "an Arrow file: give it a name in .arrow"},
-           {"\x93NUMPY\x01\0v\0"s, "an array of NumPy: tokens are written for training by"},
-           {"\x80\x04\x95\x10\0\0\0.."s, "a pickle of Python"},
+           {"\x1F\x8B\x08 packed", "packed by gzip: give it a name that ends in .gz"},
+           {content_of(foreign_path("plain_none.parquet")), "a Parquet file: give it a name that ends in .parquet"},
+           {content_of(foreign_path("file.arrow")), "an Arrow file: give it a name that ends in .arrow"},
+           {"\x93NUMPY\x01\0v\0"s, "a NumPy array: tokens are written for training by"},
+           {"\x80\x04\x95\x10\0\0\0.."s, "a Python pickle"},
            {"\x89HDF\r\n\x1A\n packed"s, "an HDF5 file"},
-           {"SQLite format 3\0 pages"s, "a data base of SQLite"},
+           {"SQLite format 3\0 pages"s, "an SQLite database"},
            {"%PDF-1.7 objects", "a PDF document"},
            {"\x7F"s + "ELF\x02 code", "a program (ELF)"},
            {"\x89PNG\r\n\x1A\n pixels", "an image (PNG)"},
            {"\xFF\xD8\xFF\xE0 pixels", "an image (JPEG)"},
            {"GIF89a pixels", "an image (GIF)"},
            {"RIFF1234WAVE", "a recording (WAV)"},
-           {"Rar!\x1A\x07 packed", "an archive of RAR"},
+           {"Rar!\x1A\x07 packed", "a RAR archive"},
            {"Obj\x01 rows", "an Avro file"},
            {"ORC\x01\0\x02"s, "an ORC file"},
            {"\xFF\xFEt\0e\0"s, "text in UTF-16: convert it to UTF-8"},
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(packed_files_and_other_formats_are_no_text) {
     check_refused({.path = at.write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n")},
                   core::error_kind::bad_input, "a pointer of git-lfs");
   check_refused({.path = at.write("t.bin", "\x93NUMPY\x01\0"s), .vocab_size = 65536}, core::error_kind::bad_input,
-                "wanted tokens, got an array of NumPy");
+                "wanted tokens, got a NumPy array");
   for (const std::string text : {"PAR1 is a word", "BZh", "PK", "ARROW1", "P"})
     BOOST_TEST(as_text(*opened({.path = at.write("t.txt", text)})) == text);
 }

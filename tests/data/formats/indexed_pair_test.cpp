@@ -98,11 +98,11 @@ BOOST_AUTO_TEST_CASE(an_index_that_lies_is_named) {
   f.refused(index_text(8, {{-1, 0}}, {0, 1}), "sequence 0 has -1 tokens from byte 0");
   f.refused(index_text(8, {{5, 0}}, {0, 2}), "its documents end at sequence 2, wanted 1");
   f.refused(index_text(8, {{5, 0}, {5, 10}}, {0, 1}), "its documents end at sequence 1, wanted 2");
-  f.refused(index_text(8, {{5, 0}, {5, 10}}, {0, 2, 1}), "its documents do not ascend: 1 stands behind 2");
+  f.refused(index_text(8, {{5, 0}, {5, 10}}, {0, 2, 1}), "its documents are not in ascending order: 1 follows 2");
   f.refused(index_text(8, {{5, 0}, {5, 10}}, {1, 2}), "its first document begins at sequence 1, wanted 0");
-  f.refused(index_text(8, {{5, 0}}, {}), "it names no document");
+  f.refused(index_text(8, {{5, 0}}, {}), "it lists no documents");
   f.refused(index_text(9, {{5, 0}}, {0, 1}), "wanted a token type from 1 to 8, got 9");
-  f.refused(index_text(8, {{5, 0}}, {0, 1}).substr(0, 20), "20 bytes, a header has 34");
+  f.refused(index_text(8, {{5, 0}}, {0, 1}).substr(0, 20), "20 bytes, but a header has 34");
   f.refused(index_text(8, {{5, 0}}, {0, 1}).substr(0, 50), "do not fit in its 50 bytes");
   f.refused(index_text(8, {{5, 0}}, {0, 1}) + "\1", "its sequences have modes");
   f.refused(index_text(8, {{5, 0}}, {0, 1}) + "\1\1", "2 bytes more than its 1 sequences take");
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(an_index_beside_packed_or_described_tokens_is_refused) {
   const pair_folder f;
   f.index(index_text(8, {{5, 0}}, {0, 1}));
   f.at.write("t.bin.json", "{}");
-  check_refused({.path = f.bin, .vocab_size = 500}, error_kind::bad_input, "without a description of another kind");
+  check_refused({.path = f.bin, .vocab_size = 500}, error_kind::bad_input, "without a description (.bin.json) as well");
 }
 
 BOOST_AUTO_TEST_CASE(mutated_indexes_are_read_or_refused) {

@@ -47,8 +47,7 @@ BOOST_AUTO_TEST_CASE(lines_without_text_are_named) {
   check_refused("{\"prompt\": 1e999, \"completion\": NaN}", "it has prompt, completion;");
   check_refused("{}", "f.jsonl:1: no key 'text', wanted the document's text there");
   check_refused("{\"text\": \"K\xE4se\"}",
-                "broken JSON: wanted one whole object a line, or an array of objects; its text "
-                "is not UTF-8");
+                "broken JSON: wanted one object per line, or an array of objects; its text is not UTF-8");
   check_refused("\n{\"text\": 3}", "f.jsonl:2: wanted text under 'text', got a number");
   check_refused("{\"text\": [\"a\"]}", "wanted text under 'text', got an array");
   check_refused("{\"text\": {\"text\": \"a\"}}", "wanted text under 'text', got an object");

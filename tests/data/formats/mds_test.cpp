@@ -64,9 +64,9 @@ BOOST_AUTO_TEST_CASE(a_folder_of_shards_is_read_without_its_index) {
 BOOST_AUTO_TEST_CASE(columns_of_other_types_are_named) {
   const scratch_folder at;
   const auto path = at.write("a.mds", shard_of({mds_sample("first")}, mds_columns));
-  check_rows_refused(path, "no column 'body', it has id, text, tokens", "body");
-  check_rows_refused(path, "column 'tokens': wanted text (str), got bytes, as of tokens", "tokens");
-  check_rows_refused(at.write("b.mds", "ab"), "no sound shard of MosaicML's");
+  check_rows_refused(path, "no column 'body' (data.text_key), it has id, text, tokens", "body");
+  check_rows_refused(path, "column 'tokens': wanted text (str), got bytes; write tokens as a .bin file", "tokens");
+  check_rows_refused(at.write("b.mds", "ab"), "not a valid MosaicML shard");
 }
 
 BOOST_AUTO_TEST_CASE(broken_shards_are_read_or_refused) {

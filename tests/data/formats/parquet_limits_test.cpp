@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(long_names_of_a_schema_are_not_copied_for_each_of_its_colum
   const auto leaf = structure({number(1, 6), text(4, "a")});
   for (int64_t i = 0; i < leaves; ++i) schema += leaf;
   check_rows_refused(at.write("t.parquet", file_of_schema(1 + deep + leaves, schema)),
-                     "wanted a column 'text' with the text, got 'gggg");
+                     "wanted a column 'text' with the text (data.text_key), got 'gggg");
 }
 
 BOOST_AUTO_TEST_CASE(names_with_dots_are_found_whichever_part_holds_them) {

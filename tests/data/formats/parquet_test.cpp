@@ -45,8 +45,9 @@ BOOST_AUTO_TEST_CASE(rows_become_documents_of_a_run) {
 
 BOOST_AUTO_TEST_CASE(columns_that_hold_no_text_are_named) {
   const auto path = foreign_path("plain_snappy.parquet");
-  check_rows_refused(path, "wanted a column 'body' with the text, got 'id', 'tags.list.element', 'meta.body', ",
-                     "body");
+  check_rows_refused(
+      path, "wanted a column 'body' with the text (data.text_key), got 'id', 'tags.list.element', 'meta.body', ",
+      "body");
   check_rows_refused(path, "wanted text in the column 'id', got int64", "id");
   check_rows_refused(path, "wanted text in the column 'score', got float64", "score");
   check_rows_refused(path, "wanted text in the column 'meta', got a structure", "meta");
@@ -64,7 +65,7 @@ BOOST_AUTO_TEST_CASE(files_and_pages_that_lie_are_named) {
   const auto refused = [&](std::string text, const std::string& words) {
     check_rows_refused(at.write("t.parquet", text), words);
   };
-  refused("", "is no whole Parquet file: 0 bytes");
+  refused("", "is not a complete Parquet file: 0 bytes");
   refused("PAR1 and some text that goes on", "wanted it to end with PAR1");
   refused(sound.substr(0, sound.size() - 1), "wanted it to end with PAR1");
   refused("PAR1" + std::string("\xFF\xFF\xFF\x7FPAR1", 8), "a footer of 2147483647 bytes in a file of 12");
@@ -72,7 +73,7 @@ BOOST_AUTO_TEST_CASE(files_and_pages_that_lie_are_named) {
   auto flipped = sound;  // a byte in the middle of the column's pages, which have checksums
   const auto pages = chunk_of("words_snappy.parquet");
   flipped[pages.begin + pages.bytes / 2] ^= 1;
-  refused(flipped, "its bytes have another checksum than it says");
+  refused(flipped, "its bytes do not match its checksum");
   auto plain = content_of(foreign_path("plain_none.parquet"));
   const auto text = foreign("plain_none.parquet").at(0).get<std::string>();
   plain[plain.find(text, chunk_of("plain_none.parquet").begin) - 1] = 0x7F;

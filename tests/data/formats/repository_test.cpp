@@ -69,10 +69,10 @@ BOOST_AUTO_TEST_CASE(splits_are_named_by_folders_and_files) {
   made_repository({"a.jsonl", "latest.jsonl", "retrieval.jsonl"})
       .check({"a.jsonl", "latest.jsonl", "retrieval.jsonl"}, {});
   made_repository({"test.jsonl", "val.jsonl"})
-      .check_refused("holds the splits test, val of a data set and none for training");
+      .check_refused("holds the splits test, val of a data set but none for training");
   made_repository({"data/train_sft-00000-of-00001.parquet", "data/train_gen-00000-of-00001.parquet"})
       .check_refused(
-          "holds the splits train_gen, train_sft of a data set: wanted the files or the folder of one of them");
+          "holds the splits train_gen, train_sft of a data set: name the files or the folder of one of them");
 }
 
 BOOST_AUTO_TEST_CASE(folders_of_texts_are_read_whole) {
@@ -101,9 +101,9 @@ BOOST_AUTO_TEST_CASE(the_card_says_which_files_are_trained_on) {
   made_repository({"data/a/part-1.jsonl", "data/part-2.jsonl", "data/held/x.jsonl", "data/other.jsonl"}, files)
       .check({"data/a/part-1.jsonl", "data/part-2.jsonl"},
              {"README.md: card or licence", "data/held/x.jsonl: split test", "data/other.jsonl: of no split"});
-  made_repository({"data/other.jsonl"}, files).check_refused("its README.md names data files, none of which is there");
+  made_repository({"data/other.jsonl"}, files).check_refused("the data files that its README.md names do not exist");
   made_repository({"a.jsonl"}, "configs: [\n")
-      .check_refused("which say what is trained on, cannot be read: line 2 of its metadata");
+      .check_refused("which list the files to train on, cannot be read: line 2 of its metadata");
 }
 
 BOOST_AUTO_TEST_CASE(cards_are_read_as_people_write_them) {
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_long_pattern_costs_no_more_than_its_length) {
   for (int i = 0; i < 2000; ++i) pattern += "*a";
   made_repository({std::string(200, 'a') + ".jsonl"},
                   "configs:\n- data_files: \"" + pattern + "b\"\n  config_name: default\n")
-      .check_refused("none of which is there");
+      .check_refused("do not exist");
 }
 
 BOOST_AUTO_TEST_CASE(a_run_says_what_it_read_and_left_out) {
@@ -159,8 +159,8 @@ BOOST_AUTO_TEST_CASE(a_run_says_what_it_read_and_left_out) {
     at.write(name, json_line + json_line);
   const auto stream = opened({.path = at / "in"});
   BOOST_TEST(data::sentence_of(stream->summary(), "in") ==
-             "'in': 4 documents, 4 tokens, 56 bytes in 2 files, train/1.jsonl to train/2.jsonl; no end-of-text token "
-             "stands between the documents; left out: README.md (card or licence), test.jsonl (split test)");
+             "'in': 4 documents, 4 tokens, 56 bytes in 2 files, train/1.jsonl to train/2.jsonl; there is no "
+             "end-of-text token between the documents; left out: README.md (card or licence), test.jsonl (split test)");
   const auto one = opened({.path = at.write("a.txt", "abc")});
   BOOST_TEST(data::sentence_of(one->summary(), "a.txt") == "'a.txt': 1 document, 3 tokens, 3 bytes in a.txt");
 }

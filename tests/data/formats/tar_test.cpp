@@ -60,15 +60,17 @@ BOOST_AUTO_TEST_CASE(tars_that_lie_are_named) {
   };
   refused("some text that is no tar", "its header is cut off");
   refused(std::string(512, 'x'), "no tar header");
-  refused(member("1.txt", std::string(600, 'a')).substr(0, 1000), "wanted 600 bytes behind its header, got 488");
-  refused(member("1.txt", "a", '0', "77777777777"), "wanted 8589934591 bytes behind its header, got 512");
+  refused(member("1.txt", std::string(600, 'a')).substr(0, 1000), "wanted 600 bytes after its header, got 488");
+  refused(member("1.txt", "a", '0', "77777777777"), "wanted 8589934591 bytes after its header, got 512");
   refused(member("1.txt", "a", '0', "\x80" + std::string("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF")),
           "wanted 0 bytes");
   refused(member("1.txt", "a", 'S') + end_of_tar, "('1.txt'): a sparse file");
-  refused(member("1.txt", "a") + member("1.text", "b") + end_of_tar, "('1.text'): a second text of one sample");
+  refused(member("1.txt", "a") + member("1.text", "b") + end_of_tar,
+          "('1.text'): it is a second text of the same sample");
   refused(member("1.json", "{\"body\": \"a\"}") + end_of_tar, "1.json:1: no key 'text'");
   refused(member("1.json", " ") + end_of_tar, "got .json");
-  refused(member("1.TXT", "a") + member("1.txt", "b") + end_of_tar, "('1.txt'): a second text of one sample");
+  refused(member("1.TXT", "a") + member("1.txt", "b") + end_of_tar,
+          "('1.txt'): it is a second text of the same sample");
   refused(member("__1__/2.txt", "") + member("__1.json", "{}") + end_of_tar, "__1.json:1: no key 'text'");
 }
 

@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(rules_that_would_lead_the_library_outside_the_table_are_nam
   BOOST_TEST(nested(data::max_nested_rules + 1).fault() == "too many rules in a row");
   t = nested(3);
   t.texts = "xy";
-  BOOST_TEST(t.fault() == "a rule whose text has no end");
+  BOOST_TEST(t.fault() == "a rule with a text that has no end");
   t.texts.clear();
   BOOST_TEST(t.fault() == "a table of rules of another size");
   for (const uint32_t size : {0U, 4U, 1020U, 2048U, 0xFFFFFFFFU})

@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_generation_config_and_lists_of_numbers_are_a_las
 BOOST_AUTO_TEST_CASE(an_end_of_text_that_no_token_has_is_refused_by_its_name) {
   byte_pair_folder at;
   at.write("tokenizer_config.json", R"({"eos_token": "</s>"})");
-  check_no_tokenizer(at.path(), "names '</s>' as the token behind a text, which neither vocab.json nor");
+  check_no_tokenizer(at.path(), "names '</s>' as the end-of-text token, which is neither in vocab.json nor");
   at.write("added_tokens.json", R"({"</s>": 532})");
   BOOST_CHECK(end_of(at) == 532U);
 }
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(an_added_word_that_cannot_be_cut_as_transformers_does_is_re
   std::vector<uint32_t> out;
   BOOST_CHECK((*t)->encode("one word", out));
   for (const auto& [text, why] : {std::pair{"has two words", "'two words', which contains blanks"},
-                                  {"a <left>", "'<left>', which takes blanks or word borders"}}) {
+                                  {"a <left>", "'<left>', which also matches blanks or word borders"}}) {
     const auto ok = (*t)->encode(text, out);
     BOOST_REQUIRE(!ok);
     BOOST_TEST(ok.error().text.find(why) != std::string::npos, ok.error().text);
@@ -165,11 +165,11 @@ BOOST_AUTO_TEST_CASE(an_added_word_that_cannot_be_cut_as_transformers_does_is_re
 BOOST_AUTO_TEST_CASE(added_words_with_two_numbers_or_two_texts_are_refused) {
   byte_pair_folder at;
   at.write("added_tokens.json", R"({"the": 532})");
-  check_no_tokenizer(at.path(), "the added token 'the' has number 532, but vocab.json says");
+  check_no_tokenizer(at.path(), "the added token 'the' has number 532, but");
   BOOST_CHECK(!data::read_vocabulary(at.path()));
   at.write("added_tokens.json", R"({"<a>": 532})");
   at.write("tokenizer_config.json", R"({"added_tokens_decoder": {"532": {"content": "<b>"}}})");
-  check_no_tokenizer(at.path(), "the added token 532 is '<a>' and elsewhere '<b>'");
+  check_no_tokenizer(at.path(), "the added token 532 is '<a>' here and '<b>' elsewhere");
   at.write("added_tokens.json", R"({"<a>": -1})");
   check_no_tokenizer(at.path(), "the word '<a>': wanted a number below");
 }
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(a_sentencepiece_model_takes_its_end_of_texts_from_the_folde
   const auto pieces = static_cast<uint32_t>((*own)->vocab_size());
   BOOST_CHECK(end_of(at) == (*own)->end_of_text());
   at.write("tokenizer_config.json", R"({"eos_token": "<|im_end|>"})");
-  check_no_tokenizer(at.path(), "names '<|im_end|>' as the token behind a text");
+  check_no_tokenizer(at.path(), "names '<|im_end|>' as the end-of-text token");
   at.write("added_tokens.json", "{\"<|im_end|>\": " + std::to_string(pieces) + "}");
   BOOST_CHECK(end_of(at) == pieces);
   auto t = data::open_tokenizer(at.path());

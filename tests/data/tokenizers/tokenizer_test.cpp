@@ -111,18 +111,18 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_larger_than_the_models_vocabulary_is_refused_wi
   const auto refused = data::check_vocabulary(d, 531);
   BOOST_REQUIRE(!refused);
   BOOST_TEST(refused.error().text ==
-             "the tokenizer has 532 tokens, the model's vocab_size is 531: wanted at least as many");
+             "the tokenizer has 532 tokens, but the model's vocab_size is 531: it must be at least as large");
 }
 
 BOOST_AUTO_TEST_CASE(files_of_another_kind_are_named_with_what_was_wanted) {
   const scratch_folder at;
   check_no_tokenizer(at / "missing", "No such file or directory");
-  check_no_tokenizer(at.write("notes.txt", "x"), "of no known kind: wanted a SentencePiece .model file");
+  check_no_tokenizer(at.write("notes.txt", "x"), "of an unknown kind: wanted a SentencePiece .model file");
   check_no_tokenizer(at.write("text.model", "just some text"), "got a broken or cut field at byte 0 of 14");
   std::filesystem::create_directory(at / "empty");
   check_no_tokenizer(at / "empty",
-                     "holds no tokenizer that is read: wanted vocab.json with merges.txt, tokenizer.json or "
-                     "a SentencePiece tokenizer.model in it");
+                     "holds no supported tokenizer: wanted vocab.json with merges.txt, tokenizer.json or a "
+                     "SentencePiece tokenizer.model in it");
   at.write("wordpiece/vocab.txt", "[PAD]");
   check_no_tokenizer(at / "wordpiece", ", got vocab.txt of WordPiece");
   at.write("qwen/qwen.tiktoken", "IQ== 0");
@@ -131,11 +131,11 @@ BOOST_AUTO_TEST_CASE(files_of_another_kind_are_named_with_what_was_wanted) {
   at.write("v/merges.txt", "");
   check_no_tokenizer(at / "v", "vocab.json:3: the word 'b': wanted a number from 0 to");
   at.write("v/vocab.json", "{\"a\": 0, \"b\": 0}");
-  check_no_tokenizer(at / "v", "has number 0, which another has too");
+  check_no_tokenizer(at / "v", "has number 0, which another word has too");
   at.write("v/vocab.json", "[1]");
   check_no_tokenizer(at / "v", "wanted one JSON object of words and their numbers, got array");
   at.write("v/vocab.json", "{\"a\": 0}");
-  check_no_tokenizer(at / "v", "is no byte-level vocabulary: it lacks");
+  check_no_tokenizer(at / "v", "is not a byte-level vocabulary: it lacks");
 }
 
 BOOST_AUTO_TEST_CASE(json_that_would_end_the_process_is_refused_with_its_file) {
@@ -147,18 +147,22 @@ BOOST_AUTO_TEST_CASE(json_that_would_end_the_process_is_refused_with_its_file) {
   at.write("v/merges.txt", content_of(fixture_path("gpt2/merges.txt")));
   for (const auto& deep : {within("", ""), within("{\"a\": ", "}"), std::string(100'000, '[')}) {
     at.write("v/vocab.json", deep);
-    check_no_tokenizer(at / "v", "vocab.json:1: wanted one JSON object of words and their numbers, got its values lie");
+    check_no_tokenizer(at / "v",
+                       "vocab.json:1: wanted one JSON object of words and their numbers, got its values are nested");
   }
   for (const auto& number : {std::string(400, '9'), "-" + std::string(400, '9'), std::string("1e999")}) {
     at.write("v/vocab.json", "{\"a\": 0,\n\"b\": " + number + "}");
-    check_no_tokenizer(at / "v", "vocab.json:2: wanted one JSON object of words and their numbers, got a number that");
+    check_no_tokenizer(at / "v",
+                       "vocab.json:2: wanted one JSON object of words and their numbers, got a number outside");
   }
   at.write("v/vocab.json", vocab);
   for (const char* key : {"normalizer", "pre_tokenizer", "other"}) {
     at.write("v/tokenizer.json", within("{\"" + std::string(key) + "\": ", "}"));
-    check_no_tokenizer(at / "v", "tokenizer.json': wanted one JSON object, got its values lie more than 100 deep");
+    check_no_tokenizer(at / "v",
+                       "tokenizer.json': wanted one JSON object, got its values are nested more than 100 deep");
     at.write("v/tokenizer.json", "{\"" + std::string(key) + "\": " + std::string(400, '9') + "}");
-    check_no_tokenizer(at / "v", "tokenizer.json': wanted one JSON object, got a number that no double holds at byte");
+    check_no_tokenizer(at / "v",
+                       "tokenizer.json': wanted one JSON object, got a number outside the range of a double at byte");
   }
 }
 
@@ -200,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_cuts_words_by_more_than_merges_is_refused) {
   const std::vector<std::tuple<const char*, nlohmann::json, const char*>> cases{
       {"end_of_word_suffix", "</w>", "model.end_of_word_suffix: wanted none, as in GPT-2's, got '</w>'"},
       {"continuing_subword_prefix", "##", "model.continuing_subword_prefix: wanted none"},
-      {"dropout", 0.1, "model.dropout: wanted null, since texts are not cut by chance here, got 0.1"},
+      {"dropout", 0.1, "model.dropout: wanted null, since random merges are not supported, got 0.1"},
       {"ignore_merges", true, "model.ignore_merges: wanted false"}};
   for (const auto& [key, value, words] : cases) {
     auto keys = pipeline;
@@ -217,11 +221,11 @@ BOOST_AUTO_TEST_CASE(two_tokenizers_in_one_folder_are_refused) {
   nlohmann::json pipeline{{"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}}};
   pipeline["model"]["vocab"] = {{"!", 5}};
   at.write("v/tokenizer.json", pipeline.dump());
-  check_no_tokenizer(at / "v", "model.vocab: the word '!' has number 5, and");
+  check_no_tokenizer(at / "v", "model.vocab: the word '!' has number 5, but");
   pipeline["model"] = nlohmann::json::parse(R"({"merges": [["a", "b"]]})");
   at.write("v/tokenizer.json", pipeline.dump());
-  check_no_tokenizer(at / "v", "model.merges: number 1 is 'a b', and '");
-  check_no_tokenizer(at / "v", "wanted one tokenizer in a folder: take away the files of the other");
+  check_no_tokenizer(at / "v", "model.merges: number 1 is 'a b', but '");
+  check_no_tokenizer(at / "v", "wanted one tokenizer in a folder: remove the files of the other");
 }
 
 BOOST_AUTO_TEST_CASE(two_files_of_another_kind_of_tokenizer_are_refused) {
@@ -237,8 +241,9 @@ BOOST_AUTO_TEST_CASE(two_files_of_another_kind_of_tokenizer_are_refused) {
   for (const char* other : {"Qwen2Tokenizer", "Qwen2TokenizerFast", "CLIPTokenizer", "CTRLTokenizer"}) {
     at.write("v/tokenizer_config.json", R"({"tokenizer_class": ")" + std::string(other) + "\"}");
     for (const char* path : {"v", "v/vocab.json"})
-      check_no_tokenizer(at / path, "tokenizer_class: wanted one that cuts words as GPT-2's does, got " +
-                                        std::string(other) + ", whose texts would become other tokens");
+      check_no_tokenizer(at / path, "tokenizer_class: wanted one that splits words like GPT-2's, got " +
+                                        std::string(other) +
+                                        ", which is not supported: its texts would become different tokens");
   }
   at.write("v/tokenizer_config.json", R"({"add_prefix_space": true})");
   check_no_tokenizer(at / "v", "tokenizer_config.json': add_prefix_space: wanted false");
@@ -259,7 +264,7 @@ BOOST_AUTO_TEST_CASE(files_that_are_cut_short_are_refused) {
   at.write("v/merges.txt", merges.substr(0, 1000));
   check_no_tokenizer(at / "v", "merges.txt:");
   at.write("v/merges.txt", merges.substr(0, merges.find('\n', 1000) + 1));
-  check_no_tokenizer(at / "v", "come from none of them");
+  check_no_tokenizer(at / "v", "do not result from them");
   for (const char* name : {"bpe.model", "unigram.model"}) {
     const auto model = content_of(fixture_path(name));
     for (size_t keep = 0; keep < model.size(); keep += 127)

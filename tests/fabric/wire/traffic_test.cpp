@@ -89,7 +89,7 @@ crossings crossings_of(const request& r, const homes& where, const wire_limits& 
 BOOST_AUTO_TEST_CASE(members_of_a_machine_have_to_be_neighbours) {
   const auto refused = homes::make({{0, 0}, {1, 1}, {0, 2}});
   BOOST_REQUIRE(!refused);
-  BOOST_TEST(refused.error().text.find("got member 2 on machine 0 behind members of machine 1") != std::string::npos,
+  BOOST_TEST(refused.error().text.find("got member 2 on machine 0 after members of machine 1") != std::string::npos,
              refused.error().text);
   BOOST_REQUIRE(!homes::make({{0, 4}, {1, 4}}));
   const auto good = homes::make({{8, 3}, {2, 1}, {2, 0}});

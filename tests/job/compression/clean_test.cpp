@@ -142,9 +142,8 @@ BOOST_AUTO_TEST_CASE(snip_momentum_of_more_than_a_checkpoint_holds_is_refused_be
                           table_of(large));
   BOOST_TEST_REQUIRE(!chosen.has_value());
   BOOST_TEST(has(chosen.error().text,
-                 "job.yaml:5: compression_training.sparse_pruning.shared_parameters.method: wanted "
-                 "snip_momentum of at most 30000000 elements, whose scores a checkpoint holds, got "
-                 "33554432"));
+                 "job.yaml:5: compression_training.sparse_pruning.shared_parameters.method: wanted snip_momentum on at "
+                 "most 30000000 elements, because a checkpoint stores a score for each, got 33554432"));
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_with_the_module) {
@@ -152,14 +151,14 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_with_the_module) {
                  "wanted a module that takes the 12 rows of transformer.h.0.mlp.c_fc, got "
                  "transformer.h.0.attn.c_proj, which takes 8"));
   BOOST_TEST(has(refused(gpt2, rows_pruned("'mlp\\.c_fc'", "nowhere")),
-                 "wanted a pattern that finds a module beside transformer.h.0.mlp.c_fc, got none by 'nowhere'"));
+                 "wanted a pattern that matches a module related to transformer.h.0.mlp.c_fc, got none for 'nowhere'"));
   BOOST_TEST(has(refused(gpt2, rows_pruned("'h\\.0\\.mlp\\.c_fc'", "'mlp\\.c_proj'")),
                  "wanted the same number of rows in all 2 blocks, as config.json has one for all, got some in 1"));
   BOOST_TEST(has(refused(gpt2,
                          "sparse_pruning: {shared_parameters: {enabled: true, schedule_offset: 0}, "
                          "different_groups: {all: {params: {dense_ratio: 0.5}, modules: [lm_head]}}}"),
-                 "wanted weights that no other module reads, as they are changed for good, got that of lm_head, which "
-                 "transformer.wte reads as well"));
+                 "wanted weights of a single module, because they are changed permanently, got that of lm_head, which "
+                 "transformer.wte also reads"));
   // Before a run, check_related() refuses the same modules, but allows weights that another module reads.
   const auto at_start = [](const std::string& compression) {
     const auto ok = job::check_related(config_of(gpt2, compression), table_of(gpt2));

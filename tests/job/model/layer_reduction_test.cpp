@@ -114,8 +114,8 @@ BOOST_AUTO_TEST_CASE(a_bare_name_that_two_of_the_teachers_tensors_have_is_refuse
   BOOST_TEST_REQUIRE(!names.has_value());
   BOOST_TEST(names.error().text ==
              "job.yaml:3: compression_training.layer_reduction.enabled: the teacher has several tensors that may be "
-             "transformer.wte.weight: model.transformer.wte.weight and module.model.transformer.wte.weight, which "
-             "transformer.wte.weight begins with");
+             "transformer.wte.weight: model.transformer.wte.weight and module.model.transformer.wte.weight; "
+             "transformer.wte.weight takes its first values from it");
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_with_the_line_of_its_key) {
@@ -123,13 +123,13 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_with_the_line_of_its_key) {
   const std::string key = "compression_training.layer_reduction.";
   BOOST_TEST(refusal(reduced(2, {1, 4}), model, source) == "taken");
   BOOST_TEST(refusal(reduced(2, {1, 6}), model, source) ==
-             "job.yaml:4: " + key + "teacher_layer: wanted layers of the teacher's 6, counted from 0, got 6");
+             "job.yaml:4: " + key + "teacher_layer: wanted layers of the teacher, which has 6, counted from 0, got 6");
   BOOST_TEST(refusal(reduced(3, {1, 2, 3}), model, source) ==
              "job.yaml:3: " + key + "keep_number_layer: wanted the model's 2 layers, got 3");
   BOOST_TEST(refusal(reduced(2, {1, 4}, "bert.encoder.layer"), model, source) ==
              "job.yaml:5: " + key +
-                 "module_name_prefix: wanted what the model's layers are called, got bert.encoder.layer, which is in "
-                 "front of no layer's number");
+                 "module_name_prefix: wanted the part of the model's parameter names before the layer number, got "
+                 "bert.encoder.layer, which is in none of them");
   BOOST_TEST(refusal(reduced(2, {1, 4}, "transformer.h", {"transformer.w"}), model, source) ==
              "job.yaml:6: " + key + "other_module_name: wanted modules of the model, got transformer.w");
   BOOST_TEST(refusal(reduced(2, {1, 4}), model, gpt2(6, 8)) ==
@@ -140,8 +140,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_with_the_line_of_its_key) {
           "intermediate_size": 32, "max_position_embeddings": 16, "vocab_size": 30})");
   BOOST_TEST(refusal(reduced(2, {1, 4}), model, models::make_model_table(llama.value(), 1, 8, 4)) ==
              "job.yaml:5: " + key +
-                 "module_name_prefix: wanted what the teacher's layers are called, got transformer.h, which is in "
-                 "front of no layer's number");
+                 "module_name_prefix: wanted the part of the teacher's parameter names before the layer number, got "
+                 "transformer.h, which is in none of them");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_preset_follows_own_specs_unless_they_stand_alone) {
   BOOST_TEST_REQUIRE(attention.has_value(), attention.error().text);
   BOOST_TEST(is_cut(attention->split, 1, true, false));
   check_refused(llama, specs(skipped, "    use_default_specs: false\n  preset_model: qwen2\n"),
-                "tensor_parallel.partition_config: wanted a layer of the model that is cut, such as "
+                "tensor_parallel.partition_config: wanted a spec that cuts a layer of the model, such as "
                 "model.layers.0.self_attn.q_proj.weight, found none");
   check_refused(gpt2, "tensor_parallel: {preset_model: llama}\n", "tensor_parallel.preset_model: wanted a layer");
   check_refused(llama, "tensor_parallel: {preset_model: phi3}\n",
@@ -134,8 +134,8 @@ BOOST_AUTO_TEST_CASE(packed_widths_are_the_models) {
     BOOST_TEST(split_of(gpt2, with(shape)).has_value(), shape);
   check_refused(gpt2, with("[[32, 32, 16], -1]"),
                 "job.yaml:9: tensor_parallel.partition_config: shape: wanted [[32, 32, 32], 32] for "
-                "transformer.h.0.attn.c_attn.weight, its outputs side by side and its inputs, got blocks that are not "
-                "its 96 outputs");
+                "transformer.h.0.attn.c_attn.weight, its outputs side by side and its inputs, got blocks that do not "
+                "sum to its 96 outputs");
   check_refused(gpt2, with("[2, -1]"), "got [[48, 48], -1]");
   check_refused(gpt2, with("[3, 31]"), "got [[32, 32, 32], 31]");
 }

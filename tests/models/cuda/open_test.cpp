@@ -34,7 +34,7 @@ bool starts(const std::string& text, const std::string& head) { return text.star
 BOOST_AUTO_TEST_CASE(a_folder_without_the_library_is_named_with_what_builds_it) {
   const tests::scratch_folder empty;
   BOOST_TEST(said(empty.path()) ==
-             "device: cuda wants libtroupe_cuda.so, which is not in '" + empty.path().string() +
+             "device: cuda requires libtroupe_cuda.so, which is not in '" + empty.path().string() +
                  "': `make build DEVICE=cuda` builds it, Debian's package `troupe-cuda` and Troupe's wheel have it; "
                  "or set device: cpu");
 }
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(a_program_finds_the_library_beside_itself_or_where_an_insta
 BOOST_AUTO_TEST_CASE(a_file_that_is_no_library_is_refused_in_the_linkers_words) {
   const tests::scratch_folder folder;
   folder.write("libtroupe_cuda.so", "no library");
-  BOOST_TEST(starts(said(folder.path()), "device: cuda wants '" + (folder.path() / "libtroupe_cuda.so").string() +
+  BOOST_TEST(starts(said(folder.path()), "device: cuda requires '" + (folder.path() / "libtroupe_cuda.so").string() +
                                              "', which cannot be opened: "));
 }
 
@@ -96,7 +96,8 @@ BOOST_AUTO_TEST_CASE(settings_of_a_session_are_torchs_while_it_is_open) {
     if (device::check(gpu)) continue;
     const auto shared = (*use)->share_memory(uint64_t{1} << 30);
     BOOST_REQUIRE(!shared);
-    BOOST_TEST(starts(shared.error().text, "device cuda:0: the GPU's memory is not shared out: "), shared.error().text);
+    BOOST_TEST(starts(shared.error().text, "device cuda:0: the limit of the GPU's memory cannot be set: "),
+               shared.error().text);
     BOOST_TEST(shared.error().text.find('\n') == std::string::npos);
   }
 }

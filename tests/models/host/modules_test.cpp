@@ -372,9 +372,9 @@ BOOST_AUTO_TEST_CASE(units_that_do_not_fit_are_named_with_their_shapes) {
     return module_model{{unit("wide", nn::Linear(8, 20)), unit("narrow", nn::Linear(16, 3))}, squared_error};
   };
   const std::string text = refusal(narrow, {at::randn({4, 8}), at::randn({4, 3})});
-  BOOST_TEST(has(text, "unit 'narrow' does not take the output of unit 'wide', Float [4, 20]"), text);
+  BOOST_TEST(has(text, "unit 'narrow' failed for the output of unit 'wide', Float [4, 20]"), text);
   const std::string input = refusal(narrow, {at::randn({4, 9}), at::randn({4, 3})});
-  BOOST_TEST(has(input, "unit 'wide' does not take the batch's input, Float [4, 9]"), input);
+  BOOST_TEST(has(input, "unit 'wide' failed for the batch's input, Float [4, 9]"), input);
   const auto wrong_loss = [] {
     return module_model{{unit("only", nn::Linear(8, 3))}, [](const at::Tensor& y, const at::Tensor&) { return y; }};
   };
@@ -399,13 +399,13 @@ BOOST_AUTO_TEST_CASE(invalid_models_and_factories_that_differ_by_rank_are_refuse
   refused([&] { return module_model{{unit("a", nn::Linear(8, 3))}, nullptr}; }, "wanted a loss");
   refused([&] { return only(unit("relu", relu)); }, "wanted at least one parameter with requires_grad");
   refused([&] { return only({"empty", nn::Linear(8, 3).ptr(), nullptr, 0}); }, "unit 'empty' has no forward");
-  refused([&] { return only(unit("", nn::Linear(8, 3))); }, "a name of its own");
+  refused([&] { return only(unit("", nn::Linear(8, 3))); }, "a unique name");
   refused([]() -> module_model { throw std::runtime_error("no such file"); }, "the factory failed: no such file");
   int calls = 0;
   refused([&] { return only(unit("a", nn::Linear(8, ++calls == 1 ? 3 : 4))); },
-          "rank 1: wanted 'a.weight' [3, 8] as the first call made, got 'a.weight' [4, 8]", 2);
+          "rank 1: wanted 'a.weight' [3, 8] as in the first call of the factory, got 'a.weight' [4, 8]", 2);
   const nn::Linear shared(8, 3);
-  refused([&] { return only(unit("a", shared)); }, "modules of its own for each rank", 2);
+  refused([&] { return only(unit("a", shared)); }, "separate modules for each rank", 2);
 }
 
 /// Returns the modules of `convolutional` as factories: each is built only where it is computed.
@@ -518,7 +518,7 @@ BOOST_AUTO_TEST_CASE(factories_that_fail_differ_or_share_other_types_are_refused
                 return module_model{{unit("a", [] { return std::shared_ptr<nn::LinearImpl>(); })}, squared_error};
               },
               first),
-          "own model: unit 'a': its factory gave nothing");
+          "own model: unit 'a': its factory returned null");
   refused(refusal(
               [&] {
                 return module_model{{unit("a", []() -> nn::Linear { throw std::runtime_error("no file"); })},
@@ -545,12 +545,12 @@ BOOST_AUTO_TEST_CASE(factories_that_fail_differ_or_share_other_types_are_refused
                                       })},
                                 squared_error};
           }),
-          "unit 'a': wanted the values of 'weight' that its factory made first, got others");
+          "unit 'a': wanted the values of 'weight' from the first call of its factory, got others");
   int64_t width = 8;
   refused(other([&] {
             return module_model{{unit("a", [&] { return nn::Linear(width++, 8); })}, squared_error};
           }),
-          "wanted 'a.weight' [8, 8] as the first call made, got 'a.weight' [8, 9]");
+          "wanted 'a.weight' [8, 8] as in the first call of the factory, got 'a.weight' [8, 9]");
 }
 
 BOOST_AUTO_TEST_CASE(a_parameter_without_gradient_gets_zero_or_is_an_error_as_configured) {

@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(a_pass_that_throws_or_leaves_no_model_gives_a_sentence) {
   x.run = [](module_model&, const unit_surroundings&) -> std::string { throw std::runtime_error("no room"); };
   BOOST_TEST(refusal(x) == "pass mine: no room");
   x.run = [](module_model& m, const unit_surroundings&) { return m.units[1].name = "up"; };
-  BOOST_TEST(refusal(x) == "pass mine: own model: wanted a name of its own for each unit, got 'up' for unit 1");
+  BOOST_TEST(refusal(x) == "pass mine: own model: wanted a unique name for each unit, got 'up' for unit 1");
 }
 
 BOOST_AUTO_TEST_CASE(nodes_are_units_with_shapes_costs_and_users) {

@@ -206,11 +206,11 @@ BOOST_AUTO_TEST_CASE(names_of_row_layers_are_whole_words_between_points) {
 BOOST_AUTO_TEST_CASE(policies_that_do_not_fit_are_refused_by_name) {
   const auto mlp = std::make_shared<host_mlp>();
   BOOST_TEST(has(refusal(mlp, {.rules = {{R"(unit\.up)", tp_style::column}}}),
-                 "wanted a row layer beside the column 'unit.up' in unit 'unit', got none"));
+                 "wanted a row layer to match the column 'unit.up' in unit 'unit', got none"));
   BOOST_TEST(has(refusal(mlp, {.rules = {{R"(unit\.(up)", tp_style::column}}}), "wanted an RE2 pattern"));
   auto policy = mlp_policy();
   policy.rules[0].parts = {30, 9};
-  BOOST_TEST(has(refusal(mlp, policy), "'unit.up': wanted parts that are the 38 outputs"));
+  BOOST_TEST(has(refusal(mlp, policy), "'unit.up': wanted parts that sum to the 38 outputs"));
   policy.rules[0].parts = {};
   policy.rules[0].heads = 4;
   BOOST_TEST(has(refusal(mlp, policy), "'unit.up': wanted heads that divide 38 elements"));
@@ -254,7 +254,8 @@ BOOST_AUTO_TEST_CASE(a_probe_batch_finds_a_wrong_policy_and_names_the_unit) {
     });
     return out;
   };
-  BOOST_TEST(has(refused_model(block_policy(), dropped), "no random numbers be drawn between columns and rows"));
+  BOOST_TEST(
+      has(refused_model(block_policy(), dropped), "random numbers must not be drawn between column and row layers"));
   const auto squared = [] {  // the output is not linear in the summands
     auto out = host_blocks();
     const auto mlp = std::make_shared<host_mlp>();
@@ -329,7 +330,7 @@ BOOST_AUTO_TEST_CASE(the_probe_finds_how_columns_are_packed_and_which_rows_are_c
   BOOST_TEST(has(refused, "unit 'new', cut over 2 ranks: wanted an output"), refused);
   const std::string both =
       found([] { return unit("new", std::make_shared<whole_block>()); }, {.rows = {"down", "proj"}});
-  BOOST_TEST(has(both, "such as attention and MLP, is a unit of its own"), both);
+  BOOST_TEST(has(both, "such as attention and MLP, a separate unit"), both);
   const std::string missing = found(gated, {.rows = {"down", "gate"}});
   BOOST_TEST(has(missing, "wanted a linear layer whose name ends in 'gate', a row layer, found none"), missing);
 }
@@ -386,9 +387,7 @@ BOOST_AUTO_TEST_CASE(a_policy_that_matches_nothing_or_half_of_what_is_shared_is_
   BOOST_TEST(refused_model(block_policy(), tied) == "accepted");
   policy = block_policy();
   policy.rules[0].pattern = "words";
-  BOOST_TEST(has(refused_model(policy, tied),
-                 "'words.weight' is part of unit 'words', which is cut, and whole in unit "
-                 "'head'"));
+  BOOST_TEST(has(refused_model(policy, tied), "'words.weight' is cut in unit 'words' and whole in unit 'head'"));
   const auto prepared = prepared_modules::make(blocks, 2, core::dtype::f32, 7,
                                                {at::zeros({2, 6}, at::kLong), at::zeros({2, 6}, at::kLong)}, {}, 2);
   BOOST_TEST_REQUIRE(!prepared.has_value());

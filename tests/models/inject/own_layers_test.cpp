@@ -105,10 +105,9 @@ BOOST_AUTO_TEST_CASE(what_stays_torchs_has_its_reason) {
     return out;
   };
   BOOST_TEST(reason(std::make_shared<host_mlp>()) ==
-             "norm: its module calls it by its type\n"
-             "up: no kernel of ours for it alone\n"
-             "down: no kernel of ours for it alone\n");
-  BOOST_TEST(reason(uneven_norm().ptr(), false) == ": its module calls it by its type\n");
+             "norm: its module calls it directly, not through a Sequential\nup: Troupe has no separate kernel for "
+             "it\ndown: Troupe has no separate kernel for it\n");
+  BOOST_TEST(reason(uneven_norm().ptr(), false) == ": its module calls it directly, not through a Sequential\n");
   BOOST_TEST(reason(uneven_norm().ptr()) == ": \n");
   nn::Sequential planes(nn::LayerNorm(nn::LayerNormOptions({3, 4})));
   BOOST_TEST(reason(planes.ptr()) == "0: a norm over several dimensions\n");

@@ -81,8 +81,8 @@ BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
       {"", "JSON object"},
       {"[1]", "JSON object"},
       {"{", "JSON object"},
-      {R"({"model_type": "gpt2", "n_layer": 2, "n_layer": 3})", "'n_layer' is there twice"},
-      {R"({"model_type": "gpt2", "task": {"a": 1, "a": 2}})", "'a' is there twice"},
+      {R"({"model_type": "gpt2", "n_layer": 2, "n_layer": 3})", "'n_layer' is given twice"},
+      {R"({"model_type": "gpt2", "task": {"a": 1, "a": 2}})", "'a' is given twice"},
       {R"({"n_layer": 2})", "model_type"},
       {R"({"model_type": 3})", "model_type"},
       {R"({"model_type": "bert"})", "'bert'"},
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(all_problems_of_the_keys_are_reported_the_first_in_front) {
   BOOST_TEST(problems[0].key == "n_layer");
   BOOST_TEST(problems[1].key == "scale_attn_weights");
   BOOST_TEST(problems[2].key == "n_head");
-  BOOST_TEST(problems[2].what.text == "model key 'n_head' wants a divisor of n_embd 64, got 3");
+  BOOST_TEST(problems[2].what.text == "model key 'n_head': wanted a divisor of n_embd 64, got 3");
   BOOST_TEST(parse_model_spec(json).error().text == problems[0].what.text);
   BOOST_TEST(problems_of(R"({"model_type": "gpt2"})").empty());
   // Rules about a refused key are not checked: a width that was refused has no divisors.
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(gpt2s_sizes_are_read_by_the_names_of_transformers_attribute
   BOOST_TEST(two.error().text == "model keys 'n_embd' and 'hidden_size' are two names of one size, got 24 and 16");
   const auto bad = parse_model_spec(R"({"model_type": "gpt2", "hidden_size": 0})");
   BOOST_REQUIRE(!bad.has_value());
-  BOOST_TEST(bad.error().text.find("model key 'hidden_size' wants a whole number") == 0);
+  BOOST_TEST(bad.error().text.find("model key 'hidden_size': wanted a whole number") == 0);
 }
 
 // The keys are those of openai-community/gpt2, gpt2-medium, distilgpt2, huggyllama/llama-7b, SmolLM2 and Llama 2, and
@@ -195,13 +195,12 @@ BOOST_AUTO_TEST_CASE(a_key_to_ignore_that_is_not_there_is_told_with_the_keys_tha
   };
   const std::string plain = R"("model_type": "llama", "hidden_size": 64)";
   BOOST_TEST(absent(plain, {"hidden_size"}) == "");
-  BOOST_TEST(absent(plain, {"hidden_size", "n_embd"}) ==
-             "has no key 'n_embd' to pass over; all of its keys are known here");
+  BOOST_TEST(absent(plain, {"hidden_size", "n_embd"}) == "has no key 'n_embd' to ignore; all of its keys are known");
   BOOST_TEST(absent(plain + R"(, "x": 1, "rope_scaling": {"factor": 2, "y": 0}, "sliding_window": null)", {"z"}) ==
-             "has no key 'z' to pass over; its keys that are not known here: 'x', 'rope_scaling.y'");
+             "has no key 'z' to ignore; its unknown keys: 'x', 'rope_scaling.y'");
   BOOST_TEST(absent(R"("a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1, "model_type": "gpt2")", {"z"}) ==
-             "has no key 'z' to pass over; its keys that are not known here: 'a', 'b', 'c', 'd', 'e', ...");
-  BOOST_TEST(absent(R"("model_type": "mistral", "x": 1)", {"z"}) == "has no key 'z' to pass over");
+             "has no key 'z' to ignore; its unknown keys: 'a', 'b', 'c', 'd', 'e', ...");
+  BOOST_TEST(absent(R"("model_type": "mistral", "x": 1)", {"z"}) == "has no key 'z' to ignore");
   // One key is within an object, and one has a dot in its own name, as in a GGUF file.
   const std::string inner = R"("rope_scaling": {"rope_type": "yarn", "factor": 2}, "llama.expert_count": 8)";
   BOOST_TEST(absent(inner, {"rope_scaling.factor", "llama.expert_count"}) == "");
@@ -217,15 +216,15 @@ BOOST_AUTO_TEST_CASE(a_key_that_changes_the_model_is_refused_and_one_that_no_tab
     return s ? std::string() : s.error().text;
   };
   BOOST_TEST(refused(R"("sliding_window": 4096)") ==
-             "model key 'sliding_window' wants null, got 4096, which is a model that is not built");
-  BOOST_TEST(refused(R"("num_local_experts": 8)").find("model key 'num_local_experts' wants 0, got 8") == 0);
-  BOOST_TEST(refused(R"("partial_rotary_factor": 0.5)").find("'partial_rotary_factor' wants 1") != std::string::npos);
-  BOOST_TEST(refused(R"("layer_types": ["sliding_attention"])").find("'layer_types' wants") != std::string::npos);
+             "model key 'sliding_window': wanted null, got 4096, which is not supported");
+  BOOST_TEST(refused(R"("num_local_experts": 8)").find("model key 'num_local_experts': wanted 0, got 8") == 0);
+  BOOST_TEST(refused(R"("partial_rotary_factor": 0.5)").find("'partial_rotary_factor': wanted 1") != std::string::npos);
+  BOOST_TEST(refused(R"("layer_types": ["sliding_attention"])").find("'layer_types': wanted") != std::string::npos);
   BOOST_TEST(refused(R"("rope_parameters": {"rope_type": "default", "mrope_section": [1]})").find("mrope_section") !=
              std::string::npos);
   BOOST_TEST(refused(R"("n_embd": 64, "x": 1)") ==
-             "model keys 'n_embd', 'x' are not known here and may change the model: remove what does not, or pass it "
-             "over by --ignore-key n_embd --ignore-key x (model.ignore_keys of a job)");
+             "model keys 'n_embd', 'x' are not known and may change the model: if it does not, remove it, or ignore it "
+             "with --ignore-key n_embd --ignore-key x (model.ignore_keys in a job file)");
   const std::vector<std::string> ignored{"n_embd", "x", "absent"};
   BOOST_TEST(refused(R"("n_embd": 64, "x": 1)", ignored) == "");
   const std::string rope = R"("rope_parameters": {"rope_type": "default", "mrope_section": [1]})";

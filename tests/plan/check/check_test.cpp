@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(a_second_copy_that_is_read_too_early_or_made_twice_is_refus
   // A gather that claims to read all shards would use the wrong communicator.
   refused(
       table, o, [&](rank_plan& p) { p.instructions[near_one(p, kind::gather)].near = false; },
-      "meets ranks that it does not belong to");
+      "has a communicator that its rank does not belong to");
   refused(
       table, o, [&](rank_plan& p) { p.instructions[near_one(p, kind::release)].near = false; },
       "reads a second copy that nothing makes");
@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(gradients_reduced_within_one_replica_are_refused) {
   }
   const auto verdict = troupe::plan::check(plans);
   BOOST_TEST_REQUIRE(!verdict.has_value());
-  BOOST_TEST(verdict.error().text.find("meets ranks that it does not belong to") != std::string::npos,
+  BOOST_TEST(verdict.error().text.find("has a communicator that its rank does not belong to") != std::string::npos,
              verdict.error().text);
 }
 

@@ -46,10 +46,9 @@ BOOST_AUTO_TEST_CASE(absurd_sizes_are_refused_with_what_they_would_need) {
   r = {.rows = 1, .columns = 64, .accumulation = 1'000'000'000'000, .ranks = 1};
   const auto micros = refusal_of(two_units(), r, 16 * gibi, "this machine's memory");
   BOOST_TEST(micros.key == "gradient_accumulation_steps");
-  BOOST_TEST(
-      micros.text ==
-      "wanted steps that fit this machine's memory of 16.0 GiB, got 1000000000000 micro-batches a step, whose plans "
-      "need 1.42 PiB");
+  BOOST_TEST(micros.text ==
+             "wanted steps that fit this machine's memory of 16.0 GiB, got 1000000000000 micro-batches a step, with "
+             "plans of 1.42 PiB");
 }
 
 BOOST_AUTO_TEST_CASE(batches_that_fit_and_unknown_memory_are_not_refused) {

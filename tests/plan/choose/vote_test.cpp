@@ -68,9 +68,10 @@ BOOST_AUTO_TEST_CASE(one_rank_without_a_profile_is_named_and_there_are_no_times_
              }).starts_with("rank 0 has no profile: wanted the time of every "));
   BOOST_TEST(
       failure_of([](votes& v) { v[0].step_s = -1; }).starts_with("rank 0 has no profile: wanted the time of a "));
-  BOOST_TEST(failure_of([](votes& v) { v.pop_back(); }) == "rank 2 has no profile: it has not voted");
-  BOOST_TEST(failure_of([](votes& v) { std::swap(v[0], v[1]); }) == "rank 0 has no profile: it has not voted");
-  BOOST_TEST(failure_of([](votes& v) { v.push_back(v[0]); }) == "rank 3 has no profile: there is none of this number");
+  BOOST_TEST(failure_of([](votes& v) { v.pop_back(); }) == "rank 2 has no profile: it did not report one");
+  BOOST_TEST(failure_of([](votes& v) { std::swap(v[0], v[1]); }) == "rank 0 has no profile: it did not report one");
+  BOOST_TEST(failure_of([](votes& v) { v.push_back(v[0]); }) ==
+             "rank 3 has no profile: the job does not have this rank");
   BOOST_TEST(failure_of([](votes& v) { v[1].prices.resize(vote_prices_max + 1, v[1].prices[0]); }) ==
              "rank 1 has no profile: wanted at most 131072 different instructions, got 131073");
 }

@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(classes_that_leave_a_rank_out_or_include_one_that_differs_a
   const std::vector<rank_class> one = {{{0, 1}}};
   const auto refused = check_classes(one, shared_plans{two[0]});
   BOOST_TEST_REQUIRE(!refused.has_value());
-  BOOST_TEST(refused.error().text.find("is not of the class that rank 0 stands for") != std::string::npos,
+  BOOST_TEST(refused.error().text.find("is not of the class that rank 0 represents") != std::string::npos,
              refused.error().text);
 }
 

@@ -38,19 +38,19 @@ BOOST_AUTO_TEST_CASE(each_action_stands_once) {
     BOOST_TEST(fault_of(t) == "rank 1: " + name_of(action{k, 1, 1}) + " is missing");
     t = small(false);
     t.orders[1].push_back({k, 1, 1});
-    BOOST_TEST(fault_of(t) == "rank 1: " + name_of(action{k, 1, 1}) + " stands twice");
+    BOOST_TEST(fault_of(t) == "rank 1: " + name_of(action{k, 1, 1}) + " occurs twice");
   }
   auto t = small(false);
   t.orders[0].push_back({type::backward, 0, 1});
-  BOOST_TEST(fault_of(t) == "rank 0: 0B1 does what 0I1 does too");
+  BOOST_TEST(fault_of(t) == "rank 0: 0B1 repeats the work of 0I1 on the same micro-batch");
   drop(t, 0, {type::backward_input, 0, 1});
-  BOOST_TEST(fault_of(t) == "rank 0: 0B1 does what 0W1 does too");
+  BOOST_TEST(fault_of(t) == "rank 0: 0B1 repeats the work of 0W1 on the same micro-batch");
 }
 
 BOOST_AUTO_TEST_CASE(a_stage_and_a_micro_batch_are_those_of_the_table) {
   auto t = small(false);
   t.orders[1].push_back({type::forward, 0, 0});
-  BOOST_TEST(fault_of(t) == "rank 1: 0F0: stage 0 lies on rank 0 too");
+  BOOST_TEST(fault_of(t) == "rank 1: 0F0: stage 0 is on rank 0 too");
   t.orders[1].back() = {type::forward, 2, 0};
   BOOST_TEST(fault_of(t) == "rank 1: 2F0: unknown stage, there are 2");
   t.orders[1].back() = {type::forward, 1, 2};
@@ -78,15 +78,15 @@ BOOST_AUTO_TEST_CASE(transfers_are_there_on_both_sides_or_not_at_all) {
 BOOST_AUTO_TEST_CASE(what_waits_in_a_circle_is_told_as_one) {
   auto t = small(false);
   swap(t, 1, {type::backward_input, 1, 0}, {type::backward_weight, 1, 0});
-  BOOST_TEST(fault_of(t) == "rank 1: deadlock: 1W0 waits for 1I0 of rank 1 behind 1W0");
+  BOOST_TEST(fault_of(t) == "rank 1: deadlock: 1W0 waits for 1I0 of rank 1 after 1W0");
   t = {1, {0, 1}, {{{type::forward, 0, 0}, {type::backward, 0, 0}}, {{type::backward, 1, 0}, {type::forward, 1, 0}}}};
-  BOOST_TEST(fault_of(t) == "rank 1: deadlock: 1B0 waits for 1F0 of rank 1 behind 1B0");
+  BOOST_TEST(fault_of(t) == "rank 1: deadlock: 1B0 waits for 1F0 of rank 1 after 1B0");
   // Rank 0 runs its backward 0 before the forward 1 on which rank 1's backward 0 waits.
   t = named_table("1f1b", 2, 1, 2);
   swap(t, 0, {type::forward, 0, 1}, {type::backward, 0, 0});
   swap(t, 1, {type::backward, 1, 0}, {type::forward, 1, 1});
   BOOST_TEST(fault_of(t) ==
-             "rank 0: deadlock: 0B0 waits for 1B0 of rank 1 behind 1F1, which waits for 0F1 of rank 0 behind 0B0");
+             "rank 0: deadlock: 0B0 waits for 1B0 of rank 1 after 1F1, which waits for 0F1 of rank 0 after 0B0");
 }
 
 BOOST_AUTO_TEST_CASE(the_order_of_micro_batches_is_told_from_another) {

@@ -211,15 +211,16 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused) {
     return found ? std::string() : found.error().text;
   };
   BOOST_TEST(why({2, 4, even_costs(3, 1, 1, 1), UINT64_MAX, {}}) ==
-             "a schedule wants ranks, micro-batches and as many stages on each rank, got 2 ranks, 4 micro-batches and "
-             "3 stages");
+             "a schedule requires ranks, micro-batches and the same number of stages on each rank, got 2 ranks, 4 "
+             "micro-batches and 3 stages");
   BOOST_TEST(!why({0, 4, even_costs(3, 1, 1, 1), UINT64_MAX, {}}).empty());
   BOOST_TEST(!why({2, 0, even_costs(2, 1, 1, 1), UINT64_MAX, {}}).empty());
   BOOST_TEST(!why({2, 4'000'000'000, even_costs(2, 1, 1, 1), UINT64_MAX, {}}).empty());
   auto costs = even_costs(2, 1, 1, 1);
   costs.stages[1].activation_bytes = 2048;
   BOOST_TEST(why({2, 4, costs, 1024, {}}) ==
-             "no schedule keeps to 1.00 KiB of activations a rank: rank 1 keeps 2.00 KiB of one micro-batch");
+             "every schedule exceeds the limit of 1.00 KiB of activations per rank: rank 1 keeps 2.00 KiB for one "
+             "micro-batch");
   BOOST_TEST(why({2, 4, costs, 2048, {}}).empty());
 }
 

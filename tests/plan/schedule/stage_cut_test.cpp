@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(cuts_by_weight_are_deepspeeds) {
 
 BOOST_AUTO_TEST_CASE(written_offsets_are_checked) {
   BOOST_TEST(same(*check_offsets({0, 1, 4}, 4, 2), {0, 1, 4}));
-  BOOST_TEST(why(check_offsets({0, 4}, 4, 2)) == "stage offsets: 2 stages want 3 offsets, got 2");
+  BOOST_TEST(why(check_offsets({0, 4}, 4, 2)) == "stage offsets: 2 stages require 3 offsets, got 2");
   BOOST_TEST(why(check_offsets({0, 1, 5}, 4, 2)) ==
              "stage offsets: wanted from 0 to 4, the number of units, got from 0 to 5");
   BOOST_TEST(why(check_offsets({1, 2, 4}, 4, 2)) ==
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(written_offsets_are_checked) {
              "stage offsets: stage 1 has no unit: it begins at 2 and ends at 2");
   BOOST_TEST(why(check_offsets({0, 3, 2, 4}, 4, 3)) ==
              "stage offsets: stage 1 has no unit: it begins at 3 and ends at 2");
-  BOOST_TEST(why(check_offsets({}, 4, 0)) == "stage offsets: 0 stages want 1 offsets, got 0");
+  BOOST_TEST(why(check_offsets({}, 4, 0)) == "stage offsets: 0 stages require 1 offsets, got 0");
 }
 
 BOOST_AUTO_TEST_CASE(the_best_cut_counts_first_and_last_and_names_the_slowest) {

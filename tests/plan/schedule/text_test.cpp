@@ -41,8 +41,8 @@ BOOST_AUTO_TEST_CASE(the_older_notation_is_read) {
   const auto t = read_table("0F0,1F0,1BW0,0B0,0W0", "a.csv");
   BOOST_REQUIRE_MESSAGE(t.has_value(), (t ? "" : t.error().text));
   BOOST_TEST(write_table(*t) == "0F0,1F0,1B0,0I0,0W0\n");
-  BOOST_TEST(why("0F0,1F0,1BW0,1W0,0B0,0W0") == "a.csv:1: 1B0 does what 1W0 does too");
-  BOOST_TEST(why("0F0,1F0,1I0,1W0,0B0,0W0") == "a.csv:1: 0B0 does what 0W0 does too");
+  BOOST_TEST(why("0F0,1F0,1BW0,1W0,0B0,0W0") == "a.csv:1: 1B0 repeats the work of 1W0 on the same micro-batch");
+  BOOST_TEST(why("0F0,1F0,1I0,1W0,0B0,0W0") == "a.csv:1: 0B0 repeats the work of 0W0 on the same micro-batch");
 }
 
 BOOST_AUTO_TEST_CASE(what_pytorch_writes_beside_computations_is_read) {
@@ -50,9 +50,9 @@ BOOST_AUTO_TEST_CASE(what_pytorch_writes_beside_computations_is_read) {
   const auto t = read_table(csv, "a.csv");
   BOOST_REQUIRE_MESSAGE(t.has_value(), (t ? "" : t.error().text));
   BOOST_TEST(write_table(*t) == csv);
-  BOOST_TEST(why("0UNSHARD,0F0,0RESHARD,0B0") == "a.csv:1: 0B0 stands where its stage is not gathered");
-  BOOST_TEST(why("0F0,0REDUCE_GRAD,0B0") == "a.csv:1: 0B0 stands behind REDUCE_GRAD of its stage");
-  BOOST_TEST(why("0RESHARD,0F0,0B0") == "a.csv:1: 0RESHARD finds its stage not gathered");
+  BOOST_TEST(why("0UNSHARD,0F0,0RESHARD,0B0") == "a.csv:1: 0B0 uses a stage that is not gathered");
+  BOOST_TEST(why("0F0,0REDUCE_GRAD,0B0") == "a.csv:1: 0B0 comes after REDUCE_GRAD of its stage");
+  BOOST_TEST(why("0RESHARD,0F0,0B0") == "a.csv:1: 0RESHARD releases a stage that is not gathered");
 }
 
 BOOST_AUTO_TEST_CASE(cells_that_are_no_actions_are_refused) {
@@ -65,8 +65,8 @@ BOOST_AUTO_TEST_CASE(cells_that_are_no_actions_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(faults_name_the_line_of_the_rank) {
-  BOOST_TEST(why("0F0,0B0\n1F0,1F0,1B0") == "a.csv:2: 1F0 stands twice");
-  BOOST_TEST(why("0F0,0B0\n1F0,1B0,0F1") == "a.csv:2: 0F1: stage 0 lies on rank 0 too");
+  BOOST_TEST(why("0F0,0B0\n1F0,1F0,1B0") == "a.csv:2: 1F0 occurs twice");
+  BOOST_TEST(why("0F0,0B0\n1F0,1B0,0F1") == "a.csv:2: 0F1: stage 0 is on rank 0 too");
   BOOST_TEST(why("0F0,0F1,0B0,0B1\n1F0,1B0,1B1") == "a.csv:2: 1F1 is missing");
   BOOST_TEST(why("0F0,0B0\n1F0,1B0", {2, 2, 2}) == "a.csv:1: 0F1 is missing");
   BOOST_TEST(why("0F0,0B0\n1F0") == "a.csv:2: 1B0 is missing");
@@ -75,10 +75,10 @@ BOOST_AUTO_TEST_CASE(faults_name_the_line_of_the_rank) {
   BOOST_TEST(why("0F0,0B0\n1F0,1B0,1F7", {2, 2, 1}) == "a.csv:2: 1F7: unknown micro-batch, there are 1");
   BOOST_TEST(why("0F0,0B0\n1F0,1B0", {3, 3, 1}) == "a.csv:2: it has lines for 2 ranks, the pipeline has 3");
   for (const char* nothing : {"", ",", "\n0F0,0B0"})
-    BOOST_TEST(why(nothing) == "a.csv:1: a line of actions for each rank was wanted, got none");
-  BOOST_TEST(why("0F0,0B0\n,\n1F0,1B0") == "a.csv:2: a line of actions for each rank was wanted, got none");
+    BOOST_TEST(why(nothing) == "a.csv:1: wanted a line of actions for each rank, got none");
+  BOOST_TEST(why("0F0,0B0\n,\n1F0,1B0") == "a.csv:2: wanted a line of actions for each rank, got none");
   BOOST_TEST(why("0F0,0SEND_F0,0RECV_B0,0B0\n1F0,1B0,1SEND_B0") == "a.csv:2: 1RECV_F0 is missing");
-  BOOST_TEST(why("0B0,0F0") == "a.csv:1: deadlock: 0B0 waits for 0F0 of rank 0 behind 0B0");
+  BOOST_TEST(why("0B0,0F0") == "a.csv:1: deadlock: 0B0 waits for 0F0 of rank 0 after 0B0");
 }
 
 BOOST_AUTO_TEST_CASE(numbers_in_a_file_allocate_nothing_beyond_the_limit) {

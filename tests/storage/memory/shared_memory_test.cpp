@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(descriptors_whose_size_could_change_are_refused) {
   BOOST_REQUIRE(::ftruncate(unsealed, 4096) == 0);
   const auto refused = memory::open(unsealed);  // closes the descriptor
   BOOST_REQUIRE(!refused);
-  BOOST_TEST(refused.error().text == "shared memory: wanted a descriptor of memory whose size is sealed");
+  BOOST_TEST(refused.error().text == "shared memory: wanted a descriptor of memory with a sealed size");
   BOOST_TEST(::fcntl(unsealed, F_GETFD) == -1);
   BOOST_TEST(!memory::open(-1).has_value());
 }

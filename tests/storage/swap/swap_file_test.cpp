@@ -106,9 +106,9 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_is_found_wherever_it_lies) {
     const auto found = on->read(at / page * page + 5, {&one, 1});
     BOOST_REQUIRE(!found);
     BOOST_TEST((found.error().kind == core::error_kind::io));
-    BOOST_TEST(
-        found.error().text.find("flipped: page at " + std::to_string(at / page * page) + ": what was read") == 0U,
-        found.error().text);
+    BOOST_TEST(found.error().text.find("flipped: page at " + std::to_string(at / page * page) +
+                                       ": the data that was read") == 0U,
+               found.error().text);
     // A part of a bad page cannot be written, the whole page can.
     BOOST_TEST(!on->write(at / page * page + 5, {&one, 1}));
     flip(*on, at);

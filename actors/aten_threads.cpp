@@ -12,9 +12,9 @@ namespace {
 
 std::mutex mutex;
 
-/// Sets the calling thread's number of ATen threads only. at::set_num_threads() sets two numbers: the calling thread's,
-/// and the one that every thread takes over when it first uses ATen. A temporary thread restores the second number; its
-/// own number ends with it.
+/// Sets the number of ATen threads for the calling thread only. at::set_num_threads() sets two numbers: the calling
+/// thread's number, and the initial number of threads that use ATen later. A temporary thread restores the second
+/// number; its own number ends with it.
 void set_here_only(int threads) {
   const std::lock_guard lock(mutex);
   std::promise<void> known, changed;

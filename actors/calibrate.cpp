@@ -40,12 +40,12 @@ double measured_matmul_flops(const config::job_config& config) {
     return stream.finish() ? double(core::now_ns() - before) * 1e-9 : 0;
   };
   int64_t n = least_width;
-  const auto set_up = [&](int64_t width) {  // the first product of a size initialises the library
+  const auto set_up = [&](int64_t width) {  // computes one product, because the first of a size initialises the library
     try {
       a = at::ones({width, width}, like);
       b = at::ones({width, width}, like);
       return seconds() > 0;
-    } catch (const c10::OutOfMemoryError&) {  // LibTorch has the memory that the plan leaves, in a run
+    } catch (const c10::OutOfMemoryError&) {  // in a run, LibTorch may use only the memory that the plan's pools leave
       return false;
     }
   };

@@ -13,9 +13,9 @@ namespace {
 
 using maker = std::function<std::unique_ptr<executor>()>;
 
-/// Empties the arguments of an actor whose thread was refused. CAF 0.17 counts an actor and its thread before it starts
-/// the thread. If the thread is refused, the counts are not reduced again, the system's end waits for both for ever,
-/// and the actor is never freed; so `assemble` frees its arguments.
+/// Spawns an actor with a thread of its own. CAF 0.17 counts the actor and the thread before it starts the thread, and
+/// does not reduce the counts if the system refuses the thread; the actor system's end would then wait for ever, so
+/// this function reduces them. The refused actor is never freed, so `assemble` frees its arguments.
 template <class... Ts>
 auto spawn_on_thread(caf::actor_system& system, Ts&&... xs) {
   try {

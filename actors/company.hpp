@@ -18,15 +18,16 @@ namespace troupe::actors {
 /// The parts of one rank. The caller makes the executors: real ones or modelled ones.
 struct rank_parts {
   rank_setup setup;
-  /// [seat]: functions that make the executors, as many as the programs have seats (num_seats); control's stays empty.
+  /// Functions that make the executors, by seat, as many as the programs have seats (num_seats); the function of the
+  /// control lane stays empty.
   std::vector<std::function<std::unique_ptr<executor>()>> lanes =
       std::vector<std::function<std::unique_ptr<executor>()>>(plan::num_lanes);
   std::shared_ptr<rank_links> links = std::make_shared<rank_links>();
 };
 
 /// Sets the parts up for `rank`, which joins its communicators among `all`: `join` (communicator, member, waker)
-/// returns a membership. Completions wake the collective lane, and the detection of stalls asks the memberships for
-/// missing ranks. Returns the memberships, which the lane's executor holds; they end with it.
+/// returns a membership. Completions wake the collective lane, and the detection of stalls reads the missing ranks from
+/// the memberships. Returns the memberships, which the lane's executor must own, so that they end with it.
 template <class Join>
 memberships join_fabric(rank_parts& x, uint32_t rank, const std::vector<plan::communicator>& all, Join join) {
   x.setup.rank = rank;
@@ -72,8 +73,8 @@ struct company {
   std::vector<uint32_t> numbers;                   ///< numbers of the ranks in `ranks`
 };
 
-/// Threads of lanes and telemetry: `own` gives each actor a thread, which the stages of a rank share; `scheduler` runs
-/// them on the system's scheduler as all other actors (simulation).
+/// Threads of lanes and telemetry. `own`: each actor has a thread of its own, except that the stages of a rank share
+/// one. `scheduler`: they run on the system's scheduler like all other actors (simulation).
 enum class lane_threads : uint8_t { own, scheduler };
 
 /// The telemetry actor of a company: made from `setup`, or `existing`, which the company then shares.
@@ -107,7 +108,8 @@ void for_each_actor(const company& c, Visitor&& visit) {
 }
 
 /// Kills every actor of the company, at once or after its current message. Call it before the actor system ends,
-/// because that waits for the threads. The handles stay valid until then: lanes that still run read them.
+/// because the system's end waits for the actors' threads. The handles stay valid until then: lanes that still run read
+/// them.
 void dismiss(const company& c);
 
 /// Kills every actor of the company and waits until all have ended. Must not run on a thread of these actors.

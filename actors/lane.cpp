@@ -34,8 +34,8 @@ void finish(lane_self self, uint32_t id) {
   }
 }
 
-// Stores when the lane really worked. Must be called before the run has ended, because `worked` is read after that.
-// Executors that have waited for a device report when they began.
+// Records the interval from `begin_ns` until now as work of a lane that starts instructions ahead. Must be called
+// before the run has ended, because readers use `worked` after that.
 void note_work(lane_self self, int64_t begin_ns) {
   auto& s = self->state;
   if (plan::starts_ahead(s.mine)) s.context->worked[static_cast<size_t>(s.mine)].push_back({begin_ns, now_ns(self)});

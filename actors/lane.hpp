@@ -16,7 +16,8 @@ namespace troupe::actors {
 /// Handles of one rank's actors. Filled once, when the system is assembled, before the first message.
 struct rank_links {
   rank_actor rank;
-  /// [seat]: lane actors, as many as the rank has seats. Control's stays empty: the rank itself runs that lane.
+  /// Lane actors by seat, as many as the rank has seats. The handle of the control lane stays empty, because the rank
+  /// actor runs that lane.
   std::vector<lane_actor> lanes = std::vector<lane_actor>(plan::num_lanes);
 };
 
@@ -36,7 +37,8 @@ struct lane_state {        ///< a lane's state between messages
   bool failed = false;
 };
 
-/// Ended instructions between two reports to the rank; the rank's window (rank.hpp) is several times that.
+/// Number of instructions that end between two reports of a lane to its rank; the rank's window (rank.hpp) is several
+/// times larger.
 inline constexpr uint32_t progress_batch = 16;
 
 /// Returns the name of a seat: "compute lane", or "compute lane, chunk 1" if the rank has several chunks.

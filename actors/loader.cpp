@@ -19,7 +19,7 @@ std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& 
   return std::make_shared<const data::batch>(data::make_batch(*s.corpus, s.shape, k.step, k.micro, k.rank));
 }
 
-/// Cuts a micro-batch, as `cut` does, and stores the step of one that cannot be read.
+/// Cuts a micro-batch. If it cannot be read, stores its step as the first lost step, unless an earlier step was lost.
 std::shared_ptr<const data::batch> cut_noting(const loader_setup& s, const next_batch& k) {
   auto out = cut(s, k);
   if (out->failure && k.which != plan::plan_choice::evaluate && s.first_lost_step != nullptr)

@@ -14,12 +14,12 @@
 
 namespace troupe::actors {
 
-struct loader_setup {  ///< source of a loader, and how it is cut
+struct loader_setup {  ///< source of a loader's micro-batches, and their shape
   std::shared_ptr<const data::corpus> corpus;
   data::batch_shape shape;
-  uint64_t prefetch_batches = 4;  ///< most micro-batches that are ready at a time; at least 1
-  /// [position among the ranks that take different samples]: number of ranks of this process that request the same
-  /// micro-batch, as the stages of a pipeline do; empty: one each.
+  uint64_t prefetch_batches = 4;  ///< largest number of micro-batches that are ready at a time; at least 1
+  /// Number of ranks of this process that request the same micro-batch, as the stages of a pipeline do, for each
+  /// position among the ranks that use different samples; empty: one rank each.
   std::vector<uint32_t> readers;
   /// Cuts a micro-batch in place of data/ (simulation, which has no text); may be empty.
   std::function<std::shared_ptr<const data::batch>(const next_batch&)> cut;
@@ -37,7 +37,7 @@ struct loader_state {        ///< a loader's state between messages
     uint32_t asked = 0;  ///< number of readers that have received the micro-batch
   };
   loader_setup setup;
-  /// Micro-batches that are cut and not yet given to all readers; at most setup.prefetch_batches.
+  /// Micro-batches that are cut and not yet sent to all readers; at most setup.prefetch_batches.
   std::deque<prepared> ready;
 };
 

@@ -11,13 +11,13 @@
 
 namespace troupe::actors {
 
-/// [communicator]: a rank's member of each communicator of its layout; null if the rank is no member.
+/// A rank's members of the communicators of its layout, by communicator; null if the rank is no member.
 using memberships = std::vector<std::shared_ptr<fabric::communicator>>;
 
 /// Identifies an operation of a communicator, over all runs. A wake carries it as one number.
 struct meeting_id {
   uint32_t communicator = 0;
-  uint64_t sequence = 0;  ///< number of the operation among all of the communicator; below 2^40
+  uint64_t sequence = 0;  ///< number of the operation among all operations of the communicator; below 2^40
 
   [[nodiscard]] uint64_t number() const { return uint64_t{communicator} << 40U | sequence; }
   static meeting_id of(uint64_t number) {
@@ -26,7 +26,7 @@ struct meeting_id {
   bool operator==(const meeting_id&) const = default;
 };
 
-/// Returns a group within this process for each communicator. [communicator]
+/// Returns a group within this process for each communicator of the layout, in the order of the communicators.
 inline std::vector<std::shared_ptr<fabric::in_process_group>> in_process_groups(const plan::job_layout& layout,
                                                                                 device::device_id device = {}) {
   std::vector<std::shared_ptr<fabric::in_process_group>> out;

@@ -22,7 +22,7 @@
 
 namespace troupe::actors {
 
-/// The result of a run, equal on all ranks except for the memory reports.
+/// The result of a run of a plan; `result` is equal on all ranks.
 struct run_outcome {
   uint64_t run = 0;
   plan::plan_choice which = plan::plan_choice::train;
@@ -30,7 +30,7 @@ struct run_outcome {
   bool skipped = false;
   bool save_asked = false;                     ///< true: `save_now` has arrived since the last training step
   std::shared_ptr<const core::error> failure;  ///< null if the run ended well
-  std::shared_ptr<rank_reports> ranks;         ///< reports of all ranks, in their order; null after a failure
+  std::shared_ptr<rank_reports> ranks;         ///< reports of the ranks, in rank order; null after a failure
 };
 
 // ---- session -> supervisor -> node_agent -> rank
@@ -112,8 +112,8 @@ struct prepare_batch {
   next_batch next;
 };
 
-/// session -> loader: the step `first_step` begins at sample `first_sample`, counted in the order of samples without
-/// those that are left out; prepared micro-batches are dropped.
+/// session -> loader: the step `first_step` begins at sample `first_sample`, whose number counts only samples that are
+/// not left out; drop the prepared micro-batches.
 struct move_data {
   uint64_t first_step = 0, first_sample = 0;
   std::vector<core::sample_range> left_out;
@@ -128,7 +128,7 @@ struct record_step {
   std::shared_ptr<const std::vector<telemetry::rank_spans>> spans;
   record_queue::place place;
 };
-/// session -> telemetry: a loss of the validation part.
+/// session -> telemetry: the loss of an evaluation on the validation part of the data.
 struct record_validation {
   std::shared_ptr<const telemetry::validation_values> values;
   record_queue::place place;
@@ -143,7 +143,7 @@ struct close_records {
   std::shared_ptr<const telemetry::run_end> end;
   uint64_t num_dropped = 0;  ///< number of records that were dropped because the writer's queue was full
 };
-/// telemetry -> session: all files are written, or a warning was given for those that are not.
+/// telemetry -> session: each file has been written, or a warning about it has been reported.
 struct records_closed {
   std::shared_ptr<const telemetry::run_records> records;
 };

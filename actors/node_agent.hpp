@@ -20,7 +20,7 @@ struct node_agent_state {
   supervisor_actor supervisor;
   std::vector<numbered_rank> ranks;
   std::shared_ptr<rank_reports> reports;  ///< reports of the current run, by rank once all ranks have ended
-  size_t running = 0;                     ///< ranks that have not ended the current run
+  size_t running = 0;                     ///< number of ranks that have not ended the current run
   uint64_t run = 0;
 };
 

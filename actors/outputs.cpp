@@ -16,7 +16,7 @@ bool in_parts(const plan::job_layout& l) {
          l.exchange_of(head, l.table->logits_segment(), plan::use::forward).op == core::exchange_op::gather;
 }
 
-/// [part]: rows of each part along a dimension.
+/// Rows of each part of an output along a dimension, by part.
 using part_rows = std::vector<core::column_set>;
 
 /// Returns the rows of parts that follow one after the other.

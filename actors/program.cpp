@@ -21,7 +21,7 @@ bool one_at_a_time(plan::lane l) { return !plan::starts_ahead(l) && l != plan::l
 // Returns the instructions of whose end the lane of `x` must be told before `x` starts; the lane sees its own ends. A
 // line starts instructions in order, and in a lane that runs one at a time the end of one implies the end of all before
 // it. So only the latest dependency on each such lane counts, and only if no instruction before x had to be told of a
-// later one. `heard`: positions up to which x's line has been told.
+// later one. `heard` [lane]: position up to which x's line has been told of the lane's ends.
 std::vector<uint32_t> to_hear(const plan::rank_plan& p, const std::vector<uint32_t>& position,
                               const plan::instruction& x, std::array<uint32_t, plan::num_lanes>& heard) {
   std::vector<uint32_t> out;
@@ -62,8 +62,8 @@ program::program(std::shared_ptr<const plan::rank_plan> p) : plan(std::move(p)) 
       for (const uint32_t at : line) {
         const uint32_t id = plan->lanes[l][at];
         auto on_these = to_hear(*plan, position, all[id], heard);
-        // The stages of a rank run in turns: each notifies the next, which thereby knows all that the stages before had
-        // to be told.
+        // The stages of a rank run in turns, and the end of a stage's instruction is reported to the next stage. So the
+        // next stage needs no report of an instruction that an earlier stage has waited for.
         if (before != plan::none && seat[before] != seat[id]) on_these.push_back(before);
         before = id;
         num_dependencies[id] = static_cast<uint32_t>(on_these.size());

@@ -24,24 +24,25 @@ struct program {
   explicit program(std::shared_ptr<const plan::rank_plan> p);
 
   std::shared_ptr<const plan::rank_plan> plan;
-  /// [id]: number of instructions whose end its lane must have been told of before it starts
+  /// Number of instructions whose ends must be reported to an instruction's lane before it starts, by instruction id
   std::vector<uint32_t> num_dependencies;
-  std::vector<uint32_t> position;  ///< [id]: position of the instruction in its lane
-  /// [id]: the seat that runs it. On the compute lane the stage that owns its unit, or the first stage if it belongs to
-  /// no unit.
+  std::vector<uint32_t> position;  ///< position of an instruction in its lane, by instruction id
+  /// Seat that runs an instruction, by instruction id. On the compute lane it is the stage that owns the instruction's
+  /// unit, or the first stage without a unit.
   std::vector<uint32_t> seat;
-  /// [seat]: ids of the seat's instructions in the order in which they start
+  /// Ids of a seat's instructions in the order in which they start, by seat
   std::vector<std::vector<uint32_t>> orders;
-  std::vector<uint32_t> place;  ///< [id]: position of the instruction in the order of its seat
-  /// [lane]: lists of instructions that start in order, as positions in the lane: one list for the whole lane; on the
-  /// fabric lane one for each communicator.
+  std::vector<uint32_t> place;  ///< position of an instruction in its seat's order, by instruction id
+  /// Lists of instructions that start in order, as positions in the lane, by lane: one list for the whole lane; on the
+  /// fabric lane one list for each communicator.
   std::vector<std::vector<uint32_t>> lines[plan::num_lanes];
-  std::vector<uint32_t> line_of;  ///< [id]: index of the instruction's line within its lane
-  /// [id]: ids of the instructions, on any lane, that must be told of its end
+  std::vector<uint32_t> line_of;  ///< index of an instruction's line within its lane, by instruction id
+  /// Ids of the instructions, on any lane, that depend on an instruction, by instruction id
   std::vector<std::vector<uint32_t>> dependents;
-  std::vector<std::vector<uint32_t>> told;  ///< [id]: other seats with an instruction that depends on it
-  std::vector<bool> tells;                  ///< [id]: true if another seat must be told of the instruction's end
-  /// [communicator][sequence]: id of the instruction that takes part in this collective
+  /// Other seats with an instruction that depends on this one, by instruction id.
+  std::vector<std::vector<uint32_t>> told;
+  std::vector<bool> tells;  ///< true if another seat must be told of an instruction's end, by instruction id
+  /// Id of the instruction that belongs to a collective, by communicator and sequence
   std::vector<std::vector<uint32_t>> collectives;
 
  private:
@@ -77,8 +78,9 @@ class sequencer {
   std::shared_ptr<const program> program_;
   plan::lane lane_ = plan::lane::compute;
   uint32_t seat_ = 0;
-  std::vector<uint32_t> waiting_;  // [place]: number of the instruction's dependencies that have not ended
-  // [line]: position of the next instruction, and number of instructions that have started and not ended
+  // Number of dependencies that have not ended, by the instruction's place in the seat's order.
+  std::vector<uint32_t> waiting_;
+  // Position of the next instruction, and number of started instructions that have not ended, by line.
   std::vector<uint32_t> next_, under_way_;
   uint32_t num_started_ = 0, window_ = 0, num_ended_ = 0;
 };

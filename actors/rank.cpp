@@ -117,7 +117,8 @@ void watch(rank_self self) {
   self->delayed_send(self, every, look_around{s.context->order.run});
 }
 
-// Shows the rank's pulse. The pointer is weak, so that a rank that has ended has no pulse any more.
+// Sets the functions from which the board reads the rank's pulse and the description of its lanes. Their pointers to
+// the run are weak, so that a rank that has ended has no pulse any more.
 void show_pulse(const rank_state& s) {
   if (s.setup.pulses == nullptr) return;
   s.setup.pulses->show(s.setup.rank,
@@ -142,7 +143,8 @@ void look(rank_self self) {
   const auto found = s.clock.look(now, s.look_due_ns, run, std::move(pulses), s.setup.patience);
   if (found != silence_clock::finding::stalled) s.looks_left = looks_per_stall;
   if (found == silence_clock::finding::fine) return;
-  // The rank that a waiting rank waits for may wait too: the rank that works or asks reports first, unless it cannot.
+  // If another rank computes, or waits for a disk or the loader, that rank is closer to the cause of the stall and
+  // reports it first; this rank waits for it only a limited number of looks.
   if (found == silence_clock::finding::stalled && culprit_is_elsewhere && s.looks_left-- > 0) return;
   const std::string text = core::text_of("nothing has ended for %.1f s: ", double(s.clock.quiet(now).count()) / 1e9) +
                            explain_stall(*s.context, s.setup.missing);

@@ -55,7 +55,7 @@ struct rank_state {        ///< a rank's state between messages
   loader_actor loader;
   std::shared_ptr<step_context> context;
   sequencer control;
-  /// [seat]: number of instructions that the seat may have started; number that have ended
+  /// Number of instructions that a seat may have started, and number that have ended, by seat
   std::vector<uint32_t> window, ended;
   bool running = false, failed = false;
   plan::plan_choice which = plan::plan_choice::train;
@@ -63,7 +63,7 @@ struct rank_state {        ///< a rank's state between messages
   /// True: the delayed look_around message, which checks for a stall, has been sent and has not arrived.
   bool looks = false;
   int64_t look_due_ns = 0;           ///< time at which the look_around message in progress is due
-  int looks_left = looks_per_stall;  ///< checks for which this rank leaves another rank time to report a stall first
+  int looks_left = looks_per_stall;  ///< number of further checks in which another rank may report a stall first
   std::chrono::nanoseconds longest_work{0};  ///< duration of the longest instruction of the steps so far
 };
 

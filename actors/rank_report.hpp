@@ -14,9 +14,9 @@ namespace troupe::actors {
 struct rank_report {  ///< report of one rank
   uint32_t rank = 0;
   verdict decided;              ///< verdict in plans that train or evaluate; equal on all ranks
-  std::vector<double> losses;   ///< [micro-batch x data position]: losses in plans that evaluate; equal on all ranks
+  std::vector<double> losses;   ///< losses in plans that evaluate, by micro-batch and data position; equal on all ranks
   telemetry::rank_spans spans;  ///< start and end of the instructions of any plan
-  std::vector<model_output> outputs;  ///< [micro-batch]: outputs, if the order requests them and in generation
+  std::vector<model_output> outputs;  ///< outputs by micro-batch, if the order requests them and in generation
 };
 
 using rank_reports = std::vector<rank_report>;  ///< reports of a process's ranks or of all ranks, by rank

@@ -9,10 +9,10 @@
 
 namespace troupe::actors {
 
-/// Most unfinished records: each keeps its step's spans alive. Further records are dropped and counted.
+/// Largest number of unfinished records: each keeps its step's spans alive. Further records are dropped and counted.
 inline constexpr uint32_t record_queue_limit = 256;
 
-/// For one sender; any thread may release places.
+/// The places of one sender's records. One thread calls `admit`; any thread may release places.
 class record_queue {
  public:
   using place = std::shared_ptr<const void>;

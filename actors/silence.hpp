@@ -91,10 +91,10 @@ inline constexpr int64_t work_factor = 100;
 std::optional<std::chrono::nanoseconds> limit_of(const patience& p, activity doing,
                                                  std::chrono::nanoseconds longest_work);
 
-/// Number of looks in `patience::stall_after`.
+/// Number of regular checks for a stall during `patience::stall_after`.
 inline constexpr int looks_per_stall = 4;
 
-/// Measures how long nothing has changed, from regular looks.
+/// Measures how long the pulses of all ranks have stayed unchanged, from regular looks at them.
 class silence_clock {
  public:
   enum class finding : uint8_t {

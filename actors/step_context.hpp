@@ -37,7 +37,7 @@ struct verdict {
   /// True: the norm exceeds its limit so far that gradient_scale differs from its value without clipping.
   bool clipped = false;
   double gradient_scale = 1;  ///< factor that `update` multiplies gradients by; rounded to fp32 unless masters are fp64
-  /// [calibrated layer]: range over all ranks and micro-batches
+  /// Range of the inputs over all ranks and micro-batches, by calibrated layer
   std::vector<kernels::value_range<double>> input_ranges{};
   [[nodiscard]] plan::branch taken() const {
     return skipped ? plan::branch::skipped : clipped ? plan::branch::clipped : plan::branch::not_skipped;
@@ -57,11 +57,12 @@ struct step_order {
   uint64_t run = 0;      ///< number of the run among all runs of any plan in this process, from 1
   uint64_t step = 0;     ///< number of optimizer steps before this one
   uint64_t applied = 0;  ///< number of updates applied before this step
-  /// [job::chosen_compression::layers]: static ranges of inputs after `applied` updates; null: there are none.
+  /// Static ranges of inputs after `applied` updates, in the order of job::chosen_compression::layers; null: there are
+  /// none.
   std::shared_ptr<const std::vector<kernels::activation_range>> input_ranges{};
-  std::vector<job::group_setting> settings;  ///< [optimizer group]: settings of the group in this step
+  std::vector<job::group_setting> settings;  ///< settings in this step, by optimizer group
   double loss_scale = 1;
-  std::vector<uint64_t> collectives_before;  ///< [communicator]: number of collectives in earlier runs; empty: none
+  std::vector<uint64_t> collectives_before;  ///< number of collectives in earlier runs, by communicator; empty: none
   std::shared_ptr<const data::batch> given;  ///< batch in place of the loader's (generation); may be null
   /// Number of micro-batches of an evaluation, whose `step` is the first of them; the plan's further micro-batches are
   /// skipped. 0: as many as the plan has.
@@ -85,7 +86,7 @@ struct step_order {
 /// Memory for the votes and norms of a rank's runs, used by one run after the other: a pool of the rank's memory, which
 /// every lane and the fabric can access, or plain memory in simulations.
 struct vote_memory {
-  std::span<double> votes, norms;  ///< numbers of the votes and of the norms, enough for the largest plan of the rank
+  std::span<double> votes, norms;  ///< memory for the votes and for the norms of the rank's largest plan
   std::shared_ptr<const void> owner;
 };
 vote_memory plain_votes(const plan::rank_plan& p);  ///< returns plain memory for runs of `p`
@@ -99,25 +100,27 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   std::shared_ptr<const actors::program> program;
   step_order order;
   job::scaling_rules rules;
-  /// Shard lane writes square sums; compute lane losses; fabric lane the other ranks' numbers.
+  /// Numbers of the vote of all ranks. The shard lane writes this rank's square sums, the compute lane its losses and
+  /// ranges of inputs, the fabric lane the other ranks' numbers.
   std::span<double> votes;
-  /// Shard lane writes square sums of weights, then of updates; fabric lane the other ranks' numbers.
+  /// LAMB's square sums of weights, then of updates. The shard lane writes this rank's numbers, the fabric lane the
+  /// other ranks' numbers.
   std::span<double> norms;
-  /// [id]: completion of the instruction's work on a device with memory of its own; written by the instruction's lane
-  /// before the instruction ends (hands/device_lane.hpp).
+  /// Completion of each instruction's work on a device with memory of its own, by instruction id; written by the
+  /// instruction's lane before the instruction ends (hands/device_lane.hpp).
   std::vector<device::event> work;
-  /// [micro-batch]: its samples, written by the rank before `load` ends
+  /// Samples of each micro-batch, written by the rank before `load` ends
   std::vector<std::shared_ptr<const data::batch>> batches;
-  /// [id]: start and end of the instruction, written by its lane
+  /// Start and end of each instruction, by instruction id; written by the instruction's lane
   std::vector<span> spans;
-  /// [lane]: when a lane that starts instructions ahead really moved bytes, written by that lane; empty for other
-  /// lanes, whose spans show it.
+  /// Intervals, by lane, in which a lane that starts instructions ahead was moving bytes, written by that lane; empty
+  /// for other lanes, whose spans are such intervals.
   std::vector<telemetry::interval> worked[plan::num_lanes];
-  /// [parameter * micro-batches + micro]: true if the parameter's bucket holds a contribution. Written by the stages of
-  /// the rank, which run in turns and may share a parameter. A bucket that stays for all micro-batches uses the first
-  /// element. Empty unless the plan trains.
+  /// Flags at index parameter * micro-batches + micro-batch: true if the parameter's bucket holds a contribution.
+  /// Written by the stages of the rank, which run in turns and may share a parameter. A bucket that stays for all
+  /// micro-batches uses the first element. Empty unless the plan trains.
   std::vector<bool> gradients_written;
-  /// [micro]: outputs, if the order requests them and in generation; written by the compute lane
+  /// Outputs by micro-batch, if the order requests them and in generation; written by the compute lane
   std::vector<model_output> logits;
   std::atomic<uint64_t> num_ended{0};  ///< ended instructions of all lanes: shows that the run makes progress
   std::atomic<bool> aborted{false};    ///< true: lanes start nothing more; set by the rank

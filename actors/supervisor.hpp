@@ -28,7 +28,7 @@ struct supervisor_state {        ///< a supervisor's state between messages
 supervisor_actor::behavior_type supervisor_impl(supervisor_actor::stateful_pointer<supervisor_state> self,
                                                 std::function<node_agent_actor()> agent);
 
-/// Returns an error if the ranks' verdicts differ in any bit. Pure.
+/// Returns an error if the losses or the square sums in the ranks' verdicts differ in any bit. Pure.
 std::optional<core::error> disagreement(const rank_reports& ranks);
 
 }  // namespace troupe::actors

@@ -21,7 +21,7 @@ struct telemetry_setup {                          ///< files to write
   std::filesystem::path profile_file;             ///< path of the profile of the units' times; empty: none is written
   std::filesystem::path flops_file;               ///< path of the flops profiler's table; empty: its lines go to `log`
   std::function<void(const core::error&)> complain;  ///< called once for each file that cannot be written
-  std::function<void(const std::string&)> log;       ///< receives lines for people
+  std::function<void(const std::string&)> log;       ///< receives lines for the run's log
 };
 
 struct telemetry_state {        ///< a telemetry actor's state between messages

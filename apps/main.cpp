@@ -50,7 +50,7 @@ int execute(const troupe::core::result<std::filesystem::path>& other, char** arg
 }
 
 int execute_trainer(int argc, char** argv) {
-  if (!troupe::apps::has_working_directory())  // otherwise MKL, inside LibTorch, ends the process while it is loaded
+  if (!troupe::apps::has_working_directory())  // MKL, a part of LibTorch, would end the process while it is loaded
     return failed_to_start(troupe::apps::no_working_directory);
   const auto other = troupe::apps::trainer_program(troupe::apps::own_folder(), std::string("troupe ") + argv[1]);
   // Lanes compute with one thread each: a thread team would change the order of sums and need threads that may be
@@ -95,7 +95,7 @@ int run(int argc, char** argv) {
   auto* doctor = app.add_subcommand("doctor", "what this machine offers, what is missing and how to get it");
   std::string folder = ".";
   doctor->add_option("folder", folder, "where checkpoints or offloaded states shall go")->capture_default_str();
-  apps::doctor_arguments cluster;  // parsed here, examined by the program that talks to other machines
+  apps::doctor_arguments cluster;  // only parsed here: troupe-agent examines the hosts of a job
   apps::add_doctor_options(*doctor, cluster);
   apps::checkpoint_command checkpoint(app);
   apps::compress_command compress(app);

@@ -88,7 +88,7 @@ core::result<data::bin_width> width_for(const tokenize_arguments& a, uint64_t vo
 
 struct written_tokens {
   data::token_file file;
-  std::vector<std::string> sources;  ///< [input]: a sentence that describes it
+  std::vector<std::string> sources;  ///< a sentence that describes each input, in the order of the inputs
 };
 
 core::result<written_tokens> write(const tokenize_arguments& a, display& show, const interrupts& stop) {

@@ -45,7 +45,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;  // exit codes as in troupe's own main()
+    return app.exit(e) == 0 ? 0 : 2;  // the exit codes of help and of a usage error, equal to those of `troupe`
   }
   if (compress.chosen()) return compress.run(open_calibration);
   return plan.chosen() ? plan.run(measured_products) : train(t);

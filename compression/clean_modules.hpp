@@ -1,6 +1,6 @@
-// Makes permanent, in a host's built modules, what they were compressed with: puts values on grids and under masks,
-// then makes layers smaller. Owns how tensors and torch::nn's modules are changed and how a cut is undone; leaves the
-// choice of changes to job/compression/clean.hpp.
+// Makes the compression of a host program's built modules permanent: rounds weights to their quantisation grids,
+// multiplies them by their pruning masks, then makes layers smaller. Owns how tensors and torch::nn modules are changed
+// and how a cut is undone; job/compression/clean.hpp chooses the changes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,13 +15,14 @@ namespace troupe::compression {
 
 class clean_modules {
  public:
-  /// Requires that all units of `model` are built; `table` is the table of `model`.
+  /// Requires that all units of `model` are built, and that `table` lists the parameters of `model`.
   clean_modules(const models::module_model& model, const core::model_table& table,
                 std::shared_ptr<const job::cleaning> what);
 
-  /// Puts weights on their grids and multiplies masks in; values change in place.
+  /// Rounds weights to their quantisation grids and multiplies them by their pruning masks, in place.
   void make_permanent();
-  /// Removes rows and columns; tensors keep their identity and lose their gradients.
+  /// Removes the pruned rows and columns from tensors, and sets the modules' sizes. Tensors keep their identity and
+  /// lose their gradients.
   void cut();
   /// Restores all tensors and module sizes that `cut` changed.
   void undo_cut();
@@ -29,8 +30,8 @@ class clean_modules {
  private:
   void replace(const at::Tensor& t, const at::Tensor& by);
 
-  std::vector<at::Tensor> tensors_;                          // [parameter of the table]: tensor of the parameter
-  std::vector<std::shared_ptr<torch::nn::Module>> modules_;  // [cut]: module that the cut makes smaller
+  std::vector<at::Tensor> tensors_;                          // tensors of the parameters in `table_`, in its order
+  std::vector<std::shared_ptr<torch::nn::Module>> modules_;  // modules that become smaller; index: entry of what_->cuts
   const core::model_table& table_;
   std::shared_ptr<const job::cleaning> what_;
   std::vector<std::function<void()>> undo_;

@@ -14,7 +14,7 @@
 
 namespace troupe::compression {
 
-struct scheduled_module {  ///< a module under one technique
+struct scheduled_module {  ///< state of one module under one compression technique
   std::string technique, module, group;
   uint64_t schedule_offset = 0;  ///< number of updates before the technique begins
   bool enabled = false;          ///< true if the technique has begun; a technique never ends
@@ -25,14 +25,14 @@ struct scheduled_module {  ///< a module under one technique
 /// Counts updates for DeepSpeed's `compression_scheduler`. Not thread-safe; uses no actor and no tensors.
 class compression_scheduler {
  public:
-  /// Returns a scheduler of the modules of `table` (a session's, or that of host_layers). Errors: those of
-  /// choose_compression.
+  /// Returns a scheduler for the modules of `table`, the model table of a session or of host_layers. Returns every
+  /// error of job::choose_compression.
   static core::result<compression_scheduler> make(const config::job_config& config, const core::model_table& table);
 
   /// Counts one applied update; must not be called for a skipped update.
   void step() { ++training_steps_; }
-  /// Sets the number of applied updates, e.g. of a run that is resumed elsewhere: actors::compression_state has a
-  /// session's.
+  /// Sets the number of applied updates, e.g. to that of a resumed run; actors::compression_state contains the number
+  /// of a session.
   void set_training_steps(uint64_t updates) { training_steps_ = updates; }
   [[nodiscard]] uint64_t training_steps() const { return training_steps_; }
 
@@ -47,7 +47,7 @@ class compression_scheduler {
   compression_scheduler() = default;
 
   job::chosen_compression chosen_;
-  // [index in chosen_.pruned]: schedule of a ratio that grows step by step.
+  // Schedules of the growing pruned share under snip_momentum; key: index in chosen_.pruned.
   std::map<size_t, kernels::prune_schedule> schedules_;
   uint64_t training_steps_ = 0;
 };

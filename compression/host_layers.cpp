@@ -31,7 +31,7 @@ bool as_any(nn::Module& m, Take take) {
   return (one(std::type_identity<Types>()) || ...);
 }
 
-/// Where a module stores its widths; null for a width that it does not store.
+/// Pointers to the widths that a module stores; null for a width that it does not store.
 struct said_sizes {
   int64_t *outputs = nullptr, *inputs = nullptr;
 };

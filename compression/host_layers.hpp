@@ -25,15 +25,16 @@ struct host_layers {
 };
 
 /// Returns the layers of `model`. Builds units that have factories one after the other, as a run of `seed` does, and
-/// drops them again; the model stays as it is. Errors: those of table_builder and of the factories.
+/// drops them again; the model stays as it is. Returns every error of table_builder and of the factories.
 core::result<host_layers> host_layers_of(const models::module_model& model, uint64_t seed);
 
-/// Numbers of outputs and inputs of a module; 0 leaves a number as it is, or says that the module states none. The
-/// caller cuts the module's tensors.
+/// Numbers of outputs and inputs of a module. 0: set_sizes leaves the number unchanged, or the module does not store
+/// it.
 struct layer_sizes {
   int64_t outputs = 0, inputs = 0;
 };
-/// Sets the sizes that the module states to `to`, and returns the sizes that it stated before.
+/// Stores the sizes `to` in the module's options and returns the previous sizes. Does not change tensors; the caller
+/// cuts them.
 layer_sizes set_sizes(torch::nn::Module& module, const layer_sizes& to);
 
 }  // namespace troupe::compression

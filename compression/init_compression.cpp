@@ -29,8 +29,8 @@ core::result<void> compresses(const std::shared_ptr<const config::job_config>& c
   return fail(error_kind::bad_input, "compression_training: init_compression requires an enabled technique, got none");
 }
 
-/// Returns the plan for cutting related modules, or the errors of a run that compresses as `config` says and of
-/// redundancy_clean after that run.
+/// Returns the plan for cutting related modules. Returns every error of a run that compresses as `config` requests, and
+/// of redundancy_clean after that run.
 core::result<std::shared_ptr<const job::cleaning>> check(const config::job_config& config, core::model_table table,
                                                          std::optional<uint64_t> rows, job::widths_said said) {
   TROUPE_TRY(job::check_layer_reduction(config, table));

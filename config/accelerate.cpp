@@ -17,7 +17,7 @@ namespace troupe::config {
 namespace {
 
 struct spelling {
-  std::string_view accelerate, deepspeed;  ///< an empty `deepspeed` marks a key that no run here could follow
+  std::string_view accelerate, deepspeed;  ///< names of one key; empty `deepspeed`: Troupe cannot honour it
 };
 
 constexpr spelling in_section[] = {
@@ -67,7 +67,7 @@ constexpr std::string_view launcher_keys[] = {
     "commands",
 };
 
-/// Stores a value under a dotted name, in sections that may exist already.
+/// Stores a value under a dotted name in `tree`, and creates the sections on the way that do not exist yet.
 void put(node& tree, std::string_view dotted, const entry& from) {
   const size_t dot = dotted.find('.');
   const std::string name(dotted.substr(0, dot));
@@ -168,7 +168,7 @@ class accelerate_file {
     }
   }
 
-  /// True if the section belongs to the file's type; Accelerate itself ignores other sections.
+  /// True if the section belongs to the `type` of this file; Accelerate itself ignores other sections.
   bool belongs(const entry& section, std::string_view type) {
     if (!says_something(*section.value)) return false;
     if (type_ != type) report_.warn(section.at, section.name, fmt::format("no effect: distributed_type is {}", type_));
@@ -296,7 +296,7 @@ class accelerate_file {
   reporter& report_;
   node made_;
   std::string type_;
-  bool is_second_ = false;  ///< FSDP's version 2, which uses reshard_after_forward if both keys are given
+  bool is_second_ = false;  ///< true: FSDP version 2, which uses reshard_after_forward if both keys are given
   std::optional<entry> strategy_, offload_;
 };
 

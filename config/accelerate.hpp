@@ -9,14 +9,15 @@
 
 namespace troupe::config {
 
-/// True if a root has keys that only Accelerate writes.
+/// Returns true if the root mapping of a file has keys that only Accelerate writes.
 bool is_accelerate_file(const node& root);
-/// True if the file has keys that only Accelerate writes; false if it cannot be read.
+/// Returns true if the file can be read and its root mapping has keys that only Accelerate writes.
 bool is_accelerate_file(const std::filesystem::path& file);
 
-/// Returns the root of an Accelerate file under the names of the key table: the number of processes, the number format,
-/// and FSDP's section as keys of `zero_optimization`; machines and launchers are omitted. Errors: a kind of
-/// parallelism, a strategy or a key of FSDP without such a name. Unknown keys of the root are warned about.
+/// Returns the root of an Accelerate file with its keys renamed to those of the key table: the number of processes, the
+/// number format, and FSDP's section as keys of `zero_optimization`; machines and launchers are omitted. Reports an
+/// error for a kind of parallelism, a strategy or an FSDP key without a counterpart, and a warning for an unknown key
+/// of the root.
 node_ptr accelerate_root(const node& root, reporter& report);
 
 /// Returns the contents of a `deepspeed_config` mapping: DeepSpeed's own keys unchanged, and Accelerate's spellings

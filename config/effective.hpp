@@ -10,7 +10,7 @@ namespace troupe::config {
 /// Fills in `values` and `given` of `out` from the given values, the derived values and the finished `config`.
 void describe(const settings& given, const origins& derived, const std::vector<source>& sources, loaded& out);
 
-/// Sets the values that differ between the ways of a job with open degrees to `auto`.
+/// Sets to `auto`, in `out`, each value that differs between the possible divisions of the ranks over open degrees.
 void mark_open(const open_degrees& open, loaded& out);
 
 /// Returns the inline model keys as JSON with Hugging Face's names; empty if there are none.

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Returns the reason why a key that acts has no effect here; empty if it has one.
+/// Returns the reason why a key that generally acts has no effect in `c`; empty if it has an effect.
 std::string idle_in(const effective_value& v, const job_config& c) {
   return v.row->support.acts == effect::acts ? idle(*v.row, c) : std::string();
 }
@@ -114,7 +114,8 @@ std::string given_text(const effective_value& v) {
   return v.value == "none" && v.row->nullable() && !is_choice ? "null" : v.value;
 }
 
-/// Returns a plain DeepSpeed configuration as YAML; it describes no run, so the text contains only the given keys.
+/// Returns a plain DeepSpeed configuration as YAML. Contains only the given keys, because such a configuration
+/// describes no run.
 std::string given_yaml(const loaded& what) {
   yaml_tree tree;
   for (const effective_value& v : what.values)
@@ -122,15 +123,15 @@ std::string given_yaml(const loaded& what) {
   return "# What a DeepSpeed configuration gives.\n" + tree.text();
 }
 
-/// True if a key has no part in this run: it belongs to another type or section, or was not given although its presence
-/// matters.
+/// True if the YAML of a run omits the key: the key belongs to another type or section, or was not given although its
+/// presence matters.
 bool is_left_out(const key_info& row, const job_config& c) {
   if (!row.has_field() || std::holds_alternative<model_key>(row.target.field)) return true;
   if (row.section() == "scheduler.params" && !row.read_by(core::name_of(c.scheduler.type))) return true;
   if (row.section() == "optimizer.params" && !row.read_by(core::name_of(c.optimizer.type))) return true;
   if (row.section() == "zero_optimization.zenflow" && !c.zero_optimization.zenflow.enabled) return true;
   if (row.target.told != nullptr && !was_told(row, c)) return true;
-  // Elasticity determines the batch sizes, and given ones are refused.
+  // Elasticity determines the batch sizes, and a file with given batch sizes would be refused.
   return c.elasticity.enabled && is_batch_key(row.key);
 }
 

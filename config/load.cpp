@@ -223,7 +223,7 @@ class loading {
     return accept_open(given, c, open, name);
   }
 
-  /// Applies all rules to a job; `open`: the degrees are those of way `way`, if there are any ways.
+  /// Applies all rules to a job. If its degrees are open, they are those of division `way` in `open`.
   attempt resolved(settings given, job_config config, const open_degrees& open, size_t way, const std::string& name) {
     attempt a{std::move(given), std::move(config), report_, {}};
     for (size_t k = 0; k < open.keys.size() && !open.ways.empty(); ++k)
@@ -247,8 +247,8 @@ class loading {
     return out;
   }
 
-  /// Accepts a job with open degrees. Every way is checked like a file of its own: errors common to all ways are errors
-  /// of the file; a way with further errors cannot be chosen.
+  /// Accepts a job with open degrees. Every possible division of the ranks (*way*) is checked like a file of its own:
+  /// errors common to all ways are errors of the file; a way with further errors cannot be chosen.
   load_result accept_open(const settings& given, const job_config& c, const open_degrees& open,
                           const std::string& name) {
     std::vector<degree_choice> choices;

@@ -38,7 +38,7 @@ struct load_options {  ///< how a file is read
   std::vector<std::string>
       overrides;        ///< `key=value`, later ones win; paths in them are relative to the current folder
   bool strict = false;  ///< true: warnings are errors
-  std::optional<uint64_t> steps = {};  ///< replaces the key `steps`
+  std::optional<uint64_t> steps = {};  ///< number of steps that replaces the key `steps`
   reading read_as = reading::job;
   /// Returns further errors of a job, found by other folders; called for a job whose model keys are known and have the
   /// right types.
@@ -48,7 +48,7 @@ struct load_options {  ///< how a file is read
 /// One key with the value that a run uses, for explain.
 struct effective_value {
   std::string key;
-  std::string value;       ///< as YAML; `none` if there is no value
+  std::string value;       ///< value as YAML; `none` if there is no value
   bool held_back = false;  ///< true: `value` was given, but nothing can honour it yet
   std::string origin;      ///< such as `job.yaml:8:28`, `default`, `auto`, `derived`, `--set key=value`, `--steps`
   const key_info* row = nullptr;
@@ -58,13 +58,14 @@ struct loaded {  ///< an accepted configuration
   job_config config;
   bool deepspeed_only = false;  ///< true: `config` describes no run, because it has no model, data or steps
   std::vector<diagnostic> warnings;
-  /// One for every key in the table, in its order; for groups only the given keys.
+  /// Effective values in table order: one for every key of the table; for keys of named groups and lists only the given
+  /// ones.
   std::vector<effective_value> values;
   std::vector<std::string> given;  ///< keys to which the file or an override gives a value or `auto`
 };
 
-/// Replaces the open degrees of a configuration (`config.open_degrees`) by one of its ways, and updates the effective
-/// values.
+/// Replaces the open degrees of a configuration (`config.open_degrees`) by the choice `taken`, and updates the
+/// effective values.
 void take_degrees(const degree_choice& taken, loaded& what);
 
 using load_result = tl::expected<loaded, std::vector<diagnostic>>;

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::string_view ranks_key = "parallel.ranks", data_key = "parallel.data";
 
-/// Limits: the number of ranks that are divided, equal to the limit of a single degree, and the number of ways, each of
-/// which is planned.
+/// Limits of a choice of degrees: number of ranks to divide, equal to the limit of a single degree, and number of
+/// possible divisions, each of which is planned.
 constexpr uint64_t open_ranks_max = 65536;
 constexpr size_t ways_max = 512;
 

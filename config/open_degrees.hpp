@@ -1,6 +1,6 @@
 // Finds the degrees of `parallel` that a file leaves to the run: the axes that are `auto`, and every way to divide the
-// ranks over them. Owns the order of these ways and the refusals of files that leave no choice. load.cpp checks each
-// way by the rules for a file with these numbers; job/degrees.hpp computes its cost.
+// ranks over them. Owns the order of these divisions (*ways*) and the refusals of files that leave no choice. load.cpp
+// checks each way by the rules for a file with these numbers; job/degrees.hpp computes its cost.
 #pragma once
 
 #include <span>
@@ -18,18 +18,19 @@ struct degree_key {
   [[nodiscard]] std::string_view name() const { return key.substr(key.find('.') + 1); }
 };
 
-/// Returns the axes in the order in which ways are compared: of two ways, the one with the smaller degree at the first
-/// differing key comes first. Data ranks are therefore preferred to all other axes, and pipelines come last.
+/// Returns the axes that may be `auto`, in the order in which divisions of the ranks are compared: of two divisions,
+/// the one with the smaller degree at the first differing axis comes first. Data ranks are therefore preferred to all
+/// other axes, and pipelines come last.
 std::span<const degree_key> degree_keys();
 
-/// Returns "pipeline 2 x data 2", the degrees above 1; "1 rank" if there are none.
+/// Returns the degrees above 1 as text, such as "pipeline 2 x data 2"; "1 rank" if there are none.
 std::string degrees_text(const parallel_section& parallel);
 
-/// The open degrees of a job; `ways` is empty if no degree is open.
+/// The open degrees of a job, and all divisions of its ranks over them; `ways` is empty if no degree is open.
 struct open_degrees {
-  /// The keys that are `auto`, and data if it is not given while another key is.
+  /// Axes whose degree is `auto`; also the data axis, if it is not given while another axis is `auto`.
   std::vector<const degree_key*> keys;
-  std::vector<std::vector<uint32_t>> ways;  ///< [way][key]: in the order of degree_keys
+  std::vector<std::vector<uint32_t>> ways;  ///< [division][index in `keys`]: degree; most preferred division first
 };
 
 /// Finds the open degrees of a job whose values are stored but not resolved. Reports: `auto` without ranks, ranks that
@@ -37,7 +38,7 @@ struct open_degrees {
 /// the degrees then count as refused.
 open_degrees find_open(settings& given, const job_config& config, reporter& report);
 
-/// Returns `given` with the numbers of one way in place of `auto`.
+/// Returns `given` with the degrees of division `way` in place of `auto`.
 settings with_way(settings given, const open_degrees& open, size_t way);
 
 }  // namespace troupe::config

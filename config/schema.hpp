@@ -7,7 +7,7 @@
 
 namespace troupe::config {
 
-/// The kind of file that a schema describes.
+/// Kind of configuration file that a schema describes.
 enum class schema_of : uint8_t {
   job,        ///< Troupe's own file, in YAML
   deepspeed,  ///< DeepSpeed's JSON, read as leniently as an imported file

@@ -11,7 +11,7 @@ namespace troupe::config {
 
 struct waiting_key {
   const key_info* row;
-  std::string values;  ///< `all`, `all but false`, or the names of some values
+  std::string values;  ///< values that wait: `all`, `all but false`, or the names of some values
 };
 
 struct waiting_for {

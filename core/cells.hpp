@@ -1,4 +1,4 @@
-// Reads the cells of a line that a separator divides, for the small tables that a run leaves in its folder.
+// Reads the cells of a line that a separator divides, for the small tables that a run writes into its folder.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,14 @@ inline std::string_view take_cell(std::string_view& s, char separator) {
   return out;
 }
 
-/// True if the whole cell is a number of this type.
+/// True if the whole cell is a number of type T, which is then stored in `out`.
 template <class T>
 bool read_number(std::string_view cell, T& out) {
   const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), out);
   return problem == std::errc() && end == cell.data() + cell.size();
 }
 
-/// True if the whole cell is a finite number that is at least 0.
+/// True if the whole cell is a finite number that is at least 0, which is then stored in `out`.
 inline bool read_amount(std::string_view cell, double& out) {
   return read_number(cell, out) && std::isfinite(out) && out >= 0;
 }

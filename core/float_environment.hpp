@@ -7,7 +7,8 @@
 
 namespace troupe::core {
 
-/// Sets the default environment for a host's thread during a call, and restores the host's environment afterwards.
+/// Sets the default floating-point environment in a thread of the host program while the object exists; the destructor
+/// restores the host's environment.
 class usual_float_environment {
  public:
   usual_float_environment() {
@@ -22,7 +23,8 @@ class usual_float_environment {
   std::fenv_t before_{};
 };
 
-/// Sets the default environment for the calling thread, which a lane owns, for good. Only the first call has a cost.
+/// Sets the default floating-point environment in the calling thread permanently, so the thread must belong to a lane
+/// and not to the host program. Only a thread's first call has a cost.
 inline void keep_usual_float_environment() {
   thread_local bool kept = false;
   if (!kept) std::fesetenv(FE_DFL_ENV);

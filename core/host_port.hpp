@@ -13,7 +13,7 @@ struct host_port {
   uint16_t port = 0;
 };
 
-/// Returns nullopt if `text` is not HOST:PORT, or if the port is 0.
+/// Returns the host and the port in `text`; nullopt if `text` is not HOST:PORT, or if the port is 0.
 std::optional<host_port> read_host_port(std::string_view text);
 
 /// True for `*`, 0.0.0.0 and ::, on which a program can listen but to which no program can connect.

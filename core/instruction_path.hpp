@@ -1,5 +1,5 @@
-// Names for messages the vector instructions that are used on this processor. Owns the words; the choices are made by
-// the dispatch of Highway, which Troupe's kernels use, and by LibTorch.
+// Returns names, for messages, of the vector instructions that are used on this processor. Owns the names; Highway's
+// dispatch (for Troupe's kernels) and LibTorch choose the instructions.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace troupe::core {
 
-/// Returns "AVX-512", "AVX2", "NEON" or "no vectors".
+/// Returns the vector instructions that Troupe's kernels use: "AVX-512", "AVX2", "NEON" or "no vectors".
 inline std::string kernel_instructions() {
 #if defined(__x86_64__)
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");

@@ -15,7 +15,7 @@
 
 namespace troupe::core {
 
-/// Largest nesting depth of values, for readers that name no depth of their own.
+/// Largest nesting depth of values in a JSON text, for callers that pass no other limit.
 inline constexpr size_t max_json_depth = 100;
 
 /// Reason why a text is refused.

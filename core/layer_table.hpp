@@ -14,8 +14,8 @@ namespace troupe::core {
 /// Computation of a layer. `other`: a module whose type does not determine its computation.
 enum class layer_kind : uint8_t {
   linear,
-  embedding,           ///< rows looked up by token
-  position_embedding,  ///< rows looked up by position
+  embedding,           ///< the layer looks up rows of its weight by token
+  position_embedding,  ///< the layer looks up rows of its weight by position
   norm,
   attention,
   activation,
@@ -80,7 +80,9 @@ struct layer_info {
   std::optional<uint32_t> weight, bias;
   /// Layout of a weight that maps one width to another; nullopt for norms and `other`.
   std::optional<weight_layout> layout;
-  uint64_t in = 0, out = 0;  ///< elements of an input row and an output row; rows and width of an embedding; 0: unknown
+  /// Numbers of elements of an input row and of an output row; for an embedding, its number of rows and its width. 0:
+  /// unknown.
+  uint64_t in = 0, out = 0;
   /// Heads that are stored side by side in attention's input and output, in the outputs of the linear layers before
   /// attention, and in the inputs of the linear layer after it; 0: this layer has no heads.
   uint32_t heads = 0, kv_heads = 0;

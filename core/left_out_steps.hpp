@@ -1,5 +1,6 @@
 // The record of samples that a run leaves out: the steps that would have used them, and their positions in the global
-// order of samples. Plain values that data, checkpoints and messages share; data/ owns what follows from them.
+// order of samples. Plain values that data, checkpoints and messages share; data/ decides which samples the later steps
+// use.
 #pragma once
 
 #include <cstdint>

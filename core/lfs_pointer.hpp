@@ -15,7 +15,7 @@
 
 namespace troupe::core {
 
-/// Upper bound (exclusive) of a pointer's bytes, by the specification of git-lfs.
+/// Exclusive upper bound of the size of a pointer file in bytes, as git-lfs specifies it.
 inline constexpr uint64_t max_lfs_pointer_bytes = 1024;
 
 /// True if a file that starts with `begin` is a git-lfs pointer.

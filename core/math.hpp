@@ -6,14 +6,14 @@
 
 namespace troupe::core {
 
-/// Elements of the smallest unit of a partition: a block of the norm, a page of a file and a SIMD loop never have two
-/// owners.
+/// Number of elements of the smallest unit of a partition among ranks, so that no block of the gradient norm, page of a
+/// file or SIMD loop has elements of two owners.
 inline constexpr uint64_t partition_grain = 1024;
 
-/// Alignment of each parameter's address in bytes: products of an fp32 matrix and a vector change bits with a smaller
-/// alignment.
+/// Alignment of each parameter's address in bytes. With a smaller alignment, the bits of a product of an fp32 matrix
+/// and a vector would depend on the address.
 inline constexpr uint64_t parameter_alignment_bytes = 64;
-/// Alignment of a parameter in elements, which have 2 bytes or more.
+/// Alignment of a parameter in elements; an element has 2 bytes or more.
 inline constexpr uint64_t parameter_grain = parameter_alignment_bytes / 2;
 
 /// Returns n / d rounded up; `d` must not be 0.

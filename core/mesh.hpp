@@ -1,9 +1,9 @@
-// The positions of a job's ranks: axes, coordinates, groups of ranks that share something. Owns the order of ranks;
-// leaves what a group does together to plan/.
+// The positions of a job's ranks: axes, coordinates, and groups of ranks along axes. Owns the numbering of ranks;
+// leaves the communication within a group to plan/.
 //
 // Ranks are numbered row-major, the last axis fastest, so that ranks that exchange most are neighbours. Data
-// parallelism has two axes: the ranks of one shard group hold a model's states together, and replicas hold equal
-// states.
+// parallelism has two axes: the states of a model are partitioned over the ranks of one shard group, and replicas hold
+// equal states.
 #pragma once
 
 #include <array>
@@ -17,7 +17,8 @@
 
 namespace troupe::core {
 
-/// Axes from slow to fast. Expert parallelism will divide `replicate` and `shard`.
+/// Axes of a mesh. In the numbering of ranks, the coordinate of the first axis changes slowest and that of the last
+/// axis fastest. Expert parallelism will divide `replicate` and `shard`.
 enum class axis : uint8_t { pipeline, replicate, shard, sequence, context, tensor };
 inline constexpr uint32_t num_axes = 6;
 
@@ -103,7 +104,7 @@ class mesh {  ///< the degrees of a job's axes
 
  private:
   std::array<uint32_t, num_axes> degrees_ = {1, 1, 1, 1, 1, 1};
-  // [axis]: number of ranks from one coordinate of the axis to the next.
+  // Number of ranks from one coordinate of an axis to the next, by axis.
   std::array<uint32_t, num_axes> strides_ = {1, 1, 1, 1, 1, 1};
 };
 

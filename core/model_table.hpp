@@ -142,8 +142,8 @@ struct model_table {  ///< a model as units, segments and parameters
   /// Number of leading units that belong to a teacher, without its head. Training steps run only their forward, for the
   /// output of the last one; all other steps omit these units.
   uint32_t teacher_units = 0;
-  /// [unit of the teacher] The unit of the model whose pipeline stage computes this teacher unit; ascending. Empty: the
-  /// first unit.
+  /// For each unit of the teacher, the unit of the model whose pipeline stage computes it; ascending. Empty: the first
+  /// unit.
   std::vector<uint32_t> beside;
   uint64_t teacher_bytes = 0;  ///< bytes of the hidden state that a unit of the teacher outputs, one micro-batch
 
@@ -165,8 +165,8 @@ struct model_table {  ///< a model as units, segments and parameters
   [[nodiscard]] uint32_t original(uint32_t parameter) const {
     return parameters[parameter].copy_of.value_or(parameter);
   }
-  /// Returns the elements of the model's parameters, without copies, which repeat elements already counted, and without
-  /// the teacher's.
+  /// Returns the number of elements of the model's parameters. Copies, which repeat elements already counted, and
+  /// parameters of a teacher are not counted.
   [[nodiscard]] uint64_t numel() const {
     uint64_t n = 0;
     for (const auto& p : parameters) n += p.is_copy() || p.of_teacher ? 0 : p.numel();

@@ -24,7 +24,7 @@ result<void> go_together(const std::vector<const Pass*>& passes) {
 }
 
 /// Returns the passes in an order in which each one follows every pass `other` for which `behind(*pass, *other)` holds;
-/// among several candidates the first given is next. Fails if passes wait for one another.
+/// among several candidates the one that is first in `waiting` is next. Fails if passes wait for one another.
 template <class Pass, class Behind>
 result<std::vector<const Pass*>> one_behind_another(std::vector<const Pass*> waiting, Behind behind) {
   std::vector<const Pass*> out;

@@ -37,7 +37,7 @@ class source_file {
   }
 
   /// Opens a file. Fails if the path cannot be opened or is not a regular file (a pipe is refused without waiting for
-  /// it).
+  /// its writer).
   static result<source_file> open(const std::filesystem::path& path, int extra_flags = 0) {
     source_file out;
     out.name_ = path.string();
@@ -47,8 +47,8 @@ class source_file {
     return std::move(out).known();
   }
 
-  /// Returns the contents of an open descriptor from byte `begin` on; `name` is for errors. Takes ownership of the
-  /// descriptor.
+  /// Wraps an open descriptor, and takes ownership of it. Offset 0 of the result is byte `begin` of the file; `name` is
+  /// for errors.
   static result<source_file> of(int fd, std::string name, uint64_t begin = 0) {
     source_file out;
     out.name_ = std::move(name);

@@ -17,7 +17,8 @@ struct store_place {
   bool is_encrypted = false;
 };
 
-/// Returns nullopt if `text` is not such an address.
+/// Returns the members' addresses in `text`; nullopt if `text` is not etcd:// or etcds:// with 1 to `store_members_max`
+/// members.
 std::optional<store_place> read_store(std::string_view text);
 
 }  // namespace troupe::core

@@ -1,6 +1,6 @@
-// Formats numbers and names as text that people and programs read. Owns the rule that a host's locale changes none of
-// it: neither setlocale() nor std::locale::global() puts a decimal comma, a thousands separator or a byte that is not
-// UTF-8 into files and messages.
+// Formats numbers and names as text for users and programs. Owns the rule that the locale of a host program does
+// not change the text: neither setlocale() nor std::locale::global() puts a decimal comma, a thousands separator or a
+// byte that is not UTF-8 into files and messages.
 #pragma once
 
 #include <locale.h>  // NOLINT: uselocale() is POSIX's
@@ -20,7 +20,7 @@
 
 namespace troupe::core {
 
-/// Sets the C locale for printf in the calling thread while it exists, whatever locale the process has set.
+/// Sets the C locale for printf in the calling thread while the object exists, whatever locale the process has set.
 class c_locale_scope {
  public:
   c_locale_scope() : before_(::uselocale(c_locale())) {}
@@ -36,7 +36,7 @@ class c_locale_scope {
   ::locale_t before_;
 };
 
-/// Returns the output of printf as a string, with a point in numbers.
+/// Returns the output of printf as a string, with a decimal point in numbers whatever the locale.
 std::string text_of(const char* pattern, auto... xs) {
   const c_locale_scope c;
   char shortly[512];
@@ -75,7 +75,8 @@ inline std::string clock_text(double seconds) {
   return text_of("%llu:%02llu", s / 60, s % 60);
 }
 
-/// Returns a JSON string with its quotes. UTF-8 stays unchanged; each byte that is not valid UTF-8 becomes U+FFFD.
+/// Returns `s` as a JSON string in double quotes. UTF-8 stays unchanged; each byte that is not valid UTF-8 becomes
+/// U+FFFD.
 inline std::string json_string(std::string_view s) {
   constexpr std::string_view digits = "0123456789abcdef", replacement = "\xEF\xBF\xBD";
   std::string out = "\"";
@@ -118,7 +119,7 @@ inline std::string_view trimmed(std::string_view text, std::string_view blanks =
   return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
-/// Returns the text between single quotes, for messages. Quotes within stay as they are.
+/// Returns the text between single quotes, for messages. Quotes in the text are not escaped.
 inline std::string in_quotes(std::string_view text) { return std::string(1, '\'').append(text).append("'"); }
 
 /// Returns a YAML scalar in single quotes that has exactly this text, which is one line.

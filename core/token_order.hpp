@@ -1,6 +1,6 @@
 // Groups the positions of a batch's inputs by the token at each position: the gradient of an embedding is summed in
-// this order. The thread that cuts the batch computes the order together with the tokens, because the device that
-// computes is never asked for its contents.
+// this order. The thread that prepares the batch computes the order on the host, so that no tokens have to be copied
+// back from the device.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct token_order {
   bool operator==(const token_order&) const = default;
 };
 
-/// Returns the order of any numbers.
+/// Returns the positions of `numbers`, grouped by number.
 inline token_order order_of(std::span<const int64_t> numbers) {
   token_order out;
   out.order.resize(numbers.size());
@@ -45,7 +45,8 @@ inline token_order order_of_inputs(std::span<const int64_t> tokens, uint64_t col
   return order_of(inputs);
 }
 
-/// Returns the order of the columns `own` of rows of `columns`, with positions counted as if rows had no other columns.
+/// Returns the positions of `all` that are in the columns `own` of rows of `columns` columns, renumbered as if the rows
+/// had no other columns.
 inline token_order order_within(const token_order& all, uint64_t columns, const column_set& own) {
   const auto own_columns = static_cast<uint64_t>(own.count());
   std::vector<int64_t> place_in_own(columns, -1);
@@ -68,8 +69,8 @@ inline token_order order_within(const token_order& all, uint64_t columns, const 
   return out;
 }
 
-/// Returns the order of the inputs' columns within their documents, which start at columns `document_start` of their
-/// rows.
+/// Returns the positions grouped by the distance from the start of their document. `document_start` contains, for each
+/// position, the column of its row at which its document starts.
 inline token_order order_of_columns(std::span<const uint32_t> document_start, uint64_t columns) {
   std::vector<int64_t> places(document_start.size());
   for (size_t i = 0; i < places.size(); ++i)

@@ -37,7 +37,7 @@ constexpr std::string_view name_of(tp_style style) {
   return "?";
 }
 
-/// Elements along a dimension, for each coordinate.
+/// Number of elements along the split dimension, for each tensor coordinate.
 using tp_widths = std::vector<uint64_t>;
 
 /// The split of one parameter. A packed weight (queries, keys, values) consists of several parts side by side along the

@@ -9,8 +9,8 @@
 
 namespace troupe::core {
 
-/// A run of elements that are contiguous in both: elements [local, local + count) of the share are those from `whole`
-/// on of the parameter, or padding, which the parameter does not have.
+/// A run of elements that are contiguous in the share and in the parameter: elements [local, local + count) of the
+/// share are the parameter's elements from `whole` on, or padding, which the parameter does not have.
 struct tp_run {
   static constexpr uint64_t padding = ~uint64_t{0};
   uint64_t local = 0, whole = 0, count = 0;
@@ -19,7 +19,7 @@ struct tp_run {
 };
 
 /// A box of elements of the whole parameter, viewed in three dimensions: the dimensions before the split one, the split
-/// one, and the dimensions after it. In each, `count` elements from `first` on.
+/// one, and the dimensions after it. The box has `count` indices from `first` on in each of the three.
 struct tp_box {
   uint64_t first[3] = {}, count[3] = {};
   [[nodiscard]] uint64_t elements() const { return count[0] * count[1] * count[2]; }
@@ -41,15 +41,15 @@ std::vector<tp_common> common_to(const std::vector<tp_run>& first, const std::ve
 /// (in files).
 enum class tp_room : uint8_t { widest, own };
 
-class tp_slices {  ///< the share of one coordinate
+class tp_slices {  ///< the share of a parameter that one tensor coordinate stores
  public:
   /// Describes the share of `coordinate` in a parameter of this shape; `check_cut` must accept `cut`.
   tp_slices(const std::vector<int64_t>& shape, const parameter_cut& cut, uint32_t coordinate,
             tp_room room = tp_room::widest);
 
-  /// Elements of the share, including padding.
+  /// Returns the number of elements of the share, including padding.
   [[nodiscard]] uint64_t elements() const { return outer_ * local_row_; }
-  /// Elements of the share that belong to the parameter, without padding.
+  /// Returns the number of elements of the share that belong to the parameter, without padding.
   [[nodiscard]] uint64_t own_elements() const { return outer_ * own_row_; }
 
   /// Returns the runs that cover elements [first, first + count) of the share, in order; adjoining elements form one

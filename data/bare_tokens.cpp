@@ -14,7 +14,8 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Source: karpathy/llm.c, dev/data/data_common.py: the header has 256 numbers of 32 bits, of which three are used.
+/// Bytes of the header that llm.c writes: 256 numbers of 32 bits, of which three are used. Source: karpathy/llm.c,
+/// dev/data/data_common.py.
 constexpr uint64_t header_bytes = 1024;
 constexpr uint32_t magic_of_gpt2 = 20240520, version_of_gpt2 = 1;
 constexpr uint32_t magic_of_llama3 = 20240801, version_of_llama3 = 7;
@@ -22,7 +23,7 @@ constexpr uint32_t magic_of_llama3 = 20240801, version_of_llama3 = 7;
 /// Bytes that are read at the file's beginning, middle and end; fewer than least_numbers numbers prove nothing.
 constexpr uint64_t looked_at_bytes = uint64_t{1} << 16;
 constexpr size_t least_numbers = 32;
-/// Largest vocabulary for which upper halves are checked; those of a larger one may be any number.
+/// Largest vocabulary for which the upper halves of tokens are checked; with a larger one they may be any number.
 constexpr uint64_t most_vocabulary = uint64_t{1} << 20;
 
 core::result<std::optional<bare_tokens>> header_of(const core::source_file& file) {

@@ -11,13 +11,13 @@
 namespace troupe::data {
 
 struct bare_tokens {
-  uint64_t begin_byte = 0;  ///< byte of the first token
+  uint64_t begin_byte = 0;  ///< offset of the first token in the file, in bytes
   bin_width width = bin_width::u16;
 };
 
-/// Returns where the tokens of `file` begin and how wide they are. Tokens are below `vocab_size`; `wanted` is the width
-/// of a file without a header. Refused (bad_input): a header whose number of tokens does not fit the file; tokens whose
-/// every second number of `wanted`'s width shows that they are wider.
+/// Returns where the tokens of `file` begin and how wide they are. `wanted` is the width that is assumed for a file
+/// without a header; tokens are below `vocab_size`. Refused (bad_input): a header whose number of tokens does not fit
+/// the file's size; a file whose numbers, read with width `wanted`, show that its tokens are wider.
 core::result<bare_tokens> look_at_tokens(const core::source_file& file, bin_width wanted, uint64_t vocab_size);
 
 }  // namespace troupe::data

@@ -10,7 +10,7 @@
 namespace troupe::data {
 namespace {
 
-/// Fills row `r` with window(place(r)) and numbers it as sample place(r).
+/// Returns a batch whose row `r` has the tokens of window(place(r)), and whose sample number of row `r` is place(r).
 template <class Place, class Window>
 batch fill(const data::corpus& corpus, uint64_t rows, Place place, Window window) {
   batch out;

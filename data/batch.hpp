@@ -13,15 +13,15 @@
 namespace troupe::data {
 
 /// How a step's global batch is split. Samples that a run leaves out (`skipped`) are not counted: sample n is at
-/// position skipped.position_of(n) of the order. Step `s` takes samples [s * B, (s + 1) * B), B = global_rows(). If a
+/// position skipped.position_of(n) of the order. Step `s` uses samples [s * B, (s + 1) * B), B = global_rows(). If a
 /// run resumes from a run with another B, step first_step begins at first_sample and later steps follow. Inside a step
 /// the micro-batch is the slowest index, then the rank, then the row:
 ///   sample = begin of s + (micro * ranks + rank) * rows + row
 /// Therefore the samples of a step depend on B alone, not on how it is split.
 struct batch_shape {
-  uint64_t rows = 1;    ///< samples of one micro-batch on one rank
-  uint32_t ranks = 1;   ///< data-parallel degree
-  uint32_t micros = 1;  ///< micro-batches of one step (gradient accumulation)
+  uint64_t rows = 1;    ///< number of samples of one micro-batch on one rank
+  uint32_t ranks = 1;   ///< number of data-parallel ranks
+  uint32_t micros = 1;  ///< number of micro-batches of one step (gradient accumulation)
   uint64_t first_step = 0, first_sample = 0;
   left_out skipped{};
   [[nodiscard]] uint64_t global_rows() const { return rows * ranks * micros; }
@@ -40,16 +40,16 @@ struct batch {  ///< the tokens of one micro-batch on one rank
   uint64_t step = 0;
   uint32_t micro = 0;
   uint64_t rows = 0;
-  uint64_t columns = 0;           ///< sequence + 1: inputs are columns [0, sequence), targets [1, sequence]
+  uint64_t columns = 0;           ///< sequence + 1 tokens of a row: inputs are [0, sequence), targets [1, sequence]
   std::vector<int64_t> tokens;    ///< tokens of the batch: rows x columns, row-major
   std::vector<uint64_t> samples;  ///< position of each row in the global order: the key of its dropout masks
   /// For each input position of a row the column where its document starts, 0 if it starts before the row; rows x
   /// (columns - 1), row-major. Empty: attention ignores documents.
   std::vector<uint32_t> document_start{};
-  /// Training batches: the inputs grouped by token and, if document_start is not empty, by the column of their
-  /// document.
+  /// For training batches: the input positions grouped by token and, if document_start is not empty, by the column of
+  /// their document.
   core::token_order by_token{}, by_column{};
-  /// Set if the batch could not be read or made; the code that uses the batch reports it.
+  /// Error if the batch could not be read or made; the code that uses the batch reports it.
   std::optional<core::error> failure{};
 };
 

@@ -1,4 +1,4 @@
-// Combines the sources' own orders under one mixture.
+// Combines the sample orders of all sources of a run in one mixture.
 #include "data/corpus.hpp"
 
 #include <fmt/format.h>

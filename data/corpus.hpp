@@ -17,14 +17,14 @@ namespace troupe::data {
 struct weighted_stream {  ///< a source and its share of the samples
   std::shared_ptr<const token_stream> stream;
   double weight = 1;
-  std::string name{};  ///< name of the source in errors
+  std::string name{};  ///< name of the source, for errors
 };
 
 struct corpus_options {            ///< how the sources are read
   double validation_fraction = 0;  ///< share of each source that is held out for validation, from its end
-  uint64_t sequence = 0;           ///< input tokens of a sample
+  uint64_t sequence = 0;           ///< number of input tokens of a sample
   uint64_t seed = 0;
-  bool document_mask = false;  ///< batches contain document_start
+  bool document_mask = false;  ///< true: batches contain document_start
 };
 
 /// The order of several sources. `interleave` decides which source is at a position and how often it came before; that
@@ -38,7 +38,7 @@ class corpus {
   /// A window of sequence() + 1 tokens of one source.
   struct window {
     const token_stream* stream = nullptr;
-    uint64_t first = 0;  ///< index of its first token in the stream
+    uint64_t first = 0;  ///< index of the window's first token in `stream`
   };
   [[nodiscard]] window training(uint64_t position) const;
 

@@ -1,4 +1,4 @@
-// Finds where long texts are cut, and passes their tokens to the sink.
+// Cuts long texts into pieces, encodes the pieces, and passes their tokens to the sink.
 #include "data/documents.hpp"
 
 #include <fmt/format.h>

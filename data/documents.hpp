@@ -28,15 +28,15 @@ inline constexpr uint64_t longest_piece_bytes = uint64_t{1} << 20;
 /// Approximate size of the blocks of tokens that the sink receives, and of the text between two calls of the watch.
 inline constexpr uint64_t give_bytes = uint64_t{1} << 20;
 
-/// Returns the length in bytes of the first piece of `text`.
+/// Returns the length in bytes of the first piece in which `text` is encoded.
 size_t first_piece(std::string_view text);
 
 /// Progress of reading one file.
 struct reading_progress {
   std::string file;
-  uint64_t bytes_done = 0;  ///< bytes of the expanded text that were read
+  uint64_t bytes_done = 0;  ///< number of bytes of the expanded text that were read
   uint64_t bytes = 0;
-  uint64_t tokens = 0;  ///< tokens of all files so far
+  uint64_t tokens = 0;  ///< number of tokens of all files so far
 };
 
 /// Called about once for each give_bytes of text or file, and while rows without text are skipped; false stops the
@@ -71,8 +71,8 @@ class document_encoder {  ///< encodes texts as tokens, document by document
   [[nodiscard]] const std::vector<uint64_t>& starts() const { return starts_; }
 
  private:
-  /// Encodes one document. `lies_there`: its bytes are those of the file from `begin` on; else the file was read up to
-  /// `begin` to produce it.
+  /// Encodes one document. If `lies_there` is true, the document's bytes are those of the file from `begin` on; else
+  /// the reader has read the file up to `begin` to produce the document.
   core::result<void> encode(text_window& document, uint64_t begin, bool lies_there);
   core::result<void> give(std::span<const uint32_t> tokens);
   /// Calls the watch if enough was read or encoded since the last call.

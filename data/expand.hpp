@@ -28,8 +28,8 @@ core::result<void> expand_packed(const std::filesystem::path& path, uint64_t max
                                  const expand_watch& watch = {});
 
 /// Returns the content of `path`: the file itself, or, if it has the name of a packed file, its expansion at the end of
-/// `scratch`, which is created in `folder` if it is not open. Errors: those of opening and expanding the file, and
-/// those of refuse_other_content().
+/// `scratch`, which is created in `folder` if it is not open. Returns every error of opening and expanding the file,
+/// and of refuse_other_content().
 core::result<core::source_file> open_expanded(const std::filesystem::path& path, uint64_t max_bytes,
                                               scratch_file& scratch, const std::filesystem::path& folder,
                                               const expand_watch& watch = {});

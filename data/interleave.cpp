@@ -1,4 +1,4 @@
-// Converts weights to whole numbers, and applies the quota method to one pattern.
+// Converts the weights of sources to whole numbers, and computes the pattern of a mixture by the quota method.
 #include "data/interleave.hpp"
 
 #include <fmt/format.h>

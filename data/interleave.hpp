@@ -10,7 +10,7 @@
 
 namespace troupe::data {
 
-/// Most sources of one mixture.
+/// Largest number of sources of one mixture.
 inline constexpr uint64_t max_sources = 1024;
 /// Largest sum of the whole numbers that represent the weights; weights are rounded to fit.
 inline constexpr uint64_t max_pattern = uint64_t{1} << 16;
@@ -42,7 +42,7 @@ class interleave {
     uint32_t before;  ///< earlier positions of this source within the pattern
   };
   std::vector<uint64_t> shares_;
-  std::vector<step> pattern_;  ///< empty if there is only one source
+  std::vector<step> pattern_;  ///< positions of the pattern; empty if there is only one source
 };
 
 }  // namespace troupe::data

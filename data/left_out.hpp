@@ -30,7 +30,7 @@ class left_out {
 
  private:
   std::vector<core::sample_range> ranges_;
-  std::vector<uint64_t> taken_before_;  ///< [range]: samples that are taken before the range
+  std::vector<uint64_t> taken_before_;  ///< [range]: number of samples that are taken before the range
 };
 
 }  // namespace troupe::data

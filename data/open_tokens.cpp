@@ -149,7 +149,7 @@ class stream_builder {
                                                      first_file_->string(), path.string()));
     }
     stream_->tokens_are_bytes_ = bytes;
-    stream_->documents_ += documents - 1;  // add_bytes counts one
+    stream_->documents_ += documents - 1;  // add_bytes has counted one document
     return add_bytes(path, std::move(file), begin, may_copy, place);
   }
 
@@ -318,9 +318,9 @@ class stream_builder {
   }
 
   source_options options_;
-  uint64_t budget_;  ///< bytes that further expansions may produce
+  uint64_t budget_;  ///< number of bytes that further expansions may produce
   bool bytes_are_tokens_ = true;
-  bool has_index_ = false;  ///< a Megatron index was read; its tokens may contain their own ends of documents
+  bool has_index_ = false;  ///< true: a Megatron index was read; its tokens may contain their own ends of documents
   std::optional<fs::path> first_file_;
   scratch_file expanded_, encoded_;
   std::optional<size_t> expanded_slot_, encoded_slot_;  ///< indices in the stream's files

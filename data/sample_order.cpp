@@ -1,4 +1,4 @@
-// Implements the shuffle and the split.
+// Implements the shuffle of samples, and the split into training and validation tokens.
 #include "data/sample_order.hpp"
 
 #include <fmt/format.h>

@@ -12,7 +12,8 @@ std::string text_of(uint64_t first, uint64_t last) {
   return first == last ? fmt::format("step {}", first) : fmt::format("steps {}-{}", first, last);
 }
 
-/// For each recorded decision whether it is asked for; for each decision asked for whether it is recorded.
+/// Comparison of two lists of decisions: for each recorded one whether the configuration requests it, and for each
+/// requested one whether it is recorded.
 struct matching {
   std::vector<bool> is_asked, is_recorded;
 };

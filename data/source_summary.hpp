@@ -14,10 +14,10 @@ namespace troupe::data {
 /// Counts of one source, which a run prints once.
 struct source_summary {
   uint64_t documents = 0, tokens = 0;
-  uint64_t files = 0, bytes = 0;      ///< total bytes of the files, expanded
+  uint64_t files = 0, bytes = 0;      ///< number of files, and their total number of bytes, expanded
   std::string first, last;            ///< first and last file, relative to the source's folder
-  bool knows_documents = true;        ///< false: tokens without any description
-  bool ends_documents = false;        ///< each document ends with a token
+  bool knows_documents = true;        ///< false: no file states where its documents begin
+  bool ends_documents = false;        ///< true: each document ends with an end-of-text token
   std::vector<std::string> left_out;  ///< files that were left out, each with its reason in a few words
 };
 /// Passes the members to an encoder, in order.

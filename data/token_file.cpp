@@ -1,4 +1,4 @@
-// Reads and writes the description's JSON.
+// Reads and writes `NAME.bin.json`, the description of a file of tokens.
 #include "data/token_file.hpp"
 
 #include <fmt/format.h>

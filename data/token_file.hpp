@@ -15,7 +15,7 @@ namespace troupe::data {
 /// Bytes of one token in a `.bin` file (little endian).
 enum class bin_width : uint8_t { u16 = 2, u32 = 4 };
 
-/// Returns the width named "uint16" or "uint32"; nothing for any other name.
+/// Returns the width named "uint16" or "uint32"; nullopt for any other name.
 std::optional<bin_width> bin_width_from(std::string_view name);
 const char* name_of(bin_width width);
 
@@ -35,7 +35,7 @@ std::filesystem::path description_path(const std::filesystem::path& bin);  ///< 
 /// Returns the description as JSON.
 std::string as_text(const token_file& f);
 
-/// Reads the description of `bin`; nothing if it has none. Refused: a broken description, and a `bin` whose size
+/// Reads the description of `bin`; nullopt if it has none. Refused: a broken description, and a `bin` whose size
 /// (`bytes`) does not fit the number of tokens, for instance after an incomplete copy.
 core::result<std::optional<token_file>> read_token_file(const std::filesystem::path& bin, uint64_t bytes);
 

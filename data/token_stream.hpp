@@ -29,7 +29,7 @@ inline constexpr size_t open_files_max = 256;
 /// The files to read and how. Their names decide the format (data/formats/files.hpp).
 struct source_options {
   std::filesystem::path path;               ///< a file, or a folder whose files are all read, sorted by path
-  uint64_t max_bytes = uint64_t{16} << 30;  ///< most bytes to which all packed files together may expand
+  uint64_t max_bytes = uint64_t{16} << 30;  ///< largest number of bytes to which all packed files together may expand
   bin_width bin = bin_width::u16;           ///< width of a `.bin`'s tokens if no description next to it states it
   uint64_t vocab_size = 256;                ///< every token must be below this number
   /// Folder for nameless files with expanded text and tokens; empty: the system's temporary folder.
@@ -37,12 +37,12 @@ struct source_options {
   /// Tokenizer for texts, used only while opening; empty: the bytes of a text are its tokens.
   std::shared_ptr<tokenizer> tokens_of = {};
   std::string text_key = "text";  ///< key of the text in JSON lines, column of rows
-  bool keep_documents = false;    ///< keep where each document starts, for document_starts()
+  bool keep_documents = false;    ///< true: the start of each document is recorded for document_starts()
   /// Called with the progress of expanding, checking and encoding; may stop it.
   reading_watch watch = {};
 };
 
-/// Tokens 0 .. size()-1. Nothing changes after opening, so any number of threads may read.
+/// An immutable sequence of size() tokens; any number of threads may read it.
 class token_stream {
  public:
   [[nodiscard]] uint64_t size() const { return size_; }
@@ -70,7 +70,7 @@ class token_stream {
   struct segment {
     uint64_t first = 0;  ///< index of the segment's first token in the stream
     uint64_t tokens = 0;
-    const std::byte* memory = nullptr;  ///< null: the tokens are in `file`
+    const std::byte* memory = nullptr;  ///< tokens in memory; null: the tokens are in `file`
     size_t file = 0;
     uint64_t begin = 0;  ///< first byte of the segment in `file`
   };
@@ -80,23 +80,23 @@ class token_stream {
   std::shared_ptr<const scratch_file> nameless_;  ///< the only file, if all tokens are in one nameless file; else null
   std::vector<core::source_file> files_;
   std::vector<std::vector<std::byte>> copied_;  ///< small files, read into memory
-  std::vector<segment> segments_;               ///< ascending, without gaps, none empty
+  std::vector<segment> segments_;               ///< parts of the stream: ascending, without gaps, none empty
   /// Starts of documents that may follow another token than the end of text, ascending.
   std::vector<uint64_t> starts_;
-  std::optional<uint32_t> end_of_text_;  ///< a document starts after each of these tokens
+  std::optional<uint32_t> end_of_text_;  ///< token after which a document starts; nullopt: none
   uint64_t documents_ = 0;
   source_summary summary_;
   uint64_t size_ = 0;
   uint64_t vocab_size_ = 0;
   bool tokens_are_bytes_ = true;
-  uint8_t width_ = 1;  ///< bytes of a token
+  uint8_t width_ = 1;  ///< number of bytes of a token
 };
 
 /// Opens a file or a folder and checks every token against the vocabulary (the error names position and value). Texts
 /// are encoded here, each document followed by the tokenizer's end-of-text token, into a nameless file. Refused: an
 /// empty source; a `.bin` whose size is not a multiple of its tokens' width, whose tokens are wider, or which another
 /// tokenizer made; a `.bin` without description if documents are to be kept; a folder that mixes `.bin` with text or
-/// has a link out of itself; content that differs from what the name says (data/formats/packed_text.hpp).
+/// has a link out of itself; content that contradicts the file's name (data/formats/packed_text.hpp).
 core::result<std::shared_ptr<const token_stream>> open_tokens(const source_options& options);
 
 }  // namespace troupe::data

@@ -14,12 +14,12 @@ namespace troupe::data {
 
 class told_streams {
  public:
-  /// Returns the facts about the stream, for another process; nothing if that process can read the files itself.
+  /// Returns the facts about the stream, for another process; nullopt if that process can read the files itself.
   static std::optional<std::string> facts_of(const token_stream& x);
   /// Returns a new descriptor of the stream's nameless file. Requires a stream that has facts. Errors: limit.
   static core::result<int> descriptor_of(const token_stream& x);
   /// Returns the stream that `facts` and `descriptor` describe; takes ownership of the descriptor. Errors: mismatch for
-  /// bytes that are not facts; errors of reading files.
+  /// bytes that are not facts, and for a file that is too short; errors of reading files.
   static core::result<std::shared_ptr<const token_stream>> stream_of(std::string_view facts, int descriptor);
 };
 

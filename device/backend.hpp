@@ -30,7 +30,7 @@ struct backend {
   core::result<block> (*allocate)(uint32_t index, tier where, uint64_t bytes);
   bool (*discard)(void* owner);
   std::shared_ptr<void> (*make_stream)(uint32_t index);
-  /// Makes `stream` the one that Torch's operations of the calling thread are queued on, and returns the one before.
+  /// Makes `stream` the one that Torch's operations of the calling thread are queued on, and returns the previous one.
   void* (*make_current)(void* stream);
   void (*copy)(void* stream, std::byte* to, const std::byte* from, uint64_t bytes);
   void (*record)(void* stream, std::shared_ptr<void>& event);

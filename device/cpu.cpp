@@ -1,4 +1,4 @@
-// The CPU as a device: its memory is the host's, its streams are the threads themselves.
+// The CPU as a device: its memory is host memory, its streams are the threads themselves.
 #include "device/cpu.hpp"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// The CPU's backend. Internal.
+// Declares the backend of the CPU (backend.hpp). Internal to device/.
 #pragma once
 
 #include "device/backend.hpp"

@@ -28,7 +28,8 @@ class memory {  ///< usable from any thread, one thread at a time
   memory& operator=(memory&&) noexcept = default;
 
   /// Allocates `bytes` of zeros, aligned for the device; allocates nothing for 0 bytes. If memory cannot be pinned it
-  /// is returned unpinned, and `remark` says why. Errors: limit, with the bytes requested and the device's total.
+  /// is returned unpinned, and `remark` returns the reason. Errors: limit, with the bytes requested and the device's
+  /// total.
   static core::result<memory> allocate(device_id device, device::tier tier, uint64_t bytes);
 
   /// Returns a view of bytes of a host tier that were allocated elsewhere; `owner` keeps them alive.
@@ -38,7 +39,7 @@ class memory {  ///< usable from any thread, one thread at a time
   [[nodiscard]] uint64_t bytes() const { return bytes_; }  ///< size of the memory in bytes, rounded up by the backend
   [[nodiscard]] device_id device() const { return device_; }
   [[nodiscard]] device::tier tier() const { return tier_; }
-  /// Why the memory does not have what its tier promises; nullopt if it has.
+  /// Returns why the memory lacks a property of its tier, such as pinning; nullopt if it has all of them.
   [[nodiscard]] const std::optional<std::string>& remark() const { return remark_; }
 
   /// Returns the pages to the operating system; the bytes are zeros at their next use. Returns false if the backend, or

@@ -42,7 +42,7 @@ class stream {
   void copy(std::byte* to, const std::byte* from, uint64_t bytes);
   /// Moves `at` to the point after all work queued so far.
   void record(event& at);
-  /// Work queued from now on begins when `at`, an event of any stream of the device, is over.
+  /// Makes work queued from now on wait until `at`, an event of any stream of the device, is over.
   void wait(const event& at);
   /// Blocks the host until all queued work is done. Errors: work of the device, on this stream or another, has failed
   /// and the failure was not reported yet; the loss of a device is reported by every call.

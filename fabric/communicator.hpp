@@ -49,16 +49,16 @@ struct identity {
   uint64_t step = 0;
   uint32_t communicator = 0;
   uint64_t sequence = 0;
-  std::string what;  ///< name of the instruction for people: "gather block 3, micro 0, backward"
+  std::string what;  ///< name of the instruction, for messages: "gather block 3, micro 0, backward"
 };
 
 /// A run of elements with one owner. Offsets count elements. A sum that several members own has one piece for each
 /// owner, consecutive in the list, with equal `from` and `count`: a range of pieces (layout.hpp).
 struct piece {
   uint32_t owner = 0;  ///< rank of the piece's owner within the communicator
-  /// Offset of the piece in the input of its owner (all_gather), or in every member's (reductions).
+  /// Offset of the piece in the input of its owner (all_gather), or in the input of every member (reductions).
   uint64_t from = 0;
-  /// Offset of the piece in every member's output (all_gather, all_reduce), or in its owner's (reduce_scatter).
+  /// Offset of the piece in the output of every member (all_gather, all_reduce), or of its owner (reduce_scatter).
   uint64_t to = 0;
   uint64_t count = 0;
   friend bool operator==(const piece&, const piece&) = default;
@@ -79,7 +79,7 @@ struct piece {
 /// all_gather, broadcast, send_receive and all_to_all move bytes and require `input_type` == `output_type`. Reductions
 /// follow docs/numerics.md: fp32 sum in rank order, rounded once to `communication`, then stored as `output_type`, or
 /// added to it when `accumulate`. In place means that a member writes each piece where it reads it, in elements of the
-/// same size and without `accumulate`; `check_memory` (layout.hpp) refuses any other overlap of input and output.
+/// same type and without `accumulate`; `check_memory` (layout.hpp) refuses any other overlap of input and output.
 struct request {
   identity id;
   operation op = operation::barrier;
@@ -91,7 +91,7 @@ struct request {
   bool accumulate = false;
 };
 
-enum class progress : uint8_t { pending, done };  ///< whether an operation is over for a member
+enum class progress : uint8_t { pending, done };  ///< state of an operation, as one member sees it
 
 /// Wakes a member. Called from any thread, without locks, when `advance(sequence)` of this member has something to do.
 /// A waker may only send a message, and it owns everything it uses: a call may still run while the communicator ends. A
@@ -128,7 +128,7 @@ class communicator {
   virtual void abort(const core::error& why) = 0;
 };
 
-/// Operations that a member may post beyond the oldest unfinished one; the plan's window is far below.
+/// Number of operations that a member may post beyond the oldest unfinished one; a plan's window is far smaller.
 inline constexpr uint64_t operations_in_flight_max = 4096;
 
 }  // namespace troupe::fabric

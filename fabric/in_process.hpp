@@ -67,7 +67,7 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
   std::condition_variable moved_;
   rendezvous rendezvous_;
   std::vector<std::shared_ptr<const waker>> wakers_;  ///< waker of each rank; null when absent
-  std::vector<bool> joined_;                          ///< [rank]: true if the rank has joined the group
+  std::vector<bool> joined_;                          ///< true if a rank has joined the group, by rank
   uint32_t moving_ = 0;                               ///< number of calls of `move` that run without the lock
   std::atomic<bool> stop_ = false;                    ///< true after a failure: copies in progress may end early
 };

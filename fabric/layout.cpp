@@ -78,7 +78,8 @@ uint64_t elements_of(std::span<const piece> pieces) {
 }
 
 uint64_t received_bytes(const request& r, uint32_t size) {
-  std::vector<uint64_t> summed(size), exchanged(size);  // by owner: summed itself, by co-owners
+  // Number of elements that an owner sums itself, and number that co-owners sum for it, by owner.
+  std::vector<uint64_t> summed(size), exchanged(size);
   for (size_t first = 0; first < r.pieces.size();) {
     const size_t end = end_of_range(r.op, r.pieces, first);
     for (size_t i = first; i < end; ++i) {
@@ -160,7 +161,7 @@ core::result<void> check_memory(const request& r, uint32_t rank) {
   const auto input = reinterpret_cast<uintptr_t>(r.input);
   const auto output = reinterpret_cast<uintptr_t>(r.output);
 
-  std::vector<size_t> range_of(r.pieces.size());  // index of the first piece in the range of each piece
+  std::vector<size_t> range_of(r.pieces.size());  // index of the first piece in a piece's range, by piece
   for (size_t first = 0; first < r.pieces.size();) {
     const size_t end = end_of_range(r.op, r.pieces, first);
     std::fill(range_of.begin() + static_cast<ptrdiff_t>(first), range_of.begin() + static_cast<ptrdiff_t>(end), first);
@@ -173,7 +174,8 @@ core::result<void> check_memory(const request& r, uint32_t rank) {
       reads.push_back({input + p.from * in_size, input + (p.from + read_of(r.op, p, r.pieces.size())) * in_size, i});
   }
   sort(reads);
-  // Pieces may share input elements, so a later read may end before an earlier one: store the furthest end so far.
+  // Pieces may share input elements, so a later read may end before an earlier one: furthest[i] is the largest end of
+  // reads 0 to i.
   std::vector<uint64_t> furthest(reads.size());
   for (size_t i = 0; i < reads.size(); ++i) furthest[i] = std::max(reads[i].end, i == 0 ? 0 : furthest[i - 1]);
 

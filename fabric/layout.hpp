@@ -28,7 +28,7 @@ constexpr bool writes_output(operation op, const piece& p, uint32_t rank) {
 constexpr uint64_t begin_in_input(operation op, const piece& p, uint32_t rank) {
   return p.from + (op == operation::all_to_all ? rank * p.count : 0);
 }
-/// Returns the elements of piece `p`, from `p.from` on, that all members together read.
+/// Returns the number of elements, from `p.from` on, that all members together read of piece `p`.
 constexpr uint64_t read_of(operation op, const piece& p, size_t pieces) {
   return p.count * (op == operation::all_to_all ? pieces : 1);
 }
@@ -42,11 +42,12 @@ struct owned_part {
   uint64_t first = 0, count = 0;
 };
 /// Returns the part of a range of `count` elements that the owner of its piece number `which` of `owners` sums for all
-/// owners. Parts are consecutive and multiples of `part_grain`, but for the end.
+/// owners. Parts are consecutive, and their lengths are multiples of `part_grain` except at the end of the range.
 owned_part part_of(uint64_t count, size_t owners, size_t which);
 inline constexpr uint64_t part_grain = 64;
 
-/// The smallest buffers, in elements, that hold all elements of one member that the operation touches.
+/// Sizes in elements of the smallest input and output buffers of one member that contain all elements which the
+/// operation touches.
 struct extent {
   uint64_t input = 0;
   uint64_t output = 0;
@@ -56,9 +57,10 @@ extent extent_of(operation op, std::span<const piece> pieces, uint32_t rank);
 /// Returns the number of elements of all pieces together.
 uint64_t elements_of(std::span<const piece> pieces);
 
-/// Returns the bytes that the member with the most of them receives from others, each element once per peer that
-/// contributes: the least that a link carries, for the linear model. Reductions count in `communication`. A sum with
-/// several owners counts as a reduce_scatter and a gather: each owner sums a part, then the owners exchange the parts.
+/// Returns the largest number of bytes that one member receives from the others, the size of the operation for the
+/// linear model of a link (modelled.hpp). An element counts once for each peer that contributes to it, with the bytes
+/// of `communication` in reductions. A sum with several owners counts as a reduce_scatter and a gather: each owner sums
+/// a part, then the owners exchange the parts.
 uint64_t received_bytes(const request& r, uint32_t size);
 
 /// Checks that every owner is one of `size` members, that offsets are below `elements_max`, and that the number of
@@ -69,7 +71,8 @@ core::result<void> check_request(const request& r, uint32_t size);
 /// debug builds.
 core::result<void> check_outputs(operation op, std::span<const piece> pieces, uint32_t size);
 
-/// Checks that `rank` has given an input if it is read and an output if it is written.
+/// Checks that the request of `rank` has the address of an input if the operation reads one, and of an output if the
+/// operation writes one.
 core::result<void> check_presence(const request& r, uint32_t rank);
 
 /// Checks that input and output of `rank` do not overlap, except in place as `request` describes, where a range counts

@@ -17,8 +17,8 @@ namespace troupe::fabric {
 /// Bytes (of all pieces) up to which a modelled operation moves data; a larger one takes its time but moves nothing.
 inline constexpr uint64_t modelled_move_bytes_max = uint64_t{1} << 20;
 
-/// The time of one operation once all members have arrived: latency + bytes / bandwidth, with layout.hpp's
-/// `received_bytes`.
+/// Linear model of a link. An operation takes latency + bytes / bandwidth after all members have arrived; its bytes are
+/// those of `received_bytes` (layout.hpp).
 struct linear_link {
   double latency_us = 10;
   double bytes_per_second = 10e9;
@@ -33,7 +33,7 @@ struct virtual_time {
 
 /// One simulated communicator. Its operations share one link: each begins when all members have arrived and the
 /// previous operation has ended. All members are scheduled for the end of the operation and see `done` from then on.
-/// Bytes move at that time, if they are few enough and no member came without any memory (a simulation needs none).
+/// Bytes move at that time, if they are few enough and every member has posted operands, which a simulation may omit.
 /// Failures use the wakers.
 class modelled_group : public std::enable_shared_from_this<modelled_group> {
  public:
@@ -65,7 +65,7 @@ class modelled_group : public std::enable_shared_from_this<modelled_group> {
   std::optional<core::error> wrong_;  ///< error that every joining member gets, if the arguments of `make` were invalid
   rendezvous rendezvous_;
   std::vector<waker> wakers_;  ///< waker of each rank; empty when absent
-  std::vector<bool> joined_;   ///< [rank]: true if the rank has joined the group
+  std::vector<bool> joined_;   ///< true if a rank has joined the group, by rank
   linear_link link_;
   virtual_time time_;
   int64_t link_free_ns_ = 0;  ///< virtual time at which the operation that began last ends

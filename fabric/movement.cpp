@@ -18,8 +18,8 @@ struct chunk_sizes {
   uint64_t summed_elements = uint64_t{1} << 15;
 };
 
-/// Returns the chunk sizes of a device. An asynchronous device gets a whole piece per request, because each request
-/// costs it more than a chunk does.
+/// Returns the chunk sizes of a device. An asynchronous device gets a whole piece per request, because a request takes
+/// longer than the copy or the sum of one chunk.
 chunk_sizes chunks_of(device::device_id device) {
   constexpr uint64_t all = ~uint64_t{0};
   return device.kind == device::device_kind::cpu ? chunk_sizes{} : chunk_sizes{all, all};
@@ -117,7 +117,7 @@ core::result<void> do_share(device::device_id device, const request& r, std::spa
   else
     mine.copy_pieces();
   if (device.kind == device::device_kind::cpu) return {};
-  return stream.finish();  // other members rely on the finished work
+  return stream.finish();  // after this function returns, other members may use the results
 }
 
 }  // namespace troupe::fabric

@@ -22,8 +22,8 @@ struct meeting {
   enum class share : uint8_t { waiting, begun, finished };
   request shared;                      ///< request of the first member to arrive; its input and output are in `memory`
   uint32_t first = 0;                  ///< rank of the member that arrived first
-  std::vector<member_memory> memory;   ///< [rank]: addresses of its input and output
-  std::vector<share> shares;           ///< [rank]: state of its share of the operation
+  std::vector<member_memory> memory;   ///< addresses of a member's input and output, by rank
+  std::vector<share> shares;           ///< state of a member's share of the operation, by rank
   uint32_t arrived = 0, finished = 0;  ///< numbers of members that have arrived and that have finished their share
   uint64_t bytes = 0;                  ///< bytes of all pieces of the operation, in the input's dtype
   int64_t ready_ns = 0;                ///< virtual time at which the operation is done, for the modelled backend
@@ -64,8 +64,8 @@ class rendezvous {  ///< the arrivals of a group's members at its operations
   core::result<void> check_turn(uint32_t rank, const request& r) const;
   core::result<void> open(uint32_t rank, const request& r);
 
-  std::vector<uint64_t> next_;                   ///< [rank]: sequence of the operation that the rank posts next
-  std::vector<uint32_t> ranks_;                  ///< [rank]: number of the rank in error messages; empty: its index
+  std::vector<uint64_t> next_;                   ///< sequence of the operation that a rank posts next, by rank
+  std::vector<uint32_t> ranks_;                  ///< number of a rank in error messages, by rank; empty: its index
   uint64_t oldest_ = 0;                          ///< sequence of the operation at the front of `window_`
   std::deque<std::unique_ptr<meeting>> window_;  ///< operations from `oldest_` on; null for one that is done
   /// Finished meetings for reuse; never more than operations were in flight.

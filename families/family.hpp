@@ -1,5 +1,6 @@
 // A model family as data: its keys in config.json, its layers and their names, its names in GGUF files. One file of
-// this folder holds each family's row; code outside of this folder reads rows and names no family. No Torch.
+// this folder holds each family's row; code outside of this folder reads rows and names no family. Does not
+// depend on Torch.
 #pragma once
 
 #include <cstdint>
@@ -10,33 +11,33 @@
 
 namespace troupe::families {
 
-/// A size in config.json. An empty name: the family has no such key.
+/// Key of a size in config.json. An empty name: the family has no such key.
 struct size_key {
   std::string_view name = {};
   uint32_t usual = 0;           ///< transformers' default for the key; 0: the value follows from other sizes
   std::string_view alias = {};  ///< another name of the key that transformers accepts
 };
 
-/// A number in config.json. An empty name: the family has no such key, and the number is always `usual`.
+/// Key of a number in config.json. An empty name: the family has no such key, and the number is always `usual`.
 struct number_key {
   std::string_view name = {};
   double usual = 0;
 };
 
-/// A flag in config.json. An empty name: the family has no such key, and the flag is always `usual`.
+/// Key of a flag in config.json. An empty name: the family has no such key, and the flag is always `usual`.
 struct flag_key {
   std::string_view name = {};
   bool usual = false;
 };
 
-/// A flag of config.json that has to have one value, because the other is a model that Troupe does not build.
+/// A flag of config.json that must have the value `value`, because Troupe does not build models with the other value.
 struct fixed_flag {
   std::string_view name;
   bool value;
   std::string_view meaning;  ///< effect of the flag as a sentence, for the reference of keys
 };
 
-enum class key_type : uint8_t { any, whole_number, flag };  ///< the values that a key accepts
+enum class key_type : uint8_t { any, whole_number, flag };  ///< kind of values that a key of config.json accepts
 
 /// A key of config.json that changes no logit in Troupe. An empty reason: it describes the model to other programs.
 struct unread_key {
@@ -48,11 +49,11 @@ struct unread_key {
 /// The keys of config.json that a family's sizes and choices are read from.
 struct config_keys {
   size_key layers = {}, width = {}, heads = {};
-  size_key kv_heads = {};    ///< number of key-value heads; no key: the number of heads
-  size_key head_width = {};  ///< width of a head; no key, or absent: width / heads
-  size_key inner = {};       ///< inner width of the MLP; `usual` 0: 4 x width
+  size_key kv_heads = {};    ///< key of the number of key-value heads; no key: equal to `heads`
+  size_key head_width = {};  ///< key of the width of a head; no key, or key absent: width / heads
+  size_key inner = {};       ///< key of the inner width of the MLP; `usual` 0: 4 x width
   size_key positions = {}, vocabulary = {};
-  /// Key of the activation, and transformers' name of its default.
+  /// Key of the activation function in config.json, and transformers' name of the function that is its default.
   std::string_view activation = {}, usual_activation = {};
   number_key norm_epsilon = {};
   flag_key tied = {"tie_word_embeddings", false};
@@ -67,7 +68,7 @@ struct layer_names {
   std::string_view prefix = {};     ///< prefix of all names but the head's
   std::string_view embedding = {};  ///< name of the token embedding
   std::string_view positions = {};  ///< name of the learned positions; empty: rotary positions
-  std::string_view blocks = {};     ///< name of the blocks, followed by a block's number and a dot
+  std::string_view blocks = {};     ///< beginning of a block's names, before the block's number and a dot
   std::string_view attention_norm = {}, attention = {};
   std::string_view packed = {};  ///< name of one linear layer of queries, keys and values; empty: three layers
   std::string_view query = {}, key = {}, value = {};
@@ -78,7 +79,7 @@ struct layer_names {
   std::string_view final_norm = {};
 };
 
-enum class norm_kind : uint8_t {  ///< the norm in front of attention, MLP and head
+enum class norm_kind : uint8_t {  ///< kind of the norms before attention, MLP and head
   layer,                          ///< layer norm: mean and variance, with a bias
   rms                             ///< RMS norm: root mean square, without a bias
 };
@@ -87,23 +88,23 @@ enum class norm_kind : uint8_t {  ///< the norm in front of attention, MLP and h
 enum class gguf_order : uint8_t {
   same,
   transposed,  ///< the file stores (out, in), the model (in, out)
-  /// rows within a head: the model stores the two halves of all pairs one after the other, the file stores each pair
-  /// side by side
+  /// Rows within a head of a query matrix: the model stores the first elements of all rotated pairs, then the second
+  /// elements; the file stores the two elements of each pair side by side.
   query_rotary,
-  key_rotary,  ///< order of query_rotary, for the heads of keys and values
+  key_rotary,  ///< rows of a key matrix, in the order of query_rotary within each key-value head
 };
 
-/// A model's name and a GGUF file's name for the same parameters, without the family's prefix: `#` stands for a block's
-/// number, a final `*` for `weight` or `bias`.
+/// Pattern of parameter names in the model, without the family's prefix, and in GGUF files: `#` matches the number of a
+/// block, a final `*` matches `weight` or `bias`.
 struct gguf_name {
   std::string_view ours, theirs;
   gguf_order weight = gguf_order::same, bias = gguf_order::same;
 };
 
-struct gguf_row {                    ///< a family in GGUF files
+struct gguf_row {                    ///< names of one family in GGUF files
   std::string_view architecture;     ///< value of the file's key `general.architecture`
-  std::span<const gguf_name> names;  ///< names of tensors, in the order of the model's parameters
-  /// Transformers' name of the activation that llama.cpp computes for the architecture, whatever a file says.
+  std::span<const gguf_name> names;  ///< patterns of names, in the order of the model's parameters
+  /// Transformers' name of the activation that llama.cpp computes for the architecture, whatever a file contains.
   std::string_view activation;
 };
 
@@ -116,20 +117,21 @@ struct family {
   norm_kind norm;
   core::weight_layout layout;    ///< layout of the linear layers' weights
   bool norms_come_last = false;  ///< true: a block's norms follow its other parameters in Hugging Face's files
-  /// True: output layers of blocks begin with smaller values, as in GPT-2's paper, section 2.3.
+  /// True: output layers of blocks are initialised with smaller values, as in section 2.3 of the paper on GPT-2.
   bool residual_starts_smaller = false;
   gguf_row gguf;
 
   [[nodiscard]] constexpr bool is_rotary() const { return names.positions.empty(); }
   [[nodiscard]] constexpr bool is_packed() const { return !names.packed.empty(); }
   [[nodiscard]] constexpr bool is_gated() const { return !names.gate.empty(); }
-  /// Returns the number of linear layers between a norm and attention, and between a norm and the MLP's activation.
+  /// Returns the number of linear layers that compute queries, keys and values; mlp_inputs() returns the number of
+  /// linear layers before the MLP's activation.
   [[nodiscard]] constexpr uint64_t attention_inputs() const { return is_packed() ? 1 : 3; }
   [[nodiscard]] constexpr uint64_t mlp_inputs() const { return is_gated() ? 2 : 1; }
 };
 
-/// True if models/families/ computes models of the row: rotary positions turn three separate projections, learned ones
-/// go with one packed projection; and every layer has a name.
+/// True if models/families/ can compute models of the family: a family with rotary positions must have separate
+/// projections of queries, keys and values, one with learned positions a packed one; every layer must have a name.
 constexpr bool is_computed(const family& f) {
   const auto& n = f.names;
   if (f.is_rotary() == f.is_packed()) return false;

@@ -1,4 +1,4 @@
-// All families that Troupe trains. A new family is a file with its row and one line here.
+// Lists all families that Troupe trains. A new family requires a file with its row, and its name in this file.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@ extern const family llama;
 
 inline constexpr std::array all{&gpt2, &llama};
 
-/// Returns the family with that model_type in config.json; null if there is none.
+/// Returns the family with this `model_type` in config.json; null if there is none.
 const family* find(std::string_view model_type);
-/// Returns the family with that architecture in GGUF files; null if there is none.
+/// Returns the family with this `general.architecture` in GGUF files; null if there is none.
 const family* find_gguf(std::string_view architecture);
 
 /// Returns the names of all families, for messages: "gpt2 or llama".
@@ -25,7 +25,7 @@ std::string names_joined();
 /// Returns the name of the embedding's weight in state dicts, without the family's prefix.
 std::string embedding_weight(const family& f);
 
-/// True if the parameters' names or shapes depend on a key of config.json, in any family.
+/// True if the names or shapes of parameters depend on the key `key` of config.json, in any family.
 bool is_size_key(std::string_view key);
 
 /// Returns the other name that transformers accepts for a key of a family; empty if there is none.

@@ -22,7 +22,8 @@ void set_scaling(blueprint& b) {
   b.loss_scale = {f.enabled ? f.loss_scale : 1.0, f.initial_scale_power, f.loss_scale_window, f.hysteresis,
                   f.consecutive_hysteresis,       f.min_loss_scale};
   b.rules.clip = c.gradient_clipping;
-  // In fp32, which the fabric uses; the mean divides by exactly the same number.
+  // The factor is rounded to fp32, which the fabric uses, so that the mean divides by exactly the factor that was
+  // applied.
   b.rules.input_scale =
       static_cast<float>(c.prescale_gradients ? 1.0 / c.parallel.data : 1.0 / c.gradient_predivide_factor);
   b.rules.skip_overflow = c.skips_overflow();

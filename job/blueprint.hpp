@@ -26,9 +26,11 @@
 
 namespace troupe::job {
 
-/// The order of updates and the vote, if the run chooses it from its latest steps (early_updates.hpp).
+/// Result of comparing updates before the vote with updates after it, for a run that chooses between these orders from
+/// its latest steps (early_updates.hpp).
 struct open_order {
-  /// Share of undone steps up to which early updates pay; 0: updates wait for the vote in the whole run.
+  /// Largest share of undone steps at which early updates are not slower; 0: updates wait for the vote in the whole
+  /// run.
   double worth = 0;
   std::string note;  ///< a sentence on the comparison of the orders; empty: nothing was compared
 };
@@ -36,37 +38,37 @@ struct open_order {
 struct blueprint {  ///< the result of planning a configuration
   std::shared_ptr<const config::job_config> config;
   models::model_spec spec;
-  std::optional<models::teaching> teaching;               ///< by the teacher, the model in `model.teacher`
+  std::optional<models::teaching> teaching;               ///< the teacher in `model.teacher`; nullopt: none
   std::shared_ptr<const core::model_table> table;         ///< the model as one rank computes it
   chosen_tensor tensor;                                   ///< how `table` is split out of the whole model
-  uint64_t sequence = 0;                                  ///< tokens of a sample
-  plan::plan_options options[plan::num_plan_choices];     ///< [plan::plan_choice]
+  uint64_t sequence = 0;                                  ///< number of tokens of a sample
+  plan::plan_options options[plan::num_plan_choices];     ///< options of each kind of step; index: plan::plan_choice
   chosen_pipeline pipeline;                               ///< stages and order, the same for all `options`
-  plan::plan_options plain;                               ///< options of training, before passes change them
-  std::optional<plan::compiled_step> compiled;            ///< effect of the passes, if there are any
-  std::shared_ptr<const chosen_compression> compression;  ///< modules whose weights units read compressed
+  plan::plan_options plain;                               ///< options of training before passes change them
+  std::optional<plan::compiled_step> compiled;            ///< effect of the passes; nullopt: no passes are used
+  std::shared_ptr<const chosen_compression> compression;  ///< which modules and layers are compressed, and when
   step_plans train;                                       ///< plans of a step that trains and does not save
-  std::vector<plan::pool_sizes> pools;                    ///< [rank]: the largest pools of any kind of step
-  plan::cost_model costs;                                 ///< used to choose open sizes and to predict times
-  open_order early;  ///< whether the run chooses to update before the vote
+  std::vector<plan::pool_sizes> pools;                    ///< [rank]: largest pools that any kind of step needs
+  plan::cost_model costs;                                 ///< cost model that chooses open sizes and predicts times
+  open_order early;  ///< choice between updates before the vote and after it
   scaling_rules rules;
   std::shared_ptr<const optimizer_groups> optimizer;
   kernels::loss_scale_options loss_scale;
-  double longest_instruction_s = 0;  ///< seconds, predicted
-  double stall_after_s = 30;         ///< cluster.stall_after, in seconds
+  double longest_instruction_s = 0;  ///< predicted seconds of the longest instruction
+  double stall_after_s = 30;         ///< seconds without progress after which a run has stalled
 
   /// Writes and proves the plans of another kind of step, which the blueprint does not keep.
   [[nodiscard]] core::result<step_plans> write(plan::plan_choice which, const job::go_on& more = {}) const;
 };
 
-/// Callbacks during make_blueprint; if one returns an error, make_blueprint fails with it. Both may be empty.
+/// Callbacks that make_blueprint calls; if one returns an error, make_blueprint returns that error. Both may be empty.
 struct blueprint_watch {
   job::go_on go_on{};  ///< called several times a second
   std::function<core::result<void>(const blueprint&)>
       sized{};  ///< called when the training plans are written, before all others
 };
 
-/// Returns the cost model's defaults for the configuration's parameters on this processor.
+/// Returns the cost model with default rates for the configuration's device and parameter type.
 plan::cost_model usual_costs(const config::job_config& config);
 
 /// Reads the model, writes and proves the plans. Refuses a configuration that does not fit, and names the key. Open

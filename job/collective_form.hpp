@@ -9,7 +9,7 @@
 
 namespace troupe::job {
 
-/// The pieces that each collective of a plan moves. [communicator][sequence]
+/// The pieces that each collective of a plan moves; indices: communicator, sequence number in it, piece.
 using piece_lists = std::vector<std::vector<std::vector<fabric::piece>>>;
 piece_lists pieces_of(const plan::rank_plan& p);
 

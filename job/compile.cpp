@@ -16,7 +16,7 @@ plan::memory_limits limits_of(const config::job_config& c, const measured_run& m
   plan::memory_limits out{c.host_memory_budget / ranks, c.compile.memory_budget / ranks, c.cuda.memory_limit / ranks};
   const uint64_t there = measured.memory_bytes;
   if (there > 0) out.total = out.total == 0 ? there : std::min(out.total, there);
-  // At least 1 byte: 0 would mean no limit.
+  // The limit stays at least 1 byte, because 0 would mean no limit.
   if (out.total > 0) out.total -= std::min(out.total - 1, measured.over_bytes);
   return out;
 }

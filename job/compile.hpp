@@ -17,7 +17,7 @@ namespace troupe::job {
 
 /// The passes that are requested for the steps from some step on.
 struct pass_wish {
-  /// Names of Troupe's passes; ignored if `is_automatic`, which means all of them.
+  /// Names of Troupe's passes. If `is_automatic` is true, all passes are requested, and this list is ignored.
   std::vector<std::string> passes;
   std::vector<std::shared_ptr<const plan::pass>> own;  ///< passes of the embedding program
   bool is_automatic = false;
@@ -26,27 +26,26 @@ struct pass_wish {
 
 /// Measurements of a run that a choice of passes may use.
 struct measured_run {
-  plan::instruction_price price;  ///< price of an instruction; empty: the cost model's
-  uint64_t memory_bytes = 0;      ///< all memory that a rank may use; 0: unknown
+  plan::instruction_price price;  ///< predicts an instruction's time; empty: the cost model does
+  uint64_t memory_bytes = 0;      ///< all memory in bytes that a rank may use; 0: unknown
   uint64_t over_bytes = 0;        ///< bytes by which a rank's peak exceeded its plan
 };
 
-/// Time of a choice: for the steps from the first on, or for later steps of a run whose states have their places
-/// already.
+/// Time at which passes are chosen: before a run, or between two steps of a run, whose states cannot be moved any more.
 enum class choice_time : uint8_t { before_a_run, between_steps };
 
 /// Returns the passes that an entry of the configuration requests for the plan.
 pass_wish wish_of(const config::job_config& config, const config::compile_entry& entry);
 
-/// Returns the names of the passes that the configuration requests over a host's units; all of `automatic` if the
-/// choice of passes is automatic.
+/// Returns the names of the configuration's passes over a host program's units; returns `automatic` if the
+/// configuration does not name passes.
 std::vector<std::string> unit_passes_of(const config::job_config& config, const std::vector<std::string>& automatic);
-/// Returns a line for each requested pass over units, for a job with a published model family, in which such passes
-/// have nothing to change.
+/// Returns one line for each requested pass over a host program's units, to report that the pass has no effect; for
+/// jobs with a published model family.
 std::string idle_unit_passes(const config::job_config& config);
 
-/// Returns the options of a training step with these passes, from the options without them. Times are those of
-/// `measured`, or else of `costs`. Errors: an unknown or contradictory pass; a budget (`compile.memory_budget`,
+/// Returns the options of a training step with these passes, from the options without them. Instruction times come from
+/// `measured`, or else from `costs`. Errors: an unknown or contradictory pass; a budget (`compile.memory_budget`,
 /// `cluster.host_memory_budget`) or a machine that no choice fits, with the least budget that would do; errors of
 /// `go_on`.
 core::result<plan::compiled_step> compile_step(const config::job_config& config,
@@ -57,7 +56,7 @@ core::result<plan::compiled_step> compile_step(const config::job_config& config,
                                                const std::function<core::result<void>()>& go_on = {});
 
 /// Returns the least `compile.memory_budget` that fits with the passes of the configuration's first entry, which must
-/// exist. Errors: those of `compile_step` except for budgets.
+/// exist. Returns every error of `compile_step` except that of an exceeded budget.
 core::result<uint64_t> least_memory_budget(const config::job_config& config,
                                            std::shared_ptr<const core::model_table> table,
                                            const plan::plan_options& base, const plan::cost_model& costs,
@@ -66,7 +65,7 @@ core::result<uint64_t> least_memory_budget(const config::job_config& config,
 /// Copies the results of the passes into the options of another training plan.
 void take_passes(const plan::plan_options& chosen, plan::plan_options& options);
 
-/// Returns a line for the step with and without passes, and one for each pass that changed something.
+/// Returns text with one line for the step with and without passes, and one line for each pass that changed something.
 std::string passes_as_text(const plan::compiled_step& compiled);
 
 }  // namespace troupe::job

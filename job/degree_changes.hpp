@@ -14,7 +14,7 @@ namespace troupe::job {
 
 struct degree_change {  ///< one change of the data degree
   uint64_t step = 0;    ///< number of steps that are done before the change
-  uint32_t data = 1;    ///< data ranks from then on
+  uint32_t data = 1;    ///< number of data ranks after the change
   friend bool operator==(const degree_change&, const degree_change&) = default;
 };
 

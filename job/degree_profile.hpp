@@ -17,14 +17,14 @@ namespace troupe::job {
 inline constexpr std::string_view degrees_file_name = "degrees.csv";
 inline constexpr uint64_t max_degrees_bytes = uint64_t{1} << 20;
 
-/// Sums over all ranks, by which two plans are recognised as equal.
+/// Sums over all ranks, by which a plan is recognised as equal to a measured one.
 struct plan_size {
   uint64_t instructions = 0, collective_bytes = 0, memory_bytes = 0;
   double flops = 0;
   bool operator==(const plan_size&) const = default;
 };
 
-struct measured_way {  ///< one way to divide the ranks over the axes
+struct measured_way {  ///< one division of the ranks over the axes
   plan_size size;
   double predicted_s = 0;
   double step_s = 0;   ///< seconds of the fastest of `steps`; 0 if no step was run
@@ -33,7 +33,7 @@ struct measured_way {  ///< one way to divide the ranks over the axes
 };
 
 struct degree_profile {
-  uint32_t cores = 0;  ///< cores of the machine
+  uint32_t cores = 0;  ///< number of cores of the machine
   std::vector<measured_way> ways;
 
   /// Returns the row of these degrees that was measured with a plan of that size; null if there is none.

@@ -83,7 +83,8 @@ class lister {
     return make_blueprint(std::move(config), tables, costs_, {.go_on = go_on_});
   }
 
-  // Errors: only those that end the whole list.
+  // Plans one way and stores its sizes, or the reason why it is refused. Returns an error only if the whole list cannot
+  // be made.
   core::result<void> plan_way(listed_way& way, uint32_t cores) const {
     config::job_config job = c_.with(way.choice);
     auto b = planned(job);
@@ -117,7 +118,7 @@ class lister {
   }
 
   // A budget changes the cut of a pipeline, by estimates of the stages' memory. The listed least budget is therefore
-  // raised until the job can be planned with it.
+  // raised, at most `tries` times, until the job can be planned with it.
   void raise_until_it_fits(listed_way& way, config::job_config job) const {
     constexpr int tries = 8;
     auto& budget = budget_of(c_).key == passes_budget ? job.compile.memory_budget : job.host_memory_budget;

@@ -15,7 +15,7 @@
 
 namespace troupe::job {
 
-/// One way to divide the ranks, planned.
+/// One division of the ranks over the axes, with its planned sizes and times.
 struct listed_way {
   config::degree_choice choice;
   std::string degrees;        ///< degrees as text, such as "pipeline 2 x data 2"
@@ -23,7 +23,7 @@ struct listed_way {
   bool lacks_memory = false;  ///< true: only the budget refuses it; sizes and times are set
   plan_size size;
   uint64_t rank_bytes = 0;           ///< peak bytes of the largest rank, activations included
-  uint64_t least_budget = 0;         ///< least value of budget_of()'s key with which it fits
+  uint64_t least_budget = 0;         ///< least value of budget_of()'s key with which this way fits
   double predicted_s = 0;            ///< seconds of a step, with ranks on the machine's cores
   std::optional<double> measured_s;  ///< seconds of the fastest of `measured_steps` steps
   uint64_t measured_steps = 0;
@@ -34,7 +34,7 @@ struct listed_way {
 
 struct degree_list {
   uint32_t cores = 1;             ///< number of cores that predictions assume
-  std::filesystem::path profile;  ///< file with the measured steps; empty: it has none of this job
+  std::filesystem::path profile;  ///< file of the measured steps; empty: no step of this job was measured
   std::vector<listed_way> ways;   ///< all ways, in the order of config/open_degrees.hpp
   std::optional<size_t> chosen;   ///< index of the fastest way that runs
 

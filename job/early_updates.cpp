@@ -15,8 +15,8 @@ namespace {
 
 /// Largest number of ranks of which every plan is compared; larger jobs compare one rank of each pipeline stage.
 constexpr uint32_t early_ranks_max = 4;
-/// Factor of the worthwhile share of undone steps below which late updates become early ones, so that the order does
-/// not change because of a single step.
+/// Late updates become early ones if the share of undone steps is below this factor times the worthwhile share; the
+/// margin keeps a single step from changing the order.
 constexpr double early_margin = 0.75;
 
 /// Share of a step with late updates that early updates must save before states get a second place.

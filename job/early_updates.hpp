@@ -11,18 +11,19 @@
 
 namespace troupe::job {
 
-/// True if the run chooses the order of updates while it runs: `cluster.early_updates` is auto, states are in files,
-/// steps may be skipped or clipped, and nothing else changes its plans.
+/// True if the run chooses the order of updates while it runs: `cluster.early_updates` is auto, states are in swap
+/// files, the configuration does not choose early updates already, the optimizer updates element by element, and
+/// neither a GPU nor ZenFlow nor `compile` is used.
 bool leaves_early_updates_open(const config::job_config& c);
 
 /// Predicted seconds of a step with updates after the vote (late) and before it (early).
 struct compared_orders {
   double late_s = 0, early_s = 0;
-  double undone_s = 0;  ///< seconds of a step with early updates that are undone
+  double undone_s = 0;  ///< predicted seconds of a step whose early updates are undone
   /// Returns the largest share of undone steps at which early updates are not slower; 0: early updates gain nothing.
   [[nodiscard]] double worth() const;
 };
-/// Predicts a step of these options with the updates in either order.
+/// Predicts the time of a step with these options, with updates before the vote and after it.
 core::result<compared_orders> compare_orders(const std::shared_ptr<const core::model_table>& table,
                                              const plan::plan_options& trains, const plan::cost_model& costs);
 
@@ -45,9 +46,10 @@ class undone_steps {
  public:
   /// Number of steps that are judged together.
   static constexpr uint32_t window = 8;
-  /// Records the end of a step. True: a window is full and the order should change.
+  /// Records the end of a step. Returns true if `window` steps have been recorded since the last decision and the order
+  /// of updates should change.
   bool note(bool undone, bool early, double worth);
-  /// Number of undone steps in the last full window.
+  /// Returns the number of undone steps in the last full window.
   [[nodiscard]] uint32_t of_window() const { return of_window_; }
 
  private:

@@ -9,10 +9,10 @@
 
 namespace troupe::job {
 
-/// Result of a step.
+/// Result of a training step.
 struct ended_step {
   double loss = 0;
-  bool skipped = false;           ///< true: its gradient was not finite, so nothing was updated
+  bool skipped = false;           ///< true: the step's gradient was not finite, so nothing was updated
   bool expects_overflow = false;  ///< value of job_config::expects_overflow()
 };
 

@@ -25,8 +25,8 @@ using product_meter = std::function<double(const config::job_config&)>;
 plan::cost_model measured_costs(const config::job_config& config, const product_meter& products,
                                 const std::function<void(const std::string&)>& warn);
 
-/// Returns the plan's choice for this run and the rates it used (if any), as YAML that makes the same choice when it is
-/// pasted into the configuration.
+/// Returns the plan's choice of sizes for this run as YAML, with the measured rates in a comment; pasted into the
+/// configuration, the YAML makes the same choice again.
 std::string chosen_tiers(const config::job_config& config, const plan::plan_options& options,
                          const plan::cost_model& costs);
 

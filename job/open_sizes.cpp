@@ -116,7 +116,7 @@ core::result<uint64_t> least_budget(const config::job_config& config, std::share
                                     plan::plan_options trains, const plan::cost_model& costs,
                                     const std::function<core::result<void>()>& go_on) {
   config::job_config limited = config;
-  // A budget that nothing fits, so that the choice is the smallest one.
+  // The budget is too small for any choice, so plan::choose returns the smallest one.
   limited.host_memory_budget = trains.memory_budget_bytes = 1;
   fit_staging(limited, trains);
   TROUPE_ASSIGN(const auto found, plan::choose(fitting(limited, std::move(table), trains, costs, go_on)));

@@ -12,11 +12,11 @@
 
 namespace troupe::job {
 
-/// Returns the settings that the file leaves open. States stay in memory, and parameters are gathered ahead, only as
-/// far as a budget allows.
+/// Returns which settings the file leaves to the plan. How many states stay in memory, and how far ahead parameters are
+/// gathered, is open only if the file sets a budget.
 plan::open_choices open_choices_of(const config::job_config& config);
 
-/// Returns `trains`, the options of the training step (which saves if the run takes checkpoints), with open sizes
+/// Returns `trains`, the options of the training step (which saves if the run writes checkpoints), with open sizes
 /// chosen; the choice is the same on all ranks and in every run of the same file. If nothing is swapped, two sizes are
 /// open: of buckets that are reused during backward, and of sub-groups whose updates overlap backward. Refuses a budget
 /// that cannot hold the step even in its smallest pieces, and names the largest unit and the smallest budget that

@@ -17,7 +17,7 @@ namespace troupe::job {
 struct optimizer_group {
   kernels::optimizer_options options;
   kernels::schedule_options schedule;  ///< `base_lr` is the group's own learning rate
-  double first_moment = 0;             ///< initial value of moments
+  double first_moment = 0;             ///< initial value of the moments; above 0 for Adagrad only
 };
 
 struct optimizer_groups {               ///< the update rule of each parameter

@@ -129,8 +129,8 @@ class chooser {
     if (!named) return refuse(schedule_key, named.error().text + ", search, or a file ending in .csv");
     return take(**named, p_.chunks > 0 ? p_.chunks : std::max(1U, (*named)->chunks));
   }
-  // Sets the schedule with which a search starts: it assigns stages to ranks and gives the number of micro-batches in
-  // flight for the cut.
+  // Sets the schedule with which a search starts; the schedule assigns stages to ranks, and its number of micro-batches
+  // in flight is an input of the cut.
   checked<void> stand_in() { return take(**plan::find_schedule("1f1b"), std::max(1U, p_.chunks)); }
 
   checked<void> read_file() {

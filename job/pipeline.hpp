@@ -30,10 +30,10 @@ struct chosen_pipeline {
   std::string partition;          ///< name of the partition, as in the configuration
   plan::pipeline_costs costs;     ///< costs of the stages, measured or modelled
   std::filesystem::path profile;  ///< file of the measured costs; empty: they are modelled
-  std::vector<double> step_s;     ///< [stage] seconds of a micro-batch, with its share of the update
+  std::vector<double> step_s;     ///< [stage]: predicted seconds of a micro-batch, its share of the update included
   uint32_t bound = 0;             ///< index of the slowest stage, which bounds the step
   std::optional<double> least_s;  ///< seconds, after a search: no schedule of this cut is faster
-  bool is_kept = false;           ///< true: the result of the search was in the run's folder
+  bool is_kept = false;           ///< true: the search's result was read from the run's folder
   std::string search;             ///< text of the search (plan::write_search); empty if nothing was searched
 
   [[nodiscard]] bool is_cut() const { return !training.first_unit.empty(); }
@@ -44,8 +44,9 @@ struct chosen_pipeline {
 };
 
 /// Chooses the pipeline. `trains` are the options of the training step without its pipeline; they determine dtypes,
-/// ZeRO stage and tiers. Times are those of the profile in the run's folder, if it is of this model, micro-batch and
-/// type, else those of `usual_costs`: the same file and folder make the same choice. Errors begin with the key.
+/// ZeRO stage and tiers. Times come from the profile in the run's folder, if it was measured with this model,
+/// micro-batch and type, else from `usual_costs`, so that equal files and folders lead to equal choices. Errors begin
+/// with the key.
 core::result<chosen_pipeline> choose_pipeline(const config::job_config& config, const core::model_table& table,
                                               const plan::plan_options& trains);
 

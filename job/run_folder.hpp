@@ -16,8 +16,8 @@ namespace troupe::job {
 core::result<std::optional<plan::model_profile>> find_profile(const std::filesystem::path& folder,
                                                               const core::model_table& table, core::dtype parameter);
 
-/// Returns the schedule found earlier for the same request; nullopt if the request differs, or the files are
-/// incomplete.
+/// Returns the schedule that an earlier run found for the request `wanted`; nullopt if it searched for another request,
+/// or if the files are incomplete.
 std::optional<plan::found_schedule> find_search(const std::filesystem::path& folder,
                                                 const plan::search_request& wanted);
 

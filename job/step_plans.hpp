@@ -20,24 +20,24 @@ using go_on = std::function<core::result<void>()>;
 /// classes.
 inline constexpr uint32_t proved_ranks_max = 64;
 
-/// Immutable once written; copies share their plans.
+/// Plans of one kind of step for all ranks. Immutable once written; copies share the plans.
 class step_plans {
  public:
-  /// Writes one plan for each class. Errors: those of `plan::make_layout`, `plan::generate` and `more`; limit if a
-  /// program's own passes are used with more than `proved_ranks_max` ranks.
+  /// Writes one plan for each class. Returns every error of `plan::make_layout`, `plan::generate` and `more`, and limit
+  /// if a program's own passes are used with more than `proved_ranks_max` ranks.
   static core::result<step_plans> write(std::shared_ptr<const core::model_table> table,
                                         const plan::plan_options& options, const go_on& more = {});
-  /// Proves the plans for all ranks. Errors: the checker's.
+  /// Proves the plans for all ranks; returns the error of the checker if a plan is wrong.
   [[nodiscard]] core::result<void> prove() const;
 
   [[nodiscard]] const plan::job_layout& layout() const { return *layout_; }
   [[nodiscard]] uint32_t ranks() const { return layout_->options.ranks(); }
   [[nodiscard]] const std::vector<plan::rank_class>& classes() const { return classes_; }
-  /// One plan for each class, in the order of classes().
+  /// Returns one plan for each class, in the order of classes().
   [[nodiscard]] plan::rank_plans plans() const { return plans_; }
   /// Returns the plan of the class of `rank`, which equals that rank's own plan except for whose elements it names.
   [[nodiscard]] const plan::rank_plan& like(uint32_t rank) const { return *plans_[class_of_[rank]]; }
-  /// Returns the plan of `rank` itself. Errors: those of `plan::generate`.
+  /// Returns the plan of `rank` itself. Returns every error of `plan::generate`.
   [[nodiscard]] core::result<std::shared_ptr<const plan::rank_plan>> of(uint32_t rank) const;
 
   /// Returns the plans of all ranks, in rank order. Up to `proved_ranks_max` ranks each plan is proved, and its verdict

@@ -9,14 +9,14 @@ namespace troupe::job {
 struct group_setting {
   double lr = 0;
   std::optional<double>
-      beta1;  ///< replaces the optimizer's if OneCycle changes it; beta2 then is kernels::one_cycle_beta2
+      beta1;  ///< set by OneCycle, with kernels::one_cycle_beta2 as beta2; nullopt: the optimizer's own betas
 };
 
 /// How gradients become a mean and are clipped; constant over a run.
 struct scaling_rules {
-  double clip = 0;             ///< gradient_clipping; 0: off
+  double clip = 0;             ///< largest gradient norm (gradient_clipping); 0: no clipping
   double input_scale = 1;      ///< applied to every contribution before the sum (prescale, predivide)
-  bool skip_overflow = false;  ///< true for fp16, and for bf16 with check_grad_overflow
+  bool skip_overflow = false;  ///< true: a step whose gradients are not finite is skipped
 };
 
 }  // namespace troupe::job

@@ -1,5 +1,6 @@
 // The operations of a device as layers and lanes call them: one table for each device, found by the device's name. Owns
-// the list; the declaration of the CPU kernel says what an operation computes, and docs/numerics.md compares the bits.
+// the list; the declaration of the CPU kernel defines what an operation computes, and docs/numerics.md compares the
+// bits.
 //
 // Pointers refer to memory of the device, except those inside options, which are plain values. Element types are those
 // that a model computes in: f64, f32, bf16 or f16; "wide" memory holds the type that sums are formed in, f64 for f64
@@ -31,21 +32,21 @@ template <class State>
 struct optimizer_operations {
   using piece = optimizer_piece<State>;
 
-  /// Updates by optimizer.hpp; the pieces share no memory and are updated in any order.
+  /// Updates all pieces (optimizer.hpp), which share no memory, in any order.
   void (*update)(std::span<const piece_update<State>> all);
-  /// Updates of undo.hpp.
+  /// An update that stores the bytes that it overwrites, and the function that restores them (undo.hpp).
   void (*update_keeping)(const optimizer_options& o, const optimizer_step& s, const piece& x, std::byte* undo);
   void (*take_back)(const piece& x, const std::byte* undo);
-  /// Updates of lamb.hpp.
+  /// The two halves of a LAMB update, before and after the norms are known (lamb.hpp).
   void (*prepare_lamb)(const lamb_options& o, const optimizer_step& s, const piece& x, std::span<double> weight_sums,
                        std::span<double> update_sums);
   void (*apply_lamb)(const lamb_options& o, const optimizer_step& s, const piece& x, double trust_ratio);
-  /// Updates of muon.hpp and orthogonalise.hpp.
+  /// The parts of a Muon update (muon.hpp, orthogonalise.hpp).
   void (*prepare_muon)(const muon_options& o, const optimizer_step& s, const piece& x, State* direction);
   void (*apply_muon)(const muon_options& o, const optimizer_step& s, const piece& x, const State* orthogonal);
   void (*orthogonalise)(std::span<State> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
                         std::span<State> scratch);
-  /// Updates of late_update.hpp.
+  /// The parts of an update that defers the gradients of some columns (late_update.hpp).
   void (*add_column_sums)(const piece& x, const matrix_slice& slice, std::span<double> sums);
   void (*update_selected)(const optimizer_options& o, const optimizer_step& s, const piece& x,
                           const matrix_slice& slice, std::span<const uint8_t> selected, State* deferred);
@@ -55,7 +56,7 @@ struct optimizer_operations {
 };
 
 struct operations {  ///< functions of one device
-  /// Operations of cast.hpp, norm.hpp, reduce.hpp, column_sums.hpp and grouped_sums.hpp.
+  /// Casts, and sums in a fixed order (cast.hpp, norm.hpp, reduce.hpp, column_sums.hpp, grouped_sums.hpp).
   void (*cast)(const std::byte* in, core::dtype from, std::byte* out, core::dtype to, uint64_t count);
   void (*block_square_sums)(std::span<const squared_elements> all, core::dtype type);
   void (*sum_in_rank_order)(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
@@ -65,7 +66,7 @@ struct operations {  ///< functions of one device
   void (*grouped_sums)(const std::byte* rows, core::dtype type, uint64_t width, const row_groups& groups,
                        std::byte* sums);
 
-  /// Operations of row_norm.hpp; `mean`, `rstd`, `dweight` and `dbias` are wide.
+  /// Layer norm and RMS norm (row_norm.hpp); `mean`, `rstd`, `dweight` and `dbias` are wide.
   void (*layer_norm)(const norm_input& in, const std::byte* bias, double epsilon, std::byte* y, const norm_rows& kept);
   void (*layer_norm_backward)(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept, std::byte* dx,
                               std::byte* dweight, std::byte* dbias);
@@ -73,7 +74,7 @@ struct operations {  ///< functions of one device
   void (*rms_norm_backward)(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept, std::byte* dx,
                             std::byte* dweight);
 
-  /// Operations of elementwise.hpp, dropout.hpp and rotary.hpp.
+  /// Activations, dropout and rotary embeddings (elementwise.hpp, dropout.hpp, rotary.hpp).
   void (*gelu_tanh)(const std::byte* x, std::byte* y, core::dtype type, uint64_t count);
   void (*gelu_tanh_backward)(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type, uint64_t count,
                              std::byte* y);
@@ -85,7 +86,7 @@ struct operations {  ///< functions of one device
   void (*scale_kept)(std::byte* x, core::dtype type, const uint8_t* keep, double factor, uint64_t count);
   void (*turn_tokens)(const token_heads& x, const rotary_table& table);
 
-  /// Operations of causal_attention.hpp, with the masks of attention_call.hpp; not for f64, which has no kernel.
+  /// Causal attention (causal_attention.hpp) with the masks of attention_call.hpp; not for f64, which has no kernel.
 
   void (*partial_attention)(const attention_sizes& sizes, const attention_masks& masks, const attention_input& in,
                             std::span<const query_run> runs, std::byte* y, std::span<float> scratch);
@@ -93,22 +94,23 @@ struct operations {  ///< functions of one device
                                      const attention_input& in, std::span<const query_run> runs, const std::byte* dy,
                                      const attention_gradient& out, std::span<float> scratch);
 
-  /// The loss of cross_entropy.hpp: `loss`, one wide number, becomes the mean over the rows.
+  /// Sets `loss`, one wide number, to the mean cross entropy of the rows (cross_entropy.hpp).
   void (*cross_entropy)(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
                         const int64_t* targets, std::byte* log_sums, std::byte* loss);
-  /// The gradient of cross_entropy.hpp: `gradient`, one wide number, is that of the mean over `mean_rows`, which
-  /// include these rows.
+  /// Replaces logits by their gradient (cross_entropy.hpp). `gradient`, one wide number, is the gradient of the mean
+  /// over `mean_rows` rows, which include these rows.
   void (*cross_entropy_backward)(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
                                  const int64_t* targets, const std::byte* log_sums, const std::byte* gradient,
                                  uint64_t mean_rows);
-  /// The loss over a vocabulary that is split over ranks: `statistics` are wide, and `type` is that of the logits.
+  /// The cross entropy over a vocabulary that is split over ranks: `statistics` are wide, and `type` is that of the
+  /// logits.
   void (*cross_entropy_part)(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
                              const int64_t* targets, std::byte* statistics);
   void (*joined_cross_entropy)(const std::byte* statistics, core::dtype type, uint64_t ranks, uint64_t rank_stride,
                                uint64_t rows, std::byte* log_sums, std::byte* loss);
 
-  /// The loss of distillation.hpp; `gradient`, one wide number, is that of the mean over `mean_rows`; `losses` are
-  /// fp64.
+  /// The loss of distillation.hpp and its gradient; `gradient`, one wide number, is the gradient of the mean over
+  /// `mean_rows` rows; `losses` are fp64.
   void (*distil)(std::byte* logits, const std::byte* teacher, core::dtype type, uint64_t rows, uint64_t width,
                  const int64_t* targets, const distillation_terms& terms, const std::byte* gradient, uint64_t mean_rows,
                  std::byte* losses);
@@ -126,7 +128,7 @@ struct operations {  ///< functions of one device
   }
 };
 
-/// Returns the table of a device that device::check has found; it lives as long as the process.
+/// Returns the table of a device that device::check has found; the table lives as long as the process.
 const operations& operations_of(device::device_id device);
 
 /// Makes `table` the table of every device of `kind`; see device::provide.

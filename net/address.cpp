@@ -15,7 +15,7 @@
 namespace troupe::net {
 namespace {
 
-/// Number of connections that may wait to be accepted.
+/// Largest number of connections of a listening socket that wait to be accepted.
 constexpr int backlog = 1024;
 
 core::error no_socket(const std::string& what, int number) {
@@ -77,7 +77,7 @@ core::result<address> numeric_address(const std::string& text, uint16_t port) {
   sockaddr_in6 six{};
   six.sin6_family = AF_INET6;
   six.sin6_port = htons(port);
-  if (text == "*" || ::inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1)  // zeros: every address
+  if (text == "*" || ::inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1)  // all zeros: every address
     return address::of(&six, sizeof six);
   return core::fail(core::error_kind::bad_input,
                     "an address to listen at: wanted an IP address of this machine or *, got '" + text + "'");
@@ -150,15 +150,15 @@ int accept_from(int listening) {
     if (s >= 0) return s;
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) return -2;
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EBADF || errno == EINVAL) return -1;
-    // other errors: this connection has failed already, so try the next
+    // Any other error belongs to a connection that has failed already: try the next connection.
   }
 }
 
 void prepare(int socket, int queue_bytes) {
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  // A control link sends few bytes: bytes lost while it was cut are sent again five times a second, without exponential
-  // backoff.
+  // A control link sends few bytes: bytes lost during an interruption of the network are sent again five times a
+  // second, without exponential backoff.
   ::setsockopt(socket, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
   if (queue_bytes > 0) ::setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &queue_bytes, sizeof queue_bytes);
 }

@@ -1,5 +1,5 @@
-// Owns addresses of machines, with ports, and their text; and the system calls of sockets that listen, connect and
-// accept there. No function blocks.
+// Owns IP addresses with ports, and their text; and the system calls of sockets that listen at, connect to and accept
+// from such addresses. No function blocks.
 #pragma once
 
 #include <sys/socket.h>
@@ -25,12 +25,12 @@ struct address {  ///< an IP address and a port
   socklen_t bytes = 0;
 };
 
-/// Returns the address in the text "10.0.0.3" or "::1"; "*" is every address of this machine. Errors: bad_input, for a
-/// text that is not an address.
+/// Returns the address that `text` contains, such as "10.0.0.3" or "::1", with `port`; "*" is every address of this
+/// machine. Errors: bad_input, for a text that is not an address.
 core::result<address> numeric_address(const std::string& text, uint16_t port);
-/// True if `host` is an address, not a name.
+/// True if `host` is an IP address, not a name.
 bool is_numeric(const std::string& host);
-/// Returns the text of an address of 4 or 16 bytes; empty for other lengths.
+/// Returns the text of the IP address in `bytes`, 4 or 16 in network order; empty for any other length.
 std::string address_text(std::string_view bytes);
 /// Returns `HOST:PORT`, with brackets around a host that contains colons.
 std::string place_text(const std::string& host, uint16_t port);
@@ -38,19 +38,19 @@ std::string place_text(const std::string& host, uint16_t port);
 /// Returns a non-blocking listening socket. Errors: bad_input, if the address is taken or does not belong to this
 /// machine; limit.
 core::result<int> listen_at(const address& at);
-/// Returns the address of this end of a socket. Errors: limit.
+/// Returns the address of this end of a socket's connection. Errors: limit.
 core::result<address> address_of(int socket);
-/// Returns the address of the other end; its text is empty if the connection has ended.
+/// Returns the address of the other end of a socket's connection; the text is empty if the connection has ended.
 address peer_of(int socket);
-/// Returns a socket that is connecting to `to`: writable when it is connected or has failed; `connected` returns which.
-/// Errors: peer_lost, limit.
+/// Returns a non-blocking socket that is connecting to `to`. The socket becomes writable when the connection is made or
+/// has failed; `connected` returns the outcome. Errors: peer_lost, limit.
 core::result<int> begin_connect(const address& to);
 core::result<void> connected(int socket);
 /// Accepts one waiting connection and returns its non-blocking socket. Returns -1 if no connection is waiting, -2 if
 /// the system has no free descriptors or memory now.
 int accept_from(int listening);
-/// Sets the options of a connected socket: data is sent without delay, and closing does not block. `queue_bytes`:
-/// unsent bytes that the system stores; 0: the system's default.
+/// Sets the options of a connected socket: small writes are sent without delay, and lost bytes are sent again at a
+/// constant interval. `queue_bytes`: limit of the unsent bytes that the system buffers; 0: the system's default.
 void prepare(int socket, int queue_bytes);
 
 }  // namespace troupe::net

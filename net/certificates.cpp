@@ -64,7 +64,7 @@ struct extension {
   std::string value;
 };
 
-/// Sets a serial number of 127 random bits, so that no two certificates of an authority have the same.
+/// Sets a serial number of 127 random bits, so that all certificates of an authority have different numbers.
 bool set_serial(X509* of) {
   std::array<unsigned char, 16> bytes{};
   if (RAND_bytes(bytes.data(), bytes.size()) != 1) return false;
@@ -125,7 +125,7 @@ core::result<void> make_folder(const fs::path& folder) {
   return {};
 }
 
-/// Refuses files that exist already; called before any file is written.
+/// Returns an error if one of the files exists already. Called before any file is written.
 core::result<void> refuse_existing(std::initializer_list<fs::path> files) {
   for (const auto& f : files) {
     std::error_code e;
@@ -140,7 +140,7 @@ core::result<key_pointer> read_key(const fs::path& path) {
   const secret_text pem(std::move(text));
   ERR_clear_error();
   auto out = key_in(pem.get());
-  ERR_clear_error();  // OpenSSL's errors may show parts of the key
+  ERR_clear_error();  // removes OpenSSL's errors, which may contain parts of the key
   if (out == nullptr)
     return core::fail(core::error_kind::bad_input, "'" + path.string() + "': wanted a key in PEM without a password");
   return out;

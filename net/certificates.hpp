@@ -17,7 +17,7 @@ inline constexpr uint32_t authority_days = 3650, certificate_days = 365, certifi
 
 struct issue_options {
   uint32_t days = certificate_days;
-  int64_t begins_unix_s = 0;  ///< begin of the certificate's validity; 0: an hour ago, because clocks may differ
+  int64_t begins_unix_s = 0;  ///< begin of the validity; 0: an hour ago, because clocks may differ
   bool replaces = false;      ///< true if existing files are replaced
 };
 
@@ -25,14 +25,16 @@ struct issue_options {
 /// `.`. Errors: bad_input.
 core::result<std::filesystem::path> host_folder(const std::filesystem::path& folder, const std::string& host);
 
-/// Creates a job's authority. Errors of all three functions: bad_input, for invalid names or days, and files that exist
-/// already or are missing; io, no_space.
+/// Creates a job's authority: its key and certificate. Errors: bad_input, for an invalid name or number of days, and
+/// for files that exist already; io, no_space.
 core::result<void> make_authority(const std::filesystem::path& folder, const std::string& name,
                                   const issue_options& options = {.days = authority_days});
-/// Issues a certificate with a new key; `host` is a name or an IP address.
+/// Issues a certificate with a new key for `host`, a name or an IP address. Errors: bad_input, for an invalid name or
+/// number of days, existing files of the host, or missing files of the authority; mismatch, io, no_space.
 core::result<void> issue_certificate(const std::filesystem::path& folder, const std::string& host,
                                      const issue_options& options = {});
-/// Issues a new certificate for the key that the host has.
+/// Issues a new certificate for the existing key of `host`. Errors: bad_input, for an invalid name or number of days,
+/// or missing files; mismatch, io, no_space.
 core::result<void> renew_certificate(const std::filesystem::path& folder, const std::string& host,
                                      const issue_options& options = {});
 

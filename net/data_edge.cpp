@@ -13,10 +13,10 @@ namespace {
 
 using fabric::transfer_name;
 
-/// Bytes read or written before other connections of the loop have their turn.
+/// Number of bytes that one connection reads or writes before the loop serves its other connections.
 constexpr size_t turn_bytes = size_t{1} << 20;
-/// Limits of the memory for an end that does not read, or sends `ready` without end: queued bytes, stored `ready`
-/// frames.
+/// Limits against another end that does not read or that sends `ready` endlessly: bytes of queued notes and `ready`
+/// frames; number of stored `ready` frames.
 constexpr size_t urgent_bytes_max = size_t{64} << 20, readies_max = size_t{1} << 20;
 
 std::string text_of(const transfer_name& n) {
@@ -30,7 +30,7 @@ core::error no_frame() { return {core::error_kind::mismatch, "it sends data that
 data_edge::data_edge(io_loop& loop, uint32_t place, connection c, const listeners& tell)
     : loop_(loop), place_(place), tell_(tell), with_(std::move(c)) {}
 
-// ---- any thread
+// ---- called on any thread
 
 void data_edge::send(const transfer_name& name, std::span<const std::byte> bytes, fabric::transfer_end tell) {
   core::error why;
@@ -74,7 +74,7 @@ void data_edge::note(std::string text) {
   if (!over_) say_urgently({data_kind::note, static_cast<uint32_t>(text.size()), {}, 0}, text);
 }
 
-void data_edge::say_urgently(const data_frame& f, std::string_view payload) {  // requires mutex_
+void data_edge::say_urgently(const data_frame& f, std::string_view payload) {  // the caller holds mutex_
   std::string out(sizeof f + payload.size(), '\0');
   std::memcpy(out.data(), &f, sizeof f);
   if (!payload.empty()) std::memcpy(&out[sizeof f], payload.data(), payload.size());
@@ -83,12 +83,12 @@ void data_edge::say_urgently(const data_frame& f, std::string_view payload) {  /
   wake();
 }
 
-void data_edge::wake() {  // requires mutex_
+void data_edge::wake() {  // the caller holds mutex_
   if (!std::exchange(is_woken_, true)) loop_.post([self = shared_from_this()] { self->turn(); });
 }
 
-/// Starts transfer `name`, for which both ends are ready, if the other end expects as many bytes (`wanted`); else ends
-/// it. Requires mutex_.
+/// Starts transfer `name`, for which both ends are ready, if the other end expects as many bytes (`wanted`) as this end
+/// sends; else ends the transfer. The caller holds mutex_.
 void data_edge::compare(const transfer_name& name, outgoing& x, uint64_t wanted) {
   if (wanted == x.bytes.size()) {
     x.is_ready = true;
@@ -106,7 +106,7 @@ core::error data_edge::of_transfer(const transfer_name& name, const char* what, 
                                           " at the other end"};
 }
 
-// ---- the loop's thread
+// ---- called on the loop's thread
 
 bool data_edge::is_over() const {
   const std::lock_guard lock(mutex_);
@@ -142,10 +142,10 @@ void data_edge::turn() {
   if (with_.tls->has_unsent()) with_.socket->when_writable([self = shared_from_this()] { self->turn(); });
 }
 
-/// Writes frames. True if there is more to write at once.
+/// Writes frames until nothing is left, the socket is full, or turn_bytes are written. True in the last case.
 core::result<bool> data_edge::write() {
   TROUPE_TRY(with_.tls->flush());
-  if (with_.tls->has_unsent()) return false;  // the buffer must be empty, so that no bytes are moved
+  if (with_.tls->has_unsent()) return false;  // with an empty buffer, write() need not move unsent bytes
   for (size_t written = 0;;) {
     if (head_sent_ == head_out_.size() && chunk_.empty() && !next_frame()) {
       TROUPE_TRY(with_.tls->flush());
@@ -189,7 +189,8 @@ bool data_edge::next_frame() {
   return true;
 }
 
-/// Handles the end of a frame's writing: all of it is in the stream, so its memory is free.
+/// Called when all bytes of a frame are in the stream. Counts a chunk's bytes; queues the transfer's next chunk or ends
+/// the transfer.
 void data_edge::end_chunk() {
   data_frame f;
   std::memcpy(&f, head_out_.data(), sizeof f);
@@ -204,7 +205,7 @@ void data_edge::end_chunk() {
   sends_.erase(at);
 }
 
-/// Reads frames. True if there is more to read at once.
+/// Reads frames until no bytes are left or turn_bytes are read. True in the last case.
 core::result<bool> data_edge::read() {
   for (size_t read = 0; read < turn_bytes;) {
     const bool in_head = head_got_ < head_in_.size();
@@ -279,7 +280,7 @@ core::result<void> data_edge::hear_data() {
   return {};
 }
 
-/// Handles the end of a frame, all of whose bytes have arrived.
+/// Called when all bytes of a frame have arrived. Reports a note; counts a chunk's bytes and may end the transfer.
 void data_edge::end_payload() {
   head_got_ = 0;
   if (frame_.kind == data_kind::note) {

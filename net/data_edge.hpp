@@ -2,8 +2,8 @@
 // the connection, the transfers in progress and their turns; leaves the set of processes to tls_mover.hpp.
 //
 // A receiver sends `ready` when it has memory. The sender, when it has the bytes as well, sends them in chunks out of
-// the user's memory, and the receiver reads them into the user's memory. Notes and `ready` are sent before chunks;
-// transfers take turns by chunk.
+// the sending user's memory, and the receiver reads them into the receiving user's memory. Notes and `ready` are sent
+// before chunks; transfers take turns by chunk.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class data_edge : public std::enable_shared_from_this<data_edge> {
   };
   data_edge(io_loop& loop, uint32_t place, connection c, const listeners& tell);
 
-  /// Starts reading and writing. Called once, on the loop's thread.
+  /// Starts reading from and writing to the connection. Called once, on the loop's thread.
   void begin() { turn(); }
 
   // The following functions are callable from any thread.
@@ -42,7 +42,8 @@ class data_edge : public std::enable_shared_from_this<data_edge> {
   [[nodiscard]] fabric::moved_bytes moved() const { return {sent_bytes_, received_bytes_}; }
   [[nodiscard]] int64_t receiving_ns() const { return receiving_ns_; }
 
-  /// Ends all transfers with `why`, and reports their ends. Called on the loop's thread, or when the loop is stopped.
+  /// Closes the connection and ends all transfers with the error `why`. Called on the loop's thread, or when the loop
+  /// is stopped.
   void end(const core::error& why);
 
  private:
@@ -50,7 +51,7 @@ class data_edge : public std::enable_shared_from_this<data_edge> {
     std::span<const std::byte> bytes;
     fabric::transfer_end tell;
     size_t sent = 0;
-    bool is_ready = false;  ///< true if the other end is ready to receive
+    bool is_ready = false;  ///< true if the other end is ready to receive the transfer
   };
   struct incoming {
     std::span<std::byte> bytes;
@@ -89,15 +90,15 @@ class data_edge : public std::enable_shared_from_this<data_edge> {
   connection with_;
   std::string head_out_;  ///< bytes to send: the head of a frame, or all of a short frame
   size_t head_sent_ = 0;
-  std::span<const std::byte> chunk_;  ///< bytes of transfer `chunk_name_` that are sent after the head
+  std::span<const std::byte> chunk_;  ///< bytes of transfer `chunk_name_` to send after the head
   size_t chunk_bytes_ = 0;
   fabric::transfer_name chunk_name_;
   std::array<std::byte, sizeof(data_frame)> head_in_{};
   size_t head_got_ = 0;
   data_frame frame_{};
-  std::span<std::byte> payload_;  ///< memory for the bytes of the current frame that have not arrived
+  std::span<std::byte> payload_;  ///< memory for the bytes of the current frame that are still to arrive
   std::string note_;
-  uint32_t coming_in_ = 0;  ///< number of received transfers of which a part has arrived
+  uint32_t coming_in_ = 0;  ///< number of incoming transfers that have begun to arrive and are incomplete
   int64_t coming_since_ns_ = 0;
 
   std::atomic<uint64_t> sent_bytes_{0}, received_bytes_{0};
@@ -106,7 +107,7 @@ class data_edge : public std::enable_shared_from_this<data_edge> {
   mutable std::mutex mutex_;
   std::map<fabric::transfer_name, outgoing> sends_;
   std::map<fabric::transfer_name, incoming> receives_;
-  /// [transfer]: bytes that the other end awaits, of a transfer that is not sent yet
+  /// Number of bytes that the other end is ready to receive, for each transfer that this end has not begun to send.
   std::map<fabric::transfer_name, uint64_t> readies_;
   std::deque<std::string> urgent_;
   size_t urgent_bytes_ = 0;

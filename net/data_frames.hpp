@@ -1,4 +1,4 @@
-// Defines the bytes on a connection that moves transfers: a head of fixed size, followed by its bytes.
+// Defines the frames on a connection that moves transfers: a head of fixed size, followed by `bytes` bytes.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +9,21 @@
 namespace troupe::net {
 
 enum class data_kind : uint32_t {
-  ready = 1,  ///< memory for this transfer is ready at the receiver; `number`: its size in bytes
-  chunk,      ///< `bytes` bytes of a transfer, from its byte `number` on
+  ready = 1,  ///< the receiver has memory for the transfer; `number`: its size in bytes
+  chunk,      ///< part of a transfer: `bytes` bytes, from byte `number` of the transfer on
   note,
-  unequal,  ///< the sender has `number` bytes, not as many as the receiver is ready for: it does not send
+  unequal,  ///< the sender does not send, as it has `number` bytes and the receiver expects another number
 };
 
 struct data_frame {
   data_kind kind = data_kind::note;
-  uint32_t bytes = 0;  ///< number of bytes that follow this head of a frame
+  uint32_t bytes = 0;  ///< number of bytes after this head
   fabric::transfer_name name{};
   uint64_t number = 0;
 };
 static_assert(sizeof(data_frame) == 40);
 
-/// Bytes of the longest part of a transfer that is sent before another transfer has its turn.
+/// Size in bytes of the largest part of a transfer that is sent before a part of another transfer.
 inline constexpr size_t chunk_bytes_max = size_t{256} << 10;
 
 }  // namespace troupe::net

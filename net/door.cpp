@@ -10,7 +10,8 @@
 namespace troupe::net {
 namespace {
 
-/// Nanoseconds that last words may take; nanoseconds that accepting pauses if the system has no descriptors.
+/// Longest time for sending the last bytes of a refused connection; pause before the next accept if the system has no
+/// free descriptors. Both are in nanoseconds.
 constexpr int64_t farewell_ns = 1'000'000'000, pause_ns = 100'000'000;
 constexpr int accepted_at_once = 64;
 
@@ -21,7 +22,8 @@ std::string seconds_of(int64_t ns) { return std::to_string(ns / 1'000'000'000) +
 
 }  // namespace
 
-/// One connection being opened, until it is passed on or its last words are sent.
+/// One connection that is being opened. Ends when the connection is passed to the caller, or has failed and its last
+/// bytes are sent.
 class door::beginning : public std::enable_shared_from_this<beginning> {
  public:
   beginning(door& of, tls_side side, tls_options options, std::unique_ptr<first_words> words, hand_on tell)
@@ -63,7 +65,7 @@ class door::beginning : public std::enable_shared_from_this<beginning> {
   }
 
   void give_way() {
-    if (is_leaving_) return leave();  // the farewell has a deadline of its own
+    if (is_leaving_) return leave();  // the farewell in progress has its own deadline
     fail({core::error_kind::limit, "more than " + std::to_string(of_.options_.at_once) + " handshakes at once"},
          last_words::none);
   }

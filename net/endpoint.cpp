@@ -10,7 +10,7 @@
 namespace troupe::net {
 namespace {
 
-/// Number of accepted links that may wait to be taken; further ones are closed.
+/// Largest number of accepted links that wait until accepted() returns them; further links are closed.
 constexpr size_t accepted_max = 4096;
 
 }  // namespace
@@ -27,7 +27,7 @@ endpoint::endpoint(endpoint_setup setup, std::shared_ptr<links_room> room)
       door_(std::make_unique<door>(room_->loop(), door_options{})) {}
 
 endpoint::~endpoint() {
-  // The door's work ends on the loop's thread; links continue without the door.
+  // The door must be closed on the loop's thread. Links continue to work without the door.
   const auto closed = std::make_shared<std::promise<void>>();
   room_->loop().post([this, closed] {
     door_->close();

@@ -1,5 +1,5 @@
 // Opens links to other machines: listens and connects, with one identity. Owns the thread that all its links share, the
-// door, and the links that were not taken yet.
+// door, and the accepted links that accepted() has not returned yet.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@ namespace troupe::net {
 
 struct endpoint_setup {
   identity me;
-  /// Decides, on an end that listens, whether a host is let in, and returns the introduction for it. Called on the
-  /// endpoint's thread; empty: all hosts of the job are let in.
+  /// Decides, on an end that listens, whether a host is accepted, and returns this end's introduction for the host.
+  /// Called on the endpoint's thread. Empty: all hosts of the job are accepted.
   admission admit{};
-  /// Called with each connection that was not let in, as a sentence for people. Called on the endpoint's thread.
+  /// Called on the endpoint's thread for each refused connection, with the reason as a sentence for people.
   std::function<void(const core::error&)> on_refused{};
 };
 
@@ -30,10 +30,10 @@ class endpoint {
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;
 
-  /// Listens, at most once, and returns the port. `address`: one of this machine, or * for all; port 0: the system
-  /// chooses one. Errors: bad_input, limit.
+  /// Listens, at most once, and returns the port. `address`: an address of this machine, or * for all; port 0: the
+  /// system chooses the port. Errors: bad_input, limit.
   core::result<uint16_t> listen(const std::string& address, uint16_t port);
-  /// Returns a descriptor that is readable when `accepted` has a link.
+  /// Returns a descriptor that is readable when `accepted` would return a link.
   [[nodiscard]] int number() const { return event_->number(); }
   /// Returns the links accepted since the last call. Callable from any thread.
   std::vector<std::unique_ptr<tls_link>> accepted();

@@ -36,14 +36,14 @@ std::string from_base64(const std::string& text) {
   return out;
 }
 
-/// Returns a field of an object; null if the object does not have it.
+/// Returns field `key` of a JSON object; null if the object does not have it.
 const json& field(const json& of, const char* key) {
   static const json none;
   if (!of.is_object()) return none;
   const auto at = of.find(key);
   return at == of.end() ? none : *at;
 }
-/// Returns the text of a field; etcd writes its 64-bit numbers as text.
+/// Returns the text of a JSON string, empty for any other value; etcd writes 64-bit numbers as strings.
 std::string text_of(const json& x) { return x.is_string() ? x.get<std::string>() : std::string(); }
 
 class etcd_store final : public leader_store {
@@ -56,7 +56,7 @@ class etcd_store final : public leader_store {
         lease_s_(lease_s),
         shown_(std::move(shown)) {
     for (auto& m : members) members_.push_back({std::move(m), {}});
-    for (auto& m : members_) (void)look_up(m);  // a member without an address is looked up again if no other answers
+    for (auto& m : members_) (void)look_up(m);  // ask() looks up a failed name again if no member answers
   }
 
   core::result<standing> take(const lead& me, part of) override {
@@ -108,7 +108,7 @@ class etcd_store final : public leader_store {
  private:
   struct member {
     core::host_port at;
-    std::vector<address> addresses;  ///< known addresses of the member
+    std::vector<address> addresses;  ///< addresses from the last successful look-up of the member's name
   };
 
   [[nodiscard]] core::error strange(const char* wanted, const json& got) const {
@@ -124,7 +124,7 @@ class etcd_store final : public leader_store {
     return out;
   }
 
-  /// Returns the standing in the answer to the request of `reads`.
+  /// Returns the leader and the exit code in etcd's answer to the request that `reads` returns.
   [[nodiscard]] core::result<standing> standing_in(const json& said) const {
     const json& answers = field(said, "responses");
     if (!answers.is_array() || answers.size() != 2) return core::fail(strange("the leader of the job", said));
@@ -149,8 +149,7 @@ class etcd_store final : public leader_store {
   }
 
   /// Sends a request to the members in turn, starting with the one that answered last. Names are looked up only if no
-  /// known address answers, because that takes as long as the name server takes. A 404 counts as an answer: the
-  /// requested key is absent.
+  /// known address answers, because a look-up may take long. A 404 counts as an answer: the requested key is absent.
   core::result<json> ask(const char* path, const json& what) {
     const std::string text = what.dump();
     std::vector<std::string> why(members_.size(), "it has no address");
@@ -178,7 +177,7 @@ class etcd_store final : public leader_store {
     return core::fail(error_kind::peer_lost, "no member of " + name_ + " answers: " + all);
   }
 
-  /// Looks the member's name up. True if it resolves to other addresses than before.
+  /// Looks up the addresses of a member. True if they differ from the known addresses.
   static core::result<bool> look_up(member& of) {
     TROUPE_ASSIGN(auto found, addresses_of(of.at));
     const auto same = [](const address& a, const address& b) { return a.text() == b.text(); };
@@ -207,11 +206,11 @@ class etcd_store final : public leader_store {
 
   std::string name_, key_, end_key_;
   uint32_t lease_s_;
-  std::optional<identity> shown_;  ///< identity of this host for TLS; none: the connection is plain
+  std::optional<identity> shown_;  ///< identity of this host for TLS; none: connections are plain
   std::vector<member> members_;
   size_t last_ = 0;
-  std::string lease_;  ///< number of this host's lease in the store; empty: none
-  lead me_;            ///< this host as leader, while it has the lease
+  std::string lease_;  ///< etcd's number of this host's lease; empty: no lease
+  lead me_;            ///< this host's entry as leader, valid while it has the lease
 };
 
 }  // namespace

@@ -9,12 +9,12 @@
 
 namespace troupe::net {
 
-/// Nanoseconds that one member of the store may take to answer.
+/// Longest time to wait for the answer of one member of the store, in nanoseconds.
 inline constexpr int64_t store_answer_ns_max = 1'000'000'000;
 
-/// Creates a store: resolves its members' names, but sends no request yet. `store`: a text that core::read_store
-/// accepts; `me`: this host's files, read only if `store` requires TLS. Errors: bad_input, for another text; the errors
-/// of identity::load.
+/// Creates the store of `job`: resolves the names of the store's members, but sends no request. `store`: a text that
+/// core::read_store accepts; `me`: this host's files, read only if `store` requires TLS. Errors: bad_input, for another
+/// text; the errors of identity::load.
 core::result<std::unique_ptr<leader_store>> open_etcd(const std::string& store, const std::string& job,
                                                       uint32_t lease_s, const identity_files& me);
 

@@ -1,5 +1,5 @@
 // Ends a connection without losing data: sends the unsent bytes, announces the end, and drops bytes that still arrive,
-// because closing a socket with unread bytes discards bytes that were sent. Owns the connection from then on.
+// because closing a socket with unread bytes discards bytes that were sent. Owns the connection until it is closed.
 #pragma once
 
 #include <functional>

@@ -21,7 +21,7 @@ std::string block_of(bool good, std::string_view text) {
   return std::string(1, good ? '\1' : '\0') + number_bytes(text.size()) + std::string(text);
 }
 
-/// Returns `text` as one line without control characters; the sender may be anybody.
+/// Returns `text` with control characters replaced by `?`, because any program may have sent the text.
 std::string printable(std::string text) {
   for (char& c : text)
     if (core::is_ascii_control(c)) c = '?';
@@ -134,7 +134,7 @@ core::result<bool> greeting::advance(tls_stream& with) {
       case part::done:
         return true;
     }
-    if (!there && !objection_.empty())  // the other end closed without a message: report this end's objection
+    if (!there && !objection_.empty())  // the other end closed without a message: report why this end refuses
       return core::fail(core::error_kind::mismatch, objection_);
     if (!there || !*there) return there;
     if (!good) return core::fail(good.error());

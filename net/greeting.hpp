@@ -1,5 +1,5 @@
-// Exchanges the first messages of a control link: whether each end accepts the other's certificate, then who they
-// are. Owns their encoding and the sentences with which either end refuses.
+// Exchanges the first messages of a control link: whether each end accepts the other's certificate, then an
+// introduction of each end. Owns their encoding and the sentences with which either end refuses.
 //
 // connects -> accepts   greeting: version of the protocol, verdict on the other's certificate, a sentence if it is bad
 // accepts -> connects   greeting
@@ -19,7 +19,8 @@ namespace troupe::net {
 inline constexpr uint16_t link_protocol = 1;
 inline constexpr size_t introduction_bytes_max = 4096;
 
-/// Returns the acceptor's answer to the other end's introduction: its own introduction, or the reason why it refuses.
+/// Function of the accepting end: receives the other end's name and introduction, and returns its own introduction or
+/// the reason why it refuses.
 using admission = std::function<core::result<std::string>(const std::string& name, const std::string& introduction)>;
 
 class greeting final : public first_words {
@@ -31,8 +32,8 @@ class greeting final : public first_words {
 
   core::result<bool> advance(tls_stream& with) override;
 
-  /// Returns the name in the other end's certificate, once the exchange is complete; `introduction` returns its
-  /// introduction.
+  /// Returns the name in the other end's certificate; `introduction` returns the other end's introduction. Both are
+  /// valid once the exchange is complete.
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& introduction() const { return introduction_; }
 
@@ -40,9 +41,10 @@ class greeting final : public first_words {
   enum class part : uint8_t { say_greeting, hear_greeting, say_introduction, hear_introduction, hear_answer, done };
 
   core::result<void> say(tls_stream& with, const std::string& bytes) const;
-  /// Reads until `bytes` bytes are stored in `heard_`; true once they are.
+  /// Reads until `heard_` contains `bytes` bytes. Returns false if too few have arrived yet.
   core::result<bool> hear(tls_stream& with, size_t bytes);
-  /// Reads a verdict and a text that follow `before` bytes; true once they are there.
+  /// Reads a verdict and a text, which follow the first `before` bytes of `heard_`. Returns false if they have not
+  /// arrived yet.
   core::result<bool> hear_block(tls_stream& with, size_t before, size_t text_bytes_max);
   core::result<void> weigh_greeting();
   core::result<void> answer(tls_stream& with);
@@ -53,7 +55,7 @@ class greeting final : public first_words {
   admission admit_;
   part next_ = part::say_greeting;
   std::string objection_, heard_;
-  bool is_good_ = false;  ///< true if the last received verdict, whose text is `text_`, was good
+  bool is_good_ = false;  ///< last received verdict, with its text in `text_`; true: accepted
   std::string text_;
   std::string name_, introduction_;
 };

@@ -67,8 +67,8 @@ core::result<void> shake_hands(tls_stream& with, int socket, int64_t deadline_ns
   }
 }
 
-/// Sends a request over TLS, and returns the bytes received until the other end closes. Any kind of close ends the
-/// answer; the caller checks that it is complete.
+/// Sends a request over TLS, and returns the bytes received until the other end closes. The answer ends with any
+/// kind of close; the caller checks that the answer is complete.
 core::result<std::string> ask_over_tls(const http_server& to, int socket, std::string_view what, int64_t deadline_ns) {
   TROUPE_ASSIGN(auto stream,
                 tls_stream::make(to.as->options(tls_side::connects), tls_side::connects, socket, 64 << 10U));

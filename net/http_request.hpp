@@ -1,5 +1,5 @@
 // Sends one request to an HTTP server and reads its answer: JSON over HTTP/1.0, plain or over TLS, with one connection
-// for each. Owns the connection and its limits; leaves the content to the caller.
+// for each request. Owns the connection and its limits; leaves the content to the caller.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ core::result<std::vector<address>> addresses_of(const core::host_port& of);
 
 struct http_server {
   address at;
-  core::host_port named;         ///< name of the server, which its certificate must have
+  core::host_port named;         ///< host and port of the server; its certificate must be for this host
   const identity* as = nullptr;  ///< identity of the client for TLS; null: the connection is plain
 };
 
 /// Posts `body` and waits for the answer until `deadline_ns` (core::now_ns). Errors: peer_lost, if there is no answer
 /// until then; limit, for an answer that is too long; mismatch, for an answer that is not HTTP, or a certificate that
-/// is not the server's.
+/// is not for the server.
 core::result<http_answer> post(const http_server& to, const std::string& path, const std::string& body,
                                int64_t deadline_ns);
 

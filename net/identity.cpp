@@ -15,13 +15,14 @@
 namespace troupe::net {
 namespace {
 
-/// Returns the index, in each handshake's data, of the first error of the other end's certificate.
+/// Returns the index at which OpenSSL's data of each handshake contain the first error of the other end's certificate.
 int finding_place() {
   static const int place = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return place;
 }
 
-/// Records an error of the certificate but lets the handshake complete, because the refusing sentence is sent over it.
+/// Records an error of the other end's certificate but lets the handshake complete, because the sentence that states
+/// the refusal is sent over the connection.
 int note_finding(int good, X509_STORE_CTX* of) {
   auto* const s = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(of, SSL_get_ex_data_X509_STORE_CTX_idx()));
   if (good != 1 && s != nullptr && SSL_get_ex_data(s, finding_place()) == nullptr)
@@ -75,7 +76,7 @@ core::result<identity> identity::load(const identity_files& files) {
 
   const auto key = key_in(pem.get());
   const auto certificate = certificate_in(certificate_text), authority = certificate_in(authority_text);
-  ERR_clear_error();  // OpenSSL's errors may show parts of the key
+  ERR_clear_error();  // removes OpenSSL's errors, which may contain parts of the key
   const auto none = [](const std::filesystem::path& path, const char* wanted) {
     return core::fail(core::error_kind::bad_input, "'" + path.string() + "': wanted " + wanted + " in PEM");
   };

@@ -1,6 +1,6 @@
 // Authenticates this process to other machines, and other machines to this process, with a key, its certificate and the
-// authority that both ends trust. Owns the checks of the other end's certificate and the sentence for each refusal. The
-// handshake completes in any case, so that both ends receive the sentence (greeting.hpp).
+// authority that both ends trust. Owns the checks of the other end's certificate and the sentence for each refusal.
+// The handshake completes even if a certificate is refused, so that both ends receive the sentence (greeting.hpp).
 #pragma once
 
 #include <filesystem>
@@ -25,13 +25,13 @@ class identity {
   /// read; mismatch, for a key of another certificate.
   static core::result<identity> load(const identity_files& files);
 
-  /// Returns the host that this process's certificate is for.
+  /// Returns the host name or address for which this process's certificate was issued.
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const tls_options& options(tls_side side) const {
     return side == tls_side::connects ? connects_ : accepts_;
   }
-  /// Returns why the other end of a completed handshake is refused; empty if it is accepted. `wanted` empty: any host
-  /// of the job is accepted.
+  /// Returns why the other end of a completed handshake is refused; empty if it is accepted. `wanted`: host for which
+  /// its certificate must be issued; empty: any host of the job.
   [[nodiscard]] std::string objection(const tls_stream& with, const std::string& wanted) const;
 
  private:
@@ -41,7 +41,7 @@ class identity {
   tls_options connects_, accepts_;
 };
 
-/// Returns the host that the other end's certificate is for.
+/// Returns the host name or address for which the other end's certificate was issued.
 std::string peer_name(const tls_stream& with);
 
 }  // namespace troupe::net

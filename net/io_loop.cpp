@@ -88,8 +88,8 @@ class asio_loop final : public io_loop {
   asio_loop() : context_(1), work_(asio::make_work_guard(context_)), names_(context_) {}
   ~asio_loop() override {
     asio_loop::stop();
-    if (thread_.joinable()) thread_.join();  // if the loop has stopped itself
-    // A connection in its farewell and the deeds that wait for it own each other: close it to break the cycle.
+    if (thread_.joinable()) thread_.join();  // not joined yet if stop() was called on the loop's thread
+    // A connection that is still saying farewell and its waiting callbacks own each other; close() breaks the cycle.
     for (const auto& one : std::exchange(watched_, {}))
       if (const auto left = one.lock()) left->close();
   }
@@ -138,7 +138,7 @@ class asio_loop final : public io_loop {
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   asio::ip::tcp::resolver names_;
   std::mutex mutex_;
-  std::vector<std::weak_ptr<watched>> watched_;  // some of them have expired
+  std::vector<std::weak_ptr<watched>> watched_;  // descriptors that the loop waits for; some have expired
   size_t looked_through_at_ = 64;
   std::thread thread_;
 };

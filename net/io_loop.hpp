@@ -14,17 +14,17 @@
 
 namespace troupe::net {
 
-using deed = std::function<void()>;  ///< function that the thread of an io_loop calls once
+using deed = std::function<void()>;  ///< callback that the thread of an io_loop calls once
 
 /// A descriptor that the loop waits for. Used on the loop's thread only.
 class watched {
  public:
   virtual ~watched() = default;
   [[nodiscard]] virtual int number() const = 0;
-  /// Calls `then` when there is something to read or the end was reached. A second call before that replaces `then`.
+  /// Calls `then` once when bytes can be read or the other end has closed. Another call before that replaces `then`.
   virtual void when_readable(deed then) = 0;
   virtual void when_writable(deed then) = 0;
-  /// Closes the descriptor; no deed is called from now on.
+  /// Closes the descriptor and drops its callbacks without calling them.
   virtual void close() = 0;
 };
 
@@ -32,7 +32,7 @@ class watched {
 class timer {
  public:
   virtual ~timer() = default;
-  /// Calls `then` after `ns` nanoseconds; replaces an earlier call.
+  /// Calls `then` once after `ns` nanoseconds; replaces an earlier callback of the timer.
   virtual void after(int64_t ns, deed then) = 0;
   virtual void cancel() = 0;
 };
@@ -48,11 +48,11 @@ class io_loop {
   /// Calls `what` on the loop's thread. Callable from any thread.
   virtual void post(deed what) = 0;
   [[nodiscard]] virtual bool is_own_thread() const = 0;
-  /// Stops the loop. After it returns the loop calls no deed any more; if called on the loop's own thread, once the
-  /// current deed has returned. Waiting deeds are destroyed with the loop.
+  /// Stops the loop. The loop calls no callback after `stop` has returned, or, if `stop` was called on the loop's own
+  /// thread, after the current callback has returned. Waiting callbacks are destroyed with the loop.
   virtual void stop() = 0;
 
-  /// Takes ownership of the non-blocking descriptor `number`.
+  /// Returns an object that owns the non-blocking descriptor `number` and waits for it.
   virtual std::shared_ptr<watched> watch(int number) = 0;
   virtual std::unique_ptr<timer> make_timer() = 0;
   /// Finds all addresses of a host, in the order in which they should be tried. `tell` is called on the loop's thread.

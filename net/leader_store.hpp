@@ -14,44 +14,48 @@ namespace troupe::net {
 struct lead {             ///< the leader of a job
   std::string host;       ///< name of the leading host, as in its certificate
   std::string address;    ///< HOST:PORT where the leader accepts the agents of the other hosts
-  std::string authority;  ///< digest of the certificate that both ends trust; another one means another job
+  std::string authority;  ///< digest of the authority's certificate; a different one means another job
   bool operator==(const lead&) const = default;
 };
 
-/// Returns the value of the key; read_lead reads it, and returns nothing for a text that is not such a value.
+/// Returns the text that the store's key has while `x` leads. read_lead converts back; returns nothing for any other
+/// text.
 std::string as_text(const lead& x);
 std::optional<lead> read_lead(const std::string& text);
 
-/// Returns "/troupe/JOB/leader"; key_of_end returns "/troupe/JOB/over", the key of the exit code of a job that has
-/// ended.
+/// Returns "/troupe/JOB/leader", the key of a job's leader. key_of_end returns "/troupe/JOB/over", the key of the exit
+/// code of a job that has ended.
 std::string key_of_leader(const std::string& job);
 std::string key_of_end(const std::string& job);
 
-class leader_store {  ///< store of one job and one host; used by one thread
+class leader_store {  ///< the store of one job, as one host uses it; used by one thread
  public:
   virtual ~leader_store() = default;
 
   struct standing {
     std::optional<lead> who;  ///< the current leader; none: there is no leader
-    std::optional<int> over;  ///< exit code of the job, if it has ended and no job of its name has begun since
+    std::optional<int> over;  ///< exit code of the last job with this name, if it has ended
     bool is_mine = false;     ///< true if this call has made this host the leader
   };
   enum class part : uint8_t { begins, continues };
   /// Makes `me` the leader for the duration of a lease, if there is no leader. A job that begins may follow an ended
   /// one; a job that continues must not have ended. Errors: peer_lost, if no member of the store answers; mismatch, if
-  /// the key holds something other than a leader.
+  /// the key has a value other than a leader.
   virtual core::result<standing> take(const lead& me, part of) = 0;
-  /// Starts the lease anew. Returns false if the lease has expired, so that another host may lead. Errors: peer_lost.
+  /// Extends the lease by its full duration. Returns false if the lease has expired, so that another host may lead.
+  /// Errors: peer_lost.
   virtual core::result<bool> refresh() = 0;
-  /// Returns the current leader. Errors: see `take`.
+  /// Returns the current leader and, if the job has ended, its exit code. Errors: peer_lost, if no member of the store
+  /// answers; mismatch, if the key has a value other than a leader.
   virtual core::result<standing> read() = 0;
-  /// Gives up the lead, if this host has it. `over`: the job's exit code, stored for hosts that are cut off; not stored
-  /// if another host leads by now. Errors: peer_lost; then the lease expires.
+  /// Revokes this host's lease, if it has one, so that the job has no leader. `over`: exit code of the job, stored for
+  /// hosts without a connection to the leader, unless another host leads by now. Errors: peer_lost; the lease then
+  /// expires.
   virtual core::result<void> give_up(std::optional<int> over) = 0;
 };
 
-/// Returns the duration of a lease: `lost_after` rounded up to whole seconds, etcd's unit, and at least 2 s, its
-/// shortest.
+/// Returns the duration of a lease: `lost_after_s` rounded up to whole seconds, etcd's unit, and at least 2 s, the
+/// shortest lease of etcd.
 uint32_t lease_s_for(double lost_after_s);
 
 }  // namespace troupe::net

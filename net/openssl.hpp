@@ -1,4 +1,4 @@
-// Owns OpenSSL's objects by smart pointers. Used by the sources of this folder.
+// Wraps OpenSSL's objects in smart pointers, and reads keys and certificates. Used only by the sources of this folder.
 #pragma once
 
 #include <openssl/bio.h>
@@ -22,7 +22,7 @@ using key_pointer = std::unique_ptr<EVP_PKEY, freed_by<EVP_PKEY_free>>;
 using certificate_pointer = std::unique_ptr<X509, freed_by<X509_free>>;
 using bio_pointer = std::unique_ptr<BIO, freed_by<BIO_free_all>>;
 
-/// A text that is overwritten when it is destroyed.
+/// A secret text; its destructor overwrites the bytes.
 class secret_text {
  public:
   explicit secret_text(std::string text) : text_(std::move(text)) {}
@@ -45,8 +45,8 @@ inline bio_pointer memory_of(std::string_view text) {
   return bio_pointer(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-/// Returns the key in `pem`, which has no password; null for an invalid text. Never asks for a password on the
-/// terminal.
+/// Returns the private key in `pem`; null for an invalid text or a key with a password. Never asks for a password on
+/// the terminal.
 inline key_pointer key_in(std::string_view pem) {
   const auto nobody = [](char*, int, int, void*) { return -1; };
   return key_pointer(PEM_read_bio_PrivateKey(memory_of(pem).get(), nullptr, nobody, nullptr));
@@ -57,9 +57,9 @@ inline certificate_pointer certificate_in(std::string_view pem) {
 
 /// Returns the common name of a certificate's subject, with control characters replaced; empty if there is none.
 std::string common_name_of(X509* certificate);
-/// Returns the first name or address that a certificate is for; empty if there is none.
+/// Returns the first host name or IP address for which a certificate was issued; empty if there is none.
 std::string host_name_of(X509* certificate);
-/// Returns a time as "2027-11-26 04:00:00 UTC".
+/// Returns a time as text in the form "2027-11-26 04:00:00 UTC".
 std::string text_of_time(const ASN1_TIME* t);
 
 }  // namespace troupe::net

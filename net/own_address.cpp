@@ -30,7 +30,7 @@ bool is_link_local(const ::sockaddr* a) {
   return a->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr);
 }
 
-/// The addresses of a name; if there are none, the system's reason.
+/// Result of resolving a host name: its addresses, or the system's reason why there are none.
 struct meaning {
   std::vector<std::string> addresses;
   std::string why_none;
@@ -49,12 +49,12 @@ meaning meaning_of(const std::string& host) {
   return out;
 }
 
-/// True for names such as `node7` and `node7.cluster`, which belong to one machine.
+/// True if the names are equal or one is the other with a domain, such as `node7` and `node7.cluster`.
 bool is_same_machine(const std::string& a, const std::string& b) {
   return a == b || a.starts_with(b + ".") || b.starts_with(a + ".");
 }
 
-/// True if `host` is this machine's own name, even if it does not resolve: a pod's name may not be known yet.
+/// True if `host` is this machine's own name. Does not resolve the name, because a new pod's name may not resolve yet.
 bool is_name_of_this_machine(const std::string& host) {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 && name.front() != '\0' && is_same_machine(host, name.data());

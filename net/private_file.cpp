@@ -35,12 +35,12 @@ core::result<void> write_whole_file(const std::filesystem::path& path, std::stri
                                     existing other) {
   const std::filesystem::path part =
       path.parent_path() / ("." + path.filename().string() + "." + std::to_string(::getpid()) + ".part");
-  ::unlink(part.c_str());  // a file left by an earlier process with this id
+  ::unlink(part.c_str());  // removes the file of a crashed process with the same id
   const auto file = cluster::own(
       ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, who == readers::owner ? 0600 : 0644));
   if (file->number() < 0) return core::fail(core::path_error("write", path, errno));
   auto done = write_all(file->number(), text, path);
-  // link() fails if the name exists, whereas rename() replaces the file.
+  // link() fails if a file of that name exists; rename() replaces the existing file.
   if (done &&
       (other == existing::is_replaced ? ::rename(part.c_str(), path.c_str()) : ::link(part.c_str(), path.c_str())) != 0)
     done = core::fail(errno == EEXIST

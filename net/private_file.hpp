@@ -1,4 +1,4 @@
-// Reads and writes small files: a file is complete or absent, and a key is readable by its owner only.
+// Reads and writes small files. A written file appears whole or not at all; a key file is readable by its owner only.
 #pragma once
 
 #include <filesystem>
@@ -12,11 +12,12 @@ namespace troupe::net {
 enum class readers : uint8_t { all, owner };  ///< users that may read a file: all (mode 0644), or its owner (mode 0600)
 enum class existing : uint8_t { stays, is_replaced };
 
-/// Writes a temporary file in the folder of `path` and then gives it the name. Errors: bad_input, if a file exists that
-/// is to stay; io, no_space.
+/// Writes a temporary file in the folder of `path` and then renames it to `path`. Errors: bad_input, if `path` exists
+/// and `other` is existing::stays; io, no_space.
 core::result<void> write_whole_file(const std::filesystem::path& path, std::string_view text, readers who,
                                     existing other);
-/// Reads a file of at most 1 MiB. Errors: bad_input; for a key (`readers::owner`) also if others may read it.
+/// Reads a file of at most 1 MiB. Errors: bad_input, also if `who` is readers::owner and other users may read the file;
+/// io.
 core::result<std::string> read_whole_file(const std::filesystem::path& path, readers who);
 
 }  // namespace troupe::net

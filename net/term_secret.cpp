@@ -15,13 +15,13 @@ namespace {
 
 using session_pointer = std::unique_ptr<SSL_SESSION, freed_by<SSL_SESSION_free>>;
 
-/// Start of a PSK identity, which names both places in order: the two directions differ, so that no process is answered
-/// with its own message.
+/// Beginning of a PSK identity. The identity names the connecting and the accepting place in this order, so that no
+/// process can be answered with its own message.
 constexpr std::string_view protocol = "troupe-data-1/";
 
 struct psk {
   std::shared_ptr<const term_key> key;
-  std::string identity;  ///< identity of the end that connects
+  std::string identity;  ///< PSK identity that the connecting end sends
 };
 
 std::string head_of(const term_key& k) { return std::string(protocol) + k.job + "/" + std::to_string(k.term) + "/"; }
@@ -30,7 +30,7 @@ int options_place() {
   static const int place = SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return place;
 }
-/// Returns the index, in an accepted handshake's data, of the place that connects, plus one.
+/// Returns the index at which OpenSSL's data of an accepted handshake contain the connecting place plus one.
 int peer_place() {
   static const int place = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return place;
@@ -58,14 +58,14 @@ int use_session(SSL* s, const EVP_MD* md, const unsigned char** id, size_t* id_b
   auto made = session_of(s, of.key->secret);
   if (made == nullptr) return 0;
   if (md != nullptr && md != SSL_CIPHER_get_handshake_digest(SSL_SESSION_get0_cipher(made.get())))
-    return 1;  // without a session the other end refuses
+    return 1;  // no session is offered; the other end then refuses
   *session = made.release();
   return 1;
 }
 
 int find_session(SSL* s, const unsigned char* id, size_t id_bytes, SSL_SESSION** session) {
   const term_key& k = *psk_of(s).key;
-  *session = nullptr;  // not found: without a certificate the handshake fails
+  *session = nullptr;  // no session: the handshake then fails, as there is no certificate
   std::string_view name(reinterpret_cast<const char*>(id), id_bytes);
   const std::string head = head_of(k), tail = "/" + std::to_string(k.place);
   if (name.size() <= head.size() + tail.size() || !name.starts_with(head) || !name.ends_with(tail)) return 1;
@@ -88,11 +88,11 @@ core::result<tls_options> make_options(tls_side side, std::shared_ptr<const psk>
   if (side == tls_side::connects) {
     SSL_CTX_set_psk_use_session_callback(c, use_session);
   } else {
-    constexpr std::array<unsigned char, 4> context{'d', 'a', 't', 'a'};  // OpenSSL requires one to verify
+    constexpr std::array<unsigned char, 4> context{'d', 'a', 't', 'a'};  // required to verify the other end
     SSL_CTX_set_session_id_context(c, context.data(), context.size());
     SSL_CTX_set_psk_find_session_callback(c, find_session);
   }
-  SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);  // no certificate is trusted
+  SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);  // refuses every certificate
   return tls_options(c, [options = *made, of = std::move(of)](SSL_CTX*) {});
 }
 

@@ -20,11 +20,11 @@ namespace {
 using cluster::frame_bytes_max;
 using cluster::waiting_bytes_max;
 
-/// Nanoseconds that queued bytes are still sent after their link was destroyed.
+/// Longest time for which queued bytes are still sent after their link was destroyed, in nanoseconds.
 constexpr int64_t farewell_ns = 2'000'000'000;
-/// Received bytes that the holder has not taken; beyond this limit nothing more is read.
+/// Number of received bytes that take() has not returned yet at which a link stops reading.
 constexpr size_t untaken_bytes_max = size_t{64} << 20;
-/// Bytes read before other links of the loop have their turn.
+/// Number of bytes that one link reads before the loop serves its other links.
 constexpr size_t turn_bytes = size_t{1} << 20;
 
 }  // namespace
@@ -45,7 +45,7 @@ void links_room::leave() {
   left_.notify_all();
 }
 
-/// The loop's side of a link; the holder's and the loop's thread share it.
+/// Queues and connection of a link, shared by the thread that uses the link and the loop's thread.
 class tls_link::traffic : public std::enable_shared_from_this<traffic> {
  public:
   traffic(links_room& room, connection c)
@@ -53,7 +53,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     room_.enter();
   }
 
-  // ---- the holder's threads
+  // ---- called on the threads that use the link
 
   core::result<void> send(std::string frame) {
     const std::lock_guard lock(mutex_);
@@ -69,12 +69,12 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     return {};
   }
 
-  /// Returns the bytes received and, if the link has ended, the reason.
+  /// Returns the bytes received since the last call and, if the link has ended, the reason.
   std::pair<std::string, std::optional<core::error>> take() {
     const std::lock_guard lock(mutex_);
     uint64_t count = 0;
     (void)!::read(event_->number(), &count, sizeof count);
-    if (error_) tell();  // the event stays readable, as a closed socket does
+    if (error_) tell();  // keeps the event readable, like a closed socket
     if (came_.size() >= untaken_bytes_max) wake();
     return {std::exchange(came_, {}), error_};
   }
@@ -85,7 +85,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
   }
   [[nodiscard]] int number() const { return event_->number(); }
 
-  /// Ends the link because of an error that the holder has found.
+  /// Ends the link because of an error in the received bytes, which the link's user has found.
   void fail(const core::error& why) {
     const std::lock_guard lock(mutex_);
     if (!error_) error_ = why;
@@ -103,7 +103,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
   }
 
  private:
-  // ---- the loop's thread
+  // ---- called on the loop's thread
 
   void turn() {
     if (with_.socket == nullptr) return;
@@ -153,7 +153,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     return true;
   }
 
-  /// Reads received bytes. True if there may be more at once.
+  /// Reads bytes until none are left, the limit of untaken bytes or turn_bytes is reached. True in the last case.
   core::result<bool> read() {
     thread_local std::array<std::byte, size_t{16} << 10> buffer;
     if (has_untaken()) return false;
@@ -200,11 +200,11 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     const std::lock_guard lock(mutex_);
     return waiting_bytes_;
   }
-  void tell() const {  // called with mutex_ held
+  void tell() const {  // the caller holds mutex_
     const uint64_t one = 1;
     (void)!::write(event_->number(), &one, sizeof one);
   }
-  void wake() {  // requires mutex_
+  void wake() {  // the caller holds mutex_
     if (std::exchange(is_woken_, true)) return;
     room_.loop().post([self = shared_from_this()] { self->turn(); });
   }
@@ -213,7 +213,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
   connection with_;
   cluster::shared_descriptor event_;
   std::unique_ptr<timer> farewell_;
-  std::string current_;  ///< the frame being written into the stream
+  std::string current_;  ///< frame that is being written into the stream
   size_t sent_ = 0;
   bool is_full_ = false, is_finishing_ = false;
 

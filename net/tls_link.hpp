@@ -1,5 +1,6 @@
-// Implements a control link to a process of another machine: parcels without descriptors, over TLS. Owns the queue in
-// each direction between its holder's thread and the loop's; leaves opening the connection to endpoint.hpp.
+// Implements a control link to a process of another machine: parcels without descriptors, over TLS. Owns the queues,
+// one in each direction, between the thread that uses the link and the loop's thread; leaves opening the connection to
+// endpoint.hpp.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +14,8 @@
 
 namespace troupe::net {
 
-/// The loop of an endpoint and of its links. The last owner waits at most 2 s for bytes that are still being sent.
+/// Owns the loop that an endpoint shares with its links, and counts the links. The destructor waits at most 2 s for
+/// links that are still sending.
 class links_room {
  public:
   explicit links_room(std::unique_ptr<io_loop> loop) : loop_(std::move(loop)) {}
@@ -31,19 +33,21 @@ class links_room {
 
 class tls_link final : public cluster::polled_link {
  public:
-  /// Creates a link. `name`: the name in the other end's certificate; `introduction`: the one that the other end sent.
+  /// Creates a link over an open connection. `name`: name in the other end's certificate; `introduction`: text that the
+  /// other end sent about itself.
   tls_link(std::shared_ptr<links_room> room, connection c, std::string name, std::string introduction);
   /// Destroys the link without blocking. Queued bytes are still sent in the background, for at most 2 s.
   ~tls_link() override;
   tls_link(const tls_link&) = delete;
   tls_link& operator=(const tls_link&) = delete;
 
-  /// Sends a parcel, like any link. Errors: also bad_input, for a parcel with descriptors.
+  /// Queues a parcel for sending. Errors: bad_input, for a parcel with descriptors; limit, if too many bytes are
+  /// queued; the error that ended the link.
   core::result<void> send(cluster::parcel p) override;
   core::result<std::vector<cluster::parcel>> receive() override;
-  /// Returns a descriptor that is readable when `receive` has a parcel or an error.
+  /// Returns a descriptor that is readable when `receive` would return a parcel or an error.
   [[nodiscard]] int number() const override;
-  /// True if sent bytes are still queued for the other end.
+  /// True if bytes of parcels that were passed to `send` are still queued.
   [[nodiscard]] bool is_sending() const;
 
   [[nodiscard]] const std::string& name() const { return name_; }

@@ -7,8 +7,9 @@ namespace troupe::net {
 namespace {
 
 constexpr size_t job_bytes_max = 128;
-/// Options of data connections. One system call sends eight records, which stay in the cache until then. A note waits
-/// behind the bytes that the system keeps unsent.
+/// Options of data connections. The buffer has room for eight TLS records, which one system call sends while they are
+/// in the cache. The limit of bytes that the system buffers unsent keeps notes, which are sent after them, from being
+/// late.
 constexpr door_options of_data{.buffer_bytes = size_t{128} << 10, .queue_bytes = 512 << 10};
 
 core::error refused(core::error why) {
@@ -44,7 +45,7 @@ core::result<std::unique_ptr<tls_mover>> tls_mover::open(mover_setup setup) {
   TROUPE_ASSIGN(const auto port, out->door_->listen(
                                      at, 0, std::move(options), [] { return std::make_unique<secret_check>(); },
                                      [self](core::result<connection> c, std::unique_ptr<first_words>) {
-                                       if (!c) return;  // a connection that was refused
+                                       if (!c) return;  // the connection was refused
                                        if (const auto place = place_of(*c->tls))
                                          return self->join(*place, std::move(*c));
                                        c->socket->close();
@@ -144,7 +145,7 @@ void tls_mover::note(uint32_t place, std::string text) {
 void tls_mover::stop(const core::error& why) {
   const bool here = loop_->is_own_thread();
   std::unique_lock alone(stopping_, std::defer_lock);
-  if (!here) alone.lock();  // a call on another thread has ended all transfers when this one returns
+  if (!here) alone.lock();  // waits for a concurrent call, which ends all transfers
   std::map<uint32_t, std::shared_ptr<data_edge>> edges;
   core::error reason;
   {

@@ -1,6 +1,6 @@
-// Moves bytes of transfers between processes of several machines: one connection to each other place of the term, over
-// TLS with the term's secret. Owns the thread that moves, the port, and the set of connections; leaves the transfers on
-// one connection to data_edge.hpp.
+// Moves bytes of transfers between processes on several machines, over one TLS connection, authenticated by the term's
+// secret, to each other place of the term. Owns the thread that reads and writes, the port, and the set of connections;
+// leaves the transfers on one connection to data_edge.hpp.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +19,7 @@ namespace troupe::net {
 
 struct mover_setup {
   term_key key;
-  std::string listen_at = "*";  ///< address of this machine at which to listen; the system chooses the port
+  std::string listen_at = "*";  ///< address of this machine to listen at; the system chooses the port
 };
 struct mover_peer {
   std::string host;
@@ -32,18 +32,18 @@ class tls_mover final : public fabric::byte_mover {
 
   /// Creates a mover that listens. Errors: bad_input, limit.
   static core::result<std::unique_ptr<tls_mover>> open(mover_setup setup);
-  /// Stops the mover.
+  /// Stops the mover; transfers in progress end with the error `stopped`.
   ~tls_mover() override;
   tls_mover(const tls_mover&) = delete;
   tls_mover& operator=(const tls_mover&) = delete;
 
   [[nodiscard]] uint16_t port() const { return port_; }
-  /// Waits until all these places are connected: this process connects to lower places, and higher places connect to
-  /// it. Errors: peer_lost, if a place is not connected within `within_ns` or was lost; the error that `stop` was
-  /// called with.
+  /// Waits until this process is connected to all places in `peers`. This process connects to lower places; processes
+  /// at higher places connect to this one. Errors: peer_lost, if a place is not connected within `within_ns` or its
+  /// connection was lost; mismatch, if a place refuses the secret; the error that was passed to `stop`.
   core::result<void> connect(const std::map<uint32_t, mover_peer>& peers, int64_t within_ns = 30'000'000'000);
-  /// Sets the function for a lost place. Set before use; called on the mover's thread, after the transfers with that
-  /// place have ended.
+  /// Sets the function that is called when the connection to a place is lost: on the mover's thread, after all
+  /// transfers with that place have ended. Must be called before `connect`.
   void on_lost(lost tell) { listeners_.lost = std::move(tell); }
 
   void send(uint32_t place, const fabric::transfer_name& name, std::span<const std::byte> bytes,
@@ -60,20 +60,20 @@ class tls_mover final : public fabric::byte_mover {
 
  private:
   tls_mover(mover_setup setup, std::unique_ptr<io_loop> loop);
-  /// Returns the edge to `place`, or null and the reason in `why`.
+  /// Returns the connection to `place`; null, with the reason in `why`, if there is none or the mover is stopped.
   std::shared_ptr<data_edge> edge_to(uint32_t place, core::error& why) const;
   void join(uint32_t place, connection c);
   void fail(uint32_t place, core::error why);
 
   std::shared_ptr<const term_key> key_;
-  /// Callbacks of the user; callbacks that the edges call, which call the user's.
+  /// Callbacks that the user has set; callbacks that connections call and that call the user's.
   data_edge::listeners listeners_, heard_;
   uint16_t port_ = 0;
 
   mutable std::mutex mutex_;
   std::condition_variable joined_;
   std::map<uint32_t, std::shared_ptr<data_edge>> edges_;
-  std::map<uint32_t, core::error> failures_;  ///< [place]: why the connection to it could not be made, or was lost
+  std::map<uint32_t, core::error> failures_;  ///< why the connection to each failed place was not made or was lost
   std::optional<core::error> stopped_;
   std::mutex stopping_;
 

@@ -14,7 +14,8 @@
 namespace troupe::net {
 namespace {
 
-/// Bytes of a record; the most that a record takes in the buffer; bytes kept free for OpenSSL's own records.
+/// Largest content of a TLS record; largest size of an encrypted record in the buffer; room that stays free for records
+/// that OpenSSL itself sends. All are in bytes.
 constexpr size_t record_bytes_max = size_t{16} << 10, record_room = record_bytes_max + 512, spare_room = 2048;
 constexpr uint8_t handshake_record = 0x16, alert_record = 0x15;
 
@@ -22,7 +23,7 @@ bool is_of(int reason, std::initializer_list<int> reasons) {
   return std::ranges::find(reasons, reason) != reasons.end();
 }
 
-/// Returns the text of an OpenSSL error, in clearer words than OpenSSL's where there are some.
+/// Returns a text for OpenSSL's error `reason`: a clearer one for common errors, else OpenSSL's own text `theirs`.
 std::string words_of(int reason, const char* theirs) {
   if (is_of(reason, {SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST, SSL_R_WRONG_VERSION_NUMBER}))
     return "it does not speak TLS";
@@ -34,7 +35,7 @@ std::string words_of(int reason, const char* theirs) {
 
 }  // namespace
 
-/// Connects OpenSSL's reads and writes to the stream's `take` and `give`.
+/// OpenSSL BIO whose read and write functions call `take` and `give` of a tls_stream.
 struct stream_bio {
   static tls_stream& of(BIO* b) { return *static_cast<tls_stream*>(BIO_get_data(b)); }
   static int write(BIO* b, const char* from, int bytes) {
@@ -83,7 +84,7 @@ core::result<tls_options> make_tls_options(tls_side side) {
                                "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256") != 1 ||
       SSL_CTX_set_num_tickets(out.get(), 0) != 1)
     return core::fail(core::error_kind::limit, "cannot prepare TLS: " + openssl_failure());
-  SSL_CTX_set_session_cache_mode(out.get(), SSL_SESS_CACHE_OFF);  // every handshake authenticates anew
+  SSL_CTX_set_session_cache_mode(out.get(), SSL_SESS_CACHE_OFF);  // every handshake authenticates the other end
   SSL_CTX_set_options(out.get(), SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_mode(out.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_max_cert_list(out.get(), 16 << 10);
@@ -119,7 +120,7 @@ core::result<std::unique_ptr<tls_stream>> tls_stream::make(const tls_options& op
   return out;
 }
 
-/// Reads for OpenSSL, whose read-ahead buffer is as large as the stream's, so nothing is copied here.
+/// Reads from the socket directly into OpenSSL's read-ahead buffer, which is as large as the stream's buffer.
 int tls_stream::take(char* to, int bytes) {
   if (ended_) return 0;
   ssize_t n = 0;
@@ -136,7 +137,7 @@ int tls_stream::take(char* to, int bytes) {
 }
 
 int tls_stream::give(const char* from, int bytes) {
-  if (finished_) return bytes;  // discard: nothing more is sent
+  if (finished_) return bytes;  // discards the bytes: nothing more is sent
   if (room() < static_cast<size_t>(bytes)) compact();
   const size_t n = std::min(static_cast<size_t>(bytes), room());
   if (n == 0) return -1;

@@ -1,5 +1,5 @@
-// Implements TLS 1.3 over a connected non-blocking socket. Owns the bytes between the socket and OpenSSL, in large
-// buffers, so that one system call sends many records; and the meaning of OpenSSL's errors. Leaves authentication to
+// Implements TLS 1.3 over a connected non-blocking socket. Owns the buffers between OpenSSL and the socket, which are
+// large so that one system call sends many records; and the meaning of OpenSSL's errors. Leaves authentication to
 // the options (identity.hpp, term_secret.hpp), and waiting to the caller.
 #pragma once
 
@@ -16,13 +16,14 @@
 
 namespace troupe::net {
 
-/// Options of handshakes; many connections share them.
+/// Options of TLS connections, such as keys and versions; many connections share one object.
 using tls_options = std::shared_ptr<SSL_CTX>;
 enum class tls_side : uint8_t { connects, accepts };
 
-/// Returns the options common to all links: TLS 1.3 only, no tickets, AES-128-GCM first. Errors: limit.
+/// Returns the TLS options that all connections have in common: TLS 1.3 only, no session tickets, AES-128-GCM
+/// preferred. Errors: limit.
 core::result<tls_options> make_tls_options(tls_side side);
-/// Returns the text of OpenSSL's last failure in this thread, and clears it.
+/// Returns the text of OpenSSL's first error in this thread's error queue, and clears the queue.
 std::string openssl_failure();
 
 /// A TLS connection. Used by one thread at a time.
@@ -44,19 +45,20 @@ class tls_stream {
   /// Buffers as many bytes as there is room for, without sending them, and returns their number. Errors: peer_lost,
   /// mismatch.
   core::result<size_t> write(std::span<const std::byte> from);
-  /// Sends as many buffered bytes as the system takes. Errors: peer_lost.
+  /// Sends as many buffered bytes as the socket accepts without blocking. Errors: peer_lost.
   core::result<void> flush();
-  /// True if bytes are buffered: call `flush` when the socket is writable.
+  /// True if buffered bytes remain to be sent; the caller then calls `flush` when the socket is writable.
   [[nodiscard]] bool has_unsent() const { return begin_ < end_; }
-  /// Announces that nothing more will be written; `flush` sends the announcement.
+  /// Buffers the announcement that nothing more will be written (close_notify); `flush` sends it.
   void say_end();
-  /// Sends `text` without TLS, and nothing more, to an end that does not speak TLS.
+  /// Replaces all buffered bytes by `text` without TLS, for an end that does not speak TLS. Nothing else is sent later.
   void answer_plainly(std::string_view text);
   /// True if the first received byte does not start a TLS record.
   [[nodiscard]] bool is_plain() const;
 
   [[nodiscard]] SSL* get() const { return ssl_.get(); }
-  /// Sets the number of written bytes after which a new key is used, long before AES-GCM's limit of 2^24.5 records.
+  /// Sets the number of written bytes after which the stream changes its key. AES-GCM's limit is 2^24.5 records per
+  /// key.
   void renew_key_every(uint64_t bytes) { key_bytes_ = bytes; }
 
  private:
@@ -72,7 +74,7 @@ class tls_stream {
   void compact();
   core::error failure(int returned);
 
-  tls_options options_;  // options of the stream; keep the data that their callbacks read
+  tls_options options_;  // options of the stream; they own the data that OpenSSL's callbacks read
   int socket_;
   size_t capacity_;
   std::unique_ptr<char[]> out_;

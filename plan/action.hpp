@@ -24,7 +24,8 @@ enum class action_type : uint8_t {
   recv_backward,    ///< `2RECV_B0`: receives the gradient of the input of stage 3
   unshard,          ///< `2UNSHARD`: gathers the full parameters
   reshard,          ///< `2RESHARD`: releases the gathered parameters
-  reduce_gradient,  ///< `2REDUCE_GRAD`: reduces over the data axis, after all gradients of the weights
+  reduce_gradient,  ///< `2REDUCE_GRAD`: reduces the gradients over the data axis, once all gradients of the weights are
+                    ///< computed
   overlap,          ///< `(0F5;3B2)OVERLAP_F_B`: computes a forward and a full backward that overlap
 };
 inline constexpr uint32_t num_action_types = 12;
@@ -68,8 +69,8 @@ uint32_t stage_of(stage_placement placement, uint32_t ranks, uint32_t rank, uint
 /// The actions of every rank of a pipeline in a step. proof.hpp checks that a table can run.
 struct pipeline_table {
   uint32_t micro_batches = 0;
-  std::vector<uint32_t> rank_of_stage;      ///< [stage]: its rank
-  std::vector<std::vector<action>> orders;  ///< [rank]: its actions in order
+  std::vector<uint32_t> rank_of_stage;      ///< [stage]: rank that computes the stage
+  std::vector<std::vector<action>> orders;  ///< [rank]: actions of the rank in order
   [[nodiscard]] uint32_t ranks() const { return static_cast<uint32_t>(orders.size()); }
   [[nodiscard]] uint32_t stages() const { return static_cast<uint32_t>(rank_of_stage.size()); }
   bool operator==(const pipeline_table&) const = default;

@@ -1,6 +1,6 @@
-// Owns a step while it is made: the order of instructions, their dependencies, and buffers with lifetimes. A draft has
-// no numbers and no offsets: an instruction has a handle, which it keeps wherever it is moved. Writers fill the draft
-// (plan/write/), passes change it (plan/passes/), plan/place/ assigns numbers and offsets.
+// Owns the draft of one rank's step: the order of instructions, their dependencies, and buffers with lifetimes. A draft
+// has no instruction numbers and no offsets: an instruction has a handle, which it keeps wherever it is moved. Writers
+// fill the draft (plan/write/), passes change it (plan/passes/), plan/place/ assigns numbers and offsets.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace troupe::plan {
 
-/// An instruction of a draft, or a mark in its order. `none` is no handle; as a position it means the end.
+/// Index of an instruction of a draft, or of a mark in its order. `none` is no handle; as a position it means the end.
 using handle = uint32_t;
 
 /// A buffer that has no offset yet. `free_from` is at or after `last`, because some bytes may be reused only later.
@@ -44,7 +44,8 @@ class draft {
   handle begin = none;                   ///< handle of the mark after the instructions that save, before all others
   handle vote = none;                    ///< handle of the vote; none if the plan has no vote
   std::vector<uint32_t> bucket_buffers;  ///< [bucket * accumulation + micro]: buffer of the bucket
-  /// [bucket]: window in which the bucket's last sums wait for the swap file; none if they stay in memory.
+  /// [bucket]: window buffer that holds the bucket's final sums until they are in the swap file; none: they stay in
+  /// memory.
   std::vector<uint32_t> bucket_windows;
 
   /// Reserves memory for this many instructions and marks; a guess is enough.
@@ -54,7 +55,7 @@ class draft {
   }
   /// Adds an instruction at the end, and returns its handle.
   handle append(kind k, uint32_t subject, uint32_t micro) { return insert_before(none, k, subject, micro); }
-  /// Adds an instruction before `where`, and returns its handle; none: at the end.
+  /// Adds an instruction before `where`, or at the end if `where` is none, and returns its handle.
   handle insert_before(handle where, kind k, uint32_t subject, uint32_t micro);
   /// Adds an instruction after `where`, and returns its handle.
   handle insert_after(handle where, kind k, uint32_t subject, uint32_t micro);
@@ -115,7 +116,7 @@ class draft {
   [[nodiscard]] lifetime& buffer(uint32_t b) { return buffers_[b]; }
   [[nodiscard]] const lifetime& buffer(uint32_t b) const { return buffers_[b]; }
   [[nodiscard]] uint32_t num_buffers() const { return static_cast<uint32_t>(buffers_.size()); }
-  /// Returns `b`, or its replacement; none for none.
+  /// Returns `b`, or the buffer that replaces it; returns none if `b` is none.
   [[nodiscard]] uint32_t standing_buffer(uint32_t b) const {
     while (b != none && replaced_by_[b] != none) b = replaced_by_[b];
     return b;

@@ -21,7 +21,7 @@ enum class kind : uint8_t {
   /// compute: computes the value ranges of this rank's part of the compressed groups of unit `subject` that are cut
   /// over tensor ranks, into the slot `output`
   survey,
-  agree,     ///< fabric: sends the ranges of every rank of the tensor group to all ranks of the group, in `staged`
+  agree,     ///< fabric: all-gathers the value ranges of the ranks of the tensor group in the slot `staged`
   compress,  ///< compute: writes the compressed weights that unit `subject` multiplies with into the slot `compressed`
   /// fabric: sends the output (or the gradient of the input) of unit `subject` from `staged` to its neighbour in the
   /// pipeline
@@ -142,8 +142,9 @@ struct operation {
   uint32_t compressed = none;
   /// Slots that computation reads (`input`) and fills (`output`). For the first and the last compute instruction of a
   /// stage's micro-batch: the slot that a transfer filled, and the slot that another transfer empties. If backward is
-  /// split, its first weight part reads the first of these slots again. Around an exchange: the slot that is exchanged
-  /// in place, and whose reader copies it. `survey` writes the ranges to `output`, and `compress` reads them.
+  /// split, its first weight part reads the first of these slots again. Before and after an exchange: the slot that is
+  /// exchanged in place; the instruction that reads it copies it. `survey` writes the ranges to `output`, `compress`
+  /// reads them.
   uint32_t input = none, output = none;
   /// Swaps: the window slot that the swap fills or empties. send, receive, exchange, agree: the slot of the moved data.
   /// Other kinds: the window slot that the instruction uses instead of resident memory.

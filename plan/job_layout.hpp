@@ -19,7 +19,7 @@
 
 namespace troupe::plan {
 
-/// A parameter inside a set, `offset` in elements from the set's start. Starts are 64-byte aligned.
+/// A parameter of a set; `offset` is its first element, in elements from the set's start. Offsets are 64-byte aligned.
 struct placement {
   uint32_t parameter = 0;
   uint64_t offset = 0;
@@ -68,19 +68,21 @@ struct tie_exchange {
 /// Offsets of one rank's slices and states in memory, in elements. Indexed by parameter unless a member has another
 /// index.
 struct rank_offsets {
-  std::vector<uint64_t> shard;  ///< [parameter]: offset of its slice among the rank's slices, in elements
+  std::vector<uint64_t> shard;  ///< [parameter]: offset of the rank's slice of it among all slices of the rank, in
+                                ///< elements
   std::vector<uint64_t> state;  ///< [parameter]: offset in the rank's master weights and reduced gradients, in elements
-  /// [gather set]: offset in the second copy, where the parameters of a set follow each other
+  /// [gather set]: offset of the set's parameters in the rank's part of the second copy, in elements
   std::vector<uint64_t> near;
   uint64_t shard_elements = 0, state_elements = 0, near_elements = 0;
-  std::vector<uint64_t> bucket_begin;  ///< [bucket], and the end: first element of the bucket, if states are swapped
+  std::vector<uint64_t> bucket_begin;  ///< [bucket], then the end: first element in the linear layout, if states are
+                                       ///< swapped
   bool operator==(const rank_offsets&) const = default;
 };
 
 /// Bytes of the header that follows the elements of a transfer between stages: type, shape and strides of the tensor.
 inline constexpr uint64_t transfer_header_bytes = 128;
 
-/// The layout of one kind of step.
+/// The part of the plans that all ranks share, for one kind of step (plan::mode).
 struct job_layout {
   plan_options options;
   std::shared_ptr<const core::model_table> table;
@@ -96,7 +98,7 @@ struct job_layout {
   std::vector<parameter_set> buckets;     ///< gradient buckets in order of completion; empty in plans that do not train
   std::vector<parameter_set> matrix_sets;  ///< sets of parameters whose updates need whole matrices
   std::vector<parameter_set> publish_sets;
-  /// sets of parameters that are neighbours in every rank's linear layout, if states are swapped
+  /// sets of parameters that follow each other in the linear layout of every rank, if states are swapped
   std::vector<parameter_set> state_runs;
   std::vector<bool> cached;         ///< [gather set]: true if the swapped slices stay in memory as well
   std::vector<bool> persistent;     ///< [parameter]: true if the parameter stays gathered for the whole step
@@ -108,12 +110,12 @@ struct job_layout {
   std::vector<uint32_t> matrix_owner;
   std::vector<uint64_t> full_offset;  ///< [parameter]: offset in the full layout of the ranks that hold it, in elements
   std::vector<uint64_t> full_elements;  ///< [pipeline coordinate]: elements of the full layout of its ranks
-  /// [parameter]: number of its first block in the vote; a copy has that of its original.
+  /// [parameter]: index of its first block of square sums in the vote; a tied copy has the index of its original.
   std::vector<uint64_t> block_offset;
   uint64_t num_blocks = 0;
   std::vector<tied_uses> ties;   ///< uses of each trained parameter that has copies
   std::vector<uint32_t> tie_of;  ///< [parameter]: index in `ties`; none if the parameter is not tied, or frozen
-  /// tie exchanges; they bring the gradients of all uses of a tie to each rank that holds one of them
+  /// exchanges that bring the gradients of all uses of a tied parameter to each rank that holds one of these uses
   std::vector<tie_exchange> exchanges;
 
   /// Elements of the slot for a unit's compressed parameters: the parameters plus the largest scratch space that one of
@@ -124,15 +126,15 @@ struct job_layout {
       if (x.unit == unit) room = std::max(room, x.room_elements);
     return compressed[unit].elements + room;
   }
-  /// Bytes of the ranges that a rank sends to its tensor group before the first use of a unit in a step: the ranges of
-  /// the groups of each parameter, one after the other, two f64 per range. 0: the unit has no ranges to send.
+  /// Bytes of the value ranges that a rank sends to its tensor group before the first use of a unit in a step: the
+  /// ranges of the compressed groups of each parameter in turn, two f64 per range. 0: the unit has no ranges to send.
   [[nodiscard]] uint64_t range_bytes(uint32_t unit) const {
     uint64_t ranges = 0;
     for (const auto& x : options.compressed.weights)
       if (x.unit == unit) ranges += x.ranges;
     return core::round_up(ranges * 2 * sizeof(double), core::input_alignment);
   }
-  /// True if the unit's ranges are exchanged a second time in a step.
+  /// True if the value ranges of the unit's compressed groups are exchanged twice in a step.
   [[nodiscard]] bool tells_twice(uint32_t unit) const {
     return std::ranges::any_of(options.compressed.weights,
                                [&](const compressed_use& x) { return x.unit == unit && x.told_twice; });
@@ -239,8 +241,8 @@ struct job_layout {
   [[nodiscard]] uint64_t exchange_slot_bytes(const core::segment_exchange& x) const {
     return core::round_up(given_at(x) + exchanged_bytes(x), core::input_alignment) + transfer_header_bytes;
   }
-  /// Position of `rank` among the ranks that take different tokens. Ranks that differ only in their stage have the same
-  /// position.
+  /// Position of `rank` among the ranks that process different tokens. Ranks that differ only in their stage have the
+  /// same position.
   [[nodiscard]] uint32_t data_at(uint32_t rank) const {
     const auto& m = options.mesh;
     return (m.coordinate_of(rank, core::axis::replicate) * m.degree(core::axis::shard) +
@@ -248,9 +250,9 @@ struct job_layout {
                options.sequence_ranks() +
            sequence_at(rank);
   }
-  /// Position of `rank` among the ranks that take different samples.
+  /// Position of `rank` among the ranks that process different samples.
   [[nodiscard]] uint32_t samples_at(uint32_t rank) const { return data_at(rank) / options.sequence_ranks(); }
-  /// How the columns of a sample are dealt to the ranks of a sequence group.
+  /// Returns the order in which the columns of a sample are distributed over the ranks of a sequence group.
   [[nodiscard]] core::column_order column_order() const {
     return options.mesh.degree(core::axis::context) > 1 ? core::column_order::two_ended
                                                         : core::column_order::neighbours;
@@ -261,7 +263,8 @@ struct job_layout {
   [[nodiscard]] uint32_t shard_at(uint32_t rank) const {
     return options.mesh.degree(core::axis::replicate) == 1 ? data_at(rank) : data_at(rank) % options.shards();
   }
-  /// Replica of `rank`. The first replica reports values that all replicas hold alike.
+  /// Index of the replica of the states that `rank` is in. The first replica reports values that are equal on all
+  /// replicas.
   [[nodiscard]] uint32_t replica_at(uint32_t rank) const { return data_at(rank) / options.shards(); }
   [[nodiscard]] bool holds(uint32_t rank, uint32_t parameter) const {
     return pipeline_of[parameter] == pipeline_at(rank);
@@ -317,15 +320,16 @@ struct job_layout {
   [[nodiscard]] bool is_voted_on(uint32_t bucket) const {
     return !is_copy(buckets[bucket].parameters.front().parameter);
   }
-  /// Number of blocks of the part of `parameter` that one rank of a tensor group holds.
+  /// Number of blocks (core::partition_grain elements) of the part of `parameter` that one rank of a tensor group
+  /// holds.
   [[nodiscard]] uint64_t blocks_each(uint32_t parameter) const {
     return core::div_up(table->parameters[parameter].numel(), core::partition_grain);
   }
-  /// The first block of `rank`'s share of `parameter` in the vote. The shares of the tensor ranks are contiguous.
+  /// Index of the first block of `rank`'s share of `parameter` in the vote. Shares of the tensor ranks are contiguous.
   [[nodiscard]] uint64_t first_block(uint32_t parameter, uint32_t rank) const {
     return block_offset[parameter] + (is_cut(parameter) ? tensor_at(rank) * blocks_each(parameter) : 0);
   }
-  /// Number of blocks of `parameter` in the vote.
+  /// Number of blocks of `parameter`, over all ranks of a tensor group, in the vote.
   [[nodiscard]] uint64_t blocks_of(uint32_t parameter) const;
   /// The micro-batch that is the n-th of the step to complete its gradients in `bucket`, counted from 0. Sums begin
   /// with the first one and are complete with the last. No other code may derive the first or the last from a

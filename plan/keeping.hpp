@@ -1,5 +1,5 @@
-// Owns the choice of the bytes that each segment keeps for backward: all of them, or the lesser part. Which whole units
-// are recomputed is chosen by plan_options.
+// Owns the choice of the bytes that each segment keeps for backward: all of them, or a smaller part from which the rest
+// is recomputed. Which whole units are recomputed is chosen by plan_options.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace troupe::plan {
 
-/// True if a segment's training forward keeps only the lesser part of the bytes that its backward needs. In a
-/// recomputed unit only the last segment does, if it has such a part, because no other segment reads its output.
+/// True if a segment's training forward keeps only its smaller set of activations (core::light_keeping). In a
+/// recomputed unit only the last segment does, if it has such a set, because no other segment reads its output.
 inline bool keeps_light(const core::model_table& table, const plan_options& o, uint32_t unit, uint32_t segment) {
   const auto& segments = table.units[unit].segments;
   if (o.mode != mode::train || segments[segment].light.flops == 0) return false;

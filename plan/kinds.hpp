@@ -1,5 +1,5 @@
 // One row per kind of instruction: its name, lane, subject, and how tools count its time and bytes. Checks, tools and
-// figures walk over these rows; only code that does the work of a kind names the kind.
+// figures read these rows; only code that does the work of a kind names the kind.
 #pragma once
 
 #include <algorithm>

@@ -21,11 +21,11 @@ struct late_updates {
   bool operator==(const late_updates&) const = default;
 
   [[nodiscard]] bool on() const { return update_interval > 0; }
-  /// True if update `t`, counted from 1, updates everything.
+  /// True if update `t`, counted from 1, updates all columns.
   [[nodiscard]] bool whole(uint64_t t) const { return t <= warm_up; }
   /// True if update `t` chooses columns before it does anything else.
   [[nodiscard]] bool chooses(uint64_t t) const { return (t - warm_up - 1) % select_interval == 0; }
-  /// True if update `t` applies the deferred gradients, its own included.
+  /// True if update `t` applies the deferred gradients, including the ones that update `t` itself would defer.
   [[nodiscard]] bool lands(uint64_t t) const { return (t - warm_up) % update_interval == 0; }
 };
 

@@ -63,7 +63,7 @@ struct segment_place {
 
 /// How gradients are collected and reduced.
 struct gradient_options {
-  bool sum_micro_first = true;           ///< gradient_order: per_step; has an effect only if accumulation > 1
+  bool sum_micro_first = true;           ///< true: a rank sums its micro-batches first (gradient_order: per_step)
   bool reduce_scatter = true;            ///< stage 1: reduce-scatter if true, all-reduce if false
   uint64_t reduce_bucket = 500'000'000;  ///< largest number of elements of a gradient bucket
   bool buckets_follow_units = false;     ///< true: a bucket ends with its unit, unless the bucket is small
@@ -142,7 +142,7 @@ struct compressed_use {
   auto operator<=>(const compressed_use&) const = default;
 };
 
-/// A layer that multiplies with a compressed form of its input, which takes `room_bytes` bytes of a micro-batch.
+/// A layer that multiplies with a compressed form of its input, which occupies `room_bytes` bytes in each micro-batch.
 struct compressed_input {
   uint32_t layer = 0;  ///< index of the layer in model_table::layers
   uint64_t room_bytes = 0;
@@ -184,7 +184,8 @@ struct plan_options {
   bool overlap = true;  ///< value of the configuration key overlap_comm
   /// The configuration key tp_overlap_comm: weight parts of backward overlap with the exchanges of gradients.
   bool overlap_exchanges = false;
-  /// The configuration key exchange_pieces: pieces of rows of a product whose sum over ranks is exchanged in pieces.
+  /// The configuration key exchange_pieces: number of pieces of rows in which a product is computed and summed over
+  /// ranks.
   uint32_t exchange_pieces = 1;
   bool recompute = false;                 ///< activation checkpointing of every unit except `kept_units`
   std::vector<uint32_t> kept_units = {};  ///< units that keep their activations although others recompute, ascending
@@ -212,14 +213,14 @@ struct plan_options {
   [[nodiscard]] bool recomputes(uint32_t unit) const {
     return recompute && !std::binary_search(kept_units.begin(), kept_units.end(), unit);
   }
-  /// Number of ranks that take different tokens. A gradient is the mean of their contributions.
+  /// Number of ranks that process different tokens. A gradient is the mean of their contributions.
   [[nodiscard]] uint32_t data() const { return mesh.data(); }
   /// Number of ranks that the states of a parameter are cut over. At stage 0 every rank holds whole states, and the
   /// ranks share the work of the sums.
   [[nodiscard]] uint32_t shards() const {
     return stage == 0 ? data() : mesh.degree(core::axis::shard) * sequence_ranks();
   }
-  /// Number of neighbours, out of data(), that take different tokens of the same samples.
+  /// Number of neighbours, out of data(), that process different tokens of the same samples.
   [[nodiscard]] uint32_t sequence_ranks() const { return mesh.size(core::sequence_axes); }
   /// True if parameters have a second copy, cut over fewer ranks.
   [[nodiscard]] bool has_near_copies() const {

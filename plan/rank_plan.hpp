@@ -131,7 +131,8 @@ struct rank_plan {
   uint64_t pool_bytes[num_pools] = {};
   std::vector<uint32_t> num_collectives;  ///< [communicator]: number of the communicator's collectives in this step
   std::vector<uint32_t> bucket_buffer;  ///< [bucket * accumulation + micro]: index of the bucket's buffer in `buffers`
-  /// [bucket]: index in buffers of the window in which its last sums wait for the swap file; none: there is no window.
+  /// [bucket]: index in `buffers` of the window that holds its final sums until they are in the swap file; none: no
+  /// window.
   std::vector<uint32_t> bucket_window;
 
   rank_offsets offsets;
@@ -141,7 +142,7 @@ struct rank_plan {
   uint64_t undo_bytes = 0;  ///< bytes of all undo copies
   /// Blocks of the swap file, if states are swapped: one per sub-group, then those of frozen parameters.
   std::vector<swap_block> blocks;
-  std::vector<file_range> activation_extents;  ///< [activation_extent]: extent of a unit's input in the swap file
+  std::vector<file_range> activation_extents;  ///< [activation_extent()]: extent of a unit's input in the swap file
   uint64_t swap_file_bytes = 0;
   std::vector<snapshot_block> snapshots;  ///< blocks of the checkpoint in the order of the file, in plans that save
   /// [state_part]: elements of the blocks' parts that are not swapped, in the pools of these parts.

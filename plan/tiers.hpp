@@ -17,7 +17,7 @@ struct rank_offsets;
 struct rank_plan;
 
 /// The memory that holds a kind of state. On a machine without accelerators, device and cpu are the same memory, and
-/// two columns of the ledger.
+/// are only counted separately.
 enum class tier : uint8_t { device, cpu, nvme };
 inline constexpr uint32_t num_tiers = 3;
 std::string_view name_of(tier t);  ///< Returns the name of a tier: `device`, `cpu`, `nvme`.
@@ -77,7 +77,8 @@ struct owned_piece {
   bool operator==(const owned_piece&) const = default;
 };
 
-/// A run of the rank's linear layout that is swapped as a whole: a sub-group, or frozen parameters.
+/// A run of the rank's linear layout (its states in one sequence) that is swapped as a whole: a sub-group, or frozen
+/// parameters.
 struct swap_block {
   std::vector<owned_piece> pieces;
   uint64_t first = 0, elements = 0;  ///< run of the linear layout, in elements; multiples of page_elements
@@ -102,8 +103,8 @@ struct shard_run {
   bool operator==(const shard_run&) const = default;
 };
 
-/// Elements of a page in the narrowest part. Blocks, buckets and large parameters start at multiples of this number,
-/// and no smaller parameter crosses such a multiple.
+/// Number of elements of a page of the part with the narrowest dtype. Blocks, buckets and large parameters start at
+/// multiples of this number, and no smaller parameter crosses such a multiple.
 uint64_t page_elements(const job_layout& l);
 /// Returns the dtype in which a part is stored.
 core::dtype type_of(const job_layout& l, state_part x);

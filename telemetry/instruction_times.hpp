@@ -25,7 +25,7 @@ class instruction_times {
  public:
   void add(std::span<const rank_spans> step);
 
-  [[nodiscard]] uint64_t steps() const { return steps_; }               ///< steps that the times contain
+  [[nodiscard]] uint64_t steps() const { return steps_; }               ///< number of steps that the times contain
   [[nodiscard]] bool is_warm() const { return seen_ > warm_up_steps; }  ///< true if the warm-up steps are excluded
   /// Returns the plans of the measured steps [rank]; empty before the first step.
   [[nodiscard]] const std::vector<std::shared_ptr<const plan::rank_plan>>& plans() const { return plans_; }
@@ -47,9 +47,9 @@ class instruction_times {
     uint64_t count = 0;
   };
   struct rank_times {
-    std::vector<uint32_t> group_of;  // group of each instruction [id]
+    std::vector<uint32_t> group_of;  // [id]: group of the instruction
     std::vector<total> groups;
-    std::vector<double> least_s;  // shortest time of each instruction [id]
+    std::vector<double> least_s;  // [id]: shortest time of the instruction in seconds
     double compute_idle_s = 0;
   };
 

@@ -114,7 +114,7 @@ step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
     const interval whole = ranks[r].spans[x.id];
     switch (plan::row_of(x.kind).timer) {
       case plan::timer::untimed:
-        break;  // DeepSpeed has no timer for these
+        break;  // DeepSpeed has no timer for instructions of this kind
       case plan::timer::forward:
         forward.push_back(whole);
         break;

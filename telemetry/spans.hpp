@@ -11,7 +11,7 @@
 
 namespace troupe::telemetry {
 
-/// Nanoseconds on a steady clock.
+/// A time interval in nanoseconds on a steady clock.
 struct interval {
   int64_t start_ns = 0, end_ns = 0;
   [[nodiscard]] int64_t length_ns() const { return end_ns - start_ns; }
@@ -20,7 +20,7 @@ struct interval {
 /// The shift that was added to times of another machine to express them on the leading process's clock.
 struct clock_shift {
   int64_t offset_ns = 0;
-  int64_t error_ns = 0;  ///< largest error of offset_ns
+  int64_t error_ns = 0;  ///< largest possible error of offset_ns
 };
 
 /// Times of one rank's step; `spans` has one entry per instruction of the plan.
@@ -28,12 +28,12 @@ struct rank_spans {
   std::shared_ptr<const plan::rank_plan> plan;
   std::vector<interval> spans;  ///< [id]; a fabric instruction starts when it is posted
   bool skipped = false;         ///< true if the vote found an overflow
-  /// [lane]: times in which the executor of a lane that starts instructions ahead moved bytes; the other lanes' work is
-  /// their spans.
+  /// [lane]: times in which the executor moved bytes, for a lane that starts instructions ahead; empty for other lanes,
+  /// whose work is in `spans`.
   std::vector<interval> moved[plan::num_lanes] = {};
   std::vector<bool> told_others = {};  ///< [id]: true if another lane was notified of the instruction's end
   bool clipped = false;                ///< true if the vote found no overflow and clipped the gradients
-  std::optional<clock_shift> clock{};  ///< set for a rank on another machine whose clock is known
+  std::optional<clock_shift> clock{};  ///< shift of these times; set for a rank on another machine whose clock is known
 
   /// True if an instruction with guard `g` acted in this step.
   [[nodiscard]] bool acted(plan::guard g) const {
@@ -58,7 +58,7 @@ class posted_times {  ///< the time when the last member had posted each collect
   [[nodiscard]] int64_t of(const plan::instruction& x) const { return at_ns_[base_[x.communicator] + x.sequence]; }
 
  private:
-  std::vector<size_t> base_;  // position of its first collective in at_ns_ [communicator]
+  std::vector<size_t> base_;  // [communicator]: index in at_ns_ of the communicator's first collective
   // [base_ of the communicator + sequence]: time at which the last member posted the collective
   std::vector<int64_t> at_ns_;
 };
@@ -73,17 +73,17 @@ std::vector<size_t> stage_leaders(std::span<const rank_spans> ranks);
 /// receives count from when both ends have posted them.
 struct step_breakdown {
   double forward_ms = 0;
-  double backward_inner_ms = 0;      ///< backward and recomputation
-  double backward_allreduce_ms = 0;  ///< gradient reductions in progress
-  double backward_ms = 0;            ///< backward, recomputation or a gradient reduction in progress
-  double step_ms = 0;                ///< norms, vote, all parts of the update, publishing
-  double batch_input_ms = 0;         ///< waiting for tokens
+  double backward_inner_ms = 0;      ///< milliseconds of backward and recomputation
+  double backward_allreduce_ms = 0;  ///< milliseconds with a gradient reduction in progress
+  double backward_ms = 0;            ///< milliseconds of backward, recomputation or a gradient reduction
+  double step_ms = 0;                ///< milliseconds of norms, vote, all parts of the update, publishing
+  double batch_input_ms = 0;         ///< milliseconds of waiting for tokens
   double pipe_send_output_ms = 0, pipe_send_grad_ms = 0, pipe_recv_input_ms = 0, pipe_recv_grad_ms = 0;
 
   step_breakdown& operator+=(const step_breakdown& x);
   step_breakdown operator/(double n) const;
 };
-/// Computes the times of rank r's part of the step.
+/// Computes the times of the step of rank `ranks[r]`.
 step_breakdown break_down(std::span<const rank_spans> ranks, size_t r);
 
 }  // namespace troupe::telemetry

@@ -30,7 +30,8 @@ class activation_windows {
     std::vector<int64_t> sizes, strides;
     at::ScalarType type = at::ScalarType::Float;
   };
-  std::vector<std::vector<layout>> layouts_;  // [unit][tensor]: place, shape and type of an input in the unit's window
+  // Place, shape and type of each input in its unit's window, by unit and tensor.
+  std::vector<std::vector<layout>> layouts_;
 };
 
 }  // namespace troupe::actors

@@ -17,10 +17,11 @@ namespace troupe::actors {
 /// Not thread-safe: the stages of a rank run on one thread (stage_thread.hpp).
 class bound_parameters {
  public:
-  /// Binds all parameters that the rank holds, once, if nothing is gathered. `own`: as in parameter_binding.
+  /// Binds all parameters that the rank holds, once, if nothing is gathered. `own`: the parameters
+  /// of a host's own model, for parameter_binding.
   bound_parameters(std::shared_ptr<rank_memory> memory, std::vector<at::Tensor> own);
 
-  /// Begins a run; every stage calls this.
+  /// Prepares for a run; every stage calls this once per run.
   void begin(const step_context& context);
   /// Binds the parameters for a segment of unit `x.subject`. The parameters of a gather are bound at their use, because
   /// a unit may be prefetched again while an earlier use is resident.
@@ -30,7 +31,7 @@ class bound_parameters {
   /// that it was written.
   models::gradient_target target(uint32_t q, uint32_t micro, step_context& run);
 
-  /// Returns the memory that `parameter` is bound to.
+  /// Returns the memory to which `parameter` is bound now.
   [[nodiscard]] const std::byte* bytes(uint32_t parameter) const {
     return static_cast<const std::byte*>(bound_at_[parameter]);
   }
@@ -49,11 +50,11 @@ class bound_parameters {
 
   std::shared_ptr<rank_memory> memory_;
   models::parameter_binding binding_;
-  std::vector<void*> bound_at_;         // [parameter]: address that the model's tensor was last bound to
-  std::vector<void*> uncompressed_at_;  // [parameter]: uncompressed address of the last use that was bound to a copy
+  std::vector<void*> bound_at_;         // address that the model's tensor was last bound to, by parameter
+  std::vector<void*> uncompressed_at_;  // uncompressed address of the last use that was bound to a copy, by parameter
   // Program of the run; bucket_offset_ and persistent_buffer_ belong to its plan.
   std::shared_ptr<const program> program_;
-  std::vector<uint64_t> bucket_offset_;      // [parameter]: offset of the parameter in its gradient bucket, in elements
+  std::vector<uint64_t> bucket_offset_;      // offset of a parameter in its gradient bucket in elements, by parameter
   uint32_t persistent_buffer_ = plan::none;  // slot of the parameters that stay gathered
 };
 

@@ -124,7 +124,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       if (const auto& failed = context_->batches[x.micro]->failure) return core::fail(*failed);
     }
     flight& f = flights_[x.micro];
-    const bool is_own = x.subject >= first_of_model();  // the other units are a teacher's, which keeps nothing
+    const bool is_own = x.subject >= first_of_model();  // earlier units belong to a teacher, for which nothing is kept
     const bool kept = training() && is_own && p().options().recomputes(x.subject) && !p().options().repeat_exchanges;
     const bool copied = !kept && model_->copies_last_input(x.subject, x.segment);
     TROUPE_TRY(take_input(x, hidden_, copied ? exchanged_slot::read : exchanged_slot::copied));
@@ -212,7 +212,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     }
     return put_output(x, hidden_);
   }
-  /// Returns the tensors that the unit computes with, from those that another stage has sent. Hands the
+  /// Returns the tensors with which the unit computes, out of all tensors that another stage has sent. Passes the
   /// tensors of the distillation teacher to the code that compares them with the model's.
   models::values own_part(const plan::instruction& x, const models::values& all) {
     if (!p().layout->carries_teacher() || x.kind == plan::kind::backward) return all;
@@ -352,7 +352,8 @@ class compute_executor final : public executor, private models::gradient_sink {
       gradient_ = at::scalar_tensor(context_->order.loss_scale, run->output().options());
       if (loss_comes_late()) late_loss = run->output();
     }
-    // The weight part reads the gradient that the input part has received, so a slot of another owner must be copied.
+    // The weight part reads the gradient that the input part has received, so the input part must copy it out of its
+    // slot.
     const auto how = x.use == plan::use::input ? exchanged_slot::copied : exchanged_slot::read;
     TROUPE_TRY(take_input(x, gradient_, how));
     if (ends_unit(p(), x))
@@ -402,7 +403,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     compressor_.learned().formed(instruction_->subject, q, contribution, *this);
   }
 
-  // Members that all stages of the rank share; the stages run on one thread.
+  // All stages of the rank, which run on one thread, share the model, the parameters and the memory.
   std::shared_ptr<models::language_model> model_;
   std::shared_ptr<bound_parameters> parameters_;
   std::shared_ptr<rank_memory> memory_;
@@ -410,14 +411,14 @@ class compute_executor final : public executor, private models::gradient_sink {
   uint32_t ledger_owner_;
   unit_compressor compressor_;
   std::optional<models::teaching> teaching_;
-  bool host_batches_;  // true: batches are tensor_batch
+  bool host_batches_;  // true: batches have the type tensor_batch, because the model is the host's own
   number_uploads numbers_;
   // Members of this stage alone.
-  std::vector<flight> flights_;  // [micro-batch]: its activations in flight
-  models::values hidden_;        // output of the latest forward, until a stage ends
+  std::vector<flight> flights_;  // activations of the forward that their backward uses, by micro-batch
+  models::values hidden_;        // outputs of the latest forward segment, which the stage's next segment reads
   // Run of the latest forward, until all pieces of its output are computed.
   std::unique_ptr<models::segment_run> unfinished_;
-  models::values again_;     // output of the latest recompute, within its unit
+  models::values again_;     // outputs of the latest recomputed segment, which the unit's next segment reads
   models::values gradient_;  // gradient of the latest backward's input
   std::shared_ptr<step_context> context_;
   const plan::instruction* instruction_ = nullptr;
@@ -445,7 +446,7 @@ core::result<std::vector<std::unique_ptr<executor>>> make_compute_executors(
                                                              setup.columns, memory->device(), place));
   const std::shared_ptr<models::language_model> model = std::move(made);
   auto own = model->own_parameters();
-  if (!own.empty())  // scores of masks are not parameters of the host
+  if (!own.empty())  // adds undefined tensors for the scores of masks, which are not parameters of the host
     own.resize(
         static_cast<size_t>(std::ranges::count_if(p.table().parameters, [](const auto& q) { return !q.is_copy(); })));
   const auto copy = std::ranges::find_if(p.table().parameters, &core::parameter_info::is_copy);

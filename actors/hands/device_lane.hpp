@@ -71,7 +71,7 @@ class device_lane final : public executor {
   std::shared_ptr<const device_room> room_;
   std::optional<device::stream> stream_;  // stream of the lane's thread
   std::shared_ptr<step_context> context_;
-  // [lane]: position in the lane of its first instruction that this lane has not waited for
+  // Position of the first instruction of another lane that this lane has not waited for, by lane.
   std::array<uint32_t, plan::num_lanes> heard_{};
   // Events that record the end of each instruction of a run; reused in the next run.
   std::vector<device::event> events_;

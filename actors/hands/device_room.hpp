@@ -1,5 +1,5 @@
-// Divides a device's own memory in a run: pools as the plan requires, the rest for Torch, which takes activations and
-// temporary tensors from it. Owns the sum, and the error text if that rest is exhausted.
+// Divides a device's own memory in a run: pools as the plan requires, the rest for Torch, which allocates activations
+// and temporary tensors from it. Owns the sum, and the error text if that rest is exhausted.
 #pragma once
 
 #include <cstdint>

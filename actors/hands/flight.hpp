@@ -30,10 +30,10 @@ struct flight {
       exchanged[u].resize(table.units[u].segments.size());
     }
   }
-  std::vector<models::values> unit_inputs;  // [unit]: inputs of the unit's forward, if the unit is recomputed
-  // [unit][segment]: inputs that came from an exchange, if the unit is recomputed
+  std::vector<models::values> unit_inputs;  // inputs of a unit's forward, by unit, if the unit is recomputed
+  // Inputs that came from an exchange, by unit and segment, if the unit is recomputed.
   std::vector<std::vector<at::Tensor>> exchanged;
-  // [unit][segment]: the segment's forward run, which its backward uses
+  // Forward runs, which backward uses, by unit and segment.
   std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;
   activation_windows windows;
   lessons learned;  ///< state of the comparison with a teacher, if there is one

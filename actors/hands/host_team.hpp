@@ -31,7 +31,7 @@ class host_team {
   std::mutex mutex_;
   std::condition_variable work_came_, work_ended_;
   const std::function<void(uint64_t)>* f_ = nullptr;
-  uint64_t parts_ = 0, next_ = 0, ended_ = 0;  // numbers of parts of the current run: all, taken, ended
+  uint64_t parts_ = 0, next_ = 0, ended_ = 0;  // numbers of parts of the current run: all, begun, ended
   bool is_over_ = false;
   std::vector<std::jthread> others_;
 };

@@ -26,8 +26,8 @@ struct swap_move {
   bool operator==(const swap_move&) const = default;
 };
 
-/// Returns the moves of a swap in a step that begins with the states in place number `place`, if they have two places.
-/// Pure.
+/// Returns the moves of a swap. If states have two places in the file, `place` (0 or 1) is the one with the valid
+/// states when the step begins. Pure.
 std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instruction& x, uint32_t place = 0);
 
 class io_executor final : public executor {
@@ -61,9 +61,10 @@ class io_executor final : public executor {
   swap_opener open_;
   timer timer_;
   std::shared_ptr<step_context> context_;
-  // [instruction]: moves of each swap between a window and the file
+  // Moves between a window and the swap file, by instruction.
   using plan_moves = std::vector<std::vector<swap_move>>;
-  /// [place of the states]: moves, for each live plan of the rank and for the plan of the last run.
+  /// Moves of each plan of the rank that is still in use, and of the plan of the last run; indexed by the place of the
+  /// states.
   std::map<std::shared_ptr<const program>, std::array<plan_moves, 2>> moves_;
   const std::array<plan_moves, 2>* last_ = nullptr;  // moves of the last run's plan
   const plan_moves* current_ = nullptr;

@@ -24,8 +24,9 @@ class late_updater {
   /// gradients.
   void begin_afresh();
 
-  /// Does the part of update `step.step` that belongs to this step, for parameters that defer (plan::defers). A run
-  /// that resumes from a checkpoint begins with a choice and without deferred gradients.
+  /// Executes update `step.step` for a piece of a parameter that defers (plan::defers): updates the selected columns,
+  /// and defers the gradients of the others or applies those deferred so far. A run that resumes from a checkpoint
+  /// begins with a choice and without deferred gradients.
   template <class State>
   void update(const plan::rank_plan& p, const plan::owned_piece& piece, const kernels::optimizer_options& options,
               const kernels::optimizer_step& step, const kernels::optimizer_piece<State>& states);
@@ -34,13 +35,13 @@ class late_updater {
   struct matrix {
     uint64_t offset = 0;  ///< offset of the matrix's deferred gradients in `deferred_`, in elements
     uint64_t summed = 0;  ///< number of gradients that `sums` adds up
-    /// [column]: 1 if the column is updated in every step; empty before the first choice
+    /// Flags by column: 1 if the column is updated in every step; empty before the first choice
     std::vector<uint8_t> selected{};
-    std::vector<double> sums{};  ///< [column]: sum of the absolute values of the gradient at the last choice
+    std::vector<double> sums{};  ///< sum of the absolute values of the gradient at the last choice, by column
   };
   device::device_id device_;
   const kernels::operations& operations_;
-  std::vector<matrix> matrices_;  // [parameter]: state of the parameter's deferred updates
+  std::vector<matrix> matrices_;  // state of deferred updates, by parameter
   device::memory deferred_;
   bool prepared_ = false;
 };

@@ -62,12 +62,12 @@ class learned_masks {
   std::shared_ptr<const pruning_masks> others_;
   std::shared_ptr<bound_parameters> parameters_;
   std::shared_ptr<weight_grids> grids_;
-  // [unit]: indices of the unit's pruned modules, if one of them has a learned mask
+  // Indices of a unit's pruned modules, by unit; contains only units in which a module has a learned mask.
   std::map<uint32_t, std::vector<size_t>> learning_;
-  std::map<size_t, kernels::mask_bits> bits_;  // [pruned module]: its mask, if that is learned
+  std::map<size_t, kernels::mask_bits> bits_;  // learned masks, by pruned module
   std::map<use, kernels::mask_bits> together_;
   std::set<uint32_t> made_;                            // units whose masks were made in this run
-  std::map<uint32_t, std::vector<std::byte>> agreed_;  // [unit]
+  std::map<uint32_t, std::vector<std::byte>> agreed_;  // ranges of all ranks, by unit, stored for the unit's backward
   uint64_t updates_ = 0;
   uint32_t coordinate_ = 0;
 };

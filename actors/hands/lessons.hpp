@@ -17,7 +17,8 @@ class lessons {
  public:
   explicit lessons(size_t units) : hidden_(units), maps_(units), asked_(units) {}
 
-  /// Takes over from the previous stage of a pipeline: the losses of lessons so far, and the teacher's hidden state.
+  /// Stores the data that the previous stage of a pipeline has sent: the losses of lessons so far, and the teacher's
+  /// hidden state.
   void go_on(double lost, at::Tensor hidden) {
     lost_ = lost;
     last_ = std::move(hidden);
@@ -54,10 +55,10 @@ class lessons {
   void leave_last() { last_.reset(); }
 
  private:
-  // [unit]: the teacher's hidden state to compare with, then the gradient of the comparison
+  // The teacher's hidden states to compare with, then the gradients of the comparison, by unit.
   std::vector<at::Tensor> hidden_;
-  std::vector<at::Tensor> maps_;   // [unit]: the teacher's attention map to compare with
-  std::vector<at::Tensor> asked_;  // [unit]: input of the teacher's unit, if the unit learns alone
+  std::vector<at::Tensor> maps_;   // the teacher's attention maps to compare with, by unit
+  std::vector<at::Tensor> asked_;  // inputs of the teacher's units, by unit, if units learn alone
   at::Tensor last_;
   double lost_ = 0;
 };

@@ -28,7 +28,7 @@ class micro_losses {  ///< losses of one stage; used by its thread
   void begin(std::shared_ptr<step_context> context);
 
   /// Copies the loss of a micro-batch from the device into the vote's memory, so that the host does not wait for it.
-  /// `mean`: the micro-batch's mean, one element. Errors: as look().
+  /// `mean`: the micro-batch's mean, one element. Errors: those of look().
   core::result<void> write(uint32_t micro, const at::Tensor& mean, device::device_id where);
 
   /// Checks the losses that have arrived since the last call; all of them, once the run's work is finished. Errors
@@ -49,7 +49,7 @@ class micro_losses {  ///< losses of one stage; used by its thread
   std::vector<written_loss> written_;  ///< losses of this run, in order
   size_t seen_ = 0;                    ///< number of losses in `written_` that were checked
   bool bad_step_ = false;              ///< true: a loss of this training step is not finite
-  uint32_t bad_steps_ = 0;             ///< number of such steps in a row
+  uint32_t bad_steps_ = 0;             ///< number of training steps in a row with a loss that is not finite
 };
 
 }  // namespace troupe::actors

@@ -17,7 +17,8 @@ namespace troupe::actors {
 
 class number_uploads {
  public:
-  /// Most windows: if a step has more micro-batches, the host waits for the copy that is this many micro-batches back.
+  /// Largest number of windows. If a step has more micro-batches, the host waits before it fills a window until the
+  /// window's previous copy is done.
   static constexpr size_t windows_max = 8;
 
   explicit number_uploads(device::device_id device) : device_(device), windows_(device, 1) {}
@@ -49,7 +50,7 @@ class number_uploads {
   static constexpr const models::batch_numbers* none_ = nullptr;
   device::device_id device_;
   pinned_ring windows_;
-  std::vector<models::batch_numbers> there_;  // [micro-batch]: its numbers as they are on the device
+  std::vector<models::batch_numbers> there_;  // numbers as they are on the device, by micro-batch
 };
 
 }  // namespace troupe::actors

@@ -60,7 +60,7 @@ void shard_executor::add_uses(const plan::instruction& sum) {
   const uint64_t element_bytes = core::size_of(type);
   std::vector<const std::byte*> all;
   std::vector<std::byte*> own;
-  uint64_t count = 0;  // elements of each use: all are cut alike
+  uint64_t count = 0;  // number of elements of each use, equal for all uses because all are cut alike
   for (const uint32_t q : uses) {
     if (p.layout->holds(p.rank, q)) {
       count = p.own_states(q).count;

@@ -19,8 +19,8 @@ namespace troupe::actors {
 
 class shard_executor final : public executor {
  public:
-  /// `tensor`: how parameters are cut, if ranks of a tensor group have shares of them. `host_threads`: threads for
-  /// updates on the host for a device; on the CPU the lane updates alone.
+  /// `tensor`: how parameters are cut, if ranks of a tensor group have shares of them. `host_threads`: number of
+  /// threads for updates that the host computes for a device; on the CPU the lane's thread updates alone.
   shard_executor(std::shared_ptr<rank_memory> memory, std::shared_ptr<const job::optimizer_groups> groups,
                  job::chosen_tensor tensor = {}, uint32_t host_threads = 1)
       : memory_(std::move(memory)),
@@ -83,8 +83,8 @@ class shard_executor final : public executor {
   /// Returns the share of tensor coordinate `tensor` of a matrix in the slot of an instruction.
   template <class State>
   [[nodiscard]] State* direction(const plan::instruction& x, uint32_t set, uint32_t parameter, uint32_t tensor) const;
-  /// Calls f(first, count) for runs of `count` elements, each but the last of whole blocks of sums: one run, or one for
-  /// each part of the host's team.
+  /// Divides `count` elements into runs and calls f(first, number of elements) for each: one run for all, or several
+  /// runs on the threads of the host's team. All runs but the last consist of whole blocks of the gradient norm.
   template <class F>
   void shared_out(uint64_t count, F f);
   /// Calls update(run, first) for `piece`: once, or run by run if the host updates for the device.

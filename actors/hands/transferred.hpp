@@ -1,6 +1,6 @@
 // Passes tensors between the stages of a pipeline: elements in a slot of the plan, and after them headers with their
-// types, shapes and strides, so that the receiver needs no other description and computes on the tensors of an uncut
-// run. rank_memory owns the slots; the fabric moves them.
+// types, shapes and strides, so that the receiver needs no other description and computes on the same tensors as in a
+// run without a pipeline. rank_memory owns the slots; the fabric moves them.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace troupe::actors {
 
-/// Most dimensions of a transferred tensor.
+/// Largest number of dimensions of a transferred tensor.
 inline constexpr size_t transferred_dimensions_max = 7;
 
 /// Copies tensors into `slot`, without gaps, each in its order of dimensions; an undefined tensor (a gradient that

@@ -64,7 +64,8 @@ void unit_compressor::compress(const plan::instruction& x, std::span<std::byte> 
 
 const kernels::mask_bits* unit_compressor::mask_of(uint32_t unit, uint32_t parameter) const {
   if (learned_.learns(unit))
-    // A norm layer that normalises the outputs of another unit's pruned module takes that module's mask, below.
+    // A parameter without a learned mask may still have a mask in `masks_`, such as a norm layer that normalises the
+    // outputs of another unit's pruned module.
     if (const auto* mask = learned_.kept(unit, parameter)) return mask;
   return masks_ == nullptr ? nullptr : masks_->kept(unit, parameter, p().layout->tensor_at(p().rank));
 }

@@ -27,7 +27,7 @@ class unit_compressor {
   unit_compressor(std::shared_ptr<const job::chosen_compression> chosen, std::shared_ptr<const pruning_masks> masks,
                   std::shared_ptr<bound_parameters> parameters, uint64_t seed);
 
-  /// Begins a run.
+  /// Prepares for a run; called before the other functions in each run.
   void begin(std::shared_ptr<step_context> context);
 
   /// Writes the ranges of the unit's parameters that ranks of a tensor group share, as they are bound now, into this
@@ -40,7 +40,7 @@ class unit_compressor {
   /// Returns the elements of a unit's parameter that stay; null: all do.
   [[nodiscard]] const kernels::mask_bits* mask_of(uint32_t unit, uint32_t parameter) const;
   [[nodiscard]] const learned_masks& learned() const { return learned_; }
-  /// Returns the rounding of inputs, [layer of the table], empty for layers that do not round; null: no layer rounds.
+  /// Returns the rounding of inputs by layer of the table, empty for layers that do not round; null: no layer rounds.
   [[nodiscard]] const std::vector<std::optional<models::input_rounding>>* input_grids() const {
     return input_grids_.empty() ? nullptr : &input_grids_;
   }
@@ -58,7 +58,7 @@ class unit_compressor {
   learned_masks learned_;
   std::shared_ptr<step_context> context_;
   std::shared_ptr<const program> program_;  // program of the run; input_grids_ belongs to its plan
-  // [layer]: rounding of the layer's input; empty: no layer rounds its input
+  // Rounding of inputs, by layer; empty: no layer rounds its input.
   std::vector<std::optional<models::input_rounding>> input_grids_;
 };
 

@@ -21,12 +21,12 @@ class weight_grids {
   weight_grids(std::shared_ptr<const job::chosen_compression> chosen, uint64_t seed)
       : chosen_(std::move(chosen)), seed_(seed) {}
 
-  /// Begins a run.
+  /// Prepares for a run; called before the other functions in each run.
   void begin(std::shared_ptr<step_context> context) { context_ = std::move(context); }
 
   /// True if unit `unit` multiplies with the parameter on a grid.
   [[nodiscard]] bool changes(uint32_t unit, uint32_t parameter) const { return begun(unit, parameter) != nullptr; }
-  /// Returns the scratch elements that put() needs, in addition to those that it writes.
+  /// Returns the number of scratch elements that put() needs in addition to the elements that it writes.
   [[nodiscard]] uint64_t room_elements(uint32_t unit, uint32_t parameter) const {
     return begun(unit, parameter)->use.room_elements;
   }
@@ -50,7 +50,7 @@ class weight_grids {
   std::shared_ptr<const job::chosen_compression> chosen_;
   uint64_t seed_;
   std::shared_ptr<step_context> context_;
-  std::vector<range> ranges_;  // ranges of a parameter's groups, of every tensor rank
+  std::vector<range> ranges_;  // ranges of a parameter's quantization groups on all tensor-parallel ranks
 };
 
 }  // namespace troupe::actors

@@ -39,7 +39,7 @@ class writer_executor final : public executor {
   std::unique_ptr<save_part> part_;  // this rank's part of the save in progress
   // True: all blocks of `part_` are handed over, so nothing more is copied for it.
   bool all_handed_over_ = false;
-  // [offset of a staging slot]: number of the block that was last written from the slot
+  // Number of the block that was last written from a staging slot, by the offset of the slot.
   std::map<uint64_t, uint32_t> occupied_;
 };
 

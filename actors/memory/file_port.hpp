@@ -16,7 +16,7 @@ struct file_port_setup {
   storage::swap_queue_options queue;
   /// The watch that waits for completed requests; one for all ranks of a process.
   std::shared_ptr<storage::event_watch> watch;
-  std::function<void()> wake;  ///< tells the lane to look at its port; called on any thread
+  std::function<void()> wake;  ///< notifies the lane that it must look at its port; called on any thread
   /// Called on the thread of the I/O lane for each io_uring feature that was asked for and is not available; may be
   /// empty.
   std::function<void(const std::string&)> warn;

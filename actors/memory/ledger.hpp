@@ -36,7 +36,7 @@ class allocation_ledger {
   uint64_t take_peak(uint32_t owner);
 
  private:
-  std::vector<uint32_t> owners_;  // [rank]: owner number under which the rank's allocations are counted
+  std::vector<uint32_t> owners_;  // owner number under which a rank's allocations are counted, by rank
 };
 
 }  // namespace troupe::actors

@@ -13,7 +13,7 @@ using core::error_kind;
 using core::fail;
 using owner = plan::pool;
 
-/// Folder within a run's own swap folder, which may be in use.
+/// Name of the folder for offloaded states, within the swap folder, which a run may use at the same time.
 constexpr const char* folder_name = "offloaded";
 
 struct category {

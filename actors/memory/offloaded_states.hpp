@@ -26,14 +26,16 @@ class offloaded_states {
   core::result<void> reload(rank_memories ranks);
 
   [[nodiscard]] const offload_report& report() const { return report_; }
-  /// Subtracts the states in files from `resident` of a rank; returns the bytes of states on the cpu.
+  /// Sets the bytes of offloaded states that are in files to 0 in `resident`, the table of a rank. Returns the bytes of
+  /// offloaded states that are in host memory.
   uint64_t adjust(plan::memory_table& resident) const;
 
  private:
   std::vector<plan::pool> owners_;
   plan::tier device_ = plan::tier::cpu;
   std::shared_ptr<storage::swap_space> space_;
-  std::vector<std::shared_ptr<storage::swap_file>> files_;  // [rank]; null for a rank without such states
+  // Swap files by rank; null for a rank without offloaded states.
+  std::vector<std::shared_ptr<storage::swap_file>> files_;
   offload_report report_;
 };
 

@@ -45,7 +45,7 @@ void pruning_masks::begin(uint64_t updates) {
     return (m.from_update <= updates) != (m.from_update <= begun_after_);
   };
   if (is_current_ && std::ranges::none_of(modules(), begins)) return;
-  std::map<uint32_t, masks_together> whole;  // [unit]
+  std::map<uint32_t, masks_together> whole;  // combined masks of whole parameters, by unit
   const auto acts = [&](const job::pruned_module& m) {
     return m.from_update <= updates && m.method != config::pruning_method::topk;
   };

@@ -13,7 +13,7 @@
 
 namespace troupe::actors {
 
-/// [parameter]: elements that all masks together leave, in the order of the whole parameter.
+/// Bit masks of the elements that no mask removes, by parameter, in the order of the whole parameter.
 using masks_together = std::map<uint32_t, kernels::mask_bits>;
 
 /// Removes from `into`, a mask of a weight's elements in memory order, the elements that the mask of `m` drops.
@@ -33,7 +33,7 @@ class pruning_masks {
   /// Returns the mask of module `i` of `modules()`: a bit for each of its scores.
   [[nodiscard]] const kernels::mask_bits& of(size_t i) const { return masks_[i]; }
   void set(size_t i, kernels::mask_bits bits);
-  /// Makes the masks in effect those that have begun after `updates` updates.
+  /// Puts the masks into effect whose pruning has begun after `updates` updates, and no others.
   void begin(uint64_t updates);
 
   /// Returns the elements of a parameter that stay, for unit `unit` on tensor rank `coordinate`: a bit for each element
@@ -43,11 +43,11 @@ class pruning_masks {
   [[nodiscard]] uint64_t bytes() const;
 
  private:
-  using use = std::pair<uint32_t, uint32_t>;  // unit, parameter
+  using use = std::pair<uint32_t, uint32_t>;  // a use of a parameter: number of the unit, number of the parameter
 
   std::shared_ptr<const job::chosen_compression> chosen_;
-  std::vector<kernels::mask_bits> masks_;  // [module]
-  /// Combined masks that are in effect, [tensor coordinate]; one element for a parameter that is not cut.
+  std::vector<kernels::mask_bits> masks_;  // masks of the modules' scores, by pruned module
+  /// Combined masks that are in effect, by tensor coordinate; one element for a parameter that is not split.
   std::map<use, std::vector<kernels::mask_bits>> together_;
   uint64_t begun_after_ = 0;
   bool is_current_ = false;

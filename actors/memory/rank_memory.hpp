@@ -138,8 +138,8 @@ class rank_memory {
     std::vector<plan::shard_run> runs;
     uint64_t offset = 0;  // offset of the set in the parameters' pool, in elements
   };
-  std::vector<cached_set> cached_;                // [gather set]
-  std::vector<std::vector<uint32_t>> cached_in_;  // [parameter]: indices of cached sets
+  std::vector<cached_set> cached_;                // slices that stay in memory, by gather set; empty if none do
+  std::vector<std::vector<uint32_t>> cached_in_;  // indices of the cached sets that contain a parameter, by parameter
   std::shared_ptr<storage::swap_file> swap_file_;
   std::atomic<uint32_t> valid_place_{0};
   std::atomic<uint32_t> writes_under_way_{0};

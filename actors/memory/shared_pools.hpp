@@ -16,7 +16,7 @@ namespace troupe::actors {
 bool is_shared(plan::pool which);
 
 struct shared_layout {                              ///< layout of one rank's segment
-  std::array<uint64_t, plan::num_owners> offset{};  ///< byte offsets of shared pools
+  std::array<uint64_t, plan::num_owners> offset{};  ///< byte offset of each shared pool in the segment, by pool
   uint64_t bytes = 0;
 };
 /// Returns the layout for a rank that trains by `trains` and whose other plans need no more than `sizes`.

@@ -15,7 +15,7 @@
 
 namespace troupe::actors {
 
-/// Elements that are converted at a time: limits the scratch memory for parameters of any size.
+/// Number of elements that are converted at a time: limits the scratch memory for parameters of any size.
 inline constexpr uint64_t state_window_elements = uint64_t{1} << 18;
 
 /// Consecutive elements of one part of one parameter: at `at` in memory; if that is null, from `file_offset` on in the
@@ -80,7 +80,7 @@ class state_store final : public state_source {
 using rank_memories = std::span<const std::shared_ptr<rank_memory>>;
 
 /// Reads `range` of a part of a parameter as elements of `type`, rounded once, from the ranks that hold it; elements
-/// that no rank holds are left unchanged in `out`. Errors: as state_store.
+/// that no rank holds are left unchanged in `out`. Errors: those of state_store::read_as.
 core::result<void> read_states(rank_memories ranks, uint32_t parameter, plan::state_part part, plan::slice range,
                                core::dtype type, std::byte* out);
 /// Writes `range` of a part of a parameter on every rank that holds some of it, so that ranks with the same elements

@@ -18,7 +18,7 @@ namespace troupe::actors {
 struct swap_files {
   std::shared_ptr<storage::swap_space> space;  ///< null if nothing is swapped
   std::shared_ptr<storage::event_watch> watch;
-  std::vector<std::shared_ptr<storage::swap_file>> ranks;  ///< [plan]
+  std::vector<std::shared_ptr<storage::swap_file>> ranks;  ///< swap files of the ranks, in the order of the plans
 };
 
 /// Creates the swap files in `folder`, after checking the free space. `plans` are those of this process's ranks.
@@ -26,10 +26,10 @@ struct swap_files {
 core::result<swap_files> open_swap_files(const config::job_config& config, const std::filesystem::path& folder,
                                          plan::rank_plans plans);
 
-/// Returns the contents of the files, summed over all ranks, by kind of state.
+/// Returns the bytes of the files for each kind of state, summed over all ranks.
 std::vector<storage::swap_category> swap_categories(plan::rank_plans plans);
 
-/// Returns the options of a rank's queue.
+/// Returns the options of the queue of requests to a rank's swap file.
 storage::swap_queue_options queue_options(const config::job_config& config);
 
 }  // namespace troupe::actors

@@ -31,7 +31,8 @@ class swap_port {
   virtual ~swap_port() = default;
   /// Begins an order; after an error nothing was begun.
   virtual core::result<void> submit(const swap_order& order) = 0;
-  /// Appends all finished orders to `over`; after that the port's opener is notified of the next one. Never blocks.
+  /// Appends all finished orders to `over`. The order that finishes next notifies the port's opener again. Never
+  /// blocks.
   virtual void look(std::vector<storage::swap_completion>& over) = 0;
   /// Ends every order and appends it to `over`; orders that were not finished end as stopped.
   virtual void stop(std::vector<storage::swap_completion>& over) = 0;

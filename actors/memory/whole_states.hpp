@@ -15,10 +15,10 @@ class whole_states {
  public:
   whole_states(rank_memories ranks, const job::chosen_tensor& tensor) : ranks_(ranks), tensor_(tensor) {}
 
-  /// Reads elements of a whole parameter, as read_states() does.
+  /// Reads elements of a whole parameter by read_states(), from ranks that hold them.
   core::result<void> read(uint32_t parameter, plan::state_part part, plan::slice range, core::dtype type,
                           std::byte* out) const;
-  /// Writes elements of a whole parameter, as write_states() does, on every rank that has some of them.
+  /// Writes elements of a whole parameter by write_states(), on every rank that has some of them.
   core::result<void> write(uint32_t parameter, plan::state_part part, plan::slice range, core::dtype type,
                            const std::byte* in) const;
 

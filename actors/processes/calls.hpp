@@ -122,14 +122,14 @@ struct names_call {
 
 /// Sets the masks of all pruned modules from now on; has no answer.
 struct masks_call {
-  std::vector<std::vector<uint8_t>> masks;  ///< [pruned module]: bits of its mask, as in pruning_masks
+  std::vector<std::vector<uint8_t>> masks;  ///< bits of the masks, by pruned module, in the layout of pruning_masks
 };
 /// Sets the schedule of passes from now on; has no answer.
 struct schedule_call {
   std::vector<told_schedule> entries;
 };
-/// Takes a checkpoint over between two steps. The receiver checks it and answers; `go_call` then says whether states
-/// change, and is answered as well.
+/// Loads a checkpoint between two steps. The receiver checks the checkpoint and answers; `go_call`, which is answered
+/// as well, then decides whether the states are loaded.
 struct load_call {
   wanted_load load;
 };
@@ -146,7 +146,8 @@ struct offload_call {
 struct reload_call {
   bool now = true;
 };
-/// Asks for the process's name of the checkpoint that is being saved.
+/// Requests the tag under which the receiving process would save the states after `step`; the leading process compares
+/// the tags.
 struct tag_call {
   uint64_t step = 0;
 };

@@ -7,7 +7,7 @@ namespace troupe::actors {
 
 /// Counts since the term began.
 struct link_traffic {
-  uint32_t from = 0, to = 0;  ///< places of processes
+  uint32_t from = 0, to = 0;  ///< places of the sending and of the receiving process
   uint64_t bytes = 0;
   int64_t receiving_ns = 0;  ///< nanoseconds during which at least one transfer was arriving at `to`
 };

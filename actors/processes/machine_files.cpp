@@ -235,7 +235,7 @@ void machine_files::work() {
     lock.unlock();
     if (const auto r = core::from_bytes<file_request>(text)) {
       if (r->reads)
-        // If it fails, the transfer of the requesting process fails, too.
+        // The error is ignored here, because the transfer then fails in the requesting process, too.
         (void)give(from, r->number, r->path, r->first, r->bytes);
       else
         answer(from, r->number, take_copy(from, r->number, r->path, r->bytes));

@@ -53,12 +53,12 @@ class machine_files {
   /// Waits until the thread is stopped and accesses no files any more.
   void end();
 
-  /// Copies the file `path` of `files` to the process at `to`, and waits for the copy. Errors: peer_lost; the other
-  /// process's.
+  /// Copies the file `path` of `files` to the process at `to`, and waits for the copy. Errors: peer_lost; the error
+  /// that the other process reports.
   core::result<void> copy(uint32_t to, checkpoint::file_system& files, const std::filesystem::path& path);
-  /// Returns the size of a file in the process at `from`; waits for the reply. Errors: as copy().
+  /// Returns the size of a file in the process at `from`; waits for the reply. Errors: those of copy().
   core::result<uint64_t> size(uint32_t from, const std::string& path);
-  /// Fills `out` from a file in the process at `from`, and waits. Errors: as copy().
+  /// Fills `out` from a file in the process at `from`, and waits for it. Errors: those of copy().
   core::result<void> read(uint32_t from, const std::string& path, uint64_t offset_bytes, std::span<std::byte> out);
 
  private:
@@ -83,8 +83,8 @@ class machine_files {
   checkpoint::file_system* files_ = nullptr;
   opener open_on_disk_;
   std::deque<std::pair<uint32_t, std::string>> requests_;
-  std::map<uint64_t, awaited> awaited_;   ///< [number of the request]: the reply that a caller waits for
-  std::map<uint32_t, core::error> lost_;  ///< [place]: error of the link to the process that was lost there
+  std::map<uint64_t, awaited> awaited_;   ///< replies for which callers wait, by number of the request
+  std::map<uint32_t, core::error> lost_;  ///< errors of the links to lost processes, by place of the process
   uint64_t number_ = 0;
   std::optional<core::error> stopped_;
   std::thread thread_;  // thread that serves the requests of other processes; last member, because it uses the others

@@ -10,7 +10,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Most bytes of the sentence on a rank's lanes, for people; longer sentences are cut.
+/// Most bytes of the sentence that describes a rank's lanes in messages; longer sentences are truncated.
 constexpr size_t sentence_bytes = 960;
 
 struct told_pulse {  ///< a pulse in a note

@@ -46,7 +46,8 @@ class machine_wire {
   /// Sets the function that is called once when a process is lost, on any thread.
   void on_lost(std::function<void(const core::error&)> tell);
 
-  /// Returns the place of the process that was lost first, or whose link was; cluster::no_place: none was.
+  /// Returns the place of the process that was lost first, or to which the link was lost first; cluster::no_place: none
+  /// was lost.
   [[nodiscard]] uint32_t lost_place() const;
 
   /// Ends the wire's work in the term: fails all waits, and returns when no memory is accessed any more.

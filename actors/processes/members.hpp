@@ -11,12 +11,12 @@ namespace troupe::actors {
 
 struct term_members {
   uint32_t place = 0;                ///< number of this process
-  std::vector<cluster::seat> seats;  ///< in the order of ranks; the first leads
+  std::vector<cluster::seat> seats;  ///< processes with ranks, in the order of their ranks; the first one leads
   /// Processes without ranks that hold files of the save that the term continues from.
   std::vector<cluster::seat> keepers;
 
   term_members() = default;
-  /// `all` seats of a term.
+  /// Divides all seats of a term into those with ranks and keepers, which have none.
   term_members(uint32_t own_place, const std::vector<cluster::seat>& all) : place(own_place) {
     for (const auto& s : all) (s.count > 0 ? seats : keepers).push_back(s);
   }
@@ -55,7 +55,7 @@ struct term_members {
       if (std::ranges::find(out, s.machine) == out.end()) out.push_back(s.machine);
     return out;
   }
-  /// Returns [rank]: true if the rank is in this process.
+  /// Returns a flag for each rank: true if the rank is in this process.
   [[nodiscard]] std::vector<bool> here() const {
     std::vector<bool> out;
     for (const auto& s : seats) out.insert(out.end(), s.count, s.place == place);

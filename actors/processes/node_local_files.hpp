@@ -75,7 +75,7 @@ class node_local_files final : public checkpoint::file_system {
   std::vector<machine> others_;
   std::shared_ptr<machine_files> elsewhere_;
   std::mutex mutex_;
-  std::map<std::filesystem::path, checkpoint::digest128> ids_;  ///< [folder of a checkpoint]: id of the save
+  std::map<std::filesystem::path, checkpoint::digest128> ids_;  ///< ids of the saves, by folder of the checkpoint
 };
 
 }  // namespace troupe::actors

@@ -43,10 +43,11 @@ class part_taker {
   std::mutex mutex_;
   std::condition_variable came_;
   std::deque<std::string> notes_;
-  std::map<uint64_t, std::weak_ptr<save_job>> saves_;  ///< [run]: the save that the run's parts belong to
+  /// Saves to which the received parts belong, by number of the run.
+  std::map<uint64_t, std::weak_ptr<save_job>> saves_;
   std::optional<core::error> ended_;
   bool stops_ = false;
-  std::thread thread_;  // thread that takes the parts; last member, because it uses the others
+  std::thread thread_;  // thread that handles the parts; last member, because it uses the others
 };
 
 }  // namespace troupe::actors

@@ -33,7 +33,8 @@ class output_sign {  ///< a file of the leading process, removed when this objec
   output_call call_;
 };
 
-/// How long a file of another machine may take to appear: some file systems ask their server only at intervals.
+/// Longest time in nanoseconds until a file of another machine appears: clients of some file systems refresh a folder's
+/// entries only at intervals.
 inline constexpr int64_t sign_ns_max = 1'000'000'000;
 
 /// Looks for the file from another machine, as the process in `place`. Errors: bad_input, if this machine has another

@@ -14,7 +14,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Numbers of offers: the boards, the first segment, the first bell.
+/// Numbers under which a process offers descriptors to others: of the boards, of the first segment, of the first bell.
 constexpr uint32_t boards_offer = 0, first_segment_offer = 1, first_bell_offer = 1U << 24;
 
 constexpr uint64_t alignment_bytes = 64;
@@ -210,9 +210,9 @@ shared_segment shared_term::segment_of(uint32_t rank) const {
 std::shared_ptr<fabric::communicator> shared_term::join(uint32_t communicator, uint32_t member, fabric::waker wake) {
   const auto& m = meetings_[communicator];
   if (m.within) return m.within->join(member, std::move(wake));
-  // Until the member has ended, its board stays mapped and its bells can be rung. The member owns the term itself, not
-  // its reference counter: weak references to the member, as those of the pulses that the term owns, would keep the
-  // counter alive.
+  // The returned pointer owns the term, so the member's board stays mapped and its bells can be rung until the member
+  // has ended. It has a reference counter of its own: the term owns pulses with weak references to the member, and weak
+  // references to the term's own counter would keep that counter allocated.
   struct seated {
     std::shared_ptr<shared_term> term;
     std::unique_ptr<fabric::communicator> member;

@@ -27,8 +27,9 @@ namespace troupe::actors {
 class shared_term : public std::enable_shared_from_this<shared_term> {
  public:
   /// Creates this process's resources, offers them to the others of the term that `link` is in, and maps the resources
-  /// of the others; waits for them. `layout` and `segment_bytes` [rank], from shared_layout_of(), must be equal on all
-  /// processes. `secret`: the term's. Errors: limit; those of `link`, if the term ends meanwhile.
+  /// of the others; waits for them. `layout` and `segment_bytes`, the size of each rank's segment by
+  /// shared_layout_of(), must be equal on all processes. `secret`: the 32-byte secret of the term. Errors: limit; those
+  /// of `link`, if the term ends meanwhile.
   static core::result<std::shared_ptr<shared_term>> make(cluster::process& link, const term_members& who,
                                                          const plan::job_layout& layout,
                                                          const std::vector<uint64_t>& segment_bytes,
@@ -44,8 +45,8 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
   /// in other processes, else within the process.
   std::shared_ptr<fabric::communicator> join(uint32_t communicator, uint32_t member, fabric::waker wake);
 
-  /// Starts to show the pulses of this process's ranks to the other processes, at most `every` old, and theirs on
-  /// `board`.
+  /// Starts to show the pulses of this process's ranks to the other processes, at most `every` old, and the pulses of
+  /// the other processes on `board`.
   core::result<void> show_pulses(const std::shared_ptr<pulse_board>& board, std::chrono::nanoseconds every);
 
   /// Returns the wire to other machines; null if all processes, keepers included, are on one machine.
@@ -74,11 +75,11 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
   term_members who_;
   uint64_t boards_bytes_;
   std::shared_ptr<storage::shared_memory> boards_;
-  std::vector<std::shared_ptr<storage::shared_memory>> segments_;  // [rank]: shared memory with the rank's pools
+  std::vector<std::shared_ptr<storage::shared_memory>> segments_;  // shared memory with the pools of a rank, by rank
   // Events that wake other processes of this machine, each with its process's place.
   std::vector<std::pair<uint32_t, cluster::shared_descriptor>> bells_;
   std::shared_ptr<fabric::address_space> space_ = std::make_shared<fabric::address_space>();
-  std::vector<meeting_place> meetings_;  // [communicator]: its group in this process
+  std::vector<meeting_place> meetings_;  // groups of this process, by communicator
   cluster::shared_descriptor bell_, timer_;
   std::shared_ptr<pulse_board> pulses_;
   std::optional<machine_pulses> shown_;

@@ -28,7 +28,8 @@ struct slow_link {
 /// The links of a term. The usual rate is that of the job's faster links: a quarter of all links is at least as fast.
 class slow_links {
  public:
-  /// Steps that are evaluated together. A link is slow after two such windows in a row.
+  /// Number of steps of a window, which are evaluated together. A link is reported after `windows_until_named` slow
+  /// windows in a row.
   static constexpr uint32_t window = 8;
   static constexpr uint32_t windows_until_named = 2;
   /// Shares of the usual rate: below the first a link becomes slow, from the second on it is no longer slow.

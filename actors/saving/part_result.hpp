@@ -20,8 +20,8 @@ struct part_result {
   uint32_t rank = 0;
   uint64_t file_bytes = 0;  ///< bytes of the rank's checkpoint file; 0 if the part failed
   double waited_s = 0;      ///< seconds that the writer lane waited for staging memory
-  std::vector<std::vector<checkpoint::digest128>>
-      digests{};                         ///< [block][piece]; empty for blocks that are not taken, or if the part failed
+  std::vector<std::vector<checkpoint::digest128>> digests{};  ///< digests of pieces, indexed by block and piece; empty
+                                                              ///< for blocks that are not saved, or if the part failed
   std::optional<core::error> failure{};  ///< reason why the part failed; none: its file is complete and synced
 };
 
@@ -32,7 +32,7 @@ struct save_invitation {
   bool operator==(const save_invitation&) const = default;
 };
 
-/// Longest text in bytes: a configuration, a host's state.
+/// Largest size in bytes of a text in a message, such as a configuration or a host's state.
 inline constexpr uint64_t max_encoded_text_bytes = uint64_t{64} << 20;
 
 /// encode() returns bytes that end with their digest; the decode functions read them. Errors of decoding: bad_input for

@@ -51,7 +51,7 @@ checkpoint::manifest save_content::manifest_of(const checkpoint::run_state& run,
                                                std::span<const part_result> parts) const {
   checkpoint::manifest m;
   m.run = run;
-  std::map<std::tuple<uint32_t, uint32_t>, size_t> place;  // parameter, part
+  std::map<std::tuple<uint32_t, uint32_t>, size_t> place;  // index in `m.tensors`, by parameter and part
   for (uint32_t r = 0; r < plans_.size(); ++r) {
     const auto& p = *plans_[r];
     m.files.push_back({checkpoint::shard_file_name(r), parts[r].file_bytes});

@@ -48,7 +48,7 @@ class save_content {
   /// mismatch.
   [[nodiscard]] core::result<void> check(const part_result& part) const;
 
-  /// Returns the manifest of a save; `parts` [rank], all of which must have ended well.
+  /// Returns the manifest of a save. `parts` has the parts of all ranks, by rank, which must have ended well.
   [[nodiscard]] checkpoint::manifest manifest_of(const checkpoint::run_state& run,
                                                  std::span<const part_result> parts) const;
 

@@ -56,7 +56,7 @@ save_job::save_job(checkpoint::save_place place, std::optional<checkpoint::check
     if (leads_ || here_[r])
       ++parts_left_;
     else
-      begun_[r] = true;  // the leading process marks it
+      begun_[r] = true;  // a process that joins does not wait for parts of other processes
   }
   assert(parts_left_ > 0);
   report_.step = run_.step;
@@ -163,16 +163,16 @@ class save_job::part final : public save_part {
   /// Copies the elements of a piece at `from`, without padding, to `to`, which may be `from` and has room for the piece
   /// with padding; stores the digest.
   void stage_own(uint32_t b, const std::byte* from, std::span<std::byte> to);
-  /// Ends the part because the save has failed. The save does not report a failure of the training itself a second
-  /// time.
+  /// Ends the part with the failure `why`, which fails the whole save. Does nothing if the part has ended before.
   void fail(core::error why);
   [[nodiscard]] bool sound() const { return file_.has_value(); }
 
   std::shared_ptr<save_job> job_;
   part_result& result_;
   uint32_t rank_;
-  std::optional<checkpoint::shard_writer> file_;  // none: not open, or the save has failed
-  std::vector<std::optional<uint64_t>> tickets_;  // [block]
+  std::optional<checkpoint::shard_writer> file_;  // file of the part; none: not open yet, or the save has failed
+  // Tickets of the writes, by block; none once a block's write is settled.
+  std::vector<std::optional<uint64_t>> tickets_;
   bool opened_ = false, ended_ = false;
 };
 

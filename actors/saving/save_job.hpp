@@ -25,12 +25,13 @@
 
 namespace troupe::actors {
 
-/// [rank]: true if this process writes the rank's part; empty: it writes all parts. The leading process may write none.
+/// Flags by rank: true if this process writes the rank's part. Empty: this process writes all parts. The leading
+/// process may write none.
 using ranks_here = std::vector<bool>;
 
 class save_job final : public save_target, public std::enable_shared_from_this<save_job> {
  public:
-  /// Called once for each rank here when its part ends, well or not, on the thread that ends it.
+  /// Called once for each rank of this process when its part ends, well or not, on the thread that ends it.
   using tell_part = std::function<void(const part_result&)>;
 
   /// Leads a save: creates the working folder. `plans` are all ranks' plans that save; `tensor` describes how their
@@ -91,12 +92,13 @@ class save_job final : public save_target, public std::enable_shared_from_this<s
   ranks_here here_;
   /// Function that sends the results of parts to the leading process; empty unless this process joined.
   tell_part tell_;
-  std::vector<part_result> parts_;  ///< [rank]: result of the rank's part, written by the rank's lane or by take_part()
+  /// Results of the parts, by rank; each is written by the rank's lane or by take_part().
+  std::vector<part_result> parts_;
   int64_t began_ns_;
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;
-  /// [rank]: true if the rank's part has begun; for a rank of another process: if its result was taken
+  /// Flags by rank: true if the rank's part has begun or, for a rank of another process, if its result was received
   std::vector<bool> begun_;
   uint32_t parts_left_ = 0;
   bool over_ = false;

@@ -17,7 +17,7 @@ namespace troupe::actors {
 class save_part {
  public:
   virtual ~save_part() = default;
-  /// True if this save takes block `b`; other blocks are neither copied nor written.
+  /// True if this save contains block `b`; other blocks are neither copied nor written.
   [[nodiscard]] virtual bool takes(uint32_t b) const = 0;
   /// Copies a piece of block `b` and stores its digest. `to` has room for padding up to the block's next boundary.
   virtual void copy(uint32_t b, std::span<const std::byte> from, std::byte* to) = 0;

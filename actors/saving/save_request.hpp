@@ -32,7 +32,8 @@ struct save_report {               ///< result of one save of a checkpoint
   double seconds = 0;              ///< seconds from the request to the commit
   /// Seconds that writers waited for staging memory, because the disk was slower than the copies.
   double waited_seconds = 0;
-  /// Earlier checkpoints stay as they were; if `folder` is set, the commit succeeded and removing older ones failed.
+  /// Reason why the save failed; none: the save succeeded. Earlier checkpoints stay unchanged. If `folder` is set, the
+  /// commit succeeded and the removal of older checkpoints failed.
   std::optional<core::error> failure{};
 };
 

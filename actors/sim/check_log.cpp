@@ -12,7 +12,7 @@ namespace {
 using core::error_kind;
 
 constexpr size_t never = SIZE_MAX;
-/// Time for the last deliveries: each takes a nanosecond of its own.
+/// Nanoseconds of virtual time for the last deliveries, each of which advances the clock by one nanosecond.
 constexpr int64_t rest_slack_ns = 10'000;
 
 /// Positions in the log at which an instruction of one rank started and ended.
@@ -72,7 +72,7 @@ class run_checker {
     struct line {
       uint32_t started = 0, under_way = 0;
     };
-    std::map<uint32_t, line> met;  // [communicator]
+    std::map<uint32_t, line> met;  // lines by communicator
   };
 
   // True if `x` is the next instruction to start. On the fabric lane only collectives of one communicator start in
@@ -135,8 +135,8 @@ class run_checker {
   const sim_run& run_;
   uint64_t number_;
   uint32_t window_;
-  std::vector<std::vector<moment>> moments_;  // [rank][id]: start and end of the instruction
-  std::vector<counts> ended_;                 // [rank]
+  std::vector<std::vector<moment>> moments_;  // start and end of each instruction, by rank and instruction id
+  std::vector<counts> ended_;                 // counts of ended instructions, by rank
 };
 
 /// The failure that a fault must cause.

@@ -93,7 +93,8 @@ class modelled_executor final : public executor {
   timer timer_;
   std::mt19937_64 random_;
   double slow_ = 1;
-  std::map<uint64_t, int64_t> occupied_until_ns_;  // [offset of a staging slot]: time until which the slot is in use
+  // Time until which a staging slot is in use, by the offset of the slot.
+  std::map<uint64_t, int64_t> occupied_until_ns_;
 };
 
 class modelled_fabric_executor final : public executor {

@@ -23,7 +23,7 @@ enum class sim_fault_kind : uint8_t {
   /// A lane does nothing for `delay`; this and the next five kinds stop something for a time, and the run ends well.
   freeze_lane,
   freeze_rank,
-  freeze_watcher,  ///< freeze_watcher: a rank's look_around message comes late
+  freeze_watcher,  ///< a rank's look_around message to itself is delivered late
   freeze_loader,
   freeze_disk,     ///< no request to the disk ends for `delay`
   freeze_process,  ///< all actors do nothing for `delay`, as in a process that is stopped and continued
@@ -66,7 +66,7 @@ struct sim_event {
   bool operator==(const sim_event&) const = default;
 };
 
-/// The largest norm of gradients that is not clipped: above the norms of runs that are not to clip.
+/// Limit of the gradient norm in simulated runs that clip: larger than the norms of all runs that must not clip.
 inline constexpr double modelled_norm_limit = 1e3;
 
 /// State that all simulated lanes share. Single-threaded.

@@ -41,7 +41,8 @@ struct sim_scheduler::parts {
   channel_map channels;
   ready_channels ready;                               // channels that were due when last checked
   std::set<std::pair<int64_t, channel_key>> not_yet;  // the other channels, by the time at which they are due
-  // Time until which an actor is frozen, by actor; true: only its messages to itself are frozen.
+  // Time until which an actor receives no messages, by actor and a flag; true: only the messages of the actor to itself
+  // are held back.
   std::map<std::pair<caf::actor_id, bool>, int64_t> frozen_until_ns;
   uint64_t anonymous = 0, delivered = 0, digest = 14695981039346656037ULL;
 

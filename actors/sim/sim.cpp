@@ -273,7 +273,7 @@ class world {
   caf::actor_system system_{config_};
   sim_scheduler schedule_{system_, options_.seed, options_.latency_max};
   std::shared_ptr<modelled_world> models_ = std::make_shared<modelled_world>();
-  std::vector<std::shared_ptr<fabric::modelled_group>> groups_;  // [communicator]
+  std::vector<std::shared_ptr<fabric::modelled_group>> groups_;  // groups by communicator
   std::shared_ptr<company> company_;
   std::vector<caf::actor> askers_;
   patience patience_;
@@ -281,7 +281,7 @@ class world {
   std::vector<std::string> told_;
   bool stopped_ = false;
   uint64_t runs_ = 0;
-  std::vector<uint64_t> collectives_;  // [communicator]: collectives of all runs
+  std::vector<uint64_t> collectives_;  // number of collectives of all runs, by communicator
   int64_t run_began_ns_ = 0;
   bool seen_struck_ = false;
   double struck_at_s_ = 0;
@@ -379,7 +379,7 @@ sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
   f.rank = static_cast<uint32_t>(random() % ranks.size());
   const auto& p = *ranks[f.rank];
   const auto idle = [](const auto& order_of_lane) { return order_of_lane.empty(); };
-  if (std::all_of(p.lanes.begin() + 1, p.lanes.end(), idle)) return f;  // the rank has nothing to save
+  if (std::all_of(p.lanes.begin() + 1, p.lanes.end(), idle)) return f;  // a plan that saves, and other ranks write all
   do f.lane = static_cast<plan::lane>(1 + random() % (plan::num_lanes - 1));
   while (p.lanes[static_cast<size_t>(f.lane)].empty());
   do f.kind = static_cast<sim_fault_kind>(random() % (static_cast<size_t>(sim_fault_kind::silence) + 1));

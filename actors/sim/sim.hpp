@@ -14,7 +14,7 @@
 
 namespace troupe::actors {
 
-using shared_rank_plans = std::vector<std::shared_ptr<const plan::rank_plan>>;  // [rank]
+using shared_rank_plans = std::vector<std::shared_ptr<const plan::rank_plan>>;  // plans of all ranks, by rank
 
 struct sim_options {  ///< options of a simulated world
   uint64_t seed = 0;

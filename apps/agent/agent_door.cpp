@@ -18,7 +18,7 @@
 
 namespace troupe::apps {
 
-/// Finds the host of an agent: by its certificate, or by its number if the launcher knows no names.
+/// Finds the host of an agent: by the name in its certificate, or by its machine number if `are_certified` is false.
 struct host_names {
   std::vector<config::cluster_host> hosts;
   bool are_certified = true;
@@ -60,7 +60,7 @@ core::result<void> may_come_in(const host_names& names, present_agents& present,
   return {};
 }
 
-/// Returns the address that `cluster.listen` and `cluster.interface` mean on this machine.
+/// Returns the address of this machine that `cluster.interface`, if set, or else the host of `cluster.listen` selects.
 core::result<std::string> address_here(const config::cluster_section& c, const std::string& listen_host) {
   if (!c.interface.empty()) {
     const auto own = net::address_of_interface(c.interface);

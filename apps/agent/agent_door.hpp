@@ -18,7 +18,7 @@ class present_agents;
 struct host_names;
 
 struct door_rules {
-  bool names_hosts = true;  ///< true: host names are those of certificates; false: hosts are a launcher's numbers
+  bool names_hosts = true;  ///< true: certificates name the hosts; false: a launcher has numbered the machines
   bool compares_configurations = true;
   /// Called for each refused peer that has a certificate of the job. Runs on another thread.
   std::function<void(const std::string& name, const std::string& why)> on_refused{};
@@ -28,9 +28,9 @@ struct door_rules {
 
 class agent_door final : public cluster::arrivals {
  public:
-  /// Listens as `cluster.listen` and `cluster.interface` say, with the first host's certificate, and accepts one agent
-  /// for each host of `cluster.hosts`: identified by its certificate, or by the number that its launcher gave it.
-  /// Errors: bad_input for unusable certificates and for an address in use; limit.
+  /// Listens at `cluster.listen` or on `cluster.interface` with the first host's certificate, and accepts one agent for
+  /// each host of `cluster.hosts`, identified by its certificate or by the machine number from its launcher. Errors:
+  /// bad_input for unusable certificates and for an address in use; limit.
   static core::result<std::unique_ptr<agent_door>> open(const config::loaded& job, door_rules rules);
   ~agent_door() override;
 

@@ -33,8 +33,8 @@ namespace {
 
 /// Milliseconds between two attempts to join.
 constexpr int pause_ms = 500;
-/// How long the agent retries after a refusal because its host already has one: the former agent may be lost with its
-/// machine while the first host has not noticed.
+/// Nanoseconds for which an agent retries after it was refused because its host already has an agent: that agent may
+/// have been lost with its machine before the first host noticed.
 constexpr int64_t second_ns_max = 4'000'000'000;
 
 volatile std::sig_atomic_t hung_up = 0;
@@ -57,8 +57,8 @@ core::result<std::string> draw_id() {
   return out;
 }
 
-/// Adds the remedy to an error that arises if the first host was asked for by an address, or by another name than its
-/// certificate's.
+/// Adds a remedy to the error that arises if the name by which the first host was addressed is not the name in its
+/// certificate.
 core::error naming_first_host(core::error e, const std::string& asked) {
   constexpr std::string_view head = "the certificate for '";
   const auto at = e.text.find(head);
@@ -70,7 +70,8 @@ core::error naming_first_host(core::error e, const std::string& asked) {
   return e;
 }
 
-/// A job that has begun, known from its order or because this host led it: enough to lead it.
+/// Arguments and cluster section of a job that has begun, from its order or because this host led it; they suffice to
+/// lead it.
 class known_job {
  public:
   static std::optional<known_job> of(const std::optional<lead_ended>& led) {
@@ -91,8 +92,8 @@ class known_job {
     return out;
   }
   [[nodiscard]] const config::cluster_section& cluster() const { return cluster_; }
-  /// Returns the command line with which the next leader continues the job; its processes know the file by the user's
-  /// name.
+  /// Returns the command line with which this host continues the job as leader. Messages of its processes show the path
+  /// of the job's file that the user typed.
   [[nodiscard]] std::vector<std::string> arguments(const own_part& me) const {
     if (file_ != nullptr && order_.file_argument < order_.arguments.size())
       cluster::name_job_file(path(), order_.arguments[order_.file_argument]);
@@ -192,7 +193,7 @@ class agent_of_host {
       over_ = now->over;
       return false;
     }
-    if (!target_.address.empty()) return false;  // as --join says, or the last known leader
+    if (!target_.address.empty()) return false;  // the target is the address of --join or the last known leader
     return core::fail(core::error_kind::peer_lost, fmt::format("no host leads the job '{}' in {}", of_.job, of_.store));
   }
   core::result<bool> join(const net::lead& who) {

@@ -1,6 +1,6 @@
 // Owns one host's agent, from the first attempt to join a job to the job's end: which leader it joins, how often it
-// retries, and when it takes over from a lost first host. Leaves an agent's work to cluster/agent.hpp, and the leader's
-// to lead_part.hpp.
+// retries, and when it takes over from a lost first host. Leaves the work of an agent to cluster/agent.hpp, and the
+// work of a leader to lead_part.hpp.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ struct agent_setup {    ///< settings of an agent
   net::identity_files files{};
   std::string job{};               ///< name of the job; empty: a job without a name
   std::string configuration{};     ///< digest of this host's own configuration file; empty: it has none
-  std::optional<uint32_t> node{};  ///< this machine's number, if a launcher gives it
+  std::optional<uint32_t> node{};  ///< this machine's number in the job; empty: no launcher has set one
   /// Store that names the leader; empty: the store in the job's file, once that is known
   std::optional<store_of_job> store{};
   /// The outcome of leading, if this host led a job that has begun and now becomes its agent
@@ -29,9 +29,9 @@ struct agent_setup {    ///< settings of an agent
 /// Returns the agent's settings for a host that led a job, or was about to, and that another host leads now.
 agent_setup agent_after(const lead_ended& led);
 
-/// Serves the job until it ends. Joins again if the first host was lost or unreachable; if the job has a store, may
-/// take over its lead. After SIGHUP, which means that its launcher has gone, does neither. Exit codes: the job's; 2 bad
-/// input; 130, 143: ended by a signal before there was a job.
+/// Serves the job until it ends. Joins again if the first host was lost or unreachable, and may take over the lead if
+/// the job has a store. After SIGHUP, by which a launcher ends, the agent neither retries nor waits for a leader. Exit
+/// codes: the job's; 2 bad input; 130, 143: ended by a signal before there was a job.
 int agent(const agent_setup& a, const std::filesystem::path& program);
 
 }  // namespace troupe::apps

@@ -1,5 +1,5 @@
-// Owns the options of the commands that talk to other machines, for both programs: `troupe` shows and completes them
-// without loading what the work needs.
+// Owns the options of the commands that talk to other machines. Both programs use them: troupe-agent executes the
+// commands, and `troupe` shows and completes the options without linking the network code.
 #include "apps/agent/agent_command.hpp"
 #include "apps/agent/cert_command.hpp"
 #include "apps/agent/doctor_command.hpp"

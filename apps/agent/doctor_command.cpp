@@ -29,13 +29,15 @@ namespace troupe::apps {
 namespace fs = std::filesystem;
 namespace {
 
-/// Limit for the answers of all hosts to a question.
+/// Nanoseconds within which all hosts must answer a question.
 constexpr int64_t answering_ns = 60'000'000'000;
-/// How often doubtful pairs are measured again, and how many of them.
+/// Number of times that doubtful pairs of hosts are measured again.
 constexpr uint32_t looks_again = 2;
+/// Number of doubtful pairs that are measured again at most.
 constexpr size_t doubtful_max = 12;
 
-/// A file in the folder of the job's output, or in the nearest existing folder above it, while this object lives.
+/// A file in the folder of the job's output, or in its nearest existing parent folder; the destructor removes the file.
+/// Hosts that see the file share this folder with the first host.
 class token_file {
  public:
   explicit token_file(const fs::path& output) {
@@ -74,7 +76,7 @@ class examination {
 
   core::result<examined_cluster> run() {
     TROUPE_ASSIGN(auto door,
-                  agent_door::open(job_, {.compares_configurations = false,  // a difference is a finding
+                  agent_door::open(job_, {.compares_configurations = false,  // the doctor reports a difference itself
                                           .on_refused = [this](const std::string& host, const std::string& why) {
                                             const std::lock_guard lock(mutex_);
                                             refused_[host] = why;
@@ -129,8 +131,8 @@ class examination {
     return {};
   }
 
-  /// Asks hosts and returns their answers by host; this host answers meanwhile. A host that does not answer is left
-  /// out, and its problem is set.
+  /// Asks hosts, answers for this host meanwhile, and returns the answers by host number. A host that does not answer
+  /// in time is left out, and its problem is set.
   core::result<std::map<uint32_t, std::string>> ask(const std::map<uint32_t, doctor_question>& questions) {
     std::map<uint32_t, std::string> out;
     ++number_;
@@ -252,7 +254,7 @@ class examination {
         p.delay_s = speed->delay_s;
         p.bytes_per_s = speed->bytes_per_s;
       } else {
-        const auto why = problems.find(std::max(from, p.to));  // of the two, the end that connects
+        const auto why = problems.find(std::max(from, p.to));  // the host with the higher number connects
         p.problem = why != problems.end() ? why->second : speed.error().text;
       }
       all_.pairs.push_back(std::move(p));
@@ -268,13 +270,13 @@ class examination {
   const doctor_arguments& arguments_;
   host_examiner own_;
   cluster::shared_descriptor signals_;
-  /// [host]; null for the first host, and for hosts that are not connected
+  /// Links to the agents, by host number; null for the first host and for hosts that are not connected
   std::vector<std::unique_ptr<cluster::polled_link>> links_;
   examined_cluster all_;
   uint64_t number_ = 0;
   int signal_ = 0;
   std::mutex mutex_;
-  std::map<std::string, std::string> refused_;  ///< [host]: reason why its agent was refused
+  std::map<std::string, std::string> refused_;  ///< reason for which a host's agent was refused, by host name
 };
 
 }  // namespace

@@ -16,10 +16,10 @@ namespace troupe::apps {
 /// Asks for a host's facts. Answer: host_facts.
 struct look_question {
   std::string folder;              ///< folder of the job's output
-  std::string token;               ///< name of a file in `folder` that the first host has written
+  std::string token;               ///< path of a file in `folder` that the first host has written
   std::vector<std::string> files;  ///< paths of files that the job reads
 };
-/// Asks the host to open a byte mover. Answer: mover_place.
+/// Asks the host to open a byte mover, which listens for the connections of other hosts. Answer: mover_place.
 struct open_question {
   std::string secret;
   uint32_t place = 0;  ///< number of the host
@@ -48,8 +48,8 @@ std::optional<doctor_question> decode_question(const std::string& bytes);
 /// Encodes the answer to a question, or the error that prevented it.
 template <class T>
 std::string encode_answer(const core::result<T>& answer);
-/// Decodes the answer to a question. Errors: the one that the host sent (peer_lost); mismatch for bytes that are no
-/// answer.
+/// Decodes the answer to a question. Errors: peer_lost with the text of the error that the host sent; mismatch for
+/// bytes that are no answer.
 template <class T>
 core::result<T> decode_answer(const std::string& bytes);
 

@@ -23,9 +23,9 @@ namespace troupe::apps {
 namespace fs = std::filesystem;
 namespace {
 
-/// How long the movers of all hosts wait for each other.
+/// Nanoseconds for which the movers of all hosts wait for each other's connections.
 constexpr int64_t connecting_ns = 10'000'000'000;
-const std::string measuring = "doctor";  ///< used as the name of the job
+const std::string measuring = "doctor";  ///< job name in the keys of the connections that the doctor measures
 
 std::string digest_of_file(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);

@@ -13,7 +13,7 @@
 namespace troupe::apps {
 namespace {
 
-/// Labels before the parts of an introduction after the version, in this order.
+/// Labels of the fields that follow the version in the text of an introduction, in the order of the text.
 constexpr std::array<std::string_view, 4> labels = {"\njob ", "\nconfiguration ", "\nagent ", "\nnode "};
 
 std::string job_text(const std::string& name) {

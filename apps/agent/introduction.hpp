@@ -1,6 +1,6 @@
-// Owns the text that an agent and the first host of a job exchange before anything else: version, job, digest of a
-// configuration that each reads itself, id of the agent, and machine number of a launcher. Owns the sentences about
-// differences. Leaves refusals to agent_door.hpp.
+// Owns the text that an agent and the first host of a job exchange before anything else: version, job, digest of the
+// configuration file that a host reads itself, id of the agent, and machine number from a launcher. Owns the sentences
+// about differences. Leaves refusals to agent_door.hpp.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct introduction {
   std::string job;                 ///< name of the job, from `cluster.job` or `--job`; empty: the job has no name
   std::string configuration;       ///< digest of the agent's configuration file; empty if it uses the first host's
   std::string id{};                ///< id of an agent, unchanged when the agent reconnects
-  std::optional<uint32_t> node{};  ///< machine number of an agent whose launcher gives it
+  std::optional<uint32_t> node{};  ///< machine number of the agent; empty: no launcher has set one
 };
 
 /// Returns the introduction of this program.
@@ -31,11 +31,11 @@ std::optional<introduction> read_introduction(const std::string& text);
 /// Returns why an agent on `host` does not belong to the first host's job; empty if it does.
 std::string objection(const introduction& first, const introduction& agent, const std::string& host);
 
-/// End of the refusal of an agent whose host already has one.
+/// Last words of the message that refuses an agent because its host already has another agent.
 inline constexpr std::string_view is_here_already = "is in this job already";
 
-/// Returns the digest of what hosts must agree on: everything except certificates, addresses, the page, the order of
-/// hosts and the number of steps.
+/// Returns the digest of the settings on which hosts must agree: all except certificates, addresses, the page, the
+/// order of hosts and the number of steps.
 std::string configuration_digest(const config::loaded& what);
 
 }  // namespace troupe::apps

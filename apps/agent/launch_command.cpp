@@ -55,8 +55,8 @@ launch_place place_of(const std::vector<host_slots>& hosts, const std::string& f
   return p;
 }
 
-/// Refuses options without effect for this job: for several hosts in a job of one, for the address if the file has its
-/// own, for ssh if it is not used.
+/// Refuses options that have no effect for this job: options for several hosts if the job has one host, options for the
+/// address if the file has an address, and options of ssh if ssh is not used.
 core::result<void> check_options(const std::vector<std::string>& given, const std::vector<host_slots>& hosts,
                                  const launched_job& job, const std::string& leader) {
   const bool has_several = hosts.size() > 1;
@@ -100,7 +100,7 @@ int launch_command::run(const std::filesystem::path& programs) const {
   if (const auto ok = check_options(given_in(*command_), *hosts, (*job)->job, leader_); !ok) return failed(ok.error());
   const auto& arguments = (*job)->arguments;
   launched_hosts all;
-  const console out;  // slow readers do not delay the output of hosts
+  const console out;  // a slow reader of this program's output does not block the hosts
   const auto signals = take_signals();
   std::error_code e;
   const auto folder = std::filesystem::current_path(e).string();

@@ -1,5 +1,6 @@
 // Owns `troupe launch --hostfile F FILE`, which starts one job on the machines of a DeepSpeed hostfile by ssh: its
-// options, and what is started where. Leaves the filters to hostfile.hpp, and the job's settings to launched_job.hpp.
+// options, and the command line of each machine. Leaves the filters to hostfile.hpp, and the job's settings to
+// launched_job.hpp.
 #pragma once
 
 #include <CLI/CLI.hpp>

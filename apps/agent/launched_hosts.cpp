@@ -19,13 +19,14 @@
 namespace troupe::apps {
 namespace {
 
-/// Exit code of ssh itself.
+/// Exit code of ssh if the connection failed or has ended; other exit codes come from the remote program.
 constexpr int no_connection = 255;
-/// Exit codes of ssh above this mean that a signal has ended the program.
+/// Exit codes above this value mean that a signal has ended the remote program.
 constexpr int killed = 128;
-/// How long a failure of one host waits for the leader to end, because it may only follow from the job's own end.
+/// Nanoseconds that pass between a failure of one host and the reaction to it, because the failure may only follow from
+/// the end of the job, which the leader's exit then shows.
 constexpr int64_t say_ns_max = 3'000'000'000;
-/// How long the other hosts may take to end after the leader.
+/// Nanoseconds after the leader's end after which the programs of the other hosts are terminated.
 constexpr int64_t ending_ns_max = 10'000'000'000;
 constexpr size_t line_bytes_max = 4096;
 
@@ -64,7 +65,7 @@ core::result<void> launched_hosts::start(const std::string& name, const std::vec
   pointers.push_back(nullptr);
   const pid_t pid = ::fork();
   if (pid == 0) {
-    ::setpgid(0, 0);  // this program passes on a terminal's Ctrl-C itself
+    ::setpgid(0, 0);  // a terminal's Ctrl-C reaches only the launcher, which forwards it to the leader
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -77,7 +78,7 @@ core::result<void> launched_hosts::start(const std::string& name, const std::vec
     ::dprintf(STDERR_FILENO, "cannot execute %s: %s\n", pointers[0], core::system_message(errno).c_str());
     ::_exit(no_connection);
   }
-  if (pid > 0) ::setpgid(pid, pid);  // the parent or the child, whichever runs first
+  if (pid > 0) ::setpgid(pid, pid);  // parent and child both call this, because either may run first
   ::close(in[0]);
   if (!leads) ::close(out[1]);
   host h{.name = name, .pid = pid, .in = in[1], .out = out[0], .said = {}, .last = {}, .code = {}, .killed_ns = {}};
@@ -92,7 +93,7 @@ void launched_hosts::line(host& h, const std::string& text) {
   }
   h.last = text;
   const auto& leader = all_.front().code;
-  if (leader && *leader > killed) return;  // the user who stopped the job knows why the others end
+  if (leader && *leader > killed) return;  // a signal has ended the job, so the last lines of other hosts are no news
   if (h.is_there) std::fprintf(stderr, "%s: %s\n", h.name.c_str(), text.c_str());
 }
 
@@ -150,8 +151,8 @@ void launched_hosts::ended(host& h) {
   }
 }
 
-// Reports hosts whose agent was killed. A job that a signal has ended gives the same code on all hosts, in any order,
-// and is not reported.
+// Reports hosts whose agent was killed. A host with the leader's exit code is not reported: a signal that ends the job
+// ends the programs of all hosts with the same code, in any order.
 void launched_hosts::tell_killed(int64_t now_ns) {
   const auto& leader = all_.front().code;
   for (auto& h : all_) {
@@ -191,7 +192,7 @@ int launched_hosts::run(int signals) {
     const bool unreached =
         failure_ && std::ranges::any_of(all_, [](const auto& h) { return h.code && !h.is_there && h.pid > 0; });
     if (failure_ && leader.in >= 0 && (unreached || now > give_up_ns_ + say_ns_max))
-      close(leader.in);  // the leader then ends as by SIGTERM
+      close(leader.in);  // at the end of its input, the leader ends itself as if it had received SIGTERM
     if (leader.code && now > over_ns_ + (failure_ ? 0 : ending_ns_max))
       for (auto& h : all_)
         if (!h.code) ::kill(-h.pid, SIGTERM);

@@ -1,5 +1,5 @@
 // Owns the programs that `troupe launch` has started, one on each host: their process ids and pipes, their output, the
-// signals they get, and their exit codes.
+// signals that are forwarded to them, and their exit codes.
 #pragma once
 
 #include <poll.h>
@@ -21,11 +21,11 @@ class launched_hosts {
   launched_hosts(const launched_hosts&) = delete;
   launched_hosts& operator=(const launched_hosts&) = delete;
 
-  /// Starts the program of one host. The first host leads, and its output is this program's; output of other hosts
-  /// follows their name. Errors: limit.
+  /// Starts the program of one host. The first host leads, and its program inherits the launcher's output; lines of
+  /// other hosts are printed after the host's name. Errors: limit.
   core::result<void> start(const std::string& host, const std::vector<std::string>& command);
-  /// Waits until all processes have ended. `signals` is a signalfd; its signals go to the leader. Returns the exit
-  /// code.
+  /// Waits until all processes have ended, and forwards the signals of the signalfd `signals` to the leader. Returns
+  /// the leader's exit code, or that of a host which failed earlier.
   int run(int signals);
 
  private:

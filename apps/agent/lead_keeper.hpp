@@ -1,5 +1,6 @@
-// Keeps the lead of a job that this host has taken: renews the lease three times in its length. Owns the messages about
-// a silent store or a lost lease, and the thread that renews. Leaves the reaction to another leader to the caller.
+// Keeps the lead of a job that this host has taken: renews the lease every third of its duration. Owns the messages
+// about a silent store or a lost lease, and the thread that renews. Leaves the reaction to another leader to the
+// caller.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +18,7 @@
 
 namespace troupe::apps {
 
-class lead_keeper {  ///< decides on the lease; used by one thread
+class lead_keeper {  ///< renews the lease, or takes it again after it has expired; used by one thread
  public:
   using say_function = std::function<void(const std::string&)>;
 
@@ -27,7 +28,7 @@ class lead_keeper {  ///< decides on the lease; used by one thread
 
   enum class standing : uint8_t {
     held,      ///< the lease was renewed, or this host took it again while no host led
-    unheard,   ///< the store does not answer
+    unheard,   ///< the store did not answer, or still holds this host's lease from a request whose reply was lost
     replaced,  ///< another host leads (it has been named in the log), or has led the job to its end
   };
   standing look();

@@ -27,7 +27,7 @@ namespace {
 
 using core::error_kind;
 
-/// Pause between two attempts to take a lease that should expire.
+/// Pause between two attempts to take the lead while an earlier lease of this host has not expired.
 constexpr auto look_again = std::chrono::milliseconds(200);
 
 void tell(const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); }
@@ -56,7 +56,7 @@ class lead_part {
     lead_ended out{code ? *code : 2, std::move(follows_), std::move(cluster_), std::move(arguments)};
     if (kept_ && kept_->is_replaced())
       out.follows = net::lead{};
-    else if (kept_ && (has_run_ || out.code > 128))  // an end before any step says nothing about the job
+    else if (kept_ && (has_run_ || out.code > 128))  // after a failure before the first step, other hosts may try
       kept_->end(out.code);
     kept_.reset();
     return out;

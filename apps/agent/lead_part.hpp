@@ -1,6 +1,6 @@
-// Owns the leader's part in a job, on whichever host: takes the lead in the store if the job names one, opens the door
-// for agents, and runs `troupe train`'s supervision, in this order. Leaves an agent's work before and after to
-// agent_command.hpp.
+// Owns the leader's part in a job: takes the lead in the store if the job names one, opens the door for agents, and
+// runs the supervision of `troupe train`, in this order. Leaves the time in which the host is an agent to
+// agent_of_host.hpp.
 #pragma once
 
 #include <filesystem>
@@ -14,13 +14,13 @@
 
 namespace troupe::apps {
 
-struct lead_taken {  ///< the lead that a host has taken after its agent lost the leader
+struct lead_taken {  ///< the lead that a host has taken at the job's start or after the leader was lost
   std::unique_ptr<net::leader_store> store;
   net::lead me;
-  std::string lost;  ///< name of the host that led before; empty: this host led
+  std::string lost;  ///< name of the host that led before and was lost; empty: no other host led
 };
 
-/// The store of a job, the job's name in it, and the length of a lease.
+/// Address of a job's store, the job's name in the store, and the duration of a lease in seconds.
 struct store_of_job {
   std::string store, job;
   uint32_t lease_s = 0;
@@ -38,7 +38,8 @@ std::string objection(const net::lead& to, const std::string& authority, const s
 
 struct lead_ended {
   int code = 0;
-  /// Set if another host leads, or may: the job continues with this host as its agent, which needs the members below.
+  /// Set if another host leads or may lead: this host continues as an agent, which uses the members below. The value
+  /// has no fields if that host is not known.
   std::optional<net::lead> follows;
   std::optional<config::cluster_section> cluster;
   std::vector<std::string> arguments;  ///< command-line arguments with which this host led the job

@@ -16,7 +16,8 @@
 namespace troupe::apps {
 namespace {
 
-// Notes: "ping N" is answered by "pong N"; "take N BYTES" announces the transfer N, "took N" reports its arrival.
+// Returns the name of transfer `number`. The meters exchange these notes: "ping N" is answered by "pong N"; "take N
+// BYTES" announces transfer N; "took N" reports its arrival.
 fabric::transfer_name name_of(uint64_t number) { return {0, number, 0}; }
 
 }  // namespace
@@ -72,7 +73,7 @@ void pair_meter::lose(uint32_t place, const core::error& why) {
 
 core::result<pair_speed> pair_meter::measure(uint32_t place) {
   auto& s = *state_;
-  // Sends with `say`, waits for the note `answer` of `place`, and returns the seconds between.
+  // Sends a note by `say`, waits for the note `answer` from `place`, and returns the seconds that have passed.
   const auto ask = [&](std::string answer, const std::function<void()>& say) -> core::result<double> {
     {
       const std::lock_guard lock(s.mutex);
@@ -103,7 +104,7 @@ core::result<pair_speed> pair_meter::measure(uint32_t place) {
       });
     });
   };
-  // a note that cannot be sent reports no error, a transfer does
+  // The first transfer detects a lost peer, because a note that cannot be sent reports no error.
   TROUPE_TRY(transfer(1));
   double trip_s = 0;
   for (uint32_t i = 0; i < round_trips; ++i) {

@@ -19,9 +19,9 @@ class pair_meter {
  public:
   static constexpr uint64_t first_bytes = 256 << 10, bytes_max = uint64_t{64} << 20;
   static constexpr uint32_t round_trips = 30;
-  /// Number of transfers of the last size, since other work may slow some of them.
+  /// Number of transfers of the final size; the fastest one counts, because other work may slow some of them.
   static constexpr uint32_t tries = 3;
-  /// Seconds of a transfer that is long enough for a measurement.
+  /// Seconds after which a transfer is long enough to be measured; after shorter transfers the size grows.
   static constexpr double long_enough_s = 0.1;
   static constexpr int64_t limit_ns = 30'000'000'000;  ///< longest wait for an answer of the other end
 

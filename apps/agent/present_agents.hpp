@@ -1,6 +1,6 @@
 // Tracks the agents of a job, so that a second agent of a host is refused while the first one is active, and accepted
-// once that is silent, as after a restart of the machine. Owns no links, but records when each agent has sent
-// something.
+// once the first one is silent, as after a restart of the machine. Owns no links, but records when each agent last sent
+// a message.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class present_agents : public std::enable_shared_from_this<present_agents> {
   /// Sets the silence after which an agent may be replaced by another one of its host, in nanoseconds.
   explicit present_agents(int64_t silence_ns) : silence_ns_(silence_ns) {}
 
-  /// Returns true if an agent is accepted, and registers it. Any thread.
+  /// Returns true if an agent is accepted, and registers it. May be called on any thread.
   bool admit(const std::string& host, const std::string& id);
   /// Wraps the link of an accepted agent, so that its messages count as activity. The agent is removed with its last
   /// link.

@@ -1,5 +1,5 @@
-// Limits the lines about peers that are refused at a port, since strangers decide how many they are: writes some lines
-// a minute and counts the rest.
+// Limits the lines about peers that are refused at a port, because any machine on the network can connect as often as
+// it likes: writes some lines a minute and counts the rest.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace troupe::apps {
 
-/// Limit of the lines within a minute.
+/// Number of lines about refused peers that are written within a minute at most.
 inline constexpr uint32_t refusals_said_max = 10;
 
 class refusal_log {  ///< limits the number of lines about refused connections within a minute; used by one thread

@@ -18,12 +18,12 @@ struct own_part {                ///< settings of the host that takes over
   net::identity_files identity;  ///< certificate, key and authority of the host, as absolute paths
 };
 
-/// Returns the arguments of `troupe train`, with `file` for the job's file: the host comes first, followed by the
-/// others in their order; address and certificates are the host's own.
+/// Returns the arguments of `troupe train` with `file` in place of the job's file. They move the host to the front of
+/// the list of hosts, and set its address and certificates.
 std::vector<std::string> arguments_of_leader(const cluster::job_order& order, const config::cluster_section& job,
                                              const std::string& file, const own_part& me);
 
-/// True if a host can lead: `cluster.hosts` lists it, and not as a spare.
+/// True if a host can lead: `cluster.hosts` lists it, and it is not a spare host.
 bool can_lead(const config::cluster_section& job, const std::string& host);
 
 /// Returns HOST:PORT with the port of `cluster.listen` and an address of this host that other hosts can reach. Errors:

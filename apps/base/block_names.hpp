@@ -1,4 +1,4 @@
-// Formats names of modules and parameters that stand once for all blocks in tables.
+// Formats the names under which tables list a module or parameter once for all transformer blocks that contain it.
 #pragma once
 
 #include <algorithm>

@@ -51,8 +51,8 @@ using load_section = config::checkpoint_load_section;
 struct load_key {
   const char* name;
   bool load_section::*field;
-  /// Applies to the run's own checkpoints also when the file gives it together with a path: the key permits something
-  /// and drops nothing
+  /// True: the key also applies to the run's own checkpoints if the file sets it together with checkpoint.load.path.
+  /// Keys of this kind permit something; they do not drop states
   bool is_for_own_too;
 };
 constexpr std::array<load_key, 7> load_keys{{{"optimizer_states", &load_section::optimizer_states, false},

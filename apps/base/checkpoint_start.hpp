@@ -15,7 +15,7 @@
 
 namespace troupe::apps {
 
-/// The command-line options of `troupe train` about where the run begins, which act together with the configuration.
+/// The command-line options of `troupe train` that decide, together with the configuration, where the run begins.
 struct start_wishes {
   bool fresh = false;          ///< true: the run's own checkpoints are not used
   bool named_by_hand = false;  ///< --resume was given; it takes precedence over the run's own checkpoints
@@ -53,8 +53,9 @@ class checkpoint_start {
   /// holder may be about to end, so the call waits for the folder, at most former_holder_ns_max.
   core::result<run_start> choose(const say_function& say, bool again = false);
 
-  /// Called once the run has been opened at `step`. Moves checkpoints of another course to `checkpoints.1` and so on,
-  /// next to the folder: all of them, or only those after `step` if the run resumed from its own.
+  /// Called once the run has been opened at `step`. Moves checkpoints that this run does not continue to the first free
+  /// folder of `checkpoints.1`, `checkpoints.2` and so on: checkpoints after `step` if the run resumed from one of its
+  /// own, else all of them.
   core::result<void> begin(const run_start& start, uint64_t step, const say_function& say) const;
 
   /// Locks the checkpoint folder for this process, and creates the folder if it is missing. Called before each
@@ -68,11 +69,12 @@ class checkpoint_start {
 
  private:
   void wait_for_folder(const say_function& say) const;
-  /// Returns how to load the run's own checkpoints. Keys that the file gives together with checkpoint.load.path apply
-  /// to that path only; a key given by hand acts or is refused. Reports the keys without effect.
+  /// Returns how to load the run's own checkpoints. Keys that the file sets together with checkpoint.load.path apply
+  /// to that path only, unless they permit something. The keys `module_only` and `tag` of the command line are refused.
+  /// Reports the keys without effect.
   core::result<config::checkpoint_load_section> own_load(const say_function& say) const;
   [[nodiscard]] bool is_by_hand(const char* key) const;
-  /// Returns `start` unchanged. Refused: nothing is loaded, and the command line says how to load.
+  /// Returns `start` unchanged. Refused if no checkpoint is loaded although the command line sets how to load one.
   [[nodiscard]] core::result<run_start> at_step_0(run_start start) const;
 
   std::filesystem::path root_;

@@ -14,7 +14,7 @@ namespace troupe::apps {
 namespace fs = std::filesystem;
 namespace {
 
-/// Seconds between two attempts to write the last checkpoint: at first, and at most.
+/// Seconds between the first two attempts to write the last checkpoint, and most seconds between later attempts.
 constexpr double retry_pause_s = 0.5, retry_pause_max_s = 10;
 
 /// True if a save ended because ranks or the run ended, which is not a failure of the place that it writes to.
@@ -138,7 +138,7 @@ void checkpoints::heard(const actors::save_report& r) {
     if (auto ok = failed(r.step, *r.failure); !ok) failure_ = ok.error();
     return;
   }
-  if (!saved_step_) saved_step_ = r.step;  // a checkpoint repeated after a loss
+  if (!saved_step_) saved_step_ = r.step;  // the session has repeated this checkpoint after a loss
   missing_.reset();
   if (r.failure) heard_.on_warning("cannot remove old checkpoints: " + r.failure->text);
   const double waited = blocking_ ? r.seconds : r.waited_seconds;

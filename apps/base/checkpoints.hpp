@@ -37,7 +37,7 @@ class checkpoints {
   /// The reason of a call of `after_step`.
   enum class moment : uint8_t {
     step,     ///< another step follows
-    asked,    ///< another step follows, and somebody requests a checkpoint now
+    asked,    ///< another step follows, and a signal or a user has requested a checkpoint
     end,      ///< no step follows: the run has ended
     rescued,  ///< no step follows, because a signal or an error ended the run; reports if nothing is saved
   };
@@ -88,7 +88,7 @@ class checkpoints {
   listeners heard_;
   checkpoint_counts counts_;
   std::optional<uint64_t> saved_step_;  ///< number of the newest step that has a checkpoint or from which the run began
-  std::optional<core::error> failure_;  ///< error of a checkpoint that was written beside training, if it ends the run
+  std::optional<core::error> failure_;  ///< error of an asynchronous checkpoint, if `checkpoint.on_error` ends the run
   std::optional<core::error> missing_;  ///< reason why the checkpoint that was started last is missing
   std::optional<core::error> unsaved_;
   bool asked_ = false;                   ///< true: a checkpoint was requested, or the run resumes from its own

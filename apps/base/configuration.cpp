@@ -17,8 +17,8 @@ namespace {
 
 using asking = std::function<std::vector<config::key_problem>(const config::job_config&)>;
 
-/// Replaces the path of a file that an agent has handed over by the user's name, without line and column, because those
-/// belong to the effective text.
+/// Replaces `path` in a text by `name`, the path that the user typed. `path` is a file that an agent received, so a
+/// line and column after it are removed: they count in that file and not in the user's.
 std::string with_name(std::string text, const std::string& path, const std::string& name) {
   for (size_t at = text.find(path); at != std::string::npos; at = text.find(path, at + name.size())) {
     const size_t end = text.find_first_not_of(":0123456789", at + path.size());
@@ -39,7 +39,7 @@ void name_in(std::vector<config::diagnostic>& all, const std::string& path, cons
   }
 }
 
-/// Replaces the path of a file that an agent has handed over by the user's name in all texts for people.
+/// Replaces the path of a file that an agent received by the path that the user typed, in all messages and origins.
 config::load_result as_user_knows(config::load_result out, const std::string& path) {
   const auto name = cluster::name_of_job_file(path);
   if (name.empty()) return out;

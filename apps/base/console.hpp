@@ -33,8 +33,8 @@ class output_relay {
   void drain(std::chrono::milliseconds patience);
   /// Returns why bytes were not written, such as "No space left on device"; empty if none were lost.
   [[nodiscard]] std::string loss() const;
-  /// Sets `tell`, which is called once, from any thread, when bytes are lost; at once if they already are. Null removes
-  /// it.
+  /// Sets `tell`, which is called once, on any thread, when bytes are lost, or immediately if bytes have been lost.
+  /// Waits for a call of the previous function to end. Null sets no function.
   void on_loss(heard tell);
 
  private:

@@ -23,7 +23,7 @@ struct tokenize_arguments {
 
 struct inspect_arguments {
   std::string file;
-  std::string tokenizer;             ///< tokenizer for decoding; empty: the one that the file names
+  std::string tokenizer;             ///< tokenizer for decoding; empty: the tokenizer in the description of the file
   std::string dtype = "uint16";      ///< type of tokens in a file without description
   uint64_t tokens = 64;              ///< number of tokens to decode
   std::vector<std::string> given{};  ///< names of the options on the command line

@@ -8,13 +8,14 @@
 
 namespace troupe::apps {
 
-/// The first signal that asked the program to end; 0: none. Set by the owner of its signals (interrupts, stop_request).
+/// Number of the first signal that requested the program's end; 0: none. Set by interrupts or stop_request, whichever
+/// handles the program's signals.
 inline volatile std::sig_atomic_t asked_by_signal = 0;
 
-/// Returns the exit code that shells use for a signal: 130 for SIGINT, 143 for SIGTERM, which a batch system sends.
+/// Returns the exit code that shells use for the signal that requested the end: 130 for SIGINT, 143 for SIGTERM.
 inline int stopped_code() { return 128 + (asked_by_signal != 0 ? asked_by_signal : SIGINT); }
 
-/// Exit code of a run that could not save what it should have saved, whether it finished its steps or failed.
+/// Exit code of a run whose last checkpoint or exported model could not be written, whether or not the run failed.
 inline constexpr int unkept_code = 3;
 
 /// Returns 2 for bad input, stopped_code() if the program was stopped, else 1.

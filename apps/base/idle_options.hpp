@@ -22,7 +22,7 @@ inline std::vector<std::string> given_in(const CLI::App& command) {
   return out;
 }
 
-/// Options that act only under one condition.
+/// Options that have an effect only under one condition.
 struct acting_options {
   bool act = true;
   /// Condition under which the option has an effect, for the error: "--calibrate", "a text of JSON lines".
@@ -30,7 +30,7 @@ struct acting_options {
   std::vector<std::string> names;
 };
 
-/// Refuses the first option in `given` that does not act.
+/// Refuses the first option in `given` whose condition is not met.
 inline core::result<void> refuse_idle(const std::vector<std::string>& given,
                                       std::initializer_list<acting_options> all) {
   for (const auto& some : all)

@@ -36,7 +36,8 @@ inline std::string wrong_number(std::string_view text) {
 inline void refuse_wrong_integers(CLI::App& app) {
   for (CLI::Option* option : app.get_options())
     if (option->get_type_name().starts_with("UINT"))
-      option->transform(CLI::Validator([](std::string& text) { return wrong_integer(text); }, ""));  // before units
+      // The check runs before the other validators of the option, which may convert units.
+      option->transform(CLI::Validator([](std::string& text) { return wrong_integer(text); }, ""));
     else if (option->get_type_name().starts_with("FLOAT"))
       option->transform(CLI::Validator([](std::string& text) { return wrong_number(text); }, ""));
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) refuse_wrong_integers(*command);

@@ -11,7 +11,8 @@ namespace troupe::apps {
 /// The purpose for which a job is loaded; decides which memory limit applies.
 enum class intent : uint8_t {
   run,   ///< the job runs here and now: batches and states beyond the free memory are refused
-  look,  ///< run later or elsewhere: batches beyond all memory are a warning, or an error if no machine can hold them
+  look,  ///< the job is only checked: batches beyond this machine's memory cause a warning, or an error if no machine
+         ///< can hold them
   plan,  ///< the job is planned for any machine: the plan shows the memory that it needs
 };
 

@@ -18,8 +18,8 @@ inline bool has_working_directory() {
 inline constexpr const char* no_working_directory =
     "the working directory does not exist any more: change to one that exists";
 
-/// Returns the exit code of `body`, or 1 if it threw; unwinding has then removed half-made results. The sentence begins
-/// with `who`.
+/// Returns the exit code of `body`, or 1 if it threw; destructors have then removed incomplete results. The printed
+/// sentence begins with `who`.
 template <class Body>
 int with_last_catch(Body body, const char* who = "") {
   const auto say = [who](const char* what) {

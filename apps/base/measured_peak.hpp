@@ -1,5 +1,5 @@
-// Owns when the peak rate for model-FLOPs use is measured: after the first step, and again if steps exceed the peak,
-// because others used the machine during the measurement. Leaves the measurement to the caller.
+// Owns when the peak rate for model-FLOPs use is measured: after the first step, and again if steps exceed the measured
+// peak, because other programs used the machine during the measurement. Leaves the measurement to the caller.
 #pragma once
 
 #include <cstdint>

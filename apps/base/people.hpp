@@ -1,5 +1,5 @@
-// Formats the processes of a job for people: where each runs, which ranks of which term it has, which ones wait. Leaves
-// the roster to the supervisor (cluster/messages.hpp: roster).
+// Formats the processes of a job for users: each process's host, ranks and state. Leaves the roster to the supervisor
+// (cluster/messages.hpp: roster).
 #pragma once
 
 #include <algorithm>

@@ -55,7 +55,7 @@ std::optional<int> serve_as_first_process(pid_t own) {
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &before);
   const pid_t child = ::fork();
-  if (child <= 0) {  // in the child; also if fork failed, and then this process runs the program itself
+  if (child <= 0) {  // the child, or this process if fork failed, runs the program
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     return std::nullopt;
   }
@@ -65,7 +65,7 @@ std::optional<int> serve_as_first_process(pid_t own) {
     int status = 0;
     for (pid_t gone = 0; (gone = ::waitpid(-1, &status, WNOHANG)) > 0;)
       if (gone == child) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    const bool is_from_terminal = info.si_code > 0;  // the terminal has signalled the child, too
+    const bool is_from_terminal = info.si_code > 0;  // the kernel sends a terminal's signal to the child, too
     if (number > 0 && number != SIGCHLD && !is_from_terminal) ::kill(child, number);
   }
 }

@@ -1,5 +1,5 @@
-// Wraps each program's work: first makes usable what the program inherits, last checks that its output was written.
-// Owns the signals, descriptors and stack that a program inherits, and process 1 of a container.
+// Wraps `main` of each program: first repairs the signals, descriptors and stack limit that the program inherits, and
+// last checks that its output was written. Owns process 1 of a container.
 #pragma once
 
 #include <sys/types.h>
@@ -16,9 +16,9 @@ inline constexpr unsigned long stack_bytes_min = 1UL << 20U;
 /// Runs `run` as the whole of `main`, and returns the exit code.
 int start_program(const std::function<int()>& run);
 
-/// Serves as process 1 of a container, which alone can reap orphans and whose signals the system ignores by default: a
-/// child runs the program, while this process reaps, passes signals on and returns the child's exit code. Returns
-/// nothing in the child, and if `own` is not 1.
+/// Serves as process 1 of a container, which must reap orphans and for which the kernel ignores signals without a
+/// handler: a child runs the program, while this process reaps, forwards signals and returns the child's exit code.
+/// Returns nothing in the child, and if `own` is not 1.
 std::optional<int> serve_as_first_process(pid_t own);
 
 }  // namespace troupe::apps

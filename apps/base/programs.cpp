@@ -61,7 +61,7 @@ core::error no_program(const fs::path& here, std::string_view name) {
 fs::path own_folder() {
   std::error_code e;
   if (auto own = fs::read_symlink("/proc/self/exe", e); !e) return own.parent_path();
-  const auto* const started_as = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));  // on a system without /proc
+  const auto* const started_as = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));  // used if /proc is missing
   return started_as == nullptr ? fs::path() : fs::canonical(started_as, e).parent_path();
 }
 

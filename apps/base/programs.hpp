@@ -13,14 +13,14 @@ namespace troupe::apps {
 /// Returns the folder of the running program, with links followed.
 std::filesystem::path own_folder();
 
-/// Returns the program `name` for a program in `here`: next to it; else in the Python package `troupe` of this version,
-/// below the `lib` of the environment whose `bin` is `here`, or next to `here`. Refused (bad_input) if there is none;
-/// the error names what installs it.
+/// Returns the path of the program `name` for a program in the folder `here`. Searches `here`, then the Python package
+/// `troupe` of this version below the `lib` of the environment whose `bin` is `here`, or next to `here`. Refused
+/// (bad_input) if there is none; the error names the package that installs it.
 core::result<std::filesystem::path> other_program(const std::filesystem::path& here, std::string_view name);
 
-/// Returns the program `troupe-train` for a program in `here`. One in a Python package uses the torch next to that
-/// package: refused (mismatch) if that is missing, or not the version that this troupe was built with. `who` is the
-/// command that needs it, for the message.
+/// Returns the path of `troupe-train` for a program in the folder `here`. If it is in a Python package, the torch next
+/// to that package must have the version that this troupe was built with; else refused (mismatch). `who` is the command
+/// that needs the program, for the message.
 core::result<std::filesystem::path> trainer_program(const std::filesystem::path& here, const std::string& who);
 
 /// Returns the version in torch's `version.py` in `folder`, without a `+` and the text after it; empty if the file has

@@ -27,7 +27,7 @@ uint64_t total_bytes(const actors::rank_memory_report& m) { return m.resident.to
 void log_line(output_style style, const std::string& line) {
   if (style == output_style::quiet) return;
   std::FILE* const to = style == output_style::json ? stderr : stdout;
-  // The line overwrites the bar, which the next step draws again.
+  // Clears the progress bar first; the next step draws it again below the line.
   std::fprintf(to, "%s%s\n", style == output_style::bar ? "\r\033[K" : "", line.c_str());
   std::fflush(to);
 }
@@ -182,7 +182,7 @@ void progress::finish_line() {
 
 namespace {
 
-// Returns the share of `seconds` in a step as its caller sees it.
+// Returns `seconds` divided by the wall time of a step.
 double share_of_step(const telemetry::step_summary& l, double seconds) {
   const double whole = l.whole_s + l.control.between_s;
   return whole > 0 ? seconds / whole : 0;

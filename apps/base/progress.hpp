@@ -13,8 +13,8 @@ namespace troupe::apps {
 
 enum class output_style : uint8_t { bar, lines, json, quiet };
 
-/// Prints a line that the configuration requested between those of the run; with JSON to stderr, with `quiet` not at
-/// all.
+/// Prints a log line that the configuration requests, such as one of DeepSpeed's loggers. Prints to stderr if the style
+/// is JSON, and nothing if it is quiet.
 void log_line(output_style style, const std::string& line);
 
 /// Returns the event `slow_link` for JSON lines.
@@ -25,22 +25,22 @@ class progress {
   /// Stores its arguments. `flops_per_token` counts forward and backward; `loss_unit`: nats/byte, nats/token.
   progress(output_style style, uint64_t total_steps, double flops_per_token, uint64_t lines_every,
            std::string loss_unit);
-  /// Sets the peak that model-FLOPs use is shown against: `flops` per second of all ranks together; 0: the use is not
-  /// shown.
+  /// Sets the peak rate of which model-FLOPs use is the fraction, in operations per second of all ranks together; 0:
+  /// the use is not shown.
   void use_peak(double flops) { peak_flops_ = flops; }
 
-  /// True if the last steps did more than use_peak() says is possible, because others used the machine while it was
-  /// measured.
+  /// True if the last steps exceeded the peak rate of use_peak(), which is too low if other programs used the machine
+  /// during its measurement.
   [[nodiscard]] bool beyond_peak() const;
   /// Returns "MFU 60%" for the last steps; "MFU unknown" beyond the peak; empty if no peak is known.
   [[nodiscard]] std::string use_text() const;
 
   void step(const actors::step_report& r, uint64_t memory_bytes);
-  /// Reports, only in JSON, a step that was shown before and was repeated after a loss.
+  /// Reports, only in JSON, a step that was repeated after a rank was lost.
   void step_again(const actors::step_report& r);
   /// Reports, only in JSON, that a term after the first has begun.
   void term(const actors::term_report& t);
-  /// Reports, only in JSON, that a link between hosts has become slow; people see the warning.
+  /// Reports, only in JSON, that a link between hosts has become slow; other styles show a warning instead.
   void slow_link(const actors::slow_link_report& x);
   void evaluation(uint64_t step, double loss);
   void checkpoint(const checkpoint_event& e);
@@ -59,10 +59,10 @@ class progress {
   bool open_line_ = false;
 };
 
-/// Returns a loss spike as one line for people.
+/// Returns a loss spike as one line of text.
 std::string spike_sentence(const actors::loss_spike& s);
 
-/// Facts of a run's end, for people or as one JSON object.
+/// Facts about a run that has ended, which are shown as text or as one JSON object.
 struct end_summary {
   uint64_t steps = 0, skipped = 0;
   uint64_t trained = 0;  ///< number of steps that this process trained
@@ -80,7 +80,7 @@ struct end_summary {
   uint64_t process_peak_bytes = 0;
   telemetry::step_summary lanes;   ///< summary of the lanes' times over all steps, added by telemetry::add_step
   std::vector<std::string> units;  ///< names of the model's units
-  double peak_flops = 0;           ///< measured rate of a rank's core; 0: unknown
+  double peak_flops = 0;           ///< measured rate of one rank's core in operations per second; 0: unknown
   checkpoint_counts checkpoints;
   std::string trace_file, report_file, output_folder, sample;
   std::string no_sample;                 ///< reason why a requested text sample is missing

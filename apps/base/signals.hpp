@@ -1,5 +1,5 @@
-// Owns the dispositions and the mask of the signals of core/signal_table.hpp. Leaves reactions to their readers:
-// interrupts, stop_request, a supervisor, an agent.
+// Owns the dispositions and the mask of the signals of core/signal_table.hpp. Leaves the reactions to the code that
+// waits for the signals: interrupts, stop_request, a supervisor, an agent.
 #pragma once
 
 #include <csignal>
@@ -8,8 +8,9 @@
 
 namespace troupe::apps {
 
-/// True if the process that started this program lets it outlive the signal, as `nohup` does with SIGHUP. Always false
-/// for SIGINT and SIGTERM: shells ignore SIGINT for a script's background commands, but people still send it.
+/// True if the process that started this program ignored the signal, as `nohup` ignores SIGHUP, so that the program
+/// survives it. Always false for SIGINT and SIGTERM: shells ignore SIGINT for a script's background commands, but users
+/// still send it.
 bool is_left_ignored(int number);
 
 /// Ignores the signals that the table ignores, unless they have a handler already, such as a profiler's.

@@ -1,5 +1,5 @@
-// Owns the signals of a command that writes, with the meanings of core/signal_table.hpp, while it lives: the first
-// Ctrl-C asks the command to clean up and end, the second ends it at once. The library never touches signals.
+// Owns the signals of a command that writes files, with the meanings of core/signal_table.hpp: the first Ctrl-C asks
+// the command to clean up and end, the second ends it at once. The library never touches signals.
 #pragma once
 
 #include <array>

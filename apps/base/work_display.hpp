@@ -1,5 +1,5 @@
-// Shows the progress of a long command in one line: bytes, rate and time left; rewritten on a terminal, not shown
-// elsewhere. Tells the work to end when the user asks for that.
+// Shows the progress of a long command in one line that is rewritten on a terminal: bytes, rate and remaining time.
+// Shows nothing elsewhere. Ends the work when the user interrupts the command.
 #pragma once
 
 #include <cstdint>

@@ -22,12 +22,12 @@ using core::fail;
 
 namespace {
 
-/// Returns the function for lines that are printed even if the user wants quiet.
+/// Returns the function that receives lines which even --quiet does not suppress.
 std::function<void(const std::string&)> say_for(const source_arguments& a) {
   return a.note ? a.note : [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
 }
 
-/// Returns the options of the source, except the names of --map.
+/// Returns the options with which the source is opened, without the names of --map.
 checkpoint::source_options options_without_map(const source_arguments& a) {
   checkpoint::source_options out;
   if (!a.tag.empty()) out.tag = a.tag;

@@ -19,21 +19,22 @@ namespace troupe::apps {
 
 struct source_arguments {  ///< arguments of a command that reads a checkpoint
   std::string path;
-  std::string tag;  ///< name of the checkpoint within the folder `path`; empty: the one that `latest` names
+  std::string tag;  ///< name of the checkpoint in the folder `path`; empty: the name in the file `latest`
   std::string map;  ///< file of names for the tensors; empty: none
   bool fallback_to_previous = false;
-  std::string older_by = "--fallback-to-previous";  ///< name of the option in messages, for source_options::older_by
-  /// In a folder with weights and checkpoints, reads only the weights, the most exact ones
+  /// Option that messages about a damaged checkpoint suggest, for source_options::older_by
+  std::string older_by = "--fallback-to-previous";
+  /// True: if the folder holds both exported weights and checkpoints, the most exact weights alone are read
   bool wants_weights = false;
   bool as_stored = false;       ///< true: tensors are read as they are stored, even with codes that cannot be decoded
   bool allow_overflow = false;  ///< true: values that a narrower type cannot represent are clamped
   std::vector<std::string> ignored_keys{};  ///< keys of the model's config.json to ignore
   apps::verbosity verbosity = apps::verbosity::normal;
-  /// Function of a caller without a terminal, which receives the progress and can stop the work; empty: a line on the
-  /// terminal, and Ctrl-C.
+  /// Function that receives the progress and can stop the work, for callers without a terminal; empty: the progress is
+  /// shown on the terminal, and Ctrl-C stops the work
   checkpoint::progress_function progress{};
-  /// Function that receives notes which the user did not ask for but should know; empty: stderr, unless the user wants
-  /// quiet.
+  /// Function that receives notes about unexpected facts, such as a head with values of its own; empty: the notes are
+  /// printed to stderr, unless the output is quiet
   std::function<void(const std::string&)> note{};
 };
 
@@ -45,25 +46,25 @@ struct output_arguments {  ///< arguments of a command that writes
 /// Passes `line` to `a.note`, or prints it to stderr unless `a` is quiet.
 void note(const source_arguments& a, const std::string& line);
 
-/// Opens the checkpoint that `a` names. Skipped checkpoints are noted, or printed to stderr even if the user wants
-/// quiet. States of an optimizer that numbers its parameters get the names of the model's parameters, in the order of
-/// `model_config` or of the checkpoint's own description; if that is missing or does not fit, these states are left
-/// out, and the source's remarks say so. Sets `has_numbers` to true if there are such states; otherwise the description
-/// is not read.
+/// Opens the checkpoint that `a` names. Reports skipped checkpoints through `a.note`, or on stderr even if the output
+/// is quiet. States of an optimizer that numbers its parameters get the names of the model's parameters, in the order
+/// of `model_config` or of the checkpoint's own description; if that is missing or does not fit, these states are left
+/// out, and the source's remarks say so. Sets `has_numbers` to true if an optimizer numbers its parameters; otherwise
+/// the description is not read.
 core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a,
                                                            const std::filesystem::path& model_config = {},
                                                            bool* has_numbers = nullptr);
 
-/// Returns the error `e` of reading the checkpoint of `a`, extended by how to use an older checkpoint if one is
-/// damaged.
+/// Returns the error `e`, which arose while the checkpoint of `a` was read. If the checkpoint is damaged, adds the
+/// option by which an older one is used.
 core::error with_way_around(core::error e, const source_arguments& a);
 
-/// Reports what the checkpoint contains but no command converts, one warning for each reason, through `a.note` or on
-/// stderr, even if the user wants quiet. For commands that do not show the source's remarks.
+/// Reports the contents of the checkpoint that no command converts, one warning for each reason, through `a.note` or
+/// on stderr, even if the output is quiet. Commands call it if they do not show the source's remarks.
 void warn_of_left_out(const source_arguments& a, const checkpoint::tensor_source& s);
 
-/// Warns about samples that the run left out (`data.skip`, `on_spike`), like warn_of_left_out(), for formats that a run
-/// can resume from but that cannot record them.
+/// Warns about samples that the run left out (`data.skip`, `on_spike`), through `a.note` or on stderr. Called for
+/// formats from which a run can resume but which cannot record these samples.
 void warn_of_lost_samples(const source_arguments& a, const checkpoint::tensor_source& s);
 
 /// Prints `e` to stderr and returns its exit code.

@@ -32,7 +32,7 @@ void say_written(const conversion& writing, const checkpoint::weights_export_rep
               r.tensor_bytes);
 }
 
-/// True if the file stores the bytes of several names once, as files of torch.save do.
+/// True if the output is a file in the format of torch.save, which stores the bytes of a tensor once for all its names.
 bool keeps_bytes_once(const checkpoint::weights_export_options& o) {
   const auto ending = o.out.extension();
   return ending == ".pt" || ending == ".pth" || ending == ".bin";

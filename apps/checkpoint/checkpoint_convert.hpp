@@ -26,7 +26,7 @@ struct gguf_arguments {  ///< arguments of to-gguf
   output_arguments output;
   std::string type = "q8_0";
   std::string tokenizer;     ///< path of the tokenizer, or `bytes`; empty: the checkpoint's own
-  std::string model_config;  ///< path of config.json, as weights_arguments::model_config
+  std::string model_config;  ///< path of config.json, for a checkpoint that does not describe its model
 };
 
 struct deepspeed_arguments {  ///< arguments of to-deepspeed and, without stage and ranks, of to-universal
@@ -35,18 +35,20 @@ struct deepspeed_arguments {  ///< arguments of to-deepspeed and, without stage 
   uint32_t stage = 2, ranks = 1;
   std::string dtype = "fp32";
   std::string job;           ///< path of a topology or ds_config.json to use instead of the checkpoint's own
-  std::string model_config;  ///< path of config.json, as weights_arguments::model_config
-  /// Writes the optimizer's steps as integers, as DeepSpeed's own optimizers require
+  std::string model_config;  ///< path of config.json, for a checkpoint that does not describe its model
+  /// True: the optimizer's step counts are written as integers, which DeepSpeed's own optimizers require
   bool integer_steps = false;
-  std::vector<std::string> given{};  ///< options on the command line, as weights_arguments::given
+  std::vector<std::string> given{};  ///< options on the command line; those without effect are refused
 };
 
 struct distributed_arguments {  ///< arguments of to-dcp
   source_arguments source;
   output_arguments output;
   uint32_t ranks = 1;
-  std::string job, model_config;     ///< as deepspeed_arguments::job and model_config
-  std::vector<std::string> given{};  ///< options on the command line, as weights_arguments::given
+  /// Path of a topology or ds_config.json to use instead of the checkpoint's own, and path of config.json for a
+  /// checkpoint that does not describe its model
+  std::string job, model_config;
+  std::vector<std::string> given{};  ///< options on the command line; those without effect are refused
 };
 
 struct reshape_arguments {
@@ -54,13 +56,14 @@ struct reshape_arguments {
   uint32_t tensor = 1, pipeline = 1;
   /// First layer of each pipeline stage; empty: layers are divided evenly.
   std::vector<uint32_t> partition;
-  std::optional<double> qkv_version, to_qkv_version;  ///< Megatron's checkpoint_version
-  uint32_t heads = 0;                                 ///< number of attention heads, which to_qkv_version requires
+  /// Megatron's checkpoint_version of the source and of the output, which decides the order of query, key and value
+  std::optional<double> qkv_version, to_qkv_version;
+  uint32_t heads = 0;  ///< number of attention heads, which to_qkv_version requires
   /// Path of a file of names that is applied in reverse; empty: none.
   std::string map_back;
 };
 
-/// Opens the checkpoint as to-fp32 writes it: with the model's names for its tensors, if they are known.
+/// Opens the checkpoint that to-fp32 converts, with the model's names for its tensors if they are known.
 core::result<checkpoint::tensor_source> open_for_fp32(const weights_arguments& a);
 
 core::result<void> write_fp32(const weights_arguments& a);

@@ -37,7 +37,7 @@ std::string what_was_compared(const checkpoint::tensor_source& s, const checkpoi
   return fmt::format("{} against the archives' CRC-32; the format has no other digests", human_bytes(r.compared_bytes));
 }
 
-/// Returns the parameters in the model's order, which for a folder of Hugging Face only its description gives.
+/// Returns the parameters in the model's order. For a folder of Hugging Face only config.json defines the order.
 std::vector<checkpoint::wanted_tensor> wanted_of(const checkpoint::tensor_source& s) {
   if (s.parameter_order.empty())
     if (const auto model = describe_model(s, {}))
@@ -104,7 +104,7 @@ core::result<std::string> names_of(const source_arguments& a, const std::string&
   std::map<std::string, std::string> in_model;
   for (const auto& w : wanted)
     if (const auto name = find.find(w.name)) in_model.emplace(*name, w.name);
-  std::map<std::string, std::string> got;  // by the name in the checkpoint
+  std::map<std::string, std::string> got;  // new names, by the name in the checkpoint
   const auto add = [&](const std::string& name) {
     const auto own = named.names_in_files.find(name);
     const auto at = in_model.find(name);

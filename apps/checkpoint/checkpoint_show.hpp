@@ -25,8 +25,8 @@ struct compared_checkpoints {
 core::result<compared_checkpoints> compare_checkpoints(const diff_arguments& a);
 
 int inspect_checkpoint(const source_arguments& a, output_form form, const std::string& model_config = {});
-/// Prints a file for `--map` instead of the tensors: each tensor's name, and the name that it gets by `a.map`, or else
-/// in its model, which `model_config` or the checkpoint describes.
+/// Prints a file for `--map` instead of the tensors: each tensor's name, and the name that `a.map` assigns to it, or
+/// else its name in the model that `model_config` or the checkpoint describes.
 int print_names(const source_arguments& a, const std::string& model_config);
 int verify_checkpoint_at(const source_arguments& a);
 int diff_checkpoints_at(const diff_arguments& a);

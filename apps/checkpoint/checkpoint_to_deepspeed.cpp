@@ -1,4 +1,4 @@
-// Runs the commands whose files contain the optimizer, too.
+// Runs the checkpoint commands whose output contains the optimizer states: to-deepspeed, to-universal, to-dcp, reshape.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 using core::fail;
 
-/// Checks the parameters, except for a pipeline whose layers have no names, which stays unchanged.
+/// Checks that the tensors are the model's parameters, unless they are named by a pipeline's layers.
 core::result<void> check_named(const described_checkpoint& c) {
   return c.source.has_layer_names ? core::result<void>() : check_parameters(c);
 }
@@ -97,8 +97,8 @@ namespace {
 /// Limit of the bytes read from a file that names a folder.
 constexpr uint64_t most_pointer_bytes = 4096;
 
-/// Checks that the file with which DeepSpeed finds one of several universal folders may contain `name`: it does
-/// already, it is missing, or the user wants it replaced.
+/// Checks that `name` may be written into the file in which DeepSpeed looks up the universal folder to load: the file
+/// is missing, already contains `name`, or may be replaced because of --force.
 core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, const output_arguments& a) {
   std::error_code e;
   const auto status = fs::symlink_status(pointer, e);
@@ -127,7 +127,7 @@ core::result<void> write_universal(const deepspeed_arguments& a) {
   conversion writing(a.source, a.output);
   options.progress = writing.progress();
   TROUPE_TRY(writing.prepare(opened.source));
-  // The parent gets a file with the folder's name; both get their places below.
+  // The parent folder of OUT gets the file `latest_universal`, which contains OUT's name.
   const auto name = writing.place().out().filename();
   const auto pointer = fs::absolute(writing.place().out()).parent_path() / "latest_universal";
   TROUPE_TRY(check_pointer(pointer, name, a.output));
@@ -171,7 +171,8 @@ core::result<void> write_distributed(const distributed_arguments& a) {
 
 namespace {
 
-/// Replaces names by those that a file of names starts from. Refused: a name that no rule leads to.
+/// Applies a file of names in reverse: replaces each name by the one that a rule of the file maps to it. Refused: a
+/// name to which no rule maps.
 core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::filesystem::path& file,
                              const checkpoint::tensor_source& s) {
   if (file.empty()) return {};

@@ -28,7 +28,7 @@ constexpr uint64_t max_companion_bytes = uint64_t{256} << 20;
 /// Copies one file; returns false if it does not exist.
 core::result<bool> copy_companion(const fs::path& from, const fs::path& to) {
   std::error_code e;
-  const auto path = fs::canonical(from, e);  // caches of the hub contain links
+  const auto path = fs::canonical(from, e);  // follows links, of which caches of the Hugging Face hub consist
   if (e || !fs::is_regular_file(path, e)) return false;
   TROUPE_ASSIGN(const auto text, checkpoint::read_small_file(checkpoint::real_files(), path, max_companion_bytes));
   TROUPE_TRY(checkpoint::write_file_atomically(to, text));

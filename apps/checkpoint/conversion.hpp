@@ -34,8 +34,8 @@ class conversion {
   /// Gives OUT its name by output_place::commit().
   core::result<void> commit(const std::filesystem::path& below = {});
 
-  /// Prints `OUT: 1.5 GiB in 3 files, 2.0 s`, unless the user wants quiet; `written` is the text before the time. With
-  /// `bytes`, also prints the rate in bytes per second.
+  /// Prints `OUT: 1.5 GiB in 3 files, 2.0 s`, unless the output is quiet; `written` is the text between OUT and the
+  /// time. With `bytes`, also prints the rate in bytes per second.
   void say(const std::string& written, std::optional<uint64_t> bytes = {}) const;
 
  private:

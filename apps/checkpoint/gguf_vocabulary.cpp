@@ -96,7 +96,8 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   return out;
 }
 
-/// Returns the tokenizer that the run of the checkpoint trained with; nothing if its configuration does not say.
+/// Returns the tokenizer of the run that wrote the checkpoint, a path or `bytes`; nothing without that run's
+/// configuration.
 std::optional<std::string> trained_on(const checkpoint::tensor_source& s) {
   const auto job = own_configuration(s);
   if (!job) return std::nullopt;

@@ -1,4 +1,5 @@
-// Finds the vocabulary of a GGUF file, wherever the checkpoint's vocabulary is stored.
+// Finds the vocabulary for a GGUF file: in the checkpoint's own metadata, in its folder, or in the tokenizer of its
+// run.
 #pragma once
 
 #include <string>
@@ -12,10 +13,10 @@ namespace troupe::apps {
 /// Value of `--tokenizer` for Troupe's byte tokenizer.
 inline constexpr const char* bytes_name = "bytes";
 
-/// Returns the keys `tokenizer.*` for a model of `tokens` tokens. `wanted` is `bytes` or a path; empty: a GGUF file's
-/// own, else the tokenizer in the checkpoint's folder, else the one that the run's configuration names. Tokens of the
-/// model beyond the vocabulary are named [PAD...] and unused. Refused: no vocabulary is found, or it has more tokens
-/// than the model.
+/// Returns the keys `tokenizer.*` for a model of `tokens` tokens. `wanted` is `bytes` or the path of a tokenizer;
+/// empty: the vocabulary of a GGUF file as the source, else the tokenizer in the checkpoint's folder, else the
+/// tokenizer in the run's configuration. Tokens of the model beyond the vocabulary are named [PAD...] and unused.
+/// Refused: no vocabulary is found, or it has more tokens than the model.
 core::result<checkpoint::gguf_metadata> gguf_vocabulary(const checkpoint::tensor_source& s, const std::string& wanted,
                                                         uint64_t tokens);
 

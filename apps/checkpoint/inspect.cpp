@@ -1,4 +1,4 @@
-// Shows the content of a token file: from its description, and as counted.
+// Shows the content of a token file: the facts of its description, and counts of the tokens.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -85,7 +85,7 @@ core::result<void> show(const inspect_arguments& a) {
         "%llu document%s%s\n", static_cast<unsigned long long>(described->documents),
         described->documents == 1 ? "" : "s",
         has_end && ends != described->documents ? fmt::format(", but {} end-of-text tokens", ends).c_str() : "");
-    const auto& path_of_it = described->tokenizer_path;  // empty if the kind is sufficient
+    const auto& path_of_it = described->tokenizer_path;  // empty if the kind alone identifies the tokenizer
     std::printf("vocabulary of %llu: %s%s%s, end of text %s, digest %s\n",
                 static_cast<unsigned long long>(t.vocab_size), t.kind.c_str(), path_of_it.empty() ? "" : " ",
                 path_of_it.c_str(), has_end ? std::to_string(end).c_str() : "none", t.digest.c_str());

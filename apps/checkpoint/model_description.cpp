@@ -310,7 +310,7 @@ std::string hugging_face_config(const model_description& m, core::dtype type) {
   if (!keys.contains("architectures")) {
     if (const auto* f = families::find(m.model_type)) keys["architectures"] = json::array({f->architecture});
   }
-  keys.erase("quantization_config");  // from a source whose weights were compressed
+  keys.erase("quantization_config");  // describes compressed weights, which the written weights no longer are
   keys.erase("torch_dtype");          // name of `dtype` before transformers 4.56
   erase_gguf_keys(keys, m.model_type);
   keys["dtype"] = type == core::dtype::f32 ? "float32" : type == core::dtype::bf16 ? "bfloat16" : "float16";
@@ -328,7 +328,7 @@ std::map<std::string, std::string> shared_names(const model_description& m, cons
   const bool has_head = std::ranges::any_of(
       names, [](const std::string& name) { return checkpoint::bare_name(name) == checkpoint::head_name; });
   if (!out.empty() || has_head) return out;
-  // a model of another family often names its embedding as a family here does
+  // Tries the embedding names of all known families, which models of other families often use, too.
   for (const auto* f : families::all) {
     const auto name = std::string(f->names.prefix).append(families::embedding_weight(*f));
     if (std::ranges::find(names, name) != names.end()) out.emplace(checkpoint::head_name, name);

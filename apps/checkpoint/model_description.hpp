@@ -29,8 +29,9 @@ struct model_description {
   std::vector<std::string> ignored_keys = {};  ///< keys of `json` to ignore
 };
 
-/// Returns the description in `file` if that is given; else the source's own, or the config.json in its folder.
-/// Refused: a description that is not a JSON object, and a key to ignore that the description does not have.
+/// Returns the description in `file`; if `file` is empty, the description that the source contains, or the config.json
+/// in its folder. Refused: a description that is not a JSON object, and a key to ignore that the description does not
+/// have.
 core::result<model_description> describe_model(const checkpoint::tensor_source& s, const std::filesystem::path& file,
                                                const std::vector<std::string>& ignored_keys = {});
 
@@ -40,8 +41,8 @@ core::error no_description_of(const checkpoint::tensor_source& s);
 /// Returns the parameters of the described model, in its order; empty for an unknown family.
 std::vector<checkpoint::wanted_tensor> parameters_of(const model_description& m);
 
-/// Returns how the ranks of a tensor group split the parameters; empty for an unknown family, and if there are too many
-/// ranks.
+/// Returns how `ranks` tensor-parallel ranks split the parameters; empty for one rank, for an unknown family, and for a
+/// model that cannot be split over so many ranks.
 checkpoint::parameter_cuts cuts_of(const model_description& m, uint32_t ranks);
 
 /// A checkpoint and the description of its model.
@@ -61,18 +62,18 @@ core::result<described_checkpoint> open_described(const source_arguments& a, con
 /// embedding's shape and the number of layers.
 core::result<void> check_parameters(const described_checkpoint& c);
 
-/// Writes the description next to files that do not name their model; does nothing if it is unknown.
+/// Writes the description as config.json into `folder`; does nothing if the model is unknown.
 core::result<void> write_description(const model_description& m, const std::filesystem::path& folder);
 
-/// Returns the name of a tensor in a folder for transformers: nothing for a tied name and for factors of rotary
-/// positions, which config.json contains.
+/// Returns the name of a tensor in a folder for transformers. Returns nothing for tensors that the folder omits: tied
+/// names, and the factors of rotary positions, which config.json contains.
 std::optional<std::string> exported_name(const described_checkpoint& c, const std::string& name);
 
 /// Returns config.json in the form that transformers requires, for weights in `type`.
 std::string hugging_face_config(const model_description& m, core::dtype type);
 
-/// Returns further names that transformers' model of this type has for a parameter and that the source lacks, such as
-/// the head's for the embedding; alias to parameter.
+/// Returns the further names that a model of this type has in transformers for a parameter and that the source lacks,
+/// such as the head's name for the embedding. Maps each further name to the parameter.
 std::map<std::string, std::string> shared_names(const model_description& m, const checkpoint::tensor_source& s);
 
 /// Returns the configuration of the run that wrote the checkpoint; nothing if there is none, or if it cannot be read.

@@ -47,7 +47,7 @@ deepspeed_parameter_group group_of(const config::optimizer_section& o, const con
   return out;
 }
 
-/// Returns DeepSpeed's `optimizer` section, so that a later conversion of the folder knows the update rule.
+/// Returns DeepSpeed's `optimizer` section, from which a later conversion of the folder reads the update rule.
 nlohmann::json section_of(const config::optimizer_section& o) {
   nlohmann::json params{{"lr", o.lr}, {"weight_decay", o.weight_decay}};
   const bool has_betas = o.type == rule::adam || o.type == rule::adamw || o.type == rule::lamb || o.type == rule::lion;
@@ -84,7 +84,7 @@ core::result<optimizer_description> describe_optimizer(const checkpoint::tensor_
   optimizer_description described{{group_of(c.optimizer, nullptr)}, engine_of(c, stage, type)};
   if (c.parameter_groups.empty()) return described;
   auto& out = described.groups;
-  // Patterns are applied to all names, including frozen ones, which are then in no group.
+  // The groups' patterns are matched against all parameters; frozen parameters are then left out of the groups.
   std::vector<std::string> names;
   std::set<std::string> trained;
   for (const auto& t : s.tensors) {

@@ -15,8 +15,8 @@ struct optimizer_description {
   std::string ds_config;  ///< JSON: batch, clipping and precision of the run, for an engine with `stage` and `type`
 };
 
-/// Returns the description from the configuration in the checkpoint, or from `file`, a topology or ds_config.json, if
-/// that is given. Refused: no configuration, or one that does not load.
+/// Returns the description from `file`, a topology or ds_config.json; if `file` is empty, from the configuration in the
+/// checkpoint. Refused: no configuration, or one that does not load.
 core::result<optimizer_description> describe_optimizer(const checkpoint::tensor_source& s,
                                                        const std::filesystem::path& file, uint32_t stage,
                                                        core::dtype type);

@@ -26,7 +26,7 @@ constexpr std::string_view word = "troupe_conversion", version = "1";
 constexpr std::string_view first_line = "troupe conversion 1\n";
 constexpr uint64_t most_mark_bytes = uint64_t{1} << 28;  ///< limit for one line per file of a folder
 
-using file_sizes = std::map<std::string, uint64_t>;  ///< [path relative to the folder]: size of the file in bytes
+using file_sizes = std::map<std::string, uint64_t>;  ///< sizes of files in bytes, by the path relative to the folder
 
 /// Returns every file in the folder except the mark; anything that is neither a regular file nor a folder has no size.
 core::result<std::map<std::string, std::optional<uint64_t>>> files_of(const fs::path& folder) {

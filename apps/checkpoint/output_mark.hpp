@@ -1,5 +1,5 @@
-// Marks the output of `troupe checkpoint`, so that --force replaces nothing else: a folder by a list of its files, a
-// single file by a word inside.
+// Marks the output of `troupe checkpoint`, so that --force replaces nothing else: a folder gets a list of its files, a
+// single file gets an entry in its metadata.
 #pragma once
 
 #include <filesystem>
@@ -25,8 +25,8 @@ checkpoint::gguf_value gguf_mark();
 /// Writes the mark of `folder`, which lists its files.
 core::result<void> mark_folder(const std::filesystem::path& folder);
 
-/// Refuses (bad_input) anything that is not exactly the output of a conversion: a link; a folder without its mark, or
-/// with a file that the mark does not list with this size; a file without its word.
+/// Refuses (bad_input) anything that is not exactly the output of a conversion: a link; a folder without a mark, or
+/// with a file that the mark does not list with this size; a file without a mark.
 core::result<void> check_marked(const std::filesystem::path& out);
 
 }  // namespace troupe::apps

@@ -30,7 +30,7 @@ fs::path parent_of(const fs::path& out) {
 /// Returns `dir/out`, also for `dir/out/`.
 fs::path plain(const fs::path& out) { return out.has_filename() ? out : out.parent_path(); }
 
-/// Refuses to replace what is being read: the files of `source`, also through links, and its folder.
+/// Refuses an output that would replace a file of `source`, also through a link, or its folder.
 core::result<void> check_apart(const fs::path& out, const checkpoint::tensor_source& source) {
   std::error_code e;
   const auto outer = fs::canonical(out, e);
@@ -90,8 +90,8 @@ core::result<void> check_parent(const fs::path& out, uint64_t needed_bytes) {
   return {};
 }
 
-/// True if a conversion into `name` creates this entry in its working folder: OUT itself or, for one file, its
-/// temporary name.
+/// True if a conversion into `name` creates this entry in its working folder: the output, or the temporary file of an
+/// output that is one file.
 bool is_of_room(const std::string& entry, const std::string& name) {
   return entry == name || (entry.starts_with("." + name + ".") && entry.ends_with(".part"));
 }
@@ -111,7 +111,7 @@ core::result<void> check_room(const fs::path& room, const std::string& name) {
               fmt::format("'{}' is in the way: OUT is written there first; remove it", room.string()));
 }
 
-/// Removes what a crash left; called under the lock.
+/// Removes the incomplete output that a crashed conversion left in its working folder; requires the folder's lock.
 void clear_room(const fs::path& room, const std::string& name, std::error_code& e) {
   for (fs::directory_iterator at(room, e), end; !e && at != end; at.increment(e))
     if (is_of_room(at->path().filename().string(), name)) fs::remove_all(at->path(), e);

@@ -18,7 +18,7 @@ void offer(found& out, const std::string& typed, const std::string& text, const 
   if (text.starts_with(typed)) out.push_back({text, meaning.substr(0, meaning.find('\n'))});
 }
 
-/// Prefix of a choice that stands for a file.
+/// Prefix of a choice that means the path of a file.
 constexpr std::string_view file_choice = "FILE";
 
 /// Returns the names between the braces of an option's type; empty if it has no choices.
@@ -63,7 +63,7 @@ const CLI::Option* option_named(const CLI::App& app, const std::string& word) {
   return nullptr;
 }
 
-/// Returns the number of words that an option takes after its name.
+/// Returns the number of words that an option accepts after its name.
 size_t words_of(const CLI::Option& o) {
   const int most = o.get_items_expected_max();
   return most <= 1 || !o.get_allow_extra_args() ? static_cast<size_t>(std::max(0, std::min(most, 1)))
@@ -125,8 +125,8 @@ class reader {
   }
 
  private:
-  /// Returns the current command, and the command that gets the words after its options if it passes unknown words on:
-  /// `train`.
+  /// Returns the current command. If it forwards unknown words to `train`, also returns `train`, so that the options of
+  /// both are completed.
   [[nodiscard]] std::vector<const CLI::App*> open() const {
     std::vector<const CLI::App*> out{at_};
     if (at_ != &program_ && at_->get_prefix_command())

@@ -34,8 +34,8 @@ core::result<std::shared_ptr<data::tokenizer>> shared(core::result<std::unique_p
   return std::shared_ptr<data::tokenizer>(std::move(*t));
 }
 
-/// Returns the tokenizer of `--tokenizer`; else the checkpoint's own; else its run's; else bytes, if the model has no
-/// more tokens.
+/// Returns the tokenizer of `--tokenizer`; else the checkpoint's own; else that of its run; else the byte tokenizer, if
+/// the model has at most 256 tokens.
 core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_arguments& a,
                                                             const described_checkpoint& from,
                                                             const models::model_spec& spec) {

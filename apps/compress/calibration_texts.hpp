@@ -1,5 +1,5 @@
-// Owns the choice of the texts that `troupe compress` computes with, as windows of tokens: those that a method fits
-// weights to, and others for the loss. Computes nothing.
+// Owns the choice of the texts for `troupe compress`, as windows of tokens: a calibration text to which a method fits
+// the weights, and a held-out text over which the loss is computed. Computes nothing.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,20 @@
 
 namespace troupe::apps {
 
-/// Tokens of a window, unless the user gives a number.
+/// Number of tokens in a calibration window, unless the user sets one or the model has fewer positions.
 inline constexpr uint64_t calibration_columns = 512;
-/// Limits of the tokens that the loss is computed over, in windows spread evenly over the held-out text: few for a
-/// large model, whose forward passes take long, more for a small one, for which they take seconds in all.
+/// Least and most tokens over which the loss is computed, in windows spread evenly over the held-out text: few for a
+/// large model, whose forward passes are slow, and more for a small one.
 inline constexpr uint64_t least_validation_tokens = uint64_t{1} << 14, most_validation_tokens = uint64_t{1} << 18;
-inline constexpr uint64_t validation_products = uint64_t{1} << 40;  ///< tokens times parameters, between these limits
+/// Product of the number of tokens for the loss and the number of the model's parameters, unless the number of tokens
+/// would be outside of its limits.
+inline constexpr uint64_t validation_products = uint64_t{1} << 40;
 
 struct calibration_texts {
   models::token_windows calibration;  ///< windows of the text for calibration; empty without --calibrate
-  models::token_windows validation;   ///< windows of the text for validation; empty if there is no such text
+  models::token_windows validation;   ///< windows of the text for validation; empty if no loss is computed
   std::string held_out;               ///< description of the validation text
-  /// Bytes of text per token of the validation; 0 if unknown.
+  /// Mean number of text bytes per token of the validation text; 0 if unknown.
   double bytes_per_token = 0;
 };
 

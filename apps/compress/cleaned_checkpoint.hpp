@@ -1,6 +1,5 @@
 // Makes the compression of a run's checkpoint permanent: applies grids and masks to the weights, removes parts of
-// related modules, and updates config.json. Owns what is read for that. Leaves the tensors to
-// compression/files/cleaned_source.hpp.
+// related modules, and updates config.json. Leaves the tensors to compression/files/cleaned_source.hpp.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +15,7 @@
 namespace troupe::apps {
 
 struct cleaned_checkpoint {
-  described_checkpoint now;  ///< its run and model are the cleaned ones
+  described_checkpoint now;  ///< the cleaned tensors and the changed description of their model
   std::shared_ptr<const checkpoint::tensor_source> before;
   std::shared_ptr<const job::cleaning> done;
   uint64_t elements_before = 0, elements = 0;  ///< numbers of weights before and after the cleaning
@@ -26,9 +25,9 @@ struct cleaned_checkpoint {
 /// that compresses nothing or is clean already, and what plan_cleaning refuses.
 core::result<cleaned_checkpoint> clean(described_checkpoint from);
 
-/// Returns the grids that weights were trained on and that their values are on now, by the tensor's name. Reads the
-/// weights before cleaning. A grid has no scales if it is not symmetric, or if the weight has lost inputs, so that its
-/// runs contain other elements.
+/// Returns, by tensor name, the quantization grids that the run trained the weights on, which contain the cleaned
+/// values. Reads the weights before cleaning. A grid has no scales if it is not symmetric, or if the cleaning removed
+/// inputs or outputs so that a scale no longer covers the same elements.
 core::result<std::map<std::string, checkpoint::trained_grid>> trained_grids(const cleaned_checkpoint& c);
 
 /// Prints a row for each changed module, and the new widths of config.json, to standard output.

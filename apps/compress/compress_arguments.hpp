@@ -23,7 +23,7 @@ struct compress_arguments {
   std::string calibrate;  ///< path of a text to calibrate with; empty: none
   /// Path of a text, or no_validation; empty: the held-out text, if there is one
   std::string validate;
-  /// Samples and tokens of calibration windows; sequence 0: as many as the model reads, at most 512
+  /// Number of calibration windows, and number of tokens in each; sequence 0: the model's positions, at most 512
   uint64_t samples = 128, sequence = 0;
   std::string host_memory;  ///< limit of host memory, as the text of a size; empty: no limit
 

@@ -1,6 +1,6 @@
-// Interface of `troupe compress` to a program that computes with the model: the loss over a text that nothing was
-// fitted to, and weights that a method has chosen. Only troupe-train implements it; without it weights are rounded to
-// nearest.
+// Interface of `troupe compress` to a program that computes with the model: the loss over a text that is not used for
+// calibration, and weights that a method has chosen. Only troupe-train implements it; without an implementation weights
+// are rounded to nearest.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace troupe::apps {
 
-/// A source with the method's changes, and the weights that are finished already.
+/// Result of a method: a source with the method's changes, and the weights that need no further rounding.
 struct compress_work {
   checkpoint::tensor_source source;
   checkpoint::prepared_weights prepared;
@@ -25,14 +25,15 @@ class compress_calibration {
   compress_calibration& operator=(const compress_calibration&) = delete;
   virtual ~compress_calibration() = default;
 
-  /// Returns a description of the text of the loss, for people; empty: there is none, and loss() is not called.
+  /// Returns a description of the held-out text, for messages; empty: there is no held-out text, and loss() must not be
+  /// called.
   [[nodiscard]] virtual std::string held_out() const = 0;
   [[nodiscard]] virtual std::string loss_unit() const = 0;  ///< returns the unit of the losses: nats/byte or nats/token
-  /// Computes the loss of `of` over the held-out text; stores hidden states in `beside` meanwhile.
+  /// Computes the loss of `of` over the held-out text; stores hidden states temporarily in the folder `beside`.
   virtual core::result<double> loss(const checkpoint::tensor_source& of, const std::filesystem::path& beside) = 0;
 
-  /// Runs the method of `--method`. `beside` is a folder for this work alone; work that a killed process left in it is
-  /// continued. Error `stopped` if the user asks to stop.
+  /// Runs the method of `--method`. `beside` is a folder that only this work uses; the call continues work that an
+  /// ended process left in it. Error `stopped` if the user interrupts the work.
   virtual core::result<compress_work> prepare(const compress_target& target, const std::filesystem::path& beside) = 0;
 };
 

@@ -18,12 +18,12 @@ core::result<void> write_clean(const compress_arguments& a);
 
 /// Grids of weights by tensor name.
 using tensor_grids = std::map<std::string, checkpoint::trained_grid>;
-/// Opens the checkpoint that is compressed further, cleaned if `a.clean` asks for it; `grids` then receives the grids
-/// that its weights were trained on.
+/// Opens the checkpoint that is compressed further. If `a.clean` is set, returns it cleaned, and `grids` receives the
+/// grids that its weights were trained on.
 core::result<described_checkpoint> open_to_compress(const compress_arguments& a, tensor_grids& grids);
 
-/// Stores the weights that `target` stores on the grids they were trained on, in `folder`, as `with.prepared`;
-/// `importance` of `with` is kept.
+/// Converts the weights whose trained grids the format of `target` can represent, stores them in `folder`, and sets
+/// `with.prepared` to them; `importance` in `with.prepared` stays unchanged.
 core::result<void> store_trained(const tensor_grids& grids, const compress_target& target,
                                  const std::filesystem::path& folder, compress_work& with);
 

@@ -60,7 +60,8 @@ std::string last_line(const compress_summary& s, const compress_calibration* wit
   return out;
 }
 
-/// The folder of a method's work, which the next process continues if this one is killed.
+/// The folder with the intermediate results of a method, from which the same command continues if this process was
+/// stopped or killed.
 class work_folder {
  public:
   explicit work_folder(const fs::path& out)
@@ -81,7 +82,7 @@ class work_folder {
 
 fs::path without_slash(const fs::path& p) { return p.has_filename() ? p : p.parent_path(); }
 
-/// Runs the work after the checks: the loss before, the method, the file, the loss after.
+/// Runs the work after the checks: computes the loss, runs the method, writes the output, and computes its loss.
 class compression {
  public:
   compression(const compress_arguments& a, const described_checkpoint& from, const compress_target& target,

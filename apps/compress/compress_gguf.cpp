@@ -39,7 +39,7 @@ class gguf_target final : public compress_target {
     std::string remark;
     for (const auto& [type, count] : report.other_types)
       remark += fmt::format("{}{} of rows that are not whole blocks as {}", remark.empty() ? "" : ", ", count, type);
-    report.tensor_bytes = report.bytes;  // the size of the file on disk
+    report.tensor_bytes = report.bytes;  // reports the size of the file, which includes the metadata
     return compress_summary{std::move(report), std::move(remark)};
   }
 

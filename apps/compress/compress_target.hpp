@@ -23,7 +23,7 @@ namespace troupe::apps {
 
 /// Summary of a written output.
 struct compress_summary : checkpoint::compression_report {
-  std::string remark;  ///< for people; usually empty
+  std::string remark;  ///< sentence that is printed after the summary; empty: none
 };
 
 class compress_target {
@@ -36,18 +36,18 @@ class compress_target {
   [[nodiscard]] virtual output_kind kind() const = 0;
   /// Returns the bytes of the output before anything is written; refuses what `write` refuses.
   [[nodiscard]] virtual core::result<uint64_t> needed_bytes() const = 0;
-  /// Returns how a tensor of the source is stored, by its name there; null if it is unchanged.
+  /// Returns the form in which the output stores a tensor, by the tensor's name in the source; null: unchanged.
   [[nodiscard]] std::shared_ptr<const checkpoint::stored_form> form_of(const std::string& tensor) const {
     const auto at = forms_.find(tensor);
     return at == forms_.end() ? nullptr : at->second;
   }
-  /// Writes all files or none. `source` is the source that this target was made for, or one with other values. Weights
-  /// in `prepared` are taken from there.
+  /// Writes all files or none. `source` is the source that this target was made for, or one with the same tensors and
+  /// other values. Weights in `prepared` replace those of `source`.
   virtual core::result<compress_summary> write(const checkpoint::tensor_source& source,
                                                const checkpoint::prepared_weights& prepared,
                                                const std::filesystem::path& out,
                                                const checkpoint::progress_function& progress) const = 0;
-  /// Returns the command that opens `out` elsewhere.
+  /// Returns the command with which another program opens the output `out`.
   [[nodiscard]] virtual std::string opened_by(const std::string& out) const = 0;
 
  protected:

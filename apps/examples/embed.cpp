@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
   if (!opened) return fail(opened.error().text);
   actors::session& session = **opened;
 
-  // A step returns everything about itself as a value: show it, plot it, base decisions on it.
+  // The report of a step is a value: a host can show it, plot it, or base decisions on it.
   const auto on_step = [](const actors::step_report& r) {
     std::printf("step %llu: loss %.4f, %llu gathers\n", static_cast<unsigned long long>(r.step), r.loss,
                 static_cast<unsigned long long>(r.lanes.gathers));

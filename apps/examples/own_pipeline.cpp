@@ -1,6 +1,6 @@
-// Owns troupe-own-pipeline: a host's own modules in a pipeline of two stages, each over two data ranks with ZeRO-3. Its
-// units have factories, so that a module is built where it is computed; they pass on a mask together with the hidden
-// state; the head shares the embedding of the first unit, whichever stages both are in.
+// Owns troupe-own-pipeline: a host's own modules in a pipeline of two stages, each over two data ranks with ZeRO-3.
+// Each unit has a factory, so that the rank that computes a unit builds its module. The units forward a mask together
+// with the hidden state, and the head shares the embedding of the first unit, whichever stages compute the two.
 #include <ATen/ATen.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/embedding.h>
@@ -66,7 +66,7 @@ models::module_model make_reader() {
 }
 // [end]
 
-// Returns rows that count upwards, each with its own step; the ends of some rows are masked.
+// Returns a batch whose rows count upwards, each with its own increment; the ends of some rows are masked.
 models::host_batch counting(uint64_t, uint32_t, uint32_t) {
   const at::Tensor first = at::randint(vocabulary, {rows, 1}, at::kLong), by = at::randint(1, 4, {rows, 1}, at::kLong);
   const at::Tensor all = (first + by * at::arange(columns + 1)).remainder(vocabulary);

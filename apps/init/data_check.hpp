@@ -8,7 +8,7 @@
 
 namespace troupe::apps {
 
-/// Texts up to this size are read to check that they are long enough; longer ones are assumed to be.
+/// Largest size in bytes of texts that are read to check whether they have enough tokens; larger texts pass unread.
 inline constexpr uint64_t read_text_bytes_max = uint64_t{64} << 20;
 
 /// Checks a job's tokenizer and texts, with the share `validation_fraction` of the texts held out. Errors (bad_input):

@@ -46,7 +46,7 @@ constexpr model_size sizes[] = {{"1M", 4, 128, 4, 128},       {"10M", 8, 320, 5,
 
 /// Share of the free memory that a job may use; the rest is for the system and the page cache.
 constexpr double memory_share = 0.8;
-/// Samples that a rank computes at a time, unless memory requires fewer.
+/// Number of samples in a rank's micro-batch, unless memory requires fewer.
 constexpr uint64_t micro_batch = 4;
 constexpr uint64_t usual_samples = 16;
 constexpr uint64_t ranks_max = uint64_t{1} << 20;
@@ -54,7 +54,7 @@ constexpr const char* usual_validation = "0.05";
 /// Learning rates for a new model, and for a trained one.
 constexpr const char* first_rate = "6.0e-4";
 constexpr const char* tuning_rate = "2.0e-5";
-/// Longest samples that are chosen for a trained model that can read longer ones.
+/// Number of tokens in a sample for a trained model that can read longer samples.
 constexpr uint32_t longest_sequence = 1024;
 
 uint32_t ranks_for(const machine_offer& m) {
@@ -192,7 +192,7 @@ class maker {
     return {};
   }
 
-  /// Puts the tokenizer in the model's folder; bytes if there is none.
+  /// Sets the tokenizer to the one in the model's folder, or to bytes if the folder has none.
   core::result<void> put_models_tokenizer() {
     const fs::path beside = tokenizer_beside();
     if (beside.empty()) {
@@ -234,8 +234,8 @@ class maker {
     return format && *format == checkpoint::source_format::hugging_face;
   }
 
-  /// Puts a sequence length for tuning: samples of the model's full length would fill the memory, and shorter ones
-  /// suffice.
+  /// Limits the sequence length if training begins from trained weights: samples of the model's full length would fill
+  /// the memory, and shorter ones suffice.
   void put_sequence() {
     if (!is_trained() || has("data.sequence_length")) return;
     if (positions() > longest_sequence) text_.put("data.sequence_length", std::to_string(longest_sequence));
@@ -279,12 +279,12 @@ class maker {
     if (has("parallel.ranks") || text_.has_below("parallel") ||
         (source_has_data_ranks && (is_said || a_.samples > 0))) {
       if (a_.samples == 0) return;
-      text_.put("train_batch_size", std::to_string(samples));  // divided over the ranks that the source gives
+      text_.put("train_batch_size", std::to_string(samples));  // divided over the ranks that the source sets
       text_.drop("train_micro_batch_size_per_gpu");
       text_.drop("gradient_accumulation_steps");
       return;
     }
-    // An answer of Accelerate says how many processes there are, and no batch.
+    // A configuration of Accelerate sets the number of processes but no batch.
     uint32_t ranks = source_has_data_ranks
                          ? static_cast<uint32_t>(std::clamp<uint64_t>(number_of("parallel.data"), 1, ranks_max))
                          : ranks_for(machine_);
@@ -309,8 +309,8 @@ class maker {
     rows_ = rows;
   }
 
-  /// Reduces the memory: first fewer samples at a time, then activation checkpointing. Returns false if neither is
-  /// left.
+  /// Reduces the memory that the job needs: halves the micro-batch, then enables activation checkpointing. Returns
+  /// false if both have been done.
   bool take_less() {
     if (rows_ > 1) {
       rows_ /= 2;
@@ -398,11 +398,11 @@ class maker {
   const machine_offer& machine_;
   fs::path folder_;
   job_text text_;
-  std::map<std::string, std::string> given_;  ///< keys of an imported file
+  std::map<std::string, std::string> given_;  ///< keys that the imported configuration sets, with their values
   std::vector<std::string> remarks_;
   bool vocabulary_is_open_ = false;
   bool validates_by_itself_ = false;  ///< true if data.validation_fraction was chosen here
-  /// Samples of a rank in a step, and samples computed at a time; 0: given by the source.
+  /// Number of samples of a rank in a step, and number in its micro-batch; 0: the source sets them.
   uint64_t each_ = 0, rows_ = 0;
 };
 

@@ -21,7 +21,7 @@ struct first_job_answers {
   uint64_t steps = 0;
   uint64_t samples = 0;         ///< number of samples per step
   std::filesystem::path spill;  ///< folder for states that do not fit into memory
-  std::filesystem::path from;   ///< path of a ds_config.json, or of a checkpoint, to take settings from
+  std::filesystem::path from;   ///< path of a configuration of DeepSpeed or Accelerate, or of a checkpoint, to import
   std::filesystem::path file;   ///< path of the configuration file to write; paths in it are relative to its folder
 };
 
@@ -35,10 +35,10 @@ machine_offer look_at_machine();
 /// Returns the names of the model sizes, the smallest first.
 std::vector<std::string> model_sizes();
 
-/// Checks each of the given answers by itself. Errors: bad_input.
+/// Checks each answer that is not empty, independently of the others. Errors: bad_input.
 core::result<void> check_answers(const first_job_answers& a);
 
-/// Flags for the answers that a source gives, so that the user is not asked.
+/// Flags for the answers that the imported source contains, so that the user is not asked for them.
 struct source_says {
   bool model = false, text = false, tokenizer = false, steps = false, samples = false;
 };
@@ -47,7 +47,7 @@ core::result<source_says> look_at_source(const std::filesystem::path& from,
 
 struct first_job {
   std::string yaml;
-  std::vector<std::string> remarks;  ///< lines for people: choices that were made and their reasons
+  std::vector<std::string> remarks;  ///< lines to show to the user: choices that were made and their reasons
 };
 /// Makes the file. Errors are bad_input: an unusable answer, the errors of `config check`, a job that fits on no tier.
 core::result<first_job> make_first_job(const first_job_answers& a, const machine_offer& machine);

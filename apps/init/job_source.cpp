@@ -71,7 +71,7 @@ core::result<void> put_source(job_text& text, std::map<std::string, std::string>
   source_arguments a;
   a.path = from.string();
   a.ignored_keys = ignored_keys;
-  a.older_by = "";  // no question is asked about older checkpoints
+  a.older_by = "";  // messages suggest no option, because `init` has none for older checkpoints
   const auto opened = open_described(a, {});
   if (!opened)
     return fail(opened.error().kind,

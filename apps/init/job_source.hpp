@@ -1,4 +1,4 @@
-// Reads the keys of a job from other files: DeepSpeed's configuration, and checkpoints of any format.
+// Reads the keys of a job from other files: configurations of DeepSpeed or Accelerate, and checkpoints of any format.
 #pragma once
 
 #include <filesystem>
@@ -11,9 +11,9 @@
 
 namespace troupe::apps {
 
-/// Puts the keys of `from` into `text`; `ignored_keys` of its config.json are ignored. A DeepSpeed JSON is imported by
-/// its path, and its keys and values are added to `given`. Paths are relative to `folder`. Errors (bad_input): `from`
-/// is neither of the two.
+/// Puts the keys of `from` into `text`; `ignored_keys` of its config.json are ignored. For a configuration of DeepSpeed
+/// or Accelerate, puts only its path into `text`, and adds its keys and values to `given`. Paths are relative to
+/// `folder`. Errors (bad_input): `from` is neither a configuration nor a checkpoint.
 core::result<void> put_source(job_text& text, std::map<std::string, std::string>& given,
                               const std::filesystem::path& from, const std::filesystem::path& folder,
                               const std::vector<std::string>& ignored_keys);

@@ -14,8 +14,8 @@ class job_text {
  public:
   /// Adds a comment line at the top of the file.
   void note(std::string line) { notes_.push_back(std::move(line)); }
-  /// Sets a key. `key` is full and dotted, `value` is YAML on one line and replaces an earlier value. An empty
-  /// `comment` means the key's meaning.
+  /// Sets a key, such as `optimizer.params.lr`, to a value, which is YAML on one line and replaces an earlier value.
+  /// Without a `comment`, the key's meaning is written next to the value.
   void put(std::string_view key, std::string value, std::string comment = {});
   void put_if_absent(std::string_view key, std::string value, std::string comment = {});
   /// Puts every key of a document that the table of keys has and whose value is not the default. Keys that begin with
@@ -36,7 +36,7 @@ class job_text {
   void put_below(std::string_view section, const config::node& mapping, const std::vector<std::string_view>& except);
 
   std::vector<std::string> notes_;
-  std::vector<std::string> said_;  ///< keys to which a document gives their defaults; not written
+  std::vector<std::string> said_;  ///< keys that a document of put_all() sets to their defaults; not written
   std::vector<line> lines_;        ///< keys of a section are adjacent
 };
 

@@ -27,8 +27,9 @@ inline constexpr uint32_t slots_max = 65'536;  ///< largest number of slots of o
 /// repeated hosts, hosts without slots, and a file without hosts.
 core::result<std::vector<host_slots>> read_hostfile(std::string_view text, const std::string& name);
 
-/// Applies a filter, `HOST` or `HOST:SLOT,SLOT`, joined by `@`: hosts and slots to keep, or to leave out; at most one
-/// of the two may be given. Errors: bad_input for unknown hosts and slots, and if nothing is left.
+/// Keeps the hosts and slots of `include`, or removes those of `exclude`; at most one of the two may be non-empty. A
+/// filter has entries `HOST` or `HOST:SLOT,SLOT`, joined by `@`. Errors: bad_input for unknown hosts and slots, and if
+/// nothing is left.
 core::result<std::vector<host_slots>> filter_hosts(std::vector<host_slots> all, const std::string& include,
                                                    const std::string& exclude);
 

@@ -65,7 +65,7 @@ class variables {
   std::optional<core::error> wrong_;
 };
 
-/// Reads MASTER_ADDR and MASTER_PORT, with which all launchers give the address of the first machine.
+/// Reads the address of the first machine from MASTER_ADDR and MASTER_PORT, which any launcher may set.
 void read_leader(variables& v, launch_place& p) {
   if (const auto* a = v.text("MASTER_ADDR")) {
     if (auto ok = check_host_name(*a); !ok) v.wrong("MASTER_ADDR", ok.error().text);
@@ -77,8 +77,8 @@ void read_leader(variables& v, launch_place& p) {
   p.port = static_cast<uint16_t>(!taken ? port : port < 65'535 ? port + 1 : port - 1);
 }
 
-/// Computes the machines and the tasks of each. Tasks of one machine are neighbours, or alternate with those of other
-/// machines; if the numbers fit both, `in_turns` decides.
+/// Computes the number of machines, the tasks of each, and this task's machine. The ranks of a machine are consecutive,
+/// or machines get ranks in turn; if `rank` is consistent with both orders, `in_turns` decides.
 void lay_out(variables& v, launch_place& p, uint32_t rank, uint32_t size_here, const std::string& size_name,
              bool in_turns = false) {
   if (size_here == 0 || p.tasks % size_here != 0) {
@@ -87,7 +87,7 @@ void lay_out(variables& v, launch_place& p, uint32_t rank, uint32_t size_here, c
                                           p.told_by, p.tasks, size_here));
   }
   p.nodes = p.tasks / size_here;
-  if (p.nodes == 0) return;  // the error has been noted
+  if (p.nodes == 0) return;  // `v` has recorded the error that left `tasks` at 0
   const bool may_be_neighbours = rank % size_here == p.local_rank, may_be_in_turns = rank / p.nodes == p.local_rank;
   p.node = may_be_in_turns && (in_turns || !may_be_neighbours) ? rank % p.nodes : rank / size_here;
   if (!may_be_neighbours && !may_be_in_turns)
@@ -139,7 +139,7 @@ launch_place srun(variables& v) {
     v.wrong("SLURM_STEP_NODELIST", fmt::format("wanted names of {} nodes, got {}", p.nodes, p.names.size()));
   v.less("SLURM_NODEID", p.node, "SLURM_STEP_NUM_NODES", p.nodes);
   if (!p.names.empty()) p.leader = p.names.front();
-  // A port that all nodes of the step compute alike, and concurrent jobs differently.
+  // All nodes of a step compute the same port, and concurrent jobs usually compute different ones.
   const uint32_t job = v.number("SLURM_JOB_ID", 0, 0, ~0U), step = v.number("SLURM_STEP_ID", 0, 0, ~0U);
   p.port = static_cast<uint16_t>(20'000 + (job * 16 + step) % 10'000);
   return p;
@@ -178,7 +178,8 @@ launch_place jsrun(variables& v) {
              "JSM_NAMESPACE_LOCAL_SIZE");
 }
 
-/// Returns the tasks of a machine for a launcher that gives the number of machines, but not the tasks of each.
+/// Returns the number of tasks of each machine for a launcher that sets the number of machines, but no number of tasks
+/// per machine.
 uint32_t even_share(variables& v, const launch_place& p, const std::string& nodes_name) {
   const uint32_t nodes = v.number(nodes_name, 1, 1);
   if (nodes > 0 && p.tasks % nodes == 0) return p.tasks / nodes;
@@ -200,8 +201,8 @@ launch_place flux(variables& v) {
   return p;
 }
 
-/// Reads the variables of mpiexec of HPE Cray's PALS. Its header pals.h names them, including the machine's number;
-/// only PMI gives the number of all programs, and it is not set if PALS starts programs for PMIx.
+/// Reads the variables of mpiexec of HPE Cray's PALS, which pals.h defines and which include the machine's number. The
+/// number of all programs is only in PMI_SIZE, which is missing if PALS starts programs for PMIx.
 launch_place pals(variables& v) {
   launch_place p{.launcher = "mpiexec of PALS", .told_by = "PMI_SIZE"};
   p.tasks = v.needed("PMI_SIZE", "PALS_RANKID", 1,
@@ -226,8 +227,8 @@ launch_place mpiexec(variables& v) {
              v.either("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"));
 }
 
-/// Reads the variables of a pod of an indexed job: one pod on each machine. The pod template's WORLD_SIZE, or the
-/// file's hosts, give the number of pods.
+/// Reads the variables of a pod of an indexed job, which has one pod on each machine. The number of pods is WORLD_SIZE
+/// of the pod template; if it is missing, the number of hosts in the job's file counts.
 launch_place indexed_job(variables& v) {
   launch_place p{.launcher = "the indexed job", .told_by = "WORLD_SIZE"};
   p.node = v.number("JOB_COMPLETION_INDEX", 0);
@@ -269,12 +270,14 @@ using names = std::vector<std::string>;
 struct launcher_kind {
   names present;  ///< variables that are all set if this launcher has started the program
   launch_place (*read)(variables&);
-  names sizes, ranks;  ///< variables that can say that there is one program, while others of the launcher are missing
-  names shares{};      ///< sizes of a machine's share: more than 1 means several programs, 1 means nothing
+  /// Variables with the number of all programs (1 means a single program), and variables with the number of a program
+  /// or machine (more than 0 means several programs)
+  names sizes, ranks;
+  names shares{};  ///< variables with the programs of a machine, or the machines; more than 1 means several programs
 };
 
-// Returns the launchers, the innermost first: mpirun, torchrun and Flux are started by srun, srun by a pod. Slurm and
-// Flux may set the variables of PALS, too.
+// Returns the launchers in the order in which they are tried: mpirun, torchrun and Flux before srun, and srun before a
+// pod, because the latter may start the former. PALS follows Slurm and Flux, which may set its variables, too.
 const std::vector<launcher_kind>& launcher_kinds() {
   static const std::vector<launcher_kind> all = {
       {{"RANK"},
@@ -323,8 +326,9 @@ const std::vector<launcher_kind>& launcher_kinds() {
   return all;
 }
 
-/// True if the variables are left over from a shell that a launcher started alone, or are -1 for "not distributed", an
-/// older convention: at least one says that there is a single program, and none implies a second one.
+/// True if the variables belong to a single program, for example because they are left over from a shell that a
+/// launcher started: at least one is -1 (an older convention for "not distributed") or is a size of 1, and none implies
+/// a second program.
 bool speaks_of_one(const environment& given, const launcher_kind& kind) {
   const variables v(given);
   bool is_said = false, is_contradicted = false;

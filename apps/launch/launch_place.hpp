@@ -1,6 +1,6 @@
-// Finds out which launcher has started this program, and as which of how many, from the environment: torchrun and
-// similar ones, srun, mpirun, Flux, PALS, an indexed job of Kubernetes, `troupe launch`. Owns the variables of each
-// launcher. Leaves the job's settings to launched_job.hpp.
+// Reads from the environment which launcher has started this program, on how many machines, and this program's number:
+// torchrun and similar ones, srun, mpirun, Flux, PALS, an indexed job of Kubernetes, `troupe launch`. Owns the
+// variables of each launcher. Leaves the job's settings to launched_job.hpp.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ environment own_environment();
 std::string own_host_name();
 
 struct launch_place {
-  std::string launcher;              ///< name of the launcher for people: "torchrun", "srun"
-  std::string told_by;               ///< name of the environment variable that gives the number of programs
+  std::string launcher;              ///< name of the launcher for messages: "torchrun", "srun"
+  std::string told_by;               ///< name of the environment variable that contains the number of programs
   uint32_t node = 0;                 ///< number of this machine
   uint32_t nodes = 1;                ///< number of machines; 0: unknown
   uint32_t local_rank = 0;           ///< number of this task on its machine; task 0 acts for all of them
   uint32_t tasks = 1;                ///< number of programs started on all machines; 0: one per machine
-  std::vector<uint32_t> tasks_of{};  ///< [machine]: number of tasks; empty: unknown
-  std::vector<std::string> names{};  ///< [machine]: name; empty: unknown
+  std::vector<uint32_t> tasks_of{};  ///< number of tasks of each machine, by machine number; empty: unknown
+  std::vector<std::string> names{};  ///< name of each machine, by machine number; empty: unknown
   std::string leader{};              ///< name or address of the first machine; empty: unknown
   uint16_t port = 0;                 ///< port at which the first machine listens; 0: unknown
 

@@ -74,7 +74,8 @@ class joined {
   }
   void set(std::string text) { out_.settings.push_back(std::move(text)); }
 
-  /// Computes the ranks of the job: the file's if it has degrees, else the launcher's tasks.
+  /// Computes the number of the job's ranks: the product of the file's degrees if it has any, else the number of the
+  /// launcher's tasks.
   core::result<void> degrees() {
     ranks_ = file_.config.parallel.ranks();
     const uint32_t tasks = p_.tasks == 0 ? nodes_ : p_.tasks;
@@ -82,7 +83,7 @@ class joined {
                           is_given(file_, "parallel.ranks") || !cluster_.hosts.empty();
     if (has_size) {
       if (ranks_ == tasks || (p_.is_one_each() && ranks_ % nodes_ == 0 && ranks_ > 0)) return {};
-      if (p_.is_one_each() && !cluster_.hosts.empty()) return {};  // the file gives the ranks of each host
+      if (p_.is_one_each() && !cluster_.hosts.empty()) return {};  // the file sets the ranks of each host
       return wrong("parallel",
                    fmt::format("wanted degrees for {} ranks, as {} says ({}){}, got degrees for {}{}", tasks,
                                p_.launcher, p_.told_by, p_.is_one_each() ? " or a multiple of that" : "", ranks_,
@@ -154,7 +155,8 @@ class joined {
     return {};
   }
 
-  /// Sets the leader's address. A leader that listens on every address is joined at the launcher's address for it.
+  /// Sets the address at which hosts join the leader: `listen`, with the launcher's address of the first machine if
+  /// `listen` means every address.
   core::result<void> meet_at(const std::string& listen) {
     out_.leader = listen;
     const auto at = core::read_host_port(listen);

@@ -15,28 +15,28 @@ namespace troupe::apps {
 struct launched_job {
   enum class part : uint8_t {
     alone,     ///< this program is one of several independent programs that the launcher started
-    follower,  ///< this program does nothing: another program on this machine acts for it
+    follower,  ///< this program does nothing: task 0 of this machine serves all of the machine's ranks
     leader,    ///< this program is `troupe train` on the first machine
     agent,     ///< this program is the agent of another machine than the first
   };
   part role = part::alone;
   std::vector<std::string> settings;  ///< settings as key=value, which override the configuration file's
-  bool names_hosts = false;           ///< true: host names are those of certificates; false: made up from numbers
+  bool names_hosts = false;           ///< true: certificates name the hosts; false: names are made from their numbers
   uint32_t node = 0;
-  std::string own_name;        ///< name of this machine, as its certificate's files are called
+  std::string own_name;        ///< name of this machine, after which its certificate's files are named
   std::string leader;          ///< HOST:PORT where the other hosts reach the leader
   std::string name_of_leader;  ///< name in the leader's certificate; empty: any of the job's authority
 };
 
-/// Returns the job of `p` and of a file that was loaded without `settings`, or with those of leader_of and ranks_of.
-/// Errors: bad_input.
+/// Returns the job of a launcher's environment `p` and a file. The file was loaded without `settings`, or with keys
+/// that follow from leader_of and ranks_of. Errors: bad_input.
 core::result<launched_job> launched_job_of(const launch_place& p, const config::loaded& file,
                                            const std::string& host_name);
 
-/// Returns the `cluster.listen` that follows from the environment alone; empty if it does not say.
+/// Returns the `cluster.listen` that follows from the environment alone; empty if the leader or its port is unknown.
 std::string leader_of(const launch_place& p);
 
-/// Returns the ranks of a file without degrees; 0 if the launcher does not say.
+/// Returns the number of ranks of a job whose file has no degrees; 0 if the environment contains no number.
 uint32_t ranks_of(const launch_place& p);
 
 }  // namespace troupe::apps

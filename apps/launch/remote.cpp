@@ -77,7 +77,7 @@ int hold(int argc, char** argv) {
     std::printf("%s\n", hold_is_there);
     std::fflush(stdout);
   }
-  for (const auto& s : core::signal_table) std::signal(s.number, SIG_IGN);  // the launcher passes them on
+  for (const auto& s : core::signal_table) std::signal(s.number, SIG_IGN);  // the launcher forwards signals by stdin
   const auto ended = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
   bool hears = true;
   for (;;) {

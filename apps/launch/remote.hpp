@@ -1,5 +1,5 @@
-// Runs a program on another machine through ssh: owns the command line, and the remote end that passes signals on. No
-// local shell is involved; the other machine's shell sees quoted words.
+// Runs a program on another machine through ssh: owns the command line, and the remote process that forwards signals to
+// the program. No local shell is involved; the other machine's shell gets quoted words.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 namespace troupe::apps {
 
 struct ssh_options {
-  uint16_t port = 0;  ///< port of ssh on the other host; 0: as in ssh's configuration
-  /// Options of ssh as KEY=VALUE, as for -o; they take precedence over Troupe's options.
+  uint16_t port = 0;  ///< port of ssh on the other host; 0: the port of ssh's configuration
+  /// Arguments KEY=VALUE of ssh's option -o, which override the options that this program sets.
   std::vector<std::string> further;
 };
 /// Seconds in which ssh must connect; after that the host counts as unreachable.
@@ -29,11 +29,11 @@ std::string shell_line(const remote_program& p);
 /// Returns ssh's command line. `host` must pass check_host_name.
 std::vector<std::string> ssh_command(const std::string& host, const remote_program& p, const ssh_options& o);
 
-/// First line that `hold` prints with --tell.
+/// First line that `hold --tell` prints, by which the launcher recognises that the host has been reached.
 inline constexpr const char* hold_is_there = "\001troupe";
 /// Runs `hold [--tell] [--leads] PROGRAM ARGUMENT...`: runs a program, and sends it a signal for each byte of stdin.
-/// The end of stdin means that the launcher has gone: a program that leads then gets SIGTERM; another one gets SIGHUP,
-/// so that it serves its job to the end and joins no other. Returns the program's exit code.
+/// The end of stdin means that the launcher has ended: with --leads, the program then gets SIGTERM; else it gets
+/// SIGHUP, after which it serves its job to the end and joins no other. Returns the program's exit code.
 int hold(int argc, char** argv);
 
 }  // namespace troupe::apps

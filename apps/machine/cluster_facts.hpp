@@ -20,7 +20,7 @@ struct host_facts {           ///< facts that a host reports about itself
   uint64_t memory_bytes = 0, available_bytes = 0;
   std::string folder;                      ///< folder of the run's output, or its parent if only that exists
   uint64_t free_bytes = 0;                 ///< free bytes in `folder`
-  bool sees_token = false;                 ///< true if the host sees a file that the first host has just written there
+  bool sees_token = false;                 ///< true if the host sees a file that the first host has written to `folder`
   std::string cannot_write;                ///< the system's reason why the host cannot write to `folder`; empty: it can
   std::vector<std::string> missing_files;  ///< files that the job reads and this host lacks
 };
@@ -29,7 +29,7 @@ struct examined_host {  ///< a host of `cluster.hosts`
   std::string name;
   std::optional<host_facts> facts;
   std::string problem{};  ///< reason why `facts` is empty
-  /// Why the host cannot receive bytes from others on the address in the job's file; empty: it can.
+  /// Reason why the host cannot receive bytes from others on the address in the job's file; empty: it can.
   std::string cannot_listen{};
 };
 
@@ -41,7 +41,7 @@ struct examined_pair {  ///< measured path from one host to another, by their nu
 };
 
 struct examined_cluster {
-  std::vector<examined_host> hosts;  ///< in the order of cluster.hosts; the first is this host
+  std::vector<examined_host> hosts;  ///< hosts of the job in the order of cluster.hosts; the first is this host
   std::vector<examined_pair> pairs;
 };
 

@@ -1,4 +1,5 @@
-// Owns `troupe doctor`: what this machine offers, what is missing, what that costs and how to get it.
+// Owns `troupe doctor`, which reports this machine's properties that matter for training, with the cost of each missing
+// feature and the command that provides it.
 #pragma once
 
 #include <string>
@@ -16,7 +17,7 @@ struct build_versions {
 };
 build_versions versions();
 
-/// Returns one line for each finding, and two more, the cost and the remedy, for those that are not fine.
+/// Returns one line for each finding, and two more lines, the cost and the remedy, for each finding that is not fine.
 std::string doctor_text(const build_versions& v, const std::vector<finding>& all);
 /// Returns {"versions": {...}, "findings": [{"topic", "condition", "found", "costs", "command"}], "fit": bool}.
 std::string doctor_json(const build_versions& v, const std::vector<finding>& all);

@@ -95,8 +95,8 @@ finding huge_pages(const machine_facts& m) {
       m.transparent_huge_pages.empty() ? "" : "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"};
 }
 
-/// Judges huge pages of the pools that the processes of a job share (cluster.processes); they have a setting of their
-/// own.
+/// Judges the huge pages of the memory pools that the processes of a job share (cluster.processes). The kernel has a
+/// separate setting for shared memory.
 finding shared_pages(const machine_facts& m) {
   if (m.shared_huge_pages != "never" && m.shared_huge_pages != "deny")
     return {"shared pages", fine,

@@ -1,4 +1,4 @@
-// Derives findings from the facts about a machine: one line each, and the cost and a remedy for what is missing or
+// Derives findings from the facts about a machine: one line each, and a cost and a remedy if a feature is missing or
 // poor. Pure; the facts come from apps/machine/machine.hpp and apps/machine/probes.hpp.
 #pragma once
 
@@ -22,7 +22,7 @@ struct finding {
   condition is = condition::fine;
   std::string found;
   std::string costs{};    ///< empty when fine
-  std::string command{};  ///< command that remedies it; empty if there is none
+  std::string command{};  ///< command that remedies the finding; empty if there is none
 };
 
 /// Facts that probes found by trying, not by reading.
@@ -42,7 +42,8 @@ struct tried_facts {
   std::string aten_limit{};  ///< ATEN_CPU_CAPABILITY, which limits LibTorch's instructions; empty: not set
 };
 
-/// Limits below which a finding is poor.
+/// Values below which a finding is poor: number of files that may be open, and bytes of lockable memory, of free disk
+/// space and of available memory.
 inline constexpr uint64_t open_files_wanted = 4096;
 inline constexpr uint64_t memlock_wanted_bytes = uint64_t{64} << 20;
 inline constexpr uint64_t free_wanted_bytes = uint64_t{1} << 30;
@@ -51,7 +52,7 @@ inline constexpr uint64_t memory_wanted_bytes = uint64_t{2} << 30;
 /// Returns the findings in the order in which they are shown.
 std::vector<finding> examine(const machine_facts& m, const tried_facts& t);
 
-/// Returns bytes for people, "21.4 GB"; "unlimited" for the constant of that name.
+/// Returns a number of bytes in a short form, such as "21.4 GB"; "unlimited" for the constant of that name.
 std::string bytes_text(uint64_t bytes);
 
 }  // namespace troupe::apps

@@ -1,4 +1,4 @@
-// Formats the results of `troupe io` for people and programs: a table, bars, the `aio` section to paste, JSON. Pure.
+// Formats the results of `troupe io` as text (a table, bars, the `aio` section to paste) or JSON. Pure.
 #pragma once
 
 #include <string>

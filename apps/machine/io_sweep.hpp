@@ -51,9 +51,9 @@ struct io_settings {
 /// and if no setting fits into a file of `a.bytes`.
 core::result<io_settings> settings_of(const io_arguments& a);
 
-/// Measures every setting once, and repeats until each has had `a.loops` passes, so that a disk's fast and slow minutes
-/// affect all settings. Then the `io_finalists_max` settings with the highest sums get `a.final_loops` more passes, so
-/// that one lucky pass does not decide. Calls `say` before each pass.
+/// Measures every setting once, and repeats this until each has had `a.loops` passes, so that a disk's fast and slow
+/// minutes affect all settings. Then measures the `io_finalists_max` settings with the highest sums of read and write
+/// rates in `a.final_loops` more passes, so that one lucky pass does not decide. Calls `say` before each pass.
 core::result<std::vector<io_point>> sweep(storage::throughput_probe& probe, const io_settings& settings,
                                           const io_arguments& a,
                                           const std::function<void(size_t pass, size_t of)>& say);

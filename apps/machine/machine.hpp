@@ -16,10 +16,10 @@ inline constexpr uint64_t unlimited = UINT64_MAX;
 struct machine_facts {
   std::string kernel;                  ///< release of the Linux kernel, as in "6.1.0-18-amd64"
   std::string processor;               ///< model name of the processor
-  uint32_t cores = 0;                  ///< number of processor cores that the kernel knows
+  uint32_t cores = 0;                  ///< number of processor cores in /proc/cpuinfo
   std::vector<std::string> cpu_flags;  ///< flags of the processor as /proc/cpuinfo spells them
   uint64_t memory_bytes = 0, swap_bytes = 0;
-  uint64_t available_bytes = 0;        ///< bytes of memory available to this process, with free swap, as `train` judges
+  uint64_t available_bytes = 0;  ///< bytes of memory and free swap available to this process; `train` uses it, too
   std::string transparent_huge_pages;  ///< always, madvise, never; empty: the kernel has none
   std::string shared_huge_pages;       ///< setting for memory that processes share: advise, never ...; empty: unknown
   uint64_t huge_pages = 0, huge_pages_free = 0, huge_page_bytes = 0;

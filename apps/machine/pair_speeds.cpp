@@ -8,7 +8,7 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-/// Returns the median of the measured values; `none` marks those that are missing.
+/// Returns the median of the values that differ from `none`, which marks missing values; 0 if all are missing.
 double usual(std::vector<double> v, double none) {
   std::erase(v, none);
   if (v.empty()) return 0;

@@ -1,5 +1,5 @@
-// Tries what cannot be read: a ring of io_uring, locked memory, a direct write in a folder, the CUDA driver. A try
-// leaves nothing behind.
+// Tries features whose presence no file of the kernel shows: a ring of io_uring, locked memory, a direct write in a
+// folder, the CUDA driver. A try leaves no files and no locked memory behind.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ cuda_facts try_cuda();
 
 struct cuda_library_facts {
   std::string at;  ///< path of libtroupe_cuda.so; empty: not found
-  attempt open;    ///< opening it with LibTorch for CUDA and NVIDIA's libraries; takes a second if they are installed
+  attempt open;    ///< result of loading the library, which also loads LibTorch for CUDA and NVIDIA's libraries
 };
 
 /// Looks for libtroupe_cuda.so next to a program in `folder`, and opens it.

@@ -35,8 +35,8 @@ int read_first_line(std::string_view line, http_request& out) {
   return 0;
 }
 
-/// Reads one header line. Returns 0, or the status of the refusal: a header that the page uses may come only once,
-/// since two hosts would be an attack.
+/// Reads one header line. Returns 0, or the HTTP status of the refusal. A header that the page uses may occur only
+/// once, because a request with two hosts could evade the check of the host.
 int read_header(std::string_view line, http_request& out, bool& has_body) {
   const auto colon = line.find(':');
   if (colon == line.npos || !is_token(line.substr(0, colon)) || !is_printable(line)) return 400;
@@ -92,7 +92,7 @@ http_reading read_http_request(std::string_view bytes) {
   const auto end = bytes.substr(0, request_bytes_max).find("\r\n\r\n");
   if (end == bytes.npos) {
     if (bytes.size() >= request_bytes_max) return refuse(431);
-    // Bytes that cannot become a request are refused at once: binary bytes, another protocol.
+    // Refuses bytes that cannot begin a request, such as binary bytes or another protocol, without waiting for more.
     const auto first = bytes.substr(0, bytes.find('\r'));
     return is_printable(first) && bytes.find('\0') == bytes.npos ? out : refuse(400);
   }

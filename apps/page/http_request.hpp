@@ -1,5 +1,5 @@
-// Parses a request of HTTP/1.1 and formats an answer, as far as a page needs them: GET without a body. Pure functions.
-// Leaves connections to http_server.hpp, and access to page.hpp.
+// Parses requests of HTTP/1.1 and formats answers. Supports only GET without a body, because a run's page needs no
+// more. Pure functions. Leaves connections to http_server.hpp, and access to page.hpp.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ http_reading read_http_request(std::string_view bytes);
 struct http_answer {
   int status = 200;
   std::string type = "text/plain; charset=utf-8", body = {};
-  std::string headers = {};  ///< further headers, each with its line end
+  std::string headers = {};  ///< further headers of the answer, each with its line end
 };
 /// Returns the answer as bytes for a connection that is closed afterwards. `secure`: the request came through TLS.
 std::string http_text(const http_answer& a, bool secure);

@@ -25,14 +25,14 @@ namespace {
 using outcome = byte_channel::outcome;
 
 constexpr int looks_every_ms = 250;
-/// Connections accepted in one turn; further ones wait for the next.
+/// Number of connections that are accepted in one turn of the server's loop; further ones wait for the next turn.
 constexpr int accepts_max = 64;
-/// How long bytes that arrive after the answer are still read.
+/// Nanoseconds after an answer in which the server still reads and drops bytes of the visitor.
 constexpr int64_t farewell_ns_max = 1'000'000'000;
 /// Niceness of the server's thread, so that the ranks' threads take precedence.
 constexpr int niceness = 10;
 
-/// Calls `answer`; an exception becomes status 500, so that no visitor can end a run.
+/// Calls `answer` and converts an exception to status 500, so that no request can end a run.
 http_answer answer_of(const page_answering& answer, const http_request& request) {
   try {
     return answer(request);
@@ -41,7 +41,7 @@ http_answer answer_of(const page_answering& answer, const http_request& request)
   }
 }
 
-// Blocks SIGPIPE on this thread: TLS writes with write(), and a visitor that has gone would end the program.
+// Blocks SIGPIPE on this thread: OpenSSL writes with write(), which raises it if the visitor has closed the connection.
 void take_no_sigpipe() {
   sigset_t gone;
   ::sigemptyset(&gone);
@@ -161,7 +161,7 @@ bool http_server::go_on(visitor& v) const {
 void http_server::serve() {
   take_no_sigpipe();
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), niceness);
-  std::list<visitor> visitors;  // in the order of their arrival
+  std::list<visitor> visitors;  // open connections in the order of their arrival
   const auto leave = [&](std::list<visitor>::iterator v) {
     v->bytes.reset();
     ::close(v->socket);

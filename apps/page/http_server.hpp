@@ -18,9 +18,9 @@
 
 namespace troupe::apps {
 
-/// Limit of simultaneous connections; beyond it the oldest one is closed.
+/// Limit of simultaneous connections; a further connection closes the oldest one.
 inline constexpr size_t visitors_max = 64;
-/// Limits of the time in which a request must arrive, and an answer must be sent.
+/// Nanoseconds within which a request must arrive, and within which its answer must be sent.
 inline constexpr int64_t request_arrives_ns_max = 5'000'000'000, answer_leaves_ns_max = 15'000'000'000;
 
 /// Function that answers a GET request for a path. Runs on the server's thread.
@@ -28,8 +28,8 @@ using page_answering = std::function<http_answer(const http_request&)>;
 
 class http_server {
  public:
-  /// Listens at `host`, an address or a name, and `port`, 0 for any. Errors: bad_input with the reason if the system
-  /// refuses; limit without a descriptor or a thread.
+  /// Listens at `host`, an address or a name, and `port`; with 0 the system chooses the port. Errors: bad_input with
+  /// the reason if the system refuses the address; limit if it has no descriptor or thread left.
   static core::result<std::unique_ptr<http_server>> open(const std::string& host, uint16_t port,
                                                          std::unique_ptr<channel_maker> channels,
                                                          page_answering answer);
@@ -52,7 +52,7 @@ class http_server {
   std::thread thread_;
 };
 
-/// Opens a socket that listens at `host` and `port`. Errors: bad_input, as http_server::open.
+/// Opens a socket that listens at `host` and `port`. Errors: bad_input with the reason if the system refuses.
 core::result<int> listen_at(const std::string& host, uint16_t port);
 
 }  // namespace troupe::apps

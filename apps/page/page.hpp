@@ -30,7 +30,8 @@ class page {
   page(const page_state& state, asking now) : state_(state), now_(std::move(now)) {}
   [[nodiscard]] http_answer answer(const http_request& r) const;
   [[nodiscard]] bool is_host_known(const std::string& host) const;
-  /// True if the visitor has sent the token, or the cookie that it received for it.
+  /// True if the request contains the token, or the cookie that the page set after an earlier request with the token;
+  /// always true for a page without a token.
   [[nodiscard]] bool is_admitted(const http_request& r) const;
 
   const page_state& state_;

@@ -18,7 +18,7 @@ void page_state::begin(const std::string& loss_unit) {
 }
 
 void page_state::spans(uint64_t step, std::shared_ptr<const std::vector<telemetry::rank_spans>> ranks) {
-  page_spans gone;  // freed after the lock is released
+  page_spans gone;  // spans of the oldest step, which are freed after the lock has been released
   const std::lock_guard lock(mutex_);
   all_.spans.push_back({step, std::move(ranks)});
   if (all_.spans.size() <= page_steps_max) return;

@@ -1,5 +1,6 @@
-// Owns bounded copies of everything that a run's page shows: curves are thinned, and the newest steps, terms and lines
-// are kept. Any thread; a reader gets a copy and blocks no one for long. Leaves the texts to page_texts.hpp.
+// Owns bounded copies of everything that a run's page shows: curves are thinned, and only the newest steps, terms and
+// lines are kept. All functions may be called on any thread; a reader gets a copy and holds the lock only briefly.
+// Leaves the texts to page_texts.hpp.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace troupe::apps {
 
-/// Limits: steps whose spans are kept, terms, lines of the log, and bytes of a line.
+/// Limits of the stored state: number of steps with spans, of terms, of log lines, and of bytes in a line.
 inline constexpr size_t page_steps_max = 4, page_terms_max = 64, page_lines_max = 100, page_line_bytes_max = 400;
 
 /// Facts that do not change while a run lasts.
@@ -51,7 +52,7 @@ struct page_copy {  ///< copy of the whole state at one moment
   uint64_t num_spikes = 0, samples_left_out = 0;  ///< numbers of loss spikes and of left-out samples in this process
   std::optional<checkpoint_event> checkpoint;
   uint64_t num_checkpoints = 0;
-  std::vector<actors::rank_memory_report> memory;  ///< memory of each rank [rank]
+  std::vector<actors::rank_memory_report> memory;  ///< memory reports, one per rank in the order of ranks
   std::deque<page_line> lines;
 };
 
@@ -59,7 +60,7 @@ class page_state {
  public:
   explicit page_state(page_facts facts);
 
-  // ---- the run tells
+  // ---- Functions that the run calls
   void begin(const std::string& loss_unit);
   void spans(uint64_t step, std::shared_ptr<const std::vector<telemetry::rank_spans>> ranks);
   void step(const actors::step_report& r);
@@ -70,7 +71,7 @@ class page_state {
   void checkpoint(const checkpoint_event& e);
   void line(const std::string& text);
 
-  // ---- the page asks
+  // ---- Function that the page calls
   [[nodiscard]] page_copy copy() const;
 
  private:

@@ -54,7 +54,7 @@ core::result<void> plan_command::check_options() const {
   const auto& a = arguments_;
   const auto given = given_in(*command_);
   const auto is_given = [&](const std::string& name) { return std::ranges::find(given, name) != given.end(); };
-  std::string shows;  // option whose output replaces the summary
+  std::string shows;  // the option on the command line whose output replaces the summary; empty: none
   for (const std::string name : {"--layers", "--fit", "--degrees", "--explain", "--estimate", "--format"}) {
     if (!is_given(name)) continue;
     if (!shows.empty())

@@ -27,7 +27,7 @@ std::string text_of(const kernels::quantiser& grid) {
   return "?";
 }
 
-/// Returns the first part of the text of weights whose bits are reduced step by step; else empty.
+/// Returns a text such as "from 8 bits to " for weights whose number of bits decreases during training; else empty.
 std::string from_bits(const job::compressed_module& m) {
   return m.bits && m.bits->start_bits > m.bits->target_bits ? "from " + std::to_string(m.bits->start_bits) + " bits to "
                                                             : "";
@@ -42,8 +42,8 @@ std::string text_of(const job::pruned_module& m) {
          std::string(parts[static_cast<size_t>(m.part)]);
 }
 
-/// Joins rows of modules that are compressed alike into one and counts the modules; lists the blocks if not all are
-/// included.
+/// Collects the rows of the summary: joins the rows of equally compressed modules of several blocks into one with their
+/// number, which lists the blocks if some are missing.
 class summary_rows {
  public:
   explicit summary_rows(const core::model_table& table) {
@@ -71,9 +71,9 @@ class summary_rows {
   using row_key = std::array<std::string, 5>;
   struct row {
     row_key key;
-    std::vector<std::string> modules;  ///< in the order of the model's table
+    std::vector<std::string> modules;  ///< names of the row's modules in the order of the model's table
   };
-  std::map<std::string, size_t> blocks_;  ///< [name for all blocks]: number of layers
+  std::map<std::string, size_t> blocks_;  ///< number of layers that share a name, by the name for all blocks
   std::vector<row> rows_;
 };
 

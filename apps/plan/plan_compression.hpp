@@ -7,8 +7,8 @@
 
 namespace troupe::apps {
 
-/// Returns a row for modules that are compressed alike, with all blocks in one row, and the largest size of their
-/// copies. Empty without compression.
+/// Returns a table with one row for equally compressed modules of all blocks, and the most bytes of a rank for the
+/// compressed copies of weights. Empty without compression.
 std::string compression_summary(const job::blueprint& b);
 
 }  // namespace troupe::apps

@@ -1,5 +1,5 @@
-// Chooses the costs that `troupe plan` assumes: defaults, or rates measured as by a run, and the disk rates of its
-// arguments.
+// Chooses the costs that `troupe plan` assumes: default rates, or rates that are measured on this machine, and the disk
+// rates of its arguments.
 #pragma once
 
 #include <cstdio>
@@ -13,7 +13,7 @@
 
 namespace troupe::apps {
 
-/// Returns the costs. `troupe io bench` measures the disk rates that the arguments accept.
+/// Returns the costs. The arguments contain disk rates, which `troupe io bench` measures.
 inline plan::cost_model costs_of(const config::job_config& c, const plan_arguments& a,
                                  const job::product_meter& products) {
   auto out = a.measure ? job::measured_costs(

@@ -12,7 +12,7 @@ namespace {
 
 using core::text_of;
 
-/// Returns the parameters of the pipeline rank that holds most.
+/// Returns the number of parameters of the pipeline rank with the most parameters.
 uint64_t parameters_of_a_rank(const job::blueprint& b) {
   const auto& l = b.train.layout();
   std::vector<uint64_t> held(l.options.mesh.degree(core::axis::pipeline), 0);

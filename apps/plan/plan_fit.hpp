@@ -8,14 +8,15 @@
 
 namespace troupe::apps {
 
-/// Returns the request to the ladder of tiers: the file's job with everything in memory, and its open sizes to be
-/// chosen. Swap files would go to `folder`.
+/// Returns the request for a choice of tiers: the file's job without offloading, its limits, and the sizes that the
+/// file leaves open. If `a.measure` is set, measures this machine with `products`, and the disk of `folder`, which
+/// would contain swap files.
 core::result<plan::fit_request> fit_request_of(const config::job_config& config, plan::memory_limits limits,
                                                const std::filesystem::path& folder, const plan_arguments& a,
                                                const job::product_meter& products = {});
 
-/// Prints the ladder of tiers for the file's model, ranks and budget (`cluster.host_memory_budget`, `--memory`), and
-/// the YAML of the cheapest tier that fits. Returns the exit status: 0 if one fits, 1 if none does, 2 for bad input.
+/// Prints the tiers for the file's model, ranks and memory limits (`cluster.host_memory_budget`, `--memory`), and the
+/// YAML of the cheapest tier that fits. Returns the exit status: 0 if one fits, 1 if none does, 2 for bad input.
 int show_fit(const config::job_config& config, const plan_arguments& a, const job::product_meter& products);
 
 }  // namespace troupe::apps

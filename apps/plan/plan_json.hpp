@@ -10,9 +10,9 @@
 
 namespace troupe::apps {
 
-/// Returns the memory of each rank by owner (or of one rank of each class, with the number of ranks in it), the
-/// predicted step of the plan `mine` and its disk traffic. `saving` is the step that takes a checkpoint; null: there is
-/// none.
+/// Returns the memory of each rank by owner (or of one rank of each class of equal ranks, with the number of ranks),
+/// the predicted step of the plan with index `mine`, and its disk traffic. `saving` is the timeline of a step in which
+/// a checkpoint is saved; null: the job saves none.
 std::string plan_as_json(const job::blueprint& b, const plan::timeline& timeline, uint32_t mine,
                          const plan::timeline* saving);
 

@@ -11,7 +11,7 @@
 namespace troupe::apps {
 namespace {
 
-struct moved {  ///< counts of gathers, reductions and moved bytes of one rank in a step
+struct moved {  ///< numbers of all-gathers, gradient reductions and moved bytes of one rank in a step
   uint64_t gathers = 0, gathered_bytes = 0, reductions = 0, reduced_bytes = 0, memory_bytes = 0;
 };
 
@@ -49,7 +49,7 @@ std::vector<std::string> row_of(std::string name, const moved& x) {
           core::human_bytes(x.memory_bytes)};
 }
 
-/// Returns the alternative settings by name.
+/// Returns the alternative settings of the pipeline, each with the name that its row shows.
 std::vector<std::pair<std::string, plan::plan_options>> others_of(const plan::plan_options& o) {
   std::vector<std::pair<std::string, plan::plan_options>> out;
   if (o.accumulation > 1) {

@@ -11,7 +11,7 @@
 namespace troupe::apps {
 namespace {
 
-/// Parameters that are split alike.
+/// Parameters of several blocks that tensor parallelism splits equally.
 struct cut_row {
   std::string name, shown;  ///< name of the first parameter; name for all of them
   const core::parameter_cut* cut;

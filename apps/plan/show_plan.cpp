@@ -33,12 +33,12 @@
 namespace troupe::apps {
 namespace {
 
-/// The plans that are shown: those of all ranks, or, with many ranks, one of each class, with `rank`'s own plan for its
-/// class.
+/// The plans that are shown: the plans of all ranks or, with many ranks, one plan for each class of equal ranks. The
+/// class of the requested rank is represented by that rank's own plan.
 struct shown_plans {
   std::vector<std::shared_ptr<const plan::rank_plan>> plans;
   std::vector<uint32_t> stands_for;
-  uint32_t mine = 0;  ///< index in `plans` of the plan that stands for `rank`
+  uint32_t mine = 0;  ///< index in `plans` of the requested rank's plan
 
   [[nodiscard]] plan::timeline predicted(const plan::cost_model& costs) const {
     return plan::predict(plans, costs, stands_for);
@@ -64,7 +64,7 @@ core::result<shown_plans> plans_to_show(const job::step_plans& all, uint32_t ran
   return out;
 }
 
-/// Prints what a checkpoint adds to the step in which it is taken.
+/// Prints the bytes, staging memory and time that a checkpoint adds to the step in which it is saved.
 void show_saving(const shown_plans& saving, const shown_plans& training, const plan::cost_model& costs) {
   const auto timeline = saving.predicted(costs);
   uint64_t bytes = 0;
@@ -81,7 +81,8 @@ void show_saving(const shown_plans& saving, const shown_plans& training, const p
       written_s <= timeline.step_s ? "written before the step ends" : "written after the step's end");
 }
 
-/// Prints the size of a segment in row tiles next to its size without tiles, which has `elements` elements per row.
+/// Prints the number and memory of a segment's row tiles, and the memory of its activations without tiles, which have
+/// `elements` elements per row.
 void show_tiles_of(const job::blueprint& b, const core::segment_info& s, const char* name, const char* of,
                    uint64_t elements) {
   const auto& c = *b.config;
@@ -136,7 +137,7 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
   }
 }
 
-/// Prints how a rank's plan was made: the changes of each pass.
+/// Prints the changes that each compiler pass made to a rank's plan, and returns the exit code.
 int show_accounts(const job::blueprint& b, const plan::rank_plan& p, const plan_arguments& a) {
   const auto made = plan::explain(p.layout, p.rank);
   if (!made) return failed(made.error());
@@ -146,7 +147,8 @@ int show_accounts(const job::blueprint& b, const plan::rank_plan& p, const plan_
   return 0;
 }
 
-/// Returns the error of an option that lacks the option it belongs to; null if there is none.
+/// Returns the error of options that cannot be combined, or of an option without the one that it requires; null if
+/// there is none.
 const char* misfit(const plan_arguments& a) {
   if (a.form == output_form::json && (a.fit || a.estimate || a.format != "summary"))
     return "--json: cannot be combined with --fit, --estimate or --format; give it alone, or with --degrees, "
@@ -155,8 +157,8 @@ const char* misfit(const plan_arguments& a) {
   return nullptr;
 }
 
-/// Returns the configuration with the first valid choice of open degrees, since tiers are tried before it is known what
-/// fits.
+/// Returns the configuration with the first valid choice of the open degrees. `--fit` uses it, because a faster choice
+/// can only be predicted for known tiers.
 config::job_config of_some_degrees(const config::job_config& c) {
   const auto sound = std::ranges::find_if(c.open_degrees, [](const auto& way) { return way.refusal.empty(); });
   return sound == c.open_degrees.end() ? c : c.with(*sound);

@@ -14,7 +14,7 @@ struct plan_arguments : common_arguments {
   bool transfers = false;          ///< true: the format `schedule` shows sends and receives
   std::string trace_file;          ///< file for the predicted step as Perfetto JSON; empty: none
   uint32_t rank = 0;               ///< rank that table, dot, explain and the summary show
-  bool saving = false;             ///< true: the step in which a checkpoint is taken is shown
+  bool saving = false;             ///< true: the step in which a checkpoint is saved is shown
   bool fit = false;                ///< true: the cheapest tiers that fit are shown, instead of a format
   uint64_t memory_bytes = 0;       ///< memory of all ranks that `fit` may use, activations included; 0: no limit
   bool degrees = false;            ///< true: every way to divide the ranks is shown, instead of a format

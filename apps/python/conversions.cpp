@@ -37,7 +37,7 @@ void take(keywords& k, deepspeed_arguments& a) {
 void convert(const source_arguments& source, const output_arguments& output, const std::string& to,
              const nanobind::dict& options) {
   keywords k("convert(to='" + to + "')", options);
-  // Takes the remaining options, then converts.
+  // Reads the options that all commands share, refuses unknown ones, and runs the conversion.
   const auto finish = [&](auto command, auto& arguments, source_arguments& of) {
     k.take("allow_overflow", of.allow_overflow, truth);
     k.take("ignore_keys", of.ignored_keys, "a list of texts");

@@ -1,5 +1,5 @@
-// Reads keyword arguments of a Python function that depend on another argument: each is taken once, by type; an unknown
-// one is refused with the names of the known ones.
+// Reads keyword arguments of a Python function whose names depend on another argument. Converts each to its type, and
+// refuses an unknown argument with the names of the known ones.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +19,8 @@ class keywords {
   /// Stores its arguments. `where` begins the messages: `convert(to='fp32')`.
   keywords(std::string where, nanobind::dict given) : where_(std::move(where)), given_(std::move(given)) {}
 
-  /// Stores the argument `name` in `out` if it is given and not None. `wanted` names its type for people.
+  /// Stores the argument `name` in `out` if the caller passed it and it is not None. `wanted` names its type in
+  /// messages.
   template <class T>
   void take(const char* name, T& out, std::string_view wanted) {
     known_.emplace_back(name);
@@ -35,7 +36,7 @@ class keywords {
     if (given_.contains(name) && !nanobind::object(given_[name]).is_none()) out = std::move(value);
   }
 
-  /// Refuses arguments that were not taken; call it after the last take().
+  /// Refuses arguments for whose name take() was not called. Must follow the last call of take().
   void end() const {
     for (const auto& [name, value] : given_) {
       const auto text = nanobind::cast<std::string>(name);

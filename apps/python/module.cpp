@@ -1,5 +1,5 @@
-// Owns the extension module `troupe._native`: thin functions of the commands for Python. Leaves the public API and the
-// form of results to python/troupe/checkpoint.py.
+// Owns the extension module `troupe._native`: Python functions that run the checkpoint commands. Leaves the public API
+// and the form of results to python/troupe/checkpoint.py.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
@@ -30,7 +30,7 @@ namespace {
 
 using path = std::filesystem::path;
 
-/// A checkpoint to open, and the notes while it was read; each becomes a Python warning.
+/// A checkpoint to open, and the notes that arise while it is read; each note becomes a Python warning.
 class source {
  public:
   source(const path& at, const std::optional<std::string>& tag, const std::optional<path>& map, bool fallback)

@@ -1,5 +1,5 @@
-// Loads a checkpoint's weights in fp32, one tensor in memory at a time: what `to-fp32` writes, without a file.
-// Independent of Python.
+// Loads a checkpoint's weights in fp32, one tensor in memory at a time: the tensors that `to-fp32` would write to a
+// file. Independent of Python.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ struct loaded_weight {
 /// Reads the weights one by one. One thread at a time; a concurrent call is refused.
 class fp32_weights {
  public:
-  /// Reads the descriptions of the tensors, and refuses what write_fp32() would refuse.
+  /// Reads the descriptions of the tensors, and refuses a checkpoint that write_fp32() would refuse.
   static core::result<std::unique_ptr<fp32_weights>> open(const weights_arguments& a);
 
   fp32_weights(const fp32_weights&) = delete;

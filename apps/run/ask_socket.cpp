@@ -38,7 +38,7 @@ sockaddr_un address_in(int folder, const std::filesystem::path& path_of_folder) 
   return out;
 }
 
-/// Calls the answer; an exception becomes an `error`, so that no question ends a run.
+/// Calls `answer` and converts an exception to an `error` for the client, so that no question can end a run.
 std::optional<std::string> said_by(const pending_answer& answer) {
   try {
     return answer();
@@ -57,10 +57,10 @@ struct ask_socket::client {
   int fd = -1;
   std::string question;
   pending_answer answer;
-  std::string line = {};  ///< the answer, once it exists
-  size_t sent = 0;        ///< bytes of `line` sent so far
-  /// Time from which the limits for the question and for sending the answer count: when the client connected; once its
-  /// answer exists, when it came into existence.
+  std::string line = {};  ///< text of the answer; empty: the answer does not exist yet
+  size_t sent = 0;        ///< number of bytes of `line` that have been sent
+  /// Time at which the client connected, from which the time limit of the question counts. When the answer exists: time
+  /// at which it was made, from which the time limit of sending counts.
   int64_t since_ns = 0;
 };
 
@@ -79,7 +79,7 @@ core::result<std::unique_ptr<ask_socket>> ask_socket::open(const std::filesystem
   if (probe >= 0) ::close(probe);
   if (is_served)
     return core::fail(error_kind::bad_input, fmt::format("'{}': another run is at work there", folder.string()));
-  ::unlinkat(out->folder_, socket_name, 0);  // left by a run that was killed
+  ::unlinkat(out->folder_, socket_name, 0);  // removes the socket of a run that was killed
   const mode_t before = ::umask(0177);
   const int bound = ::bind(out->socket_, reinterpret_cast<const sockaddr*>(&at), sizeof at);
   ::umask(before);
@@ -118,7 +118,7 @@ bool ask_socket::go_on(client& c, bool ready) const {
   if (!c.answer) return core::now_ns() - c.since_ns < question_ns_max;
   auto said = said_by(c.answer);
   if (!said) {
-    char gone = 0;  // the client may have left meanwhile
+    char gone = 0;  // detects a client that has closed its connection
     return ::recv(c.fd, &gone, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
   }
   c.line = std::move(*said) + "\n";

@@ -10,8 +10,8 @@
 namespace troupe::apps {
 namespace {
 
-/// Checks the degrees against the processes, which are started once for the first degree; later some of them may have
-/// no ranks.
+/// Checks that the job's processes suffice for all degrees: they are started once for the first degree, and with a
+/// later degree some of them may have no ranks.
 core::result<void> check_places(const config::job_config& c, const std::vector<job::degree_change>& all) {
   if (!c.cluster.is_on()) return {};
   const auto refused = [](std::string text) { return core::fail(core::error_kind::bad_input, std::move(text)); };
@@ -48,7 +48,7 @@ common_arguments at_data_ranks(common_arguments a, const config::job_config& con
   a.set.push_back(fmt::format("parallel.data={}", data));
   if (config.parallel.all)
     a.set.push_back(fmt::format("parallel.ranks={}", job::ranks_of_replica(config.parallel) * data));
-  if (!cut || config.elasticity.enabled) return a;  // elasticity results in the same batch, and accepts no batch keys
+  if (!cut || config.elasticity.enabled) return a;  // elasticity computes the same batch, and forbids keys of the batch
   a.set.push_back(fmt::format("train_batch_size={}", config.train_batch_size));
   a.set.push_back(fmt::format("train_micro_batch_size_per_gpu={}", cut->rows));
   a.set.push_back(fmt::format("gradient_accumulation_steps={}", cut->accumulation));

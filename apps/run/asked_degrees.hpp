@@ -11,9 +11,9 @@
 
 namespace troupe::apps {
 
-/// Returns the degree changes in order. A later degree has micro-batches of at most the first one's rows, as after a
-/// loss. Errors (bad_input): those of read_degree_changes and batch_at_degree; in a job of several processes, more data
-/// ranks than at the beginning; on several hosts, another first degree than the hosts have ranks for.
+/// Returns the degree changes in order. The micro-batches of a later degree have at most as many rows as those of the
+/// first. Errors (bad_input): those of read_degree_changes and batch_at_degree; in a job of several processes, more
+/// data ranks than at the beginning; on several hosts, a first degree that differs from the number of the hosts' ranks.
 core::result<std::vector<job::degree_change>> asked_degrees(const std::string& text, const config::job_config& config);
 
 /// Returns `a` changed to `data` data ranks, which must divide the batch; the size of the batch stays.

@@ -14,9 +14,9 @@
 namespace troupe::apps {
 namespace {
 
-/// Returns the configuration of a later degree, whose batch is divided as the file's would be, whatever the run begins
-/// with. A job of several processes keeps its processes, some of which then have no ranks. Returns nothing if the file
-/// is refused with that degree; the error has been printed.
+/// Returns the configuration of a later degree. Its micro-batch and accumulation follow from the batch of `file` alone,
+/// and not from the degree of `first`. A job of several processes keeps its processes, some of which then have no
+/// ranks. Returns nothing if the file is refused with that degree; the error has been printed.
 std::optional<config::loaded> at_later(const config::loaded& first, const config::job_config& file,
                                        const common_arguments& a, std::optional<uint64_t> steps, uint32_t data) {
   if (!first.config.cluster.is_on()) return load_configuration(at_data_ranks(a, file, data), steps, intent::run);
@@ -52,8 +52,8 @@ std::optional<degree_schedule> degree_schedule::read(const std::string& text, co
                                           config::reading::job, {}, is_said);
     if (!job) return std::nullopt;
     out.loaded_.push_back(std::make_shared<const config::loaded>(std::move(*job)));
-    if (i == 0) continue;  // its plan is proved when the session is opened
-    // Proves the plan, too, so that a run does not end at step 20 for a reason that was known before the first.
+    if (i == 0) continue;  // opening the session proves the plan of the first degree
+    // Proves the plan of a later degree now, because a refusal at the change would end the run.
     const auto planned =
         job::make_blueprint(std::shared_ptr<const config::job_config>(out.loaded_.back(), &out.loaded_.back()->config));
     if (!planned) return refused(planned.error().in(fmt::format("{}@{}", x.data, x.step)));

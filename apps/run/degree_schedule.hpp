@@ -1,5 +1,5 @@
-// Owns the degrees of `troupe train --degrees`: the run's data degrees in order, each with the configuration that the
-// file would have with it, and which one is due. Leaves the change to the session.
+// Owns the degrees of `troupe train --degrees`: the run's data-parallel degrees in order, the configuration for each,
+// and which one is due at a step. Leaves the change to the session.
 #pragma once
 
 #include <memory>

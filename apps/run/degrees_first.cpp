@@ -1,4 +1,4 @@
-// Starts the process that chooses degrees.
+// Starts the process that chooses the open degrees of a job, and reads the degrees from it.
 #include "apps/run/degrees_first.hpp"
 
 #include <sys/prctl.h>

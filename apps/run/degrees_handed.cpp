@@ -1,4 +1,4 @@
-// Implements the process that chooses degrees for others.
+// Implements the part of degrees_first.hpp that runs in the process which chooses the degrees.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ std::optional<int> hand_over_degrees(const std::vector<std::string>& keys, const
     if (auto ok = checkpoint::write_file_atomically(folder / job::degrees_file_name, measured); !ok)
       return failed(ok.error());
   }
-  const auto written = ::write(std::atoi(to), text.data(), text.size());  // smaller than the buffer of a pipe
+  const auto written = ::write(std::atoi(to), text.data(), text.size());  // never blocks: a pipe's buffer is larger
   return written == static_cast<ssize_t>(text.size()) ? 0 : 1;
 }
 

@@ -37,7 +37,8 @@
 namespace troupe::apps {
 namespace {
 
-/// True if the file or an argument contains the key at all: most do not, and their runs begin at once.
+/// True if the text of the file or an argument contains a word of the keys for processes and hosts. Most jobs contain
+/// none, and their file is then not parsed here.
 bool names_processes(const train_arguments& a) {
   const auto has_key = [](const std::string& text) {
     return text.find("processes") != std::string::npos || text.find("hosts") != std::string::npos;
@@ -49,7 +50,8 @@ bool names_processes(const train_arguments& a) {
   return has_key(std::string((std::istreambuf_iterator<char>(in)), {}));
 }
 
-/// Returns the arguments of `train` if its file asks for processes; else nothing. Prints nothing.
+/// Returns the arguments of `train` if its configuration is valid and uses several processes; else nothing. Prints
+/// nothing.
 std::optional<train_arguments> wants_processes(int argc, char** argv) {
   auto a = read_train_arguments(argc, argv);
   if (!a || !names_processes(*a)) return std::nullopt;
@@ -61,7 +63,7 @@ std::optional<train_arguments> wants_processes(int argc, char** argv) {
   return a;
 }
 
-/// Owns the folder that contains each process's swap files, and removes what killed processes leave there.
+/// Owns the folder that contains each process's swap files, and removes files that killed processes have left there.
 class swap_places {
  public:
   swap_places(const config::job_config& c, uint32_t places) : folder_(c.swap_folder()), places_(places) {
@@ -88,9 +90,9 @@ class swap_places {
   bool made_ = false;
 };
 
-/// Describes the job to its processes, here and on other hosts, by its effective configuration: a restarted process
-/// trains with the same settings whatever the user writes into the file meanwhile, and paths and `--set` mean the same
-/// on all hosts. Keys of checkpoint.load that were given by hand remain so.
+/// Stores the job's order for its processes on all hosts in `out`, with the effective configuration in place of the
+/// file: a restarted process trains with the same settings even if the user has edited the file, and paths and `--set`
+/// mean the same on all hosts. Keys of checkpoint.load from the command line stay arguments.
 void describe_job(const train_arguments& a, const config::loaded& loaded, std::span<const std::string> argv,
                   cluster::launch_options& out) {
   out.order.file = config::effective_yaml(loaded);
@@ -104,7 +106,7 @@ void describe_job(const train_arguments& a, const config::loaded& loaded, std::s
     const bool is_file = i >= 2 && out.order.file_argument == 0 &&
                          config::expanded_path(one, config::current_folder()).value_or(one) == a.file;
     if (is_file) out.order.file_argument = static_cast<uint32_t>(out.order.arguments.size());
-    const auto name = is_file ? cluster::name_of_job_file(one) : std::string();  // set if another host led the job
+    const auto name = is_file ? cluster::name_of_job_file(one) : std::string();  // empty unless another host led before
     out.order.arguments.push_back(name.empty() ? one : name);
   }
   for (const std::string& name : load_keys_by_hand(loaded)) {
@@ -149,7 +151,7 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
     return failed(
         {core::error_kind::bad_input, "cluster.hosts: cannot execute " + other.string() + ": " + std::strerror(errno)});
   }
-  const config::loaded asked = *loaded;  // the configuration that each host reads for itself
+  const config::loaded asked = *loaded;  // the configuration that the file defines for all hosts
   std::vector<std::string> arguments(argv, argv + argc);
   if (!loaded->config.open_degrees.empty()) {
     auto chosen = choose_degrees_first(program, arguments);

@@ -17,38 +17,38 @@ namespace troupe::apps {
 
 struct agents_of_hosts {  ///< the agents of a job's other hosts
   std::unique_ptr<cluster::arrivals> arrivals;
-  std::function<std::string()> secret;  ///< makes the secret of a term, as supervised_job::secret
+  std::function<std::string()> secret;  ///< draws the secret of a new term, for supervised_job::secret
   std::string address;                  ///< address on which processes of this host receive bytes
-  /// Readable when another host leads the job, as launch_options::replaced.
+  /// Descriptor that becomes readable when another host leads the job, for launch_options::replaced; null: none.
   cluster::shared_descriptor replaced{};
-  /// Receives the progress of the job, as launch_options::watch.
+  /// Function that receives the progress of the job, for launch_options::watch.
   std::function<void(const cluster::job_standing&)> watch{};
-  /// Numbers of the machines that are missing, as supervised_job::lost.
+  /// Numbers of the machines that are lost when the job begins here, for supervised_job::lost.
   std::vector<uint32_t> lost{};
-  /// How long the first term waits for machines, as supervised_job::gathers_ns.
+  /// Nanoseconds that the first term waits for missing machines, for supervised_job::gathers_ns.
   int64_t gathers_ns = INT64_MAX;
 };
-/// Function that receives messages for people, from any thread, also after the job.
+/// Function that receives messages for the user. May be called on any thread, also after the job has ended.
 using say_function = std::function<void(const std::string&)>;
-/// Function that listens for the agents. `names_hosts` is true if host names are those of certificates, false if they
-/// are a launcher's numbers. A result without arrivals means that another host leads the job, and nothing is started
-/// here. Messages of the agents go to `say`.
+/// Function that listens for the agents of the other hosts. `names_hosts` is true if certificates name the hosts, false
+/// if a launcher has numbered the machines. A result without arrivals means that another host leads the job, so that
+/// this host starts no processes. The last argument receives messages about the agents.
 using agents_opener =
     std::function<core::result<agents_of_hosts>(const config::loaded&, bool names_hosts, const say_function& say)>;
 
-/// Runs the job as a user or a launcher starts it (launched_train.hpp); of several programs that a launcher starts on
-/// one machine, one acts. Runs each process as `program` with the same arguments, and returns the exit code at the end.
-/// Returns nothing, and has done nothing, if the command asks for one process or is wrong, which `program` reports
-/// better. A job on several hosts is run by `troupe-agent` next to `program`; without `open_agents` this function
-/// executes it.
+/// Runs the job for a program that a user or a launcher (launched_train.hpp) has started; if a launcher starts several
+/// programs on one machine, all but one return at once. Runs each process as `program` with the same arguments, and
+/// returns the exit code of the job. Returns nothing, without any effect, if the job has one process or the command is
+/// wrong, which `program` reports better. A job on several hosts requires `open_agents`; without it, this function
+/// executes `troupe-agent` next to `program`, which passes it.
 std::optional<int> launch_processes(int argc, char** argv, const std::filesystem::path& program,
                                     const agents_opener& open_agents = {});
 
-/// Raises the limit of descriptors as far as the system allows: each process needs a link, and each file of the kept
-/// saves a descriptor.
+/// Raises the limit of descriptors as far as the system allows: each process needs a link, and each stored file of a
+/// save needs a descriptor.
 void raise_descriptors();
-/// Returns a signalfd of the signals that are passed to the leading process, and blocks these signals; the other
-/// signals of core/signal_table.hpp are ignored.
+/// Returns a signalfd of the signals that end a run or request a save, without those of `except`, and blocks these
+/// signals. Ignores the other signals of core/signal_table.hpp.
 cluster::shared_descriptor take_signals(std::initializer_list<int> except = {});
 
 }  // namespace troupe::apps

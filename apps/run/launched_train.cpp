@@ -20,8 +20,9 @@ config::load_result load(const train_arguments& a, const std::vector<std::string
   return config::load(a.file, options);
 }
 
-/// Returns the settings that follow from the environment alone, in the order in which they are tried: none, then the
-/// address of the leader, then the number of ranks, for files whose other keys are valid only with these.
+/// Returns the sets of settings with which the file is tried, in this order: none, the address of the leader, and both
+/// again with the number of ranks. All of them follow from the environment alone; the keys of some files are valid only
+/// with such settings.
 std::vector<std::vector<std::string>> settings_to_try(const launch_place& place) {
   std::vector<std::vector<std::string>> out{{}};
   if (const auto leader = leader_of(place); !leader.empty()) out.push_back({"cluster.listen=" + leader});
@@ -33,8 +34,8 @@ std::vector<std::vector<std::string>> settings_to_try(const launch_place& place)
   return out;
 }
 
-/// True if the diagnostics `now` are more helpful than `before`: degrees of the file that contradict the launcher's
-/// ranks say less than other errors.
+/// True if the diagnostics `now` are more helpful than `before`: they are not more, and none is about parallel.ranks,
+/// which the file does not contain.
 bool says_more(const std::vector<config::diagnostic>& now, const std::vector<config::diagnostic>& before) {
   return now.size() <= before.size() && std::ranges::find(now, "parallel.ranks", &config::diagnostic::key) == now.end();
 }
@@ -62,7 +63,7 @@ tl::unexpected<core::error> says(const core::error& e) { return core::fail(e.kin
 }  // namespace
 
 core::result<std::optional<launched_train>> launched_train_of(int argc, char** argv) {
-  if (std::getenv(continues_variable) != nullptr) return std::nullopt;  // a host that has taken over the lead
+  if (std::getenv(continues_variable) != nullptr) return std::nullopt;  // this host has taken over the lead
   if (!read_train_arguments(argc, argv)) return std::nullopt;
   const auto place = read_launch_place(own_environment());
   if (!place) return says(place.error());

@@ -1,5 +1,5 @@
-// Prepares `troupe train` for a launcher, which starts it several times: combines the file with the environment, for
-// the program that a user starts and for the one that talks to other machines.
+// Prepares `troupe train` for a launcher, which starts it several times: combines the file with the environment. Both
+// `troupe` and `troupe-agent` use it.
 #pragma once
 
 #include <optional>
@@ -17,11 +17,12 @@ struct launched_train {
   std::vector<std::string> arguments;  ///< the command line with further --set
 };
 
-/// Combines the file with the environment of a launcher. Returns nothing without a launcher, or if the command is wrong
-/// for a reason that is not related to it. The text of an error can be printed to stderr as it is.
+/// Combines the file with the environment of a launcher. Returns nothing without a launcher, or if the arguments of the
+/// command are wrong. The text of an error is complete, with "troupe: error:" and line ends.
 core::result<std::optional<launched_train>> launched_train_of(int argc, char** argv);
 
-/// Combines the file with a given place instead of the environment's; results as for launched_train_of().
+/// Combines the file with `place`, which describes this program's part in the launch. Returns nothing if the arguments
+/// are wrong, or if this program is one of several independent runs. The text of an error is complete, with line ends.
 core::result<std::optional<launched_train>> launched_train_at(const launch_place& place, int argc, char** argv);
 
 /// Executes a program with other arguments; returns only if that fails.

@@ -52,7 +52,7 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
       continue;
     }
     if (page_ != nullptr) page_->memory(session_.memory());
-    // before the step is shown, so that a question that follows gets this step
+    // Updates the state before the step is shown, so that a question after the shown line gets this step.
     state_.step(r, memory_bytes(session_));
     show_.step(r, memory_bytes(session_));
     peak_.after_step(show_, say_);
@@ -61,7 +61,7 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
       TROUPE_TRY(evaluate(config_.evaluation.batches, r.step));
     TROUPE_TRY(between_steps(stop, r.save_asked));
   }
-  // A leader after a loss may have no steps left but the save that its predecessor was about to write.
+  // A process that leads after a loss may have no steps left, but must still write the save that was due.
   if (steps_ > 0 || stop.terminated() || session_.recoveries().terms > 0) {
     state_.enter("saving");
     const moment why = stop.terminated() ? moment::rescued : moment::end;
@@ -100,7 +100,7 @@ core::result<void> opened_run::between_steps(interrupts& stop, bool save_asked) 
       state_.enter("training");
     }
     save_asked = false;
-    // A loss during a pause is recovered from at once, so that questions about the paused run see its ranks.
+    // Recovers from a loss during a pause immediately, so that answers about the paused run show the new ranks.
     for (bool waits = true; waits;) {
       waits = false;
       state_.wait_while_paused([&] { return stop.requested() || (waits = session_.has_losses()); });
@@ -150,7 +150,8 @@ core::result<void> opened_run::sample() {
   }
   std::vector<uint32_t> ids;
   if (auto ok = tokenizer->encode(config_.sample.prompt, ids); !ok) return core::fail(ok.error().in("sample.prompt"));
-  if (ids.empty() && tokenizer->end_of_text()) ids.push_back(*tokenizer->end_of_text());  // begins a document
+  // An empty prompt begins a document, which the end-of-text token precedes.
+  if (ids.empty() && tokenizer->end_of_text()) ids.push_back(*tokenizer->end_of_text());
   if (ids.empty()) {
     end_.no_sample = "since sample.prompt is empty and the tokenizer has no token that begins a text: give a prompt";
     return {};

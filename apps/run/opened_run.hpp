@@ -1,5 +1,5 @@
-// Runs a training session from its first step to its last line: steps, evaluations, checkpoints between them, the
-// sample. Owns the figures of the end report. Leaves opening to train.cpp, and display to progress.hpp.
+// Runs a training session from its first step to its last line: steps, evaluations, checkpoints between them, the text
+// sample. Owns the figures of the end report. Leaves opening to training.cpp, and display to progress.hpp.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ class opened_run {
         peak_([&job = c.config] { return actors::measured_matmul_flops(job); },
               c.config.device == core::device_kind::cpu ? c.config.parallel.ranks() : 1) {}
 
-  /// Runs the steps; call it once. Ends after the last step, or when `stop` asks for it. If a step fails, the states
-  /// are still whole, and are saved if checkpoints are enabled.
+  /// Runs the steps; call it once. Ends after the last step, or when a signal in `stop` has requested the end. If a
+  /// step fails, the states are still whole, and are saved if checkpoints are enabled.
   core::result<end_summary> operator()(interrupts& stop);
 
  private:

@@ -14,7 +14,7 @@ namespace troupe::apps {
 
 /// Shortest phase that is shown.
 inline constexpr std::chrono::seconds opening_glance{2};
-/// Time between two lines of a log; a terminal's line is rewritten.
+/// Time between two progress lines in a log; on a terminal, one line is rewritten instead.
 inline constexpr std::chrono::seconds opening_line_interval{10};
 
 class opening_display {
@@ -35,8 +35,8 @@ class opening_display {
   clock::time_point begin_ = clock::now(), next_;
 };
 
-/// Shows how much of a text is read: a rewritten line on a terminal, nothing elsewhere. Returns false once a signal has
-/// asked to stop.
+/// Shows how much of a text has been read, in a rewritten line on a terminal; shows nothing elsewhere. Returns false
+/// once a signal has requested the end.
 bool show_reading(const data::reading_progress& p, const interrupts& stop);
 
 }  // namespace troupe::apps

@@ -11,7 +11,8 @@ namespace troupe::apps {
 namespace {
 
 constexpr auto look_every = std::chrono::milliseconds(500);
-/// Time for the output's own thread to write the message; the output may have no reader.
+/// Time for the console's thread to write the message before the exit; a longer wait could last forever without a
+/// reader.
 constexpr auto said_within = std::chrono::milliseconds(100);
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace troupe::apps {
 
 core::result<void> take_own_address(const config::cluster_section& c) {
   const char* const text = std::getenv(cluster::machine_variable);
-  if (c.hosts.empty() || text == nullptr) return {};  // the first machine's address is known where it listens
+  if (c.hosts.empty() || text == nullptr) return {};  // only agents set the number of their machine
   const auto machine = static_cast<size_t>(std::strtoul(text, nullptr, 10));
   TROUPE_ASSIGN(const auto own,
                 net::chosen_address(machine < c.hosts.size() ? c.hosts[machine].bind : "", c.interface, ""));

@@ -1,6 +1,6 @@
-// Writes the messages of a job's processes into the run's folder: `logs/process<place>.log` for each, and
-// `logs/all.log` for all of them in order of time. Owns the files and the form of a line. Leaves the choice of messages
-// to the caller.
+// Writes the messages of a job's processes into the run's folder: `logs/process<place>.log` for each process, and
+// `logs/all.log` for all processes in order of time. Owns the files and the form of a line. Leaves the choice of
+// messages to the caller.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class process_log {
   process_log(const process_log&) = delete;
   process_log& operator=(const process_log&) = delete;
 
-  /// Writes a line. Any thread. Each line is one write, so that lines of several processes stay whole. A failed write
-  /// is ignored: a log ends no run.
+  /// Writes a line; may be called on any thread. Each line is one write, so that lines of several processes stay whole.
+  /// Ignores a failed write, because a log must not end a run.
   void line(const std::string& text);
   [[nodiscard]] bool has_files() const { return !folder_.empty(); }
 

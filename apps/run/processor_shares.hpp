@@ -1,5 +1,5 @@
-// Chooses the processors of each process of a job: neighbours in the machine's topology, so that a process's threads
-// share caches and memory. Owns the division. Leaves the topology to hwloc.
+// Chooses the processors of each process of a job: adjacent ones in the machine's topology, so that a process's threads
+// share caches and a NUMA node. Owns the division. Leaves the topology to hwloc.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,13 @@
 
 namespace troupe::apps {
 
-/// Processors that a process needs for its own share: its ranks compute on one while bytes move on another.
+/// Least number of processors in the share of a process: its ranks compute on one while another moves bytes.
 inline constexpr uint32_t share_processors_min = 2;
 
-/// Returns each process's processors [process], numbered as in the system, out of those that this process may use.
-/// Empty if there are fewer than `share_processors_min` for each; then the system places threads better. `synthetic`
-/// describes a machine in hwloc's synthetic form, to be used instead of this one.
+/// Divides the processors that this process may use among `processes` processes. Returns the operating system's numbers
+/// of each process's processors, by process; empty if a process would have fewer than `share_processors_min`, because
+/// the system then places threads better. `synthetic` describes a machine in hwloc's synthetic form, to be used instead
+/// of this one.
 std::vector<std::vector<uint32_t>> processor_shares(uint32_t processes, const std::string& synthetic = {});
 
 /// Moves this process and the threads that it starts from now on to the share of `place` among `processes` processes; a

@@ -15,8 +15,8 @@
 namespace troupe::apps {
 namespace {
 
-// Writes small files for people, which get their names once everything else could be opened, so that a refused run
-// changes nothing. Does not sync them, so that the first step waits for no disk.
+// Writes small text files, calls `open`, and renames the files to their final names only if it succeeds, so that a
+// refused run changes nothing. Does not sync the files, so that the first step waits for no disk.
 core::result<void> write_files(const std::filesystem::path& folder,
                                const std::vector<std::pair<const char*, std::string>>& texts,
                                const std::function<core::result<void>()>& open) {
@@ -38,7 +38,7 @@ core::result<void> prepare_output(const config::loaded& c, const actors::session
                                   const std::function<core::result<void>()>& claim,
                                   const std::function<core::result<void>()>& open) {
   const std::filesystem::path folder = std::filesystem::absolute(c.config.output).lexically_normal();
-  std::vector<std::filesystem::path> made;  // innermost first
+  std::vector<std::filesystem::path> made;  // folders that this function creates, the innermost first
   const std::vector<std::pair<const char*, std::string>> texts = {
       {"config.yaml", config::effective_yaml(c)},
       {job::degrees_file_name.data(), degrees},

@@ -1,5 +1,5 @@
-// Prepares a run's folder with the files that people read: the effective configuration, and choices that were made for
-// the run.
+// Prepares a run's folder with text files for the user: the effective configuration, and choices that were made for the
+// run.
 #pragma once
 
 #include <filesystem>

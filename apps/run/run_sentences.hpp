@@ -17,14 +17,14 @@ output_style style_of(const train_arguments& a);
 /// Returns a line about the division of the model over the ranks, and the memory of one rank.
 std::string size_line(const actors::session& s);
 
-/// Prints the lines before the first step, which may take long.
+/// Prints the lines that describe the run. Called before the first step, which may last long.
 void announce(const actors::session& s, const config::job_config& c, const run_start& start, output_style style);
 
 /// Prints the last lines of a run that came to its end.
 void say_end(const end_summary& e, const train_arguments& a, const char* unit);
 
-/// Returns a sentence about the terms of a job of several processes, after its end. `took_over`: the process that
-/// counted the repeated steps was lost, and the supervisor only knows those that were saved in memory.
+/// Returns a sentence about the terms of a job of several processes, after its end. `took_over`: the process that had
+/// counted the repeated steps was lost, so that the number of repeated steps is a lower bound.
 std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps, const config::parallel_section& p,
                               bool took_over);
 

@@ -37,7 +37,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the arguments with the flags for loading replaced by the keys that they stand for.
+/// Returns the arguments with a key of the configuration added for each flag that changes how a checkpoint is loaded.
 train_arguments with_load_keys(train_arguments a) {
   const auto key = [&a](const char* name, const std::string& value) {
     a.set.push_back(fmt::format("checkpoint.load.{}={}", name, value));
@@ -56,8 +56,8 @@ train_arguments with_load_keys(train_arguments a) {
   return a;
 }
 
-// Returns the problem of a job's states if they do not fit into memory, either; called for a job whose batches do not
-// fit, so that the user sees both problems at once. Uses the smallest batches, since states do not depend on them.
+// Returns a problem if the job's model states do not fit into memory. Called for a job whose batches do not fit, so
+// that the user gets both problems at once. Uses the smallest batches, because states do not depend on batches.
 std::vector<config::key_problem> states_beyond_memory(config::job_config job) {
   job.train_micro_batch_size_per_gpu = job.gradient_accumulation_steps = 1;
   core::result<void> fits;
@@ -119,7 +119,7 @@ int train_to(console& out, const train_arguments& given) {
   if (link) watched.emplace(link->place);  // constructed here, so that its thread inherits the blocked signals
   auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory, !link);
   if (!loaded) return 2;
-  // Opened before LibTorch is used otherwise, since it checks only once whether CUDA is available.
+  // Opens CUDA before any other use of LibTorch, which checks only once whether CUDA is available.
   if (loaded->config.device == core::device_kind::cuda)
     if (const auto ok = models::open_cuda(own_folder()); !ok) return failed(ok.error());
   const auto open = open_degrees_of(*loaded);

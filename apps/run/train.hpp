@@ -17,12 +17,12 @@ struct train_arguments : common_arguments {
   std::string resume;
   bool fresh = false;   ///< true: the run's own checkpoints are not used
   std::string tag;      ///< name of the checkpoint within the folder `resume`
-  std::string degrees;  ///< data degrees by step, as in job/degree_changes.hpp; empty: the configuration file's
+  std::string degrees;  ///< data-parallel degrees by step (job/degree_changes.hpp); empty: the file's degree throughout
   std::string map;      ///< path of a file of names for the tensors of `resume`
   bool load_module_only = false, no_load_optimizer_states = false, no_load_lr_scheduler_states = false;
   bool no_load_strict = false, fallback_to_previous = false;
   bool dequantise = false;  ///< true: the run may begin with compressed weights
-  /// Permitted differences from the run that is resumed.
+  /// True: the batch size, the seed or the data may differ from those of the run that is resumed.
   bool changed_batch = false, changed_seed = false, changed_data = false;
 };
 

@@ -1,4 +1,4 @@
-// Owns the options of `troupe train`, for both programs: the one that a user starts must know whether it starts others.
+// Owns the options of `troupe train`. Both `troupe`, which starts the processes of a job, and `troupe-train` read them.
 #pragma once
 
 #include <CLI/CLI.hpp>

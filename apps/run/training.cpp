@@ -63,8 +63,8 @@ actors::load_options load_options_of(const config::checkpoint_load_section& load
   return out;
 }
 
-/// Adds the remedy to the error of opening a run, if the run's own checkpoint does not match: the user may not have
-/// asked for it.
+/// Adds a remedy to the error of opening a run if the run's own checkpoint does not match, because the user may not
+/// have expected that the run resumes.
 core::error with_way_out(core::error e, const run_start& start) {
   if (start.own && e.kind == core::error_kind::mismatch) e.text += "; --fresh begins anew and sets it aside";
   return e;
@@ -189,7 +189,7 @@ class training {
     return copy_companions(*config_, folder);
   }
 
-  /// Stores in `end` where the trained model is, and the command that continues with it.
+  /// Stores the folder of the trained model in `end`, and the command that uses the model or resumes the run.
   void tell_place(end_summary& end) const {
     end.loss_unit = unit();
     const bool is_as_it_was = newest_.empty() && session_->steps_done() == resumed_at_;
@@ -266,8 +266,8 @@ class training {
     return std::nullopt;
   }
 
-  /// Exports the weights. Returns true if they are where `--export` asks for them. Otherwise tries to write them next
-  /// to the run's checkpoints, and prints where they are.
+  /// Exports the weights to the folder of `--export`, if there is one. Returns false if that fails; then tries to write
+  /// them into the run's folder, and prints where they are.
   bool export_weights() {
     const fs::path wanted = arguments_.export_folder;
     if (wanted.empty()) return true;
@@ -288,7 +288,7 @@ class training {
   /// Prepares the run's folder and its checkpoints, in the leading process. Returns the exit code if they are refused.
   std::optional<int> begin() {
     const auto open_records = [this] {
-      // a run without steps left does not touch its curves
+      // A run without steps left does not open its record files, so that they stay unchanged.
       return session_->steps_done() < config_->steps ? session_->open_records() : core::result<void>();
     };
     const bool is_first = session_->recoveries().terms == 0;
@@ -310,7 +310,7 @@ class training {
     if (page_ == nullptr && has_page())
       if (auto ok = open_page(); !ok) {
         if (is_first) return failed(ok.error());
-        warn("the page is not served: " + ok.error().text);  // a process that takes over does not end the run for that
+        warn("the page is not served: " + ok.error().text);  // after a change of the leader, the run goes on without it
       }
     stop_.steps_begin();
     stop_.on_second([this] { session_->stop("interrupted twice"); });
@@ -398,7 +398,7 @@ class training {
     log_.line(line);
     log_line(style_, line);
   }
-  /// Logs that output was lost; only for this, a run of one process has a log.
+  /// Logs that output was lost. A run of one process opens a log only for this message.
   void log_loss(const std::string& line) {
     page_state_.line("warning: " + line);
     if (process_ != nullptr || config_->output.empty()) return log_.line(line);
@@ -426,10 +426,10 @@ class training {
   fs::path exported_;                                    // folder that --export has filled
   uint64_t resumed_at_ = 0;                              // number of steps before the first step of this call
   bool took_over_ = false;                               // another process led before this one
-  std::unique_ptr<actors::session> session_;             // after the members that it calls until it ends
-  std::unique_ptr<ask_socket> questions_;                // after the session, which it asks
+  std::unique_ptr<actors::session> session_;             // declared after the members that its hooks use
+  std::unique_ptr<ask_socket> questions_;                // declared after the session, which its thread reads
   std::atomic<const actors::session*> asked_ = nullptr;  // set once the run begins; used by the page
-  std::unique_ptr<page> page_;                           // last, because it uses the other members
+  std::unique_ptr<page> page_;                           // declared last, because its thread uses the other members
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Runs one call of `troupe train` with a valid configuration: opens a session, shows and records its progress, and
-// serves questions. Owns how these work together. Leaves the steps and what follows to opened_run.
+// answers questions. Owns the order of this work. Leaves the steps and the end report to opened_run.
 #pragma once
 
 #include <memory>

@@ -27,7 +27,8 @@ core::result<void> write_synced(file_system& files, const fs::path& path, std::s
   return file->sync();
 }
 
-/// Makes `latest` name the checkpoint. The folder is not synced yet, so a power cut may undo it.
+/// Replaces the file `latest` by one that names the checkpoint. The folder is not synced here, so a power cut may undo
+/// the replacement.
 core::result<void> name_latest(file_system& files, const fs::path& root, const std::string& name, digest128 seal,
                                digest128 save_id) {
   const fs::path aside = root / beside(std::string(latest_file_name), writing_mark, save_id);
@@ -56,7 +57,7 @@ core::result<void> check_replaceable(file_system& files, const fs::path& root, c
 /// Returns the time of this commit: now, or just after the latest commit if the clock was set back, because commit
 /// times ascend.
 uint64_t commit_time(file_system& files, const fs::path& root) {
-  const auto out = static_cast<uint64_t>(core::unix_seconds() * 1e9);  // to a quarter of a microsecond
+  const auto out = static_cast<uint64_t>(core::unix_seconds() * 1e9);  // precise to a quarter of a microsecond
   const auto latest = read_latest(files, root);
   if (!latest || !*latest) return out;
   const auto before = read_manifest(files, root / (*latest)->folder);
@@ -118,7 +119,7 @@ checkpoint_save::checkpoint_save(checkpoint_save&& other) noexcept
       latest_(other.latest_) {}
 
 checkpoint_save::~checkpoint_save() {
-  if (!working_.empty()) (void)remove_files_and_folder(*files_, working_);  // remove_leftovers() finds what stays
+  if (!working_.empty()) (void)remove_files_and_folder(*files_, working_);  // what stays, remove_leftovers() removes
 }
 
 core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const fs::path& root, uint64_t step,
@@ -126,7 +127,7 @@ core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const f
                                                      const commit_options& options) {
   const std::string name = options.tag.empty() ? step_folder_name(step) : options.tag;
   TROUPE_TRY(check_tag(name, step));
-  fs::path there = root;  // the nearest folder that exists
+  fs::path there = root;  // becomes the nearest folder above that exists
   for (;;) {
     TROUPE_ASSIGN(const auto found, files.exists(there));
     const fs::path parent = there.has_parent_path() ? there.parent_path() : fs::path(".");
@@ -172,7 +173,7 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
   auto named = files_->sync_folder(root_);
   if (named && names) named = name_latest(*files_, root_, name, seal, save_id_);
   if (!named) {
-    // synced before its files are removed, so that no power cut leaves part of it under its name
+    // The rename is synced before files are removed: no power cut may leave part of the checkpoint under its name.
     if (files_->rename(target, working) && files_->sync_folder(root_)) working_ = working;
     return undone(named.error(), target, replaced);
   }

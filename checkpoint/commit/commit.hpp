@@ -23,12 +23,13 @@ namespace troupe::checkpoint {
 inline constexpr std::string_view latest_file_name = "latest";
 inline constexpr uint64_t max_latest_bytes = 4096;
 
-/// Converts a step to the name of its folder (`step-00000120`, with more digits for larger steps), and back; nothing
-/// for any other name.
+/// step_folder_name() returns the name of a step's folder (`step-00000120`, with more digits for larger steps).
+/// step_of() returns the step in such a name, and nothing for any other name.
 std::string step_folder_name(uint64_t step);
 std::optional<uint64_t> step_of(std::string_view folder_name);
 
-/// Maximum length of a tag in bytes. File names are limited, and working names append a mark and an id to the tag.
+/// Maximum length in bytes of a tag (the name of a checkpoint's folder that is not named by its step). File names are
+/// limited in length, and the name of the working folder appends a mark and an id to the tag.
 inline constexpr size_t max_tag_bytes = 200;
 
 /// True if `name` may be the folder of a checkpoint that is not named by its step: letters, digits, '.', '_' and '-',
@@ -36,23 +37,24 @@ inline constexpr size_t max_tag_bytes = 200;
 bool is_tag(std::string_view name);
 /// True if `name` is the folder name of a step, or a tag.
 inline bool is_checkpoint_name(std::string_view name) { return step_of(name) || is_tag(name); }
-/// Checks that `tag` is a tag or the folder name of `step`, else error_kind::bad_input.
+/// Returns error_kind::bad_input if `tag` is neither a valid tag nor the folder name of `step`.
 core::result<void> check_tag(std::string_view tag, uint64_t step);
 
-/// Which saves make `latest` name them: all, or only one that replaces the folder that `latest` names already.
+/// Selects the saves that write their name to the file `latest`: all, or only a save that replaces the folder that
+/// `latest` already names.
 enum class latest_update : uint8_t { always, if_replaced };
 
-/// The name of a checkpoint to save, and whether `latest` shall name it.
+/// Options of a save: the name of the checkpoint, and when the file `latest` is updated to name it.
 struct commit_options {
-  std::string tag{};  ///< the folder's name; empty: step_folder_name()
+  std::string tag{};  ///< name of the checkpoint's folder; if empty, step_folder_name(step)
   latest_update latest = latest_update::always;
 };
 
 /// Returns a random identifier for one save, from the operating system.
 digest128 random_save_id();
 
-/// A save in progress. If commit() is not called, the destructor removes what was written, and the old checkpoints
-/// stay. Several threads may write its files, each file one thread.
+/// A save of one checkpoint in progress. If commit() is not called, the destructor removes the files that were written,
+/// and the old checkpoints stay. Several threads may write its files, but only one thread writes each file.
 class checkpoint_save {
  public:
   /// Creates `root` if it is missing, and the working folder in it. Errors, in which case nothing is created: no_space
@@ -78,7 +80,7 @@ class checkpoint_save {
 
   /// Commits the save when every shard is finished, and returns the folder. `m` holds the files and pieces; step,
   /// save_id and time are set here, and lists are sorted. When it returns, the checkpoint survives a power cut, and
-  /// `latest` names it if commit_options::latest says so. A checkpoint of the same name is replaced. On an error
+  /// `latest` names it if commit_options::latest selects this. A checkpoint of the same name is replaced. On an error
   /// everything is as it was before begin(), with two exceptions: if undoing fails as well, `latest` still finds the
   /// old checkpoint, possibly under its working name; if only the last sync failed, `latest` names the new, complete
   /// checkpoint, and a power cut may bring the old one back.
@@ -93,14 +95,14 @@ class checkpoint_save {
                                      const std::filesystem::path& replaced);
 
   file_system* files_;
-  std::filesystem::path root_, working_;  ///< working_ is empty once renamed or moved from
+  std::filesystem::path root_, working_;  ///< working_ is empty after its folder is renamed or the object is moved from
   uint64_t step_;
   digest128 save_id_;
   std::string name_;  ///< name of the checkpoint's folder
   latest_update latest_;
 };
 
-struct leftover {  ///< remains of a crash
+struct leftover {  ///< entry of a folder of checkpoints that a crash left behind and remove_leftovers() handled
   std::string name;
   bool restored = false;  ///< true: a replaced checkpoint that was renamed back; false: the remains were removed
 };
@@ -110,8 +112,8 @@ struct leftover {  ///< remains of a crash
 /// If `latest` is damaged, replaced checkpoints are kept.
 core::result<std::vector<leftover>> remove_leftovers(file_system& files, const std::filesystem::path& root);
 
-/// Removes a checkpoint's folder from `root`; a crash never leaves a part of it under its name. Refused if the folder
-/// holds another folder.
+/// Removes a checkpoint's folder from `root`; a crash never leaves a part of it under its name, because it is renamed
+/// first. Returns an error after the rename, and removes no file, if the folder contains anything other than files.
 core::result<void> remove_checkpoint(file_system& files, const std::filesystem::path& root, const std::string& name);
 
 }  // namespace troupe::checkpoint

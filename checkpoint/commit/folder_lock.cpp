@@ -48,7 +48,7 @@ folder_lock::~folder_lock() { release(); }
 
 void folder_lock::release() {
   if (fd_ < 0) return;
-  (void)!::ftruncate(fd_, 0);  // removes the process id until the next holder writes its own
+  (void)!::ftruncate(fd_, 0);  // erases the process id of this holder from the file
   ::close(std::exchange(fd_, -1));
 }
 

@@ -15,14 +15,15 @@ namespace troupe::checkpoint {
 
 inline constexpr std::string_view lock_file_name = ".lock";
 
-/// The lock of a folder, held from take() to the destructor or to the end of the process. The file stays; it contains
-/// the process id of the holder.
+/// The lock of a folder, held from take() to the destructor or to the end of the process. The file `.lock` stays; while
+/// the lock is held, the file contains the process id of the holder.
 class folder_lock {
  public:
-  /// Creates `root` if it is missing and takes the lock without waiting. Returns error_kind::bad_input with the process
-  /// id of the holder and its `purpose` if the lock is held (also by another object of this process), and if `.lock` is
-  /// a link or not a regular file; then nothing is written. The holder may remove the folder: a caller that arrives
-  /// meanwhile locks a new one. On a file system without locks it succeeds without protection, and objection() says so.
+  /// Creates `root` if it is missing and takes the lock without waiting. Returns error_kind::bad_input if `.lock` is a
+  /// link or not a regular file, and if the lock is held (also by another object of this process); the message then has
+  /// the process id of the holder, followed by `purpose` as the activity of any holder. The holder may remove the
+  /// folder: a caller that arrives meanwhile locks a new one. On a file system without locks the function succeeds
+  /// without protection, and objection() explains why.
   static core::result<folder_lock> take(const std::filesystem::path& root,
                                         std::string_view purpose = "saves checkpoints");
 
@@ -39,7 +40,7 @@ class folder_lock {
   /// True if the locked file still has the name `.lock` in the folder. If it or the folder was removed, another process
   /// can take a new lock.
   [[nodiscard]] bool is_in_place() const;
-  /// Returns a sentence that says why the lock does not protect the folder; empty if it does.
+  /// Returns a sentence that explains why the lock does not protect the folder; empty if it does.
   [[nodiscard]] const std::string& objection() const { return objection_; }
 
  private:
@@ -48,13 +49,13 @@ class folder_lock {
   void release();
 
   std::filesystem::path root_;
-  int fd_ = -1;  ///< negative: moved from
+  int fd_ = -1;  ///< descriptor of the open file `.lock`; negative after a move
   std::string objection_;
 };
 
 struct claimed_folder {        ///< a folder of checkpoints that this process may write to
-  folder_lock lock;            ///< must be kept as long as the run saves
-  std::vector<leftover> left;  ///< remains of an earlier crash, to be reported
+  folder_lock lock;            ///< lock of the folder; must be kept as long as the run saves
+  std::vector<leftover> left;  ///< remains of an earlier crash, for the caller to report
 };
 
 /// Takes the lock of the folder at the start of a run, then calls remove_leftovers(), which must not run during another

@@ -1,6 +1,6 @@
 // Writes a folder of another library's format so that it appears as a whole or not at all: under a working name next to
-// its target, which is then renamed; a file such as DeepSpeed's `latest` then names it. The caller decides what it
-// holds.
+// its target, which is then renamed; a file such as DeepSpeed's `latest` then names it. The caller decides which files
+// the folder contains.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,8 @@ inline constexpr size_t max_written_folder_name_bytes = 200;
 class folder_writing {
  public:
   /// Creates the working folder; creates `root` if it is missing and removes the remains of an interrupted writing of
-  /// `name`. Refused: a `name` that is not a plain name or that exists, less free space than `needed_bytes`.
+  /// `name`. Returns an error if `name` is not a plain name, if `root`/`name` exists, or if fewer than `needed_bytes`
+  /// are free.
   static core::result<folder_writing> begin(file_system& files, const std::filesystem::path& root,
                                             const std::string& name, uint64_t needed_bytes);
 
@@ -45,7 +46,7 @@ class folder_writing {
   folder_writing(file_system& files, std::filesystem::path root, std::string name, uint64_t needed_bytes);
 
   file_system* files_;
-  std::filesystem::path root_, working_;  ///< working_ is empty once renamed or moved from
+  std::filesystem::path root_, working_;  ///< working_ is empty after its folder is renamed or the object is moved from
   std::string name_;
   uint64_t done_ = 0, needed_bytes_;
 };

@@ -20,7 +20,7 @@ core::result<void> make_folders(file_system& files, const fs::path& path) {
   const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
   if (parent != path) TROUPE_TRY(make_folders(files, parent));
   if (auto ok = files.make_folder(path); !ok) {
-    const auto made_meanwhile = files.exists(path);  // by another thread or process
+    const auto made_meanwhile = files.exists(path);  // another thread or process may have made it
     if (made_meanwhile && *made_meanwhile) return {};
     const auto link = core::dangling_link_in(path);
     return link ? core::result<void>(fail(error_kind::bad_input, *link)) : ok;
@@ -70,7 +70,7 @@ core::result<bool> restore(file_system& files, const fs::path& root, const std::
   const auto old = open_folder(files, root / aside);
   TROUPE_ASSIGN(const auto taken, files.exists(root / name));
   const bool named = latest && latest->folder == name;
-  if (!old && (taken || !named)) return false;  // an interrupted removal left only a part of it
+  if (!old && (taken || !named)) return false;  // an interrupted removal left only a part of `aside`
   if (taken && !(named && latest->seal == old->seal)) return false;
   if (taken) {
     // The new checkpoint was renamed but `latest` never named it: its save was not committed.

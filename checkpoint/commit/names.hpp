@@ -12,16 +12,16 @@
 
 namespace troupe::checkpoint {
 
-inline constexpr std::string_view writing_mark = ".writing-";    ///< mark of a folder that is not committed yet
-inline constexpr std::string_view replaced_mark = ".replaced-";  ///< mark of a complete, replaced checkpoint
-inline constexpr std::string_view removing_mark = ".removing-";  ///< mark of a folder that is being removed
+inline constexpr std::string_view writing_mark = ".writing-";    ///< infix in the name of an uncommitted folder
+inline constexpr std::string_view replaced_mark = ".replaced-";  ///< infix in the name of a replaced checkpoint
+inline constexpr std::string_view removing_mark = ".removing-";  ///< infix in the name of a folder being removed
 
 /// Returns a working name: `step-00000120.writing-<32 digits>`.
 inline std::string beside(const std::string& name, std::string_view mark, digest128 id) {
   return std::string(name).append(mark).append(to_hex(id));
 }
 
-/// True if `entry` is `name`, followed by the mark and an id.
+/// True if `entry` is `name`, followed by `mark` and the 32 hexadecimal digits of an id.
 inline bool is_beside(std::string_view entry, std::string_view name, std::string_view mark) {
   if (!entry.starts_with(name)) return false;
   entry.remove_prefix(name.size());
@@ -30,7 +30,7 @@ inline bool is_beside(std::string_view entry, std::string_view name, std::string
   return digest_from_hex(entry).has_value();
 }
 
-/// Returns the name in front of the mark and the id in `entry`; nothing if `entry` does not end in them.
+/// Returns the part of `entry` in front of `mark` and an id; nothing if `entry` does not end in `mark` and an id.
 inline std::optional<std::string_view> stands_beside(std::string_view entry, std::string_view mark) {
   constexpr size_t id_digits = 32;
   if (entry.size() <= mark.size() + id_digits) return std::nullopt;
@@ -45,8 +45,8 @@ inline std::optional<std::string_view> stands_beside(std::string_view entry, std
 /// if it is.
 core::result<std::optional<std::string>> strange_in(file_system& files, const std::filesystem::path& folder);
 
-/// Creates `path` and every missing folder above it, and syncs each one's parent. Several threads and processes may do
-/// so at once.
+/// Creates `path` and every missing folder above it, and syncs each one's parent. Several threads and processes may
+/// call it at the same time.
 core::result<void> make_folders(file_system& files, const std::filesystem::path& path);
 
 /// Removes every file of a folder, then the folder. Returns an error before anything is removed if the folder holds

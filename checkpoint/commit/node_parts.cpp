@@ -32,7 +32,8 @@ class file_of_host final : public source_view {
   std::string host_;
 };
 
-/// Reads the manifest in `path`, or of the checkpoint that `latest` in `path` names.
+/// Reads the manifest in `path`, or that of the checkpoint that `latest` in `path` names; nothing if there is no
+/// `latest` or its digest differs from that of the manifest.
 core::result<std::optional<checkpoint_folder>> folder_at(file_system& files, const fs::path& path) {
   TROUPE_ASSIGN(const auto itself, files.exists(path / manifest_file_name));
   auto folder = path;

@@ -1,4 +1,4 @@
-// Opens `latest`, the checkpoint that it names, and the older ones.
+// Reads `latest`, and opens the checkpoint that it names or an older one.
 #include "checkpoint/commit/open.hpp"
 
 #include <fmt/format.h>
@@ -62,7 +62,7 @@ bool has_another_seal(file_system& files, const fs::path& root, const latest_nam
 }
 
 struct candidate {
-  std::optional<uint64_t> committed_unix_ns;  // nothing: its manifest cannot be read
+  std::optional<uint64_t> committed_unix_ns;  // commit time; nothing if the manifest cannot be read
   uint64_t step = 0;
   std::string name;
 };
@@ -77,8 +77,8 @@ std::optional<candidate> candidate_in(file_system& files, const fs::path& root, 
   return step ? std::optional(candidate{std::nullopt, *step, folder}) : std::nullopt;
 }
 
-/// Sorts by commit time as retention.hpp does, newest first, because a run that returned to an older checkpoint commits
-/// lower steps after higher ones. Checkpoints whose manifest cannot be read are ordered by step.
+/// Sorts checkpoints by commit time, newest first, because a run that returned to an older checkpoint commits lower
+/// steps after higher ones. Checkpoints whose manifest cannot be read are ordered by step.
 void order_by_age(std::vector<candidate>& all) {
   std::vector<std::pair<uint64_t, candidate>> aged;
   for (const auto& c : all) {

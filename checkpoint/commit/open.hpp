@@ -16,7 +16,7 @@ namespace troupe::checkpoint {
 
 struct latest_name {  ///< contents of the file `latest`
   std::string folder;
-  std::optional<digest128> seal;  ///< digest of the manifest; missing if a person wrote the name alone
+  std::optional<digest128> seal;  ///< digest of the checkpoint's manifest; missing if a person wrote only the name
 };
 
 /// Reads the file `latest`; nothing if there is none, an error if it is damaged.

@@ -1,4 +1,4 @@
-// Locks the manifest with flock(2), as folder_lock.cpp locks its file: shared for readers, exclusive for removal.
+// Locks the manifest with flock(2): shared for readers, exclusive for removal.
 #include "checkpoint/commit/reading_mark.hpp"
 
 #include <fcntl.h>

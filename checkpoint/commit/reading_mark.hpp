@@ -12,8 +12,8 @@ namespace troupe::checkpoint {
 std::shared_ptr<const void> mark_as_read(const std::filesystem::path& folder);
 
 struct unread_claim {
-  bool is_read = false;              ///< a reader has marked the checkpoint
-  std::shared_ptr<const void> held;  ///< keeps readers from marking it; null if it could not be locked
+  bool is_read = false;              ///< true: a reader has marked the checkpoint
+  std::shared_ptr<const void> held;  ///< lock against new readers of the checkpoint; null if locking failed
 };
 
 /// Asks whether a reader has marked the checkpoint, and locks it against new readers. Called before a removal.

@@ -14,10 +14,10 @@
 
 namespace troupe::checkpoint {
 
-/// Which checkpoints to keep; by default all.
+/// Selects the checkpoints that retention keeps; the default keeps all.
 struct retention_policy {
-  uint32_t keep_last = 0;   ///< keep this many of the last committed ones, whatever their steps; 0: all
-  uint64_t keep_every = 0;  ///< keep steps that are multiples of this, too; 0: none
+  uint32_t keep_last = 0;   ///< number of last committed checkpoints to keep, whatever their steps; 0: all
+  uint64_t keep_every = 0;  ///< also keeps checkpoints whose step is a multiple of this number; 0: none
 };
 
 /// A checkpoint that is named by its step. A run that returned to an older checkpoint commits lower steps after higher
@@ -25,17 +25,17 @@ struct retention_policy {
 /// it.
 struct committed_step {
   uint64_t step = 0;
-  uint64_t committed_unix_ns = 0;  ///< 0: not known (older manifests); sorts by step, before all others
+  uint64_t committed_unix_ns = 0;  ///< time of the commit; 0: unknown (older manifests), and older than all others
 };
 
-/// Returns the steps to remove, oldest first.
+/// Returns the steps that `policy` removes, in the order of their commits; keeps the step `latest`.
 std::vector<uint64_t> steps_to_remove(std::span<const committed_step> steps, std::optional<uint64_t> latest,
                                       const retention_policy& policy);
 
-struct retention_report {            ///< names of folders
-  std::vector<std::string> removed;  ///< oldest first
-  /// Folders that should be removed but are being read, hold a file that is not of the checkpoint or cannot be read;
-  /// with the reason.
+struct retention_report {            ///< result of apply_retention(): names of checkpoints' folders
+  std::vector<std::string> removed;  ///< removed checkpoints, in the order of their commits
+  /// Checkpoints that the policy removes but that were kept, each as `name: reason`: being read, unreadable, or with a
+  /// file that does not belong to the checkpoint.
   std::vector<std::string> spared;
 };
 

@@ -17,8 +17,9 @@ enum class tag_validation : uint8_t { ignore, warn, fail };
 /// Reads "Ignore", "Warn" or "Fail" in any case; nothing for any other text.
 std::optional<tag_validation> tag_validation_from(std::string_view text);
 
-/// Compares `tags`, indexed by rank. If they differ, reports the first rank whose tag differs from rank 0's: to `say`
-/// (warn) or as an error (fail; mismatch). DeepSpeed compares SHA-1 digests, which differ exactly where tags differ.
+/// Compares `tags`, indexed by rank. If they differ, reports the first rank whose tag differs from that of rank 0: by a
+/// call of `say` (mode warn) or as error_kind::mismatch (mode fail). DeepSpeed compares SHA-1 digests, which differ
+/// exactly where tags differ.
 core::result<void> validate_tags(std::span<const std::string> tags, tag_validation mode,
                                  const std::function<void(const std::string&)>& say);
 

@@ -1,5 +1,6 @@
 // The values of compressed weights as bytes that can be read at any offset. Codes and scales are read from files and
-// decoded a few rows at a time. Owns the places of the parts; leaves the arithmetic to stored_weight.hpp.
+// decoded a few rows at a time. Owns the positions of codes and scales in files; leaves the arithmetic to
+// stored_weight.hpp.
 #pragma once
 
 #include <cstdint>
@@ -35,17 +36,17 @@ struct decompressed_weight {
   stored_part codes, scales;
   std::optional<stored_part> zeros{};
   float global_scale = 1;
-  bool one_scale = false;  ///< one scale for the whole weight
-  /// Set if the scales are a matrix, one for each block; the scheme's groups are then ignored.
+  bool one_scale = false;  ///< true: one scale applies to the whole weight
+  /// Size of the blocks if the scales are a matrix with one scale for each block; the scheme's groups are then ignored.
   std::optional<scale_blocks> blocks{};
-  uint64_t begin_bytes = 0;  ///< byte offset of its values, which follow those of the weights before
+  uint64_t begin_bytes = 0;  ///< byte offset of this weight's first value among the decoded values of all weights
 };
 
 /// The values of all compressed weights of a folder, one after the other.
 class decompressed_weights final : public source_view {
  public:
   explicit decompressed_weights(std::vector<decompressed_weight> weights) : weights_(std::move(weights)) {}
-  /// Returns a file whose reads open the files that they need, and fail if one has another length than before.
+  /// Returns a file whose reads open the files of the parts, and fail if the length of such a file has changed.
   [[nodiscard]] core::result<std::unique_ptr<input_file>> open(file_system& files) const override;
   [[nodiscard]] bool is_compressed() const override { return true; }
 

@@ -89,7 +89,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> code_name
      {"_blocks", "MXFP4"},
      {".weight_packed", "compressed-tensors"}}};
 
-/// Endings that replace `.weight` in the names of tensors next to codes, in any type.
+/// Endings that replace `.weight` in the names of tensors that one tool stores next to codes, of any type.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> scale_names{
     {{".SCB", "bitsandbytes"}, {".weight.absmax", "bitsandbytes"}, {".weight_scales", "EETQ"}, {".biases", "MLX"}}};
 

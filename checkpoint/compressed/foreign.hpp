@@ -13,8 +13,8 @@
 namespace troupe::checkpoint {
 
 struct foreign_codes {
-  std::string method;  ///< name for messages: `GPTQ`
-  std::string sign;    ///< where the method shows: `config.json: quantization_config.quant_method 'gptq'`
+  std::string method;  ///< name of the method for messages, such as `GPTQ`
+  std::string sign;    ///< evidence for the method, such as `config.json: quantization_config.quant_method 'gptq'`
 };
 
 /// Returns the method that a config.json names; nothing if it names none, or compressed-tensors or fp8, which are read.
@@ -24,7 +24,7 @@ std::optional<foreign_codes> foreign_codes_of(std::string_view config);
 /// whole numbers; nothing if there are none. Buffers and moments do not count.
 std::optional<foreign_codes> foreign_codes_of(const tensor_source& s);
 
-/// Returns the error that says why no weights can be taken from `place`, and how to get whole weights.
+/// Returns the error that explains why no weights can be read from `place`, and how to get whole weights.
 core::error foreign_refusal(const std::string& place, const foreign_codes& codes);
 
 }  // namespace troupe::checkpoint

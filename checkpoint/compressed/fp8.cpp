@@ -32,7 +32,7 @@ using fp8_json = nlohmann::ordered_json;
 constexpr size_t max_fp8_depth = 64;
 constexpr std::string_view weight_end = ".weight";
 constexpr std::array<std::string_view, 2> scale_ends{".weight_scale_inv", ".weight_scale"};
-/// Other endings after the name of a module with such a weight: ranges of activations.
+/// Endings of the names of tensors that hold ranges of activations, after the name of a module with fp8 weights.
 constexpr std::array<std::string_view, 5> range_ends{".input_scale", ".activation_scale", ".output_scale", ".k_scale",
                                                      ".v_scale"};
 

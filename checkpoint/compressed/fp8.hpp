@@ -22,10 +22,10 @@ struct fp8_blocks {
 /// other than E4M3, blocks that are not two numbers above 0.
 core::result<std::optional<fp8_blocks>> read_fp8_blocks(const std::string& config);
 
-/// Returns the source with `M.weight` for each E4M3 matrix of `stored`, in the type of its scales. The scales are
-/// `M.weight_scale_inv` or `M.weight_scale`; despite the first name both are factors of the codes, for the whole
-/// weight, for each row or for each block. Scales and the ranges of activations are left out. Refused with the tensor:
-/// scales that are missing or of another type or shape, codes that are not a matrix.
+/// Returns the source with decoded values for each E4M3 matrix `M.weight` of `stored`, in the type of its scales. The
+/// scales are `M.weight_scale_inv` or `M.weight_scale`; despite the first name both are factors of the codes, for the
+/// whole weight, for each row or for each block. Scales and the ranges of activations are left out. Returns an error
+/// that names the tensor if scales are missing or of another type or shape, or codes are not a matrix.
 core::result<tensor_source> fp8_source(stored_tensors stored, const fp8_blocks& blocks);
 
 }  // namespace troupe::checkpoint

@@ -74,7 +74,7 @@ bool leaves_zeros_out(const json& said) {
   return !at->is_object() || format == at->end() || *format != "dense";
 }
 
-/// Reads the keys of one group's `weights`; the first wrong key is the error.
+/// Reads keys of one JSON object in quantization_config; `where` is the path of the object for error messages.
 class weights_reader {
  public:
   weights_reader(const json& weights, std::string where) : weights_(weights), where_(std::move(where)) {}
@@ -241,7 +241,7 @@ core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::s
   std::vector<scheme_group> out;
   for (const auto& [name, group] : groups->items()) {
     const auto at = fmt::format("{}.config_groups.{}", where, shown(name));
-    if (group.is_object() && group.contains("weights") && group["weights"].is_null()) continue;  // activations
+    if (group.is_object() && group.contains("weights") && group["weights"].is_null()) continue;  // only activations
     if (!group.is_object() || !group.contains("weights") || !group["weights"].is_object())
       return refused(at + ".weights: an object was wanted");
     const weights_reader format(group, at), whole(*said, where);

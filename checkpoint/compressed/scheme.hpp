@@ -18,26 +18,26 @@ namespace troupe::checkpoint {
 
 inline constexpr std::string_view quantization_config_key = "quantization_config";
 inline constexpr std::string_view compressed_tensors_method = "compressed-tensors";
-/// Method of DeepSeek's weights, which fp8.hpp reads.
+/// Value of quant_method in config.json for the FP8 weights that DeepSeek publishes; fp8.hpp reads them.
 inline constexpr std::string_view fp8_method = "fp8";
 
 /// How the codes of a weight are stored in its tensors.
 enum class compressed_layout : uint8_t {
   pack_quantized,   ///< integers of 2 to 8 bits in 32-bit words
   int_quantized,    ///< 8-bit integers; the model also rounds activations to 8-bit integers when it runs
-  float_quantized,  ///< E4M3
-  mxfp4,            ///< E2M1, one power of two as scale for each 32
-  nvfp4             ///< E2M1, one E4M3 scale for each 16, one scale for the whole weight
+  float_quantized,  ///< 8-bit floating-point codes (E4M3)
+  mxfp4,            ///< 4-bit floating-point codes (E2M1), with a power of two as scale for each 32 codes
+  nvfp4             ///< E2M1 codes, with an E4M3 scale for each 16 codes and an fp32 scale for the whole weight
 };
-/// Converts a layout to its name in config.json ("pack-quantized", "mxfp4-pack-quantized" ...), and back; nothing for
-/// any other name.
+/// name_of() returns the name of a layout in config.json ("pack-quantized", "mxfp4-pack-quantized" ...).
+/// compressed_layout_from() returns the layout with such a name, and nothing for any other name.
 std::string_view name_of(compressed_layout layout);
 std::optional<compressed_layout> compressed_layout_from(std::string_view name);
 
 /// How one weight is compressed.
 struct weight_scheme {
   compressed_layout layout = compressed_layout::pack_quantized;
-  uint32_t bits = 4;        ///< bits of a code
+  uint32_t bits = 4;        ///< number of bits of one code
   bool symmetric = true;    ///< false: groups have zero points (only pack_quantized and int_quantized)
   uint64_t group_size = 0;  ///< number of columns that share a scale; 0: one scale for each row
   /// Type of the scales if the layout leaves it open: f32, bf16 or f16. Decoded values have this type; those of E2M1
@@ -49,11 +49,11 @@ struct weight_scheme {
 };
 
 /// The format that a user requests: `int4`, `int8` (integers of 2 to 8 bits), `w8a8`, `fp8`, `mxfp4`, `nvfp4`; a group
-/// of 0 columns is a whole row. scheme_of() refuses other names, and groups and zero points that the format does not
-/// have, with the values that are allowed.
+/// of 0 columns is a whole row. scheme_of() returns an error for other names, and for groups and zero points that the
+/// format does not have.
 struct scheme_wish {
   std::string format = "int4";
-  std::optional<uint64_t> group_size{};  ///< none: 128 for `int2` to `int7`, a row for `int8`, `w8a8` and `fp8`
+  std::optional<uint64_t> group_size{};  ///< number of columns that share a scale; missing: the default of the format
   bool asymmetric = false;
   core::dtype type = core::dtype::bf16;  ///< type of scales and of weights that are not compressed
 };
@@ -61,7 +61,7 @@ core::result<weight_scheme> scheme_of(const scheme_wish& wish);
 /// Returns all names that scheme_wish::format may have.
 std::span<const std::string_view> scheme_formats();
 
-/// Returns the text of `config` (a JSON object) with the key quantization_config, which says how all linear layers
+/// Returns the text of `config` (a JSON object) with the key quantization_config, which describes how all linear layers
 /// except `ignored` are compressed.
 core::result<std::string> with_quantization_config(const std::string& config, const weight_scheme& scheme,
                                                    const std::vector<std::string>& ignored);
@@ -76,8 +76,8 @@ struct scheme_group {
   weight_scheme scheme;
 };
 /// Reads the groups of a config.json. Returns nothing if it has no quantization_config of compressed-tensors, and an
-/// empty list if that leaves the weights as they are. Groups of activations alone are left out. Refused with the key: a
-/// malformed configuration, and layouts, strategies and widths that are not read.
+/// empty list if that leaves the weights as they are. Groups of activations alone are left out. Returns an error
+/// that names the key for a malformed configuration and for layouts, strategies and widths that are not read.
 core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::string& config);
 
 /// Returns the scheme of a module, or null if no group names it.

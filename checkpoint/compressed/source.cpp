@@ -57,7 +57,7 @@ std::pair<std::string_view, std::string_view> halves_of(std::string_view name) {
 /// The tensors of one module that may be parts of a weight: name after the module's name -> tensor.
 using module_parts = std::map<std::string_view, const tensor_entry*>;
 
-/// Makes the entries of compressed weights from their parts.
+/// Describes compressed weights as decompressed_weight, from the tensors that are their parts.
 class weight_finder {
  public:
   weight_finder(const stored_tensors& stored, const std::vector<scheme_group>& groups)
@@ -178,8 +178,8 @@ namespace {
 
 /// The description of the weights in config.json.
 struct said_of_weights {
-  bool is_compressed = false;  ///< compressed by a method that is read, even if it compresses no weight
-  bool has_codes = false;      ///< some weights are stored as codes
+  bool is_compressed = false;  ///< true: config.json names a method that is read, even if it compresses no weight
+  bool has_codes = false;      ///< true: some weights are stored as codes
 };
 
 core::result<said_of_weights> weights_by_config(const fs::path& path) {

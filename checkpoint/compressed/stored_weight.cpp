@@ -220,7 +220,7 @@ void encode_zeros(const compressed_matrix& m, const zero_rows& which, std::span<
     for (uint64_t g = 0; g < groups; ++g) {
       const auto code = static_cast<uint64_t>(scales[r * groups + g].zero + half_of(m.scheme));
       const uint64_t bit = (which.first_row + r) * bits, begin = which.first_word * word_bits;
-      if (bit < begin) {  // begins in the word before
+      if (bit < begin) {  // the code begins in the word before the range
         words[g] |= code >> (begin - bit);
         continue;
       }

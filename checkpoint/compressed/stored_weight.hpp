@@ -34,19 +34,19 @@ struct compressed_matrix {
 
   [[nodiscard]] uint64_t group() const { return scheme.group_size > 0 ? scheme.group_size : columns; }
   [[nodiscard]] uint64_t groups_of_row() const { return columns / group(); }
-  /// Returns the bytes of the codes of one row.
+  /// Returns the size in bytes of the codes of one row.
   [[nodiscard]] uint64_t code_row_bytes() const;
   [[nodiscard]] core::dtype scale_type() const;
 };
-/// Checks a matrix. Refused: no elements; groups that do not divide a row, with the groups that would; an odd width of
-/// 4-bit numbers.
+/// Returns an error if the matrix has no elements, if its groups do not divide a row (the message lists sizes that
+/// would), or if a row has an odd number of 4-bit floating-point codes.
 core::result<void> check(const compressed_matrix& m);
 
-/// Returns the tensors of the matrix, named as in the format.
+/// Returns the tensors that store the matrix, named as in compressed-tensors.
 std::vector<part_tensor> parts_of(const compressed_matrix& m);
 
-/// Computes the scales of `values`, which are whole rows, in the order of rows and of the groups in a row. Errors name
-/// the row, counted from `first_row`.
+/// Computes the scales of `values`, which are whole rows, in the order of rows and of the groups in a row. `global` is
+/// the scale of the whole weight (nvfp4; else 1). Errors name the row, counted from `first_row`.
 core::result<std::vector<kernels::group_scale>> scales_of(const compressed_matrix& m, std::span<const float> values,
                                                           uint64_t first_row, float global);
 
@@ -59,7 +59,7 @@ void decode_rows(const compressed_matrix& m, std::span<const std::byte> stored,
 
 /// Converts scales to their stored form, one after the other.
 void encode_scales(const compressed_matrix& m, std::span<const kernels::group_scale> scales, std::span<std::byte> out);
-/// Decodes stored scales. Refused: a scale that is not finite or not above 0; the error names row and group.
+/// Decodes stored scales. Returns an error that names row and group if a scale is not finite or not above 0.
 core::result<void> decode_scales(const compressed_matrix& m, std::span<const std::byte> stored, uint64_t first_row,
                                  std::span<kernels::group_scale> scales);
 
@@ -67,15 +67,16 @@ core::result<void> decode_scales(const compressed_matrix& m, std::span<const std
 /// several rows of codes, with one word for each group. words_of_rows() finds the rows of words that hold the given
 /// rows, rows_of_words() the rows that the given words touch.
 struct zero_rows {
-  uint64_t first_word = 0, words = 0;  ///< range of rows of words
-  uint64_t first_row = 0, rows = 0;    ///< range of rows of codes
+  uint64_t first_word = 0, words = 0;  ///< first row of words, and number of rows of words
+  uint64_t first_row = 0, rows = 0;    ///< first row of codes, and number of rows of codes
 };
 zero_rows words_of_rows(const compressed_matrix& m, uint64_t first_row, uint64_t rows);
 zero_rows rows_of_words(const compressed_matrix& m, uint64_t first_word, uint64_t words);
 /// Encodes `which.words` rows of words from the zero points of `which.rows` rows.
 void encode_zeros(const compressed_matrix& m, const zero_rows& which, std::span<const kernels::group_scale> scales,
                   std::span<std::byte> out);
-/// Decodes the zero points of rows [first_row, first_row + rows) from the words of `which`; `scales` holds the rows.
+/// Decodes zero points from the words of `which` and stores them in `scales`, which holds the scales of whole rows from
+/// `first_row` on.
 void decode_zeros(const compressed_matrix& m, const zero_rows& which, std::span<const std::byte> stored,
                   uint64_t first_row, std::span<kernels::group_scale> scales);
 

@@ -71,8 +71,7 @@ void copy_common(std::span<const std::byte> part, uint64_t begin, uint64_t offse
   if (from < to) std::memcpy(out.data() + (from - offset), part.data() + (from - begin), to - from);
 }
 
-/// Makes the bytes of all tensors when they are asked for; scales are computed each time they are needed, so that none
-/// are stored.
+/// Makes the bytes of all tensors on request; scales are computed each time they are needed, so that none are stored.
 class compressor {
  public:
   compressor(const tensor_source& from, const compress_options& options)
@@ -184,7 +183,7 @@ class compressor {
     return fail(error_kind::bug, "no writer for this part");
   }
 
-  /// Some rows, and their scales.
+  /// The values of some rows, and the scales of their groups.
   struct scaled_rows {
     std::vector<float> values;
     std::vector<group_scale> scales;
@@ -301,8 +300,8 @@ class compressor {
   source_reader reader_;
   std::vector<weight_job> jobs_;
   std::vector<exported_weight> plain_;
-  std::vector<tensor_to_write> tensors_;  ///< refer to jobs_ and plain_
-  std::map<std::string, float> globals_;  ///< name of a joined layer -> scale
+  std::vector<tensor_to_write> tensors_;  ///< tensors to write; their functions refer to jobs_ and plain_
+  std::map<std::string, float> globals_;  ///< name of a joined layer -> NVFP4's scale of its weights
   uint64_t weights_ = 0, source_bytes_ = 0, tensor_bytes_ = 0, done_ = 0;
 };
 

@@ -40,23 +40,25 @@ struct compress_options {
   weight_scheme scheme;
   core::dtype type = core::dtype::bf16;  ///< type of floating-point weights that are not compressed
   uint64_t max_shard_bytes = default_shard_bytes;
-  /// Renames tensors as weights_export_options::rename does; the resulting names are Hugging Face's.
+  /// Returns the Hugging Face name under which a tensor is written; nothing leaves the tensor out. Without a function
+  /// the source must have such names.
   std::function<std::optional<std::string>(const std::string&)> rename = {};
   progress_function progress = {};
   const prepared_weights* prepared = nullptr;  ///< weights whose codes and scales are made already; or null
 };
 
-/// Returns how the weights are stored, by the tensor's name in the source. Refuses what compress_weights() refuses.
+/// Returns the storage form of each compressed weight, by the tensor's name in the source. Returns the errors of
+/// compress_weights() that do not depend on values.
 core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less<>>> stored_forms(
     const tensor_source& from, const compress_options& options);
 
-/// Returns the bytes of the tensors that compress_weights() will write.
+/// Returns the size in bytes of all tensors that compress_weights() will write.
 core::result<uint64_t> compressed_bytes(const tensor_source& from, const compress_options& options);
 
 /// Writes the compressed weights as write_weights_folder() does: all files or none. Weights of the same input share
-/// NVFP4's one scale (queries, keys and values; gate and up), because runtimes that join them require it. Refused, with
-/// the layer: groups that do not divide a row, values that are not finite, no linear weight at all. Returns `stopped`
-/// if progress asked to stop. The report lists the layers block by block.
+/// NVFP4's one scale (queries, keys and values; gate and up), because runtimes that join them require it. Errors
+/// name the layer: groups that do not divide a row, values that are not finite; a source without a linear weight is an
+/// error, too. Returns `stopped` if progress asked to stop. The report lists the layers block by block.
 core::result<compression_report> compress_weights(const tensor_source& from, const compress_options& options);
 
 }  // namespace troupe::checkpoint

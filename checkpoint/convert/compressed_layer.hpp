@@ -31,17 +31,17 @@ struct rounding_error {
 
 /// One compressed weight.
 struct compressed_layer {
-  std::string name;  ///< name of the module, or of the tensor in the file
+  std::string name;  ///< name of the module (compressed-tensors) or of the tensor (GGUF)
   uint64_t rows = 0, columns = 0;
-  double bits = 0;           ///< bits per element of everything that is stored for its weight
-  double error = 0;          ///< rounding_error::relative()
-  double largest_error = 0;  ///< largest |weight - stored value|
+  double bits = 0;           ///< stored bits per element of the weight, scales and zero points included
+  double error = 0;          ///< |weight - stored value| / |weight|, in Euclidean norms
+  double largest_error = 0;  ///< largest |weight - stored value| of one element
 };
 
 /// All compressed weights, and the sizes of source and output.
 struct compression_report {
   std::vector<compressed_layer> layers;
-  uint64_t weights = 0;  ///< number of elements, compressed or not
+  uint64_t weights = 0;  ///< number of elements of all weights, compressed or not
   uint64_t source_bytes = 0, tensor_bytes = 0;
 };
 

@@ -43,7 +43,7 @@ core::result<void> check(const tensor_entry& t, const source_cut& cut) {
   return {};
 }
 
-/// Makes the bytes of one tensor after its changes; keeps the tensor that was asked for last.
+/// Makes the bytes of one tensor after its changes; keeps the tensor that was requested last.
 class tensor_maker {
  public:
   tensor_maker(std::shared_ptr<const tensor_source> from, source_cuts cuts)

@@ -36,8 +36,8 @@ struct planned_item {
   core::dtype type = core::dtype::f32;
   std::vector<int64_t> sizes = {};
   uint64_t first = 0;
-  torch_value value = {};         ///< the value, if there is no tensor
-  std::optional<float> one = {};  ///< a tensor of this one number
+  torch_value value = {};         ///< stored value, if `tensor` is null
+  std::optional<float> one = {};  ///< value of a tensor of one element
   uint64_t begin = 0, bytes = 0;
 };
 
@@ -46,7 +46,7 @@ struct planned_chunk {
   size_t item = 0;
 };
 
-struct planned_entry {  ///< one name
+struct planned_entry {  ///< one named tensor or object in the list of the folder
   std::string name;
   std::vector<torch_value> keys;
   std::optional<core::dtype> type;  ///< type of a tensor; nothing for an object
@@ -84,7 +84,7 @@ class distributed_writer {
     weights_export_options how;
     how.rename = [&](const std::string& name) { return std::optional(written(name)); };
     TROUPE_ASSIGN(const auto weights, weights_of(from_, how));
-    std::map<const tensor_entry*, size_t> first;  // an entry with the same bytes
+    std::map<const tensor_entry*, size_t> first;  // tensor -> first entry that stores its bytes
     std::map<std::string, size_t> of_name;
     for (const auto& w : weights) {
       const auto [at, fresh] = first.try_emplace(w.from, entries_.size());
@@ -139,7 +139,7 @@ class distributed_writer {
   }
   static std::string file_name(uint32_t rank) { return fmt::format("__{}_0{}", rank, distributed_extension); }
 
-  /// Adds a tensor, with its rows cut as by torch.chunk().
+  /// Adds a tensor, whose rows are cut as torch.chunk() cuts them.
   void add_tensor(std::string name, std::vector<torch_value> keys, const tensor_entry& t, core::dtype type) {
     planned_entry entry{std::move(name), std::move(keys), type, t.shape, {}};
     const uint64_t numel = core::numel_of(t.shape);
@@ -174,7 +174,7 @@ class distributed_writer {
   }
 
   core::result<void> plan_optimizer() {
-    std::vector<std::string> parameters;  // names in the source
+    std::vector<std::string> parameters;  // names of trained parameters in the source
     std::optional<size_t> step;
     if (options_.groups.empty()) return {};
     for (const auto& t : from_.tensors) {

@@ -19,17 +19,17 @@ namespace troupe::checkpoint {
 
 /// Settings of the written folder that the source does not contain.
 struct distributed_write_options {
-  uint32_t ranks = 1;  ///< number of files; each has its rows of every tensor, as FSDP cuts them
+  uint32_t ranks = 1;  ///< number of files; each contains its rows of every tensor, cut as FSDP does
   /// The optimizer's parameter groups, with names as in the source; none: only weights are written.
   std::vector<deepspeed_parameter_group> groups = {};
-  std::function<std::string(const std::string&)> name = {};  ///< source's name -> written name; empty: unchanged
-  std::map<std::string, std::string> shared = {};            ///< more tied names: alias -> parameter, both as written
+  std::function<std::string(const std::string&)> name = {};  ///< maps source names to written names; empty: unchanged
+  std::map<std::string, std::string> shared = {};            ///< additional tied names: alias -> parameter, as written
   progress_function progress = {};
 };
 
 /// The folder that was written.
 struct distributed_report {
-  uint64_t bytes = 0;  ///< bytes of tensors
+  uint64_t bytes = 0;  ///< bytes of all written tensors
   size_t tensors = 0, files = 0;
 };
 

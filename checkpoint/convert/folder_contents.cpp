@@ -279,7 +279,7 @@ folder_contents only(found_checkpoint c) {
 
 core::result<folder_contents> contents_of_folder(const fs::path& path, int depth);
 
-/// Finds the checkpoint in the folder `tag`; errors begin with `who`, which says where the name comes from.
+/// Finds the checkpoint in the folder `tag`; errors begin with `who`, which names the origin of the tag.
 core::result<folder_contents> contents_of_tag(const fs::path& root, const std::string& tag, const std::string& who,
                                               int depth) {
   if (!is_plain_name(tag))
@@ -329,7 +329,7 @@ std::vector<found_checkpoint> numbered_checkpoints(const fs::path& root, int dep
   return {};
 }
 
-/// The parts of a trainer's checkpoint, by the names of its files.
+/// True for the parts that a trainer's checkpoint has, judged by file names: trainer_state.json, optimizer's states.
 struct trainer_parts {
   bool run = false, states = false;
 };
@@ -342,7 +342,7 @@ trainer_parts parts_in(const fs::path& folder, int depth) {
   return out;
 }
 
-/// Returns why the newest of several checkpoints is not complete: it lacks a part that the one before it has.
+/// Returns why the newest checkpoint is not complete, such as a part that only the one before it has; nothing if it is.
 std::optional<core::error> cut_short(const std::vector<found_checkpoint>& all, int depth) {
   const auto& newest = all.front();
   const auto inside = contents_of_folder(newest.path, depth + 1);
@@ -359,7 +359,7 @@ std::optional<core::error> cut_short(const std::vector<found_checkpoint>& all, i
                                  fmt::join(missing, " and no "), all[1].name)};
 }
 
-/// Finds the checkpoints below a folder that is not one itself, or weights alone; nothing if there are none.
+/// Finds the checkpoints below a folder that is no checkpoint itself or only has weights; nothing if there are none.
 std::optional<folder_contents> deeper_in(const fs::path& path, int depth) {
   folder_contents out;
   out.checkpoints = numbered_checkpoints(path, depth);
@@ -424,7 +424,7 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
         (!is_folder(path / name) || is_there(path / name / manifest_file_name)))
       return ours();
     auto named = contents_of_named(path, latest, name, depth);
-    // A folder of Troupe's checkpoints in which the named one has lost its manifest.
+    // The folder may hold Troupe's checkpoints, of which the named one has lost its manifest.
     if ((!named || named->checkpoints.front().problem) && has_ours(path)) return ours();
     return named;
   }

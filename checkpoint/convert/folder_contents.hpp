@@ -1,6 +1,6 @@
 // Finds what is stored at a path that a person names: a file, one checkpoint, several of which one is the newest,
 // weights next to them. Owns the rules by which one of these is chosen, the same for every command, and the sentences
-// about the others. Looks only at names and first bytes; open_source.hpp opens the chosen one.
+// about the others. Reads only names, small text files and first bytes; open_source.hpp opens the chosen one.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace troupe::checkpoint {
 
-/// The formats of checkpoints.
+/// The formats of checkpoints that open_source() opens.
 enum class source_format : uint8_t { troupe, deepspeed, universal, distributed, hugging_face, torch, gguf };
 /// Returns the format as text for messages: "a checkpoint of Troupe's", ...
 std::string_view described(source_format f);
@@ -22,9 +22,9 @@ std::string_view described(source_format f);
 /// One of the checkpoints at a path.
 struct found_checkpoint {
   std::filesystem::path path;
-  std::string name;                       ///< path below the named one: `checkpoint-20`; empty: the named path itself
-  std::optional<source_format> format{};  ///< missing: known once the checkpoint itself is looked at
-  std::optional<core::error> problem{};   ///< why it is not a checkpoint, or not complete
+  std::string name;                       ///< path below the searched path: `checkpoint-20`; empty: that path itself
+  std::optional<source_format> format{};  ///< format; missing until look_into() examines `path` itself
+  std::optional<core::error> problem{};   ///< reason why `path` is no checkpoint, or not complete
 };
 
 /// The checkpoints in a folder that a person named, in the order in which they are tried, and notes about them.
@@ -33,7 +33,7 @@ struct folder_contents {
   std::vector<found_checkpoint> checkpoints;
   /// Weights without an optimizer's states next to the checkpoints, such as the final model that a trainer leaves.
   std::optional<found_checkpoint> weights;
-  /// Sentences about what exists next to the chosen one; empty if there is nothing else.
+  /// Sentences about the other checkpoints and weights at the path; empty if there are none.
   std::vector<std::string> notes;
 };
 
@@ -42,8 +42,8 @@ struct folder_contents {
 /// names. A folder that is itself a checkpoint with an optimizer's states is the result, as is a folder of weights with
 /// no checkpoints below it; for a folder that has only the folder `checkpoints` or `checkpoint`, the contents of that
 /// are the result. The newest of several counts as complete if it has the kinds of files that the one before it has.
-/// Errors (bad_input, io): nothing there is a checkpoint, with what was looked for, or with the name of what the folder
-/// is instead, if that is known (a PEFT adapter).
+/// Returns an error (bad_input, io) if nothing there is a checkpoint; the message lists the files that would identify
+/// one, or names what the folder is instead (a PEFT adapter).
 core::result<folder_contents> look_into(const std::filesystem::path& path,
                                         const std::optional<std::string>& tag = std::nullopt);
 

@@ -32,35 +32,35 @@ struct gguf_export_options {
   std::filesystem::path out;
   gguf_mixture type;
   gguf_model model;
-  gguf_metadata more;  ///< entries after the model's own keys: vocabulary, name, licence, marks
+  gguf_metadata more;  ///< entries after the model's own keys: vocabulary, name, licence ...
   progress_function progress{};
-  /// Tensors whose blocks are made already, with rows in the source's order; or null.
+  /// Weights whose blocks an earlier pass has made, with rows in the source's order; null if there are none.
   const prepared_weights* prepared = nullptr;
   /// True: blocks are decoded after quantising, and the report has the errors of the layers.
   bool measures_error = false;
 };
 
-/// The file that was written; its layers are the tensors of blocks, in the file's order.
+/// The file that was written; `layers` has the block-quantised tensors, in the file's order.
 struct gguf_export_report : compression_report {
-  uint64_t bytes = 0;  ///< bytes of the file
+  uint64_t bytes = 0;  ///< size of the written file in bytes
   uint64_t tensors = 0;
-  uint64_t quantised_elements = 0, quantised_bytes = 0;  ///< sums over tensors of blocks
+  uint64_t quantised_elements = 0, quantised_bytes = 0;  ///< elements and bytes of all block-quantised tensors
   /// Number of tensors whose rows are not whole blocks of the wanted type, by the type that they got instead.
   std::map<std::string, uint64_t, std::less<>> other_types;
 };
 
-/// Returns how matrices are stored, (out x in) whatever the source's order, by the tensor's name in the source. Refuses
-/// what export_gguf() refuses.
+/// Returns the storage form of each block-quantised matrix, (out x in) whatever the source's order, by the tensor's
+/// name in the source. Returns the errors of export_gguf() that do not depend on values.
 core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less<>>> stored_forms(
     const tensor_source& from, const gguf_export_options& options);
 
-/// Returns the bytes of the file, to compare them with the free bytes before writing. Refuses what export_gguf()
-/// refuses.
+/// Returns the size of the file in bytes, for a comparison with the free bytes before writing. Returns the errors of
+/// export_gguf() that do not depend on values.
 core::result<uint64_t> gguf_bytes(const tensor_source& from, const gguf_export_options& options);
 
-/// Writes the file, which appears as a whole or not at all. Refused, with the tensor: a parameter that the family does
-/// not have, a missing one, a shape that is not the model's (mismatch), a value that is not finite or too large for a
-/// block (numeric).
+/// Writes the file, which appears as a whole or not at all. Errors name the tensor: mismatch for a parameter that the
+/// family does not have, a missing parameter, or a shape other than the model's; numeric for a value that is not finite
+/// or too large for a block.
 core::result<gguf_export_report> export_gguf(const tensor_source& from, const gguf_export_options& options);
 
 }  // namespace troupe::checkpoint

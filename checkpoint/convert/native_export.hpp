@@ -1,5 +1,5 @@
 // Writes any checkpoint as one of Troupe's, with its states, so that a run resumes it: one file, streaming. Owns the
-// layout of tensors in the file; their contents are the source's.
+// layout of tensors in the file, and copies their contents from the source.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace troupe::checkpoint {
 
-/// Bytes of a piece; two pieces are in memory.
+/// Bytes of one piece of a tensor in the file; two pieces are in memory at a time.
 inline constexpr uint64_t native_piece_bytes = uint64_t{32} << 20;
 
 struct native_export_report {
-  std::filesystem::path folder;  ///< folder of the checkpoint, below the root
+  std::filesystem::path folder;  ///< folder of the written checkpoint, below the root
   uint64_t tensors = 0, bytes = 0;
 };
 
-/// Returns the bytes of the data file.
+/// Returns the size of the data file in bytes.
 uint64_t native_bytes(const tensor_source& from);
 
 /// Writes `root`/step-00000120, with the counters of the run that `from` has, and `root`/latest; as a whole or not at

@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// Maximum number of folders that lead to another folder.
+/// Maximum number of nested folders through which open_one() follows a path to a checkpoint.
 constexpr int max_steps_down = 4;
 
 /// True if errors may suggest fallback_to_previous.
@@ -278,7 +278,7 @@ core::error with_way_around(core::error e, const fs::path& path, const source_op
 
 core::result<tensor_source> open_source(const fs::path& path, const source_options& options) {
   auto source = open_as_it_is(path, options);
-  // A file without tensors has no part that gives its location.
+  // A source without tensors has no files that name its location.
   if (source && source->folder.empty() && source->files.empty()) source->folder = path;
   if (!source || options.map.lines.empty()) return source;
   TROUPE_ASSIGN(const auto rules, name_rules::of(options.map));

@@ -25,8 +25,8 @@ enum class wanted_of_folder : uint8_t {
 struct source_options {
   /// The checkpoint in a folder of several; none: the newest, as look_into() finds it.
   std::optional<std::string> tag{};
-  /// If the newest checkpoint of a folder cannot be opened, opens the newest before it that can be; one of Troupe's
-  /// must have all digests right, for which all of it is read.
+  /// If the newest checkpoint of a folder cannot be opened, opens the newest before it that can be. In a checkpoint
+  /// of Troupe all digests must then match, for which all of its bytes are read.
   bool fallback_to_previous{false};
   /// Rules for name_rules.hpp, which rename the tensors; empty: none.
   core::name_lines map{};
@@ -48,8 +48,7 @@ struct source_options {
 core::result<tensor_source> open_source(const std::filesystem::path& path, const source_options& options = {});
 
 /// Returns the error `e` of reading a source that open_source() opened. If bytes of the newest checkpoint do not match
-/// their digest and an older checkpoint exists, the text also says how to open that one, as the errors of open_source()
-/// do.
+/// their digest and an older checkpoint exists, the text also explains how to open that one.
 core::error with_way_around(core::error e, const std::filesystem::path& path, const source_options& options);
 
 }  // namespace troupe::checkpoint

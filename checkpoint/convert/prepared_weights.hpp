@@ -19,7 +19,7 @@
 
 namespace troupe::checkpoint {
 
-/// One part of a weight in the file.
+/// The position and the digest of one part (codes, scales ...) of a weight in the file of prepared weights.
 struct prepared_part {
   weight_part part = weight_part::codes;
   uint64_t offset_bytes = 0, bytes = 0;

@@ -87,10 +87,10 @@ deepspeed_write_options options_of(const deepspeed_write_options& all, const ten
   return out;
 }
 
-/// The source in the form in which it is cut: with the written names, and its queries in the wanted order.
+/// The source in the form in which it is cut: with the written names, and query_key_value in the wanted version.
 struct prepared {
   tensor_source whole;
-  deepspeed_write_options write;  ///< refers to the written names, too
+  deepspeed_write_options write;  ///< options in which parameters have their written names
   json client;
   chosen_rules rules;
 };
@@ -161,7 +161,7 @@ core::result<void> publish(prepared& p, const reshape_plan& plan, const reshape_
   return {};
 }
 
-/// Removes what an earlier, interrupted writing of this tag left.
+/// Removes the working folders that earlier, interrupted writings of this tag left.
 core::result<void> remove_unfinished(file_system& files, const fs::path& root, const std::string& tag) {
   TROUPE_ASSIGN(const auto entries, files.list(root));
   std::error_code ec;

@@ -28,7 +28,7 @@ struct reshape_options {
   /// attention heads.
   std::optional<double> to_qkv_version = std::nullopt;
   uint32_t heads = 0;
-  /// How parameters are cut, instead of the rules by their names.
+  /// Patterns that select how parameters are cut, instead of the rules by their names.
   std::optional<universal_patterns> patterns = std::nullopt;
   /// How a job of Troupe cuts the model's parameters over `to.tensor` ranks, by name. Used if neither patterns nor
   /// Megatron's names apply, for parameters of which each rank has elements; the others follow the names of GPT-2 and
@@ -41,14 +41,15 @@ struct reshape_options {
 
 /// The folder that was written.
 struct reshape_report {
-  std::filesystem::path folder;  ///< folder of the tag
-  uint64_t bytes = 0;            ///< bytes of tensors
+  std::filesystem::path folder;  ///< written folder, which the tag names
+  uint64_t bytes = 0;            ///< bytes of all written tensors
   size_t files = 0;
 };
 
 /// Writes `root/<tag>` with mp_rank_XX_model_states.pt, for a pipeline also layer_NN-model_XX-model_states.pt, and the
 /// optimizer's shards; `root/latest` names it. The folder appears as a whole or not at all. A folder of tensor-parallel
-/// ranks contains how they are joined: Megatron's by `checkpoint_version`, any other by `universal_checkpoint_info`.
+/// ranks records how their tensors are joined: Megatron's by `checkpoint_version`, all others by
+/// `universal_checkpoint_info`.
 /// Refused before a byte is written: what cannot be cut (see reshape_plan and cut_to_split), a tag that exists, too
 /// little space, and what write_deepspeed_folder() refuses.
 core::result<reshape_report> reshape(const tensor_source& from, const std::filesystem::path& root,

@@ -80,7 +80,7 @@ core::result<void> reshape_files::write_rank(uint32_t rank, const tensor_source&
                                              deepspeed_write_options options) {
   options.place = {rank, to_.pipeline, to_.tensor, to_.pipeline > 1};
   options.ranks = to_.data;
-  options.tag = "rank";  // its folder is emptied at once
+  options.tag = "rank";  // write_with_optimizer() moves the files out of this tag's folder
   if (to_.pipeline > 1) TROUPE_TRY(write_layers(rank, source, options));
   if (!has_optimizer_) return write_model_file(rank, source, options);
   const auto ranks = plan_.ranks();

@@ -18,7 +18,7 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Parts of the names of tensors before the blocks, for sources without an order.
+/// Parts of names that identify tensors before the first block in sources without an order of parameters.
 constexpr std::array<std::string_view, 4> first_fragments{"embed", "wte", "wpe", "tokens"};
 
 std::optional<uint32_t> number_of(std::string_view text) {
@@ -28,9 +28,9 @@ std::optional<uint32_t> number_of(std::string_view text) {
 }
 
 struct block_name {
-  std::string stem;  ///< `h.`
+  std::string stem;  ///< part of the name before the block's number, such as `h.`
   uint32_t number = 0;
-  size_t key = 0;  ///< offset of the key in the name
+  size_t key = 0;  ///< offset in the name of the part after the block's number
   auto operator<=>(const block_name& o) const {
     if (const auto c = stem <=> o.stem; c != 0) return c;
     return number <=> o.number;
@@ -58,7 +58,7 @@ pipeline_map map_of_pipeline(const std::set<std::string>& names) {
     }
   for (const auto& name : names) {
     if (!name.starts_with(tied_modules)) continue;
-    const size_t key = name.find('.', tied_modules.size()) + 1;  // without a dot 0: the whole name
+    const size_t key = name.find('.', tied_modules.size()) + 1;  // without a dot it is 0: the whole name is the key
     const uint32_t layer = lowest >= 2 ? 1 : 0;
     out.places.emplace(name, layer_place{layer, name.substr(key)});
     out.prefixes[layer] = name.substr(0, key);
@@ -104,7 +104,7 @@ core::result<pipeline_map> pipeline_map_of(const tensor_source& whole) {
     return map_of_pipeline(names);
   std::map<std::string, size_t> order;
   for (size_t i = 0; i < whole.parameter_order.size(); ++i) order.emplace(whole.parameter_order[i], i);
-  std::map<block_name, size_t> blocks;  // block -> its first position in the order
+  std::map<block_name, size_t> blocks;  // block -> position of its first parameter in parameter_order
   for (const auto& name : names)
     if (const auto b = block_of(name)) {
       const auto at = order.find(name);
@@ -206,7 +206,7 @@ core::result<reshape_plan> reshape_plan::create(const tensor_source& whole, cons
 
 bool reshape_plan::is_elsewhere(const std::string& name, uint32_t stage) const {
   if (to_.pipeline == 1) return false;
-  // the embedding's weights, which the last stage has a copy of
+  // The last stage has a copy of tied weights, usually the embedding's.
   if (name.starts_with(tied_modules) && stage + 1 == to_.pipeline) return false;
   const auto at = map_.places.find(name);
   return at == map_.places.end() || stage_of_.at(at->second.layer) != stage;

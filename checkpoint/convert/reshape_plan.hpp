@@ -18,7 +18,8 @@ namespace troupe::checkpoint {
 
 struct pipeline_map {
   std::map<std::string, layer_place, std::less<>> places;  ///< tensor name -> layer, and name in the layer
-  /// Prefix of a layer's keys, by layer, in a model that was not a pipeline, where it is not the layer's number.
+  /// Prefix of the names of a layer's tensors in the source, by layer, if it is not the layer's number: `h.0.` in a
+  /// model that was not a pipeline; `tied_modules.NAME.` in a pipeline, whose other layers are not in this map.
   std::map<uint32_t, std::string> prefixes;
 };
 
@@ -28,7 +29,8 @@ struct pipeline_map {
 /// rest. Refused: no blocks.
 core::result<pipeline_map> pipeline_map_of(const tensor_source& whole);
 
-/// Returns the name of a tensor in a pipeline; the given name if the map does not contain it.
+/// Returns the name of a tensor in a pipeline; `name` itself if the map does not contain it or it begins with
+/// `tied_modules.`.
 std::string pipeline_name(const pipeline_map& map, const std::string& name);
 
 /// Returns the stage of each layer. `partition`: the number of each stage's first layer. Empty: with at least stages +
@@ -38,8 +40,8 @@ std::string pipeline_name(const pipeline_map& map, const std::string& name);
 core::result<std::map<uint32_t, uint32_t>> stages_of(const pipeline_map& map, uint32_t stages,
                                                      const std::vector<uint32_t>& partition = {});
 
-/// The tensors of each rank. A rank's list of pieces is made when it is asked for, since all lists together may be
-/// long.
+/// The tensors of each model-parallel rank. rank() makes a rank's list of pieces anew on each call, because all lists
+/// together may be long.
 class reshape_plan {
  public:
   /// Makes the plan; `whole` must outlive it. `partition`: see stages_of(); `zeros`: see split_entry(). Refused:
@@ -51,8 +53,8 @@ class reshape_plan {
   [[nodiscard]] const tensor_source& whole() const { return *whole_; }
   [[nodiscard]] const parallel_degrees& to() const { return to_; }
   [[nodiscard]] uint32_t ranks() const { return to_.pipeline * to_.tensor; }
-  [[nodiscard]] uint64_t bytes() const { return bytes_; }         ///< bytes of all ranks' tensors
-  [[nodiscard]] const pipeline_map& map() const { return map_; }  ///< empty if not a pipeline
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }         ///< returns the bytes of all ranks' tensors
+  [[nodiscard]] const pipeline_map& map() const { return map_; }  ///< returns an empty map if the output is no pipeline
 
   /// Returns the source of rank `number` = stage * tensor degree + rank in the stage; `tied_modules.*` also belong to
   /// the last stage. Names of a model that becomes a pipeline get their layer's number as prefix.
@@ -65,7 +67,7 @@ class reshape_plan {
   rule_chooser rules_;
   std::optional<uint32_t> zeros_;
   pipeline_map map_;
-  std::map<uint32_t, uint32_t> stage_of_;  ///< layer -> stage
+  std::map<uint32_t, uint32_t> stage_of_;  ///< layer -> pipeline stage
   uint64_t bytes_ = 0;
 };
 

@@ -54,7 +54,7 @@ std::optional<double> version_in(const tensor_source& of) {
   return at != client->end() && at->is_number() ? std::optional(at->get<double>()) : std::nullopt;
 }
 
-/// True if it cuts over `ranks` ranks and each rank has elements: DeepSpeed's files have no parameters without
+/// True if `cut` cuts over `ranks` ranks and each rank has elements: DeepSpeed's files have no parameters without
 /// elements.
 bool leaves_all_some(const core::parameter_cut& cut, uint32_t ranks) {
   if (!cut.cuts() || cut.parts[0].size() != ranks) return false;

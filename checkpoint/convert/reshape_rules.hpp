@@ -13,22 +13,22 @@
 namespace troupe::checkpoint {
 
 struct chosen_rules {
-  rule_chooser rule;  ///< chooses by a parameter's name in the source; buffers are never cut
+  rule_chooser rule;  ///< returns a parameter's cut by its name in the source; buffers are never cut
   bool are_megatrons = false;
   qkv_version version = qkv_version::v0;  ///< version of Megatron's query_key_value
 };
 
-/// How a job of Troupe cuts parameters over `ranks` ranks. A cut over as many ranks in the source itself takes
-/// precedence.
+/// How a job of Troupe cuts parameters over `ranks` ranks. A cut over the same number of ranks that the source itself
+/// records takes precedence.
 struct own_cuts {
   parameter_cuts by_name = {};
   uint32_t ranks = 1;
 };
 
-/// Chooses the rules for `of`, which must outlive them. `patterns`: given by the caller. `version`: of query_key_value;
-/// none: `checkpoint_version` in the source's client state, else 0. Widths that were published for other numbers of
-/// ranks are ignored: parts are cut as AutoTP does, where the first ranks get one more each. A model with unknown names
-/// is not cut at all.
+/// Chooses the rules for `of`, which must outlive them. `patterns`, if given, replaces all other rules. `version` is
+/// that of Megatron's query_key_value; if missing, `checkpoint_version` in the source's client state, else 0. Published
+/// widths, which are for other numbers of ranks, are ignored: parts are cut as AutoTP does, where the first ranks get
+/// one more each. A model with unknown names is not cut at all.
 core::result<chosen_rules> choose_rules(const tensor_source& of, const std::optional<universal_patterns>& patterns,
                                         std::optional<double> version, own_cuts cuts = {});
 

@@ -22,7 +22,7 @@ struct affine_grid {
   int32_t low = 0, high = 0;
 };
 
-/// The bytes of one tensor of a matrix.
+/// One part (codes, scales ...) of a stored matrix, and its bytes.
 struct stored_bytes {
   weight_part part = weight_part::codes;
   std::vector<std::byte> bytes;

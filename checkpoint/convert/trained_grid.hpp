@@ -1,5 +1,5 @@
-// Stores weights that lie on a grid because they were trained so as the integers that they are: codes and scales of a
-// format that has such a grid, instead of the nearest values of another grid.
+// Stores weights that training has rounded to a grid: their integers become the codes of a format that has such a
+// grid, instead of being rounded once more to another grid.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace troupe::checkpoint {
 
-/// The values of a matrix (out, in): in runs of `group_size` neighbours, each value a whole number times the run's
-/// scale.
+/// The grid of a matrix (out, in): in each run of `group_size` neighbours, every value is a whole number times the
+/// scale of the run.
 struct trained_grid {
   uint64_t group_size = 0;
-  std::vector<float> scales;  ///< scale of each run; 0: its values lie on no grid
-  bool transposed = false;    ///< the source stores it as (in, out)
+  std::vector<float> scales;  ///< scale of each run; 0: the run's values are on no grid
+  bool transposed = false;    ///< true: the source stores the matrix as (in, out)
 };
 
-/// Adds the tensor in the storage of `form` to `store`, with the errors of scales that the format rounds. Returns false
+/// Adds the tensor in the form `form` to `store`, with the errors from scales that the format rounds. Returns false
 /// and adds nothing if the format has no such grid, its groups do not divide the runs, or a run has no grid or needs
 /// wider codes.
 core::result<bool> put_trained(weight_store& store, const tensor_source& source, const std::string& tensor,

@@ -1,5 +1,5 @@
 // Recognises weights that no reader takes from a folder by itself: formats of other programs, and files that are read
-// only when they are named. Code that finds no weights in a folder asks here before it reports the folder as empty.
+// only when they are named. Code that finds no weights in a folder calls this before it reports the folder as empty.
 #pragma once
 
 #include <filesystem>

@@ -1,6 +1,6 @@
-// The file of weights that a method has made so far, next to the output, and the journal that lists its contents. A
-// process that is killed leaves both, and the next one continues after the last step in the journal. Owns these two
-// files; the caller defines what a step is.
+// The file of weights that a compression method has made so far, next to the output, and the journal that lists its
+// contents. A process that is killed leaves both, and the next one continues after the last step in the journal. Owns
+// these two files; the caller defines what a step is.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class weight_store {
  public:
   /// Opens the store in `folder`. `purpose` is a text with everything that the bytes depend on; if the folder has a
   /// store of another purpose or none, a new store begins. Refused: bytes that do not match the digests of the journal,
-  /// or a journal that does not match its own.
+  /// or a journal that does not match its own digest.
   static core::result<weight_store> open(const std::filesystem::path& folder, const std::string& purpose);
 
   weight_store(weight_store&& other) noexcept;
@@ -46,8 +46,8 @@ class weight_store {
   /// Makes everything that was added permanent, and records that `steps` steps are done.
   core::result<void> commit(uint64_t steps);
 
-  /// Sets a digest of what the caller keeps next to this file from step to step; the next commit() writes it into the
-  /// journal.
+  /// Sets a digest of the data that the caller stores next to this file between steps; the next commit() writes the
+  /// digest into the journal.
   void set_inputs_digest(std::string digest) { inputs_digest_ = std::move(digest); }
   [[nodiscard]] const std::string& inputs_digest() const { return inputs_digest_; }
 
@@ -61,7 +61,7 @@ class weight_store {
   weight_store(std::filesystem::path folder, std::string purpose, int fd);
   core::result<uint64_t> append(std::span<const std::byte> bytes);
   core::result<void> read_journal();
-  /// Compares every byte with its digest.
+  /// Compares the bytes of every part in the file with the digest in the journal.
   [[nodiscard]] core::result<void> check_bytes() const;
   [[nodiscard]] core::result<void> check_part(const std::string& tensor, const prepared_part& part) const;
 

@@ -46,7 +46,7 @@ enum class file_format : uint8_t { safetensors, torch };
 
 /// The files of an export.
 struct output_layout {
-  fs::path folder;        ///< folder of the files
+  fs::path folder;        ///< folder that contains the files
   bool is_folder = true;  ///< the caller named a folder, which may hold an older export; else one file
   file_format format = file_format::safetensors;
   std::vector<output_shard> shards;
@@ -60,7 +60,7 @@ struct output_layout {
   }
 };
 
-/// Reports the bytes done to the caller; called by one thread at a time, any thread.
+/// Reports the written bytes to the caller. Any thread may call it, but only one at a time.
 class progress_teller {
  public:
   progress_teller(const progress_function& tell, uint64_t total) : tell_(tell), total_(total) {}
@@ -114,7 +114,7 @@ class safetensors_content {
       out = out.subspan(n);
       offset += n;
     }
-    uint64_t at = offset - header_.size();  // among the tensors' bytes
+    uint64_t at = offset - header_.size();  // position among the tensors' bytes
     auto i = static_cast<size_t>(std::ranges::upper_bound(begins_, at) - begins_.begin());
     for (i = i == 0 ? 0 : i - 1; !out.empty() && i < holds_.size(); ++i) {
       const auto& w = *holds_[i];
@@ -132,7 +132,7 @@ class safetensors_content {
 
  private:
   std::vector<const exported_weight*> holds_;
-  std::vector<uint64_t> begins_;  ///< [weight]: begin of its bytes after the header
+  std::vector<uint64_t> begins_;  ///< offset after the header of each weight in holds_
   std::string header_;
   uint64_t bytes_ = 0;
   std::array<std::unique_ptr<source_reader>, output_workers> readers_;
@@ -322,7 +322,7 @@ core::result<weights_export_report> export_weights(const tensor_source& from, co
                 fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
   progress_teller progress(options.progress, layout.tensor_bytes);
   if (auto ok = write_all(from, layout, layout.is_folder ? string_map() : options.about, progress); !ok) {
-    if (made) fs::remove(folder, ec);  // only if empty
+    if (made) fs::remove(folder, ec);  // removes only an empty folder
     return fail(ok.error());
   }
   weights_export_report report{{}, all.size(), layout.tensor_bytes};

@@ -22,7 +22,7 @@ struct weights_export_options {
   /// The output: `*.safetensors` and `*.pt`, `*.pth`, `*.bin` are one file; anything else is a folder of files of at
   /// most max_shard_bytes (a larger tensor has its own file), with an index if there are several.
   std::filesystem::path out;
-  bool torch_files = false;  ///< in a folder: `pytorch_model*.bin` instead of `model*.safetensors`
+  bool torch_files = false;  ///< true: a folder gets `pytorch_model*.bin` instead of `model*.safetensors`
   uint64_t max_shard_bytes = default_shard_bytes;
   bool exclude_frozen = false;
   core::dtype type = core::dtype::f32;  ///< written type of trained parameters and floating-point buffers
@@ -36,15 +36,15 @@ struct weights_export_options {
 
 struct weights_export_report {
   std::vector<std::filesystem::path> files;  ///< written files, the index included
-  uint64_t tensors = 0, tensor_bytes = 0;    ///< counts as written; shared storages once
+  uint64_t tensors = 0, tensor_bytes = 0;    ///< number of written tensors; their bytes, shared storages once
 };
 
 /// A weight in the form in which it will be written.
 struct exported_weight {
-  std::string name;                    ///< name in the output
-  const tensor_entry* from = nullptr;  ///< tensor in the source, which outlives this
+  std::string name;                    ///< name of the weight in the output
+  const tensor_entry* from = nullptr;  ///< tensor in the source, which must outlive this object
   core::dtype type = core::dtype::f32;
-  bool is_tied = false;  ///< an earlier weight has the same `from`
+  bool is_tied = false;  ///< true: an earlier weight of the list has the same `from`
 };
 
 /// Returns buffers, frozen and trained parameters in the order of DeepSpeed's converter, tied names last; for a trained

@@ -7,7 +7,7 @@
 
 namespace troupe::checkpoint {
 
-/// Maximum bytes of all averaged tensors of one folder; the values are kept in memory.
+/// Maximum bytes in memory for the means of one folder, plus the ranks' values of the tensor that is being averaged.
 inline constexpr uint64_t max_averaged_bytes = uint64_t{1} << 30;
 
 /// Sets the values of the averaged tensors of `m` in memory where the ranks' bytes differ. Computes them as DeepSpeed's

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// Takes `prefix` and a number off the front of a name.
+/// Removes `prefix` and a number from the front of `name`; returns the number, or nothing if they are not there.
 std::optional<uint32_t> take(std::string_view& name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   uint32_t n = 0;

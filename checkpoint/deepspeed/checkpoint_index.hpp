@@ -31,8 +31,8 @@ struct merged_state {
   std::vector<source_file> files;
 };
 
-/// Counterpart of DeepSpeed's DeepSpeedCheckpoint: the files of a folder, and their use for ranks of the wanted
-/// degrees.
+/// An index of the files of a folder, and of the files that each rank of the wanted degrees needs. Counterpart of
+/// DeepSpeed's class DeepSpeedCheckpoint.
 class checkpoint_index {
  public:
   /// Indexes every file below `folder`. Reads only names, containers and pickles, each model file once. Refused: no
@@ -43,10 +43,10 @@ class checkpoint_index {
   [[nodiscard]] const parallel_degrees& written() const { return written_; }
   [[nodiscard]] const parallel_degrees& wanted() const { return wanted_; }
   [[nodiscard]] const path_list& layer_files() const { return layer_files_; }
-  [[nodiscard]] const path_list& model_files() const { return model_files_; }  ///< [model-parallel rank]
+  [[nodiscard]] const path_list& model_files() const { return model_files_; }  ///< one for each model-parallel rank
   [[nodiscard]] const path_list& zero_files() const { return zero_files_; }  ///< sorted by (data, model-parallel) rank
-  [[nodiscard]] int64_t iteration() const { return iteration_; }  ///< the iteration; 0 if the files have none
-  /// Returns those of `args`, `checkpoint_info` and `universal_checkpoint_info` that the first model file has.
+  [[nodiscard]] int64_t iteration() const { return iteration_; }  ///< key `iteration` of the first model file; else 0
+  /// Returns a dict with `args`, `checkpoint_info` and `universal_checkpoint_info` if the first model file has them.
   [[nodiscard]] const state_value& global_state() const { return global_; }
   /// Returns the names `layer_01` and so on, by number: the embedding first, then the transformer layers, then the
   /// final norm at the index given in the options. Layers after the final norm have no known role.
@@ -86,7 +86,7 @@ class checkpoint_index {
   std::filesystem::path folder_;
   path_list layer_files_, model_files_, zero_files_;
   std::vector<std::string> layer_keys_;
-  std::vector<path_list> files_of_layer_;  ///< [index in layer_keys_], each by tensor-parallel rank
+  std::vector<path_list> files_of_layer_;  ///< files of each layer in layer_keys_, by tensor-parallel rank
   parallel_degrees written_, wanted_;
   file_lists cells_2d_, cells_3d_;
   int64_t iteration_ = 0, final_norm_layer_ = -1;

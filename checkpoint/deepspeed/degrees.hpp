@@ -19,7 +19,7 @@ struct parallel_degrees {
 /// Maximum product of all three degrees.
 inline constexpr uint64_t max_parallel_ranks = 1 << 20;
 
-/// Numbers of the files of each cell.
+/// Numbers of the files of each cell; a cell is a rank of the new degrees.
 using file_lists = std::vector<std::vector<uint32_t>>;
 
 /// Returns the number of a rank's file: data-parallel index slowest, tensor-parallel index fastest.

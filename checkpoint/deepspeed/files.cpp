@@ -20,7 +20,7 @@ using core::fail;
 
 using core::refused;
 
-/// Takes parts of a name off its front.
+/// Removes parts of a name from its front.
 struct name_parser {
   std::string_view left;
 

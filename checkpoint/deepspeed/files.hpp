@@ -26,11 +26,11 @@ struct deepspeed_file {
 };
 
 struct deepspeed_files {
-  std::filesystem::path folder;           ///< folder of the tag
+  std::filesystem::path folder;           ///< folder that contains the files
   std::vector<deepspeed_file> model;      ///< `*_model_states.pt`, ascending by (mp, dp)
   std::vector<deepspeed_file> optimizer;  ///< `*optim_states.pt`, fp16 and bf16 names, with and without the underscore
   std::vector<deepspeed_file> layers;     ///< `layer_*` of a pipeline, ascending by (layer, mp)
-  bool has_offloaded = false;             ///< the folder `offloaded_tensors` exists
+  bool has_offloaded = false;             ///< true: the folder contains `offloaded_tensors`
 };
 
 /// Returns the name in a file such as `latest`: its first line without blanks and a carriage return around it, `./` in
@@ -46,8 +46,8 @@ core::result<std::filesystem::path> tag_folder(const std::filesystem::path& path
 /// that every stage loads it; with `both` that second file is left out of the list.
 enum class model_file_names : uint8_t { one, both };
 
-/// Lists the files of a tag's folder. Refused with the file: files of experts, two files of one rank, missing ranks. A
-/// folder without any model file is refused as not a DeepSpeed checkpoint.
+/// Lists the files of a tag's folder. Returns an error that names the file for files of experts, two files of one rank
+/// and missing ranks, and an error for a folder without any model file, which is no DeepSpeed checkpoint.
 core::result<deepspeed_files> list_deepspeed_files(const std::filesystem::path& folder,
                                                    model_file_names names = model_file_names::one);
 

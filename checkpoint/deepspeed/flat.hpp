@@ -33,10 +33,10 @@ class flat_vector {
   core::dtype type_ = core::dtype::f32;
   bool type_known_ = false;
   std::vector<piece> pieces_;
-  std::vector<uint64_t> ends_;  ///< ends of the pieces, in elements, ascending
+  std::vector<uint64_t> ends_;  ///< end of each piece, counted in elements of the whole vector; ascending
 };
 
-/// One flat vector for each state: "" is the fp32 master, any other key a moment's own.
+/// One flat vector for each state: "" is the key of the fp32 master, any other key is the name of a moment.
 using flat_states = std::map<std::string, flat_vector>;
 
 }  // namespace troupe::checkpoint

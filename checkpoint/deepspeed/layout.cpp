@@ -8,7 +8,7 @@
 namespace troupe::checkpoint {
 namespace {
 /// Alignment with which every partition of 16-bit elements begins at a multiple of 4 bytes; DeepSpeed aligns fp32
-/// alike.
+/// elements in the same way.
 constexpr uint64_t start_alignment_elements = 2;
 }  // namespace
 

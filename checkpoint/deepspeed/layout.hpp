@@ -19,9 +19,9 @@ struct flat_stretch {
 /// One rank's part of a group at stages 1 and 2: the group's parameters end to end, padded once to a multiple of 2 *
 /// ranks and cut into equal partitions.
 struct group_partition {
-  uint64_t elements = 0;                ///< number of elements with padding; always even
-  uint64_t padding = 0;                 ///< number of padding elements, at the end
-  std::vector<flat_stretch> stretches;  ///< the rank's elements without padding; none is empty
+  uint64_t elements = 0;                ///< number of elements of the partition with padding; always even
+  uint64_t padding = 0;                 ///< number of padding elements at the end of the partition
+  std::vector<flat_stretch> stretches;  ///< stretches of the rank's elements without padding; none is empty
 };
 group_partition partition_of_group(std::span<const uint64_t> numels, uint32_t ranks, uint32_t rank);
 

@@ -15,7 +15,7 @@ using core::fail;
 
 using core::refused;
 
-/// Returns the value of a key if it exists and has that kind.
+/// Returns the value of `key` in the file's root dict if it exists and is of `kind`.
 std::optional<pickle_ref> find(const torch_archive& file, const char* key, pickle_kind kind) {
   const auto v = file.tree().find(file.root(), key);
   return v && file.tree().kind(*v) == kind ? v : std::nullopt;

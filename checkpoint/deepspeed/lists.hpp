@@ -19,7 +19,7 @@ struct deepspeed_lists {
   named_tensors module;  ///< tensors in the module's order; stage 3 leaves parameters empty, a pipeline all of them
   std::vector<std::string> buffers;
   bool has_groups = false;           ///< false at stage 0, which lists no groups
-  std::vector<named_shapes> groups;  ///< `param_shapes`: the order of the flat data
+  std::vector<named_shapes> groups;  ///< `param_shapes` of each group, in the order of the flat data
   named_shapes frozen;
   std::vector<std::pair<std::string, std::string>> shared;  ///< (second name, first name) of tied parameters
 };

@@ -151,9 +151,9 @@ class builder {
 
   const tensor_source& from_;
   const deepspeed_write_options& options_;
-  std::map<std::string, deepspeed_parameter> parameters_;  ///< by the source's name
+  std::map<std::string, deepspeed_parameter> parameters_;  ///< by name in the source
   std::map<std::string, const tensor_entry*> frozen_;
-  std::vector<std::pair<std::string, const deepspeed_parameter*>> ordered_;  ///< by the source's name
+  std::vector<std::pair<std::string, const deepspeed_parameter*>> ordered_;  ///< in the model's order, by source name
   deepspeed_model out_;
 };
 

@@ -13,8 +13,8 @@ namespace troupe::checkpoint {
 struct deepspeed_parameter {
   std::string name;                          ///< name of the parameter as it is written
   const tensor_entry* master = nullptr;      ///< fp32 master of the parameter
-  const tensor_entry* weight = nullptr;      ///< null: the master is the weight
-  std::vector<const tensor_entry*> moments;  ///< ascending by name; the same ones for all parameters of a group
+  const tensor_entry* weight = nullptr;      ///< weight in the written type; null: the master is the weight
+  std::vector<const tensor_entry*> moments;  ///< ascending by name; the same names for all parameters of a group
   [[nodiscard]] const tensor_entry& value() const { return weight != nullptr ? *weight : *master; }
 };
 
@@ -25,10 +25,10 @@ struct deepspeed_named {
 
 /// The tensors of a model as DeepSpeed stores them. Points into the source.
 struct deepspeed_model {
-  std::vector<std::vector<deepspeed_parameter>> groups;  ///< [group of the options], each in the model's order
+  std::vector<std::vector<deepspeed_parameter>> groups;  ///< parameters by group, in the model's order
   std::vector<deepspeed_named> module;           ///< every parameter's weight, frozen or not, in the model's order
-  std::vector<deepspeed_named> frozen, buffers;  ///< frozen in the model's order
-  std::map<std::string, std::string> shared;     ///< alias -> parameter
+  std::vector<deepspeed_named> frozen, buffers;  ///< frozen parameters, in the model's order; buffers
+  std::map<std::string, std::string> shared;     ///< tied names: alias -> parameter
 
   [[nodiscard]] std::vector<uint64_t> numels(size_t group) const;
 };

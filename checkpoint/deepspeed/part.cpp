@@ -43,11 +43,11 @@ class part_reader {
   uint32_t mp_;
   std::vector<source_file>& files_;
   std::optional<given_states> given_;
-  uint32_t number_ = 0;  ///< number of the model file
+  uint32_t number_ = 0;  ///< index of the model file in files_
   deepspeed_lists lists_;
   deepspeed_part out_;
   std::map<std::string, core::dtype, std::less<>> masters_;  ///< name of a master -> its type
-  std::set<std::string, std::less<>> listed_;                ///< names that have their tensor or are tied
+  std::set<std::string, std::less<>> listed_;                ///< names that have a tensor already or are tied to one
 };
 
 std::vector<deepspeed_file> of_rank(const std::vector<deepspeed_file>& files, uint32_t mp) {

@@ -17,7 +17,7 @@ struct deepspeed_part {
   std::vector<std::string> order;     ///< parameters in the order in which the module registers them
   std::vector<unread_tensor> unread;  ///< tensors of the module in types that are not read
   int64_t stage = 0;
-  bool has_optimizer = false;  ///< the optimizer's states exist and have names
+  bool has_optimizer = false;  ///< true: states of the optimizer exist, and their parameters are known
 };
 
 /// A file of a source, with its index in the source's list of files.
@@ -28,14 +28,14 @@ struct numbered_archive : torch_archive {
 /// Opens a file and adds it to `files` if it is not listed there yet.
 core::result<numbered_archive> open_numbered(std::vector<source_file>& files, const std::filesystem::path& path);
 
-/// Masters and moments that are stored elsewhere than in shards, and the stage that wrote them.
+/// Masters and moments that are stored elsewhere than in optimizer shards, and the ZeRO stage that wrote them.
 struct given_states {
   std::vector<tensor_entry> tensors;
   int64_t stage = 0;
 };
 
-/// Reads one rank. `model` is its first file, `in` lists the others, which are added to `files`. Reads the shards that
-/// belong to rank `mp`, unless the states are given.
+/// Reads model-parallel rank `mp`. `model` is the rank's first file; `in` lists the other files, which are added to
+/// `files` when they are opened. Reads the optimizer shards of the rank, unless `given` has the states.
 core::result<deepspeed_part> read_deepspeed_part(const deepspeed_files& in, uint32_t mp, const numbered_archive& model,
                                                  std::vector<source_file>& files, source_run& run,
                                                  std::optional<given_states> given = std::nullopt);

@@ -31,7 +31,7 @@ struct quantised_values {
 core::result<quantised_values> quantise(std::span<const float> weight, uint32_t bits, uint32_t groups);
 
 /// True if a matrix, of which one of `files` files holds (rows, columns) and which is loaded for `ranks` ranks, is four
-/// times as long one way as the other: then it has twice the groups.
+/// times as long one way as the other; such a matrix is divided into twice as many groups.
 bool looks_like_mlp(int64_t rows, int64_t columns, uint32_t ranks, uint32_t files);
 
 /// The four matrices of one layer, in the order of the table's rows.

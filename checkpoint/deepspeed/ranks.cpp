@@ -22,7 +22,7 @@ using core::fail;
 
 using core::refused;
 
-/// Returns the number of ranks of one dimension; 0 if the file does not have it.
+/// Returns a parallel degree that the model file stores under `key`; 0 if the file has none.
 core::result<uint32_t> degree(const torch_archive& model, const char* key) {
   const auto& tree = model.tree();
   const auto dimensions = tree.find(model.root(), "checkpoint_parallel_dimensions");

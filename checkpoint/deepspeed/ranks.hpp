@@ -31,8 +31,8 @@ core::result<void> add_layers(const deepspeed_files& files, uint32_t rank, tenso
 /// Refused if the file has no patterns and no name is one of Megatron's.
 core::result<rule_chooser> rules_of(const torch_archive& model, const std::vector<tensor_source>& ranks);
 
-/// Joins all tensor-parallel ranks into one source. `ranks` share one list of files. Refused with the name: a parameter
-/// that is the mean of the ranks' values and cannot be averaged (see take_means()).
+/// Joins all tensor-parallel ranks into one source. `ranks` share one list of files. Returns an error with the name of
+/// a parameter that is the mean of the ranks' values and cannot be averaged (see take_means()).
 core::result<tensor_source> joined(std::vector<tensor_source> ranks, const torch_archive& model);
 
 }  // namespace troupe::checkpoint

@@ -9,7 +9,7 @@
 namespace troupe::checkpoint {
 namespace {
 
-/// The keys that DeepSpeed itself writes.
+/// Keys that DeepSpeed itself writes to a model-state file.
 constexpr std::array<std::string_view, 26> model_file_keys = {"module",
                                                        "buffer_names",
                                                        "optimizer",

@@ -1,5 +1,4 @@
-// Reads what DeepSpeed's files say about the run that wrote them: counters, schedule, loss scale, configuration, client
-// state.
+// Reads the state of a run from DeepSpeed's files: counters, schedule, loss scale, configuration, client state.
 #pragma once
 
 #include <optional>

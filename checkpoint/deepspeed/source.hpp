@@ -1,4 +1,5 @@
-// Opens a DeepSpeed checkpoint, of any stage and layout, as a tensor_source. Reads only names, containers and pickles.
+// Opens a DeepSpeed checkpoint, of any stage and layout, as a tensor_source. Reads only names, containers and pickles,
+// and elements only to match names at stage 0 and to average parameters over tensor-parallel ranks.
 #pragma once
 
 #include <filesystem>
@@ -15,8 +16,8 @@ namespace troupe::checkpoint {
 /// for each state of the optimizer under its own key, and `weight` if the module keeps them in another type (stages 0
 /// to 2); parameters that are not trained are `frozen`; `buffer`s are those that the module lists; further names of one
 /// tensor are tied. Also reads two things that DeepSpeed's own converter does not: shards of BF16_Optimizer, and the
-/// frozen weights of stage 1. Refused with the file and its content: experts, shapes that do not fill the flat groups,
-/// missing shards.
+/// frozen weights of stage 1. Returns an error that names the file for experts, shapes that do not fill the flat
+/// groups, and missing shards.
 core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& path,
                                                   const std::optional<std::string>& tag = std::nullopt);
 

@@ -157,8 +157,8 @@ class fitting {
     return !item.master || rounds_to(*item.master, wanted) ? std::optional(next) : std::nullopt;
   }
 
-  /// Reads the first elements of a tensor; zeros if the file cannot be read, which run() returns as its error.
   using elements = std::array<std::byte, fitted_elements * 8>;
+  /// Reads the first elements of a tensor; zeros if the file cannot be read, which run() returns as its error.
   elements first_of(const torch_tensor& t, uint64_t n) {
     elements out{};
     if (lost_) return out;
@@ -216,7 +216,7 @@ class fitting {
   bool is_counted_ = true;
   uint64_t skips_ = 0;
   std::map<state, int> ways_;
-  std::optional<core::error> lost_;  ///< error of reading the file
+  std::optional<core::error> lost_;  ///< first error of reading the file
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ struct deepspeed_parts {
   std::vector<std::pair<std::string, torch_value>> scale_keys;
   torch_value lr_scheduler;  ///< the schedule's state, or None
   std::vector<std::pair<std::string, torch_value>> client;
-  std::vector<torch_value> groups;  ///< groups as dicts without `params`
+  std::vector<torch_value> groups;  ///< parameter groups as dicts without the key `params`
 };
 
 /// Reads the JSON texts of the options. Refused: text that is not an object, and keys of a client state that are
@@ -30,20 +30,20 @@ struct deepspeed_parts {
 core::result<deepspeed_parts> deepspeed_parts_of(const tensor_source& from, const deepspeed_write_options& options,
                                                  const deepspeed_model& model);
 
-/// Returns the parameter groups; `params[g]` are the numbers of the tensors that the optimizer steps in group g.
+/// Returns the parameter groups; `params[g]` are the numbers of the tensors that the optimizer updates in group g.
 torch_value parameter_groups(const deepspeed_parts& parts, const std::vector<std::vector<int64_t>>& params);
 
-/// Returns the number of optimizer steps done, as a Python int or a tensor as the options say.
+/// Returns the number of optimizer steps done, as a Python int or as a tensor (deepspeed_write_options::integer_step).
 torch_value optimizer_step(const deepspeed_parts& parts, torch_file& file);
 
-/// Fills `file` with the model states of one rank. At `stage` 3 parameters are empty in it and frozen ones are cut.
+/// Fills `file` with the model states of one rank. At `stage` 3 trained parameters are empty and frozen ones are cut.
 void fill_model_states(const deepspeed_parts& parts, torch_file& file, uint32_t stage, uint32_t rank);
 
 /// Returns the optimizer in the form of the model states of stage 0: moments parameter by parameter as in torch.optim;
 /// for 16-bit weights also the masters and the loss scale.
 torch_value whole_optimizer(const deepspeed_parts& parts, torch_file& file);
 
-/// Adds the keys loss_scaler, dynamic_loss_scale and overflow.
+/// Adds the keys loss_scaler, dynamic_loss_scale and overflow to the dict `to`.
 void set_loss_scale(const deepspeed_parts& parts, torch_value& to);
 
 }  // namespace troupe::checkpoint

@@ -24,7 +24,7 @@ using core::fail;
 
 struct opened_module {
   tensor_source source;
-  std::optional<double> version;  ///< version in the file
+  std::optional<double> version;  ///< `checkpoint_version` in the file
 };
 
 /// Returns the key of the module, one for which `has` is true; error texts begin with `where`.
@@ -217,7 +217,7 @@ core::result<loaded_module> load_module(std::span<const fs::path> files, const m
   if (out.merge_count == 1) {
     out.module = sources[0];
   } else {
-    // quantised weights are joined file by file, so all other tensors are joined likewise
+    // quantised weights are joined file by file, so all other tensors are joined in the same way
     TROUPE_ASSIGN(auto whole, merge_ranks(sources, megatron_rules_of(o.quantised ? qkv_version::v2 : out.version)));
     out.module = std::move(whole.whole);
   }

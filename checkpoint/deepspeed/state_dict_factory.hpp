@@ -29,7 +29,7 @@ struct checkpoint_list {
   std::vector<std::filesystem::path> non_tp, tp;   ///< files of the inference form, instead of `checkpoints`
   std::optional<double> version;                   ///< version of query_key_value; none: each file has its own
   std::string parallelization = "pp", dtype;
-  uint32_t mp_size = 0, tp_size = 0;  ///< 0: not given
+  uint32_t mp_size = 0, tp_size = 0;  ///< degrees that the list names; 0: not given
   std::filesystem::path base_dir;
 };
 
@@ -59,7 +59,7 @@ struct quantised_weight {
 
 /// The module of one rank.
 struct loaded_module {
-  std::filesystem::path path;  ///< the file, or the first of the joined files
+  std::filesystem::path path;  ///< file that was loaded, or the first of the joined files
   tensor_source module;        ///< the tensors that are not in `quantised`
   uint32_t merge_count = 1;    ///< number of joined files
   qkv_version version = qkv_version::v0;
@@ -80,8 +80,9 @@ core::result<state_value> set_module(state_value state, state_value module,
 /// Loads the module of rank `mp_rank` from `files`, which are ranks 0, 1 ... of the model as it was saved. With more
 /// files than ranks, files / ranks consecutive files are joined; with fewer, one file is cut. Refused: counts that do
 /// not divide, a file that states another number of files, other versions than 0, 1.0 and 2.0, and, for joining, a file
-/// that lacks Megatron's attention or MLP. Quantised weights: the weights of each file before they are joined (queries,
-/// keys and values are then stored file by file, whatever the version), or the part after it is cut.
+/// that lacks Megatron's attention or MLP. If `quantised` is set, quantises the weights of each file before they are
+/// joined (queries, keys and values are then stored file by file, whatever the version), or the rank's part of a cut
+/// file.
 core::result<loaded_module> load_module(std::span<const std::filesystem::path> files,
                                         const module_load_options& options);
 

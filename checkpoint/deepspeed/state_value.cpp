@@ -21,8 +21,8 @@ constexpr const char* form_names[] = {"None",     "a bool", "an int", "a float",
                                       "a tensor", "a dict", "a list", "a tuple", "an object"};
 const char* name_of(form f) { return form_names[static_cast<size_t>(f)]; }
 
-/// Maximum bytes of text for each byte of the pickle. A text that the pickle shares is copied into every value that it
-/// is part of: names of states, two bytes for each reference.
+/// Maximum bytes of text for each byte of the pickle. A shared text, such as the name of a state, takes two bytes for
+/// each further reference in the pickle, but is copied into every value that contains it.
 constexpr uint64_t max_text_per_pickle_byte = 64;
 
 struct state_reader {

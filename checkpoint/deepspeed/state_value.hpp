@@ -26,12 +26,12 @@ struct state_value {
   bool boolean = false;
   int64_t integer = 0;
   double real = 0;
-  std::string text;     ///< the text; for `other` the name of its class
-  tensor_entry tensor;  ///< the tensor; its name is empty
+  std::string text;     ///< text of form::text; name of the class of form::other
+  tensor_entry tensor;  ///< tensor of form::tensor, whose name is empty
   std::vector<key> keys;
-  std::vector<state_value> items;  ///< items of a dict in the order of `keys`; of list and tuple
+  std::vector<state_value> items;  ///< values of a dict in the order of `keys`; items of a list or tuple
 
-  [[nodiscard]] const state_value* find(const key& k) const;  ///< returns null if it is not a dict or has no such key
+  [[nodiscard]] const state_value* find(const key& k) const;  ///< returns null if this is no dict or has no such key
   [[nodiscard]] state_value* find(const key& k);
   void erase(const key& k);
 };
@@ -41,9 +41,9 @@ struct state_value {
 core::result<state_value> read_state(const torch_archive& file, pickle_ref value, uint32_t number);
 
 /// Merges the values of two ranks: dicts key by key in the order of `b` (a key that only one has is kept), lists and
-/// tuples element by element, tensors concatenated along dimension 0. Of all other values, and of tensors without
-/// dimensions, it takes `a`. Refused, with the place: values of different forms, lists of different lengths, tensors
-/// that differ in other dimensions than 0.
+/// tuples element by element, tensors concatenated along dimension 0. All other values, and tensors without dimensions,
+/// are copied from `a`. Returns an error with the place of values of different forms, lists of different lengths, or
+/// tensors that differ in other dimensions than 0.
 core::result<state_value> merge_state(state_value a, state_value b, const std::string& place = "");
 
 /// Removes the padding of each group, as given in `group_paddings` of an optimizer shard, from the end of the

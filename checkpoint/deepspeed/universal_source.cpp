@@ -53,9 +53,9 @@ class universal_reader {
   void give_shapes();
 
   tensor_source out_;
-  shape_map listed_;  ///< trained parameters, with whole shapes if one rank has them whole
+  shape_map listed_;  ///< name of a trained parameter -> shape in the first model file that lists it
   int64_t stage_ = 0;
-  bool is_cut_ = false;  ///< cut over tensor-parallel ranks or pipeline stages
+  bool is_cut_ = false;  ///< true: the model is cut over tensor-parallel ranks or pipeline stages
 };
 
 core::result<tensor_source> universal_reader::run(const fs::path& folder) {
@@ -113,7 +113,7 @@ void universal_reader::give_shapes() {
 }
 
 core::result<void> universal_reader::add_model(const deepspeed_files& files) {
-  std::vector<tensor_entry> others;  // without moments: frozen parameters, buffers and second names
+  std::vector<tensor_entry> others;  // tensors without moments: frozen parameters, buffers and second names
   std::set<std::string, std::less<>> buffers, second;
   is_cut_ = files.model.back().mp > 0 || !files.layers.empty();
   for (const auto& model : files.model) {

@@ -20,7 +20,7 @@ using core::error_kind;
 using core::fail;
 
 constexpr double universal_version = 0.4;
-constexpr size_t max_folder_name_bytes = 250;  // with `.pt` the maximum of file systems
+constexpr size_t max_folder_name_bytes = 250;  // below the maximum of file systems, also with `.pt` appended
 constexpr uint32_t stages_of_whole_groups = 2, stage_of_cut_parameters = 3;
 
 bool names_a_folder(const std::string& name) {

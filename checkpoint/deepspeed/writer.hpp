@@ -25,15 +25,15 @@ inline constexpr uint32_t max_deepspeed_ranks = 1 << 15;
 struct deepspeed_parameter_group {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.0;
   std::vector<std::string> parameters = {};  ///< names in the source; may be empty in one group: all other parameters
-  std::string more = "{}";                   ///< JSON object: keys to add, or to set instead of those above
+  std::string more = "{}";                   ///< JSON object of further keys, which replace equal keys
 };
 
 /// The model-parallel rank of the files. A model with several such ranks is written as several folders, whose files
 /// reshape.hpp merges.
 struct deepspeed_place {
-  uint32_t rank = 0;                ///< stage * tensor + rank within the stage
+  uint32_t rank = 0;                ///< model-parallel rank: stage * tensor + rank within the stage
   uint32_t stages = 1, tensor = 1;  ///< pipeline and tensor degree
-  bool module_apart = false;        ///< a pipeline's module is stored in its layer files
+  bool module_apart = false;        ///< true: the module is stored in layer files (pipeline)
 };
 
 /// Settings of the written folder that the source does not contain.
@@ -47,12 +47,12 @@ struct deepspeed_write_options {
   bool integer_step = false;
   uint64_t sub_group_size = 1'000'000'000;  ///< stage 3: zero_optimization.sub_group_size of the engine that loads
   std::optional<double> clip_grad = {};     ///< gradient norm limit; none: the engine keeps its own
-  std::string ds_config = {};               ///< JSON object; empty: the minimum, which sets stage and type
+  std::string ds_config = {};               ///< configuration, a JSON object; empty: only stage and type
   std::string ds_version = "0.19.8";
-  std::string lr_scheduler = {};  ///< JSON object; empty: {last_batch_iteration} if the source has it
+  std::string lr_scheduler = {};  ///< schedule's JSON object; empty: {last_batch_iteration} if the source has it
   bool exclude_frozen_parameters = false;
-  std::function<std::string(const std::string&)> name = {};  ///< source's name -> written name; empty: unchanged
-  std::map<std::string, std::string> shared = {};            ///< more tied names: alias -> parameter, both as written
+  std::function<std::string(const std::string&)> name = {};  ///< maps source names to written names; empty: unchanged
+  std::map<std::string, std::string> shared = {};            ///< additional tied names: alias -> parameter, as written
   /// Names in the source, in the order in which the model registers the parameters; empty: the source's own order.
   std::vector<std::string> order = {};
   deepspeed_place place = {};
@@ -61,8 +61,8 @@ struct deepspeed_write_options {
 
 /// The folder that was written.
 struct deepspeed_report {
-  std::filesystem::path folder;  ///< folder of the tag
-  uint64_t bytes = 0;            ///< bytes of tensors
+  std::filesystem::path folder;  ///< written folder, which the tag names
+  uint64_t bytes = 0;            ///< bytes of all written tensors
   size_t files = 0;
 };
 

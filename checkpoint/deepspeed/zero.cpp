@@ -89,7 +89,7 @@ core::result<void> zero_shards::add(const torch_archive& file, uint32_t number) 
     if (by_group) {
       moments = tree.find(*by_group, static_cast<int64_t>(g));
     } else if (base && tree.kind(*base) == pickle_kind::list && g < tree.items(*base).size()) {
-      moments = tree.items(*base)[g];  // elastic: a list over groups
+      moments = tree.items(*base)[g];  // elastic checkpoints store a list over groups
     }
     if (auto ok = add_group(file, number, flat_[striped ? seen_ : g], groups[g], moments); !ok)
       return fail(ok.error().in(fmt::format("group {}", g)));
@@ -110,7 +110,7 @@ core::result<void> zero_shards::add_group(const torch_archive& file, uint32_t nu
     TROUPE_ASSIGN(const auto moment, file.tensor(items[i + 1]));
     if (moment.shape.size() != 1 || moment.numel < whole.numel) continue;  // a step counter
     auto& flat = to[std::string(file.tree().text(items[i]))];
-    if (stage_ == 3) flat.skip_to(before);  // sub-groups without this state
+    if (stage_ == 3) flat.skip_to(before);  // earlier sub-groups may lack this state
     TROUPE_TRY(flat.append(number, moment));
   }
   return {};

@@ -36,7 +36,7 @@ class zero_shards {
   /// Flat data. Stages 1 and 2: by group, the ranks one after the other. Stage 3: by rank, the sub-groups one after the
   /// other.
   std::vector<flat_states> flat_;
-  std::vector<std::vector<uint64_t>> gaps_;  ///< [group]: elements after each parameter (newer DeepSpeed)
+  std::vector<std::vector<uint64_t>> gaps_;  ///< by group: padding elements after each parameter (newer DeepSpeed)
 };
 
 }  // namespace troupe::checkpoint

@@ -12,8 +12,8 @@ namespace troupe::checkpoint {
 
 /// One box of a tensor and the place of its elements, in the box's own order.
 struct placed_chunk {
-  std::vector<int64_t> offsets, sizes;  ///< none of the sizes is 0
-  std::vector<piece> pieces;            ///< `first` counts elements of the box
+  std::vector<int64_t> offsets, sizes;  ///< first index and size of the box along each dimension; no size is 0
+  std::vector<piece> pieces;            ///< stored pieces of the box; `first` counts elements of the box
 };
 
 /// Sets the cut and the pieces of `t`, whose shape and type are known, from its chunks. Does not check that they hold

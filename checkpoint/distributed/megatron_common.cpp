@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// Maximum bytes of the file: digits and a line end.
+/// Maximum bytes of latest_checkpointed_iteration.txt, which contains digits and a line end.
 constexpr uint64_t max_iteration_bytes = 64;
 
 std::optional<uint64_t> count_at(const torch_archive& file, std::optional<pickle_ref> dict, std::string_view key) {

@@ -37,7 +37,7 @@ std::optional<uint32_t> shard_of(std::string_view name) {
   return error == std::errc() && number > 0 && rest.starts_with(middle) ? std::optional(number) : std::nullopt;
 }
 
-/// Returns the names of the files, ascending.
+/// Returns the names of the shard files in `folder`, ascending.
 std::vector<std::string> shards_in(const fs::path& folder) {
   std::vector<std::string> out;
   std::error_code ec;

@@ -1,6 +1,6 @@
 // Reads folders that torch.distributed.checkpoint writes with its HuggingFaceStorageWriter: a safetensors file for each
-// rank, whose header says at which element of the whole tensor each of its tensors begins. Owns the names and headers
-// of these files; leaves the meaning of their tensors to source.hpp.
+// rank, whose header records at which element of the whole tensor each of its tensors begins. Owns the names and
+// headers of these files; leaves the meaning of their tensors to source.hpp.
 #pragma once
 
 #include <filesystem>
@@ -17,8 +17,9 @@ namespace troupe::checkpoint {
 bool holds_safetensors_shards(const std::filesystem::path& folder);
 
 /// Returns the tensors of all files; a whole tensor ends where its last chunk does. The bytes of an item are the
-/// elements themselves. Refused, with the file and the tensor: a header without DCP_SHARDING_INFO or one that lacks the
-/// place of a tensor, a missing shard number, a tensor of two types, two chunks that begin at one element.
+/// elements themselves. Returns an error that names file and tensor for a header without DCP_SHARDING_INFO or one that
+/// lacks the place of a tensor, a missing shard number, a tensor of two types, and two chunks that begin at one
+/// element.
 core::result<distributed_metadata> read_safetensors_shards(const std::filesystem::path& folder);
 
 }  // namespace troupe::checkpoint

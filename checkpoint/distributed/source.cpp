@@ -315,7 +315,7 @@ class distributed_reader {
   }
 
   tensor_source out_;
-  bool is_plain_ = false;  ///< items are elements in safetensors files, not archives
+  bool is_plain_ = false;  ///< true: items are elements in safetensors files, not archives
   bool keeps_own_ = true;
   std::map<std::string, const distributed_entry*, std::less<>> weights_;  ///< name of the tensor -> entry
   std::map<std::string, std::string, std::less<>> of_own_;  ///< own name of a parameter -> name of its tensor

@@ -43,7 +43,7 @@ class atomic_file {
   core::result<void> commit(durability when = durability::at_once);
 
   [[nodiscard]] const std::filesystem::path& target() const { return target_; }
-  /// The working name of the file until commit(), for code that writes to it through its own descriptor.
+  /// Returns the path of the working file until commit(), for code that writes to it through its own descriptor.
   [[nodiscard]] const std::filesystem::path& working_path() const { return part_; }
 
  private:
@@ -51,7 +51,7 @@ class atomic_file {
   [[nodiscard]] tl::unexpected<core::error> failed(int system_error) const;
 
   std::filesystem::path target_;
-  std::filesystem::path part_;  ///< empty once renamed or moved from
+  std::filesystem::path part_;  ///< path of the working file; empty after its rename or a move of the object
   int fd_ = -1;
 };
 

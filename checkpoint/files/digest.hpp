@@ -30,14 +30,15 @@ class digest_stream {
   digest_stream& operator=(digest_stream&&) noexcept;
 
   void add(std::span<const std::byte> bytes);
-  [[nodiscard]] digest128 value() const;  ///< digest of all bytes added so far
+  [[nodiscard]] digest128 value() const;  ///< returns the digest of all bytes added so far
 
  private:
   struct state;
   std::unique_ptr<state> state_;
 };
 
-/// Converts a digest to 32 lower-case hexadecimal digits, and back; nothing if the text is anything else.
+/// to_hex() returns 32 lower-case hexadecimal digits; digest_from_hex() returns the digest that such a text denotes,
+/// and nothing for any other text.
 std::string to_hex(digest128 d);
 std::optional<digest128> digest_from_hex(std::string_view text);
 

@@ -53,7 +53,7 @@ class output_file {
   virtual core::result<void> sync() = 0;
 
  private:
-  uint64_t writes_ = 0;  ///< number of writes started, if start_write() writes synchronously
+  uint64_t writes_ = 0;  ///< last ticket of the base class's start_write(), which writes synchronously
 };
 
 /// A regular file that any number of threads read at any offset.
@@ -64,7 +64,7 @@ class input_file {
   input_file& operator=(const input_file&) = delete;
   virtual ~input_file() = default;
 
-  [[nodiscard]] virtual uint64_t bytes() const = 0;  ///< length of the file when it was opened
+  [[nodiscard]] virtual uint64_t bytes() const = 0;  ///< returns the length of the file when it was opened
   /// Reads into `out` at `offset_bytes` and returns the number of bytes read: fewer than out.size() at the end of the
   /// file and, rarely, elsewhere.
   [[nodiscard]] virtual core::result<size_t> read_at(uint64_t offset_bytes, std::span<std::byte> out) const = 0;

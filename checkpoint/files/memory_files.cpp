@@ -1,4 +1,4 @@
-// Keeps names as a sorted list of whole paths, so that the contents of a folder directly follow it.
+// Keeps names as a sorted map of whole paths, in which all paths inside a folder are neighbours.
 #include "checkpoint/files/memory_files.hpp"
 
 #include <fmt/format.h>

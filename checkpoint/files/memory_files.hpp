@@ -1,7 +1,7 @@
 // A file system in memory that the processes of a machine share. It holds the checkpoint of every step, which survives
 // the process that wrote it. Each process has its own names; the bytes of a file are one segment of shared memory,
 // which other processes adopt under names of their own. Owns names and segments; leaves to the caller how descriptors
-// reach other processes and that names change alike in all of them.
+// reach other processes and that names change in the same way in all of them.
 //
 // In a save of several processes, a process that joins makes the working folder (make_folders). When the leading
 // process has committed, it renames the folder as the leader did and removes the previous checkpoint. It keeps the
@@ -23,10 +23,10 @@
 
 namespace troupe::checkpoint {
 
-/// One whole file.
+/// One complete file, and the memory that contains its bytes.
 struct shared_file {
   std::filesystem::path path;
-  int descriptor = -1;  ///< descriptor of the file's memory, owned by the memory_files; -1 if the file is empty
+  int descriptor = -1;  ///< descriptor of its memory, owned by the memory_files; -1: empty, or on another machine
   uint64_t bytes = 0;
 };
 
@@ -61,10 +61,10 @@ class memory_files final : public file_system {
   /// Takes ownership of the descriptor, on errors too. Errors: bad_input if the folder is missing, the name is a
   /// folder's, shared_memory::open() refuses the memory or it is shorter than `bytes`; limit.
   core::result<void> adopt(const std::filesystem::path& path, int descriptor, uint64_t bytes);
-  /// Makes a file of `bytes` bytes in another machine's memory appear at `path`, which replaces a file of that name.
-  /// `read` fills `out` with the bytes at an offset; it may be called by any thread. Errors: bad_input if the folder is
-  /// missing or the name is a folder's.
+  /// Fills `out` with the bytes of a file at an offset. Any thread may call it.
   using reader = std::function<core::result<void>(uint64_t offset_bytes, std::span<std::byte> out)>;
+  /// Makes a file of `bytes` bytes in another machine's memory, which `read` reads, appear at `path`, where it replaces
+  /// a file of that name. Errors: bad_input if the folder is missing or `path` is a folder.
   core::result<void> adopt_elsewhere(const std::filesystem::path& path, uint64_t bytes, reader read);
   /// Returns the files of a folder, written here or adopted, for a process that has none of them. A descriptor is valid
   /// as long as its file exists.
@@ -80,7 +80,7 @@ class memory_files final : public file_system {
   class input;
   /// The content of one file.
   struct content {
-    memory_segments::segment memory{};  ///< null: no memory yet
+    memory_segments::segment memory{};  ///< memory of the file; null: none yet, or in another machine
     uint64_t bytes = 0;
     bool adopted = false;
     reader read{};  ///< reads a file that is in another machine's memory; else empty
@@ -98,7 +98,7 @@ class memory_files final : public file_system {
   std::shared_ptr<memory_segments> segments_;
   mutable std::mutex mutex_;
   names names_;                        ///< path -> content, null for a folder; does not contain `/`
-  uint64_t kept_elsewhere_bytes_ = 0;  ///< bytes of adopted files that were removed
+  uint64_t kept_elsewhere_bytes_ = 0;  ///< bytes of removed files whose memory other processes may keep
 };
 
 }  // namespace troupe::checkpoint

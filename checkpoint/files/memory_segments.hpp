@@ -20,10 +20,10 @@ inline constexpr uint64_t small_segment_bytes = uint64_t{64} << 10;
 
 /// Memory use of a memory_segments, in bytes of whole pages.
 struct segment_use {
-  uint64_t used = 0;       ///< bytes in use
-  uint64_t most_used = 0;  ///< peak of `used`; upper bound of `kept`
-  uint64_t kept = 0;       ///< bytes kept for later files
-  uint64_t made = 0;       ///< segments created so far, a count
+  uint64_t used = 0;       ///< bytes of segments that files use
+  uint64_t most_used = 0;  ///< peak of `used` since the last forget(); upper bound of `kept`
+  uint64_t kept = 0;       ///< bytes of unused segments, kept for later files
+  uint64_t made = 0;       ///< number of segments created so far
 };
 
 /// A pool of shared memory segments, for any number of threads.
@@ -53,7 +53,7 @@ class memory_segments : public std::enable_shared_from_this<memory_segments> {
 
   const uint64_t limit_bytes_;
   mutable std::mutex mutex_;
-  std::deque<owned> kept_;  ///< oldest first
+  std::deque<owned> kept_;  ///< unused segments, the longest unused first
   segment_use use_;
 };
 

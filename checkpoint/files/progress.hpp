@@ -7,12 +7,12 @@
 namespace troupe::checkpoint {
 
 /// Receives the tensor bytes done so far and the total. Called from one thread at a time, with values that never
-/// decrease, at least every progress_step_bytes and once at the end. The result false stops the work with
+/// decrease, after each block of work, which has at most 32 MiB. The result false stops the work with
 /// error_kind::stopped; no half-written files remain.
 using progress_function = std::function<bool(uint64_t done_bytes, uint64_t total_bytes)>;
 
-/// Largest number of bytes between two calls of a progress_function; a call costs a few nanoseconds, little compared
-/// with that many bytes.
+/// Usual number of bytes between two calls of a progress_function; a call costs a few nanoseconds, little compared with
+/// that many bytes.
 inline constexpr uint64_t progress_step_bytes = uint64_t{4} << 20;
 
 }  // namespace troupe::checkpoint

@@ -105,8 +105,8 @@ class queued_output : public output_file {
     return {};
   }
 
-  /// Writes the copied bytes that precede memory of the caller, usually a header. Writes them synchronously: they are
-  /// too few to register the copy blocks with the queue for them.
+  /// Writes the copied bytes that precede memory of the caller, usually a header. Writes them synchronously, because
+  /// they are too few to justify registering the copy blocks with the queue.
   core::result<void> write_head() {
     const std::span block(memory_.data() + block_ * options_.copy_block_bytes, filled_);
     if (auto ok = on_.write_at(begun_bytes_, block); !ok) return failed(ok.error());
@@ -158,7 +158,8 @@ class queued_output : public output_file {
 
   enum class when_none : uint8_t { wait, leave };
 
-  /// Removes finished requests from the queue. If none has finished, it waits for one or returns, as `is_over` says.
+  /// Removes finished requests from the queue. If none has finished, waits for one or returns at once, as `is_over`
+  /// selects.
   void take(when_none is_over) {
     completions_.clear();
     if (is_over == when_none::wait)
@@ -174,14 +175,14 @@ class queued_output : public output_file {
 
   storage::file on_;
   queued_output_options options_;
-  storage::huge_memory memory_;  // outlives the queue
+  storage::huge_memory memory_;  // copy blocks; outlive the queue, which writes from them
   std::unique_ptr<storage::io_queue> queue_;
   std::vector<storage::io_completion> completions_;
   std::vector<uint64_t> block_tickets_;  // ticket of the last write from each copy block
   unsigned block_ = 0;
   size_t filled_ = 0;              // bytes in block `block_`
-  uint64_t begun_ = 0, over_ = 0;  // requests: started; finished with all earlier ones finished, too
-  std::deque<bool> done_;          // [request - over_]: true if the request has finished
+  uint64_t begun_ = 0, over_ = 0;  // requests started; requests finished before the first unfinished one
+  std::deque<bool> done_;          // at index request - over_: true if the request has finished
   uint64_t begun_bytes_ = 0;       // length of the file up to the last started request
   uint64_t length_bytes_ = 0;      // length of the file on the disk when all requests have finished
   std::optional<core::error> error_;

@@ -15,11 +15,11 @@ namespace troupe::checkpoint {
 
 struct queued_output_options {
   storage::queue_engine engine = storage::queue_engine::best;
-  unsigned depth = 32;                            ///< maximum of requests in flight
-  uint64_t request_bytes = uint64_t{1} << 20;     ///< maximum of one request; longer writes are split
+  unsigned depth = 32;                            ///< maximum number of requests in flight
+  uint64_t request_bytes = uint64_t{1} << 20;     ///< maximum bytes of one request; longer writes are split
   uint64_t copy_block_bytes = uint64_t{1} << 20;  ///< bytes of one block of the copy buffer for plain writes
-  unsigned copy_blocks = 16;                      ///< at least 2: one is filled while the others are written
-  bool direct = true;                             ///< bypasses the page cache where the file system supports that
+  unsigned copy_blocks = 16;                      ///< number of blocks, at least 2: one fills while others are written
+  bool direct = true;                             ///< true: bypasses the page cache where the file system supports that
 };
 
 /// Creates the file `path`, which must not exist. `request_bytes` and `copy_block_bytes` must be multiples of

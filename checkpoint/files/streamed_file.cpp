@@ -59,7 +59,7 @@ struct streamed_file::parts {
   atomic_file out;
   storage::file file;
   std::array<storage::huge_memory, 2> blocks;
-  size_t filling = 0, used = 0;  ///< the block that the caller fills, and the bytes in it
+  size_t filling = 0, used = 0;  ///< index of the block that the caller fills; number of bytes in it
 
   std::mutex mutex;
   std::condition_variable_any changed;

@@ -17,10 +17,11 @@ namespace troupe::checkpoint {
 
 using core::shown;
 
-/// Every piece begins at a multiple of this number in its file, and the length of every file is a multiple of it.
+/// In Troupe's own format every piece begins at a multiple of this number in its file, and the length of every file is
+/// a multiple of it.
 inline constexpr uint64_t piece_alignment_bytes = 4096;
 inline constexpr size_t max_tensors = 1'000'000;
-inline constexpr size_t max_pieces = 4'000'000;  ///< maximum of all tensors together
+inline constexpr size_t max_pieces = 4'000'000;  ///< maximum number of pieces of all tensors together
 inline constexpr size_t max_name_bytes = 4096;   ///< maximum length of a tensor's name
 inline constexpr size_t max_tensor_dimensions = 64;
 
@@ -32,7 +33,8 @@ enum class tensor_kind : uint8_t {
   frozen,  ///< parameter that is not trained
   buffer   ///< tensor of the module that is not a parameter
 };
-/// Converts a kind to its name (`master`, `moment` ...), and back; nothing for any other name.
+/// name_of() returns the name of a kind (`master`, `moment` ...); tensor_kind_from() returns the kind with such a name,
+/// and nothing for any other name.
 std::string_view name_of(tensor_kind kind);
 std::optional<tensor_kind> tensor_kind_from(std::string_view name);
 
@@ -41,9 +43,9 @@ std::optional<tensor_kind> tensor_kind_from(std::string_view name);
 struct piece {
   uint32_t file = 0;
   uint64_t first = 0, count = 0;
-  uint64_t offset_bytes = 0;  ///< a multiple of piece_alignment_bytes
-  digest128 digest;           ///< of the piece's bytes without padding
-  uint32_t share = 0;         ///< if the tensor is cut: the coordinate whose elements `first` counts
+  uint64_t offset_bytes = 0;  ///< offset in the file; in Troupe's own format a multiple of piece_alignment_bytes
+  digest128 digest;           ///< digest of the piece's bytes without padding
+  uint32_t share = 0;         ///< tensor-parallel coordinate whose elements `first` counts; 0 if the tensor is not cut
   bool operator==(const piece&) const = default;
 };
 
@@ -51,7 +53,7 @@ struct piece {
 struct tensor_entry {
   std::string name;
   tensor_kind kind = tensor_kind::master;
-  std::string moment;  ///< "exp_avg" and the like for kind moment, else empty
+  std::string moment;  ///< name of the optimizer state ("exp_avg" ...) for kind moment; else empty
   core::dtype type = core::dtype::f32;
   std::vector<int64_t> shape;
   std::vector<piece> pieces;  ///< ascending by (share, first); cover every element once
@@ -61,7 +63,7 @@ struct tensor_entry {
   bool operator==(const tensor_entry&) const = default;
 };
 
-/// Returns the bytes of the whole tensor.
+/// Returns the size in bytes of the whole tensor.
 inline uint64_t bytes_of_tensor(const tensor_entry& t) { return core::numel_of(t.shape) * core::size_of(t.type); }
 
 /// A second name of a parameter: `name` shares all tensors of `of`.

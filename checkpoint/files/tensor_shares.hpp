@@ -40,7 +40,7 @@ class tensor_shares {
 
  private:
   const tensor_entry& tensor_;
-  std::vector<core::tp_slices> shares_;  // [coordinate]
+  std::vector<core::tp_slices> shares_;  // slices of each share, by tensor-parallel coordinate
 };
 
 /// Returns the tensor with pieces that count elements of the whole tensor, none longer than a row of a share, for

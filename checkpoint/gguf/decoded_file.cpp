@@ -15,10 +15,10 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Most bytes of the GGUF file that one read of neighbouring rows may take.
+/// Largest number of bytes of the GGUF file that one read of neighbouring rows covers.
 constexpr uint64_t rows_block_bytes = uint64_t{1} << 20;
 
-/// Elements [first, first + count) of row `row`.
+/// Elements [first, first + count) of row `row` of a stored tensor.
 struct row_part {
   uint64_t row = 0, first = 0, count = 0;
 };
@@ -52,7 +52,7 @@ class tensor_reader {
   }
 
  private:
-  /// Returns how many elements one read takes: whole rows, at most rows_block_bytes of the file but at least one row.
+  /// Returns how many elements one read covers: whole rows, at most rows_block_bytes of the file but at least one row.
   [[nodiscard]] uint64_t neighbours() const {
     const uint64_t row_bytes = width_ / block_elements(t_.stored.type) * block_bytes(t_.stored.type);
     return std::max<uint64_t>(rows_block_bytes / row_bytes, 1) * width_;
@@ -86,8 +86,8 @@ class tensor_reader {
     return {};
   }
 
-  /// Reads elements of a transposed matrix, whose rows are columns of the stored one: of each stored row it reads the
-  /// columns that the result needs.
+  /// Reads elements of a transposed matrix, whose rows are columns of the stored matrix. Reads from each stored row
+  /// only the columns that the result needs.
   core::result<void> read_transposed(uint64_t first, std::span<std::byte> out) {
     const uint64_t count = out.size() / element_bytes_;
     const uint64_t begin = first / rows_, end = core::div_up(first + count, rows_);

@@ -15,7 +15,7 @@ std::span<const gguf_name> names_of(std::string_view architecture) {
   return f == nullptr ? std::span<const gguf_name>() : f->gguf.names;
 }
 
-/// The texts that `#` and `*` of a pattern matched in a name.
+/// The parts of a tensor name that matched `#` (a block number) and `*` (`weight` or `bias`) of a pattern.
 struct match {
   std::string_view number, ending;
 };

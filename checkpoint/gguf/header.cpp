@@ -17,10 +17,10 @@ using core::error_kind;
 using core::fail;
 
 constexpr size_t cursor_block_bytes = size_t{1} << 20;
-/// Most elements of a tensor: a product of elements and bytes of an element cannot overflow.
+/// Largest number of elements of a tensor; the product with the bytes of one element fits 64 bits.
 constexpr uint64_t max_tensor_elements = uint64_t{1} << 58;
 
-/// Reads a file from its beginning to its end, at most its first max_gguf_header_bytes.
+/// Reads the header of a GGUF file in order, value by value; refuses to read beyond max_gguf_header_bytes.
 class cursor {
  public:
   explicit cursor(const core::source_file& file)

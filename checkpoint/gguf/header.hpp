@@ -17,16 +17,16 @@
 
 namespace troupe::checkpoint {
 
-/// A file begins with these bytes and its version. Version 3 is written; 2 and 3 are read.
+/// First four bytes of every GGUF file; the version number follows. Version 3 is written; 2 and 3 are read.
 inline constexpr std::string_view gguf_magic = "GGUF";
 inline constexpr uint32_t gguf_version = 3, oldest_gguf_version = 2;
 
-/// Limits of the reader, far above the sizes of any known model.
+/// Largest header that is read, in bytes. All limits of the reader are far above the sizes of any known model.
 inline constexpr uint64_t max_gguf_header_bytes = uint64_t{256} << 20;
 inline constexpr uint64_t max_gguf_keys = uint64_t{1} << 16;
 inline constexpr uint64_t max_gguf_key_bytes = 65535;
-inline constexpr uint64_t max_gguf_text_bytes = uint64_t{16} << 20;  ///< bytes of one text value
-inline constexpr uint64_t max_gguf_items = uint64_t{1} << 24;        ///< elements of one array value
+inline constexpr uint64_t max_gguf_text_bytes = uint64_t{16} << 20;  ///< largest size of one text value, in bytes
+inline constexpr uint64_t max_gguf_items = uint64_t{1} << 24;        ///< largest number of elements of one array value
 inline constexpr size_t max_gguf_extents = 4;
 inline constexpr uint64_t max_gguf_alignment = uint64_t{1} << 20;
 /// Longest tensor name that is written, in bytes; llama.cpp reads no longer name.
@@ -39,8 +39,8 @@ inline constexpr std::string_view gguf_alignment_key = "general.alignment";
 struct gguf_tensor {
   std::string name;
   gguf_type type = gguf_type::f32;
-  std::vector<uint64_t> extents;  ///< the fastest first: elements of a row, then rows
-  uint64_t offset_bytes = 0;      ///< first byte, counted from gguf_header::data_begin
+  std::vector<uint64_t> extents;  ///< sizes of the dimensions: elements of a row first, then the number of rows ...
+  uint64_t offset_bytes = 0;      ///< offset of the tensor's first byte from gguf_header::data_begin
 
   [[nodiscard]] uint64_t elements() const;
   [[nodiscard]] uint64_t bytes() const;
@@ -50,7 +50,7 @@ struct gguf_tensor {
 struct gguf_header {
   gguf_metadata metadata;
   std::vector<gguf_tensor> tensors;  ///< tensors in the order of the file
-  uint64_t data_begin = 0;           ///< byte of the file where the tensors' data begin
+  uint64_t data_begin = 0;           ///< offset in the file of the first byte of tensor data
 };
 
 /// Refuses extents that a tensor of the type `t.type` cannot have: none, too many, zero, more than 2^58 elements, rows
@@ -65,12 +65,13 @@ bool begins_like_gguf(std::span<const std::byte> begin);
 /// Errors name the file, and the key or tensor: bad_input, limit, io.
 core::result<gguf_header> read_gguf_header(const core::source_file& file);
 
-/// Returns the bytes of a version 3 header, padded to the alignment, and sets the offsets of `tensors`, one after the
-/// other. Refused: a header that read_gguf_header() would refuse.
+/// Returns the bytes of a version 3 header, padded to the alignment. Sets `offset_bytes` of each tensor, so that the
+/// tensors follow one another. Refused: a header that read_gguf_header() would refuse, and a tensor name longer
+/// than max_written_gguf_name_bytes.
 core::result<std::string> format_gguf_header(const gguf_metadata& metadata, std::vector<gguf_tensor>& tensors);
 
 /// Returns `general.alignment`, or gguf_alignment_bytes if the key is missing. Refused: a value that is not a power of
-/// two.
+/// two up to max_gguf_alignment.
 core::result<uint64_t> alignment_of(const gguf_metadata& metadata);
 
 }  // namespace troupe::checkpoint

@@ -1,4 +1,4 @@
-// Writes the bytes of a header; header.cpp reads them.
+// Formats the header of a GGUF file as bytes; header.cpp reads them.
 #include <fmt/format.h>
 
 #include <set>

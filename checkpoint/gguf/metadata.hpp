@@ -31,13 +31,13 @@ enum class gguf_value_type : uint32_t {
 };
 inline constexpr uint32_t gguf_value_types = 13;
 
-/// Returns the bytes of one value of the type `t`; 0 for texts and arrays.
+/// Returns the size in bytes of one value of type `t`; 0 for texts and arrays.
 uint32_t size_of(gguf_value_type t);
 
-/// A number, a text, or an array of either.
+/// One metadata value: a number, a text, or an array of numbers or texts.
 struct gguf_value {
   gguf_value_type type = gguf_value_type::u32;
-  uint64_t bits = 0;  ///< bytes of a number, little-endian, padded with zeros
+  uint64_t bits = 0;  ///< value of a number: its little-endian bytes, padded with zeros to 64 bits
   std::string text{};
   gguf_value_type items = gguf_value_type::u32;  ///< type of an array's elements
   std::vector<std::string> texts{};              ///< elements of an array of texts
@@ -61,7 +61,7 @@ struct gguf_value {
   bool operator==(const gguf_value&) const = default;
 };
 
-/// Keys and values in the order of the file; every key occurs once.
+/// Metadata keys and values in the order of the file; every key occurs once.
 struct gguf_metadata {
   std::vector<std::pair<std::string, gguf_value>> entries;
 

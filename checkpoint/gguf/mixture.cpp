@@ -33,7 +33,8 @@ const mixture_row& mixture_row_of(const gguf_mixture& m) {
       mixture_table, [&](const mixture_row& r) { return r.mixture.type == m.type && r.mixture.medium == m.medium; });
 }
 
-/// True for the first and the last eighth of the blocks, and for every third block between.
+/// True if a `_m` mixture stores matrices of transformer block `block` in more bits: true for the first and the last
+/// eighth of the blocks, and for every third block between.
 bool counts_most(uint32_t block, uint32_t blocks) {
   const uint32_t eighth = blocks / 8;
   return block < eighth || block >= 7 * blocks / 8 || (block - eighth) % 3 == 2;
@@ -48,7 +49,7 @@ gguf_type wanted_type(const gguf_mixture& m, const gguf_place& place, uint32_t b
   return is_chosen && place.block && counts_most(*place.block, blocks) ? gguf_type::q6_k : m.type;
 }
 
-/// Returns the type for rows that `t`'s blocks do not divide.
+/// Returns the next larger type with smaller blocks, for rows that do not divide into blocks of type `t`.
 gguf_type next_larger(gguf_type t) {
   switch (t) {
     case gguf_type::q4_k:

@@ -12,10 +12,10 @@
 
 namespace troupe::checkpoint {
 
-/// The value of the option `--type`.
+/// Element types for the tensors of a GGUF file, as the option `--type` names them.
 struct gguf_mixture {
   gguf_type type = gguf_type::f32;  ///< type of most matrices
-  bool medium = false;              ///< `_m`: the most sensitive matrices are stored in more bits
+  bool medium = false;              ///< true: a `_m` mixture, which stores the most sensitive matrices in more bits
   /// Type of the embedding and the head; nothing: chosen by `type` and `medium`.
   std::optional<gguf_type> embeddings = std::nullopt;
 };
@@ -28,14 +28,14 @@ std::vector<std::string> all_mixtures();
 /// Returns the names of all mixtures as one text, for messages.
 std::string mixture_names();
 
-/// Returns llama.cpp's number of the mixture, the value of `general.file_type`.
+/// Returns the number that llama.cpp assigns to the mixture, the value of the metadata key `general.file_type`.
 uint32_t file_type_of(const gguf_mixture& m);
 
-/// Returns the type of one tensor. Tensors with one extent (norms, biases) and positions are fp32. A `_m` mixture
-/// stores as q6_k the head (or the embedding, if it is tied to the head) and half of the value and the second MLP
-/// matrices; GPT-2's joint matrix of queries, keys and values gets one bit more. Rows that do not divide into blocks
-/// get the next larger type whose blocks fit: q4_k q5_0, q5_k q5_1, q6_k q8_0; f16 if 32 does not divide the row
-/// either.
+/// Returns the type of one tensor. Tensors with one extent (norms, biases) and learned positions are fp32. A `_m`
+/// mixture stores as q6_k the head (or the embedding, if it is tied to the head) and about half of the value matrices
+/// and of the second MLP matrices; it stores GPT-2's joint matrix of queries, keys and values with one bit more. If
+/// the rows do not divide into blocks of 256, q4_k becomes q5_0, q5_k becomes q5_1 and q6_k becomes q8_0; if the rows
+/// do not divide into blocks of 32 either, the type is f16.
 gguf_type type_for(const gguf_mixture& m, const gguf_place& place, uint64_t row_elements, size_t extents,
                    uint32_t blocks, bool tied);
 

@@ -26,7 +26,7 @@ constexpr uint64_t max_size = uint64_t{1} << 20;
 constexpr uint64_t max_positions = uint64_t{1} << 30;
 constexpr double usual_rope_theta = 10000;
 
-/// Reads the sizes of an architecture's keys and keeps the first error.
+/// Reads the sizes of a model from the metadata keys of its architecture, and stores the first error.
 class size_reader {
  public:
   size_reader(const gguf_metadata& m, std::string architecture) : m_(m), architecture_(std::move(architecture)) {}
@@ -50,7 +50,7 @@ class size_reader {
   std::string architecture_, wrong_;
 };
 
-/// Returns the double with the shortest decimal text of the fp32 number: 1e-05, not 9.999999747378752e-06.
+/// Returns the double whose shortest decimal text equals that of the fp32 number: 1e-05, not 9.999999747378752e-06.
 double shortest(double fp32) {
   const auto text = fmt::format("{}", static_cast<float>(fp32));
   double out = fp32;
@@ -58,7 +58,7 @@ double shortest(double fp32) {
   return out;
 }
 
-/// Returns config.json's keys of the sizes, under the family's names.
+/// Returns a JSON object with the model's sizes, under the names that the family has for them in config.json.
 json keys_of(const families::family& f, const gguf_model& m) {
   const auto& k = f.keys;
   json out{{"model_type", f.model_type}};
@@ -81,12 +81,12 @@ json keys_of(const families::family& f, const gguf_model& m) {
   return out;
 }
 
-/// Returns the architecture's key of the number that norms add, without the prefix.
+/// Returns the metadata key of the epsilon that the family's norms add, without the architecture's prefix.
 const char* epsilon_key(const families::family& f) {
   return f.norm == families::norm_kind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
 }
 
-/// Keys that model_of() reads, and keys that do not change the model, both without the architecture's prefix.
+/// Metadata keys that model_of() reads or that do not change the model, without the architecture's prefix.
 constexpr std::array<std::string_view, 15> read_keys{"block_count",
                                                      "context_length",
                                                      "embedding_length",
@@ -102,7 +102,7 @@ constexpr std::array<std::string_view, 15> read_keys{"block_count",
                                                      "attention.value_length",
                                                      "rope.dimension_count",
                                                      "vocab_size"};
-/// Keys that do not change the model if they have these values.
+/// Metadata keys that do not change the model if they have these values, without the architecture's prefix.
 constexpr std::array<std::pair<std::string_view, double>, 12> neutral_keys{{{"expert_count", 0},
                                                                             {"expert_used_count", 0},
                                                                             {"logit_scale", 1},
@@ -146,8 +146,8 @@ json rope_scaling_of(const std::string& a, const gguf_metadata& metadata, std::s
   return {{"rope_type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", *original}};
 }
 
-/// Adds keys of the file that config.json has no name for, under their GGUF names, so that readers of the result refuse
-/// them by name.
+/// Adds the metadata keys that change the model and that config.json has no name for, under their GGUF names, so that
+/// readers of the result refuse them by name.
 void add_unsaid(json& out, const gguf_model& m, const gguf_metadata& metadata, const std::set<std::string>& used) {
   const std::string prefix = m.architecture + ".";
   const auto size_differs = [&](std::string_view name, const gguf_value& v) {

@@ -17,12 +17,12 @@ struct gguf_model {
   uint32_t blocks = 0, width = 0, inner = 0, heads = 0, kv_heads = 0, head_width = 0, positions = 0, vocabulary = 0;
   double norm_epsilon = 0;
   double rope_theta = 0;          ///< base of the rotary positions' frequencies
-  bool has_rope_factors = false;  ///< a tensor of the file scales the rotary positions, as in Llama 3
-  bool tied = false;              ///< the head uses the embedding's weights
+  bool has_rope_factors = false;  ///< true: a tensor of the file scales the rotary positions, as in Llama 3
+  bool tied = false;              ///< true: the head uses the embedding's weights
   bool attention_bias = false, mlp_bias = false;
 };
 
-/// Returns `general.architecture` and the architecture's own keys, as llama.cpp reads them.
+/// Returns the model's GGUF metadata: `general.architecture` and the keys of its architecture, as llama.cpp reads them.
 gguf_metadata metadata_of(const gguf_model& m);
 
 /// Returns the sizes that a file's metadata and tensors state; nothing for an architecture of no known

@@ -29,7 +29,8 @@ std::vector<int64_t> shape_of(const gguf_tensor& t, gguf_order order) {
   return out;
 }
 
-/// Returns the rows of one head; refuses an order that does not fit the shape.
+/// Returns the number of rows of one attention head of `t`, 0 for orders other than the rotary ones. Refuses an order
+/// that does not fit the tensor's shape.
 core::result<uint64_t> head_rows_of(const gguf_tensor& t, gguf_order order, const gguf_model& m) {
   if (order == gguf_order::same) return uint64_t{0};
   if (order == gguf_order::transposed) {
@@ -45,7 +46,7 @@ core::result<uint64_t> head_rows_of(const gguf_tensor& t, gguf_order order, cons
   return rows / heads;
 }
 
-/// Refuses one part of a model that is split into files, and an adapter.
+/// Refuses the metadata of a file that contains only a part of a split model, or an adapter.
 core::result<void> check_is_whole_model(const gguf_metadata& keys) {
   if (keys.text("general.type") == "adapter")
     return core::refused("it is an adapter, not a whole model: merge it into its base model first");

@@ -1,5 +1,5 @@
-// Reads the weights of a GGUF file as a tensor_source: a known family with the model's names and element order, any
-// other file as it is stored. Only the header is read.
+// Reads the weights of a GGUF file as a tensor_source. Tensors of a known family have the model's names and element
+// order; tensors of any other file have those of the file. Only the header is read.
 #pragma once
 
 #include <filesystem>

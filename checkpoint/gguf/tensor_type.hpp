@@ -41,7 +41,7 @@ std::optional<kernels::block_format> blocks_of(gguf_type t);
 /// Returns the type as which the elements are read: fp32 for block formats, else the stored type.
 core::dtype dtype_of(gguf_type t);
 
-/// Returns the elements of one block, 1 for a type without blocks. A row consists of whole blocks.
+/// Returns the number of elements of one block; 1 for a type without blocks. A row consists of whole blocks.
 uint32_t block_elements(gguf_type t);
 uint32_t block_bytes(gguf_type t);
 

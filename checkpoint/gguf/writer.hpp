@@ -17,11 +17,11 @@ namespace troupe::checkpoint {
 /// A GGUF file that is being written; destruction without commit() removes it.
 class gguf_writer {
  public:
-  /// Creates the file and writes its header. Refuses the errors of format_gguf_header().
+  /// Creates the file and writes its header. Errors include those of format_gguf_header().
   static core::result<gguf_writer> create(const std::filesystem::path& target, const gguf_metadata& metadata,
                                           std::vector<gguf_tensor> tensors);
 
-  /// Writes the next bytes of the tensors, in their order; the writer adds the padding itself.
+  /// Writes the next bytes of the tensors, in the order of `create()`'s list; the writer adds the padding itself.
   core::result<void> write(std::span<const std::byte> bytes);
 
   /// Renames the file to its final name; error_kind::bug if bytes of a tensor are missing.
@@ -37,7 +37,7 @@ class gguf_writer {
   std::vector<gguf_tensor> tensors_;
   uint64_t alignment_ = 0, bytes_ = 0;
   size_t at_ = 0;            ///< index of the tensor that is being written
-  uint64_t left_bytes_ = 0;  ///< bytes of tensor `at_` that are still missing
+  uint64_t left_bytes_ = 0;  ///< bytes of tensor `at_` that were not written yet
 };
 
 }  // namespace troupe::checkpoint

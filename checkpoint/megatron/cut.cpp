@@ -1,4 +1,5 @@
-// Walks once over (dimensions before the cut one, parts, ranks); whole and slices advance by equal runs.
+// Computes the runs of a cut in one walk over (dimensions before the cut dimension, parts, ranks); the positions in the
+// whole tensor and in the slice advance by the same run.
 #include "checkpoint/megatron/cut.hpp"
 
 #include <fmt/format.h>
@@ -16,13 +17,13 @@ namespace {
 using core::error_kind;
 using core::fail;
 using shape_type = std::vector<int64_t>;
-using width_table = std::vector<std::vector<int64_t>>;  // [part][rank]
+using width_table = std::vector<std::vector<int64_t>>;  // width of each part's slice on each rank: [part][rank]
 
 tl::unexpected<core::error> bad(std::string_view name, const std::string& what) {
   return fail(error_kind::bad_input, fmt::format("parameter '{}': {}", shown(name), what));
 }
 
-/// Returns the number of elements; refuses negative and overflowing shapes before anything is multiplied.
+/// Returns the number of elements of a tensor of shape `shape`; refuses negative sizes and products that overflow.
 core::result<uint64_t> elements_of(std::string_view name, const shape_type& shape) {
   const auto bytes = bytes_of(core::dtype::u8, shape);
   if (!bytes)
@@ -56,7 +57,7 @@ int64_t width_of(const width_table& widths) {
   return sum;
 }
 
-/// Returns `rule.view` with `size` in the cut dimension and its -1 computed from the number of elements.
+/// Returns `rule.view` with `size` in the cut dimension, and with its -1 computed from the number of elements.
 core::result<shape_type> viewed(std::string_view name, const cut_rule& rule, int64_t size, uint64_t elements) {
   shape_type out = rule.view;
   out[rule.dimension] = size;
@@ -80,7 +81,7 @@ core::result<shape_type> viewed(std::string_view name, const cut_rule& rule, int
   return out;
 }
 
-/// Returns the size of the cut dimension if `elements` have the shape of `rule.view`.
+/// Returns the size of the cut dimension of a tensor of `elements` elements that is reshaped to `rule.view`.
 core::result<int64_t> viewed_size(std::string_view name, const cut_rule& rule, uint64_t elements) {
   uint64_t rest = 1;
   for (size_t i = 0; i < rule.view.size(); ++i) {
@@ -94,7 +95,7 @@ core::result<int64_t> viewed_size(std::string_view name, const cut_rule& rule, u
   return static_cast<int64_t>(elements / rest);
 }
 
-/// Returns the runs of a cut whose whole has the shape `shape`. Elements of the whole from `keep` on are left out.
+/// Returns the runs of the cut of a tensor of shape `shape`. Elements of that tensor from index `keep` on are left out.
 core::result<std::vector<cut_run>> runs_of(std::string_view name, const shape_type& shape, size_t dimension,
                                            const width_table& widths, uint64_t keep) {
   uint64_t outer = 1, inner = 1;
@@ -146,7 +147,8 @@ core::result<void> check_dimension(std::string_view name, const cut_rule& rule, 
   return {};
 }
 
-/// Returns the number of elements to keep: for a vocabulary only its first rows, without the padding after them.
+/// Returns how many elements of the joined tensor are kept: all, or, for a vocabulary, those of its original rows, to
+/// which it also shortens `cut.whole`.
 core::result<uint64_t> keep_rows(std::string_view name, const cut_rule& rule, tensor_cut& cut) {
   if (rule.original_rows == 0) return core::numel_of(cut.whole);
   if (cut.whole.empty() || rule.original_rows < 0 || rule.original_rows > cut.whole[0])

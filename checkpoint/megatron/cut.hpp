@@ -11,25 +11,25 @@
 
 namespace troupe::checkpoint {
 
-/// Most ranks that one parameter may be cut over.
+/// Largest number of ranks over which one parameter may be cut.
 inline constexpr uint32_t max_tensor_ranks = 4096;
-/// Most runs of consecutive elements that one cut may have.
+/// Largest number of runs of consecutive elements that one cut may have.
 inline constexpr uint64_t max_cut_runs = 4'000'000;
-/// Most parts of one parameter that are cut separately.
+/// Largest number of parts of one parameter that are cut separately.
 inline constexpr size_t max_sub_parameters = 4096;
 
 /// How a parameter is distributed over tensor-parallel ranks.
 enum class cut_kind : uint8_t {
-  replicated,  ///< every rank has all of it; readers take the first rank's
-  averaged,    ///< every rank has its own version; the whole is their mean
-  along        ///< each rank has a slice along a dimension
+  replicated,  ///< every rank has the whole parameter; readers use the first rank's copy
+  averaged,    ///< every rank has its own version of the parameter; the joined parameter is their mean
+  along        ///< each rank has a slice of the parameter along one dimension
 };
 
-/// How a dimension is split that the number of ranks does not divide.
+/// How a dimension is split whose size is not divisible by the number of ranks.
 enum class uneven_split : uint8_t {
-  refused,          ///< Megatron: an error; every rank must have the same number
-  one_more_each,    ///< AutoTP: the first (size mod ranks) ranks have one element more
-  rounded_up_first  ///< torch.chunk: ceil(size / ranks) for the first ranks, less or nothing for the last
+  refused,          ///< an error, as in Megatron: every rank must have the same size
+  one_more_each,    ///< the first (size mod ranks) ranks have one element more (DeepSpeed's AutoTP)
+  rounded_up_first  ///< the first ranks have ceil(size / ranks), the last fewer or none (torch.chunk)
 };
 
 /// A kind of cut and its parameters.
@@ -40,19 +40,19 @@ struct cut_rule {
   /// after the other, 2 for a fused SwiGLU. Unused if `widths` is given.
   uint32_t sub_parameters = 1;
   std::vector<int64_t> part_sizes = {};  ///< sizes of unequal parts along `dimension`, each cut separately
-  /// [part][rank] along `dimension`, if the checkpoint's writer states them.
+  /// Width of each part's slice on each rank along `dimension`, [part][rank]; empty if the writer does not state them.
   std::vector<std::vector<int64_t>> widths = {};
-  /// Shape in which the parameter is cut, if it is not its own: the entry of `dimension` is not read, one other may be
-  /// -1.
+  /// Shape to which the parameter is reshaped before it is cut; empty: its own shape. The entry at `dimension` is not
+  /// read; one other entry may be -1, which is computed from the number of elements.
   std::vector<int64_t> view = {};
-  /// Rows of a vocabulary without padding, which follows them; 0: the parameter is not a vocabulary.
+  /// Number of rows of a vocabulary matrix without the padding rows after them; 0: the parameter is not a vocabulary.
   int64_t original_rows = 0;
   uneven_split uneven = uneven_split::refused;
   bool operator==(const cut_rule&) const = default;
 };
 
 /// A run of elements of a cut: elements [slice_first, slice_first + count) of rank `rank`'s slice are elements
-/// [whole_first, whole_first + count) of the whole.
+/// [whole_first, whole_first + count) of the whole tensor.
 struct cut_run {
   uint32_t rank = 0;
   uint64_t slice_first = 0, whole_first = 0, count = 0;
@@ -64,7 +64,8 @@ struct tensor_cut {
   cut_kind kind = cut_kind::replicated;
   std::vector<int64_t> whole;
   std::vector<std::vector<int64_t>> slices;
-  /// Ascending by whole_first (along), else by rank; elements of a slice outside all runs are padding.
+  /// The runs, ascending by whole_first if `kind` is `along`, else by rank. Elements of a slice outside all runs are
+  /// padding.
   std::vector<cut_run> runs;
 };
 

@@ -1,4 +1,4 @@
-// Finds the rule that universal patterns give a parameter's name.
+// Finds the cut rule of a parameter by the patterns that a universal checkpoint publishes.
 #include <fmt/format.h>
 
 #include <array>
@@ -102,7 +102,7 @@ struct pattern_rules::parts {
   universal_patterns content;
   pattern_list vocabulary, pipeline_replicated, replicated, averaged, row_parallel, two_parts, sub_parameters,
       unsupported;
-  std::vector<size_t> group;  ///< for each pattern of sub_parameters its index in content.sub_parameters
+  std::vector<size_t> group;  ///< [pattern of sub_parameters]: index of its entry in content.sub_parameters
 
   core::result<cut_rule> of_parts(std::string_view name, size_t number) const {
     const auto& one = content.sub_parameters[group[number]];

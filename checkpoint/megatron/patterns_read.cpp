@@ -1,5 +1,5 @@
-// Converts universal patterns from the values of a pickle to lists, as their writer published them. Leaves their
-// meaning for a name to patterns.cpp.
+// Converts the patterns of a universal checkpoint from the values of a pickle to lists, as their writer published them.
+// Leaves matching names against the patterns to patterns.cpp.
 #include <fmt/format.h>
 
 #include <optional>
@@ -35,7 +35,7 @@ class info_reader {
   }
 
  private:
-  /// Pairs of a pattern and its value.
+  /// Pairs of a pattern of parameter names and the value that the checkpoint stores for it.
   using by_pattern = std::vector<std::pair<std::string, pickle_ref>>;
 
   [[nodiscard]] tl::unexpected<core::error> bad(std::string_view key, std::string_view wanted) const {
@@ -65,7 +65,7 @@ class info_reader {
 
   core::result<sub_parameter_pattern> sub_parameter(pickle_ref v) const {
     static constexpr std::string_view key = "parameter_with_sub_params";
-    // a SubparamShape has the attributes that a dict has as keys
+    // The entry is a dict, or a SubparamShape whose attributes have the names of the dict's keys.
     if (tree_.kind(v) == pickle_kind::object && tree_.state(v)) v = *tree_.state(v);
     const auto patterns = tree_.find(v, "patterns"), shape = tree_.find(v, "shape"),
                dimension = tree_.find(v, "partition_dim");

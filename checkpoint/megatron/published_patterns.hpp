@@ -17,9 +17,9 @@ struct published_rule {
   cut_rule rule;
 };
 
-/// Returns JSON with one pattern for each name, which tells readers of a folder of `ranks` tensor-parallel ranks the
-/// parameter's rule. Refused: vocabularies with different numbers of rows, which the format cannot express; widths that
-/// do not divide.
+/// Returns JSON with patterns that state the cut rule of each parameter in a folder of `ranks` tensor-parallel ranks. A
+/// parameter without a pattern is cut into equal parts along dimension 0. Refused: vocabularies with different numbers
+/// of rows, which the format cannot express; widths that do not divide.
 core::result<std::string> universal_info_json(const std::vector<published_rule>& rules, uint32_t ranks);
 
 /// Returns a regular expression that matches `name` only: `^transformer\.wte\.weight$`.

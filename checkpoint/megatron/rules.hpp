@@ -19,9 +19,9 @@ namespace troupe::checkpoint {
 /// Returns the row order that Megatron's `checkpoint_version` states: 0, 1.0 or 2.0. Refused: any other number.
 core::result<qkv_version> qkv_version_from(double checkpoint_version);
 
-/// Returns the rule of Megatron's own names (deepspeed/runtime/state_dict_factory.py): a fragment of the name decides;
-/// a parameter whose name has no known fragment is replicated. `final_linear.weight` is split and joined along
-/// dimension 0.
+/// Returns the cut rule of a parameter with one of Megatron's names (deepspeed/runtime/state_dict_factory.py): a
+/// fragment of the name decides; a parameter whose name has no known fragment is replicated. `final_linear.weight` is
+/// split and joined along dimension 0.
 cut_rule megatron_rule(std::string_view name, qkv_version version);
 /// True if the name contains one of Megatron's fragments.
 bool is_megatron_name(std::string_view name);
@@ -38,10 +38,10 @@ cut_rule rule_of(const core::parameter_cut& cut);
 /// dimension 1, all others along dimension 0.
 cut_rule layer_rule(std::string_view key);
 
-/// Patterns of parameters that consist of several parts, each cut separately.
+/// Patterns for the names of parameters that consist of several parts, each cut separately.
 struct sub_parameter_pattern {
   std::vector<std::string> patterns;
-  std::vector<int64_t> view;        ///< the entry at `dimension` is not read; -1: the remaining size
+  std::vector<int64_t> view;        ///< shape before the cut; the entry at `dimension` is not read; -1: computed
   std::vector<int64_t> part_sizes;  ///< sizes of the parts along `dimension`; empty if only their number is known
   uint32_t parts = 1;               ///< number of equal parts, used if part_sizes is empty
   size_t dimension = 0;
@@ -54,18 +54,18 @@ struct universal_patterns {
   int64_t original_vocabulary = 0, padded_vocabulary = 0;
   std::vector<std::string> vocabulary, pipeline_replicated, replicated, averaged, row_parallel, two_parts;
   std::vector<sub_parameter_pattern> sub_parameters;
-  std::map<std::string, std::vector<std::vector<int64_t>>> shard_widths;  ///< [part][rank] for each pattern
-  std::map<std::string, std::string> unsupported;                         ///< reason for each pattern
+  std::map<std::string, std::vector<std::vector<int64_t>>> shard_widths;  ///< widths of slices [part][rank], by pattern
+  std::map<std::string, std::string> unsupported;                         ///< why a parameter is refused, by pattern
 };
 
-/// Most patterns of one list, and most bytes of one pattern.
+/// Largest number of patterns in one list, and largest size of one pattern in bytes.
 inline constexpr size_t max_patterns = 1'000'000, max_pattern_bytes = 4096;
 
 /// Reads `info`, the value of `universal_checkpoint_info` in a model file. Refused: a value without the form of
 /// universal_patterns.
 core::result<universal_patterns> read_universal_patterns(const torch_archive& file, pickle_ref info);
 
-/// Compiled universal_patterns, which answer for one name at a time.
+/// Compiled universal_patterns; finds the cut rule of one parameter name per call.
 class pattern_rules {
  public:
   /// Compiles the patterns. Refused: a text that is not a regular expression, and patterns beyond the limits.
@@ -78,7 +78,7 @@ class pattern_rules {
   /// (row parallel) or 0; a vocabulary has its original rows. Refused: a name that two patterns of a list match, a name
   /// that the writer declared unsupported, parts without the widths that the writer's version promises.
   core::result<cut_rule> rule(std::string_view name);
-  /// True if later pipeline stages only have a copy of the parameter.
+  /// True if the parameter `name` is replicated over pipeline stages, so that later stages only have a copy.
   core::result<bool> is_pipeline_replicated(std::string_view name);
   /// Returns the patterns that no name has matched so far, each with the name of its list.
   [[nodiscard]] std::vector<std::string> unmatched() const;

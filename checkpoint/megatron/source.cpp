@@ -18,7 +18,7 @@ using core::fail;
 using tensor_key = std::tuple<std::string, tensor_kind, std::string>;
 tensor_key key_of(const tensor_entry& t) { return {t.name, t.kind, t.moment}; }
 
-/// Appends elements [at, at + count) from the file of zeros.
+/// Appends a piece of zeros to `to`, for its elements [at, at + count). `zeros` is the number of a file of zero bytes.
 core::result<void> append_zeros(tensor_entry& to, std::optional<uint32_t> zeros, uint64_t count, uint64_t at) {
   if (!zeros)
     return fail(error_kind::bad_input,

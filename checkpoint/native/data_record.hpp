@@ -1,5 +1,5 @@
-// Records which data a checkpoint's position counts samples of. Owns the values; leaves measuring and comparing them to
-// actors/loading/data_record.hpp.
+// Describes the training data whose samples the data position of a checkpoint counts. Owns the values; leaves measuring
+// and comparing them to actors/loading/data_record.hpp.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ inline constexpr size_t max_recorded_sources = 1024;
 
 /// One source of a run's training data.
 struct data_source_record {
-  std::string name;     ///< path of the source as the run had it; not compared
-  uint64_t share = 1;   ///< share of the samples, a whole number relative to the other sources
-  uint64_t tokens = 0;  ///< number of all tokens, held-out ones included
-  digest128 digest;     ///< digest of the tokens
+  std::string name;     ///< path of the source in the run that saved it; not compared
+  uint64_t share = 1;   ///< weight of the source in the mixture of samples, relative to the other sources
+  uint64_t tokens = 0;  ///< number of tokens of the source, held-out ones included
+  digest128 digest;     ///< digest of all tokens of the source
   bool operator==(const data_source_record&) const = default;
 };
 
-/// The data that a run's position counts samples of.
+/// The training data of a run; the run's data position counts samples of these data.
 struct data_record {
-  uint64_t sequence_length = 0;    ///< input tokens of a sample
+  uint64_t sequence_length = 0;    ///< number of input tokens of one sample
   double validation_fraction = 0;  ///< share of each source's tokens that is held out, from its end
   std::string tokenizer;           ///< kind and digest of the tokenizer; not compared
   std::vector<data_source_record> sources;

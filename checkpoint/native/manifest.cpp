@@ -1,4 +1,4 @@
-// Checks the rules of a manifest.
+// Checks the rules that a manifest of a Troupe checkpoint must satisfy.
 #include "checkpoint/native/manifest.hpp"
 
 #include <fmt/format.h>
@@ -54,7 +54,7 @@ core::result<void> check_pieces(const manifest& m, const tensor_entry& t, uint64
       return bad(fmt::format("tensor {}: file number {} does not exist: there are {} files", shown(t), p.file,
                              m.files.size()));
     const auto& file = m.files[p.file];
-    // No overflow: the tensor has at least as many bytes, which fit 63 bits.
+    // The product does not overflow, because the tensor has at least as many bytes, which fit 63 bits.
     const uint64_t bytes = p.count * element_bytes;
     if (p.offset_bytes % piece_alignment_bytes != 0 || p.offset_bytes < piece_alignment_bytes)
       return bad(

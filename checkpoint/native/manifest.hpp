@@ -16,8 +16,8 @@
 
 namespace troupe::checkpoint {
 
-/// Newest version that is read. A manifest is written as version 3 if the run left samples out, else 2 if a tensor is
-/// cut, else 1.
+/// Newest manifest version that is read. A manifest is written as version 3 if the run left samples out, else as 2 if a
+/// tensor is cut for tensor parallelism, else as 1.
 inline constexpr uint32_t manifest_version = 3;
 inline constexpr uint64_t max_manifest_bytes = uint64_t{256} << 20;
 inline constexpr size_t max_shard_files = 65'536;
@@ -25,7 +25,7 @@ inline constexpr size_t max_recent_losses = 10'000;
 inline constexpr std::string_view manifest_file_name = "manifest.json";
 
 struct shard_file {  ///< one data file of the folder
-  std::string name;  ///< a plain name: letters, digits, '.', '_' and '-', without '.' at the beginning
+  std::string name;  ///< plain file name: letters, digits, '.', '_' and '-', without '.' at the beginning
   uint64_t bytes = 0;
   bool operator==(const shard_file&) const = default;
 };
@@ -53,12 +53,12 @@ struct input_range {
 };
 
 struct run_state {               ///< state that a run needs to resume, apart from its tensors
-  uint64_t step = 0;             ///< optimizer steps done, skipped steps included
-  uint64_t applied_updates = 0;  ///< steps that changed parameters
-  /// Updates that the learning-rate schedule has counted; none: applied_updates.
+  uint64_t step = 0;             ///< number of optimizer steps done, skipped steps included
+  uint64_t applied_updates = 0;  ///< number of steps that changed parameters
+  /// Number of updates that the learning-rate schedule has counted; none: equal to applied_updates.
   std::optional<uint64_t> schedule_position;
   std::optional<loss_scale_record> loss_scale;
-  uint64_t data_position = 0;                ///< samples of the training order that were taken
+  uint64_t data_position = 0;                ///< number of samples consumed in the training order
   std::optional<uint64_t> samples_per_step;  ///< global batch size; none: unknown
   uint64_t seed = 0;
   std::string config;                 ///< text of the job's file as it was read
@@ -67,18 +67,18 @@ struct run_state {               ///< state that a run needs to resume, apart fr
   /// Names of the parameters in the order in which the model registers them, for formats that store parameters end to
   /// end without names. Empty if unknown.
   std::vector<std::string> parameter_order;
-  std::vector<mask_record> masks;         ///< masks of a run that prunes
-  std::optional<teacher_record> teacher;  ///< none: the run learns from data alone
+  std::vector<mask_record> masks;         ///< masks of pruned weights; empty if the run does not prune
+  std::optional<teacher_record> teacher;  ///< teacher of a distillation; none: the run has no teacher
   std::vector<input_range> input_ranges;
-  std::optional<data_record> data;             ///< the data that data_position counts samples of; none: unknown
-  std::vector<core::left_out_steps> left_out;  ///< samples that the run left out, in the order of the decisions
-  std::vector<double> recent_losses;           ///< losses that `on_spike` compares a step's loss with, the oldest first
+  std::optional<data_record> data;             ///< data whose samples data_position counts; none: unknown
+  std::vector<core::left_out_steps> left_out;  ///< samples that the run left out, in order of the decisions
+  std::vector<double> recent_losses;           ///< losses to which `on_spike` compares a step's loss, oldest first
   bool operator==(const run_state&) const = default;
 };
 
 struct manifest : tensor_list {    ///< one Troupe checkpoint
   digest128 save_id;               ///< random id, one for each save; every shard file contains it too
-  uint64_t committed_unix_ns = 0;  ///< orders the commits of a folder, whatever their steps; 0: unknown
+  uint64_t committed_unix_ns = 0;  ///< commit time; orders the checkpoints of a folder; 0: unknown
   run_state run;
   std::vector<shard_file> files;
   bool operator==(const manifest&) const = default;

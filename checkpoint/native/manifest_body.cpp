@@ -35,7 +35,7 @@ void append_tensor(std::string& out, const tensor_entry& t) {
   out += "]}";
 }
 
-/// Returns the key `masks`, to append to the other keys of the run; empty if the run does not prune.
+/// Returns the JSON text of the run's key `masks`, with a comma before it; empty if the run does not prune.
 std::string masks_of(const run_state& r) {
   std::string out;
   for (const auto& x : r.masks) {
@@ -47,7 +47,7 @@ std::string masks_of(const run_state& r) {
   return out.empty() ? out : out + "]";
 }
 
-/// Returns the key `data` of the run; empty if the data are unknown.
+/// Returns the JSON text of the run's key `data`, with a comma before it; empty if the data are unknown.
 std::string data_of(const run_state& r) {
   if (!r.data) return {};
   std::string out =
@@ -55,14 +55,14 @@ std::string data_of(const run_state& r) {
                   r.data->sequence_length, json(r.data->validation_fraction).dump(), quoted(r.data->tokenizer));
   for (size_t i = 0; i < r.data->sources.size(); ++i) {
     const auto& x = r.data->sources[i];
-    // A path may contain bytes that are not UTF-8.
+    // A path may contain bytes that are not UTF-8, for which the JSON has replacement characters.
     const auto name = json(x.name).dump(-1, ' ', false, json::error_handler_t::replace);
     out += fmt::format("{}[{},{},{},\"{}\"]", i == 0 ? "" : ",", name, x.share, x.tokens, to_hex(x.digest));
   }
   return out + "]}";
 }
 
-/// Returns the keys of the samples left out and of the recent losses; empty if there are none.
+/// Returns the JSON text of the run's keys `left_out` and `recent_losses`, a comma before each; omits an empty list.
 std::string left_out_of(const run_state& r) {
   std::string out;
   for (const auto& x : r.left_out) {

@@ -8,7 +8,8 @@
 
 namespace troupe::checkpoint {
 
-/// Returns the text of a manifest after its sealed first line. Throws nlohmann::json::exception if a text is not UTF-8.
+/// Returns the JSON text of a manifest that follows its sealed first line. Throws nlohmann::json::exception if a string
+/// of the manifest is not UTF-8.
 std::string manifest_body(const manifest& m);
 
 /// Returns the oldest manifest version that can express all of `m`.

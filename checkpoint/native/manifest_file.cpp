@@ -1,4 +1,4 @@
-// Adds the paths of manifests to errors.
+// Writes and reads manifest.json, and adds its path to errors.
 #include "checkpoint/native/manifest_file.hpp"
 
 #include <fmt/format.h>

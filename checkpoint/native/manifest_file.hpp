@@ -1,4 +1,4 @@
-// Writes and reads the manifest of a checkpoint folder; it is the last file written and the first one read.
+// Writes and reads the manifest of a checkpoint folder, the last file that is written and the first one that is read.
 #pragma once
 
 #include <filesystem>
@@ -21,8 +21,8 @@ struct checkpoint_folder {  ///< a checkpoint whose manifest was read and checke
 /// Reads and checks manifest.json; errors contain its path. Data files are not opened.
 core::result<checkpoint_folder> read_manifest(file_system& files, const std::filesystem::path& folder);
 
-/// Calls read_manifest(), then checks that every data file exists, has its length and belongs to this save. No piece is
-/// read.
+/// Calls read_manifest(), then checks that every data file exists, has the length in the manifest and belongs to the
+/// same save. Reads no tensor data.
 core::result<checkpoint_folder> open_folder(file_system& files, const std::filesystem::path& folder);
 
 }  // namespace troupe::checkpoint

@@ -21,7 +21,7 @@ constexpr std::string_view line_end = "\",\n";
 
 struct written_version {
   uint32_t value = 0;
-  size_t digits = 0;  ///< 0: there is no version
+  size_t digits = 0;  ///< number of digits of the version in the text; 0: the text has no version
 };
 
 /// Returns the version in the first line of a text that begins as a manifest.

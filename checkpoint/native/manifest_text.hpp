@@ -9,22 +9,23 @@
 
 namespace troupe::checkpoint {
 
-/// Limits of the JSON that is read: number of values, nesting, keys of one object.
+/// Largest number of values in the JSON of a manifest. Nesting and the number of keys of one object are limited, too.
 inline constexpr size_t max_manifest_values = size_t{32} << 20;
 inline constexpr size_t max_manifest_depth = 6;
 inline constexpr size_t max_manifest_keys = 32;
-/// Largest nesting of a client state.
+/// Deepest nesting of the JSON of a client state.
 inline constexpr size_t max_client_state_depth = 64;
 
-/// Returns the text of a manifest that check_manifest() accepts; else its error.
+/// Returns the manifest as text. Errors: those of check_manifest() and check_client_state(); limit; bad_input for a
+/// string that is not UTF-8.
 core::result<std::string> format_manifest(const manifest& m);
 
 /// Returns the manifest in `text`. Refused: a broken seal, a newer version, a manifest that check_manifest() refuses.
 /// Memory stays within a small multiple of the text.
 core::result<manifest> parse_manifest(std::string_view text);
 
-/// Returns the seal, the digest in the first line, if the rest of the text has that digest. `latest` recognises a
-/// manifest by it.
+/// Returns the seal of a manifest: the digest in its first line. Refused: a text whose other lines do not have that
+/// digest. The file `latest` identifies a manifest by its seal.
 core::result<digest128> seal_of(std::string_view text);
 
 /// Returns the first line of a manifest, with the digest of `body`, followed by `body`.

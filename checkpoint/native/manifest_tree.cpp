@@ -16,7 +16,7 @@ using core::error_kind;
 using core::fail;
 using nlohmann::json;
 
-/// Limits depth, number of values and number of keys, and refuses repeated keys.
+/// Reader of JSON events that limits nesting, number of values and number of keys, and refuses repeated keys.
 class guard : public nlohmann::json_sax<json> {
  public:
   explicit guard(size_t max_depth) : max_depth_(max_depth) {}
@@ -67,17 +67,17 @@ class guard : public nlohmann::json_sax<json> {
   std::vector<std::vector<std::string>> open_;
 };
 
-/// Limits only depth and number of values, for a host's own JSON, whose keys and values are free.
+/// Reader of JSON events that limits only nesting and number of values, for JSON with arbitrary keys and values.
 class depth_guard : public guard {
  public:
   using guard::guard;
   bool key(std::string&) override { return true; }
 };
 
-/// Takes values out of the tree; `problem` describes the first one that is missing or of another type.
+/// Reads values from the JSON tree; `problem` describes the first value that is missing or has another type.
 class taker {
  public:
-  bool cuts = true;  ///< the manifest's version has cuts of tensors
+  bool cuts = true;  ///< true: the manifest's version stores how tensors are cut
   std::string problem{};
 
   /// Returns the member of an object; null, with the problem recorded, if it is missing.
@@ -323,7 +323,7 @@ class taker {
   }
 
  private:
-  /// Records a problem and returns null.
+  /// Records that `wanted` is missing at `where`, and returns null.
   const json* miss(const char* where, const std::string& wanted) {
     problem = fmt::format("{}: {} was wanted", where, wanted);
     return nullptr;

@@ -1,5 +1,5 @@
 // Reads a manifest's JSON: a guard over its events enforces the limits, then nlohmann builds the tree, then each value
-// is taken by name and type. Leaves the rules between values to check_manifest() and the seal to manifest_text.hpp.
+// is read by name and type. Leaves the rules between values to check_manifest() and the seal to manifest_text.hpp.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace troupe::checkpoint {
 
-/// Reads the text of a whole manifest. `knows_cuts`: its version has cuts of tensors. Errors: bad_input, naming the
-/// value.
+/// Reads the text of a whole manifest. `knows_cuts`: true if the manifest's version stores how tensors are cut. Errors:
+/// bad_input, whose text names the value.
 core::result<manifest> read_manifest_tree(std::string_view text, bool knows_cuts);
 
 /// Checks the JSON of a host program: its nesting is limited, its keys and values are free.

@@ -1,4 +1,4 @@
-// Writes and checks header, padding and digests.
+// Writes and checks the header of a checkpoint's data file; writes padding and computes digests of pieces.
 #include "checkpoint/native/shard.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ using core::fail;
 constexpr std::string_view magic("troupe shard\n\0\0\0", 16);
 constexpr size_t version_at = 16, length_at = 20, high_at = 24, low_at = 32;
 constexpr size_t seal_at = shard_header_bytes - 16;
-/// Bytes that are digested and copied at a time, so that the copy finds them in the cache.
+/// Number of bytes that are digested and then copied at a time, so that they are in the cache when they are copied.
 constexpr size_t cached_bytes = size_t{128} << 10;
 
 template <class T>
@@ -48,7 +48,7 @@ std::array<std::byte, shard_header_bytes> make_shard_header(digest128 save_id) {
   return out;
 }
 
-/// Writes zeros from the end of a piece to the next possible beginning of a piece.
+/// Writes zeros after a piece of `bytes` bytes, up to the next multiple of piece_alignment_bytes.
 void pad(std::byte* piece, size_t bytes) {
   std::memset(piece + bytes, 0, core::round_up(bytes, piece_alignment_bytes) - bytes);
 }

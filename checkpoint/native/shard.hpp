@@ -22,16 +22,16 @@ namespace troupe::checkpoint {
 inline constexpr uint32_t shard_version = 1;
 inline constexpr uint64_t shard_header_bytes = piece_alignment_bytes;
 
-/// Returns the file name of writer `number`: `shard-00003.bin` for 3.
+/// Returns the name of the data file that writer `number` writes: `shard-00003.bin` for 3.
 std::string shard_file_name(uint32_t number);
 /// Returns the number in a name that shard_file_name() makes; nothing for any other name.
 std::optional<uint32_t> shard_number_of(std::string_view name);
 
-/// Prepares a piece to be written from `to`, a multiple of piece_alignment_bytes: copies it past the cache, pads it
-/// with zeros up to the next such multiple, for which `to` must have room, and returns its digest.
+/// Copies a piece to `to`, bypassing the cache, pads the copy with zeros up to a multiple of piece_alignment_bytes, and
+/// returns the piece's digest. `to` must be such a multiple and have room for the padding.
 digest128 stage_piece(std::span<const std::byte> piece, std::byte* to);
-/// Pads a piece that is already at its place with zeros up to the next multiple of piece_alignment_bytes, for which
-/// there must be room behind it, and returns the digest that stage_piece() returns for the same piece.
+/// Pads `piece` in place with zeros up to a multiple of piece_alignment_bytes, and returns its digest, equal to that of
+/// stage_piece(). Requires room for the padding after the piece.
 digest128 stage_piece_in_place(std::span<std::byte> piece);
 
 /// Writes one data file: blocks of staged pieces, one after the other.
@@ -46,7 +46,7 @@ class shard_writer {
   /// piece_alignment_bytes. Returns a ticket; the memory must not change until `wait` or `is_over` reports that ticket.
   /// After an error the writer may only be destroyed; the destructor waits for writes in flight.
   core::result<uint64_t> start_block(std::span<const std::byte> block);
-  /// Waits for the block of the ticket and all before it.
+  /// Waits until the block of `ticket` and all earlier blocks are written.
   core::result<void> wait(uint64_t ticket) { return file_->wait(ticket); }
   [[nodiscard]] bool is_over(uint64_t ticket) { return file_->is_over(ticket); }  ///< true if `wait` would not block
 

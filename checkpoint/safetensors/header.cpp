@@ -31,7 +31,7 @@ constexpr std::array<std::pair<std::string_view, dtype>, 10> dtypes{{{"F64", dty
                                                                      {"U8", dtype::u8},
                                                                      {"BOOL", dtype::boolean}}};
 
-/// Types of the format that Troupe does not read, with their bits.
+/// Element types of the format that Troupe does not read, with the number of bits of one element.
 constexpr std::array<std::pair<std::string_view, uint64_t>, 11> unread_types{{{"U16", 16},
                                                                               {"U32", 32},
                                                                               {"U64", 64},
@@ -44,7 +44,7 @@ constexpr std::array<std::pair<std::string_view, uint64_t>, 11> unread_types{{{"
                                                                               {"F6_E3M2", 6},
                                                                               {"F4", 4}}};
 
-/// Returns the bits of a type that is not read; 0 for any other name.
+/// Returns the number of bits of one element of a type that Troupe does not read; 0 for any other name.
 uint64_t bits_of_unread(std::string_view name) {
   const auto* at = std::ranges::find(unread_types, name, &std::pair<std::string_view, uint64_t>::first);
   return at == unread_types.end() ? 0 : at->second;
@@ -213,7 +213,7 @@ class header_events : public nlohmann::json_sax<nlohmann::json> {
 
   place at_ = place::start;
   bool metadata_seen_ = false;
-  unsigned fields_seen_ = 0;  ///< one bit for each field of the current tensor
+  unsigned fields_seen_ = 0;  ///< bit set of the fields that were read of the current tensor
   int offsets_ = 0;
   std::string* metadata_value_ = nullptr;
 };
@@ -223,8 +223,8 @@ std::string_view type_text(const safetensors_entry& e) {
   return e.is_e4m3 ? e4m3_name : safetensors_name(e.type);
 }
 
-/// Returns the bytes that the entry's shape and type need; nothing if no file can hold them, or if they end within a
-/// byte.
+/// Returns the number of bytes that the entry's shape and type require; nothing if it does not fit 63 bits, or if the
+/// bits are no whole number of bytes.
 std::optional<uint64_t> bytes_of_entry(const safetensors_entry& e) {
   if (e.unread_type.empty()) return bytes_of(e.type, e.shape);
   const auto elements = bytes_of(dtype::u8, e.shape);

@@ -15,11 +15,11 @@
 
 namespace troupe::checkpoint {
 
-/// Largest header, a limit of the format.
+/// Largest header in bytes, a limit of the format.
 inline constexpr uint64_t max_header_bytes = 100'000'000;
-/// Bytes of the little-endian length before the header.
+/// Size of the little-endian integer before the header that contains the header's length, in bytes.
 inline constexpr uint64_t header_length_bytes = 8;
-/// Most dimensions of one tensor.
+/// Largest number of dimensions of one tensor.
 inline constexpr size_t max_rank = 64;
 
 /// One tensor of a safetensors file.
@@ -27,8 +27,8 @@ struct safetensors_entry {
   std::string name;
   core::dtype type = core::dtype::f32;
   std::vector<int64_t> shape;
-  uint64_t begin = 0;  ///< first byte, counted from the end of the header
-  uint64_t end = 0;    ///< first byte after the tensor, counted from the end of the header
+  uint64_t begin = 0;  ///< offset of the tensor's first byte from the end of the header
+  uint64_t end = 0;    ///< offset of the first byte after the tensor from the end of the header
   /// True for a tensor of type u8 whose bytes are 8-bit floats, F8_E4M3; Troupe does not compute with them.
   bool is_e4m3 = false;
   std::string unread_type{};  ///< the format's name of a type that Troupe does not read; `type` is then unused
@@ -45,7 +45,7 @@ struct safetensors_header {                ///< tensors and metadata that a head
 std::string_view safetensors_name(core::dtype type);
 std::optional<core::dtype> safetensors_dtype(std::string_view name);
 
-/// Returns the bytes of a tensor; nothing if a dimension is negative or the product does not fit 63 bits.
+/// Returns the size of a tensor in bytes; nothing if a dimension is negative or the product does not fit 63 bits.
 std::optional<uint64_t> bytes_of(core::dtype type, const std::vector<int64_t>& shape);
 
 using core::shown;
@@ -56,8 +56,8 @@ using core::shown;
 /// differ from the bytes of the shape. Memory stays within a small multiple of the text.
 core::result<safetensors_header> parse_header(std::string_view text, uint64_t data_bytes);
 
-/// Returns the header of `entries` with its length first, padded with spaces to a multiple of 8. Writes the entries in
-/// the given order, with their begin and end unchanged.
+/// Returns the bytes of a header that lists `entries`, after 8 bytes with the header's length, padded with spaces to a
+/// multiple of 8. Keeps the order of the entries, and their begin and end.
 core::result<std::string> format_header(const std::vector<safetensors_entry>& entries, const string_map& metadata);
 
 }  // namespace troupe::checkpoint

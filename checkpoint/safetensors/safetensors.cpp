@@ -1,4 +1,4 @@
-// Reads the three parts of a file: length, header, data.
+// Reads the three parts of a safetensors file: length of the header, header, data.
 #include "checkpoint/safetensors/safetensors.hpp"
 
 #include <fmt/format.h>

@@ -29,7 +29,7 @@ class safetensors_file {
   /// Returns the path that open() received.
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] uint64_t file_bytes() const { return file_.size(); }
-  /// Returns the byte of the file at which an entry begins.
+  /// Returns the offset in the file of an entry's first byte.
   [[nodiscard]] uint64_t offset_bytes(const safetensors_entry& entry) const { return data_begin_ + entry.begin; }
 
   /// Returns the entry of a tensor; null if the file has no tensor of that name.
@@ -45,7 +45,7 @@ class safetensors_file {
   std::filesystem::path path_;
   core::source_file file_;
   safetensors_header header_;
-  uint64_t data_begin_ = 0;  ///< first byte after the header
+  uint64_t data_begin_ = 0;  ///< offset in the file of the first byte after the header
 };
 
 }  // namespace troupe::checkpoint

@@ -1,4 +1,4 @@
-// Finds tensors in all shards; writes shards so that all appear or none.
+// Finds tensors in the shards of a folder; writes shards under working names and renames them when all are written.
 #include "checkpoint/safetensors/weights_folder.hpp"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ core::result<fs::path> indexed_file(const fs::path& folder, const std::string& f
   if (ec)
     return fail(error_kind::bad_input, fmt::format("cannot read '{}', which the index names: {}",
                                                    (folder / shown(file)).string(), ec.message()));
-  // links in the hub's cache: MODEL/snapshots/REVISION/file -> MODEL/blobs/digest
+  // In the cache of Hugging Face's hub, MODEL/snapshots/REVISION/file is a link to MODEL/blobs/digest.
   const bool cached =
       root.parent_path().filename() == "snapshots" && path.parent_path() == root.parent_path().parent_path() / "blobs";
   if (is_below(path, root) || cached) return path;
@@ -144,11 +144,11 @@ std::vector<std::vector<size_t>> plan_shards(std::span<const uint64_t> tensor_by
 
 namespace {
 
-/// The tensors of each file.
+/// The files of a folder that is to be written, and the tensors of each file.
 struct file_list {
-  std::vector<std::vector<size_t>> shards;  ///< [file]: indices in the list of tensors
-  std::vector<std::string> names;           ///< [file]: name
-  weight_map weights;                       ///< file of each tensor, ascending by tensor
+  std::vector<std::vector<size_t>> shards;  ///< indices of each file's tensors in the list of tensors
+  std::vector<std::string> names;           ///< name of each file
+  weight_map weights;                       ///< file of each tensor, ascending by name of the tensor
   uint64_t total_bytes = 0;
 };
 
@@ -220,7 +220,7 @@ core::result<void> write_weights_folder(const fs::path& folder, std::span<const 
     return fail(core::kind_of_write_error(ec.value()),
                 fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
   auto done = write_files(folder, tensors, list);
-  if (!done && made) fs::remove(folder, ec);  // only if empty
+  if (!done && made) fs::remove(folder, ec);  // removes an empty folder only
   return done;
 }
 

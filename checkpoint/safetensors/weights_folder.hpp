@@ -1,5 +1,5 @@
-// Reads the weights of a Hugging Face folder, in one file or in shards with an index. Owns which file has a name;
-// leaves names and shapes of models to models/.
+// Reads the weights of a Hugging Face folder, in one file or in shards with an index. Owns the map from names of
+// tensors to files; leaves the names and shapes that a model requires to models/.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 namespace troupe::checkpoint {
 
-/// Most files of one folder.
+/// Largest number of files with weights in one folder.
 inline constexpr size_t max_shards = 4096;
 /// Default size of a shard, Hugging Face's own: 5 GB.
 inline constexpr uint64_t default_shard_bytes = 5'000'000'000;
@@ -65,15 +65,15 @@ core::result<weight_map> read_weights_index(const std::filesystem::path& path);
 /// folder.
 core::result<std::filesystem::path> indexed_file(const std::filesystem::path& folder, const std::string& file);
 
-/// Returns which tensors share a file, as lists of indices into `tensor_bytes`. Hugging Face's rule: tensors are taken
-/// in the given order; a tensor larger than the limit has a file of its own; any other starts a new file if it does not
-/// fit.
+/// Returns which tensors share a file, as lists of indices into `tensor_bytes`. Hugging Face's rule: tensors are
+/// assigned in the given order; a tensor larger than the limit has a file of its own; any other starts a new file if it
+/// does not fit.
 std::vector<std::vector<size_t>> plan_shards(std::span<const uint64_t> tensor_bytes, uint64_t max_shard_bytes);
 
 /// Writes `tensors` into `folder` (created if missing) under Hugging Face's file names, with an index if there are
-/// several files. All files are written and synced under working names before the first is renamed, so that an error
-/// leaves the old files; a power cut during the renaming leaves a folder without index, which open() refuses, never a
-/// mixture.
+/// several files. All files are written and synced under working names before the first is renamed, so that a failed
+/// write leaves the old files; a power cut during the renaming leaves a folder without index, which open() refuses,
+/// never a mixture.
 core::result<void> write_weights_folder(const std::filesystem::path& folder, std::span<const tensor_to_write> tensors,
                                         uint64_t max_shard_bytes = default_shard_bytes);
 

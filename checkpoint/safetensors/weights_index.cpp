@@ -1,4 +1,4 @@
-// Reads the index as JSON events: values outside weight_map are skipped without being built.
+// Reads the index of a sharded folder as JSON events; values outside of weight_map are skipped without being built.
 #include "checkpoint/safetensors/weights_index.hpp"
 
 #include <fmt/format.h>
@@ -78,7 +78,7 @@ class index_events : public nlohmann::json_sax<nlohmann::json> {
   }
   bool wrong_file() { return wrong(fmt::format("tensor '{}': a file's name was wanted", shown(out.back().first))); }
 
-  /// Handles a value, or the beginning of a list; wrong at a place where a file's name is required.
+  /// Accepts a value that is not an object. Returns false, with `problem` set, where an object or a file is required.
   bool scalar() {
     if (depth_ == 0) return wrong("an object was wanted");
     if (expects_file()) return wrong_file();

@@ -19,14 +19,14 @@ inline constexpr uint64_t max_index_bytes = 100'000'000;
 /// Deepest nesting of an index that is read.
 inline constexpr size_t max_index_depth = 64;
 
-/// Pairs of (tensor, file), ascending by tensor.
+/// Pairs of (name of a tensor, name of its file), ascending by tensor.
 using weight_map = std::vector<std::pair<std::string, std::string>>;
 
-/// Reads `{"metadata": anything, "weight_map": {tensor: file}}`. Refused: other JSON, repeated keys, and every file
-/// that is not a plain name or a relative path downwards: an absolute path, a path with `..`, an empty one.
+/// Reads `{"metadata": anything, "weight_map": {tensor: file}}`. Refused: other JSON, repeated keys, and a file name
+/// that may lead out of the folder: an absolute path, a path with `..`; also an empty one.
 core::result<weight_map> parse_weights_index(std::string_view text);
 
-/// Returns the files of a folder whose names contain `infix` and end in .json, ascending.
+/// Returns the paths of the files in a folder whose names contain `infix` and end in .json, ascending.
 std::vector<std::filesystem::path> weights_indices(const std::filesystem::path& folder, std::string_view infix);
 /// Returns the index of a folder: the file `usual` if it exists, else the only file whose name contains `infix` and
 /// ends in .json, such as model.safetensors.index.fp16.json. Nothing if there is no such file, or several.

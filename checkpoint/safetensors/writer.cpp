@@ -1,4 +1,4 @@
-// Computes the offsets, writes the header, streams the tensors.
+// Writes a safetensors file: computes the offsets, writes the header, then streams the tensors.
 #include "checkpoint/safetensors/writer.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ using core::fail;
 
 using tensor_list = std::vector<const tensor_to_write*>;
 
-/// Returns the entries in the order of the file, without gaps.
+/// Returns the header's entries of `tensors` in the same order, with offsets that leave no gaps.
 core::result<std::vector<safetensors_entry>> laid_out(const tensor_list& tensors) {
   std::vector<safetensors_entry> entries;
   uint64_t at = 0;

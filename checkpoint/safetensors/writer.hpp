@@ -16,7 +16,7 @@
 
 namespace troupe::checkpoint {
 
-/// Most bytes that one call of a byte_source asks for.
+/// Largest number of bytes that one call of a byte_source requests.
 inline constexpr size_t write_block_bytes = size_t{4} << 20;
 
 /// Fills `out` with the bytes of a tensor from `offset_bytes` on. Called with ascending offsets, without gaps.

@@ -1,4 +1,4 @@
-// Forms the pairs first, then compares the bytes of every pair in blocks.
+// Pairs the tensors of two checkpoints first, then compares the bytes of every pair in blocks.
 #include "checkpoint/source/diff.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ namespace {
 
 using core::fail;
 
-/// The tensors of a source, by the names under which the other source looks for them.
+/// The tensors of one source, found by the names that tensors of the other source have.
 class tensors_by_name {
  public:
   explicit tensors_by_name(const tensor_source& s) {
@@ -47,7 +47,7 @@ class tensors_by_name {
       if (other->kind == t.kind && other->moment == t.moment) return other;
     return nullptr;
   }
-  /// Returns the weights with `t`'s name, of the most exact kind; null if there are none or `t` is a moment.
+  /// Returns the most exact weights with `t`'s name (master before weight); null if there are none or `t` is a moment.
   [[nodiscard]] const tensor_entry* weights(const tensor_entry& t) const {
     const tensor_entry* best = nullptr;
     for (const auto* other : of(t))
@@ -110,7 +110,7 @@ counterparts pair_up(const tensor_source& first, const tensor_source& second) {
   }
   for (const auto& t : second.tensors) {
     if (taken.contains(&t)) continue;
-    const auto* other = counterpart(t, two, one);  // the counterpart of a tied name that has bytes of its own here
+    const auto* other = counterpart(t, two, one);  // not null if only the first source ties the name
     if (other == nullptr)
       alone(t, one, two, true);
     else
@@ -164,7 +164,7 @@ struct content_difference {
   double largest = 0;
 };
 
-/// Compares the contents of pairs and reports the bytes done as progress.
+/// Compares the contents of paired tensors, and reports the bytes compared so far as progress.
 class comparer {
  public:
   comparer(file_system& files, const tensor_source& a, const tensor_source& b, const diff_options& options,
@@ -197,7 +197,7 @@ class comparer {
     for (size_t i = 0; i < n; ++i) {
       if (a == b && std::memcmp(x_.data() + i * size, y_.data() + i * size, size) == 0) continue;
       const double d = distance(value_at(x_, a, i), value_at(y_, b, i));
-      // Different bits of equal values (zeros, NaNs) count as a difference only if bits are compared.
+      // Equal values with different bits (zeros, NaNs) count as a difference only if no tolerance is set.
       if (d <= options_.tolerance.value_or(-1) || (a != b && d == 0)) continue;
       if (out.elements++ == 0) out.first = first + i;
       out.largest = std::max(out.largest, d);

@@ -16,7 +16,7 @@ double wide(dtype type, const std::byte* at) {
   return out;
 }
 
-/// Calls `told` with the index of each infinite element.
+/// Calls `told` with the index of each infinite element of `out`.
 template <class T, class Told>
 void each_infinity(const std::byte* out, uint64_t count, T infinity, Told told) {
   const T magnitude = static_cast<T>(~(T{1} << (8 * sizeof(T) - 1)));

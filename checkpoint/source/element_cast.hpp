@@ -19,14 +19,15 @@ constexpr bool is_floating(core::dtype type) {
 
 using kernels::cast_overflow;
 
-/// Converts `count` elements of type `from` at `in` to type `to` at `out`, with kernels::cast.
+/// Converts `count` elements of type `from` at `in` to type `to` at `out`, with kernels::cast. Returns an element that
+/// type `to` cannot hold, if there is one.
 inline std::optional<cast_overflow> cast_elements(core::dtype from, const std::byte* in, core::dtype to, std::byte* out,
                                                   uint64_t count) {
   return kernels::cast(in, from, out, to, count);
 }
 
-/// Replaces finite elements of `in` that cast_elements() made infinite in `out` by the largest finite number of their
-/// sign. Returns how many there were.
+/// Replaces infinite elements of `out` whose originals in `in` are finite by the largest finite number of the same
+/// sign. Returns the number of replaced elements. `out` is the result of cast_elements().
 uint64_t clamp_overflows(core::dtype from, const std::byte* in, core::dtype to, std::byte* out, uint64_t count);
 
 /// Returns the largest finite number of a floating type.

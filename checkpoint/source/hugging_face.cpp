@@ -13,7 +13,7 @@ using core::fail;
 
 core::result<std::string> read_model_config(const fs::path& folder) {
   std::error_code ec;
-  // The hub's caches contain links to their files.
+  // Folders in the cache of Hugging Face's hub contain symbolic links instead of files.
   const fs::path path = fs::canonical(folder / model_config_file_name, ec);
   if (ec) return std::string();
   return read_small_file(real_files(), path, max_model_config_bytes);

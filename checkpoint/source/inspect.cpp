@@ -1,4 +1,4 @@
-// Writes text by hand, and JSON with nlohmann.
+// Describes a checkpoint: writes the text by hand, and the JSON with nlohmann.
 #include "checkpoint/source/inspect.hpp"
 
 #include <fmt/format.h>
@@ -22,12 +22,12 @@ namespace {
 namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 
-/// Returns " of shares of 384 along dimension 1: 192, 192"; empty if the tensor is not cut.
+/// Returns " of shares along dimension 1 of 384: 192, 192" (size, width of each rank); empty if the tensor is not cut.
 std::string cut_text(const core::parameter_cut& cut) {
   return cut.cuts() ? fmt::format(" of shares along dimension {} of {}", cut.dimension, core::widths_text(cut)) : "";
 }
 
-/// Returns how the tensor is stored; null if it is stored as its type says.
+/// Returns the name of the stored form of the tensor's elements, such as `q4_0`; null if they are stored as their type.
 const std::string* stored_as(const tensor_source& s, const tensor_entry& t) {
   const auto at = s.stored_as.find(t.name);
   return at == s.stored_as.end() ? nullptr : &at->second;
@@ -38,7 +38,7 @@ std::string stored_text(const tensor_source& s, const tensor_entry& t) {
   return how == nullptr ? "" : fmt::format(" from {}", *how);
 }
 
-struct holding {  ///< contents of one file
+struct holding {  ///< number and total size of the pieces in one file
   uint64_t pieces = 0, bytes = 0;
 };
 
@@ -119,7 +119,7 @@ std::optional<uint32_t> writer_of(const tensor_source& s, uint32_t file) {
   return shard_number_of(s.files[file].path.filename().string());
 }
 
-/// Returns how a file is available; empty for a plain file of this machine.
+/// Returns where the file is or that it is virtual, for the list of files; empty for a plain file of this machine.
 std::string how_there(const source_file& f) {
   if (!f.host.empty()) return " on the disk of " + f.host;
   return f.view != nullptr ? " as numbers" : "";

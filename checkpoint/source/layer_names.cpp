@@ -26,7 +26,7 @@ bool has_layer_names(const tensor_source& s) {
   return std::ranges::any_of(s.tensors, [](const auto& t) { return is_layer_name(t.name); });
 }
 
-/// The parameters under one layer number, or of one module that stages share.
+/// The parameters of one pipeline layer, or of one module that pipeline stages share.
 struct layer_unit {
   std::string prefix;  ///< beginning of the unit's names in the pipeline: `3.`
   /// Shape of each parameter, by its name without the prefix.
@@ -34,15 +34,16 @@ struct layer_unit {
   bool is_tied = false;
 };
 
-/// Returns `3.` for `3.mlp.bias`, `tied_modules.embed.` for `tied_modules.embed.weight`, an empty text for any other
-/// name.
+/// Returns the prefix of the name's unit: `3.` for `3.mlp.bias`, `tied_modules.embed.` for `tied_modules.embed.weight`;
+/// empty for any other name.
 std::string unit_prefix(const std::string& name) {
   if (!is_layer_name(name)) return "";
   const size_t dot = name.find('.', name.starts_with(tied_modules) ? tied_modules.size() : 0);
   return dot == std::string::npos ? "" : name.substr(0, dot + 1);
 }
 
-/// Returns shared modules first, then layers ascending; nothing if a parameter belongs to no layer.
+/// Returns the units of a pipeline: shared modules first, then layers ascending. Returns none if a parameter belongs to
+/// no unit.
 std::vector<layer_unit> units_of(const tensor_source& pipeline) {
   std::map<std::pair<int64_t, std::string>, layer_unit> found;
   for (const auto& t : pipeline.tensors) {
@@ -70,7 +71,7 @@ class layer_matcher {
     std::map<std::string, std::string> out;
     std::vector<bool> used(units_.size());
     for (const auto& w : wanted) {
-      if (!left_.contains(w.name)) continue;  // a placed unit contains it
+      if (!left_.contains(w.name)) continue;  // the parameter belongs to a unit that is matched already
       bool placed = false;
       for (size_t u = 0; u < units_.size() && !placed; ++u) {
         if (used[u]) continue;
@@ -79,7 +80,7 @@ class layer_matcher {
           out.emplace(units_[u].prefix, *prefix);
           used[u] = placed = true;
         }
-        if (!units_[u].is_tied) break;  // layers are in the model's order
+        if (!units_[u].is_tied) break;  // layers must match in the order of the model
       }
       if (!placed) return {};
     }
@@ -102,7 +103,7 @@ class layer_matcher {
   }
 
   std::vector<layer_unit> units_;
-  std::map<std::string, const std::vector<int64_t>*> left_;  ///< wanted parameters that no unit has taken yet
+  std::map<std::string, const std::vector<int64_t>*> left_;  ///< wanted parameters that belong to no matched unit yet
 };
 
 std::map<uint32_t, std::string> taken_prefixes(std::string& client_state) {

@@ -1,6 +1,6 @@
 // Renames the layers of a pipeline to the names in the model that was split: by prefixes that reshape() stored in the
-// checkpoint, or by a list of the model's names. Owns names that begin with a layer's number; leaves rules that a
-// person writes to name_rules.hpp.
+// checkpoint, or by a list of the model's names. Owns the meaning of names that begin with a layer's number; leaves
+// rules that a person writes to name_rules.hpp.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@
 
 namespace troupe::checkpoint {
 
-/// Key of a folder's client state: for each layer, the prefix that its keys had before the model became a pipeline.
+/// Key in a checkpoint's client state. Its value has, for each pipeline layer, the prefix of the layer's parameter
+/// names before the model was split into a pipeline.
 inline constexpr std::string_view layer_prefixes_key = "pipeline_layer_prefixes";
 /// Prefix of modules that several layers of a pipeline share: `tied_modules.embed.weight`.
 inline constexpr std::string_view tied_modules = "tied_modules.";
@@ -41,12 +42,12 @@ struct wanted_tensor {
 std::vector<wanted_tensor> parameters_of(const tensor_source& s);
 
 /// Returns the source with `to` applied to the names of tensors, tied names and the parameters' order. Refused: two
-/// tensors that get one name.
+/// tensors whose new names are equal.
 core::result<tensor_source> renamed(tensor_source s, const std::function<std::string(const std::string&)>& to);
 
-/// Restores the layers' original names from the prefixes that the client state holds, and removes the prefixes from it.
-/// Sets has_layer_names if layers remain without names. Readers of folders that may hold a pipeline call it as their
-/// last step.
+/// Restores the original names of pipeline layers from the prefixes in the client state, and removes the prefixes from
+/// there. Sets has_layer_names if some layers have no prefix. Readers of folders that may contain a pipeline call this
+/// function as their last step.
 core::result<tensor_source> with_kept_names(tensor_source pipeline);
 
 /// Returns the source with the names of `wanted`, which must be in the model's order. Each layer in turn must have,
@@ -55,7 +56,7 @@ core::result<tensor_source> with_kept_names(tensor_source pipeline);
 /// match.
 core::result<tensor_source> named_by_layers(tensor_source pipeline, std::span<const wanted_tensor> wanted);
 
-/// Returns the beginning of a list of names, for messages: `a, b, c and 9 more`.
+/// Returns the beginning of a list of names, for messages: `a, b, c, d and 9 more`.
 std::string first_names(const std::vector<std::string>& names);
 
 /// Returns the error for a pipeline that named_by_layers() could not name: the wanted names, the names in the pipeline,

@@ -1,5 +1,5 @@
-// The remarks of a source about contents that no command takes over; commands print them as warnings. Owns the
-// beginnings of such remarks; readers add them to tensor_source::remarks.
+// Defines the remarks of a source about contents of its files that no command loads or converts; commands print these
+// remarks as warnings. Owns the beginnings of the remarks; readers add the remarks to tensor_source::remarks.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ inline constexpr std::string_view left_out_mark = "left out: ";
 /// Beginning of remarks about tensors that commands do not read in the form that the file stores.
 inline constexpr std::string_view changed_mark = "changed: ";
 
-/// Most names that one such remark lists; the rest is counted.
+/// Largest number of names that one remark lists; further names are only counted.
 inline constexpr size_t max_listed_left_out = 16;
 
-/// Adds a remark that names the tensors of types that are not read; adds nothing if there are none.
+/// Adds a remark to `remarks` that names the tensors in `unread`, whose types are not read; adds none if it is empty.
 void say_unread(std::vector<std::string>& remarks, const std::vector<unread_tensor>& unread);
 
 }  // namespace troupe::checkpoint

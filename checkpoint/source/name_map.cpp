@@ -45,7 +45,7 @@ std::optional<std::string> name_map::find(std::string_view wanted) const {
   if (const auto at = owner_.find(wanted); at != owner_.end()) return at->first;
   const auto at = by_bare_.find(bare_name(wanted));
   if (at == by_bare_.end()) return std::nullopt;
-  // several names of one tensor count as one
+  // Several names are no ambiguity if all of them are names of one tensor.
   for (const auto& name : at->second)
     if (owner_.find(name)->second != owner_.find(at->second.front())->second) return std::nullopt;
   return at->second.front();

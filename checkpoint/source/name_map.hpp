@@ -1,4 +1,4 @@
-// Finds the tensor of a checkpoint that belongs to a given parameter of a model, although its writer may have added
+// Finds the tensor of a checkpoint that belongs to a given parameter of a model, even if the checkpoint's writer added
 // prefixes to the names. Compares names only; the code that loads compares shapes.
 #pragma once
 
@@ -21,14 +21,15 @@ std::string bare_name(std::string_view name);
 /// frequencies and their factors.
 bool is_derived_buffer(std::string_view name);
 
-/// Maps the names of a model to the names of a checkpoint. An equal name comes first, tied names included; then a name
-/// with the same bare name, if it is the only one.
+/// Maps parameter names of a model to names in a checkpoint, tied names included: to an equal name if there is one,
+/// else to a name with the same bare name if all names with it belong to one tensor.
 class name_map {
  public:
   name_map() = default;
   explicit name_map(const tensor_list& source);
 
-  /// Returns the source's name of a tensor, or tied name, for the wanted name; nothing if there is none.
+  /// Returns the name in the checkpoint (of a tensor, or a tied name) for the model's name `wanted`; nothing if none
+  /// fits.
   [[nodiscard]] std::optional<std::string> find(std::string_view wanted) const;
 
   /// Returns the names of the source's parameters (master, weight, frozen) that no wanted name maps to, ascending. Left
@@ -37,20 +38,21 @@ class name_map {
   [[nodiscard]] std::vector<std::string> unexpected(std::span<const std::string> wanted) const;
 
  private:
-  /// The tensor of every name; a name that is not tied maps to itself.
+  /// Name of the tensor that each name of the checkpoint refers to; a name that is not tied maps to itself.
   std::map<std::string, std::string, std::less<>> owner_;
   std::map<std::string, std::vector<std::string>, std::less<>> by_bare_;
-  std::vector<std::string> parameters_;  ///< names of the parameters, ascending
+  std::vector<std::string> parameters_;  ///< names of the checkpoint's parameters, ascending
 };
 
 /// Name of the head in all of Hugging Face's families that Troupe knows.
 inline constexpr std::string_view head_name = "lm_head.weight";
 
-/// Returns the name that Hugging Face's class for language models gives a parameter of a Troupe model. `model_type` is
-/// config.json's ("gpt2", "llama"); names of other types, and of a host's own model, are unchanged.
+/// Returns the name in Hugging Face's class for language models of a parameter of a Troupe model. `model_type` is the
+/// value in config.json ("gpt2", "llama"); the names of models of any other type are returned unchanged.
 std::string hugging_face_name(std::string_view model_type, std::string_view name);
 
-/// Returns the tied names that Hugging Face's class adds: the head, if it uses the embedding's weights.
+/// Returns the tied names that Hugging Face's class has in addition to `names`: the head's, if `names` has an embedding
+/// and no head.
 std::vector<tied_name> hugging_face_tied(std::string_view model_type, std::span<const std::string> names);
 
 }  // namespace troupe::checkpoint

@@ -1,5 +1,5 @@
-// A pattern of parameter names as folders publish them. RE2 executes it, so the time is linear in the length of the
-// name, whatever pattern a file has.
+// A pattern of parameter names, as checkpoint folders publish such patterns. RE2 executes the pattern, so the time is
+// linear in the length of the name, whatever the pattern is.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ class name_pattern {
   /// may be anything.
   [[nodiscard]] bool matches(std::string_view name) const;
 
-  /// Checks that `to` refers to groups of the pattern only: `\1` is the first. Errors: bad_input.
+  /// Checks that every reference in `to`, such as `\1`, refers to a group of the pattern. Errors: bad_input.
   [[nodiscard]] core::result<void> check_rewrite(const std::string& to) const;
 
   /// Returns `to` with the groups filled in, if the pattern matches the whole name; nothing for any other name.

@@ -33,8 +33,8 @@ std::optional<uint32_t> number_of(std::string_view text) {
   return !text.empty() && error == std::errc() && end == text.data() + text.size() ? std::optional(n) : std::nullopt;
 }
 
-/// Returns the reversed rule; nothing if `pattern` is not plain text with unnested groups, each of which `to` uses
-/// exactly once.
+/// Returns the rule that maps results of the rule (`pattern`, `to`) back to the original names. Returns nothing if
+/// `pattern` is not plain text with unnested groups, each of which `to` uses exactly once.
 std::optional<rule_text> turned_around(const std::string& pattern, const std::string& to) {
   constexpr std::string_view special = ".*+?[]{}|^$)";
   std::vector<std::string> groups;
@@ -166,7 +166,7 @@ std::optional<std::string> name_rules::find_back(const std::string& name) const 
     const auto out = rule.back_pattern ? rule.back_pattern->rewritten(name, rule.back_to) : std::nullopt;
     if (out && find(*out) == name) return out;
   }
-  std::optional<std::string> best;  // name by the longest prefix that matches: one prefix may begin another
+  std::optional<std::string> best;  // result for the longest prefix that matches, as one prefix may begin with another
   size_t longest = 0;
   for (const auto& rule : layers_)
     for (uint64_t layer = rule.first; layer <= rule.last; ++layer) {

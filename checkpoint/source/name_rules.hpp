@@ -21,31 +21,31 @@ class name_rules {
   /// Compiles the rules. Refused, with the line: an invalid layer number and an invalid pattern.
   static core::result<name_rules> of(const core::name_lines& all);
 
-  /// Returns the name that the rules give; nothing if no rule applies. The first rule of `names` whose pattern matches
-  /// the whole name applies, else the prefix of its layer.
+  /// Returns the new name of `name` by the rules; nothing if no rule applies. The first rule of `names` whose pattern
+  /// matches the whole name applies, else the prefix of its layer.
   [[nodiscard]] std::optional<std::string> find(std::string_view name) const;
 
-  /// Returns find(name) for a tensor of `s`. If no rule applies, it tries the name in the files, which still has the
-  /// parts that wrappers add.
+  /// Returns find(name) for a tensor of `s`. If no rule applies, tries the tensor's name in the files, which still has
+  /// the parts that wrappers of modules added.
   [[nodiscard]] std::optional<std::string> find_in(const tensor_source& s, const std::string& name) const;
 
   /// Returns the name that find() maps to `name`. Nothing if no rule leads to `name`, if the rule's pattern allows
   /// several names, or if find() applies another rule to the result.
   [[nodiscard]] std::optional<std::string> find_back(const std::string& name) const;
 
-  /// Returns the source with find_in() applied to all names. Refused: two tensors that get one name.
+  /// Returns the source with find_in() applied to all names. Refused: two tensors whose new names are equal.
   [[nodiscard]] core::result<tensor_source> applied_to(tensor_source s) const;
 
  private:
   struct layer_rule {
     uint32_t first = 0, last = 0;
     std::string before, after;         ///< text of the prefix before and after the layer's number
-    std::optional<int64_t> and_layer;  ///< added to the layer's number; nothing if the prefix contains no number
+    std::optional<int64_t> and_layer;  ///< offset of the prefix's number from the layer's; none: no number
   };
   struct name_rule {
     name_pattern pattern;
     std::string to;
-    std::optional<name_pattern> back_pattern;  ///< inverse of `pattern`, for rules that can be reversed
+    std::optional<name_pattern> back_pattern;  ///< pattern of new names, if the rule can be reversed
     std::string back_to;
   };
 

@@ -35,11 +35,11 @@ bool is_bias_or_norm_by_name(const wanted_tensor& w) {
   return name.find("bias") != name.npos || name.find("layernorm") != name.npos || name.find("rmsnorm") != name.npos ||
          has_component(name, "norm");
 }
-/// True for biases and norms by the rules of transformers' Trainer, with norms recognised by their class; here their
-/// shape shows it, as for GPT-2's `ln_1`.
+/// True for biases and norms by the rules of transformers' Trainer. The Trainer recognises norms by their class also if
+/// their names do not show it, such as GPT-2's `ln_1`; this function recognises them by having one dimension.
 bool is_flat_or_by_name(const wanted_tensor& w) { return w.shape.size() < 2 || is_bias_or_norm_by_name(w); }
-/// True for biases and norms by the rule of the scripts run_clm_no_trainer in transformers' examples, which look for
-/// two endings.
+/// True for biases and norms by the rule of the script run_clm_no_trainer in transformers' examples, which searches
+/// names for `bias` and `layer_norm.weight`.
 bool is_bias_or_layer_norm(const wanted_tensor& w) {
   const auto name = core::lowered(w.name);
   return name.find("bias") != name.npos || name.find("layer_norm.weight") != name.npos ||
@@ -47,7 +47,7 @@ bool is_bias_or_layer_norm(const wanted_tensor& w) {
 }
 constexpr std::array rules{is_flat_or_by_name, is_bias_or_norm_by_name, is_bias_or_layer_norm};
 
-/// Parameters of each group, in the order of their numbers.
+/// Parameters of each group of an optimizer, in the order of their numbers.
 using dealt = std::vector<std::vector<const wanted_tensor*>>;
 
 dealt deal(std::span<const wanted_tensor> order, size_t groups, bool (*is_in_second)(const wanted_tensor&)) {
@@ -56,7 +56,7 @@ dealt deal(std::span<const wanted_tensor> order, size_t groups, bool (*is_in_sec
   return out;
 }
 
-/// Returns why the parameters do not fit the file; nothing if they may fit.
+/// Returns why `parameters` do not fit the groups and states of the file; nothing if they fit.
 std::optional<std::string> misfit(const numbered_states& from, const dealt& parameters) {
   std::vector<size_t> wanted, got;
   for (const auto& g : parameters) wanted.push_back(g.size());
@@ -77,7 +77,7 @@ std::optional<std::string> misfit(const numbered_states& from, const dealt& para
   return std::nullopt;
 }
 
-/// Returns the parameters of `order` that are in the source, with the source's names, each once.
+/// Returns the parameters of `order` that are in the source, under their names in the source, each once.
 std::vector<wanted_tensor> own_order(const tensor_source& s, std::span<const wanted_tensor> order) {
   const name_map names(s);
   std::map<std::string_view, std::string_view> tied;
@@ -93,7 +93,7 @@ std::vector<wanted_tensor> own_order(const tensor_source& s, std::span<const wan
   return out;
 }
 
-/// Returns the names of the moments of all parameters: `exp_avg, exp_avg_sq`.
+/// Returns the names of all moments in `from`, separated by commas: `exp_avg, exp_avg_sq`.
 std::string moments_of(const numbered_states& from) {
   std::set<std::string> out;
   for (const auto& [number, states] : from.states)

@@ -19,18 +19,19 @@ namespace troupe::checkpoint {
 
 struct numbered_states {
   std::filesystem::path file;
-  std::optional<core::error> problem;         ///< error that prevented reading the file; nothing else of it is known
+  std::optional<core::error> problem;         ///< error that prevented reading the file; then the rest is empty
   std::vector<std::vector<uint64_t>> groups;  ///< numbers of the parameters in each group, in the file's order
   /// States of each parameter number except `step`: tensors of kind moment, without a name, whose pieces are in the
   /// source's files.
   std::map<uint64_t, std::vector<tensor_entry>> states;
 };
 
-/// Gives the states of `s.numbered` the names of their parameters and adds them to the tensors of `s`, with `order` as
-/// its parameter order; does nothing if there are none. `order` lists the model's parameters as it registers them. A
-/// single group holds them in this order; of two groups the first holds those whose weights decay, the second biases
-/// and norms, by the rules of transformers' Trainer and of its examples. Errors, which leave `s` unchanged: bad_input
-/// if the file is damaged, mismatch if no rule fits the file's counts and shapes, or two do.
+/// Assigns the states of `s.numbered` to parameters by `order`, the model's parameters as it registers them, and adds
+/// these states to the tensors of `s`; does nothing if there are none. A single group has the parameters in this order;
+/// of two groups the first has the parameters with weight decay, the second biases and norms, by the rules of
+/// transformers' Trainer and examples. Weights with states become master weights; `order` also becomes the parameter
+/// order of `s` if that is unknown. Errors, which leave `s` unchanged: bad_input if the file is damaged, mismatch if no
+/// rule fits the file's counts and shapes, or two rules fit differently.
 core::result<void> name_states(tensor_source& s, std::span<const wanted_tensor> order);
 
 /// Removes the numbered states and adds a remark with the reason `why`; does nothing if there are none.

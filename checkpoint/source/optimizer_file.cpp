@@ -14,7 +14,7 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Reads `optimizer.state_dict()` of torch.optim from a file.
+/// Reads the state dict of a torch.optim optimizer from a torch.save file.
 class optimizer_reader {
  public:
   optimizer_reader(const torch_archive& archive, uint32_t file) : archive_(archive), file_(file) {}

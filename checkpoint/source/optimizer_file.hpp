@@ -1,6 +1,6 @@
 // Reads a file with the `state_dict()` of a torch.optim optimizer: its groups, and the states of each parameter, by
-// number or by name. Owns that format; leaves the meaning of numbers to numbered_states.hpp and finding the files to
-// trainer.hpp.
+// number or by name. Owns the file's format; leaves the meaning of numbers to numbered_states.hpp and finding the files
+// to trainer.hpp.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace troupe::checkpoint {
 struct optimizer_states {
   numbered_states by_number;
   std::map<std::string, std::vector<tensor_entry>> by_name;  ///< states of parameters that the file identifies by name
-  update_counts counts;                                      ///< values of `step`, of parameters and groups
+  update_counts counts;                                      ///< values of `step` of all parameters and groups
 };
 
 /// Reads the states, whose pieces are in file number `file` of a source; only the values of `step` are read as data.

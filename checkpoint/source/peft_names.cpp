@@ -15,11 +15,12 @@ namespace {
 constexpr std::string_view wrapped_begin = "base_model.model.";
 /// Parts of names under which PEFT stores the modules that it wraps.
 constexpr std::array<std::string_view, 3> wrapped_parts{"base_layer", "original_module", "modules_to_save"};
-/// Beginnings of name parts of an adapter's own values: LoRA, (IA)3, LoHa, LoKr, OFT, BOFT, VeRA, VB-LoRA, FourierFT.
+/// Beginnings of the name parts of tensors that belong to an adapter: LoRA, (IA)3, LoHa, LoKr, OFT, BOFT, VeRA,
+/// VB-LoRA, FourierFT.
 constexpr std::array<std::string_view, 9> adapter_parts{"lora_", "ia3_l",        "hada_w",  "lokr_w",    "oft_",
                                                         "boft_", "vera_lambda_", "vblora_", "fourierft_"};
 
-/// Returns the beginning of `name` before its first part that `fits`; nothing if no part does.
+/// Returns the text of `name` before its first part for which `fits` returns true; nothing if there is no such part.
 template <class Fits>
 std::optional<std::string_view> before_part(std::string_view name, const Fits& fits) {
   for (size_t begin = 0; begin < name.size();) {
@@ -45,7 +46,7 @@ bool is_peft_name(std::string_view name) {
 std::optional<std::string> peft_finding(const std::vector<std::string_view>& names) {
   const auto first = std::ranges::find_if(names, is_peft_name);
   if (first == names.end()) return std::nullopt;
-  // An adapter alone has no weights of the modules that it adapts.
+  // A file with only an adapter does not contain the weights of the modules that the adapter changes.
   const std::set<std::string_view> all(names.begin(), names.end());
   bool is_adapter = false;
   for (const auto name : names) {

@@ -16,12 +16,12 @@ namespace troupe::checkpoint {
 /// that other wrappers add.
 bool is_peft_name(std::string_view name);
 
-/// Returns the end of a sentence about a file or folder, "holds a model that PEFT wraps, as '...': merge ..."; nothing
-/// if no name is PEFT's.
+/// Returns the predicate of an error sentence about a file or folder, "holds a model that PEFT wraps, as '...': merge
+/// ..."; nothing if is_peft_name() is false for all names.
 std::optional<std::string> peft_finding(const std::vector<std::string_view>& names);
 std::optional<std::string> peft_finding(const tensor_source& s);
 
-/// Instruction that merges an adapter into a whole model: "(peft's merge_and_unload(), ...)".
+/// Text for messages that names the calls by which a person merges an adapter into its base model.
 inline constexpr std::string_view merge_by = "(peft's merge_and_unload(), then save_pretrained())";
 
 }  // namespace troupe::checkpoint

@@ -14,7 +14,7 @@ constexpr std::string_view any_number = "(\\d+)";
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-/// First character and end of a name component that is a number.
+/// Index of the first character, and index past the last one, of a name component that is a number.
 using span_of_number = std::pair<size_t, size_t>;
 std::vector<span_of_number> numbers_in(const std::string& name) {
   std::vector<span_of_number> out;
@@ -38,7 +38,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-/// Returns the right side of a rule whose result is exactly `text`.
+/// Returns the right side of a `--map` rule whose result is exactly `text`.
 std::string rewrite_of(std::string_view text) {
   std::string out;
   for (const char c : text) out += c == '\\' ? "\\\\" : std::string(1, c);
@@ -52,10 +52,11 @@ struct row {
 
 row plain_row(const std::string& from, const std::string& to) { return {escaped(from), rewrite_of(to)}; }
 
-/// Returns the row for all numbers at once; nothing if the two names do not have equal numbers.
+/// Returns the row that maps `from` to `to` and all names that differ from them in numbers only. Returns nothing if the
+/// two names do not contain equal numbers in equal order.
 std::optional<row> row_of_layers(const std::string& from, const std::string& to) {
   const auto left = numbers_in(from), right = numbers_in(to);
-  constexpr size_t most_groups = 9;  // most groups that the right side can refer to
+  constexpr size_t most_groups = 9;  // \9 is the last group to which the right side can refer
   if (left.empty() || left.size() != right.size() || left.size() > most_groups) return std::nullopt;
   row out;
   size_t at_left = 0, at_right = 0;
@@ -77,10 +78,10 @@ std::optional<row> row_of_layers(const std::string& from, const std::string& to)
 }  // namespace
 
 std::string printed_map(const std::vector<std::pair<std::string, std::string>>& names) {
-  std::map<std::string, std::set<std::string>> meanings;  // names that each left side of a row stands for
+  std::map<std::string, std::set<std::string>> meanings;  // right sides of the rows with each left side
   for (const auto& [from, to] : names) {
     const auto shared = row_of_layers(from, to);
-    // the pattern must not give another name for another layer
+    // A row for all layers is used only if its pattern maps no layer to a wrong name.
     meanings[shared ? shared->left : row_of_layers(from, from).value_or(plain_row(from, to)).left].insert(
         shared ? shared->right : "");
   }
@@ -90,7 +91,7 @@ std::string printed_map(const std::vector<std::pair<std::string, std::string>>& 
     const auto shared = row_of_layers(from, to);
     const auto line = shared && meanings[shared->left].size() == 1 ? *shared : plain_row(from, to);
     const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
-    if (std::ranges::any_of(line.left + line.right, is_control)) continue;  // a line cannot contain them
+    if (std::ranges::any_of(line.left + line.right, is_control)) continue;  // no line can contain control characters
     if (said.insert(line).second)
       out += "  " + core::yaml_quoted(line.left) + ": " + core::yaml_quoted(line.right) + "\n";
   }

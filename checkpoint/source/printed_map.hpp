@@ -9,7 +9,7 @@ namespace troupe::checkpoint {
 
 /// Returns YAML with one row under `names` for each pair of (name in the checkpoint, new name), and one row for all
 /// layers whose names differ only in numbers that both sides have in the same order. Each pattern matches exactly the
-/// names of its row and gives each its new name. Names with control characters are left out.
+/// names of its row, and its right side yields the new name. Names with control characters are left out.
 std::string printed_map(const std::vector<std::pair<std::string, std::string>>& names);
 
 }  // namespace troupe::checkpoint

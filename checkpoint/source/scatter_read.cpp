@@ -1,5 +1,5 @@
-// A piece is a unit of work. Each thread reads blocks of it into its own memory, many at once, and copies them to all
-// targets that need them.
+// Divides a load into units of work, one for each piece. A thread reads the blocks of a unit into its own memory, many
+// blocks at once, and copies each block to all targets that need it.
 #include "checkpoint/source/scatter_read.hpp"
 
 #include <fmt/format.h>
@@ -32,15 +32,15 @@ using core::fail;
 
 /// Smallest read that bypasses the page cache; for smaller ones the page cache is cheaper.
 constexpr uint64_t min_direct_bytes = uint64_t{256} << 10;
-/// Bytes of a block and of the alignment that a direct read of it may add before and after.
+/// Size of a slot in bytes: a block, and the bytes that the alignment of a direct read adds before and after.
 constexpr size_t slot_bytes = scatter_block_bytes + 2 * storage::file::alignment_bytes_max;
-/// Bytes that stay in a core's cache while they are digested and copied.
+/// Number of bytes that are digested and copied at a time, few enough to stay in a core's cache.
 constexpr size_t cached_bytes = size_t{128} << 10;
 
-struct unit {  ///< elements [first, last) of a piece, numbered as in its share
+struct unit {  ///< work of one thread: elements [first, last) of a piece
   const scattered_tensor* of = nullptr;
   const piece* in = nullptr;
-  /// Share in which the elements are numbered; null: numbered as in the tensor.
+  /// Share of the tensor in which element numbers count; null: numbers count in the whole tensor.
   const core::tp_slices* share = nullptr;
   uint64_t first = 0, last = 0;
   bool whole = false;  ///< true: the unit is the whole piece
@@ -116,7 +116,7 @@ std::vector<core::tp_common> taken_of(const std::vector<core::tp_run>& of_piece,
   return core::common_to(of_piece, runs_of(target.share, from, to - from));
 }
 
-/// Adds the pieces of a tensor that some target needs.
+/// Appends a unit for each piece of the tensor of which some target needs elements.
 void add_units(std::vector<unit>& out, const scattered_tensor& s, const tensor_shares& shares) {
   const bool is_cut = s.tensor->cut.cuts();
   for (const auto& p : s.tensor->pieces) {
@@ -137,7 +137,7 @@ void add_units(std::vector<unit>& out, const scattered_tensor& s, const tensor_s
   }
 }
 
-/// State that the threads of a load share.
+/// State that all threads of one load share.
 class shared_load {
  public:
   shared_load(file_system& files, const tensor_source& from, std::vector<unit> units,
@@ -148,7 +148,8 @@ class shared_load {
   [[nodiscard]] const tensor_source& from() const { return from_; }
   [[nodiscard]] const std::filesystem::path& path_of(const unit& u) const { return from_.files[u.in->file].path; }
 
-  /// Returns the number of a unit that no thread has taken; nothing if all are taken or the load has failed before it.
+  /// Assigns the next unit to the calling thread and returns its number; nothing if none is left or the load has
+  /// failed.
   std::optional<size_t> take() {
     const size_t number = next_++;
     if (number < units_.size() && is_wanted(number)) return number;
@@ -165,7 +166,7 @@ class shared_load {
     first_failed_ = number;
     failure_ = std::move(why);
   }
-  /// Returns false, and stops the load, when the caller asks to stop.
+  /// Returns false, and stops the load, if the caller's `wants_end` returns true.
   bool goes_on() {
     if (!wants_end_ || !wants_end_()) return true;
     const std::lock_guard lock(mutex_);
@@ -214,12 +215,12 @@ class block_reader {
 
  private:
   struct slot {
-    size_t number = 0;  ///< number of the unit
+    size_t number = 0;  ///< number of the block's unit
     const unit* of = nullptr;
     std::shared_ptr<const open_file> file;
-    uint64_t first = 0, count = 0;  ///< elements of the piece
+    uint64_t first = 0, count = 0;  ///< index of the block's first element; number of elements
     uint64_t offset_bytes = 0;      ///< first byte of these elements in the file
-    uint64_t window_bytes = 0;      ///< bytes that a direct read has before the elements; 0 if no read is in flight
+    uint64_t window_bytes = 0;      ///< bytes before the elements that a direct read includes
     bool in_flight = false, is_direct = false;
     storage::io_completion read;  ///< result of a read that has ended
   };
@@ -228,7 +229,7 @@ class block_reader {
     return memory_.subspan(static_cast<size_t>(&s - slots_.data()) * slot_bytes, slot_bytes);
   }
 
-  /// Starts to read the next block of the current unit, or of the next unit. False if there is none.
+  /// Starts to read the next block of the current unit, or of the next unit. False if there is no unit left.
   bool begin_block() {
     if (unit_ == nullptr || at_ == unit_->last || !load_.is_wanted(number_)) {
       unit_ = nullptr;
@@ -303,7 +304,8 @@ class block_reader {
                                              u.in->offset_bytes, shown(*u.of->tensor), digest_differs)});
   }
 
-  /// Returns the bytes of the block. Bytes that no direct read has delivered are read through the page cache.
+  /// Returns the bytes of the block in slot `s`. If no direct read has delivered all of them, reads them through the
+  /// page cache.
   core::result<std::span<const std::byte>> bytes_of(const slot& s) {
     const uint64_t bytes = s.count * core::size_of(s.of->of->tensor->type);
     if (s.is_direct) {
@@ -335,8 +337,8 @@ class block_reader {
     }
   }
 
-  /// True if the run that wrote the checkpoint computed in fp16: infinities that its masters round to in fp16 were its
-  /// own values.
+  /// True if the run that wrote the checkpoint computed in fp16. That run itself used infinity for a master weight
+  /// beyond fp16's range, so such a value is no error.
   [[nodiscard]] bool computed_in_f16() const { return load_.from().run.loss_scale.has_value(); }
 
   /// Copies elements of type `from` to the place of element `at` in a target. Returns a value that the target's type
@@ -352,10 +354,10 @@ class block_reader {
   shared_load& load_;
   std::span<std::byte> memory_;
   std::vector<slot> slots_;         // block n is in slot n modulo the number of slots
-  uint64_t begun_ = 0, ended_ = 0;  // number of blocks
+  uint64_t begun_ = 0, ended_ = 0;  // numbers of blocks begun and ended
   size_t number_ = 0;               // number of the current unit
   const unit* unit_ = nullptr;
-  uint64_t at_ = 0;  // next element of the current unit
+  uint64_t at_ = 0;  // index of the next element of the current unit
   std::shared_ptr<const open_file> file_;
   digest_stream digest_;  // digest of the unit whose blocks are being processed
   std::vector<storage::io_completion> completions_;
@@ -368,13 +370,13 @@ core::result<read_report> read_scattered(file_system& files, const tensor_source
                                          std::span<const scattered_tensor> wanted,
                                          const std::function<bool()>& wants_end) {
   std::vector<unit> units;
-  std::deque<tensor_shares> shares;  // shares that the units point to
+  std::deque<tensor_shares> shares;  // owns the shares to which units point
   for (const auto& s : wanted) {
     if (s.targets.empty()) continue;
     TROUPE_TRY(check(s));
     add_units(units, s, shares.emplace_back(*s.tensor));
   }
-  // files one after the other, each in the order of its bytes
+  // Units are read file by file, in the order of their bytes.
   std::sort(units.begin(), units.end(), [](const unit& a, const unit& b) {
     return std::pair(a.in->file, a.in->offset_bytes) < std::pair(b.in->file, b.in->offset_bytes);
   });

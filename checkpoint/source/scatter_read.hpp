@@ -19,7 +19,7 @@ namespace troupe::checkpoint {
 /// product is the memory that a load uses in addition to its targets.
 inline constexpr size_t scatter_block_bytes = size_t{1} << 20;
 inline constexpr size_t scatter_blocks = 32;
-/// Most threads of one load; a load uses no more than the process has cores, but at least two.
+/// Largest number of threads of one load; a load uses at most one thread per usable core, but two on one core.
 inline constexpr size_t scatter_threads_max = 8;
 
 /// Elements [first, first + count) of a tensor, or of a share of it, to be written as `type` at `to`, which may have
@@ -29,7 +29,7 @@ struct read_target {
   core::dtype type = core::dtype::f32;
   std::byte* to = nullptr;
   const core::tp_slices* share =
-      nullptr;  ///< share of the tensor, with the tensor's shape; its padding is not written. Null: the whole tensor
+      nullptr;  ///< share of the tensor in which `first` counts; padding is not written. Null: the whole tensor
 };
 
 /// A tensor of the source and the targets that need elements of it; targets must not overlap.
@@ -48,8 +48,9 @@ struct read_report {
 /// Fills all targets; conversions round once. Digests are compared if the source has them and a whole piece is wanted.
 /// `wants_end` is called before each block, on any thread; true stops the load (stopped). Any other error is that of
 /// the first failing piece by file and offset: io; bad_input for a piece without its digest, with file, offset and
-/// tensor; mismatch for types that cannot be converted; bug for elements beyond the tensor. After an error the contents
-/// of the targets are unspecified.
+/// tensor; mismatch for types that cannot be converted; numeric for a value that a target's type cannot hold, unless
+/// the run computed in fp16; bug for elements beyond the tensor. After an error the contents of the targets are
+/// unspecified.
 core::result<read_report> read_scattered(file_system& files, const tensor_source& from,
                                          std::span<const scattered_tensor> wanted,
                                          const std::function<bool()>& wants_end = {});

@@ -75,7 +75,7 @@ core::result<void> source_reader::read(const tensor_entry& t, uint64_t first, ui
     const piece& p = *part.in;
     TROUPE_ASSIGN(const auto file, opened(p.file));
     const auto runs = shares.share_of(p).runs(part.first, part.count);
-    const bool neighbours = runs.size() == 1;  // otherwise the runs are apart in the tensor
+    const bool neighbours = runs.size() == 1;  // true: the elements are adjacent in the tensor, too
     if (!neighbours) share_block_.resize(part.count * element_bytes);
     const auto into = neighbours ? out.subspan((runs[0].whole - first) * element_bytes, part.count * element_bytes)
                                  : std::span(share_block_);

@@ -21,10 +21,10 @@ namespace troupe::checkpoint {
 
 /// Block size in bytes for code that walks through a whole tensor.
 inline constexpr size_t read_block_bytes = size_t{4} << 20;
-/// Most files that one reader keeps open; if it needs another, it closes all.
+/// Largest number of files that one reader keeps open; a reader that needs another file closes all.
 inline constexpr size_t max_open_source_files = 128;
-/// Bytes that a conversion holds in addition to its output; a reader of cut tensors also holds the elements that it
-/// reads from a share.
+/// Size of the buffer of a conversion, in bytes, in addition to its output. A reader of cut tensors also buffers the
+/// elements that it reads from a share.
 inline constexpr size_t cast_block_bytes = size_t{1} << 20;
 
 /// Reads elements of one source, for one thread at a time; `from` and `files` must outlive it.
@@ -46,7 +46,8 @@ class source_reader {
 
  private:
   core::result<const input_file*> opened(uint32_t number);
-  /// Compares the piece's digest. `there` holds the bytes of the piece that were just read.
+  /// Compares the digest of piece `p`, unless it was compared before. `there` contains the bytes of the piece that were
+  /// read; if these are not the whole piece, the function reads it.
   core::result<void> check(const tensor_entry& t, const piece& p, const input_file& file,
                            std::span<const std::byte> there);
 

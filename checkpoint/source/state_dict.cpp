@@ -10,7 +10,7 @@ namespace troupe::checkpoint {
 
 core::result<std::map<std::string, fp32_tensor>> load_state_dict(const tensor_source& from,
                                                                  bool exclude_frozen_parameters, uint64_t max_bytes) {
-  // a master weight takes precedence over the weight with its name
+  // A master weight takes precedence over a weight of the same name.
   std::map<std::string, const tensor_entry*> chosen;
   for (const auto& t : from.tensors) {
     if (t.kind == tensor_kind::moment || !is_floating(t.type)) continue;

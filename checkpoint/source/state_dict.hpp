@@ -19,8 +19,8 @@ struct fp32_tensor {
   std::shared_ptr<const std::vector<float>> values;  ///< row-major; tied names share them
 };
 
-/// Returns trained parameters (the master weights if there are any), frozen ones and floating buffers, rounded to fp32
-/// if they are wider; tied names too. Integers and booleans are left out. Errors: limit if the tensors need more than
+/// Returns trained parameters (their master weights if there are any), frozen parameters and floating buffers, as fp32,
+/// also under their tied names. Leaves out moments, integers and booleans. Errors: limit if the tensors need more than
 /// `max_bytes`, before anything is allocated; io.
 core::result<std::map<std::string, fp32_tensor>> load_state_dict(const tensor_source& from,
                                                                  bool exclude_frozen_parameters = false,

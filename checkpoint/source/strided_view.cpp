@@ -16,18 +16,18 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Largest ratio of unneeded to needed elements for which one long read costs less than several.
+/// Ratio of all to needed elements of a range from which several reads cost less than one long read.
 constexpr uint64_t max_gap = 16;
-/// Bytes up to which a range is always read at once, however few of them are needed.
+/// Largest range in bytes that is always read at once, however few of its elements are needed.
 constexpr uint64_t page_bytes = 4096;
 
 /// One dimension of a box of elements.
 struct extent {
-  uint64_t count = 1, stride = 0;  ///< stride in the file, in elements
-  uint64_t step = 0;               ///< distance of neighbours in the tensor's own order
+  uint64_t count = 1, stride = 0;  ///< number of indices; distance of neighbours in the file, in elements
+  uint64_t step = 0;               ///< distance of neighbours in row-major order, in elements
 };
 
-/// Returns the number of elements from the first to the last one in the file.
+/// Returns the number of elements in the file from the first to the last element of the box.
 uint64_t span_of(std::span<const extent> box) {
   uint64_t out = 1;
   for (const auto& e : box) out += (e.count - 1) * e.stride;
@@ -65,7 +65,7 @@ void scatter(uint64_t width, std::span<const extent> box, const std::byte* from,
 struct strided_place {
   std::filesystem::path path;
   uint64_t file_bytes = 0, begin = 0, width = 1, elements = 0;
-  std::vector<extent> extents;  ///< dimensions in the tensor's own order
+  std::vector<extent> extents;  ///< dimensions in the order of the tensor's shape
 };
 
 class strided_file final : public input_file {
@@ -73,7 +73,7 @@ class strided_file final : public input_file {
   strided_file(std::unique_ptr<input_file> file, const strided_place& place, const void* owner,
                std::shared_ptr<gathered_blocks> kept)
       : file_(std::move(file)), place_(place), owner_(owner), kept_(std::move(kept)) {
-    // blocks consist of whole indices of the first dimension of which one fits
+    // A block consists of whole indices of the first dimension one index of which fits into a block.
     const uint64_t most = gathered_block_bytes / place.width;
     cut_ = 0;
     inner_ = place.elements / place.extents[0].count;
@@ -123,7 +123,8 @@ class strided_file final : public input_file {
     return block;
   }
 
-  /// Gathers the elements of a box. `box` has the largest stride first; `read` is a buffer for reuse.
+  /// Copies the elements of `box`, which begins at element `from` of the file, to `to`. `box` has the largest stride
+  /// first; `read` is a buffer for reuse.
   core::result<void> gather(std::span<const extent> box, uint64_t from, std::byte* to,
                             std::vector<std::byte>& read) const {
     const uint64_t span = span_of(box), bytes = span * place_.width;
@@ -144,10 +145,10 @@ class strided_file final : public input_file {
   const strided_place& place_;
   const void* owner_;
   std::shared_ptr<gathered_blocks> kept_;
-  size_t cut_;       ///< dimension along which blocks are cut
-  uint64_t inner_;   ///< elements of one index of dimension cut_
-  uint64_t rows_;    ///< indices of dimension cut_ in a block
-  uint64_t blocks_;  ///< blocks for one index of the dimensions before cut_
+  size_t cut_;       ///< dimension along which the tensor is divided into blocks
+  uint64_t inner_;   ///< number of elements of one index of dimension cut_
+  uint64_t rows_;    ///< number of indices of dimension cut_ in a block
+  uint64_t blocks_;  ///< number of blocks for one index of the dimensions before cut_
 };
 
 class strided_view final : public source_view {

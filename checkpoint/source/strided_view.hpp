@@ -1,5 +1,5 @@
-// Presents torch.save tensors whose elements are stored in another order than their own, such as a transposed matrix,
-// as virtual files with the elements in order. Owns when a tensor becomes such a file and how its elements are
+// Presents torch.save tensors whose elements are not stored in row-major order, such as a transposed matrix, as virtual
+// files with the elements in this order. Owns when a tensor becomes such a file and how its elements are
 // gathered, in blocks. A tensor with few runs of elements stays a list of pieces, see pieces.hpp.
 #pragma once
 
@@ -18,19 +18,19 @@
 
 namespace troupe::checkpoint {
 
-/// Most pieces of one tensor; a tensor with more runs of elements is gathered.
+/// Largest number of pieces of one tensor; a tensor with more runs of adjacent elements is gathered.
 inline constexpr uint64_t max_strided_pieces = 1024;
-/// Bytes that are gathered at once, and most bytes of the file that one read for it takes; both for each reading
-/// thread.
+/// Size of a gathered block in bytes, and largest number of bytes of the file that one read for it covers. Each reading
+/// thread uses a buffer of each size.
 inline constexpr uint64_t gathered_block_bytes = uint64_t{4} << 20, gather_read_bytes = uint64_t{8} << 20;
 /// Number of gathered blocks of a source that are kept, because readers ask for parts of a block one after the other.
 inline constexpr size_t gathered_blocks_kept = 8;
 
-/// The blocks that were gathered last; any number of threads may use it.
+/// Cache of the blocks that were used last; any number of threads may use the cache.
 class gathered_blocks {
  public:
   using block = std::shared_ptr<const std::vector<std::byte>>;
-  /// Returns a block; null if it is no longer kept.
+  /// Returns block `number` of the virtual file `owner`; null if the block is not in the cache.
   [[nodiscard]] block find(const void* owner, uint64_t number);
   void keep(const void* owner, uint64_t number, block b);
 

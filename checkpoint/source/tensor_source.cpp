@@ -40,7 +40,7 @@ core::result<void> check_pieces(const tensor_source& s, const tensor_entry& t) {
   return {};
 }
 
-/// Checks names, which are written to JSON, to files and to messages; a text of a pickle may have any bytes.
+/// Refuses names that are not UTF-8, because names are written to JSON; a text in a pickle may have any bytes.
 core::result<void> check_names(const tensor_source& s) {
   const auto check = [&](const std::string& name) -> core::result<void> {
     if (core::is_utf8(name)) return {};

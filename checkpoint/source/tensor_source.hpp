@@ -35,22 +35,22 @@ struct source_file {  ///< one file that contains pieces
 
 /// State of the run that wrote the checkpoint; a member is empty if the format or the writer does not state it.
 struct source_run {
-  std::optional<uint64_t> steps;             ///< optimizer steps done, skipped steps included
-  std::optional<uint64_t> applied_updates;   ///< steps that changed parameters
-  std::optional<uint64_t> samples;           ///< samples of the training order that were taken
+  std::optional<uint64_t> steps;             ///< number of optimizer steps done, skipped steps included
+  std::optional<uint64_t> applied_updates;   ///< number of steps that changed parameters
+  std::optional<uint64_t> samples;           ///< number of samples consumed in the training order
   std::optional<uint64_t> samples_per_step;  ///< global batch size; none: unknown
   std::optional<uint64_t> seed;
   std::optional<loss_scale_record> loss_scale;
-  std::optional<int64_t> schedule_position;  ///< updates that the learning-rate schedule has counted
-  std::string config;                        ///< configuration as it was given; DeepSpeed's as JSON
-  std::string model;                         ///< same meaning as run_state::model; empty if unknown
+  std::optional<int64_t> schedule_position;  ///< number of updates that the learning-rate schedule has counted
+  std::string config;                        ///< configuration of the run; DeepSpeed's as JSON
+  std::string model;                         ///< description of the model, in the form of the code that builds it
   std::string client_state = "null";         ///< client state of the host program, as JSON
-  std::vector<mask_record> masks{};          ///< masks of a run that prunes
+  std::vector<mask_record> masks{};          ///< masks of pruned weights; empty if the run does not prune
   std::optional<teacher_record> teacher;
-  std::vector<input_range> input_ranges{};       ///< same meaning as run_state::input_ranges
-  std::optional<data_record> data{};             ///< the data that `samples` counts samples of; none: unknown
-  std::vector<core::left_out_steps> left_out{};  ///< same meaning as run_state::left_out
-  std::vector<double> recent_losses{};           ///< same meaning as run_state::recent_losses
+  std::vector<input_range> input_ranges{};       ///< ranges of the inputs of layers that quantise their inputs
+  std::optional<data_record> data{};             ///< training data whose samples `samples` counts; none: unknown
+  std::vector<core::left_out_steps> left_out{};  ///< samples that the run left out, in the order of the decisions
+  std::vector<double> recent_losses{};           ///< losses to which `on_spike` compares a step's loss, oldest first
 };
 
 struct numbered_states;
@@ -58,7 +58,7 @@ struct clamped_values;
 
 /// A tensor of a file with a type that Troupe does not read.
 struct unread_tensor {
-  std::string name, type;  ///< `type` is the file's name of it: `U32`, `complex64`
+  std::string name, type;  ///< name of the tensor; name of the type in the file: `U32`, `complex64`
 };
 
 /// One checkpoint of any format. Pieces cover every element once, ascending, as in a manifest; unlike a manifest's,
@@ -66,45 +66,46 @@ struct unread_tensor {
 struct tensor_source : tensor_list {
   /// Name of the format for messages: `troupe`, `DeepSpeed ZeRO-3`, `Hugging Face` ...
   std::string format;
-  std::filesystem::path folder;      ///< folder of the checkpoint itself
-  std::vector<source_file> files;    ///< numbered by piece::file
-  bool has_digests = false;          ///< true: piece::digest is set
+  std::filesystem::path folder;      ///< folder that contains the checkpoint's files
+  std::vector<source_file> files;    ///< files that contain pieces; piece::file is an index in this list
+  bool has_digests = false;          ///< true: every piece::digest is set
   std::optional<digest128> save_id;  ///< id in the header of every file, compared when a file is opened
   source_run run;
   /// Parameters' names in the order in which the writer's model registers them; empty if unknown.
   std::vector<std::string> parameter_order;
   /// While this mark lives, apply_retention() keeps the checkpoint (reading_mark.hpp); null: there is no mark.
   std::shared_ptr<const void> mark{};
-  /// True if names are those of a pipeline, with layer numbers, and the model's names are unknown; see layer_names.hpp.
+  /// True if names begin with the numbers of pipeline layers, and the model's names are unknown; see layer_names.hpp.
   bool has_layer_names = false;
   /// Name of a tensor in the files, by its name in the source, for tensors whose two names differ.
   std::map<std::string, std::string, std::less<>> names_in_files;
-  /// How a tensor's elements are stored, by its name in the source, if not as its type: `q4_0`.
+  /// Stored form of a tensor's elements, such as `q4_0`, by the tensor's name, if the elements are not stored as its
+  /// type.
   std::map<std::string, std::string, std::less<>> stored_as;
   /// States of an optimizer that identifies parameters by number only, see numbered_states.hpp; null if there are none
   /// or if they are among the tensors.
   std::shared_ptr<const numbered_states> numbered{};
-  /// Sentences for people that state for each file of a foreign folder what is taken over and what is not.
+  /// Sentences for people that state which contents of the files of a foreign folder are imported and which are not.
   std::vector<std::string> remarks{};
   /// Tensors of types that Troupe does not read; they are not in `tensors`, and a remark lists them.
   std::vector<unread_tensor> unread{};
-  /// Sentences about a folder that holds more than this checkpoint; the first one states which checkpoint was taken and
-  /// why. Empty if the folder holds nothing else.
+  /// Sentences about a folder that holds more than this checkpoint; the first one states which checkpoint was chosen
+  /// and why. Empty if the folder holds nothing else.
   std::vector<std::string> found{};
   /// If set, values that a narrower type cannot hold are clamped on reading, and counted here; null: they are refused.
   std::shared_ptr<clamped_values> clamped{};
 };
 
-/// Returns the checkpoint's place for messages: its folder, or its file if the checkpoint is one file in the current
-/// folder.
+/// Returns the path of the checkpoint for messages: its folder, or its file if it is a GGUF file or one file in the
+/// current folder.
 std::string shown_place(const tensor_source& s);
 
 /// Returns a Troupe checkpoint as a source.
 tensor_source source_of(const checkpoint_folder& c);
 
 /// Sorts tensors, pieces and tied names, then checks them; readers call it last. Refused, with the tensor named: a name
-/// that is not UTF-8, two tensors of one name, kind and moment, pieces that overlap, leave a gap or leave their file, a
-/// tied name of a missing tensor.
+/// that is not UTF-8, two tensors with equal name, kind and moment, pieces that overlap, leave a gap or leave their
+/// file, a tied name of a missing tensor.
 core::result<void> complete(tensor_source& s);
 
 }  // namespace troupe::checkpoint

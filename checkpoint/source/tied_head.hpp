@@ -1,5 +1,5 @@
-// Settles the head of a checkpoint whose model ties it to the embedding, as transformers 5 does. Owns which of the two
-// names stays and whether their values are equal. The caller draws the consequences for the model.
+// Decides, for a checkpoint whose model ties the head to the embedding, whether the head is a tied name or a tensor, as
+// transformers 5 does. Owns the comparison of the two tensors' values; the caller adapts the model.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct settled_head {
 
 /// Makes a head with the embedding's values a tied name of the embedding. A head without an embedding in the source is
 /// renamed to the embedding, and its own name becomes the tied one. A head with other values, or with optimizer states
-/// of its own, stays a tensor. Reads both weights if both exist. `model_type` is config.json's.
+/// of its own, stays a tensor. Reads both weights if both exist. `model_type` is the value in config.json.
 core::result<settled_head> settle_tied_head(tensor_source s, const std::string& model_type);
 
 }  // namespace troupe::checkpoint

@@ -34,9 +34,9 @@ bool is_gpt2_linear(std::string_view name) {
   return std::ranges::any_of(gpt2_linear_names, [&](std::string_view end) { return name.ends_with(end); });
 }
 
-/// True if the file is nanoGPT's ckpt.pt: `model_args` next to a model with GPT-2's names, whose linear layers are
-/// torch's (out, in), whereas those of Hugging Face's GPT-2 are (in, out). The shape of the attention's weight, which
-/// is never square, decides.
+/// True if the file is a ckpt.pt of nanoGPT: `model_args` next to a model with GPT-2's names, whose linear layers have
+/// the shape (out, in), whereas Hugging Face's GPT-2 has (in, out). The shape of the attention's weight, which is never
+/// square, decides.
 bool is_nanogpts(const torch_archive& archive, const torch_contents& contents) {
   const auto& tree = archive.tree();
   const auto args =
@@ -50,12 +50,12 @@ bool is_nanogpts(const torch_archive& archive, const torch_contents& contents) {
   return false;
 }
 
-/// Reads files into one source; keeps the names of all files.
+/// Reads torch.save files into one source.
 class torch_reader {
  public:
   tensor_source out;
 
-  /// Adds a file. `named` are the tensors that an index assigns to the file; null: all of it.
+  /// Adds a file and its tensors. `named` lists the tensors that an index assigns to the file; null: all tensors.
   core::result<void> add(const fs::path& path, const std::set<std::string>* named) {
     std::error_code ec;
     const fs::path real = fs::canonical(path, ec);

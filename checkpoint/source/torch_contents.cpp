@@ -17,7 +17,7 @@ using core::error_kind;
 using core::fail;
 
 constexpr std::array<std::string_view, 4> nested_names{"module", "model", "state_dict", "model_state_dict"};
-/// Deepest nesting of dictionaries that is searched for the model's.
+/// Deepest nesting of dictionaries that is searched for the model's dictionary.
 constexpr int max_nesting = 4;
 
 class contents_reader {
@@ -111,7 +111,7 @@ class contents_reader {
     if (state != tree_.root()) leave_out_around(tree_.root(), state, max_nesting);
   }
 
-  /// Records other contents of the dictionaries that enclose the model's.
+  /// Records the contents, besides the model, of the dictionaries that enclose the model's dictionary `state`.
   void leave_out_around(pickle_ref dict, pickle_ref state, int depth) {
     any_entry(dict, [&](pickle_ref key, pickle_ref value) {
       if (value == state) return false;
@@ -146,7 +146,7 @@ class contents_reader {
 
   struct found_tensors {
     size_t count = 0;
-    std::string maker;  ///< function that makes the last array that is not read
+    std::string maker;  ///< name of the function that makes the last array that Troupe does not read
   };
 
   /// True for a call that makes a tensor or a numpy array, whether or not Troupe reads it.
@@ -158,7 +158,7 @@ class contents_reader {
            (module.starts_with("numpy") && function == "_reconstruct");
   }
 
-  /// Counts the tensors in a value; a shared value is counted where it is met first.
+  /// Counts the tensors in a value. A value that several containers share is counted once.
   found_tensors tensors_in(pickle_ref value) {
     found_tensors out;
     std::vector<pickle_ref> open{value};

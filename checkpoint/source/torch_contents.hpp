@@ -1,5 +1,5 @@
-// Finds the dictionary of a torch.save file that is the model's, and the other contents that hold tensors. Owns the
-// names that programs give such dictionaries; leaves listing the tensors to torch.hpp.
+// Finds the dictionary of the model in a torch.save file, and the other contents with tensors. Owns the names that
+// programs use for such dictionaries; leaves listing the tensors to torch.hpp.
 #pragma once
 
 #include <map>
@@ -13,15 +13,15 @@ namespace troupe::checkpoint {
 
 /// The tensors of the model in a file, and the contents that were left out.
 struct torch_contents {
-  /// Name and value of each tensor, in the file's order; a repeated key has its later value.
+  /// Name and value of each tensor, in the file's order; the later value of a repeated key counts.
   std::vector<std::pair<std::string, pickle_ref>> tensors;
   std::vector<std::string> left_out;  ///< names of other contents with tensors, for messages
 };
 
 /// Returns the contents of a file. The model's dictionary is the first of `module`, `model`, `state_dict` and
-/// `model_state_dict` that holds tensors, however deeply these are nested; else the file's top dictionary, if it holds
-/// more than single numbers; else the only dictionary of tensors in it. Refused (bad_input): a file without such a
-/// dictionary, or with several.
+/// `model_state_dict` that has tensors, nested up to 4 deep; else the file's top dictionary, if one of its tensors
+/// is more than a single number; else the only dictionary of tensors in it; else the top dictionary. Refused
+/// (bad_input): a file without tensors, and several dictionaries of tensors in a top dictionary without own tensors.
 core::result<torch_contents> contents_of(const torch_archive& archive);
 
 }  // namespace troupe::checkpoint

@@ -19,7 +19,7 @@ torch_value torch_file::tensor(dtype type, std::vector<int64_t> shape, std::vect
        {},
        [&reader = reader_, type, element_bytes, parts = std::move(stretches), part = size_t{0}, begin = uint64_t{0}](
            uint64_t offset, std::span<std::byte> out) mutable -> core::result<void> {
-         uint64_t at = offset / element_bytes;  // blocks are multiples of any element size
+         uint64_t at = offset / element_bytes;  // no remainder: offsets are multiples of every element size
          while (!out.empty()) {
            while (at >= begin + parts[part].count) begin += parts[part++].count;
            const auto& s = parts[part];

@@ -11,19 +11,19 @@
 
 namespace troupe::checkpoint {
 
-/// A torch.save file before it is written. The values that tensor() returns refer to storages that are read from the
-/// source during the write.
+/// Contents of a torch.save file before it is written. Values that tensor() returns refer to storages whose bytes are
+/// read from the source during the write.
 class torch_file {
  public:
   explicit torch_file(source_reader& reader) : reader_(reader) {}
 
-  struct stretch {  ///< consecutive elements of a source's tensor; null: zeros
+  struct stretch {  ///< `count` consecutive elements of `tensor`; null: zeros
     const tensor_entry* tensor = nullptr;
     uint64_t first = 0, count = 0;
   };
-  /// Returns a tensor with a storage of exactly its size: the stretches end to end, as `type`.
+  /// Returns a tensor of shape `shape` with its own storage: the elements of all stretches in order, as `type`.
   torch_value tensor(core::dtype type, std::vector<int64_t> shape, std::vector<stretch> stretches);
-  /// Returns a whole tensor of the source.
+  /// Returns the whole tensor `t` of the source, converted to `type`, with its own storage.
   torch_value whole(core::dtype type, const tensor_entry& t);
   /// Returns a tensor of shape [0]. All such tensors of one type share a storage.
   torch_value nothing(core::dtype type);

@@ -29,13 +29,12 @@ constexpr std::array<std::string_view, 2> optimizer_names{"optimizer.pt", "optim
 constexpr std::array<std::string_view, 2> scheduler_names{"scheduler.pt", "scheduler.bin"};
 /// Beginning of the names of random-state files; Accelerate writes one for each process.
 constexpr std::string_view random_states_begin = "random_states_";
-/// Beginnings of the names of files whose contents are not taken over.
+/// Beginnings of the names of files whose contents are not imported.
 constexpr std::array<std::string_view, 10> left_names{
     "rng_state",  random_states_begin, "training_args.bin",  "scaler.pt",     "sampler",
     "optimizer_", "scheduler_",        "custom_checkpoint_", "dl_state_dict", "model_1"};
 
-/// Replaces NaN and Infinity, which Python writes for such losses and JSON does not allow, by 0, padded to the same
-/// length.
+/// Replaces NaN and Infinity, which Python writes for losses and JSON does not allow, by 0, padded to the same length.
 std::string with_numbers(std::string text) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '"') {
@@ -86,7 +85,7 @@ class trainer_reader {
   core::result<void> read_step() {
     const auto file = out_.folder / state_name;
     TROUPE_ASSIGN(auto text, read_small_file(real_files(), file, max_trainer_state_bytes));
-    // the log may be long: its values are not built
+    // No JSON values are built for the run's log, which may be long.
     const auto watch = [](int depth, nlohmann::json::parse_event_t event, nlohmann::json&) {
       using enum nlohmann::json::parse_event_t;
       return depth == 0 || (event != object_start && event != array_start);
@@ -127,7 +126,7 @@ class trainer_reader {
     return {};
   }
 
-  /// Adds states of parameters that the file identifies by name, such as FSDP's full states.
+  /// Adds `states` as moments, for a file that identifies parameters by name, such as FSDP's full optimizer states.
   core::result<void> add_named(const fs::path& file, std::map<std::string, std::vector<tensor_entry>>& states) {
     const name_map names(out_);
     auto numbered = std::make_shared<numbered_states>();
@@ -167,7 +166,7 @@ class trainer_reader {
     return {};
   }
 
-  /// Returns the position of a schedule; if the file does not state it, adds a remark.
+  /// Returns the position of the learning-rate schedule in `file`; if the file does not state it, adds a remark.
   std::optional<int64_t> position_of(const fs::path& file) {
     const auto archive = torch_archive::open(file);
     const auto at = archive ? archive->tree().find(archive->root(), "last_epoch") : std::nullopt;
@@ -178,7 +177,7 @@ class trainer_reader {
     return std::nullopt;
   }
 
-  /// Takes the steps from the schedule's position, for an optimizer without counters, such as torch.optim's SGD.
+  /// Sets the number of steps to the schedule's position, for an optimizer without counters, such as torch.optim's SGD.
   void steps_by_schedule(const fs::path& file) {
     const auto position = position_of(file);
     if (!position) return;
@@ -209,7 +208,7 @@ class trainer_reader {
     if (!found) return;
     const int64_t position = *found;
     const auto updates = static_cast<int64_t>(*out_.run.applied_updates);
-    // Accelerate may count every process's step in the schedule
+    // In Accelerate, the schedule may advance once per process in each step.
     if (!is_trainers && updates > 0 && position != updates && position % updates == 0) {
       out_.remarks.push_back(fmt::format("{}: it counts {} for {} updates, one for each process: {} is imported", name,
                                          position, updates, updates));

@@ -1,6 +1,6 @@
 // Reads the files that transformers' Trainer and Accelerate's save_state() write next to the weights of a folder: the
-// optimizer's states, the position of the schedule, the steps. Owns the names of these files and what of them is taken
-// over; leaves the weights to hugging_face.hpp and torch.hpp, and which number is which parameter to
+// optimizer's states, the position of the schedule, the steps. Owns the names of these files and which of their
+// contents are imported; leaves the weights to hugging_face.hpp and torch.hpp, and which number is which parameter to
 // numbered_states.hpp.
 #pragma once
 
@@ -17,9 +17,10 @@ inline constexpr uint64_t max_trainer_state_bytes = uint64_t{64} << 20;
 
 /// Adds the contents of the other files of `s.folder` to its weights, or to weights and states that FSDP saved in
 /// parts: `optimizer.pt` (Accelerate: `optimizer.bin`) as numbered states, or as moments if it names parameters; the
-/// step of trainer_state.json, else the optimizer's; the position of `scheduler.pt`. Adds a remark for each such file
-/// that says whether it is taken over. Returns `s` unchanged if there is no such file. An optimizer's file that cannot
-/// be read is kept as a problem of the states. Refused: a trainer_state.json without a step.
+/// step of trainer_state.json, else the optimizer's, else the schedule's; the position of `scheduler.pt`. Adds a remark
+/// for each such file that says whether its contents are imported. Returns `s` unchanged if there is no such file. If
+/// the optimizer's file cannot be read, numbered_states::problem contains the error. Refused: a trainer_state.json
+/// without a step.
 core::result<tensor_source> with_trainer_states(tensor_source s);
 
 /// Returns the newest `checkpoint-500` of the Trainer, or `checkpoint_3` of Accelerate, in a folder of them; nothing if

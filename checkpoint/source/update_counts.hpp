@@ -11,21 +11,21 @@
 
 namespace troupe::checkpoint {
 
-/// Largest step number that is exact in floating point, in which torch counts steps.
+/// Largest number of steps that a double represents exactly (2^53); torch stores steps as floating-point numbers.
 inline constexpr uint64_t max_exact_steps = 9'007'199'254'740'992;
 
-/// Returns the number as a count of steps. Refused (bad_input), with the number: a value that is not a whole number
+/// Returns `number` as a count of steps. Refused (bad_input), with the number: a value that is not a whole number
 /// from 0 to max_exact_steps.
 core::result<uint64_t> steps_from(double number);
 
-/// The counters of one optimizer: one for each parameter, or one for each group, depending on its kind.
+/// The update counters of one optimizer: one for each parameter, or one for each group, depending on the optimizer.
 class update_counts {
  public:
   /// Adds the counter of one parameter; `name` is for messages.
   void add_parameter(std::string_view name, uint64_t updates);
   void add_group(uint64_t updates);
 
-  /// Returns the largest counter of a parameter; without such counters the largest of a group; nothing without any.
+  /// Returns the largest counter of a parameter, else the largest counter of a group, else nothing.
   [[nodiscard]] std::optional<uint64_t> updates() const;
   /// Returns a sentence if parameters have different counters, of which one is used for all; nothing if they are equal.
   [[nodiscard]] std::optional<std::string> difference() const;

@@ -77,8 +77,8 @@ class verifier {
   }
   static tl::unexpected<core::error> stopped() { return fail(core::error_kind::stopped, "stopped while reading"); }
 
-  /// Passes the bytes of a range to `each`, a block at a time; a read error becomes a damage, and the result is false.
-  /// Returns an error if the progress function stopped it.
+  /// Passes the bytes of a range of the file to `each`, a block at a time. Returns false after a read error, which is
+  /// recorded as a damage. Returns an error only if the progress function stops the check.
   template <class Each>
   core::result<bool> read(uint32_t number, const input_file& file, uint64_t offset, uint64_t bytes,
                           const std::string& tensor, Each each) {
@@ -127,7 +127,7 @@ class verifier {
     return {};
   }
 
-  /// Checks that the padding after a Troupe piece, up to the next possible beginning of a piece, is zeros.
+  /// Checks that the padding after a piece of a Troupe file, up to a multiple of piece_alignment_bytes, is zeros.
   static core::result<void> check_padding(const input_file& file, const fs::path& path, uint64_t end) {
     std::array<std::byte, piece_alignment_bytes> bytes{};
     const auto padding = std::span(bytes).first(static_cast<size_t>(core::round_up(end, piece_alignment_bytes) - end));
@@ -165,7 +165,7 @@ class verifier {
       uint32_t sum = 0;
       TROUPE_ASSIGN(const auto whole,
                     read(number, file, e.begin, e.bytes, "", [&](auto part) { sum = crc32(part, sum); }));
-      if (!whole || e.crc32 == 0) continue;  // writers that compute no checksum put zero there
+      if (!whole || e.crc32 == 0) continue;  // a writer that computes no checksum stores 0
       out_.compared_bytes += e.bytes;
       if (sum == e.crc32) continue;
       const auto tensor = tensor_in(number, e);
@@ -176,7 +176,7 @@ class verifier {
     return {};
   }
 
-  /// Returns the first tensor with a piece in an entry.
+  /// Returns the name of the first tensor that has a piece in entry `e` of the archive.
   [[nodiscard]] std::string tensor_in(uint32_t number, const zip_entry& e) const {
     const auto& of_file = places_[number];
     const auto at = std::lower_bound(of_file.begin(), of_file.end(), e.begin,

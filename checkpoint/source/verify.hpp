@@ -18,29 +18,29 @@ namespace troupe::checkpoint {
 /// End of every sentence about bytes whose digest is wrong.
 inline constexpr std::string_view digest_differs = "do not match their digest";
 
-/// Most damages that are listed; further ones are only counted.
+/// Largest number of damages that are listed; further damages are only counted.
 inline constexpr size_t max_listed_damages = 1000;
 
 struct damage {        ///< one damaged place
   std::string file;    ///< name of the file in the folder
-  std::string tensor;  ///< name as messages show it; empty if the whole file is refused
+  std::string tensor;  ///< name of the tensor for messages; empty if the whole file is refused
   uint64_t offset_bytes = 0;
   std::string text;  ///< the damage as a sentence
 };
 
 struct verify_report {
   uint64_t tensors = 0, pieces = 0;
-  uint64_t bytes = 0;           ///< bytes that were read
-  uint64_t compared_bytes = 0;  ///< bytes that were compared with a digest or a zip archive's CRC-32
+  uint64_t bytes = 0;           ///< number of bytes read
+  uint64_t compared_bytes = 0;  ///< number of bytes compared with a digest or a zip archive's CRC-32
   uint64_t damages = 0;         ///< number of damages; 0: the checkpoint is whole, as far as its format can tell
   std::vector<damage> listed;
-  /// Files that only another machine's disk has, by host; they are not read.
+  /// Files that only another machine's disk contains, by host; these files are not read.
   std::map<std::string, std::vector<std::string>> elsewhere{};
 };
 
-/// Reads all files. Compares every digest, and padding with zeros, if the source has digests; compares every CRC-32 of
-/// files that are zip archives (a writer may leave it out); only reads any other file. Continues after a damage.
-/// Returns an error only if `progress` stopped it.
+/// Reads all files. If the source has digests, compares every digest, and padding with zeros. Else compares every
+/// CRC-32 in zip archives (a writer may omit it), and only reads any other file. Continues after a damage. Returns an
+/// error only if `progress` stopped it.
 core::result<verify_report> verify_source(file_system& files, const tensor_source& s,
                                           const progress_function& progress = {});
 

@@ -13,7 +13,7 @@
 namespace troupe::checkpoint {
 namespace {
 
-/// Attributes in which wrappers store the wrapped module.
+/// Names of the attributes in which wrappers of modules store the wrapped module.
 constexpr std::array<std::string_view, 6> wrapper_parts{
     "_orig_mod", "_fsdp_wrapped_module", "_fpw_module", "_checkpoint_wrapped_module", "_forward_module", "module"};
 
@@ -22,7 +22,7 @@ const std::string_view* wrapper_in(std::string_view part) {
   return at == wrapper_parts.end() ? nullptr : at;
 }
 
-/// Returns the name without wrappers' parts, and adds these parts to `seen`.
+/// Returns the name without the parts in wrapper_parts, and adds the removed parts to `seen` unless that is null.
 std::string stripped(std::string_view name, std::set<std::string_view>* seen) {
   std::string out;
   while (true) {
@@ -35,7 +35,7 @@ std::string stripped(std::string_view name, std::set<std::string_view>* seen) {
   }
 }
 
-/// True if no two tensors or tied names of the source become equal without their wrappers' parts.
+/// True if no two names of tensors or tied names of the source become equal without the parts that wrappers add.
 bool stays_apart(const tensor_source& s) {
   std::set<std::string, std::less<>> before, after;
   const auto add = [&](const std::string& name) {

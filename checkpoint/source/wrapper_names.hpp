@@ -1,5 +1,5 @@
 // Removes the parts of tensors' names that wrappers of modules add (torch.compile, FSDP, activation checkpointing,
-// DDP). Owns the list of them; leaves Hugging Face's own prefixes to name_map.hpp.
+// DDP). Owns the list of these parts; leaves Hugging Face's own prefixes to name_map.hpp.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace troupe::checkpoint {
 /// `module.` and similar parts, at any position.
 std::string without_wrappers(std::string_view name);
 
-/// Returns the source with such names, and a remark about them; unchanged if no name has such a part, or if two tensors
-/// would get one name.
+/// Returns the source with without_wrappers() applied to all names, and a remark about the removed parts. Returns the
+/// source unchanged if no name has such a part, or if two names would become equal.
 core::result<tensor_source> unwrapped(tensor_source s);
 
 }  // namespace troupe::checkpoint

@@ -1,4 +1,4 @@
-// Opens both containers, and interprets the calls that construct a tensor.
+// Opens both containers of torch.save (zip archive, legacy stream), and interprets the calls that construct a tensor.
 #include "checkpoint/torch/archive.hpp"
 
 #include <fmt/format.h>
@@ -20,13 +20,13 @@ namespace {
 
 using core::refused;
 
-/// Beginning of every legacy stream: the number 0x1950a86a20f9469cfc6c.
+/// Little-endian bytes of the number 0x1950a86a20f9469cfc6c, with which every legacy stream begins.
 constexpr std::string_view legacy_magic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 constexpr int64_t legacy_protocol = 1001;
-/// Value of the entry "byteorder" in archives that are read.
+/// Required content of the entry "byteorder" of an archive.
 constexpr std::string_view little = "little";
 
-/// Adds `where` to an error, except to errors of reading a file, which name it already.
+/// Adds `where` to an error, except to errors of kind `io`, whose text names the file already.
 core::error in(core::error e, const std::string& where) { return e.kind == error_kind::io ? e : e.in(where); }
 
 }  // namespace
@@ -120,7 +120,7 @@ core::result<void> torch_archive::open_legacy() {
   tree_ = std::move(*tree);
   auto keys = next();
   if (!keys) return fail(in(keys.error(), "the list of storages"));
-  // size of an element of each storage, known only where the storage is used
+  // Size of an element of each storage; the stream states it only in the values that use the storage.
   std::map<std::string_view, uint64_t> element_bytes;
   for (pickle_ref v = 0; v < tree_.size(); ++v)
     if (const auto id = torch_names::storage_id(tree_, v))
@@ -258,7 +258,7 @@ core::result<torch_tensor> torch_archive::strided(std::span<const pickle_ref> ar
   if (!bytes) return refused("a tensor's size is too large for any file");
   torch_tensor out{*type, std::move(*shape), std::move(*strides), id->key, where.begin, *bytes / core::size_of(*type)};
   const uint64_t elements = where.bytes / core::size_of(*type);
-  // The furthest element; each step is compared with the storage's size.
+  // Computes the index of the view's last element in the storage; refuses before `last` can exceed the storage's size.
   uint64_t last = static_cast<uint64_t>(*offset);
   bool inside = out.numel == 0 ? last <= elements : last < elements;
   for (size_t i = 0; inside && out.numel != 0 && i < out.shape.size(); ++i) {

@@ -21,19 +21,19 @@
 
 namespace troupe::checkpoint {
 
-/// Most wrappers around one tensor: Parameter around subclass around rebuild.
+/// Largest number of nested wrappers around one tensor, such as a Parameter around a subclass.
 inline constexpr int max_tensor_wrappers = 8;
 
-/// A strided view into one storage. Checked: every element is inside the storage.
+/// A strided view into one storage; every element is inside the storage.
 struct torch_tensor {
   core::dtype type = core::dtype::f32;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;  ///< strides in elements, not negative
   std::string_view storage;      ///< key of the storage; tensors with equal keys share memory
-  uint64_t begin = 0;            ///< byte of the file where the first element begins
+  uint64_t begin = 0;            ///< offset of the first element from the first byte of the archive
   uint64_t numel = 1;
 
-  /// True if the elements are stored in order without gaps: they are then numel * size_of(type) bytes from `begin` on.
+  /// True if the elements are stored in row-major order without gaps: numel * size_of(type) bytes from `begin` on.
   [[nodiscard]] bool is_contiguous() const;
 };
 
@@ -56,8 +56,9 @@ class torch_archive {
   }
   [[nodiscard]] const std::string& name() const { return name_; }
 
-  /// Returns the tensor that `v` describes: _rebuild_tensor_v2 and _v3, _rebuild_parameter, a subclass with attributes.
-  /// Refused by name: a tensor that depends on any other call, and one that leaves its storage.
+  /// Returns the tensor that `v` describes by a call: _rebuild_tensor_v2 or _v3, _rebuild_parameter (also with state),
+  /// or _rebuild_from_type_v2. Refused by name: a tensor that depends on any other call, and one that leaves its
+  /// storage.
   [[nodiscard]] core::result<torch_tensor> tensor(pickle_ref v) const;
   /// Returns the type of the tensor that `v` describes if torch has it and Troupe does not read it, such as `uint16` or
   /// `complex64`; empty for every other type, and if `v` is not a tensor.
@@ -67,8 +68,8 @@ class torch_archive {
 
   /// Returns the numbers of a torch.Size, a tuple or a list of whole numbers that are not negative.
   [[nodiscard]] core::result<std::vector<int64_t>> shape(pickle_ref v) const;
-  /// Returns a whole number, also one stored as numpy's scalar or an enum of DeepSpeed's (`ZeroStageEnum(2)`, or its
-  /// members by name).
+  /// Returns the whole number `v`, which may also be a scalar of numpy or a member of DeepSpeed's ZeroStageEnum (by
+  /// number or by name).
   [[nodiscard]] core::result<int64_t> integer(pickle_ref v) const;
 
   /// Returns the names that Python would import and Troupe does not know, ascending; their values stay inert.
@@ -82,17 +83,17 @@ class torch_archive {
   core::result<void> open_zip();
   core::result<void> open_legacy();
   core::result<torch_tensor> rebuilt(pickle_ref v, int wrappers) const;
-  /// Refuses a tensor if argument number `at` says that its values differ from its storage's, such as torch's negative
-  /// bit.
+  /// Refuses a tensor if argument number `at` contains a flag by which its values differ from its storage's, such as
+  /// torch's negative bit.
   core::result<void> check_bits(std::span<const pickle_ref> args, size_t at) const;
   core::result<torch_tensor> strided(std::span<const pickle_ref> args, std::optional<core::dtype> type) const;
 
   core::source_file file_;
-  uint64_t begin_ = 0, bytes_ = 0;  ///< byte range of the file that is the archive
+  uint64_t begin_ = 0, bytes_ = 0;  ///< offset of the archive in the file, and its size
   std::string name_;
   pickle_tree tree_;
-  zip_list zip_;        ///< entries, if the file is a zip archive
-  std::string folder_;  ///< "archive/", the beginning of every entry's name
+  zip_list zip_;        ///< entries of the archive, if the file is a zip archive
+  std::string folder_;  ///< beginning of every entry's name, such as "archive/"
   /// Byte range of each storage by its key, if the file is a legacy stream.
   std::map<std::string, place, std::less<>> storages_;
 };

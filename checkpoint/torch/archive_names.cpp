@@ -1,4 +1,4 @@
-// Contains the tables of names, and reads plain values that are written as calls.
+// Contains the tables of known names in torch.save files, and reads shapes and whole numbers that are written as calls.
 #include "checkpoint/torch/archive_names.hpp"
 
 #include <fmt/format.h>

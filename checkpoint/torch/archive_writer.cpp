@@ -1,4 +1,4 @@
-// Writes the pickle first, as torch does, then each storage as a stream of blocks.
+// Writes a torch.save archive: the pickle first, as torch does, then each storage as a stream of blocks.
 #include "checkpoint/torch/archive_writer.hpp"
 
 #include <fmt/format.h>
@@ -43,7 +43,7 @@ core::result<void> checked(std::span<const tensor_to_write> tensors, const std::
 
 /// Checks that every view is inside its storage, and that views cover every element of a storage.
 core::result<void> checked(const std::vector<const torch_view*>& views, std::span<const torch_storage> storages) {
-  std::vector<std::pair<uint64_t, uint64_t>> parts;  // first and end element of each view of one storage
+  std::vector<std::pair<uint64_t, uint64_t>> parts;  // [first, end) elements of each view of one storage
   std::vector<std::vector<const torch_view*>> of(storages.size());
   for (const auto* v : views) {
     if (v->storage >= storages.size())
@@ -94,11 +94,11 @@ void put_tensor(pickle_writer& out, const torch_view& v, const torch_storage& st
   std::vector<int64_t> strides(v.shape.size(), 1);
   for (size_t i = v.shape.size(); i > 1; --i) strides[i - 2] = strides[i - 1] * std::max<int64_t>(v.shape[i - 1], 1);
   put_shape(out, strides);
-  out.boolean(false);  // requires_grad
+  out.boolean(false);  // argument requires_grad
   out.global("collections", "OrderedDict");
   out.mark();
   out.end_tuple();
-  out.call();  // an empty OrderedDict: no hooks
+  out.call();  // argument backward_hooks: an empty OrderedDict
   out.end_tuple();
   out.call();
 }

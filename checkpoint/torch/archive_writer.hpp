@@ -19,32 +19,32 @@
 
 namespace troupe::checkpoint {
 
-/// Memory of which the tensors of a file are views.
+/// One storage of a torch.save file: the memory of which tensors of the file are views.
 struct torch_storage {
   core::dtype type = core::dtype::f32;
   uint64_t numel = 0;
-  std::span<const std::byte> bytes = {};  ///< used if `source` is empty
-  byte_source source = {};                ///< called with ascending offsets, for at most write_block_bytes at once
+  std::span<const std::byte> bytes = {};  ///< contents of the storage; used if `source` is empty
+  byte_source source = {};                ///< returns the contents in order, at most write_block_bytes a call
 };
 
 /// Folder of a torch archive for entries that are neither tensor nor pickle.
 inline constexpr std::string_view extra_folder = "extra/";
 
-/// Called with the size of each block after it is written; an error stops the writing.
+/// Function that is called with the size of each block after the block is written; an error stops the writing.
 using block_written = std::function<core::result<void>(uint64_t bytes)>;
 
-/// Replaces `path` as a whole or leaves the old file. Views of one storage share memory when they are loaded. Refused:
-/// views that leave their storage, and storages with elements that no view uses, so that no file is larger than its
-/// tensors.
+/// Writes an archive with the value `root`. Replaces `path` as a whole or leaves the old file. Views of one storage
+/// share memory when they are loaded. Refused: views that leave their storage, and storages with elements that no view
+/// uses, so that no file is larger than its tensors.
 core::result<void> write_torch_archive(const std::filesystem::path& path, const torch_value& root,
                                        std::span<const torch_storage> storages, const block_written& written = {},
                                        const string_map& about = {});
 
-/// Appends an archive to the content of `to`, which may hold several archives. Returns the archive's bytes.
+/// Appends an archive to the content of `to`, which may contain several archives. Returns the size of the archive.
 core::result<uint64_t> append_torch_archive(streamed_file& to, const torch_value& root,
                                             std::span<const torch_storage> storages, const block_written& written = {});
 
-/// A value of None, bool, int, float or str.
+/// A value that becomes Python's None, bool, int, float or str.
 using plain_value = std::variant<std::monostate, bool, int64_t, double, std::string>;
 using plain_values = std::map<std::string, plain_value>;
 

@@ -22,13 +22,13 @@ using core::fail;
 
 using core::refused;
 
-/// True for a file name as torch's writers make it: a file in the folder itself.
+/// True for the name of a file in the folder itself, as torch's writers make such names: no path, not `.` or `..`.
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name.size() <= max_name_bytes && name != "." && name != ".." &&
          name.find_first_of(std::string_view("/\0", 2)) == name.npos;
 }
 
-/// Reads Metadata and collects its chunks and their places.
+/// Reads torch's Metadata object and collects its tensors' chunks and their places.
 class metadata_reader {
  public:
   metadata_reader(const fs::path& folder, const pickle_tree& tree) : folder_(folder), tree_(tree) {}
@@ -64,7 +64,7 @@ class metadata_reader {
     return "a plain value";
   }
 
-  /// Returns the attributes of an object whose class has this name, in any module.
+  /// Returns the attributes of the object `v`, whose class must have the name `name`, in any module.
   [[nodiscard]] core::result<pickle_ref> attributes(pickle_ref v, std::string_view name) const {
     const bool is_it = tree_.kind(v) == pickle_kind::object && tree_.kind(tree_.target(v)) == pickle_kind::global &&
                        tree_.text(tree_.items(tree_.target(v))[1]) == name && tree_.items(tree_.args(v)).empty() &&
@@ -158,7 +158,7 @@ class metadata_reader {
       if (!fits)
         return refused(fmt::format("a chunk of {} at {} reaches beyond its shape {}", text_of(sizes), text_of(offsets),
                                    text_of(entry.shape)));
-      if (std::ranges::find(sizes, 0) != sizes.end()) continue;  // a rank without elements of the tensor
+      if (std::ranges::find(sizes, 0) != sizes.end()) continue;  // chunk of a rank that has no elements of the tensor
       entry.items.push_back({std::move(offsets), std::move(sizes), 0, 0, 0});
     }
     std::ranges::sort(entry.items, {}, &distributed_item::offsets);
@@ -189,7 +189,7 @@ class metadata_reader {
                                : core::result<std::vector<int64_t>>(std::vector<int64_t>(at->second.shape.size()));
       if (!numbers) return in(numbers.error());
       item = std::ranges::lower_bound(items, *numbers, {}, &distributed_item::offsets);
-      if (item == items.end() || item->offsets != *numbers) return {};  // an empty chunk has no item
+      if (item == items.end() || item->offsets != *numbers) return {};  // an empty chunk, which has no item
     }
     if (item->bytes != 0) return refused(fmt::format("'{}' is given two places", shown(at->first)));
     item->file = where->file;
@@ -239,7 +239,8 @@ class metadata_reader {
     return number;
   }
 
-  /// Adds the keys that the default planner stores; other planners store other values there, which are ignored.
+  /// Sets the keys of entries from `paths`, in which torch's default planner stores them. Ignores values that other
+  /// planners store there.
   void add_keys(std::optional<pickle_ref> paths) {
     if (!paths || tree_.kind(*paths) != pickle_kind::dict) return;
     const auto all = tree_.items(*paths);
@@ -262,7 +263,7 @@ class metadata_reader {
   const fs::path& folder_;
   const pickle_tree& tree_;
   distributed_metadata out_;
-  std::vector<uint64_t> sizes_;  ///< sizes of the files
+  std::vector<uint64_t> sizes_;  ///< size of each file in bytes
   std::map<std::string, uint32_t, std::less<>> numbers_;
   size_t chunks_ = 0;
 };

@@ -1,6 +1,6 @@
 // Reads `.metadata` of torch.distributed.checkpoint: the tensors and objects of a folder, how tensors are cut, and
-// which bytes of which file hold each chunk. Owns the pickle's meaning and its limits; leaves the meaning of the names
-// for a model to distributed/source.hpp.
+// which bytes of which file hold each chunk. Owns the meaning of the pickle and its limits; leaves the meaning of
+// the names for a model to distributed/source.hpp.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +17,26 @@
 namespace troupe::checkpoint {
 
 inline constexpr std::string_view distributed_metadata_name = ".metadata", distributed_extension = ".distcp";
-/// Most files that contain items.
+/// Largest number of files that contain items.
 inline constexpr size_t max_distributed_files = 65'536;
-/// Most attributes of one object of Metadata's classes, which have seven at most; attributes are searched one by one.
+/// Largest number of attributes of one object. Metadata's classes have at most seven; attributes are searched linearly.
 inline constexpr size_t max_metadata_attributes = 64;
-/// Most keys on the path to one entry.
+/// Largest number of keys on the path to one entry.
 inline constexpr size_t max_entry_keys = 64;
 
-/// A box of a tensor in one item; for an object only the item's place.
+/// One item of a distributed checkpoint and its place: a box of a tensor's elements, or a whole object.
 struct distributed_item {
   std::vector<int64_t> offsets, sizes;  ///< position and size of the box; empty for an object
   uint32_t file = 0;                    ///< index in distributed_metadata::files
-  uint64_t begin = 0, bytes = 0;        ///< byte range in the file: an archive of torch.save
+  uint64_t begin = 0, bytes = 0;        ///< byte range of the item in the file, an archive of torch.save
 };
 
 struct distributed_entry {
-  /// Keys on the path to the entry in the saved dictionary, if the folder states them; positions in lists are in
-  /// digits.
+  /// Keys on the path to the entry in the saved dictionary; empty if the folder does not state them. A position in a
+  /// list is written in digits.
   std::vector<std::string> keys;
-  std::optional<core::dtype> type;      ///< element type of a tensor; nothing for an object
-  std::string unread_type;              ///< type of a tensor that Troupe does not read; the tensor then has no items
+  std::optional<core::dtype> type;      ///< element type; nothing for an object or an unread type
+  std::string unread_type;              ///< name of a type that Troupe does not read, of a tensor without items
   std::vector<int64_t> shape;           ///< shape of the whole tensor
   std::vector<distributed_item> items;  ///< chunks of a tensor; an object has one item
 
@@ -45,7 +45,7 @@ struct distributed_entry {
 
 struct distributed_metadata {
   std::map<std::string, distributed_entry, std::less<>> entries;  ///< entries by flat name
-  std::vector<std::string> files;                                 ///< plain names, ascending
+  std::vector<std::string> files;                                 ///< plain names of the files with items
 };
 
 /// Reads `folder`/.metadata; calls nothing in it. Refused, with the name: a value that is not a Metadata, a value that
@@ -58,7 +58,8 @@ core::result<distributed_metadata> read_distributed_metadata(const std::filesyst
 struct archive_place {
   uint64_t begin = 0, bytes = 0;
 };
-/// Returns the archives in one file of such a folder, ascending; none if the folder's metadata cannot be read.
+/// Returns the places of the archives in one data file of torch.distributed.checkpoint, ascending; none if the folder's
+/// metadata cannot be read.
 std::vector<archive_place> archives_in(const std::filesystem::path& file);
 
 }  // namespace troupe::checkpoint

@@ -6,7 +6,7 @@
 namespace troupe::checkpoint {
 namespace {
 
-/// Writes values as JSON. The tree limits the depth, max_plain_json_bytes the length.
+/// Writes values of a pickle as JSON. The tree limits the nesting, max_plain_json_bytes limits the length.
 class json_printer {
  public:
   explicit json_printer(const pickle_tree& tree) : tree_(tree) {}
@@ -51,7 +51,7 @@ class json_printer {
     try {
       return add(nlohmann::json(text).dump());
     } catch (const nlohmann::json::exception&) {
-      return false;  // a text that is not UTF-8
+      return false;  // the text is not UTF-8
     }
   }
 

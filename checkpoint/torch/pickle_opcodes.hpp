@@ -39,7 +39,7 @@ enum class op : uint8_t {
   binpersid = 'Q',
   binbytes = 'B',
   short_binbytes = 'C',
-  // protocol 2
+  // opcodes that protocol 2 added
   proto = 0x80,
   newobj = 0x81,
   tuple1 = 0x85,
@@ -49,7 +49,7 @@ enum class op : uint8_t {
   newfalse = 0x89,
   long1 = 0x8a,
   long4 = 0x8b,
-  // protocols 4 and 5
+  // opcodes that protocols 4 and 5 added
   short_binunicode = 0x8c,
   binunicode8 = 0x8d,
   binbytes8 = 0x8e,

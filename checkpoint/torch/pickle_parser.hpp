@@ -47,7 +47,7 @@ class pickle_parser {
   using op = pickle::op;
   using node = pickle_tree::node;
   static constexpr uint32_t nothing = pickle_tree::nothing;
-  /// Bytes of a file that are read first; each further read doubles the total.
+  /// Number of bytes of a file that are read first; each further read doubles the total.
   static constexpr uint64_t first_read_bytes = uint64_t{1} << 16;
 
   void refuse(std::string why) {
@@ -190,7 +190,7 @@ class pickle_parser {
   void memoize(uint64_t place) {
     const auto one = top(1);
     if (one.empty()) return;
-    // a pickler counts upwards, and each store takes two bytes or the count itself
+    // A pickler numbers places upwards from 0, and each store takes at least one byte of the pickle.
     if (place >= limit_) return refuse(fmt::format("memo place {} is beyond the pickle's size", place));
     if (place >= memo_.size()) memo_.resize(place + 1, nothing);
     memo_[place] = one.front();
@@ -227,7 +227,7 @@ class pickle_parser {
     if (tree_.kind(target) != pickle_kind::global) return refuse("a call of something that is not a name");
     if (tree_.kind(args) != pickle_kind::tuple) return refuse("a call with arguments that are not a tuple");
     const auto given = tree_.items(args);
-    // the few calls whose result is a plain value
+    // These calls make plain values: OrderedDict, set, frozenset, bytes.
     if (given.empty() && tree_.is_global(target, "collections", "OrderedDict"))
       return push_items(pickle_kind::dict, {});
     const bool set = tree_.is_global(target, "builtins", "set") || tree_.is_global(target, "builtins", "frozenset");
@@ -241,8 +241,8 @@ class pickle_parser {
     push({pickle_kind::object, false, target, args, nothing, nothing});
   }
 
-  /// Pushes the bytes of _codecs.encode(text, 'latin1'), the way in which protocol 2 writes bytes; false if the
-  /// arguments are others.
+  /// Pushes the result of _codecs.encode(text, 'latin1'), by which protocol 2 writes bytes. Returns false, and pushes
+  /// nothing, for other arguments.
   bool spells_bytes(std::span<const pickle_ref> given) {
     if (given.size() != 2 || tree_.kind(given[0]) != pickle_kind::text || tree_.kind(given[1]) != pickle_kind::text)
       return false;
@@ -299,7 +299,7 @@ class pickle_parser {
     const pickle_ref args = pop(), target = pop();
     call(target, args);
   }
-  /// Makes one argument of positional and keyword arguments: (args, kwargs).
+  /// Records a call whose arguments are the tuple (args, kwargs) of positional and keyword arguments.
   void pop_call_with_keywords() {
     const auto three = top(3);
     if (three.empty()) return;
@@ -311,14 +311,14 @@ class pickle_parser {
 
   // ---- the whole pickle
 
-  /// Computes the depth of every value reachable from the root, with a stack of its own: 0 means not visited, `open` on
-  /// the current path.
+  /// Refuses values that contain themselves or are nested too deeply. Computes the depth of every value that the root
+  /// reaches, without recursion; depth 0 means not visited, `open` means on the current path.
   void check_shape() {
     constexpr uint16_t open = std::numeric_limits<uint16_t>::max();
     std::vector<uint16_t> depth(tree_.nodes_.size(), 0);
     struct visit {
       pickle_ref value;
-      uint32_t next;  ///< number of the next child to visit
+      uint32_t next;  ///< index of the next child to visit
     };
     std::vector<visit> path{{tree_.root_, 0}};
     depth[tree_.root_] = open;
@@ -344,7 +344,7 @@ class pickle_parser {
     }
   }
 
-  /// Returns child number `i`, in the order state, target, args, items; `nothing` after the last one.
+  /// Returns child number `i` of `v`, in the order state, target, args, items; `nothing` after the last child.
   [[nodiscard]] pickle_ref child_of(pickle_ref v, uint32_t i) const {
     const node& n = tree_.nodes_[v];
     if (n.state != nothing && i-- == 0) return n.state;
@@ -357,11 +357,11 @@ class pickle_parser {
 
   pickle_tree tree_;
   const core::source_file* file_ = nullptr;
-  uint64_t begin_ = 0;               ///< first byte of the pickle in the file
+  uint64_t begin_ = 0;               ///< offset of the pickle's first byte in the file
   uint64_t limit_;                   ///< largest possible size of the pickle, in bytes
-  std::optional<core::error> lost_;  ///< error of reading the file
+  std::optional<core::error> lost_;  ///< error that occurred while the file was read
   std::vector<pickle_ref> stack_;
-  std::vector<size_t> marks_;  ///< sizes of the stack at each mark
+  std::vector<size_t> marks_;  ///< size of the stack when each mark was set
   std::vector<pickle_ref> memo_;
   uint64_t memo_count_ = 0;
   uint64_t copied_ = 0;  ///< elements and bytes that calls have copied so far

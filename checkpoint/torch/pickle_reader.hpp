@@ -17,7 +17,7 @@ namespace troupe::checkpoint {
 
 /// Largest pickle that is read, in bytes.
 inline constexpr uint64_t max_pickle_bytes = uint64_t{1} << 28;
-/// Deepest nesting of values.
+/// Deepest nesting of values in a pickle that is read.
 inline constexpr uint16_t max_pickle_depth = 1000;
 
 /// Kind of a value of a pickle.
@@ -25,18 +25,19 @@ enum class pickle_kind : uint8_t {
   none,
   boolean,
   integer,      ///< an integer that fits 64 bits
-  big_integer,  ///< text(): its little-endian two's complement bytes
+  big_integer,  ///< an integer beyond 64 bits; text() returns its little-endian two's complement bytes
   real,
-  text,   ///< UTF-8, unchanged from the file
-  bytes,  ///< text(): the bytes
-  list,   ///< items(): the elements, also for tuple and set (frozen or not)
+  text,   ///< a str; text() returns its bytes as in the file, normally UTF-8
+  bytes,  ///< bytes or a bytearray; text() returns them
+  list,   ///< a list; items() returns the elements, also for `tuple` and `set`
   tuple,
   set,
-  /// items(): key, value, key, value ... in the order of the pickle, a repeated key twice; also OrderedDict.
+  /// A dict or an OrderedDict; items() returns key, value, key, value ... in the order of the pickle, a repeated key
+  /// twice.
   dict,
-  global,      ///< a name that Python would import: items() are module and name, both texts
-  object,      ///< a call that was not executed: target(), args(), state(), and items() that were put into it
-  persistent,  ///< items(): one value, the persistent id of something outside the pickle
+  global,      ///< a name that Python would import; items() returns module and name, two texts
+  object,      ///< a call that is not executed: target(), args(), state(), and added items()
+  persistent,  ///< an object outside the pickle; items() returns one value, its persistent id
 };
 
 /// Number of a value in a pickle_tree. A shared value has one number.
@@ -52,9 +53,9 @@ class pickle_tree {
   pickle_tree& operator=(pickle_tree&&) = default;
 
   [[nodiscard]] pickle_ref root() const { return root_; }
-  /// Returns the number of values: they are numbered from 0 to size() - 1, and the root does not reach all of them.
+  /// Returns the number of values. Values are numbered from 0 to size() - 1; the root does not reach all of them.
   [[nodiscard]] size_t size() const { return nodes_.size(); }
-  /// Returns the bytes of the pickle, its end mark included.
+  /// Returns the size of the pickle in bytes, its end mark included.
   [[nodiscard]] size_t bytes_read() const { return bytes_read_; }
 
   [[nodiscard]] pickle_kind kind(pickle_ref v) const { return nodes_[v].kind; }
@@ -65,9 +66,10 @@ class pickle_tree {
   [[nodiscard]] std::string_view text(pickle_ref v) const;
   [[nodiscard]] std::span<const pickle_ref> items(pickle_ref v) const;
 
-  [[nodiscard]] pickle_ref target(pickle_ref object) const { return nodes_[object].a; }  ///< returns a global
-  [[nodiscard]] pickle_ref args(pickle_ref object) const { return nodes_[object].b; }    ///< returns a tuple
-  /// Returns the value that the pickle passes to __setstate__; for a dict, an OrderedDict's attributes.
+  [[nodiscard]] pickle_ref target(pickle_ref object) const { return nodes_[object].a; }  ///< returns the called global
+  [[nodiscard]] pickle_ref args(pickle_ref object) const { return nodes_[object].b; }    ///< returns the arguments
+  /// Returns the value that the pickle passes to __setstate__ of an object, or the attributes of an OrderedDict;
+  /// nothing if there is none.
   [[nodiscard]] std::optional<pickle_ref> state(pickle_ref v) const;
 
   /// True if `v` is the global `module`.`name`. `builtins` and Python 2's `__builtin__` count as one module.
@@ -76,8 +78,8 @@ class pickle_tree {
   [[nodiscard]] bool is_call(pickle_ref v, std::string_view module, std::string_view name) const;
   [[nodiscard]] std::string global_name(pickle_ref global) const;  ///< returns "module.name", escaped for messages
 
-  /// Returns the value of a text key in a dict, the later one of two; nothing if the key is missing or `dict` is not a
-  /// dict.
+  /// Returns the value of a text key in a dict, the later value of a repeated key; nothing if the key is missing or
+  /// `dict` is not a dict.
   [[nodiscard]] std::optional<pickle_ref> find(pickle_ref dict, std::string_view key) const;
   [[nodiscard]] std::optional<pickle_ref> find(pickle_ref dict, int64_t key) const;
 
@@ -86,10 +88,10 @@ class pickle_tree {
   static constexpr uint32_t nothing = 0xFFFFFFFF;
   struct node {
     pickle_kind kind = pickle_kind::none;
-    bool owned = false;     ///< the text is in own_text_, not in the pickle
-    uint32_t a = 0, b = 0;  ///< depending on kind: 64 bits of a number, place and length of a text, target and args
+    bool owned = false;     ///< true: the text is in own_text_, not in the pickle
+    uint32_t a = 0, b = 0;  ///< by kind: 64 bits of a number; offset and length of a text; target and args
     uint32_t state = nothing;
-    uint32_t list = nothing;  ///< index in lists_
+    uint32_t list = nothing;  ///< index in lists_ of the value's items; `nothing`: no items
   };
 
   std::span<const std::byte> pickle_;
@@ -107,8 +109,8 @@ class pickle_tree {
 /// themselves. Memory is at most max_pickle_memory_factor times the pickle plus a constant.
 core::result<pickle_tree> read_pickle(std::span<const std::byte> bytes);
 
-/// Reads a pickle as read_pickle(bytes) does, from byte `begin` of a file on; the pickle has at most `bytes` bytes. Its
-/// bytes are copied out of the file and kept in the tree. An error of reading the file is of kind `io` and names it.
+/// Reads a pickle of at most `bytes` bytes from byte `begin` of a file on, like the overload for memory. The tree keeps
+/// a copy of the pickle's bytes. An error of reading is of kind `io` and names the file.
 core::result<pickle_tree> read_pickle(const core::source_file& file, uint64_t begin, uint64_t bytes);
 
 /// Largest ratio of the tree's memory to the pickle's size; the worst case is a pickle of empty lists, one byte each.

@@ -1,4 +1,4 @@
-// Implements the queries about a pickle's values.
+// Implements the functions of pickle_tree that return a value's contents.
 #include <fmt/format.h>
 
 #include <bit>

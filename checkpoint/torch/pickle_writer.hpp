@@ -1,4 +1,5 @@
-// Writes pickles of protocol 2, opcode by opcode. Owns the text; the caller makes sure that the calls form one value.
+// Writes pickles of protocol 2, opcode by opcode. Owns the pickle's bytes; the caller ensures that the calls form one
+// value.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,8 @@
 
 namespace troupe::checkpoint {
 
-/// Pushes values onto Python's stack in the order of the calls. A container: begin it, push its members, end it.
+/// Writes opcodes that push values onto the stack of Python's unpickler, in the order of the calls. For a container,
+/// begin it, push its members, then end it.
 class pickle_writer {
  public:
   pickle_writer();
@@ -16,9 +18,10 @@ class pickle_writer {
   void boolean(bool value);
   void integer(int64_t value);
   void real(double value);
-  void text(std::string_view utf8);  ///< shorter than 4 GiB
+  void text(std::string_view utf8);  ///< pushes a str; `utf8` must be shorter than 4 GiB
 
-  /// Pushes a name that Python imports; with weights_only, torch accepts only its own names.
+  /// Pushes the object `name` of `module`, which Python imports. With weights_only, torch.load accepts only a fixed set
+  /// of such names.
   void global(std::string_view module, std::string_view name);
 
   void empty_dict();
@@ -30,10 +33,10 @@ class pickle_writer {
   void end_items();
   void end_pairs();
 
-  void call();           ///< calls the global below the tuple on top with that tuple
-  void make();           ///< makes an object of the class below the tuple on top, with that tuple as arguments
-  void set_state();      ///< makes the value on top the attributes of the object below it
-  void persistent_id();  ///< replaces the tuple on top by the object that it is the persistent id of
+  void call();           ///< replaces the global and the tuple of arguments on top by the result of the call
+  void make();           ///< replaces the class and the tuple of arguments on top by a new object
+  void set_state();      ///< removes the value on top and passes it to __setstate__ of the object below it
+  void persistent_id();  ///< replaces the tuple on top, a persistent id, by the object with this id
 
   /// Ends the pickle and returns its bytes; the writer must not be used afterwards.
   std::string finish();

@@ -23,7 +23,7 @@ void add_piece(std::vector<piece>& out, piece p, uint64_t element_bytes) {
 core::result<void> add_pieces(std::vector<piece>& out, uint32_t file, const torch_tensor& t) {
   if (t.numel == 0) return {};
   const uint64_t width = core::size_of(t.type);
-  size_t outer = t.shape.size();  // number of dimensions before the contiguous ones
+  size_t outer = t.shape.size();  // number of dimensions before the contiguous trailing ones
   int64_t run = 1;
   while (outer > 0 && (t.shape[outer - 1] == 1 || t.strides[outer - 1] == run)) run *= t.shape[--outer];
   std::vector<int64_t> index(outer, 0);

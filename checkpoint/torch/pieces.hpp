@@ -1,4 +1,4 @@
-// Converts a view in a torch.save file to pieces of the file.
+// Converts a tensor view in a torch.save file to pieces: byte ranges of the file with consecutive elements.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace troupe::checkpoint {
 
-/// Appends `p` to the pieces in `out`, or extends the last one if `p` directly follows it; sets `p.first`. Elements
-/// have `element_bytes` bytes.
+/// Appends piece `p` of `p.count` elements after those in `out`, or extends the last piece if `p` follows it in the
+/// file. Computes `first` of the appended piece. Elements have `element_bytes` bytes.
 void add_piece(std::vector<piece>& out, piece p, uint64_t element_bytes);
 
 /// Appends the elements of `t` in row-major order, whatever its strides. More than max_pieces pieces are

@@ -37,11 +37,10 @@ class torch_value {
   static torch_value tuple(std::vector<torch_value> items);
   static torch_value dict() { return {kind::dict, {}}; }
   static torch_value ordered_dict() { return {kind::ordered_dict, {}}; }
-  static torch_value size(const std::vector<int64_t>& shape);  ///< torch.Size
-  /// Returns the result of calling `name` of `module` with `arguments` when the file is loaded, such as a set or a
-  /// type.
+  static torch_value size(const std::vector<int64_t>& shape);  ///< returns a torch.Size with the given numbers
+  /// Returns a value that becomes the result of calling `name` of `module` with `arguments` when Python loads the file.
   static torch_value call(std::string module, std::string name, std::vector<torch_value> arguments);
-  /// Returns a name itself, such as `torch.float16`.
+  /// Returns a reference to the object `name` of `module`, such as `torch.float16`.
   static torch_value global(std::string module, std::string name);
   /// Returns an object of a class that is constructed without arguments; set() adds its attributes. torch.load opens
   /// such files only after torch.serialization.add_safe_globals of the class.
@@ -78,8 +77,8 @@ class torch_value {
   kind kind_ = kind::scalar;
   std::variant<std::monostate, bool, int64_t, double, std::string> scalar_;
   std::string module_, name_;
-  std::vector<torch_value> items_;     ///< members of dicts and objects: key, value, key, value ...
-  std::vector<torch_value> metadata_;  ///< _metadata or state: no element, or one
+  std::vector<torch_value> items_;     ///< elements; for dicts and objects: key, value, key, value ...
+  std::vector<torch_value> metadata_;  ///< `_metadata` or argument of __setstate__; at most one element
   torch_view view_;
 };
 

@@ -1,4 +1,5 @@
-// Processes eight bytes in a step: table k holds the sum of a byte followed by k zero bytes (Kounavis and Berry, 2005).
+// Computes CRC-32 eight bytes at a step: table k contains the CRC of a byte followed by k zero bytes (Kounavis and
+// Berry, 2005); on processors with carry-less multiplication, 64 bytes at a step.
 #include "checkpoint/torch/zip_crc32.hpp"
 
 #include <array>
@@ -28,7 +29,7 @@ constexpr tables made() {
 
 constexpr tables table = made();
 
-/// Continues a sum that is not inverted.
+/// Continues the CRC `sum`, before its final inversion, over `bytes`, by table lookups.
 uint32_t by_table(uint32_t sum, std::span<const std::byte> bytes) {
   size_t at = 0;
   for (; bytes.size() - at >= 8; at += 8) {
@@ -43,7 +44,7 @@ uint32_t by_table(uint32_t sum, std::span<const std::byte> bytes) {
 #if defined(__x86_64__)
 #define TROUPE_FOLDS __attribute__((target("pclmul,sse4.1")))
 
-constexpr size_t folded_bytes = 64;  ///< bytes of one step
+constexpr size_t folded_bytes = 64;  ///< number of bytes that by_folding() processes in one step
 
 TROUPE_FOLDS __m128i loaded(const std::byte* at) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)); }
 
@@ -52,13 +53,13 @@ TROUPE_FOLDS __m128i folded(__m128i sum, __m128i factors, __m128i next) {
   return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-/// Continues a sum by carry-less multiplication, which moves 16 bytes forward by a power of x modulo the polynomial (V.
-/// Gopal and others, Fast CRC Computation for Generic Polynomials Using PCLMULQDQ, Intel 2009). The result is 16 bytes
-/// with the sum of all bytes before them, which the table completes. The size of `bytes` must be a multiple of
-/// folded_bytes, at least one.
+/// Continues the CRC `sum`, before its final inversion, over `bytes`, by carry-less multiplication, which moves 16
+/// bytes forward by a power of x modulo the polynomial (V. Gopal and others, Fast CRC Computation for Generic
+/// Polynomials Using PCLMULQDQ, Intel 2009). Folding leaves 16 bytes with the same CRC, which by_table() computes. The
+/// size of `bytes` must be a positive multiple of folded_bytes.
 TROUPE_FOLDS uint32_t by_folding(uint32_t sum, std::span<const std::byte> bytes) {
-  const __m128i four = _mm_set_epi64x(0x1c6e41596, 0x154442bd4);  // x^(4*128-32), x^(4*128+32)
-  const __m128i one = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);   // x^(128-32), x^(128+32)
+  const __m128i four = _mm_set_epi64x(0x1c6e41596, 0x154442bd4);  // x^(4*128-32), x^(4*128+32) mod the polynomial
+  const __m128i one = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);   // x^(128-32), x^(128+32) mod the polynomial
   const std::byte* at = bytes.data();
   const std::byte* const end = at + bytes.size();
   __m128i a = _mm_xor_si128(loaded(at), _mm_cvtsi32_si128(static_cast<int>(sum)));

@@ -1,4 +1,5 @@
-// Constants of the zip format that reader and writer share. Fields are little-endian (PKWARE's APPNOTE 6.3, section 4).
+// Constants of the zip format that zip_reader and zip_writer share. Fields are little-endian (PKWARE's APPNOTE 6.3,
+// section 4).
 #pragma once
 
 #include <cstddef>
@@ -11,13 +12,12 @@ inline constexpr uint32_t local_signature = 0x04034b50, central_signature = 0x02
 inline constexpr uint32_t end64_signature = 0x06064b50, locator_signature = 0x07064b50, data_signature = 0x08074b50;
 inline constexpr size_t local_bytes = 30, central_bytes = 46, end_bytes = 22, end64_bytes = 56, locator_bytes = 20;
 inline constexpr uint16_t zip64_field = 1;
-inline constexpr uint32_t in_zip64 = 0xFFFFFFFF;  ///< replaces a value that the zip64 field contains
+inline constexpr uint32_t in_zip64 = 0xFFFFFFFF;  ///< in a 32-bit field: its value is in the zip64 field
 inline constexpr uint16_t in_zip64_short = 0xFFFF;
 inline constexpr uint16_t encrypted_flag = 0x1, descriptor_flag = 0x8, strong_flag = 0x40, utf8_flag = 0x800,
                           masked_flag = 0x2000;
 
-/// Returns the little-endian number of `n` bytes (at most 8) at `at`; the caller must have checked that they are inside
-/// `bytes`.
+/// Returns the little-endian number in the `n` bytes (at most 8) at offset `at`, which must be inside `bytes`.
 inline uint64_t number(std::span<const std::byte> bytes, uint64_t at, size_t n) {
   uint64_t value = 0;
   for (size_t i = n; i > 0; --i) value = value << 8 | std::to_integer<uint64_t>(bytes[at + i - 1]);

@@ -1,4 +1,4 @@
-// Reads the archive from its end: end record, central directory, local headers.
+// Reads a zip archive from its end: end record, central directory, then local headers.
 #include "checkpoint/torch/zip_reader.hpp"
 
 #include <fmt/format.h>
@@ -19,15 +19,15 @@ using namespace zip;
 
 using bytes_view = std::span<const std::byte>;
 
-/// Place of the central directory.
+/// Place of the central directory in the archive, and its number of entries.
 struct directory {
   uint64_t begin = 0, bytes = 0, entries = 0;
-  uint64_t limit = 0;  ///< first byte after the directory that belongs to an end record
+  uint64_t limit = 0;  ///< offset of the end record after the directory; the directory ends before it
 };
 
 using core::refused;
 
-/// Gives access to any bytes of an archive, in a file or in memory.
+/// Reads any bytes of an archive, which is in a file or in memory.
 class archive_bytes {
  public:
   archive_bytes(const core::source_file& file, uint64_t begin, uint64_t bytes)
@@ -35,7 +35,7 @@ class archive_bytes {
   explicit archive_bytes(bytes_view memory) : memory_(memory), size_(memory.size()) {}
 
   [[nodiscard]] uint64_t size() const { return size_; }
-  /// Copies bytes [offset, offset + out.size()); the caller must have checked that they are inside the archive.
+  /// Copies bytes [offset, offset + out.size()) of the archive, which must be inside the archive.
   [[nodiscard]] core::result<void> read(uint64_t offset, std::span<std::byte> out) const {
     if (file_ != nullptr) return file_->read(begin_ + offset, out);
     std::ranges::copy(memory_.subspan(offset, out.size()), out.begin());
@@ -51,11 +51,12 @@ class archive_bytes {
  private:
   const core::source_file* file_ = nullptr;
   bytes_view memory_;
-  uint64_t begin_ = 0;  ///< first byte of the archive in the file
+  uint64_t begin_ = 0;  ///< offset of the archive's first byte in the file
   uint64_t size_;
 };
 
-/// Finds the end record. Only a comment may follow it, whose length it states; hardly any archive has one.
+/// Returns the offset of the end record; nothing if there is none. Searches the last bytes first, then for a record
+/// with a comment after it, which few archives have.
 core::result<std::optional<uint64_t>> find_end(const archive_bytes& file) {
   std::vector<std::byte> last;
   for (const uint64_t reach : {uint64_t{end_bytes}, uint64_t{end_bytes} + in_zip64_short}) {
@@ -109,7 +110,8 @@ core::result<directory> find_directory(const archive_bytes& file) {
   return found;
 }
 
-/// Reads the 64-bit values of an entry, in the order of the format; only those whose short field refers to them exist.
+/// Reads the 64-bit values `wide` of an entry from its zip64 field in `extra`, in the order of the format. The field
+/// contains only values whose 32-bit field refers to it.
 core::result<void> widen(bytes_view extra, std::span<uint64_t* const> wide) {
   if (wide.empty()) return {};
   for (size_t at = 0; at + 4 <= extra.size();) {
@@ -135,13 +137,13 @@ bool stays_inside(std::string_view name) {
   return true;
 }
 
-/// Reads the directory from its beginning to its end, a window at a time.
+/// Reads the central directory in order through a buffer, the window.
 class directory_window {
  public:
   directory_window(const archive_bytes& file, const directory& where)
       : file_(file), at_(where.begin), end_(where.begin + where.bytes) {}
 
-  /// Returns the next `n` bytes, fewer at the end of the directory; valid until the next call.
+  /// Returns the next `n` bytes of the directory, fewer at its end. The result is valid until the next call.
   core::result<bytes_view> peek(uint64_t n) {
     n = std::min(n, end_ - at_);
     if (at_ - begin_ + n > window_.size()) {
@@ -158,11 +160,11 @@ class directory_window {
 
   const archive_bytes& file_;
   uint64_t at_, end_;
-  uint64_t begin_ = at_;  ///< first byte of the window
+  uint64_t begin_ = at_;  ///< offset of the window's first byte in the archive
   std::vector<std::byte> window_;
 };
 
-/// Stores a name in blocks whose addresses do not change when blocks are added.
+/// Copies a name into `blocks`, whose addresses do not change when blocks are added, and returns the copy.
 std::string_view kept(std::deque<std::string>& blocks, std::string_view name) {
   constexpr size_t block_bytes = size_t{1} << 12;
   if (blocks.empty() || blocks.back().capacity() - blocks.back().size() < name.size())
@@ -173,7 +175,7 @@ std::string_view kept(std::deque<std::string>& blocks, std::string_view name) {
   return std::string_view(last).substr(at);
 }
 
-/// Reads one record of the directory; `local` is a buffer for its local header.
+/// Reads one record of the central directory, and checks the entry's local header; `local` is a buffer for that header.
 core::result<zip_entry> read_entry(const archive_bytes& file, bytes_view record, const directory& where,
                                    std::vector<std::byte>& local) {
   const uint64_t flags = number(record, 8, 2), method = number(record, 10, 2);

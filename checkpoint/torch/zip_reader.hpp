@@ -15,15 +15,15 @@
 
 namespace troupe::checkpoint {
 
-/// One file inside an archive. The list owns the memory of its name.
+/// One file inside a zip archive. zip_list owns the memory of its name.
 struct zip_entry {
   std::string_view name;
-  uint64_t begin = 0;  ///< first byte of the data, counted from the first byte of the archive
+  uint64_t begin = 0;  ///< offset of the data's first byte from the first byte of the archive
   uint64_t bytes = 0;
-  uint32_t crc32 = 0;  ///< value in the directory; newer versions of torch may store another sum there
+  uint32_t crc32 = 0;  ///< value in the directory; newer versions of torch may store another one
 };
 
-/// Most entries of one archive.
+/// Largest number of entries of one archive.
 inline constexpr uint64_t max_zip_entries = uint64_t{1} << 24;
 
 /// The entries of an archive; movable.
@@ -32,14 +32,14 @@ struct zip_list {
   zip_list(zip_list&&) = default;
   zip_list& operator=(zip_list&&) = default;
 
-  std::vector<zip_entry> entries;  ///< ascending by name
-  std::deque<std::string> names;   ///< blocks with the entries' names; they keep their addresses
+  std::vector<zip_entry> entries;  ///< entries of the archive, ascending by name
+  std::deque<std::string> names;   ///< blocks of memory with the entries' names
 };
 
 /// Reads the central directory at the end of `archive` (zip64 or not) and each entry's local header, never data
 /// descriptors. Refused: entries that are compressed, encrypted or on another disk, that leave the file or overlap, and
 /// names that are absolute, contain `..` or a backslash, or are repeated. Memory stays below the size of the archive.
-/// An error of reading the file is of kind `io` and names it.
+/// An error of reading is of kind `io` and names the file.
 core::result<zip_list> read_zip(const core::source_file& archive);
 /// Reads the list of an archive that is bytes [begin, begin + bytes) of a file, which must contain them; entries'
 /// offsets count from the archive's first byte.

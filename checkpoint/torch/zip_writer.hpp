@@ -19,7 +19,7 @@ namespace troupe::checkpoint {
 /// Alignment of an entry's first byte in torch's archives.
 inline constexpr uint64_t zip_alignment_bytes = 64;
 
-/// A zip archive that is being written. Destruction without commit() removes it and leaves the old file.
+/// A zip archive that is being written. Destruction without commit() removes the archive and leaves the old file.
 class zip_writer {
  public:
   static core::result<zip_writer> create(const std::filesystem::path& path);
@@ -29,9 +29,9 @@ class zip_writer {
   /// Begins the next entry, of exactly `bytes` bytes, after the last one, which must be complete. Names must be
   /// relative, shorter than 64 KiB and not repeated.
   core::result<void> begin(std::string_view name, uint64_t bytes);
-  /// Appends to the open entry; refuses more bytes than begin() announced.
+  /// Appends bytes to the entry that begin() opened; refuses more bytes than begin() announced.
   core::result<void> write(std::span<const std::byte> bytes);
-  /// Writes a whole entry.
+  /// Writes an entry as a whole: calls begin() and write().
   core::result<void> add(std::string_view name, std::span<const std::byte> bytes);
 
   /// Writes the directory, after which the archive is complete and has `bytes()` bytes.
@@ -54,9 +54,9 @@ class zip_writer {
   [[nodiscard]] streamed_file& file() { return to_ != nullptr ? *to_ : *own_; }
 
   std::optional<streamed_file> own_;
-  streamed_file* to_ = nullptr;  ///< file of another owner, to which a writer from behind() appends
-  uint64_t at_ = 0;              ///< bytes written
-  uint64_t left_ = 0;            ///< bytes that the open entry still needs
+  streamed_file* to_ = nullptr;  ///< file to which a writer from behind() appends; the caller owns the file
+  uint64_t at_ = 0;              ///< number of bytes written
+  uint64_t left_ = 0;            ///< number of bytes that the open entry still lacks
   bool open_ = false;
   std::vector<written> entries_;
 };

@@ -38,8 +38,8 @@ checkpoint::source_cuts cuts_of(const std::shared_ptr<const job::cleaning>& done
   return out;
 }
 
-/// Returns the text of a configuration without the sections that have become permanent; keeps the quantisation of
-/// activations, which are still to be multiplied with few bits.
+/// Returns the text of a configuration without the sections whose compression is permanent; keeps the quantisation of
+/// activations, which is applied to inputs of layers in every step.
 core::result<std::string> without_permanent(const std::string& text) {
   if (text.empty()) return text;
   constexpr std::string_view section = "compression_training", stays = "activation_quantization";

@@ -1,6 +1,6 @@
-// A checkpoint of a compressed run with the compression made permanent: grids and masks in the weights, related modules
-// cut, optimizer states cut likewise. Owns where masks and scores are read; leaves the choice to
-// job/compression/clean.hpp and the changes of tensors to checkpoint/convert/cut_source.hpp. No Torch.
+// Presents a checkpoint of a compressed run as one in which the compression is permanent: weights are rounded to their
+// grids and masked, and related modules are cut together with their optimizer states. Owns where masks and scores are
+// read; job/compression/clean.hpp chooses the changes, checkpoint/convert/cut_source.hpp changes the tensors. No Torch.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,16 @@
 
 namespace troupe::compression {
 
-struct cleaned_source {  ///< a checkpoint that is computed from another one when it is read
-  checkpoint::tensor_source now;
-  std::shared_ptr<const checkpoint::tensor_source> before;
-  std::shared_ptr<const job::cleaning> done;
+struct cleaned_source {           ///< a checkpoint that is computed from another one when it is read
+  checkpoint::tensor_source now;  ///< the checkpoint with permanent compression
+  std::shared_ptr<const checkpoint::tensor_source> before;  ///< the original checkpoint, from which `now` is computed
+  std::shared_ptr<const job::cleaning> done;                ///< the planned changes
   uint64_t elements_before = 0, elements = 0;  ///< numbers of elements of all weights, before the cleaning and after it
 };
 
-/// Returns `from` as `config`, the configuration of its run, has compressed it after the number of updates that `from`
-/// states; `table` is the table of the model, without scores of masks. Errors: a checkpoint of which nothing was
-/// compressed yet, and those of plan_cleaning.
+/// Returns the checkpoint `from` with its compression made permanent, as far as `config`, the configuration of its run,
+/// has compressed it after the number of updates that the checkpoint states. `table` is the model's table without mask
+/// scores. Errors: a checkpoint in which nothing has been compressed yet, and every error of plan_cleaning.
 core::result<cleaned_source> clean_source(checkpoint::tensor_source from, const config::job_config& config,
                                           core::model_table table, job::widths_said said);
 

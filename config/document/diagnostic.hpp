@@ -11,11 +11,12 @@ struct diagnostic {  ///< an error or a warning, with its place
   enum severity_kind : uint8_t { warning, error };
   severity_kind severity = error;
   std::string file;          ///< name of the file as given; `--set key=value` for an override
-  int line = 0, column = 0;  ///< position, from 1; 0: the whole of `file`
-  std::string key;           ///< full dotted key; may be empty
-  std::string text;          ///< the expected and the actual value
+  int line = 0, column = 0;  ///< line and column of the problem, counted from 1; line 0: the whole of `file`
+  std::string key;           ///< full dotted key that the message is about; empty: none
+  std::string text;          ///< message: the expected and the actual value
 
-  /// Returns `job.yaml:8:21: error: zero_optimization.stage: wanted an integer from 0 to 3, got 7`
+  /// Returns the diagnostic as one line: `job.yaml:8:21: error: zero_optimization.stage: wanted an integer from 0 to 3,
+  /// got 7`
   [[nodiscard]] std::string render() const;
   bool operator==(const diagnostic&) const = default;
 };

@@ -14,12 +14,13 @@ namespace troupe::config {
 inline constexpr uint64_t most_file_bytes = uint64_t{16} << 20;
 /// Largest depth of nested mappings and sequences, also through aliases.
 inline constexpr int deepest_nesting = 64;
-/// Largest number of values of one file; an alias counts as many values as it stands for.
+/// Largest number of values in one file; an alias counts as many values as the node that it repeats.
 inline constexpr size_t most_nodes = 100'000;
 /// Largest number of diagnostics kept for one file; further ones are only counted.
 inline constexpr size_t most_diagnostics = 100;
 
-/// Place of a text. `source` counts the files and `--set` texts of one load; lines and columns start at 1.
+/// Position of a text in the input. `source` is an index among the files and `--set` texts of one load; lines and
+/// columns start at 1.
 struct place {
   uint32_t source = 0;
   int line = 0, column = 0;
@@ -28,45 +29,45 @@ struct place {
 struct node;
 using node_ptr = std::shared_ptr<const node>;
 
-struct entry {  ///< a key, its place, and its value
+struct entry {  ///< a key of a mapping, its position in the input, and its value
   std::string name;
-  place at;  ///< place of the name
+  place at;  ///< position of `name` in the input
   node_ptr value;
 };
 
 /// How a value is written, before its key is known. `plain`: unquoted YAML text, or a JSON number or literal.
 enum class node_kind : uint8_t { null, plain, quoted, sequence, mapping };
 
-struct node {  ///< a value of YAML or JSON, with its place
+struct node {  ///< a value of YAML or JSON, with its position in the input
   node_kind kind = node_kind::null;
   place at;
   std::string text;             ///< text of a plain or quoted value
   std::vector<node_ptr> items;  ///< items of a sequence
   std::vector<entry> entries;   ///< entries of a mapping; names are unique
-  size_t nodes = 1;             ///< number of values in the whole subtree
-  int height = 0;               ///< mappings and sequences on the longest path down, this one included
+  size_t nodes = 1;             ///< number of values in the subtree, this node included
+  int height = 0;               ///< nesting depth of mappings and sequences in the subtree; 0 for a scalar
 
   [[nodiscard]] bool is_scalar() const { return kind == node_kind::plain || kind == node_kind::quoted; }
   [[nodiscard]] const node* find(std::string_view name) const;
 };
 
-/// An error at a place; `key` may be empty.
+/// An error at a position of the input; `key` is empty if the error concerns no single key.
 struct problem {
   place at;
   std::string key;
   std::string text;
 };
 
-/// The result of reading a document. `root` is null exactly when `problems` holds the one reason why; otherwise
-/// `problems` are duplicate names, each with the place of the second.
+/// The result of reading a document. If `root` is null, `problems` contains exactly one entry, the reason. Otherwise
+/// `problems` lists duplicate names, each at the position of the second occurrence.
 struct document {
   node_ptr root;
   std::vector<problem> problems;
 };
 
-/// Reads text of at most `most_file_bytes`; never throws, recurses at most `deepest_nesting` deep.
+/// Parses YAML text of at most `most_file_bytes`; never throws, and recurses at most `deepest_nesting` deep.
 document read_yaml(std::string_view text, uint32_t source);
-/// Reads JSON with the limits of read_yaml, as leniently as Hjson: comments (`//`, `#`, `/* */`), commas after last
+/// Parses JSON with the limits of read_yaml, as leniently as Hjson: comments (`//`, `#`, `/* */`), commas after last
 /// items, no commas between lines, names and texts without quotes.
 document read_json(std::string_view text, uint32_t source);
 

@@ -1,6 +1,6 @@
 // Reads the file of `--map`, which renames the tensors of a checkpoint: YAML or JSON with the mappings `layers` and
-// `names` of text to text, as documented in docs/checkpoints.md. Owns the form; leaves the meaning of a line to
-// checkpoint/.
+// `names` of text to text, as documented in docs/checkpoints.md. Owns the file's syntax; checkpoint/ applies the
+// renaming rules.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace troupe::config {
 
-/// Largest number of bytes of such a file.
+/// Largest number of bytes of a file that `--map` names.
 inline constexpr uint64_t max_name_map_bytes = uint64_t{256} << 10;
 
-/// Returns the lines in their order; `where` is the prefix of errors. Refused (bad_input), with the line: any other
-/// form, a file without lines.
+/// Parses the text of a `--map` file and returns its renaming rules in file order; `where` is the prefix of errors.
+/// Refused (bad_input), with the line: text of any other form, and a file without rules.
 core::result<core::name_lines> parse_name_map(std::string_view text, const std::string& where);
-/// Reads a file; returns no lines for an empty path.
+/// Reads and parses a `--map` file; returns no rules for an empty path.
 core::result<core::name_lines> read_name_map(const std::filesystem::path& file);
 
 }  // namespace troupe::config

@@ -153,7 +153,7 @@ class json_reader {
     return next == std::string_view::npos || std::string_view("\n\"#").find(text_[next]) != std::string_view::npos ||
            text_.substr(next, 2) == "//" || text_.substr(next, 2) == "/*";
   }
-  /// True if [from, to) is a value that JSON itself writes without quotes, which contains no comma.
+  /// True if the characters [from, to) are a value that JSON itself writes without quotes, which contains no comma.
   [[nodiscard]] bool is_literal(size_t from, size_t to) const {
     const std::string_view token = text_.substr(from, to - from);
     return token == "true" || token == "false" || token == "null" ||

@@ -19,8 +19,8 @@ std::optional<T> number_from(std::string_view text) {
   return value;
 }
 
-/// A unit of `with_unit`, which reads texts like `4GiB` with units {{"GiB", 2^30}, ...}; a bare number is already in
-/// the base unit.
+/// A suffix and its factor for `with_unit`, which reads texts like `4GiB` with units {{"GiB", 2^30}, ...}; a bare
+/// number is already in the base unit.
 struct unit {
   std::string_view name;
   double factor;

@@ -9,7 +9,7 @@
 
 namespace troupe::config {
 
-/// True if the value is `"auto"`, so that the default applies.
+/// True if the value is the text `auto`, which stands for the default.
 bool is_auto(const node& value);
 
 /// Returns the number of a plain scalar, always finite.

@@ -11,7 +11,8 @@ namespace troupe::config {
 /// pass configurations on; nullopt if the text is not base64 or does not decode to a JSON object.
 std::optional<std::string> json_in_base64(std::string_view text);
 
-/// True if a text is JSON because it begins with a bracket; for texts whose name has no telling extension.
+/// True if a text begins with a bracket and is therefore read as JSON; for texts whose name has no .json or .yaml
+/// extension.
 bool looks_like_json(std::string_view text);
 
 }  // namespace troupe::config

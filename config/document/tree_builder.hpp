@@ -11,7 +11,7 @@
 
 namespace troupe::config {
 
-/// Exception that ends a reading early; only the reader that called tree_builder catches it.
+/// Exception that ends the reading of a text; only the reader that called tree_builder catches it.
 struct refusal {
   place at;
   std::string text;
@@ -24,12 +24,13 @@ class tree_builder {
 
   [[nodiscard]] place at(int line, int column) const { return {source_, line, column}; }
 
-  /// Opens a mapping or a sequence; `anchor` 0: none. Throws refusal beyond `deepest_nesting`.
+  /// Opens a mapping or a sequence; `anchor` is the YAML anchor's number, 0 for none. Throws refusal beyond
+  /// `deepest_nesting` or `most_nodes`, or if the open mapping expects a name.
   void open(node_kind kind, place where, size_t anchor = 0);
   void close();
   /// Adds a value, or the name of an entry if the open mapping expects one.
   void scalar(node_kind kind, std::string text, place where, size_t anchor = 0);
-  /// Adds the node with this anchor again. Throws refusal if that node is still open.
+  /// Adds the node that has this anchor once more. Throws refusal if that node is still open, and beyond the limits.
   void alias(size_t anchor, place where);
 
   [[nodiscard]] document take() { return {std::move(root_), std::move(problems_)}; }
@@ -40,7 +41,7 @@ class tree_builder {
     size_t anchor = 0;
     std::optional<entry> pending;
     std::unordered_map<std::string, place> names;
-    std::optional<entry> merge;  ///< the value of `<<`
+    std::optional<entry> merge;  ///< the `<<` entry, whose mappings are merged into `value` by close(); nullopt: none
     bool pending_merge = false;
   };
   void take_over(frame& into, const entry& merge);
@@ -57,8 +58,8 @@ class tree_builder {
   std::vector<problem> problems_;
 };
 
-/// Returns the first reason for which both readers refuse a text: an empty text, a NUL byte, text that is not UTF-8,
-/// too many bytes.
+/// Returns the first reason for which both readers refuse a text: no text except blanks, a NUL byte, bytes that are not
+/// UTF-8, or too many bytes; nullopt if there is none.
 std::optional<refusal> unreadable(std::string_view text, uint32_t source);
 
 }  // namespace troupe::config

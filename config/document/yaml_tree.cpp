@@ -21,8 +21,8 @@ size_t end_of_part(std::string_view key) {
   return std::min(key.find('.', std::min(end, key.size())), key.size());
 }
 
-/// Returns a part of a key as a name that YAML reads as that text: a bare `null` is no name in YAML, and `-` starts an
-/// item.
+/// Returns a part of a key as a name that YAML reads as this text: in quotes, for instance, if the part is `null`,
+/// which YAML would not read as text, or begins with `-`, which would start an item.
 std::string name_in_yaml(const std::string& part) {
   const bool is_null = part == "null" || part == "Null" || part == "NULL";
   return is_null || part.starts_with('-') ? quoted(part) : part;

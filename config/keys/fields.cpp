@@ -53,7 +53,8 @@ class writer {
 
 class reader {
  public:
-  /// A required key of a list item shows its text even if it is empty.
+  /// Reads a field as text. An empty text stays empty for a required key of a list item, and becomes "none" for other
+  /// keys without a default.
   explicit reader(const key_info& key)
       : key_(key), none_if_empty_(key.default_text == "none" && !(key.required && key.in_list())) {}
 

@@ -5,7 +5,7 @@
 namespace troupe::config {
 namespace {
 
-/// Returns the reason for a key of `params` that belongs to other types.
+/// Returns the reason why a key of `params` has no effect, if only other types read it; else an empty text.
 std::string of_other_types(const key_info& key, const job_config& c) {
   const std::string_view type =
       key.section() == "optimizer.params" ? core::name_of(c.optimizer.type) : core::name_of(c.scheduler.type);
@@ -14,7 +14,7 @@ std::string of_other_types(const key_info& key, const job_config& c) {
   return type.empty() ? of : fmt::format("{}, not of {}", of, type);
 }
 
-/// Returns the reason for a key about processes that may be lost; empty for the other keys of `cluster`.
+/// Returns the reason why a key about several processes or their loss has no effect; empty for all other keys.
 std::string of_processes(const key_info& key, const job_config& c) {
   if (key.section() == "cluster.page_tls" || key.key == "cluster.page_token_file")
     return c.cluster.page.empty() ? "there is no cluster.page" : "";

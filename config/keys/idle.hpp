@@ -1,4 +1,5 @@
-// Finds keys that have an effect, but not in this configuration: keys of another optimizer, of an unused tier.
+// Finds keys that have an effect in general, but none in this configuration: keys of another optimizer, of an unused
+// tier.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@
 
 namespace troupe::config {
 
-/// Returns the reason why the key has no effect in `config`, for readers of `explain`; empty: it has an effect, or no
-/// reason against it is known.
+/// Returns the reason why the key has no effect in `config`, as text for `explain`; empty if the key has an effect or
+/// no reason is known.
 std::string idle(const key_info& key, const job_config& config);
 
 }  // namespace troupe::config

@@ -39,18 +39,18 @@ enum class effect : uint8_t {  ///< effect of a key on a run
   no_effect,   ///< never acts; key_info::reason is the explanation
 };
 
-/// Access to a field that no plain type holds. `set` returns nullopt, or a description of the expected value if it
-/// refuses the given one.
+/// Accessors of a job_config field whose type is none of the field types below. `set` returns nullopt, or a description
+/// of the expected value if it refuses the given one.
 struct hand_made {
   std::optional<std::string> (*set)(job_config&, const node&);
   std::string (*get)(const job_config&);  ///< the field's value as YAML
 };
-/// Target of keys that are kept as given in model_section::hugging_face_json.
+/// Target of the model's keys, which are stored unchanged as JSON in model_section::hugging_face_json.
 struct model_key {};
 
 template <class T>
 using field_of = T* (*)(job_config&);
-/// Returns the field of one item of a list; null after the list's end.
+/// Function that returns a pointer to a field of item `item` of a list; null if the list has fewer items.
 template <class T>
 using item_field_of = T* (*)(job_config&, size_t item);
 using field =
@@ -87,13 +87,13 @@ struct value_choices {
   std::vector<std::string_view> later;  ///< DeepSpeed's choices that a job may not use yet
   std::string_view otherwise;           ///< the choice as which DeepSpeed reads other texts
   bool any_case = false;                ///< true: read in any letter case
-  bool or_number = false;               ///< true: or an integer within the key's range
+  bool or_number = false;               ///< true: an integer within the key's range is accepted, too
 };
 
 /// How far a run honours a key.
 struct key_support {
   effect acts = effect::acts;
-  std::string_view reason;  ///< the reason for no_effect
+  std::string_view reason;  ///< reason why the key has no effect, for effect::no_effect
   /// The capability that is needed for the key, or for values beyond `only` and `choices`, to act.
   std::string_view capability;
   /// The values that are supported so far, of which messages name the first; a job may not use others. Empty: all are
@@ -113,19 +113,19 @@ struct key_types {
 /// The field of job_config that a key sets.
 struct key_target {
   config::field field;
-  field_of<bool> told = nullptr;  ///< flag for whether a value was given; if false, a default is written as nothing
-  size_t (*items)(const job_config&) = nullptr;   ///< for a list: the number of items that a file would give
+  field_of<bool> told = nullptr;  ///< flag that a given value sets; while it is false, effective YAML omits the key
+  size_t (*items)(const job_config&) = nullptr;   ///< for a list: returns its number of items in a job_config
   void (*resize)(job_config&, size_t) = nullptr;  ///< for a list: sets the number of items
 };
 
-struct key_info {  ///< a key in the form that users know
-  /// Full and dotted; a part `*` stands for any name, such as a group's; a part that ends in `[]` is a list of
-  /// mappings.
+struct key_info {  ///< one row of the key table
+  /// Full dotted name of the key. A part `*` stands for any name, such as a group's; a part that ends in `[]` is a list
+  /// of mappings.
   std::string key;
   value_type type = value_type::text;
   std::string default_text = "none";  ///< default as YAML; "none": no value, and `null` may be given
   std::vector<alias> aliases;
-  std::string_view deprecation;  ///< its replacement; empty: not deprecated
+  std::string_view deprecation;  ///< what to write instead of the deprecated key; empty: the key is not deprecated
   std::string_view meaning;
   bool required = false;
   bool null_too = false;     ///< true: `null` may be given although there is a default, and means that default
@@ -297,9 +297,9 @@ struct key_info {  ///< a key in the form that users know
   [[nodiscard]] bool is_list() const { return key.ends_with("[]"); }
   [[nodiscard]] std::string_view list_name() const { return std::string_view(key).substr(0, key.find('[')); }
   [[nodiscard]] bool in_list() const { return section().ends_with("[]"); }
-  /// True if the row stands for as many keys as a file gives.
+  /// True if the row describes any number of keys: its name contains `*` or a list.
   [[nodiscard]] bool any_name() const { return key.find_first_of("*[") != std::string::npos; }
-  /// True if the key has a meaning with that `type`.
+  /// True if the key is read when the neighbouring `type` has this value.
   [[nodiscard]] bool read_by(std::string_view type) const {
     return types.readers.empty() || std::ranges::find(types.readers, type) != types.readers.end();
   }

@@ -23,13 +23,13 @@ class section_rows {
       : t_(t), index_(t.rows.size()), name_(std::move(name)), waits_for_(waits_for) {
     t_.row(name_, value_type::section).means(meaning);
   }
-  /// The section's own row.
+  /// Returns the row of the section itself.
   key_info& itself() { return t_.rows[index_]; }
   key_info& operator()(std::string_view name, value_type type, std::string by_default, std::string_view meaning) {
     key_info& made = t_.row(name_ + "." + std::string(name), type).by_default(std::move(by_default)).means(meaning);
     return waits_for_.empty() ? made : made.when(waits_for_);
   }
-  /// Adds the switch of a section that would change results if it were on: a job may not turn it on yet.
+  /// Adds the key `enabled` of a section that Troupe does not support yet; a job may only set it to false.
   key_info& off(std::string_view meaning) {
     key_info& made = t_.row(name_ + ".enabled", value_type::boolean).by_default("false").means(meaning).just("false");
     return made.needs(waits_for_);

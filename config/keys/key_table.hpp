@@ -17,7 +17,8 @@ const std::vector<key_info>& key_table();
 
 /// Returns the row of a full key, or null.
 const key_info* key_named(std::string_view key);
-/// Returns the row for a name in a section (canonical), aliases included, or null; `used` receives the alias.
+/// Returns the row of the key that is called `name`, or has it as an alias, in the section of this canonical name; null
+/// if there is none. `used` receives the alias.
 const key_info* key_in(std::string_view section, std::string_view name, const alias** used = nullptr);
 /// Returns the full key most similar to `section.name`; keys of the same section are preferred.
 std::string nearest_key(std::string_view section, std::string_view name);

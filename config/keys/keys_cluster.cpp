@@ -1,5 +1,6 @@
-// `cluster`: the processes of a job, their limits, and the reaction to the loss of one. Leaves combinations of these
-// keys to cluster_rules.cpp, and the keys of swapping and of offloaded activations to keys_offload.cpp.
+// Rows of the key table for `cluster`: the processes of a job, their limits, and the reaction to the loss of one.
+// Leaves combinations of these keys to cluster_rules.cpp, and the keys of swapping and of offloaded activations to
+// keys_offload.cpp.
 #include <fmt/format.h>
 
 #include "config/keys/capabilities.hpp"

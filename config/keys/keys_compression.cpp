@@ -1,4 +1,5 @@
-// `compression_training` and related sections: every technique has shared parameters and groups of modules.
+// Rows of the key table for `compression_training` and related sections: every technique has shared parameters and
+// groups of modules.
 #include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
@@ -25,7 +26,7 @@ struct technique {
   section_rows around, shared, groups, group, params;
 };
 
-/// Field of a section's `quantization_type`.
+/// Returns the accessors of a section's `quantization_type`.
 template <auto Section>
 hand_made grid_of() {
   return {[](job_config& c, const node& v) -> std::optional<std::string> {
@@ -103,7 +104,7 @@ void add_quantization(key_rows& t) {
   activations.params("bits", integer, "none", "4 or 8.").at_least(4).at_most(8);
 }
 
-/// Field of a section's `method`.
+/// Returns the accessors of a section's `method`.
 template <auto Section>
 hand_made method_of() {
   using enum pruning_method;

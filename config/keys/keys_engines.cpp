@@ -1,4 +1,4 @@
-// DeepSpeed's keys of tensor and expert parallelism, graph compilation and generation.
+// Rows of the key table for DeepSpeed's keys of tensor and expert parallelism, graph compilation and generation.
 #include <fmt/format.h>
 
 #include "config/keys/capabilities.hpp"
@@ -39,7 +39,7 @@ const std::vector<std::string_view> pass_names = {"z1",
                                                   "split_exchanges",
                                                   "fuse_activation"};
 
-/// An empty list means no pass; a missing value means all passes.
+/// Returns the accessors of `passes`, for which an empty list means no pass, and a missing value means all passes.
 hand_made passes_field() {
   return {[](job& c, const node& v) -> std::optional<std::string> {
             c.compile.passes.clear();
@@ -141,7 +141,7 @@ void add_compile(key_rows& t) {
   key("keep_all_input_tensors", boolean, "false", "Keep all inputs for another profile.")
       .ignored("plans need no traced inputs");
   key("debug_log", boolean, "false", "Write graphs down.").ignored("`troupe plan` shows them");
-  // Keys of older versions, which compiled with torch.compile.
+  // DeepSpeed's older versions, which compiled with torch.compile, have these keys.
   for (const char* name : {"enabled", "disable"})
     key(name, boolean, "false", "Of older versions.").ignored("nothing is compiled at run time");
   key("backend", text, "inductor", "Of older versions.").ignored("nothing is compiled at run time");

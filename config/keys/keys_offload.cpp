@@ -41,7 +41,7 @@ hand_made activations_device() {
           [](const job& c) { return text_of(c.offload_activations); }};
 }
 
-/// Adds the keys of both sections.
+/// Adds the keys that `offload_param` and `offload_optimizer` share.
 template <auto Section>
 void add_shared(section_rows& key, hand_made device, const char* buffers, std::string_view of_buffers) {
   key("device", text, "none", "The memory they live in: none (the device's), cpu, or nvme (swap files in nvme_path).")
@@ -211,7 +211,7 @@ void add_aio(key_rows& t) {
       .into<&job::aio, &aio::use_gds>();
 }
 
-/// Field of a key that is auto, true or false.
+/// Returns the accessors of a key that is auto, true or false.
 template <auto Field>
 hand_made open_choice() {
   using choice = std::remove_cvref_t<decltype(std::declval<job>().*Field)>;

@@ -1,4 +1,4 @@
-// DeepSpeed's keys of the optimizer. Defaults are those with which DeepSpeed 0.19 and PyTorch construct each rule.
+// DeepSpeed's keys of the optimizer. Defaults are those with which DeepSpeed 0.19 and PyTorch construct each optimizer.
 #include <fmt/format.h>
 
 #include "config/keys/capabilities.hpp"
@@ -32,7 +32,7 @@ class parameter_rows {
   key_rows& t_;
 };
 
-/// Adds the numbers of rules that share a formula with Adam.
+/// Adds the keys of the learning rate, of Adam's moments and of weight decay.
 void add_moment_keys(parameter_rows key) {
   key("lr", number, "0.001", "Learning rate, where no scheduler says otherwise.")
       .at_least(0)
@@ -76,7 +76,7 @@ void add_moment_keys(parameter_rows key) {
       .refused("use gradient_clipping at the top level");
 }
 
-/// Adds the numbers of SGD, Adagrad, LAMB and Muon.
+/// Adds the keys of SGD, Adagrad, LAMB and Muon.
 void add_other_rules(parameter_rows key) {
   key("momentum", number, "0.0", "How slowly the moment forgets.")
       .at_least(0)
@@ -129,7 +129,7 @@ void add_other_rules(parameter_rows key) {
       .ignored("the polynomial is the same, and computed one way");
 }
 
-/// Adds the numbers of rules that Troupe does not have.
+/// Adds the keys of DeepSpeed's optimizers that Troupe does not have yet.
 void add_later_rules(parameter_rows key) {
   const auto later = [&](const char* name, value_type type, const char* by_default, const char* meaning) -> key_info& {
     return key(name, type, by_default, meaning)

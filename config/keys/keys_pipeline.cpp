@@ -13,8 +13,8 @@ using enum value_type;
 using job = job_config;
 using pipeline = pipeline_section;
 
-// Field of a schedule's name; parallel_rules.cpp resolves a file's path relative to the folder of the file that names
-// it.
+// Returns the accessors of a schedule's name; parallel_rules.cpp resolves a file's path relative to the folder of the
+// file that names it.
 hand_made schedule_field() {
   return {[](job& c, const node& v) -> std::optional<std::string> {
             c.pipeline.schedule = v.text;

@@ -10,8 +10,8 @@
 
 namespace troupe::config {
 
-/// Returns `value` in the one spelling of its key: choices in their own letter case, floating types in their short
-/// form. Null if it does not have the type or is outside the range; config::wanted(key) then returns the expected
+/// Returns `value` in the canonical spelling of its key: choices in their own letter case, floating types in their
+/// short form. Null if it does not have the type or is outside the range; config::wanted(key) then returns the expected
 /// values.
 node_ptr checked(const key_info& key, const node_ptr& value);
 
@@ -24,7 +24,8 @@ std::optional<std::string> store(const key_info& key, const node& value, const s
 /// list's end: the default's text.
 std::string field_text(const key_info& key, const job_config& from, size_t item = 0);
 
-/// True if the key has a flag for a given value (key_target::told) and the flag is set.
+/// True if the flag of the key (key_target::told), which records whether a value was given, is set. Requires that the
+/// key has such a flag.
 bool was_told(const key_info& key, const job_config& from);
 
 /// True if a checked value equals the key's default.

@@ -1,4 +1,4 @@
-// The batch triangle: derives the missing sizes of the three, exactly like DeepSpeed.
+// Completes the three batch sizes of a step: derives the missing ones from the given ones, exactly like DeepSpeed.
 #include <fmt/format.h>
 
 #include "config/rules/resolve.hpp"

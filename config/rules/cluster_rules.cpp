@@ -1,5 +1,5 @@
-// Rules between the keys of processes and the degrees: the number of ranks for the processes. For open degrees the
-// rules hold for each way.
+// Rules between the keys of processes and the degrees: the number of processes and hosts must suit the number of ranks.
+// For open degrees the rules hold for each possible division of the ranks.
 #include <fmt/format.h>
 
 #include <algorithm>

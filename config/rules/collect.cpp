@@ -190,7 +190,7 @@ class collector {
     if (row.key == "allgather_size" && legacy_zero_) use_legacy_bucket(taken);
   }
 
-  /// Returns the value that DeepSpeed reads if it is more lenient than this table; null if it is not.
+  /// Returns the value as which DeepSpeed reads it where DeepSpeed is more lenient than this table; null if it is not.
   node_ptr as_deepspeed_reads(const key_info& row, const entry& e) {
     const node& v = *e.value;
     // a list with an equal number for each group counts as one number for all groups

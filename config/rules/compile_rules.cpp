@@ -1,5 +1,5 @@
-// Rules of the `compile` section: one schedule of passes from its two forms, DeepSpeed's names, and the data that
-// passes move to the host.
+// Rules of the `compile` section: derives one schedule of passes from the section's two forms, checks the names of
+// DeepSpeed's passes, and derives where the data is stored that passes move to the host.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class compile_checks {
     report_.error(given_.where(key), std::string(key), std::move(text));
   }
 
-  /// Sets the keys of tiers that the offload keys of `compile` stand for.
+  /// Derives the settings of offload sections from the offload keys of `compile`.
   void offload() {
     auto& z = config_.zero_optimization;
     if (c_.offload_activation) {

@@ -97,7 +97,7 @@ class deepspeed_checks {
       needed(root + "layer_reduction.keep_number_layer", "layer_reduction needs it");
   }
 
-  /// Checks the numbers that each group must give itself.
+  /// Checks that each group of a technique has the numbers that have no default.
   void groups_of(std::string_view technique, const std::string& groups) {
     const bool weights = technique == "weight_quantization", activations = technique == "activation_quantization";
     for (const auto& path : std::views::keys(given_.sections)) {

@@ -1,5 +1,5 @@
-// Rules between keys of where states are stored: further keys that a tier needs, optimizers and stages that support it,
-// and DeepSpeed's older spellings. Features that only Troupe lacks are warnings in a plain DeepSpeed file.
+// Rules between keys of where states are stored: further keys that a device requires, optimizers and stages that
+// support it, and DeepSpeed's older spellings. Features that only Troupe lacks are warnings in a plain DeepSpeed file.
 #include <fmt/format.h>
 
 #include "config/keys/capabilities.hpp"
@@ -125,11 +125,11 @@ class placement {
            "cluster.early_updates: true to let them begin during backward, which makes the swap files twice as long");
   }
 
-  // Decides whether updates run before the vote. States in files are updated early if no step can be undone: that costs
-  // no memory and hides the disk. If steps may be skipped or clipped, early updates need twice the disk, so they must
-  // be requested. Clipping is not rare as an overflow is: a step that clips pays for an undo and a second update, and
-  // many runs clip most steps. Early updates with clipping must therefore be requested, too. A job on a GPU has no
-  // early updates for now.
+  // Decides whether updates run before the vote. States in files are updated early if no step can be undone: early
+  // updates then need no more memory and hide the disk's time. If steps may be skipped or clipped, early updates need
+  // twice the space on disk, so the file must request them. This holds for clipping because clipping is frequent,
+  // unlike an overflow: a clipped step pays for an undo and a second update, and many runs clip most steps. A job on a
+  // GPU updates early only if the file requests it.
   void updates_ahead() {
     auto& part = zero_.offload_optimizer;
     if (config_.early_updates == early_choice::always) must_update_ahead();

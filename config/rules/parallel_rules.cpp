@@ -8,7 +8,7 @@
 namespace troupe::config {
 namespace {
 
-/// Equal to the limit in the key's range.
+/// Largest number of data ranks, equal to the limit in the range of `parallel.data`.
 constexpr uint64_t most_data_ranks = 65536;
 
 class parallel_checks {
@@ -91,7 +91,8 @@ class parallel_checks {
       error(key, "wanted false with cluster.offload_activations, for which units have to be recomputed, got true");
   }
 
-  /// Reads which layers are split: the mapping as a whole; errors have their places within it.
+  /// Stores which layers are split over tensor ranks: reads the mapping as a whole; errors have their positions within
+  /// it.
   void tensor_layers() {
     constexpr std::string_view key = "tensor_parallel.partition_config", preset = "tensor_parallel.preset_model";
     auto& t = config_.tensor_parallel;
@@ -163,7 +164,8 @@ class parallel_checks {
   purpose why_;
 };
 
-/// Checks norms and activations that are split by tokens, and sums in pieces, which exclude them.
+/// Checks the keys for norms and activations that are split by tokens, and for sums that are exchanged in pieces; the
+/// two cannot be combined.
 class norm_checks {
  public:
   norm_checks(const settings& given, job_config& config, reporter& report, origins& derived)
@@ -192,7 +194,8 @@ class norm_checks {
                                       other, degree));
   }
 
-  /// Checks that sums over tensor ranks exist, of which each piece is one exchange.
+  /// Refuses sums that are exchanged in pieces if there are no tensor ranks, or if keys that exclude such pieces are
+  /// set.
   void exchange_pieces() {
     constexpr std::string_view key = "tensor_parallel.exchange_pieces";
     const parallel_section& p = config_.parallel;

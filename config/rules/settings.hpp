@@ -1,5 +1,5 @@
-// The given values by canonical key: a tree of names converted to rows of the key table with their values, each checked
-// by itself. Leaves rules between keys to resolve.hpp.
+// The given values by canonical key: each name of the input is matched with its row of the key table, and each value is
+// checked by itself. Leaves rules between keys to resolve.hpp.
 #pragma once
 
 #include <filesystem>
@@ -13,10 +13,10 @@
 
 namespace troupe::config {
 
-/// A file or a `--set` text.
+/// One input of a load: a file, or the text of a `--set`.
 struct source {
   std::string name;
-  std::filesystem::path folder;                                        ///< folder that relative paths start at
+  std::filesystem::path folder;                                        ///< folder at which relative paths start
   enum kind_of : uint8_t { job, imported, override_text } kind = job;  ///< imported: read as leniently as by DeepSpeed
 };
 
@@ -40,7 +40,7 @@ class reporter {
   bool strict = false;
 
   [[nodiscard]] bool failed() const { return errors_ > 0; }
-  /// True if no more diagnostics are kept, so that composing further texts is useless.
+  /// True if no more diagnostics are kept, so that callers need not compose further texts.
   [[nodiscard]] bool full() const { return items_.size() >= most_diagnostics; }
   /// Returns the diagnostics of one severity by source, line and column; sources are in the order of `sources`.
   [[nodiscard]] std::vector<diagnostic> in_order(diagnostic::severity_kind severity) const;
@@ -58,15 +58,15 @@ class reporter {
   size_t errors_ = 0, left_out_ = 0;
 };
 
-/// One given key.
+/// A key that the input gives, with its value.
 struct setting {
   const key_info* row = nullptr;
-  std::string key;  ///< full; the row's key with names in place of each `*`
+  std::string key;  ///< full dotted key: that of `row`, with actual names in place of each `*`
   node_ptr value;   ///< checked value; null: `auto`, or nothing was written
   bool is_auto = false;
-  place at;  ///< place of the value
-  place name_at;
-  bool held_back = false;  ///< true: known, but nothing can honour it yet, so it is never stored
+  place at;                ///< position of the value in the input
+  place name_at;           ///< position of the key's name in the input
+  bool held_back = false;  ///< true: a known value that nothing can honour yet; it is never stored in job_config
   size_t item = 0;         ///< index of the item, for a key of a list
   bool made = false;       ///< true: not in the file, but derived from an older key there
   bool in_part = false;    ///< true: a mapping that is merged with the value below it; names that it lacks stay
@@ -76,11 +76,11 @@ struct setting {
 struct settings {
   std::map<std::string, setting, std::less<>> given;
   std::set<std::string, std::less<>> refused;
-  place root;  ///< place of the whole document
+  place root;  ///< position of the whole document
 
   /// Returns the setting if it has a value, else null.
   [[nodiscard]] const setting* value_of(std::string_view key) const;
-  /// Return the value as text, as a number, and whether it is true; the key's default if it has no value.
+  /// Return the key's value as text, as a number, and whether it is `true`; the key's default if no value is given.
   [[nodiscard]] std::string text_of(std::string_view key) const;
   [[nodiscard]] double number_of(std::string_view key) const;
   [[nodiscard]] bool is_on(std::string_view key) const { return text_of(key) == "true"; }
@@ -91,12 +91,12 @@ struct settings {
   [[nodiscard]] bool was_refused(std::string_view key) const { return refused.find(key) != refused.end(); }
   /// Returns the place for a report about a key: its value, or the nearest enclosing section that was given.
   [[nodiscard]] place where(std::string_view key) const;
-  std::map<std::string, place, std::less<>> sections;
-  std::map<std::string, size_t, std::less<>> lists;  ///< number of items of each list
-  std::set<std::string, std::less<>> nulls;          ///< sections that a `--set` sets to null
-  std::set<std::string, std::less<>> mappings;       ///< sections that are present, empty ones too
+  std::map<std::string, place, std::less<>> sections;  ///< [section]: position of its value in the input
+  std::map<std::string, size_t, std::less<>> lists;    ///< number of items of each list
+  std::set<std::string, std::less<>> nulls;            ///< sections that a `--set` sets to null
+  std::set<std::string, std::less<>> mappings;         ///< sections that are present, empty ones too
 
-  /// Replaces values by all that `other` gives; a list is replaced as a whole, and a section that is null in `other` is
+  /// Replaces values by all values of `other`; a list is replaced as a whole, and a section that is null in `other` is
   /// cleared.
   void override_with(settings other, reporter& report);
 };

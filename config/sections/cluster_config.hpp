@@ -16,8 +16,8 @@ enum class process_choice : uint8_t { one, ranks, number };
 /// Value of `cluster.on_loss`.
 enum class loss_policy : uint8_t { recover, stop };
 
-struct restarts_section {  ///< `cluster.restarts`
-  uint64_t max = 10;       ///< number of losses from which a run recovers
+struct restarts_section {  ///< configuration section `cluster.restarts`
+  uint64_t max = 10;       ///< number of losses of processes from which a run recovers; the next one ends it
   double backoff_s = 0.5;  ///< key: backoff; seconds before the first restart in a place, doubled for each further one
   bool processes = true;   ///< true: a lost process is started again
 };
@@ -25,21 +25,22 @@ struct restarts_section {  ///< `cluster.restarts`
 struct cluster_host {  ///< an item of `cluster.hosts`
   std::string name;    ///< name of the host in its certificate
   uint64_t ranks = 1;  ///< number of ranks, which are consecutive
-  /// Address on which its processes receive data; empty: the address under which the first host sees it.
+  /// Address on which the host's processes receive data; empty: the address from which the host connects to the first
+  /// host.
   std::string bind;
   /// Key: spare. True: the host waits without ranks for the place of a host that is lost or replaced; `ranks` is the
   /// number of ranks that it can take over.
   bool is_spare = false;
 };
 
-struct tls_section {  ///< `cluster.tls`; absolute paths
+struct tls_section {  ///< configuration section `cluster.tls`; absolute paths
   std::filesystem::path ca, certificate, key;
 
   /// Returns the files of one machine: `{host}` in the paths is replaced by its name.
   [[nodiscard]] tls_section of(const std::string& host) const;
 };
 
-struct page_tls_section {  ///< `cluster.page_tls`; absolute paths; empty: those of `cluster.tls`
+struct page_tls_section {  ///< section `cluster.page_tls`; absolute paths; empty: the files of `cluster.tls`
   std::filesystem::path certificate, key;
 };
 
@@ -54,12 +55,12 @@ struct page_place {
 /// Parses "8080", "0.0.0.0:8080", "[::1]:8080"; nullopt for other texts.
 std::optional<page_place> page_place_of(const std::string& text);
 
-struct cluster_section {  ///< `cluster`
+struct cluster_section {  ///< configuration section `cluster`
   process_choice choice = process_choice::one;
   uint32_t number = 0;      ///< number of processes for process_choice::number, a divisor of the ranks
   double lost_after_s = 5;  ///< key: lost_after; seconds of silence after which a process is lost
-  uint32_t min_ranks = 1;   ///< a job that would continue with fewer ranks ends
-  uint32_t spares = 0;      ///< processes without ranks in addition to processes_for()
+  uint32_t min_ranks = 1;   ///< least number of ranks with which a job continues after a loss; with fewer it ends
+  uint32_t spares = 0;      ///< number of spare processes, which have no ranks until they replace a lost process
   loss_policy on_loss = loss_policy::recover;
   restarts_section restarts;
   std::string job;                  ///< job name that agents must present; empty: agents present none

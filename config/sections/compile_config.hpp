@@ -8,19 +8,19 @@
 
 namespace troupe::config {
 
-/// The passes from a step on, until the next entry.
+/// Passes that are used from training step `step` until the step of the next entry.
 struct compile_entry {
-  uint64_t step = 0;                ///< counted from 0: number of steps done before
+  uint64_t step = 0;                ///< first step with these passes, counted from 0
   std::vector<std::string> passes;  ///< names of passes; empty: the plan follows from the other keys alone
   std::string where;                ///< file and line of the entry
 };
 
-struct compile_section {  ///< `compile`
-  bool enabled = false;   ///< deepcompile
+struct compile_section {  ///< configuration section `compile`
+  bool enabled = false;   ///< key: deepcompile
   std::vector<std::string> passes;
   bool passes_given = false;            ///< false: all passes are used
   std::vector<compile_entry> schedule;  ///< entries in increasing order of steps
-  uint64_t memory_budget = 0;           ///< bytes of everything that the ranks of a process need; 0: no budget
+  uint64_t memory_budget = 0;           ///< limit in bytes of all memory that the ranks of a process need; 0: no budget
   uint64_t profile_steps = 5;           ///< number of steps that are measured before passes are chosen again
   bool offload_activation = false, offload_opt_states = false, offload_parameters = false;
   std::string where;  ///< file and line of the key that enables the section, or of passes

@@ -12,24 +12,24 @@
 
 namespace troupe::config {
 
-/// Position of the values of a grid relative to zero.
+/// Position of a quantisation grid's values relative to zero.
 enum class grid_type : uint8_t { symmetric, asymmetric };
 
 struct weight_group : module_group {  ///< a group of weight_quantization
   uint32_t start_bits = 8, target_bits = 8;
-  uint64_t period = 1;  ///< key: quantization_period
+  uint64_t period = 1;  ///< key: quantization_period; steps until the first bit is removed (MoQ); 0: one bit each step
 };
 
-struct weight_quantization_section {  ///< `compression_training.weight_quantization`
+struct weight_quantization_section {  ///< configuration section `compression_training.weight_quantization`
   bool enabled = false;
-  uint64_t schedule_offset = 0;  ///< updates before it begins
+  uint64_t schedule_offset = 0;  ///< number of applied updates before quantisation begins
   uint64_t quantize_groups = 1;  ///< number of ranges of a matrix, each with its own scale
   grid_type type = grid_type::symmetric;
-  /// quantize_weight_in_forward; true: target_bits at once; false: bits are removed one by one (MoQ)
+  /// Key: quantize_weight_in_forward. True: weights have target_bits at once; false: bits are removed one by one (MoQ).
   bool in_forward = false;
-  bool stochastic = false;  ///< stochastic rounding
-  bool mixed = false;       ///< key: fp16_mixed_quantize
-  double change_ratio = 0.001;
+  bool stochastic = false;      ///< true: stochastic rounding; false: rounding to nearest
+  bool mixed = false;           ///< key: fp16_mixed_quantize; true: the uncompressed weight keeps a decreasing share
+  double change_ratio = 0.001;  ///< key: quantize_change_ratio; decrease of the uncompressed weight's share in a step
   std::vector<weight_group> groups;
   std::string where;  ///< file and line of `enabled`
 };
@@ -38,25 +38,26 @@ struct activation_group : module_group {  ///< a group of activation_quantizatio
   uint32_t bits = 8;
 };
 
-struct activation_quantization_section {  ///< `compression_training.activation_quantization`
+struct activation_quantization_section {  ///< configuration section `compression_training.activation_quantization`
   bool enabled = false;
-  uint64_t schedule_offset = 1000;
+  uint64_t schedule_offset = 1000;  ///< number of applied updates before quantisation begins
   grid_type type = grid_type::symmetric;
   bool is_static = false;  ///< key: range_calibration; true: one learned range for all tokens
   std::vector<activation_group> groups;
-  std::string where;
+  std::string where;  ///< file and line of `enabled`
 };
 
-struct layer_reduction_section {  ///< `compression_training.layer_reduction`
+struct layer_reduction_section {  ///< configuration section `compression_training.layer_reduction`
   bool enabled = false;
-  uint64_t keep_number_layer = 0;
+  uint64_t keep_number_layer = 0;               ///< number of layers of the model
   std::string module_name_prefix;               ///< layer i of a model is the module `module_name_prefix.i`
   std::vector<uint64_t> teacher_layer;          ///< [layer]: the teacher's layer whose weights it starts with
-  std::vector<std::string> other_module_names;  ///< key: other_module_name
-  std::string where, layers_where, prefix_where, others_where;  ///< file and line of `enabled` and of the keys above
+  std::vector<std::string> other_module_names;  ///< other modules that start from the teacher's; key: other_module_name
+  /// File and line of `enabled`, teacher_layer, module_name_prefix and other_module_name.
+  std::string where, layers_where, prefix_where, others_where;
 };
 
-struct compression_section {  ///< `compression_training`
+struct compression_section {  ///< configuration section `compression_training`
   layer_reduction_section layers;
   weight_quantization_section weights;
   activation_quantization_section activations;

@@ -27,7 +27,7 @@
 
 namespace troupe::config {
 
-struct model_section {            ///< `model`
+struct model_section {            ///< configuration section `model`
   std::string hugging_face_json;  ///< the inline keys as one JSON object; empty if `path` is set
   std::filesystem::path path;     ///< a Hugging Face folder (config.json, optional weights); absolute
   std::filesystem::path teacher;  ///< a trained model from which layers are copied and which is distilled; absolute
@@ -43,13 +43,13 @@ struct deepspeed_degrees {
   bool sequence_enabled = false;  ///< false: sequence_size has no effect
 };
 
-struct parallel_section {  ///< `parallel`
+struct parallel_section {  ///< configuration section `parallel`
   uint32_t data = 1, pipeline = 1, tensor = 1, sequence = 1, context = 1, expert = 1;
   std::optional<uint64_t> all;   ///< key: ranks; if given, equal to ranks() after load
   uint32_t shard = 0;            ///< data ranks over which states are split, in groups of neighbours; 0: all of them
-  bool sharded_norms = false;    ///< true: outside of products each tensor rank has its own columns
-  bool overlap_comm = false;     ///< key: tensor_parallel.tp_overlap_comm
-  uint32_t exchange_pieces = 1;  ///< key: tensor_parallel.exchange_pieces
+  bool sharded_norms = false;    ///< true: outside of matrix products each tensor rank has only its own tokens
+  bool overlap_comm = false;     ///< key: tensor_parallel.tp_overlap_comm; true: exchanges overlap weight gradients
+  uint32_t exchange_pieces = 1;  ///< key: tensor_parallel.exchange_pieces; a product's number of pieces
   [[nodiscard]] core::mesh mesh() const {
     using core::axis;
     const uint32_t group = shard == 0 ? data : shard;
@@ -66,14 +66,14 @@ struct degree_choice {
   std::string refusal;  ///< reason for which a file with these degrees is refused; empty: it is accepted
 };
 
-struct zero_section {  ///< `zero_optimization`
+struct zero_section {  ///< configuration section `zero_optimization`
   uint32_t stage = 0;
   bool contiguous_gradients = true;
   bool reduce_scatter = true;
   uint64_t reduce_bucket_size = 500'000'000;
   bool reduce_bucket_size_given = false;  ///< false: if gradients are swapped, the plan chooses the size
   uint64_t allgather_bucket_size = 500'000'000;
-  bool allgather_bucket_size_given = false;  ///< false: if publishing overlaps updates, the plan chooses it
+  bool allgather_bucket_size_given = false;  ///< false: if publishing overlaps updates, the plan chooses the size
   bool overlap_comm = true;
   bool ignore_unused_parameters = true;
   bool pipeline_loading_checkpoint = false;  ///< true: ranks load one after the other
@@ -87,7 +87,7 @@ struct zero_section {  ///< `zero_optimization`
   uint64_t stage3_max_reuse_distance = 1'000'000'000;
   /// Stage 3: ranks that share a second copy of parameters; 0, 1: no second copy.
   uint64_t zero_hpz_partition_size = 1;
-  int64_t mics_shard_size = -1;  ///< stage 3: parallel.shard; below 1: not given
+  int64_t mics_shard_size = -1;  ///< stage 3: data ranks that share states, as parallel.shard; below 1: not given
   bool stage3_gather_16bit_weights_on_model_save = false;
   /// True: master weights are loaded from saved fp32; false: from the 16-bit weights.
   bool load_from_fp32_weights = true;
@@ -100,14 +100,15 @@ struct zero_section {  ///< `zero_optimization`
   }
 };
 
-/// The first of two sums of gradients: over ranks (per micro-batch) or over micro-batches (per step).
+/// Order of the two sums of gradients: over the ranks first, once per micro-batch, or over the micro-batches first and
+/// then over the ranks, once per step.
 enum class gradient_order : uint8_t { automatic, per_micro_batch, per_step };
 
 /// Where the gradients of a weight that several units use are added: in its bucket as they arrive, or as a sum for each
 /// use first. Automatic: the latter if a pipeline may place the units on different ranks.
 enum class tied_gradients : uint8_t { automatic, in_bucket, per_use };
 
-struct cuda_section {                   ///< `cuda`
+struct cuda_section {                   ///< configuration section `cuda`
   std::vector<uint32_t> devices = {0};  ///< indices of GPUs among those visible to the process, at least one
   bool deterministic = false;
   bool tf32 = false;          ///< true: products of fp32 numbers use TF32
@@ -119,9 +120,9 @@ struct job_config {            ///< a validated job, never changed once loaded
   model_section model;
   data_section data;
   parallel_section parallel;
-  /// If degrees are `auto`: the ways to choose from, in the order of config/open_degrees.hpp, at least one of them
-  /// without refusal. Until one is taken (`with`), `parallel` and the batch sizes are those of the first such way.
-  /// Empty: no degree is open.
+  /// If degrees are `auto`: the possible divisions of the ranks over them, in the order of config/open_degrees.hpp, at
+  /// least one without refusal. Until `with` applies one, `parallel` and the batch sizes have the values of the first
+  /// division without refusal. Empty: no degree is open.
   std::vector<degree_choice> open_degrees;
   deepspeed_degrees degrees;
   pipeline_section pipeline;
@@ -151,8 +152,8 @@ struct job_config {            ///< a validated job, never changed once loaded
   bf16_section bf16;
   data_types_section data_types;
   activation_checkpointing_section activation_checkpointing;
-  gradient_order order = gradient_order::automatic;  ///< key: gradient_order
-  tied_gradients tied = tied_gradients::automatic;   ///< key: tied_gradients
+  gradient_order order = gradient_order::automatic;  ///< key: gradient_order; which sum of gradients comes first
+  tied_gradients tied = tied_gradients::automatic;   ///< key: tied_gradients; where gradients of tied weights are added
   on_spike_section on_spike;
   evaluation_section evaluation;
   checkpoint_section checkpoint;
@@ -169,13 +170,14 @@ struct job_config {            ///< a validated job, never changed once loaded
   /// cluster.mlp_tile_bytes: bytes of inputs of an MLP's activation at once; 0: all of them.
   uint64_t mlp_tile_bytes = 0;
   uint64_t host_memory_budget = 0;  ///< cluster.host_memory_budget in bytes, of all ranks of a process; 0: no budget
-  early_choice early_updates = early_choice::automatic;  ///< a key of `cluster`, like the four below
-  bool swap_checksums = true;
-  swap_choice swap_gradients = swap_choice::automatic;
-  offload_device offload_activations = offload_device::none;
-  std::optional<uint64_t> offload_activations_units;  ///< only the first so many units; nullopt: all
+  early_choice early_updates = early_choice::automatic;  ///< key: cluster.early_updates; updates before the vote
+  bool swap_checksums = true;  ///< key: cluster.swap_checksums; true: pages read from swap files are verified
+  swap_choice swap_gradients = swap_choice::automatic;        ///< whether reduced gradients are swapped (`cluster`)
+  offload_device offload_activations = offload_device::none;  ///< tier for inputs of recomputed units (`cluster`)
+  /// Number of recomputed units, from the first block on, whose inputs are offloaded; nullopt: all.
+  std::optional<uint64_t> offload_activations_units;
 
-  /// Returns the job with one of its open choices taken.
+  /// Returns the job with one of its choices of open degrees applied.
   [[nodiscard]] job_config with(const degree_choice& taken) const {
     job_config out = *this;
     out.open_degrees.clear();

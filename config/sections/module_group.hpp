@@ -6,7 +6,7 @@
 
 namespace troupe::config {
 
-struct module_group {  ///< an entry of `different_groups`
+struct module_group {  ///< a group of modules: an entry of `different_groups`
   std::string name;
   std::vector<std::string> modules;  ///< RE2 patterns that are searched in modules' names; "*": all
   std::string where;                 ///< file and line of the group

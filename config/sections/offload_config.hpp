@@ -9,28 +9,28 @@
 
 namespace troupe::config {
 
-inline constexpr uint32_t aio_queue_depth_max = 4096;       ///< equal to storage::queue_depth_max
-inline constexpr uint32_t aio_threads_max = 64;             ///< equal to storage::queue_threads_max
-inline constexpr uint64_t aio_block_alignment = 4096;       ///< block_size is a multiple of it
-inline constexpr uint64_t aio_block_size_max = 1ULL << 30;  ///< bytes; one request of the kernel
+inline constexpr uint32_t aio_queue_depth_max = 4096;       ///< largest aio.queue_depth (storage::queue_depth_max)
+inline constexpr uint32_t aio_threads_max = 64;             ///< largest aio.intra_op_parallelism
+inline constexpr uint64_t aio_block_alignment = 4096;       ///< number of bytes of which aio.block_size is a multiple
+inline constexpr uint64_t aio_block_size_max = 1ULL << 30;  ///< largest aio.block_size in bytes, as one kernel request
 
 inline constexpr uint64_t offload_buffers_max = 65536;  ///< largest number of swap windows
 
 enum class offload_device : uint8_t { none, cpu, nvme };  ///< none: device memory
 
-struct offload_section {  ///< keys of both offload sections
+struct offload_section {  ///< keys that `offload_param` and `offload_optimizer` share
   offload_device device = offload_device::none;
   std::filesystem::path nvme_path;  ///< folder of the swap files, absolute; given with device nvme
-  uint64_t buffer_count = 4;        ///< swap buffers (windows)
+  uint64_t buffer_count = 4;        ///< number of swap buffers (windows) of a rank
   bool buffer_count_given = false;  ///< false: if states are swapped, the plan chooses the number
   bool pin_memory = true;           ///< true: windows are locked as far as the system's limit allows
 };
 
 struct offload_param_section : offload_section {  ///< `zero_optimization.offload_param`; device is none below stage 3
   offload_param_section() { buffer_count = 5; }
-  uint64_t buffer_size = 100'000'000;   ///< no effect
+  uint64_t buffer_size = 100'000'000;   ///< accepted for DeepSpeed's files; has no effect
   uint64_t max_in_cpu = 1'000'000'000;  ///< elements that stay in host memory in addition, with device nvme
-  bool max_in_cpu_given = false;        ///< false: the plan chooses
+  bool max_in_cpu_given = false;        ///< false: the plan chooses max_in_cpu
 };
 
 /// `zero_optimization.offload_optimizer`; device is none at stage 0.
@@ -38,38 +38,38 @@ struct offload_optimizer_section : offload_section {
   bool pipeline_read = false;       ///< true: the next sub-group is read while one is updated
   bool pipeline_write = false;      ///< true: the previous sub-group is written while one is updated
   bool pipeline_given = false;      ///< true: one of the two above is given; false: the plan chooses
-  bool fast_init = false;           ///< no effect
-  double ratio = 1;                 ///< stage 3: the share of sub-groups on `device`, the last ones; the others stay
+  bool fast_init = false;           ///< accepted for DeepSpeed's files; has no effect
+  double ratio = 1;                 ///< stage 3: share of sub-groups, the last ones, that leave device memory
   bool super_offload = false;       ///< stage 3, cpu: true: sub-groups are updated as their gradients arrive
-  double cpuadam_cores_perc = 0.8;  ///< no effect
+  double cpuadam_cores_perc = 0.8;  ///< accepted for DeepSpeed's files; has no effect
   bool speculates = false;          ///< derived: updates may run before the norm and the overflow check
 };
 
 /// When ZenFlow selects new columns.
 enum class select_strategy : uint8_t { automatic, step, epoch };
 
-struct zenflow_section {  ///< `zero_optimization.zenflow`; enabled if the file has the section
+struct zenflow_section {  ///< configuration section `zero_optimization.zenflow`; enabled if the file has the section
   bool enabled = false;
-  double topk_ratio = 0.1;  ///< the share of gradient columns updated at once
+  double topk_ratio = 0.1;  ///< share of a matrix's columns that is updated in every step
   select_strategy select = select_strategy::automatic;
   std::optional<uint64_t> select_interval;  ///< steps or epochs between selections; nullopt: automatic
   std::optional<uint64_t> update_interval;  ///< steps between updates of the other columns; nullopt: automatic
   bool overlap_step = false;
-  bool offload = false;  ///< true: states of selected columns are on the host
-  double auto_ratio = 0.99;
-  uint64_t full_warm_up_rounds = 0;
+  bool offload = false;              ///< true: optimizer states of selected columns are in host memory
+  double auto_ratio = 0.99;          ///< accepted for DeepSpeed's files; has no effect
+  uint64_t full_warm_up_rounds = 0;  ///< number of first steps that update all columns
   double pt_reserved_cores_perc = 0.5;
 };
 
-struct aio_section {                  ///< `aio`
+struct aio_section {                  ///< configuration section `aio`
   uint64_t block_size = 1'048'576;    ///< bytes of one request, a multiple of 4096
-  uint32_t queue_depth = 8;           ///< blocks in flight of one queue
+  uint32_t queue_depth = 8;           ///< number of blocks of one queue that may be in flight
   bool queue_depth_given = false;     ///< false: the default depth of storage/ may be used
-  uint32_t intra_op_parallelism = 1;  ///< threads of a queue without io_uring
+  uint32_t intra_op_parallelism = 1;  ///< number of threads of a queue that does not use io_uring
   bool intra_op_parallelism_given = false;
   bool single_submit = false;
   bool overlap_events = true;
-  bool use_gds = false;  ///< no effect
+  bool use_gds = false;  ///< accepted for DeepSpeed's files; has no effect
 };
 
 /// Value of `cluster.swap_gradients`: auto, true or false.

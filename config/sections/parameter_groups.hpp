@@ -12,10 +12,10 @@ namespace troupe::config {
 
 /// A group without effect, because earlier groups contain all of its parameters.
 struct shadowed_group {
-  size_t group = 0;
-  size_t by = 0;        ///< index of the earlier group that contains the first of its names
+  size_t group = 0;     ///< index of the group without effect
+  size_t by = 0;        ///< index of the earlier group that contains `first`
   size_t names = 0;     ///< number of names that match its pattern
-  std::string first{};  ///< the first of these names
+  std::string first{};  ///< first name that matches its pattern
 };
 /// Returns the groups without effect, in the order of the groups; empty if groups_of() refuses a pattern.
 std::vector<shadowed_group> shadowed_groups(const std::vector<parameter_group>& groups,

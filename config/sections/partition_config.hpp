@@ -12,7 +12,7 @@
 
 namespace troupe::config {
 
-enum class partition_type : uint8_t { column, row, skip };  ///< splits a layer's outputs, its inputs, nothing
+enum class partition_type : uint8_t { column, row, skip };  ///< split dimension of a layer: outputs, inputs, none
 
 /// Returns "column", "row" or "skip".
 std::string_view name_of(partition_type type);
@@ -30,10 +30,10 @@ struct layer_spec {                   ///< an item of `layer_specs`
   std::vector<std::string> model_types;  ///< model types to which it applies; empty: all
   bool gather_output = false;
   place at;
-  std::string where;  ///< file and line
+  std::string where;  ///< file and line of the item
 };
 
-struct partition_section {  ///< `tensor_parallel.partition_config`
+struct partition_section {  ///< configuration section `tensor_parallel.partition_config`
   std::vector<layer_spec> specs;
   bool given = false;
   bool use_default_specs = true;  ///< true: the specs of preset_model follow
@@ -43,13 +43,13 @@ struct partition_section {  ///< `tensor_parallel.partition_config`
   std::string text;               ///< the given mapping on one line
 };
 
-struct tensor_parallel_section {  ///< `tensor_parallel`, except for its degrees
+struct tensor_parallel_section {  ///< configuration section `tensor_parallel`, except for its degrees
   partition_section partition;
   std::string preset_model;             ///< name of DeepSpeed's preset; empty: none
-  uint64_t grain = 1;                   ///< key: tp_grain_size
+  uint64_t grain = 1;                   ///< key: tp_grain_size; elements of an MLP's inner width that stay on one rank
   std::vector<std::string> rows;        ///< key: injection_policy_tuple; names among a host's modules
-  std::optional<bool> vocabulary_head;  ///< key: vocab_parallel_lm_head
-  bool own_layers = false;              ///< key: replace_with_kernel_inject; for a host's modules
+  std::optional<bool> vocabulary_head;  ///< key: vocab_parallel_lm_head; true: the head is split by the vocabulary
+  bool own_layers = false;              ///< key: replace_with_kernel_inject; true: our layer norms replace a host's
   /// True if the section chooses which layers are split.
   [[nodiscard]] bool chooses() const { return partition.given || !preset_model.empty(); }
 };

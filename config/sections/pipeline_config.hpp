@@ -12,17 +12,17 @@ namespace troupe::config {
 /// profile of it. A cut or a search uses an existing profile, except with `never`.
 enum class profile_choice : uint8_t { automatic, always, never };
 
-struct pipeline_section {               ///< `pipeline`: how `parallel.pipeline` ranks share the model
+struct pipeline_section {               ///< section `pipeline`: how `parallel.pipeline` ranks share the model
   std::string schedule = "1f1b";        ///< a name, `search`, or the path of a .csv file as given
   std::filesystem::path schedule_file;  ///< absolute; empty if the schedule is not a file
-  uint32_t chunks = 0;                  ///< stages of a rank; 0: as many as the schedule requires, else 1
+  uint32_t chunks = 0;                  ///< number of stages of each rank; 0: as many as the schedule requires, else 1
   std::string partition = "best";       ///< best, uniform, parameters or type:REGEX; empty if first_units is given
   std::vector<uint32_t> first_units;    ///< [stage]: its first unit, if the file lists them
   bool any_order = false;               ///< true: a schedule may change the order of micro-batches, so bits differ
-  uint64_t memory_limit = 0;            ///< bytes of activations that a rank may keep; 0: no limit
-  uint32_t in_flight_limit = 0;         ///< micro-batches whose activations a rank may keep; 0: no limit
+  uint64_t memory_limit = 0;            ///< limit of a rank's stored activations in bytes; 0: no limit
+  uint32_t in_flight_limit = 0;         ///< limit of the micro-batches whose activations a rank stores; 0: no limit
   profile_choice profile = profile_choice::automatic;
-  uint32_t checkpoint_interval = 0;  ///< key: activation_checkpoint_interval
+  uint32_t checkpoint_interval = 0;  ///< key: activation_checkpoint_interval; above 0: every unit is recomputed
   /// True if the model is cut into stages; false if one rank has one stage.
   [[nodiscard]] bool cuts(uint32_t ranks) const { return ranks > 1 || chunks > 1; }
 };

@@ -24,16 +24,16 @@ struct pruned_group : module_group {  ///< a group of a pruning technique
   std::vector<std::vector<std::string>> related;
 };
 
-struct pruning_section {  ///< `compression_training.sparse_pruning`, `row_pruning`, `head_pruning`, `channel_pruning`
+struct pruning_section {  ///< section `sparse_pruning`, `row_pruning`, `head_pruning` or `channel_pruning`
   bool enabled = false;
   pruning_method method = pruning_method::l1;
-  uint64_t schedule_offset = 1000;            ///< updates before it begins
-  std::optional<uint64_t> schedule_end = {};  ///< snip_momentum: the update of its last cut
-  uint64_t schedule_stride = 1;               ///< snip_momentum: updates between two cuts
-  std::optional<double> dense_ratio = {};     ///< snip_momentum: the share that stays; nullopt: each group's own
+  uint64_t schedule_offset = 1000;            ///< number of applied updates before pruning begins
+  std::optional<uint64_t> schedule_end = {};  ///< snip_momentum: update of the last mask change
+  uint64_t schedule_stride = 1;               ///< snip_momentum: number of updates between two masks
+  std::optional<double> dense_ratio = {};     ///< snip_momentum: share that finally stays; nullopt: each group's
   std::string block_pattern = "4x1";          ///< snip_momentum: rows x columns that stay or are removed together
   std::vector<std::string> excluded = {};     ///< snip_momentum: patterns of modules that are not pruned
-  std::optional<uint64_t> num_heads = {};     ///< heads of the model, if heads are pruned
+  std::optional<uint64_t> num_heads = {};     ///< number of the model's heads, if heads are pruned
   std::vector<pruned_group> groups = {};
   std::string where = {};  ///< file and line of `enabled`
 };

@@ -24,28 +24,28 @@ struct skipped_steps {
   uint64_t first = 0, last = 0;  ///< the parsed range, counted from 1
 };
 
-struct data_section {                        ///< `data`
+struct data_section {                        ///< configuration section `data`
   std::filesystem::path text;                ///< key `text`, the short form of one source; empty if `sources` was given
   std::vector<data_source> sources;          ///< never empty after load; contains `text`, too
   std::string text_key = "text";             ///< the key of a JSON line that holds its text
-  std::string tokenizer = "bytes";           ///< `bytes`, or the path as given
+  std::string tokenizer = "bytes";           ///< `bytes`, or the path of a tokenizer as given
   std::filesystem::path tokenizer_path;      ///< path of the tokenizer, absolute; empty for `bytes`
   bool document_mask = false;                ///< true: attention and positions stay within a document
   core::dtype bin_dtype = core::dtype::i16;  ///< type of tokens in .bin files: i16 = uint16, i32 = uint32
   uint64_t max_bytes = uint64_t{16} << 30;
-  uint64_t sequence_length = 0;  ///< tokens; 0: the model's n_positions
+  uint64_t sequence_length = 0;  ///< number of tokens of a sample; 0: the model's n_positions
   double validation_fraction = 0;
   uint64_t prefetch_batches = 4;
   std::vector<skipped_steps> skip;
 };
 
-enum class spike_action : uint8_t { none, skip, stop };  ///< `on_spike.action`
+enum class spike_action : uint8_t { none, skip, stop };  ///< reaction to a spike of the loss: `on_spike.action`
 
-struct on_spike_section {  ///< `on_spike`
+struct on_spike_section {  ///< configuration section `on_spike`
   spike_action action = spike_action::none;
   double factor = 3;        ///< a loss above this multiple of the median of the latest losses is a spike
   uint64_t window = 100;    ///< number of latest losses in the median
-  uint64_t min_steps = 20;  ///< losses that must exist before one is compared
+  uint64_t min_steps = 20;  ///< number of losses that must exist before a loss is judged
   /// Least number of steps from the saved state that the run restores to the end of the spike's step.
   uint64_t back_steps = 1;
   uint64_t ahead_steps = 0;  ///< steps after the spike whose samples are left out, too
@@ -67,7 +67,7 @@ struct checkpoint_load_section {  ///< section `checkpoint.load`
   bool changed_data = false;
 };
 
-struct checkpoint_memory_section {  ///< `checkpoint.memory`
+struct checkpoint_memory_section {  ///< configuration section `checkpoint.memory`
   /// Steps between saves in memory; 0: none; 1 after load if it is not given and the job has processes.
   uint64_t every_steps = 0;
   uint32_t copies = 2;  ///< number of processes that keep each save in memory
@@ -78,14 +78,14 @@ enum class tag_policy : uint8_t { ignore, warn, fail };  ///< reaction to a proc
 /// Least value of `checkpoint.staging_bytes`.
 inline constexpr uint64_t staging_bytes_min = 64 << 10;
 
-struct checkpoint_section {  ///< `checkpoint`
+struct checkpoint_section {  ///< configuration section `checkpoint`
   enum class error_policy : uint8_t { go_on, stop };
   enum class busy_policy : uint8_t { wait, skip };
   /// Which of the ranks that hold the same elements write them. of_replica has the effect of every_rank.
   enum class writers : uint8_t { every_rank, of_replica, of_socket, of_machine };
 
-  uint64_t every_steps = 0;  ///< steps between checkpoints; 0: none by steps
-  double every_minutes = 0;  ///< minutes between checkpoints; 0: none by time
+  uint64_t every_steps = 0;  ///< number of steps between checkpoints; 0: steps trigger none
+  double every_minutes = 0;  ///< minutes between checkpoints; 0: time triggers none
   uint64_t keep_last = 0;    ///< number of newest checkpoints that stay; 0: all
   uint64_t keep_every = 0;   ///< checkpoints of multiples of this many steps stay for good; 0: none do
   bool asynchronous = true;
@@ -108,12 +108,12 @@ struct checkpoint_section {  ///< `checkpoint`
   [[nodiscard]] bool is_on() const { return every_steps > 0 || every_minutes > 0; }
 };
 
-struct evaluation_section {  ///< `evaluation`
+struct evaluation_section {  ///< configuration section `evaluation`
   uint64_t every_steps = 0;  ///< steps between evaluations; 0: only at the end, if there is a validation part
   uint64_t batches = 0;      ///< number of batches; 0: the whole validation part
 };
 
-struct telemetry_section {  ///< `telemetry`
+struct telemetry_section {  ///< configuration section `telemetry`
   bool trace = true;
   uint64_t trace_from_step = 2, trace_steps = 3;
   bool json_lines = false;
@@ -127,12 +127,12 @@ struct monitor_section {
   std::string job_name = "DeepSpeedJobName";
 };
 
-struct comms_logger_section {  ///< `comms_logger`
+struct comms_logger_section {  ///< configuration section `comms_logger`
   bool enabled = false, verbose = false, prof_all = true, debug = false;
   std::vector<std::string> prof_ops;  ///< operations that are logged if prof_all is false
 };
 
-struct flops_profiler_section {  ///< `flops_profiler`
+struct flops_profiler_section {  ///< configuration section `flops_profiler`
   bool enabled = false;
   uint64_t profile_step = 1;
   double recompute_fwd_factor = 0.0;
@@ -142,8 +142,8 @@ struct flops_profiler_section {  ///< `flops_profiler`
   std::filesystem::path output_file;  ///< file of the profile, absolute; empty: the log
 };
 
-struct sample_section {  ///< `sample`
-  uint64_t tokens = 0;   ///< tokens generated at the end of the run; 0: none
+struct sample_section {  ///< configuration section `sample`
+  uint64_t tokens = 0;   ///< number of tokens generated at the end of the run; 0: none
   std::string prompt = "The ";
   double temperature = 0.8;
 };

@@ -20,13 +20,13 @@ struct optimizer_section {
   double weight_decay = 0.0;
   bool adam_w_mode = true;
   bool bias_correction = true;
-  double momentum = 0.0;                      ///< for sgd and muon
-  double dampening = 0.0;                     ///< for sgd
-  bool nesterov = false;                      ///< for sgd and muon
-  double lr_decay = 0.0;                      ///< for adagrad
-  double initial_accumulator_value = 0.0;     ///< for adagrad
-  double max_coeff = 10.0, min_coeff = 0.01;  ///< for lamb
-  uint32_t ns_steps = 5;                      ///< for muon
+  double momentum = 0.0;                      ///< read by sgd and muon only
+  double dampening = 0.0;                     ///< read by sgd only
+  bool nesterov = false;                      ///< read by sgd and muon only
+  double lr_decay = 0.0;                      ///< read by adagrad only
+  double initial_accumulator_value = 0.0;     ///< read by adagrad only
+  double max_coeff = 10.0, min_coeff = 0.01;  ///< bounds of the trust ratio; read by lamb only
+  uint32_t ns_steps = 5;                      ///< number of Newton-Schulz iterations; read by muon only
   /// Muon's learning rates of matrices and of everything else; nullopt: `lr`.
   std::optional<double> muon_lr, adam_lr = {};
 };
@@ -53,24 +53,24 @@ struct scheduler_section {
   uint64_t lr_range_test_step_size = 2000;
   double lr_range_test_step_rate = 1.0;
   bool lr_range_test_staircase = false;
-  double cycle_min_lr = 0.0, cycle_max_lr = 0.0;  ///< required with OneCycle
+  double cycle_min_lr = 0.0, cycle_max_lr = 0.0;  ///< read by OneCycle only, which requires both
   double decay_lr_rate = 0.0;
   uint64_t cycle_first_step_size = 2000;
-  std::optional<uint64_t> cycle_second_step_size;  ///< nullopt: equal to the first
+  std::optional<uint64_t> cycle_second_step_size;  ///< nullopt: equal to cycle_first_step_size
   uint64_t cycle_first_stair_count = 0;
-  std::optional<uint64_t> cycle_second_stair_count;  ///< nullopt: equal to the first
+  std::optional<uint64_t> cycle_second_stair_count;  ///< nullopt: equal to cycle_first_stair_count
   uint64_t decay_step_size = 0;
   bool cycle_momentum = true;
   double cycle_min_mom = 0.8, cycle_max_mom = 0.9;
   double decay_mom_rate = 0.0;
-  uint64_t t_max = 0;  ///< required with CosineAnnealingLR
+  uint64_t t_max = 0;  ///< read by CosineAnnealingLR only, which requires it
   double eta_min = 0.0;
-  double start_factor = 1.0 / 3, end_factor = 1.0;  ///< for LinearLR
-  uint64_t total_iters = 5;                         ///< for LinearLR and PolynomialLR
-  double power = 1.0;                               ///< for PolynomialLR
+  double start_factor = 1.0 / 3, end_factor = 1.0;  ///< read by LinearLR only
+  uint64_t total_iters = 5;                         ///< read by LinearLR and PolynomialLR only
+  double power = 1.0;                               ///< read by PolynomialLR only
 };
 
-struct fp16_section {  ///< `fp16`
+struct fp16_section {  ///< configuration section `fp16`
   bool enabled = false;
   double loss_scale = 0;  ///< fixed loss scale; 0: dynamic
   uint32_t initial_scale_power = 16;
@@ -80,20 +80,20 @@ struct fp16_section {  ///< `fp16`
   double min_loss_scale = 1;
 };
 
-struct bf16_section {  ///< `bf16`
+struct bf16_section {  ///< configuration section `bf16`
   bool enabled = false;
   bool check_grad_overflow = true;
 };
 
-struct data_types_section {  ///< `data_types`
+struct data_types_section {  ///< configuration section `data_types`
   std::optional<core::dtype> grad_accum_dtype;
   bool reference_fp64 = false;  ///< true: everything in fp64, by `data_types.param_dtype: fp64`
 };
 
-struct activation_checkpointing_section {  ///< `activation_checkpointing`
+struct activation_checkpointing_section {  ///< configuration section `activation_checkpointing`
   bool enabled = false;                    ///< Troupe's key: recompute every unit from its input
   bool selective = false;                  ///< Troupe's key: with `enabled`, recompute only the products after norms
-  uint32_t number_checkpoints = 0;         ///< DeepSpeed's key; 0: every unit if enabled
+  uint32_t number_checkpoints = 0;         ///< DeepSpeed's key: units that keep their input; 0: every unit if enabled
   bool partition_activations = false;      ///< DeepSpeed's key; acts with more than one tensor rank
   bool cpu_checkpointing = false;          ///< DeepSpeed's key; if true, job_config::offload_activations is cpu or nvme
 };

@@ -1,5 +1,5 @@
-// Distinguishes names of the `compile` section: passes over a host's units instead of the plan, and passes that hold
-// for a whole run.
+// Classifies pass names of the `compile` section: passes that change a host program's units instead of the plan, and
+// passes that choose where states are stored and therefore stay the same for a whole run.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Reads the messages one after the other: a schema, then dictionaries and batches.
+// Reads the messages of an Arrow stream one after the other: a schema, then dictionaries and batches.
 #include "data/formats/arrow.hpp"
 
 #include <fmt/format.h>
@@ -198,7 +198,7 @@ class arrow_reader {
     }
     if (type != dictionary_header)
       return lies(fmt::format("wanted a batch of rows or a dictionary, got a message of type {}", type));
-    // Dictionary of another column.
+    // Skips the dictionary of another column.
     if (!column_->dictionary || header.number<int64_t>(0, 0) != *column_->dictionary) return {};
     if (!header.number<uint8_t>(2, 0)) words_ = {};
     arrow_column values = *column_;  // the values are the only column of their batch
@@ -219,7 +219,7 @@ class arrow_reader {
   /// Returns the error of a batch, or of a view in it, with the file and the message.
   [[nodiscard]] core::result<void> lies(const core::error& why) const { return lies(why.text, why.kind); }
 
-  /// Calls `look(i, is_null)` for each row; the column's first buffer says which rows are null.
+  /// Calls `look(i, is_null)` for each row; the column's first buffer marks the rows that are null.
   template <class Look>
   core::result<void> each_row(const arrow_batch& batch, uint64_t rows, uint64_t validity_index, Look look) {
     auto validity = batch.buffer(validity_index);

@@ -1,4 +1,4 @@
-// Skips the fields before the column; their types determine how many buffers they have.
+// Finds a column in an Arrow schema: counts the buffers of the fields before it, which their types determine.
 #include "data/formats/arrow_schema.hpp"
 
 #include <fmt/format.h>
@@ -82,7 +82,7 @@ constexpr uint64_t max_fields = 100'000;
 
 bool is_view(uint8_t type) { return type == type_binary_view || type == type_utf8_view; }
 
-/// Returns the number of a field's own buffers; nothing for a type with an unknown number.
+/// Returns the number of a field's own buffers; nullopt for a type whose number of buffers is unknown.
 std::optional<uint64_t> buffers_of(uint8_t type, const flat_table& of, int16_t version) {
   switch (type) {
     case type_null:

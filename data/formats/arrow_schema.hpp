@@ -15,11 +15,11 @@ struct arrow_column {
   /// Index of the column's first node and buffer in each batch: one node, then validity, offsets, texts; or validity,
   /// views, buffers with texts.
   uint64_t first_node = 0, first_buffer = 0;
-  /// Number of columns of views before it: batches state how many buffers with texts each has; first_buffer does not
-  /// include them.
+  /// Number of columns of views before this column: each batch states how many text buffers each of them has, and
+  /// first_buffer does not include those buffers.
   uint64_t views_before = 0;
   bool view = false;
-  bool large = false;                 ///< offsets have 64 bits, not 32
+  bool large = false;                 ///< true: offsets have 64 bits; false: 32 bits
   std::optional<int64_t> dictionary;  ///< id of the dictionary, if the column holds indices of one
   uint8_t index_bytes = 4;            ///< bytes of one index into the dictionary
   bool index_signed = true;

@@ -17,7 +17,7 @@ namespace troupe::data {
 
 class column_buffer {
  public:
-  /// Least number of bytes that one read of the file takes.
+  /// Smallest number of bytes that one read of the file requests.
   static constexpr uint64_t piece_read_bytes = uint64_t{1} << 20;
 
   column_buffer() = default;

@@ -13,19 +13,19 @@
 
 namespace troupe::data {
 
-/// Most values of a block, and most packed parts of one. Writers use 128 and 4.
+/// Largest number of values of a block, and largest number of packed parts of a block. Writers use 128 and 4.
 inline constexpr uint64_t delta_block_max = uint64_t{1} << 20, delta_parts_max = 256;
 
 /// Reads integers stored as differences, in constant memory.
 class delta_numbers {
  public:
-  /// Ignores bytes after the integers in `bytes`.
+  /// Reads the integers at the beginning of `bytes`; ignores the bytes after them.
   explicit delta_numbers(std::span<const std::byte> bytes);
 
-  /// Returns the next integer; nothing after the last one, and after broken bytes.
+  /// Returns the next integer; nullopt after the last one and after broken bytes.
   std::optional<int64_t> next();
   [[nodiscard]] uint64_t count() const { return count_; }
-  /// Returns the number of bytes that the integers occupy; nothing if they are broken.
+  /// Returns the number of bytes that the integers occupy; nullopt if the bytes are broken.
   [[nodiscard]] std::optional<size_t> bytes() const;
 
  private:
@@ -49,7 +49,7 @@ class delta_texts {  ///< reads the texts of one page
   /// `repeats`: the encoding is DELTA_BYTE_ARRAY; else DELTA_LENGTH_BYTE_ARRAY.
   delta_texts(std::span<const std::byte> bytes, bool repeats);
 
-  /// Returns the next text, valid until the next call; nothing after the last one, and after broken bytes.
+  /// Returns the next text, valid until the next call; nullopt after the last one and after broken bytes.
   std::optional<std::string_view> next();
 
  private:

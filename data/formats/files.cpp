@@ -1,4 +1,4 @@
-// Walks folders and interprets file names.
+// Lists the files of a data source, and derives the kind of their content from their names.
 #include "data/formats/files.hpp"
 
 #include <fmt/format.h>

@@ -11,7 +11,7 @@
 
 namespace troupe::data {
 
-/// Most regular files in one data folder; more are refused.
+/// Largest number of regular files in one data folder; a folder with more is refused.
 inline constexpr uint64_t max_source_files = uint64_t{1} << 20;
 
 /// How a file is read, by its name, ignoring case and a final `.gz`, `.dz` or `.zst`: `.bin` holds tokens; each object
@@ -36,7 +36,7 @@ bool describes_rows(const std::filesystem::path& path);
 /// A file of a folder that is not read as data, with the reason.
 struct left_out_file {
   std::filesystem::path path;
-  std::string why;  ///< a few words: "card or licence"
+  std::string why;  ///< reason in a few words, such as "card or licence"
 };
 
 /// The files that a source names, and the files of its folder that are left out.

@@ -52,7 +52,7 @@ class flat_table {
       return in_->broken = true, std::span<const std::byte>();
     return in_->bytes.subspan(begin + 4, count * item_bytes);
   }
-  /// Return the number of tables in a vector of tables, and one of them.
+  /// Returns the number of tables in the vector `field`; table(field, index) returns one of them.
   [[nodiscard]] uint64_t tables(unsigned field) const { return vector(field, 4).size() / 4; }
   [[nodiscard]] flat_table table(unsigned field, uint64_t index) const {
     const auto rows = vector(field, 4);

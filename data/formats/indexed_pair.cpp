@@ -1,4 +1,4 @@
-// Walks an index in blocks, so that memory does not grow with its size.
+// Reads the index of a Megatron data set in blocks, so that memory does not grow with its size.
 #include "data/formats/indexed_pair.hpp"
 
 #include <fmt/format.h>

@@ -22,8 +22,8 @@ std::optional<std::filesystem::path> index_of(const std::filesystem::path& bin);
 
 class indexed_pair {
  public:
-  /// Opens the index of `bin`, whose content is `content`, which must outlive the result. Checks that every sequence is
-  /// inside it. `keep_starts`: fills starts(). Errors: bad_input, with both files.
+  /// Opens the index of a `.bin` file; `content` is the content of that file and must outlive the result. Checks that
+  /// every sequence is inside `content`. `keep_starts`: fills starts(). Errors: bad_input, with both files.
   static core::result<indexed_pair> open(const std::filesystem::path& index, const core::source_file& content,
                                          bool keep_starts);
 
@@ -32,7 +32,7 @@ class indexed_pair {
   [[nodiscard]] uint64_t documents() const { return documents_; }
   /// Returns the token at which each document that has tokens begins, ascending.
   [[nodiscard]] const std::vector<uint64_t>& starts() const { return starts_; }
-  /// Returns the byte of the `.bin` from which all sequences follow each other without a gap; nothing if they do not.
+  /// Returns the byte of the `.bin` from which all sequences follow each other without a gap; nullopt if they do not.
   [[nodiscard]] std::optional<uint64_t> begin_of_all() const { return consecutive_ ? begin_ : std::nullopt; }
 
   /// Passes all tokens to the sink, sequence by sequence, in blocks of integers of `width` bytes. Refused: a value that

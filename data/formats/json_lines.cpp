@@ -1,4 +1,4 @@
-// Parses an object as events, so that only its text is built.
+// Reads JSON objects with an event parser, so that only the text of each document is built in memory.
 #include "data/formats/json_lines.hpp"
 
 #include <fmt/format.h>
@@ -187,7 +187,7 @@ class object_reader {
  private:
   struct seen_character {
     uint64_t at = 0;
-    char character = 0;  ///< 0: end of the file
+    char character = 0;  ///< character at byte `at`; 0: end of the file
   };
 
   static core::result<seen_character> next_character(text_window& content, uint64_t at) {

@@ -16,11 +16,11 @@ namespace troupe::data {
 inline constexpr uint64_t max_json_line_bytes = uint64_t{64} << 20;
 
 /// Calls `visit` with the text of each object and with the byte after it; an error of `visit` ends the reading. The
-/// objects are the elements of an array, or else the lines (a line ends at
-/// , \r or both). Blank lines and objects whose `key` is null are not documents; the last value of a repeated key is
-/// used. NaN, Infinity and numbers beyond the range of a double are read as in Python, because its writers produce
-/// them. bad_input with `file`:line, or the number of the element: broken JSON, a value that is not an object, an
-/// object without `key` or without a string there.
+/// objects are the elements of an array, or else the lines (a line ends at \n, \r or both). Blank lines and objects
+/// whose `key` is null are not documents; the last value of a repeated key is used. NaN, Infinity and numbers beyond
+/// the range of a double are read as in Python, because its writers produce them. Errors (bad_input, with `file`:line
+/// or the number of the element): broken JSON, a value that is not an object, an object without `key` or without a
+/// string there.
 core::result<void> read_json_lines(text_window&& content, const std::string& file, const std::string& key,
                                    const std::function<core::result<void>(std::string_view, uint64_t)>& visit);
 

@@ -37,7 +37,7 @@ struct number_reader {
 
 struct frame_header {
   bool linked = false, block_checksums = false, content_checksum = false;
-  uint64_t content_bytes = 0;  ///< 0: the frame does not state it
+  uint64_t content_bytes = 0;  ///< bytes of the content; 0: the frame does not state them
 };
 
 /// Reads the header of a frame after its magic; returns the error, empty if there is none.

@@ -12,8 +12,8 @@
 
 namespace troupe::data {
 
-/// Appends the content of a block to `out`, which may then have at most `bytes`. Copies may not begin before byte
-/// `window` of `out`. Returns the error; empty: no error.
+/// Appends the content of a block to `out`, which may have at most `bytes` bytes afterwards. Copies may not begin
+/// before byte `window` of `out`. Returns the error; empty: no error.
 std::string expand_lz4_block(std::span<const std::byte> in, uint64_t bytes, size_t window, std::vector<std::byte>& out);
 
 /// Expands one or more frames, with their checksums, into `out`, which must be empty; at most `bytes`. Returns the

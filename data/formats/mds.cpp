@@ -22,7 +22,7 @@ using core::fail;
 
 struct mds_column {
   std::string name, encoding;
-  std::optional<uint64_t> bytes;  ///< fixed size of the column; none: each sample states it
+  std::optional<uint64_t> bytes;  ///< fixed size of the column; nullopt: each sample states it
 };
 
 class mds_reader {

@@ -1,4 +1,4 @@
-// Reads pages: their headers, levels, dictionaries and values.
+// Reads the pages of a Parquet column: their headers, levels, dictionaries and values.
 #include "data/formats/parquet.hpp"
 
 #include <fmt/format.h>
@@ -52,7 +52,7 @@ struct page_header {
   bool packed = true;
 };
 
-/// Returns the header at the beginning of `bytes` and its length; nothing if it is truncated or broken.
+/// Returns the header at the beginning of `bytes` and its length; nullopt if it is truncated or broken.
 std::optional<std::pair<page_header, size_t>> read_header(bytes_view bytes) {
   page_header h;
   thrift_reader in(bytes);

@@ -1,4 +1,4 @@
-// Walks the footer once; keeps only the parts of its schema and row groups that concern the column.
+// Reads a Parquet footer once, and keeps only the parts of its schema and row groups that concern the requested column.
 #include "data/formats/parquet_footer.hpp"
 
 #include <fmt/format.h>
@@ -96,7 +96,7 @@ class schema_search {
   [[nodiscard]] bool whole() const { return seen_root_ && groups_.empty() && !broken_; }
 
   std::string names;  ///< names of the first columns, for messages
-  size_t column = 0;  ///< index of the column among the leaves
+  size_t column = 0;  ///< index of the searched column among the leaves
   int max_definition = 0;
   const char* other = nullptr;  ///< kind of the column that was found, if it is not a single value
 
@@ -105,11 +105,11 @@ class schema_search {
   /// messages show, and how much of the key the path matches.
   struct group {
     std::string path{};
-    int64_t children = 0;  ///< members that have not come yet
+    int64_t children = 0;  ///< number of members that have not been read yet
     int definition = 0;
-    const char* repeated = nullptr;  ///< "list" or "map" if a repeated group contains the members; null: none does
+    const char* repeated = nullptr;  ///< "list" or "map" if the members are in a repeated group; else null
     const char* kind = "structure";
-    /// Rest of the key after the group's path; none: the key does not begin with that path.
+    /// Rest of the key after the group's path; nullopt: the key does not begin with that path.
     std::optional<std::string_view> left_of_key{};
 
     [[nodiscard]] std::optional<std::string_view> rest_behind(std::string_view name) const {

@@ -15,7 +15,7 @@ namespace troupe::data {
 /// Longest footer that is read, in bytes.
 inline constexpr uint64_t max_parquet_footer_bytes = uint64_t{64} << 20;
 
-struct parquet_chunk {  ///< the column's part of one row group
+struct parquet_chunk {  ///< the values of a column in one row group
   block_codec codec = block_codec::none;
   uint64_t begin = 0, bytes = 0;  ///< byte range of its pages, checked to be inside the file
   uint64_t values = 0;            ///< number of values, nulls included

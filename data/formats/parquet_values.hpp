@@ -17,7 +17,7 @@ class hybrid_reader {
  public:
   hybrid_reader(std::span<const std::byte> bytes, unsigned width) : bytes_(bytes), width_(width) {}
 
-  /// Returns the next number; nothing at the end of the bytes or after broken bytes.
+  /// Returns the next number; nullopt at the end of the bytes or after broken bytes.
   std::optional<uint32_t> next() {
     while (run_ == 0)
       if (!begin_run()) return std::nullopt;

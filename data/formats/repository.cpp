@@ -24,7 +24,7 @@ enum class split : uint8_t { none, training, held_out };
 /// The split that a file's path names.
 struct named_split {
   split kind = split::none;
-  std::string name{};  ///< "train", "train_sft"
+  std::string name{};  ///< name as in the path, such as "train" or "train_sft"
 };
 
 /// Returns the split that the words of `text` name; words are separated by anything but letters.

@@ -10,12 +10,12 @@
 
 namespace troupe::data {
 
-/// Called with the text of each row, valid until it returns, and with the byte that the reader has reached. A reader
-/// also calls it without a text from time to time, so that it can be stopped. An error that it returns ends the
-/// reading.
+/// Function that a reader calls with the text of each row, valid during the call, and with the byte of the file that
+/// the reader has reached. A reader also calls it without a text from time to time, so that reading can be stopped. If
+/// the function returns an error, the reading ends.
 using row_visit = std::function<core::result<void>(std::optional<std::string_view> text, uint64_t byte)>;
 
-/// Readers call without a text at least once for so many rows, words or members, nulls included.
+/// Largest number of rows, words or members, nulls included, between two calls of a row_visit.
 inline constexpr uint64_t rows_between_calls = uint64_t{1} << 16;
 
 }  // namespace troupe::data

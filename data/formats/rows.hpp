@@ -17,8 +17,8 @@ bool has_rows(source_kind kind);
 inline constexpr uint64_t least_row_bytes = 8;
 
 /// Passes the text under `key` of each row to `visit`. Refused (limit): more than `max_bytes` of text, which a small
-/// file with repeated values can contain; a row counts as least_row_bytes at least. Other errors: those of the readers,
-/// with the file's name.
+/// file with repeated values can contain; a row counts as least_row_bytes at least. Also returns every error of the
+/// reader, with the file's name.
 core::result<void> read_rows(source_kind kind, const core::source_file& file, const std::string& key,
                              uint64_t max_bytes, const row_visit& visit);
 

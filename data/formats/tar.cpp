@@ -1,4 +1,4 @@
-// Reads headers of 512 bytes, each followed by its file.
+// Implements the reader of tar files: reads each header of 512 bytes and the file that follows it.
 #include "data/formats/tar.hpp"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ std::string_view field(std::string_view header, size_t at, size_t bytes) {
   return whole.substr(0, whole.find('\0'));
 }
 
-/// Returns the number in octal digits, or in GNU's big-endian bytes after a set bit; nothing for any other text.
+/// Returns the number in octal digits, or in GNU's big-endian bytes after a set bit; nullopt for any other text.
 std::optional<uint64_t> number(std::string_view text) {
   uint64_t value = 0;
   if (static_cast<unsigned char>(text.front()) == 0x80) {
@@ -43,8 +43,7 @@ std::optional<uint64_t> number(std::string_view text) {
   return end.ec == std::errc{} && end.ptr == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-/// Returns the value of `key` in a pax header, whose lines are "LENGTH KEY=VALUE
-/// ".
+/// Returns the value of `key` in a pax header, whose lines are "LENGTH KEY=VALUE\n".
 std::optional<std::string> pax_value(std::string_view text, std::string_view key) {
   std::optional<std::string> out;
   while (!text.empty()) {
@@ -152,12 +151,12 @@ class tar_reader {
   }
 
   core::result<void> take_file(uint64_t bytes) {
-    // WebDataset's `skip_meta` skips them too.
+    // WebDataset's option `skip_meta` skips such files, too.
     if (is_metadata(std::string_view(name_).substr(0, name_.find('/')))) return {};
     const auto slash = name_.rfind('/');
     const size_t base = slash == name_.npos ? 0 : slash + 1;
     const auto dot = name_.find('.', base);
-    if (dot == name_.npos || dot == base) return {};  // WebDataset skips them too
+    if (dot == name_.npos || dot == base) return {};  // WebDataset skips files without an extension, too
     const std::string sample = name_.substr(0, dot), ending = lowercase(name_.substr(dot + 1));
     if (!sample_ || *sample_ != sample) {
       TROUPE_TRY(end_sample());

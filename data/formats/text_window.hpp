@@ -10,7 +10,7 @@
 
 namespace troupe::data {
 
-/// Least number of bytes that one read takes.
+/// Smallest number of bytes that one read of the source requests.
 inline constexpr uint64_t window_block_bytes = uint64_t{1} << 22;
 
 class text_window {  ///< reads a file that outlives it, or text in memory
@@ -23,7 +23,7 @@ class text_window {  ///< reads a file that outlives it, or text in memory
   [[nodiscard]] uint64_t size() const { return size_; }
 
   /// Returns the text from `offset` on: at least `bytes` of it, fewer only at its end. Valid until the next call;
-  /// offsets must not decrease. Errors: those of core::source_file::read.
+  /// offsets must not decrease. Returns every error of core::source_file::read.
   core::result<std::string_view> at(uint64_t offset, uint64_t bytes) {
     const uint64_t wanted = std::min(bytes, size_ - offset);
     if (offset + wanted > first_ + held_.size()) TROUPE_TRY(move_to(offset, wanted));

@@ -24,8 +24,8 @@ enum thrift_type : uint8_t {
   t_struct
 };
 
-/// Reads from the beginning to the end. After broken bytes ok() is false, every value is 0 or empty, and every loop
-/// ends.
+/// Reads a Thrift message from its beginning to its end. After broken bytes ok() is false, every value is 0 or empty,
+/// and every loop ends.
 class thrift_reader {
  public:
   explicit thrift_reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -33,7 +33,7 @@ class thrift_reader {
   [[nodiscard]] bool ok() const { return ok_; }
   [[nodiscard]] size_t at() const { return at_; }
 
-  /// Read a value; `type` is its stored type and must fit the function.
+  /// Returns the next value as an integer; marks the message as broken if `type`, the stored type, is not an integer's.
   int64_t integer(uint8_t type) {
     if (type == t_byte) return static_cast<int8_t>(byte());
     if (type < t_i16 || type > t_i64) return broken();

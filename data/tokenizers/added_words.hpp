@@ -24,7 +24,7 @@ class added_words {
     size_t at = 0;
     const added_word* word = nullptr;
   };
-  /// Returns the first word at or after `from`, the longest of several that begin there.
+  /// Returns the first added word in `text` at or after byte `from`, the longest of several that begin there.
   [[nodiscard]] std::optional<place> next(std::string_view text, size_t from) const;
   [[nodiscard]] bool is_empty() const { return words_.empty(); }
   [[nodiscard]] const std::vector<added_word>& words() const { return words_; }

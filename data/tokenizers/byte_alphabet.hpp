@@ -31,8 +31,8 @@ struct byte_alphabet {
     return out;
   }
 
-  /// Returns the bytes that a word of the vocabulary stands for; a word with other characters (a special token)
-  /// unchanged.
+  /// Returns the bytes that a word of the vocabulary represents; a word with other characters (a special token) is
+  /// returned unchanged.
   [[nodiscard]] std::string bytes_of(std::string_view word) const {
     std::string out;
     for (std::string_view rest = word; !rest.empty();) {

@@ -1,4 +1,4 @@
-// Merges the tokens of words, and implements the tokenizer.
+// Merges the tokens of words by the table of merges, and implements the byte-pair tokenizer.
 #include "data/tokenizers/byte_pair.hpp"
 
 #include <algorithm>

@@ -28,7 +28,7 @@ class merge_table {
   static constexpr uint32_t no_rank = ~uint32_t{0};
 
   explicit merge_table(size_t merges);
-  /// Adds a merge; false if the pair has one already. At most `merges` calls.
+  /// Adds a merge; returns false if the pair already has one. Must be called at most `merges` times.
   bool add(uint32_t left, uint32_t right, merge to);
   [[nodiscard]] merge find(uint32_t left, uint32_t right) const;
 
@@ -72,7 +72,7 @@ class word_cache {
   std::vector<entry> entries_ = std::vector<entry>(places);
 };
 
-/// Opens a tokenizer from both files; see open_tokenizer().
+/// Opens GPT-2's tokenizer from its two files, vocab.json and merges.txt.
 core::result<std::unique_ptr<tokenizer>> open_byte_pair(const std::filesystem::path& vocab,
                                                         const std::filesystem::path& merges);
 

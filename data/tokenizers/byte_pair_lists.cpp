@@ -1,4 +1,4 @@
-// Makes a byte-pair tokenizer from the lists in a file of weights.
+// Makes a byte-pair tokenizer from lists of words and merges, as files of weights contain them.
 #include <fmt/format.h>
 
 #include <unordered_map>

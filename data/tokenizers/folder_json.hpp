@@ -15,10 +15,11 @@ core::result<nlohmann::json> read_json_object(const std::filesystem::path& path)
 /// Returns the object in the file; null if the file does not exist. Refused: broken JSON, and any value but an object.
 core::result<nlohmann::json> read_json_if_there(const std::filesystem::path& path);
 
-/// Returns a text, or the `content` of a special token that is written as an object; empty for any other value.
+/// Returns the text under `key`, or the `content` of a special token that is written as an object; empty for any other
+/// value.
 std::string json_text_of(const nlohmann::json& from, const char* key);
 
-/// Returns a boolean; `otherwise` if the key is missing or its value is not a boolean.
+/// Returns the boolean under `key`; `otherwise` if the key is missing or its value is not a boolean.
 bool json_flag_of(const nlohmann::json& from, const char* key, bool otherwise);
 
 /// Returns the value of a key; null if `from` is not an object or lacks the key.

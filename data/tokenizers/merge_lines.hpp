@@ -15,7 +15,7 @@ class merge_lines {
     if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);
   }
 
-  /// Returns the next merge; nothing at the end.
+  /// Returns the next merge; nullopt at the end.
   std::optional<std::string_view> next() {
     while (!rest_.empty()) {
       ++number_;

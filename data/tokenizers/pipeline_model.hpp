@@ -11,15 +11,15 @@
 
 namespace troupe::data {
 
-/// Returns why the model's words are not byte-level words: it marks the ends or middles of words. Nothing if it does
-/// not.
+/// Returns why the model's words are not byte-level words, if the model marks the ends or middles of words; else
+/// nullopt.
 std::optional<std::string> objection_to_marks(const nlohmann::json& model);
 
-/// Returns why the merges alone do not determine the tokens: merges are dropped at random, or whole words are matched
-/// before merges. Nothing if they do.
+/// Returns why the merges alone do not determine the tokens, if merges are dropped at random or whole words are matched
+/// before merges; else nullopt.
 std::optional<std::string> objection_to_merging(const nlohmann::json& model);
 
-/// Returns where the model differs from the words and the merges.txt next to it; nothing if it does not.
+/// Returns where the model differs from the words and the merges.txt next to it; nullopt if it does not differ.
 std::optional<std::string> difference_to_files(const nlohmann::json& model,
                                                const std::unordered_map<std::string, uint32_t>& numbers,
                                                std::string_view merges);

@@ -1,4 +1,4 @@
-// A tokenizer that uses the library's processor.
+// Implements a tokenizer with the processor of the SentencePiece library.
 #include "data/tokenizers/sentencepiece.hpp"
 
 #include <fmt/format.h>
@@ -104,7 +104,7 @@ class sentencepiece_tokenizer final : public tokenizer {
 
   sentencepiece::SentencePieceProcessor processor_;
   std::vector<int> ids_;
-  /// Text by number, for words that add to the model's pieces or replace them.
+  /// Text of each word that adds to the model's pieces or replaces one; key: number of the token.
   std::map<uint32_t, std::string> added_text_;
   added_words added_;
 };

@@ -9,8 +9,8 @@
 
 namespace troupe::data {
 
-/// Opens a `.model` file; see open_tokenizer(). Its end-of-sentence piece is the end of text. Text that the model
-/// normalises (white space, compatibility characters) decodes in its normalised form.
+/// Opens a SentencePiece `.model` file. The end-of-sentence piece is the end of text. Text that the model normalises
+/// (white space, compatibility characters) decodes in its normalised form.
 core::result<std::unique_ptr<tokenizer>> open_sentencepiece(const std::filesystem::path& path);
 
 }  // namespace troupe::data

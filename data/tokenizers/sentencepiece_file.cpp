@@ -1,4 +1,4 @@
-// Reads protocol buffer fields without the library.
+// Checks the protocol buffer fields of a SentencePiece model file, without the library.
 #include "data/tokenizers/sentencepiece_file.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ using core::error_kind;
 using core::fail;
 
 enum field_number : uint64_t { pieces = 1, trainer = 2, normalizer = 3, denormalizer = 5 };
-constexpr uint64_t table_of_rules = 2;  ///< field of a normalizer
+constexpr uint64_t table_of_rules = 2;  ///< number of a normalizer's field with the table of rules
 
 /// True for a valid piece: it has a text (1); score (2) and type (3) are optional.
 bool is_piece(std::span<const std::byte> bytes) {

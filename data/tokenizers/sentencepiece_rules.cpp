@@ -1,4 +1,5 @@
-// Checks the units of Darts, a double-array trie: https://github.com/s-yata/darts-clone, include/darts.h.
+// Checks the rules of a SentencePiece model, which are stored as units of Darts, a double-array trie:
+// https://github.com/s-yata/darts-clone, include/darts.h.
 #include "data/tokenizers/sentencepiece_rules.hpp"
 
 #include <algorithm>
@@ -63,13 +64,13 @@ class trie_walk {
 
  private:
   static constexpr uint32_t label_bits = 0x800000FF, leaf_bit = 0x100, value_bits = 0x7FFFFFFF;
-  static constexpr uint8_t unseen = 0xFF, open = 0xFE;  ///< larger than any number of rules
+  static constexpr uint8_t unseen = 0xFF, open = 0xFE;  ///< marks of a node, larger than any number of rules
   static constexpr std::string_view outside = "rules that lead out of their table", nested = "too many rules in a row";
 
   struct visit {
     uint32_t node;
     uint32_t next;    ///< next byte of a text to follow
-    uint8_t deepest;  ///< most rules on a path below the node
+    uint8_t deepest;  ///< largest number of rules on a path below the node
     bool is_rule;     ///< true if the text up to the node is a rule
     bool take(bool rule, uint8_t below) {
       deepest = std::max(deepest, static_cast<uint8_t>(below + (rule ? 1 : 0)));
@@ -78,7 +79,7 @@ class trie_walk {
   };
 
   [[nodiscard]] uint32_t unit_at(uint32_t at) const { return number_at(trie_, size_t{at} * unit_bytes); }
-  /// Returns the node that a unit leads to; nothing if it is outside the trie.
+  /// Returns the node that a unit leads to; nullopt if it is outside the trie.
   [[nodiscard]] std::optional<uint32_t> child_of(uint32_t at) const {
     const uint32_t unit = unit_at(at), offset = (unit >> 10) << ((unit & 0x200) >> 6);
     return (at ^ offset) < rules_.size() ? std::optional(at ^ offset) : std::nullopt;
@@ -86,7 +87,7 @@ class trie_walk {
 
   std::span<const std::byte> trie_;
   size_t text_bytes_;
-  std::vector<uint8_t> rules_;  ///< for each node, the most rules on a path below it
+  std::vector<uint8_t> rules_;  ///< [node]: largest number of rules on a path below it
 };
 
 }  // namespace

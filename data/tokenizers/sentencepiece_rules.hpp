@@ -9,7 +9,7 @@
 
 namespace troupe::data {
 
-/// Most rules that may match nested prefixes of a text, the size of the library's buffer for them.
+/// Largest number of rules that may match nested prefixes of a text, the size of the library's buffer for them.
 inline constexpr size_t max_nested_rules = 32;
 
 /// Returns why the library could read beyond `table` for some text; empty if it cannot. An empty `table` means that

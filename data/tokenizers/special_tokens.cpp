@@ -1,4 +1,5 @@
-// Follows transformers for the files' formats, and gguf-py's SpecialVocab for the order in which files apply.
+// Reads special tokens from files in the formats of transformers, and applies the files in the order of gguf-py's
+// SpecialVocab.
 #include "data/tokenizers/special_tokens.hpp"
 
 #include <fmt/format.h>

@@ -20,9 +20,9 @@ namespace troupe::data {
 struct added_word {
   std::string text;
   uint32_t id = 0;
-  /// A file marks the word as special, or names it as a special token such as the end of text.
+  /// True: a file marks the word as special, or names it as a special token such as the end of text.
   bool is_special = false;
-  bool is_bounded = false;  ///< transformers strips blanks next to it or matches it only at word borders
+  bool is_bounded = false;  ///< true: transformers strips blanks next to it or matches it only at word borders
 };
 
 /// Returns the words in tokenizer.json's `added_tokens`, tokenizer_config.json's `added_tokens_decoder` and
@@ -32,7 +32,7 @@ core::result<std::vector<added_word>> read_added_words(const std::filesystem::pa
 struct special_tokens {
   std::optional<uint32_t> begin{}, end{}, unknown{}, separator{}, padding{}, mask{}, end_of_turn{}, end_of_message{};
   std::optional<bool> adds_begin{}, adds_end{},
-      adds_separator{};         ///< true if the token is added to each text; nothing if no file states it
+      adds_separator{};         ///< true if the token is added to each text; nullopt if no file states it
   std::vector<uint32_t> named;  ///< tokens whose text a file names as special
   std::string lost_end;         ///< text that a file names as the end and that no token has; empty if `end` is set
   std::string chat_template;    ///< template that converts a conversation to a text; empty: no file has it

@@ -19,11 +19,11 @@ namespace troupe::data {
 inline constexpr size_t max_tokenizer_json_depth = 100;
 /// Largest tokenizer file, in bytes.
 inline constexpr uint64_t max_tokenizer_bytes = uint64_t{256} << 20;
-/// Largest vocabulary.
+/// Largest number of tokens of a vocabulary.
 inline constexpr uint64_t max_vocabulary = uint64_t{1} << 24;
 
 struct tokenizer_description {            ///< identity of a tokenizer, for files that name it
-  std::string kind;                       ///< bytes, gpt2 or sentencepiece
+  std::string kind;                       ///< kind of tokenizer: bytes, gpt2 or sentencepiece
   uint64_t vocab_size = 0;                ///< every token is below this number
   std::optional<uint32_t> end_of_text{};  ///< token after each document; text itself never encodes to it
   std::string digest;                     ///< digest of the files' content; equal digests mean equal tokenizers

@@ -38,11 +38,11 @@ struct vocabulary {
   std::vector<std::string> merges;        ///< `left right` of each merge, by rank
   /// How a byte-level vocabulary cuts words before merging, by llama.cpp's name: gpt-2, smollm, llama-bpe.
   std::string words;
-  /// Why words and merges do not describe how texts are cut; empty: they do.
+  /// Reason why words and merges do not describe how texts are cut; empty: they describe it.
   std::string objection{};
   special_tokens special{};           ///< special tokens of the folder and of a SentencePiece model
   bool adds_space = false;            ///< SentencePiece: a space is added before a text
-  bool removes_extra_spaces = false;  ///< SentencePiece only
+  bool removes_extra_spaces = false;  ///< SentencePiece: repeated spaces are removed from a text
   std::string normaliser;             ///< SentencePiece: the compiled table of the normaliser
 };
 

@@ -11,7 +11,7 @@ namespace troupe::data {
 
 /// Encoding of a field's value.
 enum wire_type : uint32_t { varint = 0, eight_bytes = 1, lengthy = 2, four_bytes = 5 };
-/// Reads a protocol buffer from its beginning to its end; returns nothing after broken bytes.
+/// Reads a protocol buffer from its beginning to its end; its functions return nullopt after broken bytes.
 class wire_reader {
  public:
   explicit wire_reader(std::span<const std::byte> bytes) : bytes_(bytes) {}

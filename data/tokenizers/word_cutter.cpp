@@ -1,4 +1,4 @@
-// GPT-2's pattern, compiled once per cutter, to machine code where PCRE2 can.
+// Implements the word cutter with GPT-2's pattern, which PCRE2 compiles once per cutter, to machine code if possible.
 #include "data/tokenizers/word_cutter.hpp"
 
 #include <fmt/format.h>

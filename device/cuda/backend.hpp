@@ -1,5 +1,5 @@
 // The backend of CUDA devices: memory, streams, events and properties, on CUDA's runtime. Owns the backend, and the
-// list of functions that the program which opened the library lends to it.
+// list of functions that the library calls in the program that opened it.
 #pragma once
 
 #include <cstdint>

@@ -56,7 +56,7 @@ core::result<void> check_code(int index) {
   use_device(static_cast<uint32_t>(index));
   const cudaError_t status = find_code();
   if (status == cudaSuccess) return {};
-  cudaGetLastError();  // reported here; clears it for later calls
+  cudaGetLastError();  // clears the error, which is reported here, for later calls
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
     return missing(name +
                    ", for which this libtroupe_cuda.so has no kernels: build one with "
@@ -74,7 +74,7 @@ core::result<uint32_t> usable_devices() {
     return missing("no NVIDIA driver is loaded: install one for " + driver_for(runtime) + ", or set device: cpu");
   if (driver / 1000 < runtime / 1000) return too_old(driver, runtime);
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess) cudaGetLastError();  // reported here; clears it for later calls
+  if (status != cudaSuccess) cudaGetLastError();  // clears the error, which is reported here, for later calls
   if (status == cudaErrorInsufficientDriver) return too_old(driver, runtime);
   if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) return no_device();
   if (status != cudaSuccess)

@@ -43,7 +43,7 @@ std::string text_of(cudaError_t status) {
 
 void note(cudaError_t status, const char* doing) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // stored here; clears it for later calls
+  cudaGetLastError();  // clears the error, which is stored here, for later calls
   const std::string what = std::string(doing) + ": " + text_of(status);
   if (is_calls_own(status))
     keep({core::error_kind::io, "the GPU reported an error while " + what}, false);

@@ -13,8 +13,8 @@ namespace troupe::device::cuda {
 /// Returns CUDA's message and the name of the error, as its manual spells it.
 std::string text_of(cudaError_t status);
 
-/// Stores the error of the call that `doing` names, if `status` is one. After a fault of the device, every later call
-/// fails, too.
+/// Stores an error of the call that `doing` names, if `status` is an error. After a fault of the device, every later
+/// call fails, too.
 void note(cudaError_t status, const char* doing);
 void note(const core::result<void>& done);
 

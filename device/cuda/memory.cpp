@@ -45,7 +45,7 @@ core::result<block> on_device(uint32_t index, uint64_t bytes) {
   if (status == cudaSuccess) status = cudaMemset(made->at, 0, bytes);
   if (status == cudaSuccess) status = cudaDeviceSynchronize();
   if (status == cudaSuccess) return block_of(std::move(made), bytes);
-  cudaGetLastError();  // reported here; clears it for later calls
+  cudaGetLastError();  // clears the error, which is reported here, for later calls
   if (status != cudaErrorMemoryAllocation)
     return core::fail(core::error_kind::io, "cannot allocate memory of the GPU: " + text_of(status));
   size_t free_bytes = 0, all_bytes = 0;
@@ -70,7 +70,7 @@ core::result<block> on_host(uint32_t index, uint64_t bytes) {
   const cudaError_t status = cudaHostAlloc(&made->at, bytes, cudaHostAllocPortable);
   if (status != cudaSuccess) {
     made->at = nullptr;
-    cudaGetLastError();  // reported here; clears it for later calls
+    cudaGetLastError();  // clears the error, which is reported here, for later calls
     return core::fail(core::error_kind::limit, "cannot pin " + std::to_string(bytes) +
                                                    " bytes of host memory for the GPU: " + text_of(status) +
                                                    "; the limit of locked memory (ulimit -l) is " + lock_limit() +

@@ -31,7 +31,7 @@ void copy(void* stream, std::byte* to, const std::byte* from, uint64_t bytes) {
 }
 
 void record(void* stream, std::shared_ptr<void>& event) {
-  // An event that has been copied is left as it is, because its copies stand for the point recorded before.
+  // An event object with copies is not recorded again, because its copies represent the point recorded before.
   if (event == nullptr || event.use_count() > 1) {
     cudaEvent_t made = nullptr;
     note(cudaEventCreateWithFlags(&made, cudaEventDefault), "making an event");
@@ -54,7 +54,7 @@ core::result<void> finish(void* stream) {
 bool is_over(void* event) {
   const cudaError_t status = cudaEventQuery(event_at(event));
   if (status == cudaErrorNotReady) {
-    cudaGetLastError();  // "not ready" is an answer, no error
+    cudaGetLastError();  // clears the error: "not ready" is an answer, not a failure
     return false;
   }
   note(status, "asking for an event");

@@ -3,8 +3,8 @@
 // all of the processes map. Leaves threads, addresses, wakes and the movement of bytes to group.hpp.
 //
 // There are no locks, and a process killed at any instruction leaves nothing to repair: a member writes only its own
-// slots and its own line, and numbers in them only grow. All members write one word only, the first member that failed:
-// one exchange sets it, after the reason was written to that member's line.
+// slots and its own line, and numbers in them only grow. A single word is written by all members, the number of the
+// member that failed first: one exchange sets it, after the reason was written to that member's line.
 #pragma once
 
 #include <array>
@@ -28,7 +28,8 @@ struct board_shape {
   uint32_t operations = operations_in_flight_max;
 };
 
-/// Bytes to which reasons are cut, at their end. Enough for a sentence with two operations in it.
+/// Largest length of the reason of a failure in bytes, enough for a sentence that names two operations; longer reasons
+/// are cut at the end.
 inline constexpr uint64_t reason_bytes_max = 1000;
 
 /// The request of one member, as other processes see it. All but the locations is equal on all members: `digest`
@@ -47,7 +48,7 @@ struct arrival {
 
   /// Returns the arrival for a request whose operands are at `input` and `output`.
   static arrival of(const request& r, const location& input, const location& output);
-  /// Returns the request as far as this object stores it. Valid while this object is.
+  /// Returns the request as far as this object stores it. The result refers to memory of this object.
   [[nodiscard]] request as_request(uint64_t sequence) const;
 };
 
@@ -58,7 +59,7 @@ std::optional<std::string> difference(const arrival& wanted, const arrival& got,
 /// process, one at a time for each member.
 class board {
  public:
-  /// Returns the bytes that a board of this shape takes; a board that is all zeros is unused.
+  /// Returns the size in bytes of a board of this shape; a board that is all zeros is unused.
   static uint64_t bytes_of(const board_shape& shape);
 
   /// Refuses (bad_input) memory that is too small or not at a multiple of 64, and shapes without members or whose
@@ -70,8 +71,8 @@ class board {
 
   [[nodiscard]] const board_shape& shape() const { return shape_; }
 
-  /// Records that `member` has arrived at `sequence`: its own next one. Requires that the previous operation in that
-  /// slot is done on all members.
+  /// Records that `member` has arrived at `sequence`, its next operation. Requires that the previous operation in the
+  /// same slot is done on all members.
   void arrive(uint32_t member, uint64_t sequence, const arrival& said);
   [[nodiscard]] bool has_arrived(uint32_t member, uint64_t sequence) const;
   [[nodiscard]] bool all_arrived(uint64_t sequence) const;

@@ -17,7 +17,7 @@ struct shared_group::local {
   };
   std::shared_ptr<const waker> wake;
   uint64_t next = 0;                              ///< sequence of the operation that this member posts next
-  std::map<uint64_t, operation_here> unfinished;  ///< [sequence]: operation whose end this member has not seen yet
+  std::map<uint64_t, operation_here> unfinished;  ///< operations whose end this member has not seen yet, by sequence
 };
 
 class shared_group::member final : public communicator {
@@ -139,8 +139,8 @@ core::result<void> shared_group::book(uint32_t rank, const request& r) {
   return {};
 }
 
-/// Checks that all members that have arrived posted the same operation as `rank`. After all members have arrived, each
-/// calls this before it begins.
+/// Checks that all members that have arrived posted the same operation as `rank`. Each member repeats the check before
+/// it begins its share, when all members have arrived.
 core::result<void> shared_group::agreed(uint32_t rank, uint64_t sequence) const {
   const arrival& mine = board_.said(rank, sequence);
   for (uint32_t other = 0; other < board_.shape().members; ++other) {

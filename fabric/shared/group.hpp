@@ -31,8 +31,8 @@ using bell = std::function<void(uint32_t member)>;
 ///
 /// A process that is killed leaves its operations pending on all other members until one of them aborts; the supervisor
 /// of the processes detects the death. The memory of the killed process must stay mapped until the others have ended.
-/// Likewise a member's destructor waits only for copies of this process: copies of other processes, which notice the
-/// end at their next chunk, may still touch this member's segments, so the segments must not be reused until those have
+/// A member's destructor waits only for copies of this process. Copies of other processes, which notice the end at
+/// their next chunk, may still touch this member's segments, so the segments must not be reused until those copies have
 /// ended.
 class shared_group : public std::enable_shared_from_this<shared_group> {
  public:
@@ -44,7 +44,7 @@ class shared_group : public std::enable_shared_from_this<shared_group> {
                                             std::shared_ptr<const address_space> space, bell ring,
                                             device::device_id device = {}, std::vector<uint32_t> ranks = {});
 
-  /// Makes `rank` < members one of this process; `wake` may be empty for a member that calls `advance` by itself.
+  /// Makes `rank` < members a member in this process; `wake` may be empty for a member that calls `advance` by itself.
   /// Members may post before all have joined. A rank outside the group, or one that has joined before, gets a
   /// communicator whose calls all fail (bad_input). Callable from any thread.
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
@@ -90,7 +90,7 @@ class shared_group : public std::enable_shared_from_this<shared_group> {
   std::vector<uint32_t> ranks_;
   mutable std::mutex mutex_;
   std::condition_variable moved_;
-  std::map<uint32_t, local> here_;  ///< [rank]: the member, if it is in this process
+  std::map<uint32_t, local> here_;  ///< members in this process, by rank
   uint32_t moving_ = 0;             ///< number of shares of this process that are being done without the lock
   std::atomic<bool> stop_ = false;  ///< true after a failure: copies in progress may end early
 };

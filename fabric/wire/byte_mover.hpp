@@ -24,7 +24,7 @@ struct transfer_name {
 /// function may only send a notification. Never called after `stop` has returned.
 using transfer_end = std::function<void(const core::result<void>&)>;
 
-/// Bytes of transfers, without notes.
+/// Numbers of bytes that transfers have moved; notes are not counted.
 struct moved_bytes {
   uint64_t sent = 0, received = 0;
   friend bool operator==(const moved_bytes&, const moved_bytes&) = default;
@@ -33,19 +33,20 @@ struct moved_bytes {
 /// Upper limit of a note's size, in bytes.
 inline constexpr uint64_t note_bytes_max = 4096;
 
-/// The mover of one process. Peers are named by the places of their processes. Calls come from any thread and never
-/// block, except `stop`.
+/// The mover of one process. A peer is identified by its place, the number of its process in the job. Calls come from
+/// any thread and never block, except `stop`.
 class byte_mover {
  public:
   virtual ~byte_mover() = default;
 
-  /// Sends `bytes` to `place`. Both ends give the same name and the same number of bytes; a transfer moves once both
-  /// ends have called. The memory must stay unchanged until `tell` was called or `stop` has returned, and everything
-  /// `tell` owns lives as long.
+  /// Sends `bytes` to `place`. Both ends pass the same name and the same number of bytes; the transfer begins when both
+  /// ends have called. The memory, and everything that `tell` owns, must stay unchanged until `tell` was called or
+  /// `stop` has returned.
   virtual void send(uint32_t place, const transfer_name& name, std::span<const std::byte> bytes, transfer_end tell) = 0;
   virtual void receive(uint32_t place, const transfer_name& name, std::span<std::byte> bytes, transfer_end tell) = 0;
 
-  /// Sends a short message, at most `note_bytes_max`, in order among the notes to one place.
+  /// Sends a short message of at most `note_bytes_max` bytes. Notes to one place arrive in the order in which they were
+  /// sent.
   virtual void note(uint32_t place, std::string text) = 0;
   /// Sets the receiver of notes. Called before use; the receiver runs on a mover's thread, for one note of a place at a
   /// time.

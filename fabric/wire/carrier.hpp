@@ -1,6 +1,6 @@
 // Represents one machine: sends the arrivals and endings of its members to the other machines, and writes those
-// received from them into its machine's record. Owns what has been sent, and arrivals received too early. Leaves wakes
-// and the comparison of arrivals to group.hpp.
+// received from them into its machine's record. Owns the state of what has been sent, and arrivals received too early.
+// Leaves wakes and the comparison of arrivals to group.hpp.
 //
 // Endings come into force in one order on all machines: the first machine's carrier decides it. Other carriers propose
 // endings to it and wait for its answer. The exception is a lost link: its ending is in force at once on the machine
@@ -26,7 +26,7 @@ class carrier {  ///< the notes of one machine to and from the others; used by o
  public:
   carrier(const homes& where, uint32_t machine, uint64_t communicator, std::shared_ptr<byte_mover> mover);
 
-  /// Sends what has not been sent: arrivals first, then endings.
+  /// Sends to the other machines the arrivals of this machine's members that were not sent before, then the endings.
   void tell(const machine_record& record);
 
   /// Handles a note of process `from`. Errors: mismatch, for bytes that are not a note, or for a note about members
@@ -49,13 +49,13 @@ class carrier {  ///< the notes of one machine to and from the others; used by o
   uint32_t machine_;
   uint64_t communicator_;
   std::shared_ptr<byte_mover> mover_;
-  /// [member of this machine]: number of its arrivals that were sent to the other machines
+  /// Number of arrivals that were sent to the other machines, by member of this machine
   std::vector<uint64_t> told_;
-  /// [member]: true if its ending was proposed; true if another machine's note has put it in force
+  /// Flags by member: true if the member's ending was proposed; true if another machine's note has put it in force
   std::vector<bool> proposed_, heard_;
   uint32_t enforced_told_ = 0;              ///< number of endings in force that have been sent to the other machines
-  std::vector<std::deque<wire_note>> due_;  ///< [member]: received arrivals that the machine's record has no room for
-  /// [member of another machine]: sequence of the operation at which it arrives next
+  std::vector<std::deque<wire_note>> due_;  ///< received arrivals for which the machine's record has no room, by member
+  /// Sequence of the operation at which a member of another machine arrives next, by member
   std::vector<uint64_t> next_;
 };
 

@@ -31,7 +31,8 @@ class endings {
   /// Creates a view. `memory`: bytes_of(members), zeros at first, at a multiple of 64.
   endings(std::span<std::byte> memory, uint32_t members);
 
-  /// Stores the ending of `member`, the first time; that does not bring it into force.
+  /// Stores the ending of `member` without bringing it into force. Does nothing if the member has stated an ending
+  /// before.
   void say(uint32_t member, const ending_said& what);
   [[nodiscard]] std::optional<ending_said> said(uint32_t member) const;
 

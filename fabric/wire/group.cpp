@@ -15,7 +15,7 @@ constexpr uint32_t nobody = ~uint32_t{0};
 uint32_t machine_of_place(const homes& where, uint32_t place) {
   for (uint32_t m = 0; m < where.size(); ++m)
     if (where.place_of(m) == place) return where.machine_of(m);
-  return 0;  // check_setting refuses such a place
+  return 0;  // not reached: check_setting refuses a place without members
 }
 
 core::result<void> check_setting(const wire_setting& s) {
@@ -50,8 +50,8 @@ struct wire_group::local {
   std::shared_ptr<const waker> wake;
   uint64_t next = 0;                              ///< sequence of the operation that this member posts next
   uint64_t begun = 0;                             ///< sequence of the first operation that this member has not begun
-  std::map<uint64_t, operation_here> unfinished;  ///< [sequence]: operation whose end this member has not seen yet
-  std::unique_ptr<member_work> work;              ///< used by the member while `works`, else under the lock
+  std::map<uint64_t, operation_here> unfinished;  ///< operations whose end this member has not seen yet, by sequence
+  std::unique_ptr<member_work> work;              ///< used by the member's thread while `works`, else under the lock
   bool works = false;                             ///< true while the member works without the lock
 };
 
@@ -161,8 +161,8 @@ void wire_group::tell_all(std::unique_lock<std::mutex>& lock, uint32_t but, std:
 }
 
 /// Sends and admits arrivals and endings, if this process represents its machine. If an admitted arrival differs from
-/// another member's, ends the communicator in the name of the machine's first member. True if there is news for this
-/// machine.
+/// another member's, ends the communicator in the name of the machine's first member. True if arrivals were admitted,
+/// so that processes of this machine may have work.
 bool wire_group::carry() {
   if (!carrier_) return false;
   const auto admitted = carrier_->admit(record_);
@@ -219,8 +219,8 @@ core::result<void> wire_group::book(uint32_t rank, const request& r) {
   return {};
 }
 
-/// Checks that all members that have arrived posted the same operation as `rank`. After all members have arrived, each
-/// calls this before it begins.
+/// Checks that all members that have arrived posted the same operation as `rank`. Each member repeats the check before
+/// it begins the operation, when all members have arrived.
 core::result<void> wire_group::agreed(uint32_t rank, uint64_t sequence) const {
   const board& all = record_.arrivals;
   const arrival& mine = all.said(rank, sequence);
@@ -336,7 +336,7 @@ std::vector<uint32_t> wire_group::missing(uint32_t rank, uint64_t sequence) cons
   std::vector<uint32_t> out = not_arrived(sequence);
   if (!out.empty()) return out;
   out = awaited(rank, sequence);
-  if (!out.empty()) {  // not the neighbours: those that are not done may wait, too
+  if (!out.empty()) {  // neighbours that are not done are left out: they may be waiting themselves
     out.insert(std::ranges::lower_bound(out, rank), rank);
     return out;
   }

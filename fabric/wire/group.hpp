@@ -40,7 +40,7 @@ struct wire_setting {
   board_shape shape;
   homes where;
   uint32_t place = 0;         ///< number of this process
-  uint64_t communicator = 0;  ///< number in notes and transfers, used once during the life of the mover
+  uint64_t communicator = 0;  ///< number of the communicator in notes and transfers, used once in the mover's life
   std::shared_ptr<const address_space> space;
   bell ring;  ///< event that wakes members in other processes of this machine
   std::shared_ptr<byte_mover> mover;
@@ -71,7 +71,7 @@ class wire_group : public std::enable_shared_from_this<wire_group> {
   void look();
 
   /// Handles the loss of links to other machines because of `why`: ends the communicator at once for all of this
-  /// machine. Callable from any thread. A transfer that fails does this by itself.
+  /// machine. Callable from any thread. A failed transfer ends the communicator without this call.
   void end(const core::error& why);
 
   /// Returns the peak staging bytes of this process's members, summed over them, for reports and tests.
@@ -117,7 +117,7 @@ class wire_group : public std::enable_shared_from_this<wire_group> {
   machine_record record_;
   mutable std::mutex mutex_;
   std::condition_variable moved_;
-  std::map<uint32_t, local> here_;  ///< [rank]: the member, if it is in this process
+  std::map<uint32_t, local> here_;  ///< members in this process, by rank
   std::optional<carrier> carrier_;  ///< set if this process represents its machine
   uint64_t oldest_ = 0;             ///< sequence of the first operation that some members of this machine have not done
   uint32_t working_ = 0;            ///< number of members of this process that work without the lock

@@ -19,8 +19,8 @@ struct home {
 /// Homes of all members of one communicator; its machines are numbered from 0 in the order of their members.
 class homes {
  public:
-  /// Creates the homes from a list by member with at least one entry, else bad_input. Errors: mismatch, if members of a
-  /// machine are not consecutive, or a process is on two machines.
+  /// Creates the homes from a list that contains the home of each member. Errors: bad_input, for an empty list;
+  /// mismatch, if members of a machine are not consecutive, or a process is on two machines.
   static core::result<homes> make(const std::vector<home>& of_members);
 
   [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(machine_.size()); }
@@ -35,8 +35,8 @@ class homes {
   [[nodiscard]] uint32_t carrier(uint32_t machine) const { return place_[first_[machine]]; }
 
  private:
-  std::vector<uint32_t> machine_, place_;  // [member]: number of its machine; number of its process
-  std::vector<uint32_t> first_;            // [machine]: its first member; the last element is the number of members
+  std::vector<uint32_t> machine_, place_;  // number of a member's machine, and of its process, by member
+  std::vector<uint32_t> first_;  // first member of a machine, by machine; the last element is the number of members
 };
 
 }  // namespace troupe::fabric

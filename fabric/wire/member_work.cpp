@@ -219,7 +219,8 @@ void member_work::pass(job& x, const wire_chunk& c, std::shared_ptr<staging_buff
   }
 }
 
-/// Adds the next chunk, if all of its bytes have arrived and there is room for the bytes it sends. True if it did.
+/// Adds the next chunk, if all of its bytes have arrived and there is room for the bytes it sends. Returns true if a
+/// chunk was added.
 bool member_work::add_chunk(job& x) {
   if (x.adding.empty() || !x.adding.front().missing.empty()) return false;
   const wire_chunk& c = x.traffic.chunks[x.added];

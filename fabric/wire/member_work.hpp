@@ -43,8 +43,8 @@ class member_work {
   member_work(std::shared_ptr<const wire_links> links, uint32_t member, sent_counts sent,
               std::shared_ptr<transfer_ends> ends);
 
-  /// Begins the next operation, at which all members have arrived. `memory`: operands by member, filled for the members
-  /// of this machine.
+  /// Begins the next operation, at which all members have arrived. `memory`: addresses of each member's operands; null
+  /// for members of other machines.
   void begin(const request& r, std::vector<member_memory> memory);
 
   struct failed_transfer {
@@ -64,7 +64,8 @@ class member_work {
   /// Returns the members of other machines whose bytes, or whose acceptance of bytes, operation `sequence` waits for,
   /// in order.
   [[nodiscard]] std::vector<uint32_t> awaited(uint64_t sequence) const;
-  /// True if the member waits until a neighbour has sent more. Callable from any thread.
+  /// True if the member waits until other members of its machine have sent more contributions. Callable from any
+  /// thread.
   [[nodiscard]] bool waits_for_neighbours() const { return waits_; }
   [[nodiscard]] uint64_t most_staged_bytes() const;
 
@@ -82,14 +83,14 @@ class member_work {
     std::vector<member_memory> memory;
     wire_traffic traffic;
     uint64_t sent_before = 0;  ///< number of contributions that operations before this one send
-    /// [index in traffic.sends, in traffic.landings]: true if the transfer has ended
+    /// Flags in the order of traffic.sends and of traffic.landings: true if the transfer has ended
     std::vector<bool> sent, landed;
     size_t num_sent = 0, num_landed = 0;         ///< numbers of sends and of landings that have ended
     size_t first_unsent = 0;                     ///< index in `sent` of the first send that has not ended
-    std::vector<size_t> to_spread;               ///< indices of landings to copy to neighbours
+    std::vector<size_t> to_spread;               ///< indices of landings whose bytes must be copied to neighbours
     std::deque<chunk_under_way> adding, coming;  ///< chunks and results that have memory and are not done
     size_t added = 0, stored = 0;                ///< number of chunks that are added, and of results that are stored
-    std::map<uint64_t, leaving> outgoing;        ///< [number of the chunk]: its sum, while it is being sent
+    std::map<uint64_t, leaving> outgoing;        ///< sums of chunks that are being sent, by number of the chunk
     bool copied = false;
   };
 
@@ -113,7 +114,7 @@ class member_work {
   uint32_t me_, machine_;
   sent_counts sent_;
   std::shared_ptr<transfer_ends> ends_;
-  std::map<uint64_t, job> jobs_;  ///< [sequence]: operation that is not finished
+  std::map<uint64_t, job> jobs_;  ///< operations that are not finished, by sequence
   uint64_t contributions_ = 0;    ///< number of contributions that all operations begun so far send
   staging incoming_, outgoing_, results_;
   std::atomic<bool> waits_ = false;

@@ -1,4 +1,4 @@
-// Owns memory for bytes in transit: buffers that are reused and together never exceed a limit. One thread.
+// Owns memory for bytes in transit: buffers that are reused and together never exceed a limit. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct staging_buffer {
   uint64_t size;
 };
 
-/// The staging buffers of one purpose.
+/// The staging buffers of one purpose, such as received contributions or sums to send.
 class staging {
  public:
   explicit staging(uint64_t bytes_max) : bytes_max_(bytes_max) {}

@@ -39,8 +39,8 @@ std::vector<wire_sum::output> outputs_on(const shared_part& x, const homes& wher
   return out;
 }
 
-/// Bytes of an element of the part that cross between machines: with contributions sent straight to the owner, and with
-/// a partial sum passed from machine to machine.
+/// Bytes that cross between machines for each element of a part: with contributions sent straight to the owner, and
+/// with a partial sum passed from machine to machine.
 struct costs {
   uint64_t straight = 0, chained = 0;
 };
@@ -52,14 +52,15 @@ costs costs_of(const request& r, const homes& where, const std::vector<wire_sum:
           last * core::size_of(kernels::partial_type(options_of(r))) + machines_of(outputs, where, last) * result};
 }
 
-/// Returns the member of `machine` whose turn it is: among the members with an output, or among all if there are none.
+/// Returns the member of `machine` that handles part `x` for its machine. The members with an output take turns by the
+/// number of the part; all members if none has an output.
 uint32_t in_turn(const shared_part& x, const homes& where, uint32_t machine) {
   const auto here = outputs_on(x, where, machine);
   if (!here.empty()) return here[x.number % here.size()].member;
   return where.first(machine) + static_cast<uint32_t>(x.number % where.count(machine));
 }
 
-/// Calls `f` for each part of a reduction, in the one order of all members.
+/// Calls `f` for each part of a reduction, in an order that is equal on all members.
 template <class F>
 void for_each_part(const request& r, const homes& where, F&& f) {
   const uint32_t last = where.machines() - 1;
@@ -147,7 +148,7 @@ void plan_sums(const request& r, const homes& where, uint32_t member, const wire
   });
 }
 
-/// Plans moves of unchanged elements, in the one order of all members, which determines the names of transfers.
+/// Plans moves of unchanged elements, in an order that is equal on all members and determines the names of transfers.
 class moves {
  public:
   moves(const request& r, const homes& where, uint32_t member, const wire_limits& limits, wire_traffic& out)
@@ -180,7 +181,9 @@ class moves {
 
 void plan_moves(const request& r, const homes& where, uint32_t member, const wire_limits& limits, wire_traffic& out) {
   moves all(r, where, member, limits, out);
-  std::vector<uint64_t> landed(where.size());  // elements by member: the member that has landed least lands next
+  // Number of elements that a member receives for its machine so far, by member; the member with the fewest receives
+  // the next piece.
+  std::vector<uint64_t> landed(where.size());
   for (const piece& p : r.pieces) {
     if (p.count == 0) continue;
     if (r.op == operation::send_receive || r.op == operation::all_to_all) {

@@ -22,7 +22,8 @@
 
 namespace troupe::fabric {
 
-/// Limits of the memory that a member takes for bytes in transit, and of sizes that follow. Equal on all members.
+/// Limits of the memory that a member allocates for bytes in transit, and of the sizes of transfers and chunks. Equal
+/// on all members.
 struct wire_limits {
   /// Largest memory of a member for received contributions and partial sums, in bytes.
   uint64_t incoming_bytes = uint64_t{16} << 20;
@@ -76,7 +77,7 @@ struct wire_chunk {
   size_t sum = 0;  ///< index of the chunk's part in `wire_traffic::sums`, or in `results`
   uint64_t part = 0;
   uint64_t first = 0, count = 0;
-  /// Number of contributions that one member of this machine has sent up to and including this chunk.
+  /// Number of contributions that each member of this machine has sent up to and including this chunk.
   uint64_t contributions = 0;
 };
 
@@ -102,21 +103,21 @@ wire_traffic traffic_of(const request& r, const homes& where, uint32_t member, c
 /// Returns the number of the transfer of a contribution of member `from`. A chunk numbers its contributions by member,
 /// then its partial sums and results by machine.
 inline uint64_t part_of_contribution(const wire_chunk& c, uint32_t from) { return c.part + from; }
-/// Returns the number of the transfer of the unrounded sum that enters a machine.
+/// Returns the number of the transfer of the unrounded sum that enters machine `to_machine`.
 inline uint64_t part_of_partial(const wire_chunk& c, const homes& where, uint32_t to_machine) {
   return c.part + where.size() + to_machine;
 }
-/// Returns the number of the transfer of the rounded sum that enters a machine.
+/// Returns the number of the transfer of the rounded sum that enters machine `to_machine`.
 inline uint64_t part_of_result(const wire_chunk& c, const homes& where, uint32_t to_machine) {
   return c.part + where.size() + where.machines() + to_machine;
 }
 
 /// Returns the type of a rounded sum between machines: `communication`, or fp64 where the sum is computed in fp64.
 core::dtype result_type(const request& r);
-/// Returns the elements of a chunk of a sum.
+/// Returns the number of elements of a chunk of a sum that fits `limits`.
 uint64_t chunk_elements(const wire_limits& limits, uint32_t members);
 
-/// Returns the bytes that enter each machine for `r`, whatever the limits.
+/// Returns for each machine the number of bytes that enter it for `r`; the limits do not change that number.
 std::vector<uint64_t> wire_bytes(const request& r, const homes& where);
 
 }  // namespace troupe::fabric

@@ -34,8 +34,8 @@ class transfer_ends {
     core::result<void> how;
   };
 
-  /// Records the end of a transfer. Wakes the member for the operation, once until the member takes the entries.
-  /// Callable from any thread.
+  /// Records the end of a transfer. Wakes the member for the operation, unless the member was woken for it since it
+  /// last took the entries. Callable from any thread.
   void tell(const transfer_tag& tag, const core::result<void>& how) {
     {
       const std::lock_guard lock(mutex_);

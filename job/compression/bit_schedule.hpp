@@ -8,7 +8,7 @@ namespace troupe::job {
 
 struct bit_schedule {  ///< how a weight loses its bits (MoQ)
   uint32_t start_bits = 8, target_bits = 8;
-  uint64_t period = 1;  ///< steps until the first bit is removed; each later one takes twice as long
+  uint64_t period = 1;  ///< number of steps until the first bit is removed; the time doubles for each later bit
   /// Decrease of the uncompressed weight's share in a step; 0: that share is 0 from the start.
   double change_ratio = 0;
   bool operator==(const bit_schedule&) const = default;
@@ -16,7 +16,7 @@ struct bit_schedule {  ///< how a weight loses its bits (MoQ)
 
 struct moved_bits {  ///< bits of a weight in one step
   uint32_t bits = 8;
-  float kept = 0;  ///< share of the uncompressed weight
+  float kept = 0;  ///< share of the uncompressed weight in the weight that is used
   bool operator==(const moved_bits&) const = default;
 };
 

@@ -142,7 +142,7 @@ class cleaner {
   void take(const cut_module& cut) {
     const layer_info& l = *std::ranges::find(table_.layers, cut.module, &layer_info::name);
     out_->cuts.push_back(cut);
-    if (!l.weight) return;  // a norm without weight
+    if (!l.weight) return;  // a norm that has no weight
     auto& weight = of(*l.weight);
     const bool lies_transposed = l.layout == core::weight_layout::in_out;
     weight.kept_rows = lies_transposed ? cut.inputs : cut.outputs;
@@ -180,8 +180,8 @@ class cleaner {
   std::shared_ptr<cleaning> out_ = std::make_shared<cleaning>();
   std::map<uint32_t, cleaned_parameter> parameters_;
   module_cuts cuts_{table_};
-  std::optional<module_pairs> pairs_;                      // pairs of the chosen modules
-  std::map<uint32_t, std::set<uint64_t>> widths_, heads_;  // [unit]: numbers that remain
+  std::optional<module_pairs> pairs_;                      // related modules of the chosen modules
+  std::map<uint32_t, std::set<uint64_t>> widths_, heads_;  // [unit]: remaining widths, remaining numbers of heads
 };
 
 }  // namespace

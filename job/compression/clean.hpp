@@ -1,6 +1,6 @@
-// Plans how a trained model changes when its compression is made permanent: weights on their grids, masks multiplied
-// in, related modules made smaller. Owns the choice, by parameters' names; checkpoint/convert/cut_source.hpp changes
-// the tensors, and no state is read here.
+// Plans how a trained model changes when its compression is made permanent: weights are rounded to their grids, masks
+// are multiplied in, related modules become smaller. Owns the choice, by parameters' names;
+// checkpoint/convert/cut_source.hpp changes the tensors, and no state is read here.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +18,23 @@
 
 namespace troupe::job {
 
-/// The change of one parameter.
+/// The planned change of one parameter.
 struct cleaned_parameter {
   std::string name;
   uint64_t rows = 0, columns = 1;  ///< size in memory order, before the change
   const kernels::weight_recipe* recipe = nullptr;
   kernels::mask_bits mask;                        ///< kept elements in memory order; empty: all stay
-  std::vector<uint64_t> kept_rows, kept_columns;  ///< indices in memory order; empty: all stay
-  bool drops = false;                             ///< true for the scores of masks, which are permanent now
+  std::vector<uint64_t> kept_rows, kept_columns;  ///< remaining indices in memory order; empty: all remain
+  bool drops = false;                             ///< true: removed, as scores of a mask that is permanent now
 };
 
-/// A row of the report.
+/// A line of the report about cleaned modules.
 struct cleaned_module {
-  std::string module, what;  ///< such as "row_pruning, 128 of 256 rows"
+  std::string module, what;  ///< name, and change such as "row_pruning, 128 of 256 kept"
 };
 
 struct cleaning {                       ///< the changes of all parameters that change
-  chosen_compression chosen;            ///< `recipe` pointers refer into it
+  chosen_compression chosen;            ///< owns the recipes to which `parameters` point
   core::dtype used = core::dtype::f32;  ///< the type of the run's parameters
   std::vector<cleaned_parameter> parameters;
   std::vector<cut_module> cuts;
@@ -43,7 +43,7 @@ struct cleaning {                       ///< the changes of all parameters that 
   std::optional<uint64_t> inner, heads, kv_heads, head_width;
 };
 
-/// Source of the widths of a model's layers.
+/// Source of the widths of a model's layers, which decides which widths may differ.
 enum class widths_said : uint8_t {
   by_config_json,  ///< config.json has one width for all blocks
   by_modules       ///< a host's own modules, each with its own width
@@ -52,11 +52,12 @@ enum class widths_said : uint8_t {
 /// Returns the mask of a pruned module; nullopt if the run has none.
 using mask_lookup = std::function<std::optional<kernels::mask_bits>(const pruned_module& m)>;
 
-/// Plans the cleaning of the techniques that have begun after `updates` updates. `table` is the whole model's. If a
-/// group names `related_modules`, removed rows are cut out, and also the columns of a related layer that takes them as
-/// inputs, the rows of one that is parallel to it, and a norm between them. Refused (bad_input), with file, line and
-/// key: a related module of another width or that is not found, blocks that would have different widths, fewer heads if
-/// the family's config.json cannot express them, a module without mask, a module whose weight others read.
+/// Plans the cleaning of the techniques that have begun after `updates` updates. `table` is the table of the whole
+/// model. If a group names `related_modules`, removed rows are cut out, and also the columns of a related layer that
+/// takes them as inputs, the rows of one that is parallel to it, and a norm between them. Refused (bad_input), with
+/// file, line and key: a related module of another width or that is not found, blocks that would have different widths,
+/// fewer heads if the family's config.json cannot express them, a module without mask, a module whose weight others
+/// read.
 core::result<std::shared_ptr<const cleaning>> plan_cleaning(const config::job_config& config,
                                                             const core::model_table& table, uint64_t updates,
                                                             const mask_lookup& mask,

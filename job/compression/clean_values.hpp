@@ -13,8 +13,8 @@
 
 namespace troupe::job {
 
-/// Returns a mask of the `kept` largest scores, of equal ones the first, rounded as in a run whose parameters are of
-/// type `used`.
+/// Returns a mask of the `kept` largest scores, after rounding them to `used`, the type of the run's parameters; among
+/// equal scores the first ones are kept.
 kernels::mask_bits mask_of_scores(std::span<const float> scores, uint64_t kept, core::dtype used);
 
 /// Replaces all elements of a weight of type `type`, in memory order, by the values with which a run multiplied whose

@@ -36,7 +36,7 @@ core::result<kernels::weight_recipe> recipe_of(const config::weight_quantization
   return out;
 }
 
-// Returns a compressed module. The groups are those of the whole matrix; a tensor rank has a share of them.
+// Returns a compressed module. Its groups are those of the whole matrix; a tensor rank stores a share of them.
 core::result<compressed_module> module_from(const config::weight_quantization_section& w, const config::weight_group& g,
                                             const core::model_table& table, const chosen_tensor& tensor,
                                             uint32_t layer) {

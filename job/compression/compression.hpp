@@ -26,11 +26,12 @@ struct compressed_module {
   std::string module, group;  ///< names of the module and of its group
   plan::compressed_use use;
   kernels::weight_recipe recipe;
-  uint64_t from_update = 0;                     ///< number of applied updates after which compression begins
-  std::optional<bit_schedule> bits{};           ///< for weights that lose their bits one by one
-  std::vector<kernels::matrix_share> shares{};  ///< [tensor coordinate]; empty: every rank has the whole weight
+  uint64_t from_update = 0;                     ///< number of applied updates before compression begins
+  std::optional<bit_schedule> bits{};           ///< schedule of decreasing bits (MoQ); nullopt: constant
+  std::vector<kernels::matrix_share> shares{};  ///< [tensor coordinate]: a rank's share; empty: the weight is not split
 
-  /// Returns how the weight is compressed after `updates` updates; `seed` and `parameter` are keys of the noise.
+  /// Returns how the weight is compressed after `updates` updates; `seed` and `parameter` determine the noise of
+  /// stochastic rounding.
   [[nodiscard]] kernels::weight_moment after(uint64_t updates, uint64_t seed, uint32_t parameter) const;
 };
 
@@ -39,25 +40,26 @@ struct compressed_layer {
   std::string module, group;
   plan::compressed_input use;
   kernels::quantiser grid;
-  uint64_t from_update = 0;
-  bool is_static = false;  ///< true: one learned range for all tokens
+  uint64_t from_update = 0;  ///< number of applied updates before compression begins
+  bool is_static = false;    ///< true: one learned range for all tokens; false: each row has its own range
 };
 
 /// Everything that a configuration compresses, and when.
 struct chosen_compression {
-  std::vector<compressed_module> modules;  ///< by unit and parameter, ascending
-  std::vector<compressed_layer> layers;    ///< in the order of the table
-  std::vector<pruned_module> pruned;       ///< by unit and weight, ascending
+  std::vector<compressed_module> modules;  ///< modules with compressed weights, sorted by unit and parameter
+  std::vector<compressed_layer> layers;    ///< layers with compressed inputs, in the order of the table
+  std::vector<pruned_module> pruned;       ///< pruned modules, sorted by unit and weight
 
   /// Returns the numbers of updates at which the set of compressed modules changes, ascending; 0 is always the first.
   [[nodiscard]] std::vector<uint64_t> phases() const;
   /// Returns the plan's view of the techniques that have begun after `updates` updates.
   [[nodiscard]] plan::compression_options after(uint64_t updates) const;
-  /// Returns null if the unit reads the parameter uncompressed.
+  /// Returns the module whose weight is `parameter` of `unit`; null if the unit reads the parameter uncompressed.
   [[nodiscard]] const compressed_module* module_of(uint32_t unit, uint32_t parameter) const;
   /// Returns how layer `layer` compresses its input; the layer must be one of `layers`.
   [[nodiscard]] const compressed_layer& layer_of(uint32_t layer) const;
-  /// Updates the static ranges, [layer], after an update whose step measured `seen`, [calibrated layer].
+  /// Updates the static activation ranges after an optimizer update: `ranges` has one entry for each of `layers`,
+  /// `seen` the value ranges that the step measured, one for each layer with a static range.
   void follow(std::span<const kernels::value_range<double>> seen, std::vector<kernels::activation_range>& ranges) const;
 };
 

@@ -18,8 +18,8 @@ namespace troupe::job {
 std::string score_name(std::string_view module, pruned_part part);
 /// True if a parameter's name is the name of mask scores.
 bool is_score_name(std::string_view name);
-/// Returns the bound of the first scores, which are uniform between -bound and bound (kaiming-uniform with a =
-/// sqrt(5)).
+/// Returns the bound of the initial mask scores, which are drawn uniformly between -bound and bound (kaiming-uniform
+/// with a = sqrt(5)).
 float first_scores_within(const core::parameter_info& scores);
 
 /// Appends the scores of every module that `config` prunes by topk to the parameters of `table`, and adds them to the

@@ -30,7 +30,7 @@ struct technique {
 template <class Group, class Fits, class Take>
 core::result<void> choose(const technique& t, const std::vector<Group>& groups, const core::model_table& table,
                           Fits fits, Take take) {
-  std::map<size_t, std::string> group_of;  // [layer]: name of its group
+  std::map<size_t, std::string> group_of;  // [layer]: name of the group whose pattern has matched it
   for (const Group& g : groups) {
     const std::string key = t.key + ".different_groups." + g.name + ".modules";
     size_t modules = 0;

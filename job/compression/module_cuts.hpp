@@ -21,7 +21,7 @@ struct cut_module {
   std::vector<uint64_t> outputs, inputs;  ///< remaining indices, ascending; empty: all remain
 };
 
-/// Refused (bad_input): a weight that a module other than `module` reads, unless `is_alike` accepts that module.
+/// Refuses (bad_input) a weight that a module other than `module` reads, unless `is_alike` accepts that module.
 core::result<void> check_not_shared(const core::model_table& table, const std::string& module, uint32_t weight,
                                     const std::function<bool(const core::layer_info&)>& is_alike,
                                     const std::string& where, const std::string& key);
@@ -44,7 +44,7 @@ class module_cuts {
   core::result<uint64_t> cut(const pruned_module& m, const kernels::mask_bits& bits, const layers& related,
                              const std::string& where, const std::string& key);
 
-  /// The cut modules by name.
+  /// Returns the modules that become smaller, by name.
   [[nodiscard]] const std::map<std::string, cut_module>& all() const { return cuts_; }
 
  private:

@@ -33,7 +33,7 @@ struct pruned_share {
   std::vector<core::tp_run> weight, bias;
 };
 
-/// A module that is pruned. Its mask is that of the whole weight.
+/// A module that is pruned. Its mask covers the whole weight, also if the weight is split over tensor ranks.
 struct pruned_module {
   std::string module, group;  ///< names of the module and of its group
   pruned_part part = pruned_part::elements;
@@ -43,14 +43,14 @@ struct pruned_module {
   kernels::masked_matrix matrix;
   uint64_t heads = 0;        ///< number of heads, for pruned_part::heads
   uint64_t kept = 0;         ///< number of set bits in the mask, which has scores() bits
-  uint64_t from_update = 0;  ///< number of applied updates after which pruning begins
+  uint64_t from_update = 0;  ///< number of applied updates before pruning begins
   /// The parameter that holds the scores, if scores are learned.
   std::optional<uint32_t> score_parameter = std::nullopt;
   /// Weights and biases of norms among the related modules; the mask sets their elements to 0, too.
   std::vector<pruned_vector> along = {};
-  std::vector<pruned_share> shares{};  ///< [tensor coordinate]; empty: every rank has the whole weight
+  std::vector<pruned_share> shares{};  ///< [tensor coordinate]: share of a rank; empty: every rank has the whole weight
 
-  /// Number of bits of the mask.
+  /// Returns the number of bits of the mask.
   [[nodiscard]] uint64_t scores() const {
     return part == pruned_part::elements ? matrix.elements() : part == pruned_part::heads ? heads : matrix.rows;
   }

@@ -13,10 +13,10 @@
 
 namespace troupe::job {
 
-/// Where related modules of a pruned module may be.
+/// Part of a model in which related modules of a pruned module are searched.
 enum class pairing_reach : uint8_t {
-  unit,   ///< in its own unit, as in the blocks of a family, which are alike
-  model,  ///< anywhere in the model, because a host's units may be single modules
+  unit,   ///< only the pruned module's own unit, because the blocks of a family are alike
+  model,  ///< the whole model, because a host's units may be single modules
 };
 
 /// The modules of a model that were chosen for pruning, with their related modules. Each pattern is compared with the
@@ -32,7 +32,7 @@ class module_pairs {
   /// and key: a pattern that matches nothing, and one whose matches cannot be assigned.
   core::result<std::vector<const core::layer_info*>> related(const pruned_module& m, const config::pruned_group& g,
                                                              pairing_reach reach);
-  /// Number of patterns that have been compared so far.
+  /// Returns the number of patterns that have been compared with the model so far.
   [[nodiscard]] size_t patterns_read() const { return patterns_read_; }
 
  private:

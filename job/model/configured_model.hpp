@@ -11,7 +11,7 @@ namespace troupe::job {
 
 struct configured_model {  ///< sizes of a model and of its samples
   models::model_spec spec;
-  uint64_t sequence = 0;  ///< tokens of a sample
+  uint64_t sequence = 0;  ///< number of tokens of a sample
 };
 
 /// Reads the model from the configuration's keys, or from the folder that it names. Refuses every model that models/

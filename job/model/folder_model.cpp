@@ -99,7 +99,7 @@ class model_comparison {
   [[nodiscard]] const std::string& key() const { return key_; }
 
  private:
-  /// An empty key: the number follows from others in this family.
+  /// Compares two numbers; an empty key marks a number that follows from others in this family.
   void number(std::string_view key, double theirs, double ours) {
     // fp32 metadata in files holds a rounded number
     if (!key.empty() && theirs != ours && static_cast<float>(theirs) != static_cast<float>(ours))
@@ -144,7 +144,7 @@ core::result<model_spec> read_folder_model(const fs::path& folder, std::span<con
 
 std::optional<std::string> unused_ignored_key(const config::model_section& job, const model_spec& model,
                                               const checkpoint::tensor_source* loaded) {
-  std::vector<std::pair<std::string, std::string>> all;  // where the keys are, and their text
+  std::vector<std::pair<std::string, std::string>> all;  // places of the descriptions, and their text
   const auto add = [&](std::string place, std::string keys) { all.emplace_back(std::move(place), std::move(keys)); };
   add(job.path.empty() ? "the job's own model" : "the config.json of '" + job.path.string() + "'",
       model.hugging_face_json);

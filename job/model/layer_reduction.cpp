@@ -58,7 +58,7 @@ class teacher_names {
     }
   }
 
-  /// Errors: no such tensor, or several.
+  /// Returns the tensor of this name. Errors: no tensor has the name, or several have it.
   [[nodiscard]] core::result<const source_tensor*> find(const std::string& wanted) const {
     if (const auto found = by_name_.find(wanted); found != by_name_.end()) return found->second;
     const auto found = by_bare_name_.find(checkpoint::bare_name(wanted));

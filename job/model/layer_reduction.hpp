@@ -18,7 +18,7 @@ namespace troupe::job {
 /// that differs from the model's, module names that match nothing in it.
 core::result<void> check_layer_reduction(const config::job_config& config, const core::model_table& model);
 
-/// A tensor of the source.
+/// A tensor of the source, the deeper model.
 struct source_tensor {
   std::string name;
   std::vector<int64_t> shape;

@@ -31,7 +31,7 @@ bool is_for(const layer_spec& spec, std::string_view model_type) {
          });
 }
 
-/// The specs in order of precedence, and for each parameter the first spec that matches its name.
+/// Lists the specs in order of precedence, and finds for each parameter the first spec whose pattern matches its name.
 class spec_list {
  public:
   spec_list(const config::tensor_parallel_section& section, std::string_view model_type) : model_type_(model_type) {
@@ -61,7 +61,7 @@ class spec_list {
     return first_[parameter] == none ? nullptr : &specs_[first_[parameter]];
   }
   [[nodiscard]] const layer_spec* of_head() const { return first_.back() == none ? nullptr : &specs_[first_.back()]; }
-  /// Returns the place of a spec: "job.yaml:3: tensor_parallel.partition_config"; for null only the key.
+  /// Returns the position of a spec as text: "job.yaml:3: tensor_parallel.partition_config"; for null only the key.
   [[nodiscard]] std::string where(const layer_spec* spec) const {
     return spec == nullptr ? key_ : where(static_cast<size_t>(spec - specs_.data()));
   }
@@ -80,7 +80,7 @@ class spec_list {
   std::string_view model_type_;
   std::vector<layer_spec> specs_;
   std::vector<std::string> no_patterns;
-  std::vector<size_t> first_;  ///< [parameter], and one more entry for a tied head
+  std::vector<size_t> first_;  ///< [parameter, then a tied head]: index of the first spec that matches
   size_t own_ = 0;
   std::string key_;
 };

@@ -17,7 +17,7 @@ struct chosen_tensor {         ///< the tensor split of a job
   models::tensor_split split;  ///< split over the tensor axis; degree 1: nothing is split
   models::sequence_split sequence;
   core::tp_plan cut;                ///< splits of the parameters of `whole`
-  std::vector<cut_origin> origins;  ///< [parameter] of `whole`, without its copies: what decides its split
+  std::vector<cut_origin> origins;  ///< [parameter of `whole`, without copies]: source of the decision on its split
   /// The unsplit model, which messages and files refer to. Its parameters have the numbers of the ranks' table; if
   /// nothing is split it is that table.
   std::shared_ptr<const core::model_table> whole;

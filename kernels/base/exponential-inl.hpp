@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// a + b r
+/// Returns a + b * r.
 template <class D>
 HWY_INLINE floats<D> linear_term(D d, float a, float b, floats<D> r) {
   return hn::Add(hn::Set(d, a), hn::Mul(hn::Set(d, b), r));

@@ -86,7 +86,7 @@ std::array<float, 2> fitted_factors(const float* x, By by_block, const affine_bl
 }
 
 /// Returns the block of scales and minimums with the least weighted square error of `x`, for Q4_K and for Q5_K: their
-/// codes have `top` as the largest. `by_column` gives the weight of a column.
+/// codes have `top` as the largest. `by_column` returns the weight of a column.
 template <class By>
 affine_block best_block(const float* x, By by_column, float top) {
   std::array<affine_scale, long_runs> wanted;
@@ -140,7 +140,7 @@ bool read_affine_head(const std::byte* in, affine_head& out) {
 
 constexpr uint32_t affine_head_bytes = 16, fifth_bytes = 32;
 
-/// Byte offset and shift of a run's nibbles: two runs share 32 bytes.
+/// Byte offset of the nibble of element `i` of a run, and its shift: two runs share 32 bytes.
 constexpr uint32_t nibble_at(uint32_t run, uint32_t i) { return run / 2 * long_run + i; }
 constexpr uint32_t nibble_shift(uint32_t run) { return run % 2 * 4; }
 

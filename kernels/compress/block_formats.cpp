@@ -46,7 +46,7 @@ HWY_INLINE block_range range_of(const float* in) {
   return out;
 }
 
-/// Returns the first element of that magnitude.
+/// Returns the first element of the block whose magnitude has the bits `magnitude`.
 HWY_INLINE float first_of(const float* in, uint32_t magnitude) {
   const half_block_tag d;
   const hn::RebindToUnsigned<half_block_tag> du;

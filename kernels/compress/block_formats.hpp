@@ -15,9 +15,10 @@ enum class block_format : uint8_t {
   q4_1,  ///< block of 32 elements d * q + m, stored as d, m, nibbles as in q4_0
   q5_0,  ///< block of 32 elements d * (q - 16), stored as d, the fifth bits as 32 bits, nibbles as in q4_0
   q5_1,  ///< block of 32 elements d * q + m, stored as d, m, fifth bits, nibbles as in q4_0
-  q4_k,  ///< 8 x 32 of d * s * q - m * t, s and t of 6 bits: d, m, 12 bytes of s and t, nibbles by pairs of runs
-  q5_k,  ///< 8 x 32 of d * s * q - m * t, as q4_k with fifth bits: d, m, s and t, 32 bytes of fifth bits, nibbles
-  q6_k,  ///< 16 x 16 of d * s * (q - 32), s int8: 128 bytes of nibbles, 64 of upper pairs of bits, s[16], d
+  q4_k,  ///< 8 runs of 32 elements d * s * q - m * t, s and t of 6 bits: d, m, 12 bytes of s and t, nibbles by pairs of
+         ///< runs
+  q5_k,  ///< 8 runs of 32 elements d * s * q - m * t: d, m, 12 bytes of s and t, 32 of fifth bits, nibbles as in q4_k
+  q6_k,  ///< 16 runs of 16 elements d * s * (q - 32): 128 bytes of nibbles, 64 of upper pairs of bits, 16 int8 s, d
 };
 
 /// Returns the elements of one block, which are neighbours in a row.

@@ -10,8 +10,8 @@
 namespace troupe::kernels {
 namespace {
 
-/// Calls `copy` for elements `first` to `first + count` in the order (out, in) of a matrix stored as (in, out). Takes a
-/// few outputs at a time, so that a row of memory is read once for all of them.
+/// Calls `copy` for elements `first` to `first + count` in the order (out, in) of a matrix stored as (in, out). Copies
+/// a few outputs at a time, so that a row of memory is read once for all of them.
 template <class Copy>
 void walk_transposed(const weight_recipe& r, uint64_t first, uint64_t count, Copy copy) {
   constexpr uint64_t outputs_at_once = 16;

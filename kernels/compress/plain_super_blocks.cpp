@@ -84,7 +84,7 @@ plain_block best_block(const float* in, By by_column) {
   return best;
 }
 
-struct six_place {  ///< position of element `i` of half a block, 0 to 127
+struct six_place {  ///< byte offsets and shifts of the bits of element `i`, 0 to 127, of half a block
   uint32_t nibble, nibble_shift, pair, pair_shift;
 };
 constexpr six_place six_at(uint32_t i) {

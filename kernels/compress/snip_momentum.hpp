@@ -45,15 +45,15 @@ struct prune_schedule {
 /// Checks a schedule of pruning. Errors: a ratio outside (0, 1), an end before the begin, a stride of 0.
 core::result<void> check(const prune_schedule& s);
 
-/// Factor on the earlier score.
+/// Factor on an element's previous score in add_saliency().
 inline constexpr float snip_momentum = 0.9F;
 /// Updates score = snip_momentum * score + |w g| for each element; called after each backward pass. Errors: different
 /// numbers of scores, weights and gradients; scores that share bytes with one of the others.
 core::result<void> add_saliency(std::span<float> scores, std::span<const float> weight,
                                 std::span<const float> gradient);
 
-/// Returns the sum of its elements' scores for each block, rows of blocks one after another: in fp64, rounded once.
-/// Errors: those of check(), and a number of scores that differs from the number of elements.
+/// Returns, for each block, the sum of the scores of its elements, rows of blocks one after another: in fp64, rounded
+/// once. Errors: those of check(), and a number of scores that differs from the number of elements.
 core::result<std::vector<float>> block_scores(const pruned_matrix& m, std::span<const float> scores);
 
 /// Sets keep[i] of each element: keeps the blocks of the largest scores, except floor(sparsity * blocks) of them; among

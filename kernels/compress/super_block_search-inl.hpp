@@ -22,7 +22,7 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
 inline constexpr uint32_t super_block = 256;  ///< number of elements of a super-block
-/// Number of first scales that are tried for a run, in steps of `scale_step` levels around the plain one.
+/// Number of first scales that are tried for a run, in steps of `scale_step` levels around the scale of plain rounding.
 inline constexpr int first_scales = 21;
 inline constexpr float scale_step = 0.1F;
 inline constexpr int refits = 2;  ///< number of times that the factors are fitted again

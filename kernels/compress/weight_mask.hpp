@@ -27,8 +27,8 @@ struct masked_matrix {
   bool operator==(const masked_matrix&) const = default;
 };
 
-/// Returns a mask of the `kept` largest |x| of a weight stored as `m` says, one bit per element in the order (rows,
-/// columns); among equal ones the first are kept. A matrix and its transpose have the same mask.
+/// Returns a mask of the `kept` largest |x| of a weight stored as `m` describes, one bit per element in the order
+/// (rows, columns); among equal ones the first are kept. A matrix and its transpose have the same mask.
 mask_bits largest_elements(const masked_matrix& m, std::span<const float> weight, uint64_t kept);
 /// Returns a mask of the `kept` rows with the largest sums of |x|, one bit per row.
 mask_bits largest_rows(const masked_matrix& m, std::span<const float> weight, uint64_t kept);

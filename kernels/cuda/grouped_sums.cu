@@ -10,7 +10,7 @@ namespace {
 /// Groups of more rows are long: whole blocks load their rows, which are nevertheless added one after another.
 constexpr int64_t long_group = 64;
 
-/// 16-byte words of a row that a block of the kernel for long groups processes.
+/// Number of 16-byte words of a row that a block of long_groups_kernel processes at once.
 constexpr unsigned slab_words = 8;
 constexpr unsigned slab_rows = 256;   ///< number of rows in shared memory at once
 constexpr unsigned slab_groups = 16;  ///< number of groups among which one block searches for long ones

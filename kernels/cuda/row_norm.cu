@@ -291,7 +291,8 @@ core::result<void> backward_by_runs(const char* kernel, const norm_input& in, co
   return with_shape<T>(kernel, in.width, [&]<class Shape>(Shape) {
     const bool packs = in.width % n == 0 && allow_packs<n>(call.x, call.weight, dy, past, out);
     const uint64_t runs = runs_of(in.rows);
-    if constexpr (!Shape::adds_columns) {  // before dx is written, because dx may be stored in dy or x
+    if constexpr (!Shape::adds_columns) {  // these kernels run before dx is written, because dx may be stored in dy or
+                                           // x
       const weight_terms<centred, T> terms{.x = call.x, .dy = dy, .means = means, .rstds = rstds, .width = in.width};
       const stored_rows<T> of_dy{dy, in.width};
       const unsigned blocks = column_blocks(runs * core::div_up(in.width, packs ? n : 1));

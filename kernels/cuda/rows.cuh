@@ -27,7 +27,8 @@ unsigned row_threads(uint64_t width, int packs) {
   return static_cast<unsigned>(core::div_up(wanted, warp_threads) * warp_threads);
 }
 
-/// widen() and narrow() by the device's instructions, which round alike; only the payload of a NaN may differ.
+/// as_float and as_stored are widen() and narrow() by the device's instructions, which round in the same way; only the
+/// payload of a NaN may differ.
 template <class T>
 __device__ float as_float(T x) {
   return widen(x);

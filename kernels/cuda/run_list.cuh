@@ -30,7 +30,7 @@ struct run_list {
 };
 
 /// Returns the index of part `part` within its run, and sets `k` to the number of that run. The search begins at run
-/// `k`: a thread starts with 0 and asks for parts in ascending order.
+/// `k`: a thread starts with 0 and requests parts in ascending order.
 template <class Run>
 __device__ uint64_t part_of_run(const run_list<Run>& runs, uint64_t part, uint64_t& k) {
   while (part >= runs.end[k]) ++k;

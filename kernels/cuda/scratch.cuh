@@ -18,7 +18,7 @@ class scratch {
     cudaError_t status = keep_pool();
     if (status == cudaSuccess) status = cudaMallocAsync(&out.memory_, bytes, on);
     if (status == cudaSuccess) return out;
-    cudaGetLastError();  // reported here; clears it for later calls
+    cudaGetLastError();  // clears the error, which is reported here, for later calls
     out.memory_ = nullptr;
     return core::fail(core::error_kind::io, std::string("CUDA kernel ") + kernel + ": wanted " + std::to_string(bytes) +
                                                 " bytes of scratch memory, got " + cudaGetErrorString(status));
@@ -39,7 +39,7 @@ class scratch {
  private:
   explicit scratch(CUstream_st* on) : on_(on) {}
 
-  /// Sets the pool to keep unused memory: by default it returns all of it to the driver whenever a stream is
+  /// Sets the pool to keep unused memory: by default the pool returns all of it to the driver whenever a stream is
   /// synchronised.
   static cudaError_t keep_pool() {
     int device = 0;

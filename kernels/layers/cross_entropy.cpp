@@ -8,7 +8,7 @@
 #include "kernels/base/exponential.hpp"
 #include "kernels/base/with_dtype.hpp"
 
-// The code of every target's namespace calls these functions, so they come before any of them.
+// The code of every target's namespace calls these functions, so they come before all of these namespaces.
 #ifndef TROUPE_KERNELS_CROSS_ENTROPY_ONCE
 #define TROUPE_KERNELS_CROSS_ENTROPY_ONCE
 namespace troupe::kernels {

@@ -39,8 +39,8 @@ template <class Wide>
 double joined_cross_entropy(const Wide* statistics, uint64_t ranks, uint64_t rank_stride, uint64_t rows,
                             Wide* log_sums);
 
-/// The scalar twins of cross_entropy and cross_entropy_backward: the same bits if `Wide` is float; fp64 throughout if
-/// it is double, with f64 logits.
+/// The scalar twins of cross_entropy, cross_entropy_part and cross_entropy_backward: the same bits if `Wide` is float;
+/// fp64 throughout if it is double, with f64 logits.
 template <class Wide>
 double cross_entropy_reference(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
                                const int64_t* targets, Wide* log_sums);

@@ -13,7 +13,7 @@
 namespace troupe::kernels {
 namespace {
 
-/// Computes row_sum lane by lane, in an order that compilers turn into vectors: the same bits.
+/// Computes row_sum lane by lane, in an order that compilers turn into vectors, with the bits of row_sum.
 template <class Wide, class F>
 Wide sum_over(uint64_t width, F&& term) {
   Wide lanes[row_lanes] = {};
@@ -59,11 +59,13 @@ Wide relative(Wide p, Wide log_p, Wide log_q) {
 /// Scratch memory of one row, reused by the next.
 template <class Wide>
 struct row_room {
-  distribution<Wide> own, q, p;       // model's at temperature 1; model's and teacher's at the given one
-  std::vector<Wide> slope, log_mean;  // derivative by log q, for reverse_kl and jsd; logarithm of the mixture, for jsd
+  distribution<Wide> own, q, p;       // `own`: the model's at temperature 1. `q`, `p`: the model's and teacher's at the
+                                      // given temperature.
+  std::vector<Wide> slope, log_mean;  // `slope`: derivative by log q, for reverse_kl and jsd. `log_mean`: logarithm of
+                                      // the mixture, for jsd.
 };
 
-/// Returns the divergence of row `r`; fills its slopes, if its gradient is q (slope - mean slope).
+/// Returns the divergence of row `r`; fills r.slope for those whose gradient is q * (slope - mean slope).
 template <class Wide>
 Wide divergence_of(row_room<Wide>& r, uint64_t width, const distillation_terms& terms) {
   const auto &p = r.p.at, &q = r.q.at, &log_p = r.p.log_at, &log_q = r.q.log_at;

@@ -16,7 +16,8 @@ enum class divergence : uint8_t {
   jsd,         ///< beta KL(p | m) + (1 - beta) KL(q | m), m = beta p + (1 - beta) q: arXiv:2306.13649
 };
 
-struct distillation_terms {  ///< a row's loss: cross_entropy * its own + logits * temperature^2 * its divergence
+struct distillation_terms {  ///< loss of a row: cross_entropy * its cross-entropy + logits * temperature^2 * its
+                             ///< divergence
   double cross_entropy = 1, logits = 1, temperature = 1;
   kernels::divergence divergence = kernels::divergence::forward_kl;
   double beta = 0.5;  ///< weight of jsd, above 0 and below 1

@@ -152,7 +152,7 @@ void silu_gated_backward(const std::byte* gate, const std::byte* up, const std::
 }
 
 namespace {
-/// Calls `f(index)` for each element, which stores what it computes in `Wide`.
+/// Calls `f(std::type_identity<T>(), index)` for each element, with T the stored type of `type`.
 template <class F>
 void with_each(core::dtype type, uint64_t count, F&& f) {
   with_float_dtype(type, [&]<class T>(std::type_identity<T> stored) {

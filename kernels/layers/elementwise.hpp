@@ -24,7 +24,7 @@ void gelu_tanh_backward(const std::byte* x, const std::byte* dy, std::byte* dx, 
 void silu_gated(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type, uint64_t count);
 
 /// Computes the gradients of both inputs of silu_gated, and its output again if `y` is not null. Each result may be
-/// stored in `gate`, `up` or `dy`, and each of these takes at most one result.
+/// stored in `gate`, `up` or `dy`, but no two results in the same one.
 void silu_gated_backward(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate,
                          std::byte* dup, core::dtype type, uint64_t count, std::byte* y = nullptr);
 

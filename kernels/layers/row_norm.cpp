@@ -7,7 +7,7 @@
 
 #include "kernels/base/with_dtype.hpp"
 
-// The code of every target's namespace calls these functions, so they come before any of them.
+// The code of every target's namespace calls these functions, so they come before all of these namespaces.
 #ifndef TROUPE_KERNELS_ROW_NORM_ONCE
 #define TROUPE_KERNELS_ROW_NORM_ONCE
 namespace troupe::kernels {

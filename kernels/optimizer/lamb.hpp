@@ -48,7 +48,7 @@ void prepare_reference(const lamb_options& options, const optimizer_step& step, 
 void apply_reference(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      double trust_ratio);
 
-/// Both halves in fp64 throughout. `copy` is not written.
+/// Computes both halves in fp64 throughout. `copy` is not written.
 void prepare(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
              std::span<double> weight_sums, std::span<double> update_sums);
 void apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,

@@ -12,9 +12,10 @@ namespace troupe::kernels {
 struct loss_scale_options {
   double loss_scale = 0;                ///< loss scale, fixed if above 0; 0: the scale is dynamic
   uint32_t initial_scale_power = 16;    ///< exponent of the first dynamic loss scale, which is 2^this
-  uint64_t loss_scale_window = 1000;    ///< number of good steps between two doublings of the loss scale; at least 1
+  uint64_t loss_scale_window = 1000;    ///< number of steps without overflow between two doublings of the loss scale;
+                                        ///< at least 1
   uint32_t hysteresis = 2;              ///< number of overflows until the loss scale is halved; at least 1
-  bool consecutive_hysteresis = false;  ///< every good step refills the hysteresis
+  bool consecutive_hysteresis = false;  ///< true: every step without overflow refills the hysteresis
   double min_loss_scale = 1;
 };
 

@@ -35,7 +35,7 @@ void prepare_reference(const muon_options& options, const optimizer_step& step, 
 void apply_reference(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      const float* orthogonal);
 
-/// Both halves in fp64 throughout. `copy` is not written.
+/// Computes both halves in fp64 throughout. `copy` is not written.
 void prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
              double* direction);
 void apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,

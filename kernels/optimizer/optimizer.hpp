@@ -26,7 +26,8 @@ using optimizer_options =
 enum class optimizer_need {
   elements,         ///< the update needs nothing of other elements: `update` computes all of it
   parameter_norms,  ///< the update needs two square sums: `prepare`, then `trust_ratio`, then `apply` (lamb.hpp)
-  whole_matrix      ///< every direction: `prepare`, then `orthogonalise`, then `apply` (muon.hpp); two dimensions
+  whole_matrix      ///< the update needs every direction: `prepare`, `orthogonalise`, `apply` (muon.hpp); two
+                    ///< dimensions only
 };
 
 /// An update of one piece by an optimizer whose need is `elements`, for calls with many updates.
@@ -37,7 +38,8 @@ struct piece_update {
   optimizer_piece<State> piece;
 };
 
-optimizer_need need_of(const optimizer_options& options);  ///< the need of a parameter beyond an element's own state
+optimizer_need need_of(const optimizer_options& options);  ///< returns what an update needs beyond each element's own
+                                                           ///< state
 
 /// Returns the names of the moments in the order of `optimizer_piece::moments`, as checkpoints spell them.
 std::span<const std::string_view> moment_names(const optimizer_options& options);
@@ -60,7 +62,7 @@ core::result<void> update(const optimizer_options& options, const optimizer_step
                           const optimizer_piece<double>& piece);
 
 /// Updates a piece in a run, whose memory its plan lays out: nothing is checked, and numbers that are not finite
-/// spread. The caller must not pass views that overlap: they give other numbers.
+/// spread. The caller must not pass views that overlap, because the update would compute other numbers.
 void update_unchecked(const optimizer_options& options, const optimizer_step& step,
                       const optimizer_piece<float>& piece);
 void update_unchecked(const optimizer_options& options, const optimizer_step& step,

@@ -8,7 +8,7 @@
 
 #include "core/math.hpp"
 
-// The code of every target's namespace calls these functions, so they come before any of them.
+// The code of every target's namespace calls these functions, so they come before all of these namespaces.
 #ifndef TROUPE_KERNELS_MATRIX_PRODUCT_ONCE
 #define TROUPE_KERNELS_MATRIX_PRODUCT_ONCE
 namespace troupe::kernels {

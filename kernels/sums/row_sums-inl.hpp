@@ -24,7 +24,7 @@ struct terms_of {
 /// Returns the sum of the lanes of one vector, added in halves as by `sum_of_lanes`.
 template <class D>
 HWY_INLINE float sum_of_vector(D /*d*/, floats<D> v) {
-#if HWY_TARGET != HWY_SCALAR  // vectors of this target have one lane
+#if HWY_TARGET != HWY_SCALAR  // vectors of HWY_SCALAR have one lane
   if constexpr (hn::MaxLanes(D()) > 1) {
     const hn::Half<D> half;
     return sum_of_vector(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));

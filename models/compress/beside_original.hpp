@@ -13,14 +13,15 @@
 namespace troupe::models {
 
 /// Runs all windows through `step`, which may be the head, with both models' inputs, and returns the products and the
-/// drift of the inputs of `weights`. Keeps the original's output for the next step and for watch_end(). Requires the
-/// unit's weights to be the original's.
+/// drift of the inputs of `weights`. Keeps the original's output for the next step and for watch_end(). Requires that
+/// the unit has the original weights.
 core::result<std::vector<input_sums>> watch_inputs(unit_walk& walk, uint64_t step, std::vector<uint32_t> weights);
 
 /// Sums over the input of the layer that ends a segment.
 struct end_sums {
   std::vector<input_sums> inputs;
-  at::Tensor missing;  ///< (width, in): sum of (y - z) xᵀ, which the segment added in the original (y) and adds now (z)
+  at::Tensor missing;  ///< (width, in): sum of (y - z) xᵀ; y is the segment's contribution in the original, z its
+                       ///< contribution now
 };
 /// Returns the sums of the layer that ends the segment; called after watch_inputs(), when the layers before that layer
 /// are rounded. Errors of the hidden states that enter the segment are not compensated: in large models a few tokens,

@@ -25,7 +25,8 @@ struct scaled_channels {
   std::optional<uint32_t> before_bias{};
   bool is_norm = true;
   core::weight_layout before_layout = core::weight_layout::out_in;  ///< layout of `before`, if that is a linear layer
-  uint64_t first_output = 0;                                        ///< first of its outputs that is a channel
+  uint64_t first_output = 0;                                        ///< number of the first output of `before` that is
+                                                                    ///< a channel
   std::vector<uint32_t> weights{};                                  ///< weights that read the channels
   core::weight_layout layout = core::weight_layout::out_in;         ///< layout of `weights`
 };

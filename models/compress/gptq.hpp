@@ -29,7 +29,7 @@ struct gptq_options {
 struct gptq_codes {
   std::vector<checkpoint::affine_grid> grids;  ///< quantisation grids of the groups of each row
   std::vector<int16_t> q;                      ///< codes of the weight, (out, in)
-  at::Tensor values;                           ///< values that the codes stand for, (out, in), fp32
+  at::Tensor values;                           ///< values that the codes represent, (out, in), fp32
 };
 
 /// Rounds `w` (out, in), fp32; `products` (in, in), fp32, is the sum of x xᵀ. `form` has grids (group() > 0). A column

@@ -42,7 +42,7 @@ class kept_inputs final : public input_watch {
   std::map<uint32_t, at::Tensor> rows_;
 };
 
-/// Which sums are formed, and over which inputs.
+/// Options of input_statistics: the sums that are formed, and the inputs that are summed.
 struct statistics_options {
   bool wants_products = false;
   std::vector<uint32_t> only{};           ///< weights whose inputs are summed; empty: all
@@ -65,7 +65,7 @@ class input_statistics final : public input_watch {
 
  private:
   statistics_options options_;
-  at::Tensor last_;  ///< kept alive, because another input might get its memory
+  at::Tensor last_;  ///< last input, kept alive because another input might otherwise get its memory
   size_t last_input_ = 0;
   std::vector<input_sums> inputs_;
 };

@@ -83,7 +83,7 @@ class chooser {
     return walk_.run(0, walk_stream::current, nullptr, true);
   }
 
-  /// Rounds the layers after the norm first, then the layer that takes their outputs and ends the segment.
+  /// Rounds the layers after the norm first, then the layer that reads their outputs and ends the segment.
   core::result<void> round(uint64_t step) {
     std::vector<const core::layer_info*> layers;
     std::vector<uint32_t> before;
@@ -133,7 +133,8 @@ class chooser {
     return {};
   }
 
-  /// Runs a step for scales or importance. They do not change the segment's output, so the same forward stores it.
+  /// Runs a step of a method that computes scales or importance. Neither changes the segment's output, so the forward
+  /// that is watched also stores the output.
   core::result<void> watch(uint64_t step) {
     input_statistics seen({.wants_products = options_.method == unit_method::awq});
     TROUPE_TRY(walk_.run(step, walk_stream::current, &seen, true));

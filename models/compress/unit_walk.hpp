@@ -43,9 +43,9 @@ struct window_range {
 /// Selects hidden states: those of the original model, or those of the current weights, unit by unit.
 enum class walk_stream : uint8_t { current, original };
 
-/// Returns the most bytes of host memory that a walk takes: a unit's weights, the windows that pass together, and, if
-/// `fits_weights`, a method's data about one weight and the sums of its inputs. An estimate from the table, of memory
-/// allocated for elements.
+/// Returns the most bytes of host memory that a walk occupies: a unit's weights, the windows that pass together, and,
+/// if `fits_weights`, a method's data about one weight and the sums of its inputs. An estimate from the table, of
+/// memory allocated for elements.
 uint64_t walk_bytes(const model_spec& spec, uint64_t columns, bool fits_weights);
 
 class unit_walk {

@@ -62,7 +62,7 @@ cuda_library library_with(const device::cuda::program& p) {
   static const device::backend devices = backend_with_torch();
   static const kernels::operations& table = kernels::cuda::table_with(
       {.current = current_stream, .note = device::cuda::note, .orthogonalise = orthogonalise});
-  // panel_rows is 0 because a product takes all rows at once: cuBLAS adds in fp32 and rounds once.
+  // panel_rows is 0 because one product multiplies all rows: cuBLAS adds in fp32 and rounds once.
   static const operations products{
       .memory = &table, .product_out = &product_out, .add_product = &add_product, .panel_rows = 0};
   static const cuda_process process{.settle = settle, .limit_memory = limit_memory};

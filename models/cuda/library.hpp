@@ -41,7 +41,7 @@ struct cuda_shape {
 using cuda_shape_function = cuda_shape();
 inline constexpr const char* cuda_shape_name = "troupe_cuda_shape";
 
-/// Returns the library's tables. Called once, with the functions that the program lends. Accesses no device.
+/// Returns the library's tables. Called once, with the program's functions for the library. Accesses no device.
 using cuda_library_function = cuda_library(const device::cuda::program& p);
 inline constexpr const char* cuda_library_name = "troupe_cuda_library";
 

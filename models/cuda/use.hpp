@@ -40,7 +40,8 @@ class cuda_use {  ///< settings of one session, while it is open
   cuda_use(const cuda_use&) = delete;
   cuda_use& operator=(const cuda_use&) = delete;
 
-  /// Gives Torch `bytes` of the device's memory for this session; the shares of several sessions are added. Errors: io.
+  /// Lets Torch use `bytes` of the device's memory for this session; the shares of several sessions are added. Errors:
+  /// io.
   core::result<void> share_memory(uint64_t bytes);
 
  private:

@@ -230,7 +230,7 @@ at::Tensor family_model::add_columns(segment_scope& scope, const values& input, 
 at::Tensor family_model::logits(segment_scope& scope, const at::Tensor& x) const {
   row_norm norm = next_norm(scope, spec_.norm_epsilon);
   projection layer = next_linear(scope);
-  if (own_vocabulary().are_all()) layer.panels = panel_sums::wide;  // the bits of a head in row tiles
+  if (own_vocabulary().are_all()) layer.panels = panel_sums::wide;  // gives the bits of a head in row tiles
   return normed_linear(scope, as_rows(x), std::move(norm), {std::move(layer)}).y.front();
 }
 

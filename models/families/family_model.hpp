@@ -1,5 +1,5 @@
 // Computes the segments of all families: units in the order embedding, blocks of attention and MLP, head. The family's
-// row (families/family.hpp) says which positions, norms and layers a model has.
+// row (families/family.hpp) determines which positions, norms and layers a model has.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -79,10 +79,10 @@ class family_model final : public language_model {
   [[nodiscard]] sequence_parts norm_parts(const segment_scope& scope) const;
   [[nodiscard]] at::Tensor own_columns(segment_scope& scope, const at::Tensor& sum) const;
   values block_of_own_columns(segment_scope& scope, uint32_t segment, const values& input) const;
-  /// Computes a norm of this rank's columns, in the part that is collected later, and returns it after the residual
-  /// path.
+  /// Computes a norm of this rank's columns, which are collected from all ranks later. Returns the residual path, then
+  /// the norm.
   values normed_columns(segment_scope& scope, const at::Tensor& x) const;
-  /// Computes the layers after such a norm, on the columns that were collected.
+  /// Computes linear layers on the columns of a norm that were collected from all ranks.
   [[nodiscard]] static std::vector<at::Tensor> projected(segment_scope& scope, const at::Tensor& x,
                                                          std::vector<projection> layers);
   /// Returns this rank's columns of the residual path, with the sum of all ranks' contributions added.

@@ -34,7 +34,7 @@ class language_model {
   virtual std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
                                                const values& input, const parameter_binding& parameters) = 0;
 
-  /// True if forward copies all that it needs of the last tensor that the segment takes.
+  /// True if forward copies all that it needs of the segment's last input tensor.
   [[nodiscard]] virtual bool copies_last_input(uint32_t /*unit*/, uint32_t /*segment*/) const { return false; }
 
   /// True if, in training, the loss that the last segment returns gets its value only in that segment's backward, or in

@@ -22,8 +22,8 @@ class dry_run {
   dry_run(const host_batch& first, at::ScalarType type, at::Device where, const random_key& key);
 
   /// Runs unit `u`, the next one: fills in flops (if the host gave none) and bytes of the table, which has the unit's
-  /// parameters. Errors: a unit that cannot take the output of the one before (both are named, with the shape), an
-  /// output through which no gradient flows.
+  /// parameters. Errors: a unit that cannot compute with the output of the unit before (both are named, with the
+  /// shape), an output through which no gradient flows.
   core::result<void> compute(const module_unit& unit, uint32_t u, core::model_table& table);
   /// Probes a cut over `degree` ranks of the unit that was computed last (probe.hpp); the last successful cut is kept.
   core::result<void> try_cut(const module_unit& unit, injection& cut, uint32_t degree);
@@ -38,7 +38,7 @@ class dry_run {
   /// cut.
   [[nodiscard]] core::model_table local_table(const core::model_table& whole, const core::tp_plan& cut) const;
 
-  /// Sets the facts that it has found and the table does not contain.
+  /// Sets those of `facts` that the run has found and the table does not contain.
   void tell(module_facts& facts) const;
 
  private:
@@ -47,7 +47,7 @@ class dry_run {
   at::Device where_;
   random_key key_;
   named_values x_, y_;  // input and output of the unit that was computed last
-  std::string before_;  // name of the unit that computed x_
+  std::string before_;  // name of the unit that was computed last
   bool trains_ = false;
   std::vector<bool> draws_;
   std::vector<std::vector<value_info>> inputs_;

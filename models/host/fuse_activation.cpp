@@ -91,7 +91,7 @@ size_t fuse_entries(nn::SequentialImpl& s, const seen_modules& others) {
   return fused;
 }
 
-/// Adds the modules that a forward of the host's, or a module's own forward, may call by itself.
+/// Adds to `out` the modules that a forward of the host, or another module's own forward, may call by itself.
 void note_callers(const std::shared_ptr<nn::Module>& m, bool calls_own, seen_modules& out) {
   if (m == nullptr) return;
   const bool is_called_whole = calls_own && exactly_a<nn::SequentialImpl>(m) != nullptr;

@@ -52,8 +52,9 @@ inline uint32_t place_of(const module_model& model, size_t u) {
   return model.units[u].place.value_or(static_cast<uint32_t>(u));
 }
 
-/// Makes a run with tensor ranks cut the layers of the model's units as `policy` says (models/inject/injection.hpp).
-/// Called on the factory's model, before a session has it; with one tensor rank its modules do not change.
+/// Makes a run with tensor ranks cut the layers of the model's units by the rules of `policy`
+/// (models/inject/injection.hpp). Called on the factory's model, before a session has it; with one tensor rank its
+/// modules do not change.
 module_model inject(module_model model, injection_policy policy);
 
 /// Returns, layer by layer, what would be cut over `degree` ranks and what not, with reasons; builds units that have
@@ -106,8 +107,9 @@ template <module_maker Factory>
 module_unit unit(std::string name, Factory factory) {
   return unit(std::move(name), shared(std::string(), std::move(factory)));
 }
+/// Returns a unit of a factory of a module, with a forward of the host's own.
 template <module_maker Factory, class Forward>
-module_unit unit(std::string name, Factory factory, Forward forward) {  ///< with a host's forward
+module_unit unit(std::string name, Factory factory, Forward forward) {
   return unit(std::move(name), shared(std::string(), std::move(factory)), std::move(forward));
 }
 
@@ -117,8 +119,9 @@ template <class Factory>
 module_unit unit(std::string name, const shared_module<Factory>& module) {
   return unit(std::move(name), module, own_forward{});
 }
+/// Returns a unit of a factory whose module several units share, with a forward of the host's own.
 template <class Factory, class Forward>
-module_unit unit(std::string name, const shared_module<Factory>& module, Forward forward) {  ///< with a host's forward
+module_unit unit(std::string name, const shared_module<Factory>& module, Forward forward) {
   return {std::move(name), nullptr, {}, 0, recipe_of(module, std::move(forward)), std::is_same_v<Forward, own_forward>};
 }
 

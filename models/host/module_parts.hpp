@@ -22,10 +22,10 @@ struct module_parts {
 /// Returns the parameters and buffers of a unit; empty for a unit without a module.
 module_parts parts_of(const module_unit& unit);
 
-/// Returns the layers of a unit, which is segment 0 of `number`, in the order in which its modules were registered,
-/// each module once. Torch's linear, embedding, norm, attention, activation and convolution modules and classes derived
-/// from them have their kind; any other module that has parameters itself is `other`, with the parameters named
-/// `weight` and `bias` as its weight and bias. `index_of` returns a parameter's number in the table.
+/// Returns the layers of a unit, which is segment 0 of unit `number`, in the order in which its modules were
+/// registered, each module once. Torch's linear, embedding, norm, attention, activation and convolution modules and
+/// classes derived from them have their kind; any other module that has parameters itself is `other`, with the
+/// parameters named `weight` and `bias` as its weight and bias. `index_of` returns a parameter's number in the table.
 std::vector<core::layer_info> layers_of(const module_unit& unit, uint32_t number,
                                         const std::function<uint32_t(const at::Tensor&)>& index_of);
 

@@ -1,5 +1,5 @@
 // Recipes for modules, which are made only on the ranks that compute them: a factory, the units that share its module,
-// and the forward of each. Owns the types of a host's modules, so that no other code has to know them.
+// and the forward of each. Owns the types of a host's modules, so that no other code depends on them.
 #pragma once
 
 #include <concepts>
@@ -24,11 +24,11 @@ concept module_holder = requires(T m) {
 };
 
 template <module_holder Holder>
-auto module_of(const Holder& m) {  ///< the module that the holder has
+auto module_of(const Holder& m) {  ///< returns the module that the holder has
   return m.ptr();
 }
 template <class Module>
-std::shared_ptr<Module> module_of(std::shared_ptr<Module> m) {  ///< the module itself
+std::shared_ptr<Module> module_of(std::shared_ptr<Module> m) {  ///< returns the module itself
   return m;
 }
 

@@ -126,7 +126,7 @@ class module_run final : public segment_run {
   std::vector<weight> parameters_;    // parameters that are trained
   std::vector<kept_buffer> buffers_;  // buffers that the forward changed
   bool all_used_, is_summand_, differentiated_ = false;
-  std::vector<at::Tensor> gradients_;  // [of parameters_], from the differentiation until they are written
+  std::vector<at::Tensor> gradients_;  // [index in parameters_]: gradient, from the differentiation until it is written
 };
 
 }  // namespace

@@ -24,7 +24,8 @@ struct unit_run {                      ///< tensors that a forward leaves for ba
   std::vector<weight> parameters;      ///< parameters of the unit that are trained
   std::vector<kept_buffer> buffers{};  ///< buffers of the unit that the forward changed
   bool all_used = false;               ///< true: a parameter without gradient is an error
-  bool is_summand = false;             ///< true: results are scaled by a number; backward reads none of their elements
+  bool is_summand = false;             ///< true: the results are a summand, scaled by a number; backward reads none of
+                                       ///< their elements
 };
 
 std::unique_ptr<segment_run> run_of(unit_run run);

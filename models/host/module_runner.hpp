@@ -14,7 +14,7 @@
 
 namespace troupe::models {
 
-/// One of the tensors that a unit takes.
+/// One of a unit's input tensors.
 struct value_info {
   std::string name;
   bool has_gradient = false;        ///< true: the value depends on something that is trained

@@ -9,7 +9,7 @@ namespace {
 
 using core::error_kind;
 
-/// "'NAME' [4, 8]"
+/// Returns text like "'NAME' [4, 8]".
 std::string shape(const std::string& name, at::IntArrayRef sizes) {
   std::string out = core::in_quotes(name) + " [";
   for (size_t d = 0; d < sizes.size(); ++d) out += (d > 0 ? ", " : "") + std::to_string(sizes[d]);

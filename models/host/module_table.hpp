@@ -36,7 +36,8 @@ class table_builder {
   std::unordered_map<const c10::TensorImpl*, uint32_t> known_;  // numbers of parameters
 };
 
-/// Returns [parameter of the table, without copies]: the model's tensor, undefined if no unit that holds it is built.
+/// Returns [parameter, copies left out]: the model's tensor of the parameter; undefined if no unit that has it is
+/// built.
 std::vector<at::Tensor> parameters_of(const module_model& model, const core::model_table& table);
 
 /// Returns an error that names the first difference if a model does not have the table's structure; units that are not

@@ -30,7 +30,7 @@ class prepared_modules {
                                                               device::device_id device = {}, uint32_t tensor = 1);
 
   [[nodiscard]] const core::model_table& table() const { return facts_->table; }
-  /// Returns the table that a rank computes with; `cut` says how it is cut out of `table()`.
+  /// Returns the table that a rank computes with; cut() describes how it is cut out of table().
   [[nodiscard]] const core::model_table& own_table() const { return facts_->own_table(); }
   [[nodiscard]] const core::tp_plan& cut() const { return facts_->cut; }
   /// Returns which modules are cut or replaced and which not, with reasons; empty if the policy requests neither.

@@ -55,8 +55,9 @@ struct unit_node {
 struct unit_surroundings {          ///< facts that a pass may use besides the model
   std::vector<unit_node> nodes;     ///< units of the factory's model, in its order; empty if no pass requests them
   uint32_t tensor = 1;              ///< number of ranks that compute a unit together
-  bool units_are_numbered = false;  ///< the configuration names units by position or type: the list must stay as it is
-  bool recomputes = false;          ///< units may keep only their inputs, and recompute the rest in backward
+  bool units_are_numbered = false;  ///< true: the configuration names units by position or type, so the list must stay
+                                    ///< as it is
+  bool recomputes = false;          ///< true: units may keep only their inputs, and recompute the rest in backward
 };
 
 /// A change of a host's units, with its name and its contract.

@@ -12,7 +12,8 @@ namespace {
 
 at::Tensor rows_of(const at::Tensor& scores) { return scores.reshape({-1, scores.size(-1)}); }
 
-/// True for rows whose target is one of the columns, and the target's number among them; 0 for other rows.
+/// `is_own`: true for rows whose target is one of the rank's columns. `column`: number of the target among them, else
+/// 0.
 struct own_targets {
   at::Tensor is_own, column;
 };

@@ -82,7 +82,7 @@ class injector {  ///< performs the walk
   static core::error refused(const std::string& what) { return {error_kind::bad_input, "injection: " + what}; }
 
   void list(const std::shared_ptr<nn::Module>& tree) {
-    std::set<const nn::Module*> seen, inside;  // inside of torch's attention, which computes with their weights itself
+    std::set<const nn::Module*> seen, inside;  // `inside`: layers whose weights torch's attention reads by itself
     for (const auto& [path, module] : tree->named_modules().pairs()) {
       if (!seen.insert(module.get()).second) continue;
       if (const auto* a = dynamic_cast<const nn::MultiheadAttentionImpl*>(module.get()))
@@ -310,7 +310,8 @@ void injection::sit(uint32_t c, bool in_columns) {
     if (p.cut.style == tp_style::vocabulary && !in_columns) part = among_zeros(part, p.cut, c);
     *p.weight = p.cut.style == tp_style::column || in_columns ? part : part.mul(1 / share);
     if (p.bias == nullptr) continue;
-    const bool columns_of_whole = in_columns && p.cut.style == tp_style::vocabulary;  // every coordinate has all of it
+    const bool columns_of_whole = in_columns && p.cut.style == tp_style::vocabulary;  // every coordinate has the whole
+                                                                                      // bias
     *p.bias = part_of(p.own_bias, {p.shape[0]}, columns_of_whole ? p.cut : p.bias_cut, c);
   }
 }

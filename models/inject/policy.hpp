@@ -1,6 +1,6 @@
-// Which layers of a host's modules are cut over the tensor axis, and how: stated by the host before any module exists.
-// Owns the rules and the heuristic; leaves the walk over modules to injection.hpp, and widths to core/tp_plan.hpp. No
-// Torch.
+// The layers of a host's modules that are cut over the tensor axis, and how they are cut, as the host states before any
+// module exists. Owns the rules and the heuristic; leaves the walk over modules to injection.hpp, and widths to
+// core/tp_plan.hpp. No Torch.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,10 @@ struct injection_policy {                  ///< rules of a model
   /// between points, these layers are rows and its other linear layers are columns, unless a rule decides otherwise.
   /// Each name has to match a layer.
   std::vector<std::string> rows = {};
-  bool heuristic = false;   ///< units without a layer that a rule matches are cut by the order of their layers
-  bool strict = false;      ///< a linear layer that no rule or name matches is an error
+  bool heuristic = false;   ///< true: units without a layer that a rule matches are cut by the order of their layers
+  bool strict = false;      ///< true: a linear layer that no rule or name matches is an error
   uint64_t grain = 1;       ///< number of elements that stay together if there are no heads
-  bool own_layers = false;  ///< Troupe's layers compute what they can (own_layers.hpp), also with one tensor rank
+  bool own_layers = false;  ///< true: Troupe's layers compute what they can (own_layers.hpp), also with one tensor rank
 };
 
 /// Returns a pattern that matches this text only.
@@ -58,8 +58,8 @@ struct listed_layer {  ///< a layer for the heuristic
 /// self_attention.dense, self_attn.dense or w2; all others are columns. All layers are whole if there is no row.
 std::vector<core::tp_style> guessed_styles(std::span<const listed_layer> unit);
 
-/// Returns the possible packings of a column layer of so many outputs, whose row layer takes `inputs`: gates with as
-/// many values, or queries with keys and values. The likeliest comes first; an empty one: nothing is packed.
+/// Returns the possible packings of a column layer with so many outputs, whose row layer has `inputs` inputs: gates
+/// with as many values, or queries with keys and values. The likeliest comes first; an empty one: nothing is packed.
 std::vector<std::vector<uint64_t>> likely_parts(uint64_t outputs, uint64_t inputs);
 
 /// Returns a tensor coordinate's share of all that no row layer computes, such as a residual path: a power of two, so

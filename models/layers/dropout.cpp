@@ -41,7 +41,7 @@ at::Tensor with_history(const segment_scope& scope, const at::Tensor& x, const a
   return sum;
 }
 
-/// True if a segment that trains took `y` as its input and did not compute it.
+/// True if a segment that trains received `y` as its input and did not compute it.
 bool is_input(const at::Tensor& y) { return y.requires_grad() && y.is_leaf(); }
 
 }  // namespace

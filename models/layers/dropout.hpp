@@ -36,7 +36,8 @@ class dropout_masks {
   /// Draws masks for a contiguous (B, T, C) tensor of the scope's columns, each column at its position in the row, and
   /// applies them.
   void apply_rows(const at::Tensor& x) const;
-  /// Draws and applies masks for some rows of such a tensor, (n, C), the first of which is row `first` of its B x T.
+  /// Draws and applies masks for rows (n, C) of a (B, T, C) tensor, the first of which is row `first` of its B x T
+  /// rows.
   void apply_rows(const at::Tensor& rows, int64_t first) const;
 
  private:

@@ -13,7 +13,8 @@ namespace {
 
 /// The queries of one document in one row.
 struct document_queries {
-  int64_t row = 0, first = 0, seen = 0;  // row of the batch; first column of the document; keys from that column on
+  int64_t row = 0, first = 0, seen = 0;  // row of the batch; first column of the document; number of keys from that
+                                         // column on
   std::vector<kernels::query_run> runs;
 };
 

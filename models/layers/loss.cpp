@@ -16,7 +16,7 @@ namespace {
 
 struct cross_entropy_node final : function_node {
   at::Tensor logits, log_sums, targets;  // logits (N, V), logarithms of the softmax's sums (N), targets (N)
-  uint64_t own = 0;                      // number of columns in the vocabulary; padding follows
+  uint64_t own = 0;                      // number of this rank's columns of the vocabulary; padding follows
 
   gradient_list apply(gradient_list&& gradients) override {
     const at::Tensor gradient = std::exchange(logits, {});

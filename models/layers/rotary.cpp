@@ -75,8 +75,8 @@ void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rota
 
 struct rotary_node final : function_node {
   attention_shape shape;
-  const rotary_angles* angles = nullptr;  // the model's own, which outlives its segments
-  at::Tensor starts;                      // refers to the batch's numbers, which also outlive the node
+  const rotary_angles* angles = nullptr;  // the model's angles, which outlive its segments
+  at::Tensor starts;                      // starts of documents, a view of the batch's numbers, which outlive the node
   std::vector<kept_tensor> inputs;        // q, k, v, if they are recomputed; this node then packs them again
   std::vector<int64_t> sizes;             // sizes of the packed tensor
 

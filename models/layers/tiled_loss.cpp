@@ -69,7 +69,7 @@ class tiled_head {
         statistics_(at::empty({x.size(0), static_cast<int64_t>(kernels::row_statistics)}, wide(x))),
         log_sums_(at::empty({x.size(0)}, wide(x))) {}
 
-  /// Calls f(first, count, logits) for each tile of `y`, the rows that the layer takes; `logits` may be overwritten.
+  /// Calls f(first, count, logits) for each tile of `y`, the input rows of the layer; `logits` may be overwritten.
   template <class F>
   void for_each_tile(const at::Tensor& y, F f) {
     for (int64_t first = 0; first < y.size(0); first += tile_rows_) {
@@ -120,7 +120,8 @@ class tiled_head {
 };
 
 struct tiled_loss_node final : function_node {
-  at::Tensor x, targets, loss;  // (N, C), (N), and the loss that forward returned, which gets its value here
+  /// `x`: (N, C). `targets`: (N). `loss`: the loss that forward returned, which gets its value in backward.
+  at::Tensor x, targets, loss;
   row_norm norm;
   projection layer;
   std::optional<taught_head> teacher;

@@ -28,7 +28,7 @@ class tiles_of_mlp {
     for (const projection& p : layers.inputs) rooms_.push_back(rows_like(x, tile_rows_, p.outputs()));
   }
 
-  /// Calls f(first, count, rows that the layers take, inputs of the activation) for each tile. The inputs of the
+  /// Calls f(first, count, input rows of the layers, inputs of the activation) for each tile. The inputs of the
   /// activation may be overwritten.
   template <class F>
   void for_each(normed_rows* statistics, F f) {

@@ -1,4 +1,4 @@
-// A tensor's memory and number of elements in the form that kernels take.
+// Arguments for kernels from a tensor: its memory and its number of elements.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// A tensor that a function keeps for its backward, or, in a segment that keeps the lesser part, the preceding function
-// that recomputes it with the same bits. Owns that choice; leaves recomputation to the functions.
+// A tensor that a function keeps for its backward, or, in a segment that keeps fewer tensors, the preceding function,
+// which recomputes the tensor with the same bits. Owns that choice; leaves recomputation to the functions.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -18,7 +18,7 @@ struct operations {  ///< operations of one device
   /// Computes out += a * b, in fp32 or fp64.
   void (*add_product)(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
   /// Rows of one product, and of one sum over rows (models/table/row_tiles.hpp); 0: all rows in one product, whose
-  /// library adds in fp32. `add_product` then takes 16-bit factors, too, and adds to fp32.
+  /// library adds in fp32. `add_product` then also accepts 16-bit factors, and adds to fp32.
   int64_t panel_rows = 0;
 };
 

@@ -21,8 +21,8 @@ class parameter_binding {
  public:
   /// Makes the parameters' tensors. If `own` is not empty, it has a host's tensors in the order of the table, without
   /// copies, undefined if the host has none: they become tensors of `type` on `device`, lose their bytes, and require
-  /// gradients exactly if the table says `trainable`. A copy is then its original's tensor, bound to one address at a
-  /// time.
+  /// gradients exactly if the table marks them `trainable`. A copy is then its original's tensor, bound to one address
+  /// at a time.
   parameter_binding(const core::model_table& table, core::dtype type, std::vector<at::Tensor> own = {},
                     device::device_id device = {});
   ~parameter_binding();

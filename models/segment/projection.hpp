@@ -34,7 +34,7 @@ struct projection {
   /// Rounding of a row before it is multiplied and before the weight's gradient is formed; the row's own gradient is
   /// not changed by it.
   std::optional<input_rounding> input = std::nullopt;
-  input_watch* watch = nullptr;  ///< is called with the rows of forward
+  input_watch* watch = nullptr;  ///< called with the rows of each forward; null: not called
 
   /// Returns rows in the form in which they are multiplied.
   [[nodiscard]] at::Tensor taken(const at::Tensor& rows) const;

@@ -1,6 +1,6 @@
 // Products and sums over the rows of a micro-batch, panel by panel (models/table/row_tiles.hpp): rows that come in
-// tiles of whole panels have the bits of rows that come at once. A device whose products take all rows (operations.hpp)
-// has one panel, and adds up tiles in fp32. Owns the order; products.hpp multiplies.
+// tiles of whole panels have the bits of rows that come at once. A device that multiplies all rows at once
+// (operations.hpp) has one panel, and adds up tiles in fp32. Owns the order; products.hpp multiplies.
 #pragma once
 
 #include <ATen/core/Tensor.h>

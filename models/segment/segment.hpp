@@ -1,4 +1,4 @@
-// Input and output of a segment: it takes a micro-batch, returns an output and a backward, and writes gradients to a
+// Interface of a segment, which receives a micro-batch, returns an output and a backward, and writes gradients to a
 // sink.
 #pragma once
 
@@ -64,7 +64,7 @@ struct batch_numbers;
 /// One micro-batch as tensors and keys. Tokens are (B, T + 1): inputs are the first T, targets the last T.
 struct micro_batch {
   std::span<const int64_t>
-      tokens;  ///< rows x (columns + 1), row-major; outlives forward and backward, like all it refers to
+      tokens;  ///< tokens, rows x (columns + 1), row-major; outlive forward and backward, like all arrays of the batch
   uint64_t rows = 0, columns = 0;     ///< number of samples B, and of inputs of a sample T
   std::span<const uint64_t> samples;  ///< B global sample numbers: keys of the dropout masks
   uint64_t seed = 0, step = 0;        ///< keys of the dropout masks
@@ -86,13 +86,13 @@ struct micro_batch {
   /// Tensors of a host's own model, which has no tokens; `micro` and `rank` identify its micro-batch.
   const host_batch* host = nullptr;
   uint32_t micro = 0, rank = 0;
-  at::Tensor* logits = nullptr;  ///< forward alone: receives the scores that the loss depends on; null: not stored
+  at::Tensor* logits = nullptr;  ///< forward only: receives the scores that the loss depends on; null: not stored
   /// Name of the output of a host's last unit that is stored at `logits`; empty: its only output.
   std::string_view output = {};
   /// In training: tensors that backward needs are not kept if products alone recompute them
   /// (`core::segment_info::light`).
   bool keeps_light = false;
-  bool wants_output = true;  ///< false, if light is kept alone: only the output's shape and history are read
+  bool wants_output = true;  ///< false, only with keeps_light: the output's shape and history alone are read
   /// Rows (of B x T) that forward computes of the segment's output if that comes in pieces of rows; 0: all.
   uint64_t first_rows = 0;
   /// The teacher's last hidden state for the same tokens (B, T, C'), when a model with a teacher trains. Outlives

@@ -57,8 +57,8 @@ class segment_scope {
   std::shared_ptr<row_work> later_rows_;  // set if the output comes in pieces
 };
 
-/// Handling of the last tensor that a segment takes: `stays`: it may be saved for backward as it is; `is_copied`:
-/// `forward` has copied what it needs, and the tensor's bytes are freed.
+/// Handling of a segment's last input tensor: `stays`: it may be saved for backward as it is; `is_copied`: `forward`
+/// has copied what it needs, and the tensor's bytes are freed.
 enum class last_input : uint8_t { stays, is_copied };
 
 /// Runs `forward` on `input`, detached, and keeps the graph for one backward; keeps no graph when not training.

@@ -14,7 +14,7 @@ namespace {
 
 int64_t number(uint64_t n) { return static_cast<int64_t>(n); }
 
-/// A block of elements that a tensor and a part share: columns, and elements of tokens.
+/// A block of elements that a tensor and a part share: some columns, and in each column a run of the token's elements.
 struct moved_block {
   int64_t part = 0;
   int64_t columns = 0, column = 0, part_column = 0;

@@ -15,7 +15,7 @@ class values {
  public:
   values() = default;
   /// Holds one tensor; none if `one` is undefined.
-  values(at::Tensor one) {  // NOLINT(google-explicit-constructor): what nearly all segments hand on
+  values(at::Tensor one) {  // NOLINT(google-explicit-constructor): nearly all segments pass on one tensor
     if (one.defined()) all_.push_back(std::move(one));
   }
   explicit values(std::vector<at::Tensor> all) : all_(std::move(all)) {}

@@ -20,7 +20,7 @@ struct sink_slot {
   weight_work* later = nullptr;  ///< set while only the input part runs: collects the writes of gradients
 };
 
-/// One parameter: its identity and the tensor whose bytes are bound and released. The memory of `name` must outlive it.
+/// One parameter: its identity and the tensor whose bytes are bound and released. `name` must outlive the object.
 struct weight {
   uint32_t id = 0;
   at::Tensor tensor;

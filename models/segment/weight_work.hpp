@@ -20,7 +20,7 @@ at::Tensor apart_from(const at::Tensor& t, const at::Tensor& lent);
 class weight_work {
  public:
   using tensors = std::vector<at::Tensor>;
-  /// Writes gradients to the sink of the slot, from the tensors that were kept for it. Reads no parameter.
+  /// Writes gradients to the sink of the slot, from tensors that were kept for this write. Reads no parameter.
   using write = std::function<void(const sink_slot&, const tensors&)>;
 
   void add(tensors kept, write w) { waiting_.push_back({std::move(kept), std::move(w)}); }

@@ -141,7 +141,8 @@ bool is_harmless_key(const families::family& f, const std::string& name) {
          std::ranges::find(f.keys.unread, name, &families::unread_key::name) != f.keys.unread.end();
 }
 
-/// Returns problems by the rows of a table, and the names that the table lacks.
+/// Returns the problems of names whose row in the table allows another value; appends to `unknown` the names that have
+/// no row and are not harmless.
 std::vector<spec_problem> problems_by(std::span<const value_row> rows, const json& object,
                                       std::span<const std::string> names, std::vector<std::string>& unknown,
                                       auto&& is_harmless) {

@@ -19,8 +19,8 @@ namespace troupe::models {
 std::vector<spec_problem> unread_problems(const families::family& f, const nlohmann::json& object,
                                           std::span<const std::string> names);
 
-/// Returns the problems of keys inside the object `in`, which is `rope_scaling` or `rope_parameters`, of rope_type
-/// default.
+/// Returns the problems of keys inside an object whose rope_type is default. `in`: the object's name, `rope_scaling` or
+/// `rope_parameters`.
 std::vector<spec_problem> unread_rotary_problems(std::string_view in, const nlohmann::json& object,
                                                  std::span<const std::string> names);
 

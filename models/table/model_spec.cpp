@@ -48,7 +48,7 @@ class key_reader {
     return static_cast<uint32_t>(v->get<uint64_t>());
   }
 
-  /// Returns a number in [low, high); `fallback` if the key is absent.
+  /// Returns a number in [low, high); `fallback` if the key is absent or null.
   double number(std::string_view key, double fallback, double low, double high) {
     const json* v = find(key);
     if (v == nullptr) return fallback;
@@ -144,8 +144,8 @@ class key_reader {
   std::vector<spec_problem> problems_;
 };
 
-/// Returns the object in `text`; drops everything nested deeper than the limit, so that no later walk of it runs out of
-/// stack.
+/// Returns the object in `text`. Errors: a text that is too long or nested deeper than the limit, so that no later walk
+/// runs out of stack; repeated keys; text that is no JSON object.
 core::result<json> parse_object(const std::string& text) {
   if (text.size() > max_model_keys_bytes)
     return core::fail(error_kind::limit, "the model's keys: wanted at most " + std::to_string(max_model_keys_bytes) +
@@ -210,7 +210,7 @@ float read_dropout(key_reader& keys, const families::number_key& key) {
   return key.name.empty() ? static_cast<float>(key.usual) : keys.probability(key.name, key.usual);
 }
 
-/// Reads the width of a head: the family's key, or the model's width dealt over the heads.
+/// Reads the width of a head: the family's key, or the model's width divided by the number of heads.
 uint32_t read_head_width(key_reader& keys, const families::config_keys& k, const model_spec& spec) {
   if (!k.head_width.name.empty() && keys.find(k.head_width.name) != nullptr)
     return keys.size(k.head_width.name, 1, width_max);

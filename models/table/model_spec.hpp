@@ -43,8 +43,8 @@ inline constexpr size_t max_model_keys_depth = 64;
 
 /// Reads Hugging Face's config.json keys (a JSON object as text). Errors, with the key named: an unknown family,
 /// impossible sizes (width not divisible by heads ...), repeated keys, and keys that change the model or may change it
-/// (config_keys.hpp); keys in `ignored` are treated as absent. Missing keys have transformers' defaults; note that its
-/// GPT-2 drops 0.1 of embeddings, attention weights and residuals unless told otherwise.
+/// (config_keys.hpp); keys in `ignored` are treated as absent. Missing keys have transformers' defaults; for GPT-2
+/// these drop 0.1 of embeddings, attention weights and residuals.
 core::result<model_spec> parse_model_spec(const std::string& hugging_face_json,
                                           std::span<const std::string> ignored = {});
 
@@ -66,13 +66,14 @@ struct spec_problem {  ///< an error in a model's keys
 /// Returns all problems for which parse_model_spec refuses the keys, in the order of its reading; empty: none.
 std::vector<spec_problem> problems_of(const std::string& hugging_face_json, std::span<const std::string> ignored = {});
 
-/// Returns the activation that transformers calls `name`; nullopt for a name that it or Troupe lacks.
+/// Returns the activation that transformers calls `name`; nullopt if transformers or Troupe has none of that name.
 std::optional<activation> activation_named(std::string_view name);
 
-/// Returns the plain table: parameters (Hugging Face names and shapes, initial values as transformers draws them), the
-/// layers that read them, units and segments, with flops and activation bytes for one micro-batch of rows x columns
-/// tokens of `element_bytes` each. If `split` cuts the model: the table of one rank of the tensor axis, the same on all
-/// (tp_split.hpp). If `sequence` does: the table of the rank with most columns, in which attention is three segments.
+/// Returns the table of a model: parameters (Hugging Face names and shapes, initial values as transformers draws them),
+/// the layers that read them, units and segments, with flops and activation bytes for one micro-batch of rows x columns
+/// tokens of `element_bytes` each. If `split` cuts the model: the table of one rank of the tensor axis, which is the
+/// same for all ranks (tp_split.hpp). If `sequence` splits samples: the table of the rank with most columns, in which
+/// attention is two or three segments.
 core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64_t columns, uint64_t element_bytes,
                                    const tensor_split& split = {}, const sequence_split& sequence = {});
 

@@ -1,5 +1,5 @@
-// Makes the plain table of a model: layers with the names, shapes and initial values of their parameters, units,
-// segments and their costs. No Torch here.
+// Makes the table of a model: layers with the names, shapes and initial values of their parameters, units, segments and
+// their costs. No Torch here.
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -83,7 +83,8 @@ class layer_writer {
 
 /// All numbers that a segment's size depends on.
 struct extent {
-  double tokens, columns;  // number of tokens of a rank, and of columns of a whole row
+  /// Number of tokens of a rank, and number of columns of a whole row.
+  double tokens, columns;
   uint64_t element_bytes;
   sequence_split sequence = {};
   double all_tokens = tokens;  // number of tokens of all ranks of a sequence group
@@ -92,7 +93,8 @@ struct extent {
   [[nodiscard]] uint64_t activations(double per_token) const {
     return static_cast<uint64_t>(tokens * per_token) * element_bytes;
   }
-  /// Returns the bytes of activations in the columns that a rank computes norms of, which it passes from unit to unit.
+  /// Returns the bytes of the activations that a rank passes from unit to unit: if norms are cut, only those of its own
+  /// columns.
   [[nodiscard]] uint64_t own_activations(double per_token) const {
     return static_cast<uint64_t>((own_tokens > 0 ? own_tokens : tokens) * per_token) * element_bytes;
   }
@@ -113,8 +115,8 @@ uint64_t attention_saved(const model_spec& s, const extent& e) {
   return e.activations(s.width + 2 * q + kv);
 }
 
-/// Returns the lesser part that an attention segment may keep: input and mixed heads. Queries, keys and values are
-/// recomputed from the norm's output; if they are rotated, the widest of them exists twice meanwhile.
+/// Returns the smaller set of activations that an attention segment may keep: input and mixed heads. Queries, keys and
+/// values are recomputed from the norm's output; rotation meanwhile holds a second copy of the widest of them.
 core::light_keeping attention_light(const model_spec& s, const extent& e) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
   const double turned = s.family->is_rotary() ? q : 0;
@@ -122,10 +124,10 @@ core::light_keeping attention_light(const model_spec& s, const extent& e) {
 }
 
 /// Returns an MLP's segment. The segment keeps its input and the inputs of its activation; if ATen computes the
-/// activation instead of a kernel, also its results. With kernels, the lesser part is the input alone, and in tiles
-/// only the input is kept. In tiles, backward also allocates, for one tile, the norm's output (with two first layers
-/// one more gradient of it) and the elements around the activation; for all rows, two numbers each; and for 16-bit
-/// types the weights' gradients in fp32, which are added up over panels.
+/// activation instead of a kernel, also its results. With a kernel, the smaller set of kept activations is the input
+/// alone; in tiles, the input alone is kept in any case. In tiles, backward also allocates, for one tile, the norm's
+/// output (with two first layers one more gradient of it) and the elements around the activation; for all rows, two
+/// numbers each; and for 16-bit types the weights' gradients in fp32, which are added up over panels.
 segment_info mlp_segment(const model_spec& s, const extent& e) {
   const uint64_t inputs = s.family->mlp_inputs(), before = inputs * s.inner;
   const bool fused = s.act == (s.family->is_gated() ? activation::silu : activation::gelu_tanh);
@@ -242,7 +244,7 @@ layer_info head_layer(const model_spec& s, uint32_t embedding_weight, model_tabl
 
 /// The parts of an attention segment if a sequence is split: before attention, attention itself, and after it.
 struct attention_cut {
-  segment_layers in, own, out;  // `out` is empty if attention passes its output to its own rank
+  segment_layers in, own, out;  // `out` is empty if no exchange follows attention
 
   attention_cut(segment_layers whole, bool apart) {
     auto* into = &in.layers;
@@ -290,7 +292,7 @@ std::vector<segment_layers> cut_attention(const model_spec& s, const extent& e, 
   return cut_at_heads(s, e, {std::move(whole), /*apart=*/true});
 }
 
-/// Takes the norm, which is computed for own columns, out of a segment.
+/// Removes the norm, which a rank computes for its own columns, from a segment and returns it as a segment of its own.
 segment_layers norm_of(const model_spec& s, const extent& e, const char* name, segment_layers& segment) {
   segment_layers out{{name, {}, 0, e.own_activations(s.width)}, {std::move(segment.layers.front())}};
   segment.layers.erase(segment.layers.begin());

@@ -1,5 +1,5 @@
-// How a family's samples are split over a sequence group: which columns a rank has, and which heads in attention, where
-// it has all columns (DeepSpeed Ulysses, arXiv:2309.14509). Owns these numbers. No Torch here.
+// How a family's samples are split over a sequence group: which columns a rank has, and which heads it computes if
+// heads are exchanged (DeepSpeed Ulysses, arXiv:2309.14509). Owns these numbers. No Torch here.
 #pragma once
 
 #include <cstdint>

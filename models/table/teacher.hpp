@@ -1,6 +1,6 @@
 // A model with a teacher as one table: the teacher's units come first, frozen and run forward only; its head is in the
-// same unit as the model's own, where the two are compared. Owns that form; leaves the comparison to
-// layers/tiled_loss.cpp. No Torch.
+// same unit as the model's own, where the two are compared. Owns that form; leaves the comparisons to models/layers/.
+// No Torch.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ core::model_table with_teacher(core::model_table model, const teaching& by, uint
                                uint64_t element_bytes, const tensor_split& split = {},
                                const sequence_split& sequence = {});
 
-/// Returns the table with the parameters of the model itself only.
+/// Returns the table without the teacher's parameters; its units remain.
 core::model_table without_teacher(core::model_table table);
 
 }  // namespace troupe::models

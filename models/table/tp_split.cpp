@@ -17,7 +17,7 @@ using core::parameter_cut;
 using core::tp_style;
 using core::weight_layout;
 
-/// Returns the dimension of a weight that is its outputs, or its inputs for style row.
+/// Returns the dimension in which a weight is cut: that of its outputs for style column, of its inputs for style row.
 uint32_t dimension_of(const layer_info& l, tp_style style) {
   const bool outputs_first = l.layout == weight_layout::out_in;
   return (style == tp_style::column) == outputs_first ? 0 : 1;
@@ -131,8 +131,8 @@ void split_loss_off(const exchanged_bytes& bytes, core::unit_info& head) {
   head.segments.push_back(std::move(loss));
 }
 
-/// Sets exchanges between cut segments and neighbours that have own columns: parts instead of sums; gradients of whole
-/// parameters are sums.
+/// Sets exchanges between cut segments and neighbours that compute their own columns only: collect and scatter in place
+/// of sums. Gradients of whole parameters become sums over ranks.
 void exchange_columns(uint64_t own, core::unit_info& unit, core::model_table& local) {
   auto& segments = unit.segments;
   const core::segment_exchange collect{core::exchange_op::collect, own}, scatter{core::exchange_op::scatter, own};
@@ -151,7 +151,7 @@ void exchange_columns(uint64_t own, core::unit_info& unit, core::model_table& lo
   }
 }
 
-/// Sets the output of a segment to come in pieces if a row linear, one of `layers`, ends it.
+/// Divides a segment's output into pieces of rows if one of `layers` is a linear layer that is cut by its inputs.
 void come_in_pieces(core::segment_exchange& output, uint64_t rows, std::span<const layer_info> layers,
                     const core::tp_plan& cut) {
   for (const layer_info& l : layers) {

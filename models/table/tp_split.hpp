@@ -54,9 +54,9 @@ uint64_t widest_inner(const model_spec& whole, const tensor_split& split);
 /// Returns the spec by which a rank computes embedding and head: widths are those of the widest rank.
 model_spec local_ends(const model_spec& whole, const tensor_split& split);
 
-/// Returns the cut of each parameter of `whole`, a family's table without cuts, with or without copies. If a teacher's
-/// units precede the model's, `of_teacher` says how their blocks are cut; the ends of a model that has a teacher are
-/// whole.
+/// Returns the cut of each parameter of `whole`, the table of an uncut model, with or without copies of tied weights.
+/// If a teacher's units precede the model's, `of_teacher` defines how their blocks are cut; a model with a teacher
+/// requires a `split` that does not cut embedding and head.
 core::tp_plan tp_plan_of(const core::model_table& whole, const tensor_split& split,
                          const tensor_split& of_teacher = {});
 
@@ -68,16 +68,16 @@ struct vocabulary_rows {  ///< rows of the vocabulary that a rank has
 /// Returns the rows of the rank at `place`.
 vocabulary_rows own_vocabulary(const model_spec& whole, const model_place& place);
 
-/// Bytes of a micro-batch that are exchanged.
+/// Sizes of one micro-batch's exchanges.
 struct exchanged_bytes {
   uint64_t hidden = 0;      ///< bytes of a hidden state of one micro-batch
-  uint64_t own = 0;         ///< bytes of a rank's own columns, if norms are cut
+  uint64_t own = 0;         ///< bytes of the hidden state in a rank's own columns; 0: norms are not cut
   uint64_t rows = 0;        ///< number of tokens of a hidden state
-  uint64_t row_number = 0;  ///< bytes of one number per token, in the type of losses
+  uint64_t row_number = 0;  ///< bytes of one number for each token, in the type of losses
 };
 
-/// Adds to a rank's table the exchanges after its segments, and the relation of its parameters to those of other ranks.
-/// A head whose vocabulary is cut becomes two segments, its logits and their loss.
+/// Adds to a rank's table the exchanges after its segments, and how its parameters relate to those of other ranks. A
+/// head whose vocabulary is cut becomes two segments, its logits and their loss.
 void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core::model_table& local);
 
 /// Checks that a model can be split. Errors (bad_input): more ranks than attention heads, elements of an MLP's inner

@@ -10,7 +10,7 @@ uint64_t window_bytes(const rank_plan& p, uint32_t unit) {
   return p.options().mode == mode::train ? activation_window_bytes(*p.layout, unit) : 0;
 }
 
-// Only instructions that fill or read a window may name one.
+// Checks that an instruction names a window of activations exactly if it fills or reads one.
 core::result<void> windows_are_their_own(const rank_plan& p) {
   for (const auto& x : p.instructions) {
     if (x.lane != lane::compute && x.what != swapped::activations) continue;

@@ -62,7 +62,8 @@ core::result<void> guards(const world& w, uint32_t rank) {
       for (uint32_t on : x.after)
         if (p.instructions[on].guard != guard::always)
           return broken(p, x.id, "always runs but waits for " + name(p, on) + ", which a skipped step leaves out");
-    } else if (vote == none || !starts_after(w, rank, vote, x.id)) {  // reads the vote's outcome when it starts
+    } else if (vote == none || !starts_after(w, rank, vote, x.id)) {  // the vote's outcome is read when the instruction
+                                                                      // starts
       return broken(p, x.id, "is guarded by a vote that it does not wait for");
     }
   }
@@ -138,7 +139,7 @@ core::result<void> well_formed(rank_plans plans) {
   return rules::agreement(plans);
 }
 
-/// Checks that with each plan the plans of all ranks are given that it sends to or receives from.
+/// Checks that `plans` contains, with each plan, the plans of all ranks that it sends to or receives from.
 core::result<void> whole_columns(rank_plans plans) {
   const auto& mesh = plans[0]->options().mesh;
   std::vector<bool> here(mesh.ranks(), false);

@@ -45,7 +45,7 @@ class micro_batch_order {
   [[nodiscard]] uint32_t exchange(uint32_t unit, uint32_t s, use way, bool again = false) const {
     return r_.exchange[r_.exchange_of(way, again, micro_, r_.segment_base[unit] + s)];
   }
-  // Checks the exchange of the whole result of `computed_`, in its slot. The next computation waits for it.
+  // Checks the exchange of the whole result of `computed_`, in its slot. The next computation waits for the exchange.
   core::result<void> exchanges(uint32_t unit, uint32_t s, use way, bool again = false) {
     const uint32_t id = exchange(unit, s, way, again);
     waiting_ = none;
@@ -196,8 +196,8 @@ class micro_batch_order {
     if ((begins || x.input == waiting_) && (ends || x.output == none)) return {};
     return broken(p_, id, "names the slot of a transfer that it does not need");
   }
-  // Checks that `id` reads the data that cross the boundary before `later`: from a transfer, or from the other stage of
-  // this rank.
+  // Checks that `id` reads the data that cross the boundary before stage `later`: from a transfer, or from the other
+  // stage of this rank.
   core::result<void> comes(uint32_t id, use way, uint32_t later, bool wanted) {
     const uint32_t slot = p_.instructions[id].input;
     if (!wanted) return slot == none ? core::result<void>{} : broken(p_, id, "names the slot of a transfer in vain");
@@ -212,7 +212,7 @@ class micro_batch_order {
     TROUPE_TRY(slot_is_sound(source, slot, way, later));
     return in_order(w_, rank_, done, id, "which brings its input");
   }
-  // Checks that `computed_` writes the data that cross the boundary before `later`.
+  // Checks that `computed_` writes the data that cross the boundary before stage `later`.
   core::result<void> goes(use way, uint32_t later, bool wanted) {
     const uint32_t id = computed_, slot = p_.instructions[id].output;
     if (!wanted) return slot == none ? core::result<void>{} : broken(p_, id, "names the slot of a transfer in vain");
@@ -225,7 +225,7 @@ class micro_batch_order {
     if (p_.instructions[send].bytes != p_.buffers[slot].bytes) return broken(p_, send, "does not send all of its slot");
     return in_order(w_, rank_, last_, send, "which makes what it sends");
   }
-  /// Returns the instruction that completes, in the slot, the data that cross the boundary before `later`: their
+  /// Returns the instruction that completes, in the slot, the data that cross the boundary before stage `later`: their
   /// exchange, if there is one.
   [[nodiscard]] uint32_t completed(use way, uint32_t later) const {
     const uint32_t unit = way == use::backward ? l_.first_computing(later) : l_.last_computing(later - 1);
@@ -261,7 +261,8 @@ class micro_batch_order {
   uint32_t waiting_ = none;   // the slot that the exchange in `last_` completes
 };
 
-/// Checks that the compute lane follows its schedule. In another order it would add gradients in another order.
+/// Checks that the compute lane follows its schedule. Another order of instructions would sum gradients in another
+/// order.
 core::result<void> follows_its_schedule(const rank_plan& p) {
   const auto uses = uses_of(p);
   auto due = uses.begin();
@@ -273,7 +274,7 @@ core::result<void> follows_its_schedule(const rank_plan& p) {
   };
   uint32_t segment = none;  // segment of the latest instruction
   bool begun = false;       // true: the use that is due has begun
-  uint32_t again = none;    // recompute that is the instruction before, else none
+  uint32_t again = none;    // id of the previous instruction if it is a recompute, else none
   for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
     const instruction& x = p.instructions[id];
     if (!computes(x)) continue;

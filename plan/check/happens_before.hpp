@@ -33,10 +33,10 @@ class happens_before {
  private:
   friend class order_builder;
 
-  // A line is a lane of a rank, or a communicator. An instruction that ended before another starts has also ended
-  // before all later ones of that one's line start. It is therefore enough to store, for each line, the first position
-  // that `a` precedes; lanes that run one instruction at a time need only clocks. A rank learns about other ranks only
-  // from collectives that have ended.
+  // A line is a lane of a rank, or a communicator. If `a` ends before `b` starts, `a` also ends before all later
+  // instructions of `b`'s line start. It is therefore enough to store, for each line, the first position that `a`
+  // precedes; lanes that run one instruction at a time need only clocks. A rank learns about other ranks only from
+  // collectives that have ended.
   static constexpr uint32_t num_serial = 3;  ///< number of serial lanes: compute, shard, writer
   /// Number of lines of one rank: control, the serial lanes, io.
   static constexpr uint32_t lines_of_rank = 2 + num_serial;
@@ -65,7 +65,7 @@ class happens_before {
   std::vector<spot> spots_;     ///< [instruction]: line and position of the instruction
   std::vector<clock> clocks_;   ///< [instruction]: clock of the lanes of its rank at its start; unused for collectives
   std::vector<clock> arrival_;  ///< [collective * ranks + rank]: clock of the rank before the collective moves bytes
-  /// [rank][place in its rows]: async index of the communicator's first collective
+  /// [rank][index of the communicator among those of the rank]: async index of the communicator's first collective
   std::vector<std::vector<uint32_t>> collective_of_row_;
   std::vector<size_t> heard_base_;  ///< [rank]: index of the rank's first row in heard_of_
   /// [rank][instruction][communicator of the rank]: 1 + the position of the latest collective that has ended before it.

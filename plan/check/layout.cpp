@@ -147,7 +147,7 @@ std::vector<uint32_t> membership(const job_layout& l, const std::vector<paramete
   return out;
 }
 
-// Checks that a parameter is held by the ranks that compute the units that read it, and so is every set.
+// Checks the order of stages, and that each parameter and set is held by the ranks that compute the units that read it.
 core::result<void> stages(const job_layout& l) {
   const uint32_t ranks = l.options.mesh.degree(core::axis::pipeline);
   for (uint32_t u = 0; u < l.stage_of_unit.size(); ++u) {
@@ -236,8 +236,8 @@ core::result<void> sets(const job_layout& l) {
   return {};
 }
 
-// Checks the order of sums, which follows the stages that write to a bucket: a micro-batch's gradients are complete
-// when the last of these stages has written.
+// Checks the order of micro-batches in the sums of a bucket, which follows the stages that write to the bucket: a
+// micro-batch's gradients are complete when the last of these stages has written.
 core::result<void> sums(const job_layout& l) {
   const auto& pipeline = l.options.pipeline;
   const uint32_t micros = l.options.accumulation;

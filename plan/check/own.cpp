@@ -33,7 +33,7 @@ struct updated {
   }
 };
 
-// Checks that every element of the rank's own is in `all` once.
+// Checks that `all` contains every element that the rank owns exactly once.
 core::result<void> are_all(const rank_plan& p, const rank_slices& own, std::vector<updated>& all) {
   const auto is_before = [](const updated& a, const updated& b) { return a.is_before(b); };
   if (!std::is_sorted(all.begin(), all.end(), is_before)) std::sort(all.begin(), all.end(), is_before);
@@ -95,7 +95,7 @@ core::result<void> own_parts(std::span<const rank_class> classes, rank_plans pla
   const job_layout& l = *plans[0]->layout;
   const rank_shapes shapes(l);
   std::vector<uint32_t> class_of(l.options.ranks(), none);
-  std::vector<std::vector<uint64_t>> wanted;  // [class]
+  std::vector<std::vector<uint64_t>> wanted;  // [class]: shape of the plan that represents the class
   for (uint32_t c = 0; c < classes.size(); ++c) {
     wanted.push_back(shapes.of(*plans[c]));
     for (const uint32_t r : classes[c].ranks) {

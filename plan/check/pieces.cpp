@@ -41,7 +41,8 @@ slice share_of(const rank_slices& of_rank, purpose why, uint32_t q) {
   return why == purpose::near ? of_rank.near(q) : of_rank.of(q);
 }
 
-/// The places of a collective's elements on the ranks; the set describes only the other side.
+/// The place of each element of a collective in the memory of the rank that owns it. The set describes only the other
+/// side.
 class other_side {
  public:
   other_side(const collective_pieces& all, purpose why, const parameter_set& set, const std::vector<uint32_t>& ranks)
@@ -88,7 +89,7 @@ struct coverage {
   uint64_t elements = 0;
 };
 
-/// Returns the placements of the set's side of the collective, by offset; for matrices every share.
+/// Returns the place of each parameter on the side that the set describes, by offset; for matrices, of each share.
 std::vector<placement> places_of(const job_layout& l, purpose why, const parameter_set& set) {
   std::vector<placement> out;
   for (const auto& x : set.parameters) {
@@ -139,7 +140,7 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
   return {};
 }
 
-// Checks that the owners of the same sum are side by side, so that it is computed once, and in place if buckets stay.
+// Checks that the pieces of the same sum follow each other, so that it is computed once, and in place if buckets stay.
 core::result<void> replicas_share_sums(const job_layout& l, const parameter_set& set,
                                        const std::vector<moved_piece>& all) {
   const uint32_t replicas =
@@ -212,7 +213,7 @@ class voters {
   }
 
  private:
-  /// True if the range is of the rank's own tokens, in a layer that it computes.
+  /// True if the range was measured on the rank's own tokens, in a layer that the rank computes.
   [[nodiscard]] bool knows_range(const rank_slices& of_rank, const moved_piece& x) const {
     const uint64_t first = l_.range_offset(of_rank.rank(), 0), k = (x.to - first) / 2;
     if (x.count != 2 || x.to < first || (x.to - first) % 2 != 0 || k >= l_.calibrated()) return false;

@@ -160,7 +160,7 @@ void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
     for (uint32_t q : p.table().units[x.subject].segments[x.segment].parameters)
       if (p.layout->trains(q))
         note(p.bucket_buffer[size_t{p.layout->bucket_of[q]} * p.options().accumulation + x.micro]);
-  // Adds the buffers in which the reduced gradient of a tied parameter's use waits for its exchange and sum.
+  // Adds the buffers that hold the reduced gradient of a tied parameter's use until it is exchanged and summed.
   const auto note_use = [&](uint32_t q) {
     if (!p.layout->holds(p.rank, q)) return;
     const uint32_t bucket = p.layout->bucket_of[q];

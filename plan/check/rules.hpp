@@ -60,9 +60,9 @@ using rank_part = std::function<rank_plan(uint32_t rank)>;
 /// by the plan of its class; `plans` are in the order of `classes`.
 core::result<void> own_parts(std::span<const rank_class> classes, rank_plans plans, const collective_pieces& places,
                              const rank_part& part);
-/// swaps.cpp: checks the swap file
+/// swaps.cpp: checks the extents of a rank's states in its swap file.
 core::result<void> swap_layout(const rank_plan& p, const collective_pieces& places);
-/// activations.cpp: checks the extents that follow the states, from byte `from` to the end of the file.
+/// activations.cpp: checks the extents of units' inputs in the swap file, from byte `from` to the end of the file.
 core::result<void> activation_extents(const rank_plan& p, uint64_t from);
 
 /// saves.cpp: checks the contents of the checkpoint's files. Call `take` with every rank's own part, in any order, then
@@ -83,7 +83,7 @@ class saved_once {
   const job_layout& l_;
   uint64_t slot_bytes_;
   std::vector<std::vector<slice>> saved_;
-  std::vector<slice> held_;  // [parameter]: elements held by the rank that is being taken
+  std::vector<slice> held_;  // [parameter]: elements held by the rank of the current `take`
 };
 
 /// The ids of all instructions that one rank's plan must have in one branch, by their task; `none`: missing.
@@ -120,8 +120,8 @@ struct roll {
   std::vector<uint32_t> last_use;  ///< [unit]: id of the last compute instruction that reads the unit's parameters
   std::vector<std::vector<uint32_t>> accessors;  ///< [buffer]: ids of the buffer's readers and writers, in serial order
 
-  /// Returns the instruction that writes the gradients of a segment: backward, or its weight part. `segment` is the
-  /// index in the rows of this struct.
+  /// Returns the instruction that writes the gradients of a segment: backward, or its weight part. `segment` is an
+  /// index into `backward` and `weigh`.
   [[nodiscard]] uint32_t writer(size_t segment) const {
     return weigh[segment] == none ? backward[segment] : weigh[segment];
   }
@@ -137,7 +137,7 @@ struct roll {
   }
 
   uint32_t num_pieces = 1;  ///< largest number of pieces of any product
-  /// Returns the index in `multiply` and `piece_exchange` of a piece; pieces count from the second one, which is 1.
+  /// Returns the index of a piece in `multiply` and `piece_exchange`. `piece` is at least 1, which is the second piece.
   [[nodiscard]] size_t piece_of(uint32_t micro, uint32_t segment, uint32_t piece) const {
     return (size_t{micro} * num_segments + segment) * (num_pieces - 1) + piece - 1;
   }
@@ -157,7 +157,7 @@ inline bool computes(const instruction& x) {
 /// or rank.
 core::result<roll> call_roll(const rank_plan& p, branch taken);
 
-/// The input of the rules below: one branch of a step.
+/// The input of the checker's rules: one branch of a step.
 struct world {
   rank_plans ranks;
   branch taken;
@@ -176,10 +176,10 @@ core::result<void> in_order(const world& w, uint32_t rank, uint32_t a, uint32_t 
 
 core::result<void> guards(const world& w, uint32_t rank);     // check.cpp: checks the guards of instructions
 core::result<void> compute(const world& w, uint32_t rank);    // compute.cpp: checks loads, forwards and backwards
-core::result<void> residency(const world& w, uint32_t rank);  // compute.cpp: checks gathers, uses and releases
+core::result<void> residency(const world& w, uint32_t rank);  // residency.cpp: checks gathers, uses and releases
 /// compression.cpp: checks that each use multiplies with the compressed parameters that were made for it.
 core::result<void> compression(const world& w, uint32_t rank);
-core::result<void> near_copies(const world& w, uint32_t rank);  // near_copies.cpp: checks gathers from the second copy
+core::result<void> near_copies(const world& w, uint32_t rank);  // near_copies.cpp: checks the second copy
 core::result<void> gradients(const world& w, uint32_t rank);    // updates.cpp: checks buckets, reductions, norms, vote
 core::result<void> ties(const world& w, uint32_t rank);         // ties.cpp: checks that tied gradients are added once
 core::result<void> updates(const world& w, uint32_t rank);      // updates.cpp: checks updates and what they overwrite

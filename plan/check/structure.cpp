@@ -106,7 +106,7 @@ bool subject_is_known(const rank_plan& p, const instruction& x) {
   return x.subject < subjects_there(p, subject_of(x)) && segment_is_known(p, x, row.segment) && has_slot(x, row.slot);
 }
 
-/// True if the use fits the kind: a backward is whole or an input part, a weight part is always a weight part.
+/// True if the use fits the kind: a backward is whole or an input part, and a weigh, no other kind, is a weight part.
 bool use_is_known(const instruction& x) {
   if (x.kind == kind::backward) return x.use == use::backward || x.use == use::input;
   return (x.use == use::weights) == (x.kind == kind::weigh) && x.use != use::input;
@@ -214,8 +214,8 @@ core::result<void> structure(const rank_plan& p) {
 }
 
 core::result<void> agreement(rank_plans ranks) {
-  // [communicator]: the first member found, and its collectives. Replicas have equal collectives, whichever of them is
-  // given.
+  // [communicator]: the first member found, and its collectives. Communicators of replicas share one entry, because
+  // their collectives are equal.
   std::vector<std::pair<const rank_plan*, std::vector<uint32_t>>> first(ranks[0]->layout->communicators.size());
   for (const auto& p : ranks) {
     std::vector<std::vector<uint32_t>> mine(first.size());

@@ -1,5 +1,5 @@
-// Checks tied parameters: each use's gradient is reduced, sent to all ranks of its column that hold another use, and
-// added there once, in the order of units, before anything reads the sum. The vote counts one of them.
+// Checks tied parameters: each use's gradient is reduced, sent to all ranks of the same pipeline that hold another use,
+// and added there once, in the order of units, before anything reads the sum. The vote counts the sum once.
 #include <algorithm>
 #include <set>
 
@@ -136,7 +136,8 @@ core::result<void> tied_pieces(const job_layout& l, const collective_pieces& all
   const uint32_t columns = l.options.ranks() / l.options.mesh.degree(core::axis::pipeline);
   for (uint32_t column = 0; column < columns; ++column)
     for (uint32_t t = 0; t < l.ties.size(); ++t) {
-      std::vector<std::vector<extent>> filled(l.full_elements.size());  // [pipeline coordinate]
+      std::vector<std::vector<extent>> filled(l.full_elements.size());  // [pipeline coordinate]: received runs of
+                                                                        // elements
       for (uint32_t e = 0; e < l.exchanges.size(); ++e) {
         const tie_exchange& x = l.exchanges[e];
         if (x.tie != t) continue;

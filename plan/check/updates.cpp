@@ -7,7 +7,8 @@
 namespace troupe::plan::rules {
 namespace {
 
-/// Returns the segments whose gradients are written to each bucket, as places in a row of roll::backward.
+/// Returns, for each bucket, the segments that write gradients to it, as indices in one micro-batch's row of
+/// roll::backward.
 std::vector<std::vector<uint32_t>> writers_of(const rank_plan& p, const roll& r) {
   std::vector<std::vector<uint32_t>> out(p.layout->buckets.size());
   const auto all = contributions(p.table());

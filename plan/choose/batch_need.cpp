@@ -30,7 +30,7 @@ batch_need need_of(const core::model_table& one_row, const batch_request& reques
   batch_need out;
   out.tokens = ranks * (1 + double(request.prefetched)) * rows * (columns + 1) * sizeof(int64_t);
   out.activations = ranks * (rows * (request.recompute ? most + (request.inputs_on_disk ? 0 : inputs) : all) + tile);
-  // Every segment is a forward and a backward.
+  // Every segment has one instruction in forward and one in backward.
   out.plans = ranks * training_plans * double(request.accumulation) * 2 * segments * bytes_per_instruction;
   return out;
 }

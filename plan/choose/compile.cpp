@@ -18,7 +18,7 @@ constexpr uint64_t fewest_buckets = 64;
 /// Number of latencies that a gather must hide: from the end of a computation to the start of the gather, from the
 /// gather to the computation after it, and one to spare.
 constexpr double hidden_latencies = 3;
-/// Number of parts of a rank's optimizer states that stay in memory or not.
+/// Number of parts into which a rank's optimizer states are divided; the search chooses how many parts stay in memory.
 constexpr uint32_t offload_parts = 32;
 /// Maximum number of pieces of rows. Each piece costs a start of a product and of an exchange, and the exposed time
 /// shrinks with their number.
@@ -32,7 +32,7 @@ std::vector<uint32_t> computing_units(const core::model_table& table) {
   return out;
 }
 
-/// Returns the segments that may keep less, the last one first.
+/// Returns the segments that may keep fewer tensors for backward, the last one first.
 std::vector<segment_place> light_segments(const core::model_table& table) {
   std::vector<segment_place> out;
   for (auto u = static_cast<uint32_t>(table.units.size()); u-- > 0;)
@@ -176,7 +176,7 @@ std::vector<setting> split_exchanges_settings(const compile_request& r) {
   return out;
 }
 
-// Returns the settings of `offload_activation`. The inputs of the first units wait longest, so they leave first.
+// Returns the settings of `offload_activation`: inputs of the first units, which wait longest, are offloaded first.
 std::vector<setting> offload_activation_settings(const compile_request& r) {
   if (r.base.tiers.activations == tier::device) return {};
   std::vector<setting> out;
@@ -185,7 +185,7 @@ std::vector<setting> offload_activation_settings(const compile_request& r) {
   return out;
 }
 
-// Returns the settings of `offload_optimizer`: as many of the last sub-groups leave memory as necessary.
+// Returns the settings of `offload_optimizer`: as many of the last sub-groups are offloaded as necessary.
 std::vector<setting> offload_optimizer_settings(const compile_request& r) {
   if (!r.places_states || !r.limits.any() || r.base.tiers.optimizer != tier::nvme) return {};
   if (r.base.stage != 3 || r.base.tiers.ratio < 1) return {};

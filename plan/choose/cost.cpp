@@ -19,7 +19,7 @@ uint64_t gradient_bytes(const rank_plan& p, const core::segment_info& s) {
   return n * core::size_of(p.options().bucket_type());
 }
 
-/// Returns the bytes that an instruction touches, for the kinds whose row says that this file computes them.
+/// Returns the bytes that an instruction touches, for the kinds whose row has touched::computed.
 uint64_t computed_bytes(const rank_plan& p, const instruction& x) {
   const auto segment = [&]() -> const core::segment_info& { return p.table().units[x.subject].segments[x.segment]; };
   switch (x.kind) {

@@ -57,7 +57,7 @@ struct rank_timeline {
 
 /// The step of all ranks on the virtual clock.
 struct timeline {
-  std::vector<std::shared_ptr<const rank_plan>> plans;  ///< [rank]: its plan; or one plan for each class of ranks
+  std::vector<std::shared_ptr<const rank_plan>> plans;  ///< [rank]: plan of the rank; or one plan for each class
   std::vector<uint32_t> stands_for;                     ///< [plan]: number of ranks that the plan represents
   std::vector<rank_timeline> ranks;                     ///< [plan]: timeline of the plan's rank
   double step_s = 0;                                    ///< seconds of the slowest rank's step

@@ -12,8 +12,8 @@ namespace {
 
 constexpr double gibibyte = 1024.0 * 1024.0 * 1024.0;
 
-/// Converts bytes to a whole number. Factors are doubles, multiplied in the order of the source: the last byte depends
-/// on it.
+/// Converts bytes to a whole number. Factors are doubles, multiplied in the order of DeepSpeed's source, because the
+/// last byte of the result depends on this order.
 uint64_t whole(double bytes) { return static_cast<uint64_t>(bytes); }
 
 double gpus_of(const machine_shape& shape) {

@@ -147,7 +147,7 @@ class search {
     if (limited()) {
       for (const auto& x : keepables(o)) {
         knob k;
-        k.look = resident_cuts;  // whole units stay or none, so a little more may change nothing
+        k.look = resident_cuts;  // a unit stays whole or not at all, so a few more parts may change nothing
         // Gradients stay in memory as a whole or not at all.
         const std::vector<uint32_t> parts = x.in_parts ? std::vector<uint32_t>{0, 4, 8, 16, 32, 48, resident_cuts}
                                                        : std::vector<uint32_t>{0, resident_cuts};
@@ -198,7 +198,7 @@ class search {
     for (uint32_t r = 0; r < ranks && ranks > 1 && ranks <= fit_ranks_max; ++r) out.push_back(r);
     return out;
   }
-  /// Plans and predicts with the generator and the cost model.
+  /// Generates the plans of options `o` for some ranks, and predicts their memory and time.
   [[nodiscard]] core::result<fitted> judged(const plan_options& o, uint32_t ranks) const {
     TROUPE_ASSIGN(auto layout, make_layout(request_.table, o));
     fitted out;
@@ -241,7 +241,7 @@ class search {
     std::stable_sort(all.begin(), all.end(), [](const keepable& a, const keepable& b) { return a.saves > b.saves; });
     for (const auto& x : all) {
       if (x.saves <= 0) continue;
-      uint32_t fits = 0, beyond = resident_cuts + 1;  // parts
+      uint32_t fits = 0, beyond = resident_cuts + 1;  // numbers of parts: the most known to fit, the least known not to
       while (beyond - fits > 1) {
         const uint32_t part = fits == 0 && beyond > resident_cuts ? resident_cuts : fits + (beyond - fits) / 2;
         plan_options o = best.options;

@@ -24,7 +24,7 @@ struct open_choices {
   bool gathering = false;  ///< true: the search may lower prefetch, reuse and persistence at stage 3, never raise them
   bool swap_gradients = false;  ///< true: the search may choose whether gradients are swapped
   bool resident_parameters = false;
-  bool ratio = false;  ///< true: the search may choose the share of sub-groups that leave memory
+  bool ratio = false;  ///< true: the search may choose the share of sub-groups that are offloaded
 };
 
 /// Limits in bytes of one rank; 0: no limit.
@@ -35,7 +35,7 @@ struct memory_limits {
   [[nodiscard]] bool any() const { return states > 0 || total > 0 || device > 0; }
 };
 
-/// One more choice: its settings, from the one that needs least memory on.
+/// A choice of the search in addition to open_choices: its settings, from the one that needs least memory on.
 struct knob {
   std::vector<std::function<void(plan_options&)>> settings;
   size_t look = 2;  ///< number of settings beyond the current one that the search tries at a time

@@ -55,7 +55,7 @@ class modeller {
         updated * master * (o_.update_of(q).moments + (o_.master_is_parameter() ? uint64_t{0} : uint64_t{1}));
     const uint64_t gradient = (o_.reduces_in_place() ? all : updated) * core::size_of(o_.types.accumulation);
     out.state_bytes += (stays ? states : 0) + (o_.tiers.swap_gradients ? 0 : gradient);
-    // An update touches the bytes of updated_bytes: weights and moments are read and written, the gradient is read.
+    // An update reads and writes weights and moments, and reads the gradient.
     out.update_s +=
         seconds(0, updated * (2 * master * (1 + o_.update_of(q).moments) + core::size_of(o_.types.accumulation) +
                               (o_.master_is_parameter() ? 0 : core::size_of(o_.types.parameter))));

@@ -1,6 +1,6 @@
-// Owns the waits of a step's instructions while the step is played: for the instructions that they name, and for the
-// predecessor in their line. Counts them, and records which members have posted which collective. Clocks and prices are
-// in the players (cost.cpp, shared_cores.cpp).
+// Owns the waits of instructions while a player simulates a step: for the instructions that they name, and for the
+// predecessor in their line. Counts these waits, and records which members have posted which collective. Clocks and
+// prices are in the players (cost.cpp, shared_cores.cpp).
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct arrival {
 struct meeting {
   std::vector<arrival> posted;
   uint32_t members = 0;
-  uint32_t moving = 0;  ///< members whose share is not done, for players in which a share is work of its member
+  uint32_t moving = 0;  ///< number of members that move their share; only for players that simulate the members' work
   [[nodiscard]] bool complete() const { return posted.size() == members; }
 };
 
@@ -62,10 +62,11 @@ class wait_graph {
  private:
   // The waits of one rank's instructions; each list is indexed by instruction id.
   struct rank_waits {
-    std::vector<uint32_t> unmet;   // number of instructions that it waits for, its predecessor in the line included
-    std::vector<double> ready_s;   // latest end so far of the instructions that it waited for
-    std::vector<uint32_t> behind;  // next instruction in its line
-    std::vector<std::vector<uint32_t>> dependents;  // instructions that name it
+    std::vector<uint32_t> unmet;   // number of instructions that the instruction waits for, with its predecessor in the
+                                   // line
+    std::vector<double> ready_s;   // latest end so far, in seconds, of the instructions that the instruction waited for
+    std::vector<uint32_t> behind;  // next instruction in the instruction's line
+    std::vector<std::vector<uint32_t>> dependents;  // instructions that name the instruction in `after`
   };
   void prepare(uint32_t rank);
   void met(uint32_t rank, uint32_t id, double at_s, auto&& start) {
@@ -77,7 +78,7 @@ class wait_graph {
   rank_plans plans_;
   const double latency_s_;
   std::vector<rank_waits> ranks_;
-  std::vector<std::vector<meeting>> meetings_;  // [communicator][sequence]
+  std::vector<std::vector<meeting>> meetings_;  // [communicator][sequence]: collective and its members
 };
 
 }  // namespace troupe::plan

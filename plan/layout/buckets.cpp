@@ -12,7 +12,7 @@ namespace troupe::plan {
 namespace {
 
 // Packs buckets by how their gradients are added: over data ranks, or over data ranks of all tensor coordinates.
-// Parameters of the two alternate in the model, so both packers are filled side by side.
+// Parameters of these two kinds alternate in the model, so both packers are filled side by side.
 class bucket_packer {
  public:
   explicit bucket_packer(job_layout& l)

@@ -23,7 +23,7 @@ class distinct {
     seen_[number] = 1;
     all_.push_back(number);
   }
-  /// Appends how many there are, then the numbers in ascending order, and forgets them.
+  /// Appends the count of the numbers and the numbers in ascending order to `to`, and empties the set.
   void move_to(numbers& to) {
     std::ranges::sort(all_);
     to.push_back(all_.size());
@@ -52,7 +52,7 @@ void add_sizes(numbers& to, const rank_plan& p) {
     to.push_back(window_elements(shard_runs(p, set)));
 }
 
-// Appends the sub-groups that change the copied states.
+// Appends, for each block of a snapshot, its size and the sub-groups that change the states in it.
 void add_snapshots(numbers& to, const rank_plan& p) {
   if (p.snapshots.empty()) return;
   const parameter_lists groups_of(p.table().parameters.size(), [&](auto told) {

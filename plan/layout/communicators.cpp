@@ -29,7 +29,7 @@ uint32_t tensor_ranks(const plan_options& o) { return o.mesh.degree(core::axis::
 /// Number of pairs of a pipeline and a tensor coordinate. The ranks of a pair hold the same parameters.
 uint32_t holders_of(const plan_options& o) { return o.mesh.degree(core::axis::pipeline) * tensor_ranks(o); }
 
-/// Number of columns: the ranks of one pipeline coordinate.
+/// Number of columns, which is the number of ranks of one pipeline coordinate.
 uint32_t columns_of(const plan_options& o) { return o.ranks() / o.mesh.degree(core::axis::pipeline); }
 
 /// Returns the number of the first communicator of a replica, if there are any.
@@ -124,8 +124,8 @@ void add_sequence_groups(std::vector<communicator>& out, const plan_options& o) 
       }
 }
 
-/// A range of communicators: `each` for one pipeline coordinate after the other. Those of one pipeline coordinate are
-/// in the order of tensor coordinates, equally many of each.
+/// A range of communicators from number `first` on: `each` communicators for every pipeline coordinate, in the order of
+/// tensor coordinates, equally many for each tensor coordinate.
 struct family {
   uint32_t first = 0, each = 0;
 };

@@ -46,7 +46,7 @@ uint32_t later_stage(const job_layout& l, const operation& x);
 /// `l.communicators`.
 uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x);
 
-/// Adds the numbers of collectives of these plans to `met`. [communicator]; grows from empty.
+/// Adds the number of each communicator's collectives in these plans to `met`, [communicator], which grows from empty.
 void add_collectives(std::vector<uint64_t>& met, rank_plans plans);
 
 }  // namespace troupe::plan

@@ -7,7 +7,6 @@
 namespace troupe::plan {
 namespace {
 
-// A boundary is 64 bytes of the narrowest element (2 bytes), so that one layout serves every dtype.
 
 }  // namespace
 

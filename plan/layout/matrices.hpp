@@ -10,7 +10,7 @@
 namespace troupe::plan {
 
 /// Number of ranks of one pipeline coordinate and one replica. The matrices that these ranks hold, or hold shares of,
-/// are dealt to them.
+/// are distributed over them to be orthogonalised.
 uint32_t matrix_ranks(const job_layout& l);
 
 /// True if `rank` orthogonalises `parameter`. Without tensor groups one rank of each replica does; with tensor groups
@@ -39,7 +39,7 @@ uint64_t matrix_slot_elements(const job_layout& l, const parameter_set& set);
 /// Elements of the matrices in the slot of a matrix set, without gaps.
 uint64_t matrix_elements(const job_layout& l, const parameter_set& set);
 
-/// Shape of a parameter's whole matrix, which no rank of a tensor group need have.
+/// Shape of a parameter's whole matrix, of which each rank of a tensor group may hold only a share.
 struct matrix_shape {
   uint64_t rows = 0, columns = 0;
 };

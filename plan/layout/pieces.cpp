@@ -223,7 +223,7 @@ std::vector<moved_piece> collective_pieces::vote() const {
   return out;
 }
 
-// Returns all bytes of the slot, sent by the member that computed them.
+// Returns one piece, all bytes of the slot, sent by the member that computed them.
 std::vector<moved_piece> collective_pieces::transfer(const instruction& x) const {
   const uint32_t later = later_stage(l_, x), from = x.use == use::forward ? later - 1 : later;
   const auto& members = l_.communicators[x.communicator].members;

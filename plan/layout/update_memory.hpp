@@ -8,7 +8,7 @@
 
 namespace troupe::plan {
 
-/// Bytes that the update of a sub-group reads and writes.
+/// Estimated bytes that the update of a sub-group reads and writes: those of fp32 weights and two moments (Adam).
 uint64_t updated_bytes(const job_layout& l, const sub_group& group);
 
 /// Bytes of the undo copy of a piece: weights, moments and the 16-bit copy, each rounded up to 64 bytes, in the layout

@@ -43,7 +43,7 @@ std::vector<uint32_t> repeated(const std::vector<uint32_t>& list, uint32_t entri
   return out;
 }
 
-/// Returns run `index` of the list, cut into `runs` runs. The list must have at least as many entries.
+/// Returns run `index` of the list, cut into `runs` runs. The list must have at least `runs` entries.
 std::vector<uint32_t> run_of(const std::vector<uint32_t>& list, uint32_t runs, uint32_t index) {
   const auto part = even_range(list.size(), runs, index);
   const auto at = list.begin() + static_cast<ptrdiff_t>(part.first);

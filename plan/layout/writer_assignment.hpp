@@ -35,10 +35,10 @@ struct writer_share {
 /// elements of its own: a rank that shares nothing has part 0 of 1, and in stage 3 all ranks have that part. If
 /// DeepSpeed's index would leave its range (writers on resources that are not neighbours), the index is the position
 /// among the writers.
-/// Errors  bad_input: degrees that are 0 or do not divide the ranks, more machines than ranks.
+/// Errors (bad_input): degrees that are 0 or do not divide the ranks, more machines than ranks.
 core::result<std::vector<std::optional<writer_share>>> assign_writers(const writer_layout& layout);
 /// Returns the share of one rank, as assign_writers() does, without computing the shares of ranks that hold other
-/// bytes. bad_input, too, for a rank beyond the layout's ranks.
+/// bytes. Errors (bad_input): those of assign_writers(), and a rank beyond the layout's ranks.
 core::result<std::optional<writer_share>> assigned_share(const writer_layout& layout, uint32_t rank);
 
 /// Returns the share of each rank in the files of experts. The replicas of an expert are the ranks of equal number

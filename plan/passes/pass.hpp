@@ -45,7 +45,7 @@ struct facts {
     return out;
   }
 };
-/// The facts that hold after `write`.
+/// The facts that hold for a draft as plan/write/ writes it, before any pass.
 inline constexpr facts written_facts = {fact::written_plainly, fact::updates_follow_vote};
 /// All facts; the value of contract::keeps for a pass after which every fact still holds.
 inline constexpr facts all_facts = {fact::written_plainly, fact::updates_follow_vote, fact::gathers_placed,

@@ -106,7 +106,7 @@ class residency_planner {
   std::vector<uint32_t> live_;          // [unit]: use whose gather made the unit resident
   std::vector<uint32_t> wanted_until_;  // [unit]: latest use that a fetch or prefetch has looked at
   uint64_t live_elements_ = 0;
-  uint32_t looked_at_ = 0;  // uses below this one are fetched or found resident
+  uint32_t looked_at_ = 0;  // uses below this index are fetched or found resident
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ class parameter_readers {
   }
 
  private:
-  std::vector<uint32_t> begin_, units_;  // begin_: [parameter]
+  std::vector<uint32_t> begin_, units_;  // `begin_`: [parameter], index in units_ of the parameter's first reader
 };
 
 class speculation {
@@ -138,8 +138,8 @@ class speculation {
   std::vector<std::vector<uint32_t>> readers_;  // [sub-group]: units that read its parameters, and the persistent set
   std::vector<uint32_t> waiting_;               // sub-groups whose updates are not moved yet
   std::vector<handle> update_;                  // [sub-group]: update of the sub-group
-  // `whole_`: [bucket], the last instruction so far that reads or sums its gradients. `last_use_`: [unit], the last one
-  // so far.
+  // `whole_`: [bucket], the last norm or sum so far that reads the bucket's complete gradients. `last_use_`: [unit],
+  // the last instruction so far that reads the unit's parameters.
   std::vector<handle> whole_, last_use_;
   std::vector<std::vector<handle>> gathers_;  // [gather set]: gathers of the set so far
   std::vector<uint32_t> ends_;  // [unit]: last use of the unit; 0, the first use, for units of other ranks

@@ -79,7 +79,7 @@ class state_swaps {
     else if (use <= last_backward_)
       read_until(use + 1, last_backward_ + 1, computes);
   }
-  // Returns the first backward use of a micro-batch that is the last to write its unit's gradients.
+  // Returns the index of the first use of backward in the micro-batch that is the last to write its unit's gradients.
   [[nodiscard]] uint32_t find_last_backward() const {
     std::vector<uint32_t> last(p_.table().units.size(), none);  // [unit]: last micro-batch of the unit
     for (const unit_use& u : d_.uses)
@@ -97,7 +97,7 @@ class state_swaps {
     const swap_block& b = p_.blocks[g];
     return !b.holds(state_part::gradient) || gradients_[p_.layout->bucket_of[b.pieces.front().parameter]] != none;
   }
-  // Fills `done` / `all` of the windows.
+  // Reads sub-groups until the share `done` / `all` of the windows is filled.
   void read_until(uint64_t done, uint64_t all, handle where) {
     const auto until = std::min<size_t>(core::div_up(windows() * done, all), groups_.size());
     for (; next_ < until; ++next_) read(groups_[next_], none, where);

@@ -46,10 +46,10 @@ void count_gradients(rank_plan& p) {
     p.memory.accumulated = p.offsets.state_elements * core::size_of(o.types.accumulation);
 }
 
-// Computes, for each stage, the most micro-batches between its first forward and last backward, and between its last
-// backward and their last weight part. Returns the most bytes that segments keep at once: between forward and backward
-// and, if backward is split, between its parts. With recomputation the inputs that units keep are not included, since
-// some of them leave device memory.
+// Computes, for each stage, the most micro-batches at a time between their first forward and their last backward, and
+// between their last backward and their last weight part. Returns the most bytes that segments keep at once: between
+// forward and backward and, if backward is split, between its parts. With recomputation the inputs that units keep are
+// not included, since some of them leave device memory.
 uint64_t count_in_flight(rank_plan& p) {
   const job_layout& l = *p.layout;
   const bool trains = p.options().mode == mode::train;

@@ -77,8 +77,8 @@ class fast_player {
   };
 
   [[nodiscard]] size_t at(uint32_t stage, uint32_t micro) const { return size_t{stage} * p_.micro_batches + micro; }
-  // Returns the place of the computation whose result `a` takes from another stage. No place: `a` takes nothing, or the
-  // result does not exist yet.
+  // Returns the place of the computation whose result `a` reads from another stage. No place: `a` reads no such result,
+  // or the result does not exist yet.
   [[nodiscard]] place source(const action& a) const {
     if (a.type == action_type::forward && a.stage > 0) return done_[0][at(a.stage - 1, a.micro)];
     if (a.type == action_type::backward_input && a.stage + 1 < stages_) return done_[1][at(a.stage + 1, a.micro)];
@@ -109,7 +109,8 @@ class fast_player {
   uint32_t stages_;
   std::vector<std::vector<double>> starts_, ends_;  // [rank][position]: seconds at which the action starts and ends
   std::vector<size_t> next_;                        // [rank]: position of the rank's next action
-  std::array<std::vector<place>, 2> done_;          // F, I: [stage * micro_batches + micro]
+  std::array<std::vector<place>, 2> done_;          // [0 for F, 1 for I][stage * micro_batches + micro]: place of the
+                                                    // computation
 };
 
 class climber {
@@ -156,7 +157,9 @@ class climber {
     for (const action& a : order) {
       const stage_cost& c = p_.costs->stages[a.stage];
       if (a.type == action_type::forward) kept += c.activation_bytes;
-      if (a.type == action_type::backward_input) kept += c.weight_part_bytes - c.activation_bytes;  // modulo 2^64
+      if (a.type == action_type::backward_input) kept += c.weight_part_bytes - c.activation_bytes;  // may be negative;
+                                                                                                    // sums are modulo
+                                                                                                    // 2^64
       if (a.type == action_type::backward_weight) kept -= c.weight_part_bytes;
       if (kept > p_.memory_bytes) return false;
     }

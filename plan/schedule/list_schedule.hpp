@@ -37,8 +37,8 @@ struct list_policy {
 std::vector<list_policy> list_policies(bool several_chunks);
 
 /// Returns the table that a policy makes: with split backwards, and micro-batches in order in each stage. Memory for
-/// the oldest micro-batch of a rank is kept free, so every limit that holds one micro-batch allows a schedule. Nothing
-/// if the limit does not hold one.
+/// the oldest micro-batch of a rank is kept free, so every limit that holds one micro-batch allows a schedule. Returns
+/// nullopt if the limit does not hold one.
 std::optional<pipeline_table> list_schedule(const pipeline_problem& p, const list_policy& policy);
 
 }  // namespace troupe::plan

@@ -76,8 +76,8 @@ class progress {
     if (a.type == recv_backward) b |= received;
   }
 
-  // Returns the action that provides the value that stage `a.stage` takes from a neighbour and that is not done yet:
-  // the computation there, or the receive here if the table has transfers. Type overlap: the value is there.
+  // Returns the action that is not done yet and provides the value that stage `a.stage` reads from a neighbour: the
+  // neighbour's computation, or this rank's receive if the table has transfers. Type overlap: the value exists.
   [[nodiscard]] action awaited_from(uint32_t neighbour, const action& a, bool is_forward) const {
     using enum action_type;
     const auto& done = is_forward ? forwards_ : backwards_;
@@ -121,7 +121,7 @@ class progress {
   const pipeline_table& t_;
   bool transfers_ = false;
   std::vector<size_t> next_;                   // [rank]: position of the rank's next action
-  std::vector<uint8_t> forwards_, backwards_;  // [stage * micro_batches + micro]: bits
+  std::vector<uint8_t> forwards_, backwards_;  // [stage * micro_batches + micro]: bits computed, sent, received
 };
 
 }  // namespace troupe::plan

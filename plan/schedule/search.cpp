@@ -154,7 +154,8 @@ class searcher {
       add(improve(problem_, in_parts(start.table), {each, bound_.s}), start.from);
   }
 
-  // Joins backwards whose parts are neighbours, if that costs no time: one recomputation, products at once.
+  // Joins the two parts of a backward that are neighbours, if that costs no time. A joined backward has one
+  // recomputation.
   void join_parts(found_schedule& out) const {
     auto whole = with_whole_backwards(out.table);
     const auto timing = play_table(whole, request_.costs);

@@ -13,7 +13,8 @@ namespace troupe::plan {
 /// Limit of the bytes of a file that is read.
 inline constexpr uint64_t max_table_bytes = uint64_t{256} << 20;
 
-/// Returns a line for each rank, with its actions between commas. PyTorch's _PipelineScheduleRuntime reads this text.
+/// Returns the text of a table: a line for each rank, with the rank's actions between commas. PyTorch's
+/// _PipelineScheduleRuntime reads this text.
 std::string write_table(const pipeline_table& t);
 
 /// The size that a file must have; 0: any.

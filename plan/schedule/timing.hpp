@@ -51,8 +51,8 @@ struct table_timing {
 /// keeps nothing after the end of F. Whole-number costs give exact whole numbers.
 table_timing play_table(const pipeline_table& t, const pipeline_costs& costs);
 
-/// Returns, for each stage, the most micro-batches between their F and the end of their backward, weight part included;
-/// 1 without backward. find_fault() must have found no fault in `t`.
+/// Returns, for each stage, the most micro-batches that are at a time between the start of their F and the end of their
+/// backward, weight part included; 1 without backward. find_fault() must have found no fault in `t`.
 std::vector<uint32_t> micros_in_flight(const pipeline_table& t);
 
 }  // namespace troupe::plan

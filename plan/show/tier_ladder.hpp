@@ -1,5 +1,6 @@
-// Tries tiers from the cheapest on until a rank's memory holds the step, for `troupe plan --fit`. Owns the order of the
-// rungs and the words. fit.hpp chooses sizes within a rung, and the generator computes the memory that they need.
+// Tries sets of tiers (rungs) from the cheapest on until a rank's memory holds the step, for `troupe plan --fit`. Owns
+// the order of the rungs and the text of the result. fit.hpp chooses sizes within a rung, and the generator computes
+// the memory that they need.
 #pragma once
 
 #include <optional>

@@ -51,7 +51,7 @@ void gradient_writer::reduce(uint32_t bucket, handle writer) {
   d_.at(x).buffer = buffer;
   d_.at(x).bytes = p_.layout->buckets[bucket].numel * core::size_of(p_.options().types.communication);
   d_.depend(x, writer);
-  d_.depend(x, reduced_[bucket]);  // adds to the bucket's sum; collectives may end in any order
+  d_.depend(x, reduced_[bucket]);  // the reduction adds to the bucket's sum, and collectives may end in any order
   reduced_[bucket] = x;
   d_.buffer(buffer).last = x;
   if (p_.options().buckets_stay()) return;

@@ -59,7 +59,7 @@ class transfer_writer {
   std::map<std::pair<uint32_t, use>, std::deque<uint32_t>> to_come_;
   std::map<crossing, slot> slots_;
   std::map<crossing, uint32_t> sent_;  // buffers of activations that were sent to the next stage
-  std::vector<uint32_t> read_;         // buffers whose last reader was the computation before
+  std::vector<uint32_t> read_;         // buffers whose last reader was the previous computation
 };
 
 }  // namespace troupe::plan

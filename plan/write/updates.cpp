@@ -95,7 +95,7 @@ class update_writer {
     d_.at(back).buffer = slot;
     d_.depend(back, x);
   }
-  // Newton-Schulz: per iteration three products with the smaller side squared.
+  // Newton-Schulz: each of 5 iterations has two products of 2 small^2 large flops and one of 2 small^3.
   [[nodiscard]] double orthogonalise_flops(uint32_t q) const {
     const auto [rows, columns] = whole_shape(*p_.layout, q);
     const double small = double(std::min(rows, columns)), large = double(std::max(rows, columns));

@@ -46,7 +46,7 @@ bool block_runner::full() const {
   return idle_slots_.empty() || !options_.overlap_events || !waiting_.empty();
 }
 
-// Transfers the bytes of [from, to) that direct I/O does not accept, through a buffered descriptor of the same file.
+// Transfers bytes [from, to) of the file, an unaligned edge of the job, through a buffered descriptor of the same file.
 core::result<void> block_runner::edge(active& a, uint64_t from, uint64_t to) {
   if (from >= to) return {};
   const auto& job = a.job;
@@ -87,7 +87,8 @@ void block_runner::start(active& a) {
     }
 }
 
-// Chooses the memory of the block's transfer; returns false if the block has to wait for a bounce block.
+// Sets the memory of the block's transfer: the caller's memory if it is aligned, else a bounce block. Returns false if
+// no bounce block is free.
 core::result<bool> block_runner::place(slot& s, const file& on, io_kind kind) {
   s.transfer = s.memory;
   s.bounce = -1;
@@ -135,7 +136,7 @@ void block_runner::fill(std::vector<block_job_end>& out) {
   }
   const size_t at_once = options_.single_submit ? 1 : std::max<size_t>(batch_.size(), 1);
   for (size_t i = 0; i < batch_.size(); i += at_once)
-    // The queue refuses a batch as a whole, so each of its blocks ends with the reason.
+    // The queue refuses a batch as a whole, so each block of the batch ends with the queue's error.
     if (auto begun = queue_->submit(std::span(batch_).subspan(i, at_once)); !begun)
       for (const auto& r : std::span(batch_).subspan(i, at_once)) over({r.token, 0, begun.error()}, out);
 }
@@ -155,7 +156,7 @@ void block_runner::over(const io_completion& c, std::vector<block_job_end>& out)
     idle_bounces_.push_back(s.bounce);
   }
   idle_slots_.push_back(static_cast<uint32_t>(c.token));
-  // Jobs in the row, which have more blocks to start or have failed, end when they are removed from the row.
+  // A job that is still in waiting_ ends in fill(), which removes it from there.
   if (a->in_flight == 0 && !a->in_row) end(*a, out);
 }
 

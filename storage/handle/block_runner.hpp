@@ -1,6 +1,6 @@
-// Transfers ranges of files to and from memory, cut into blocks that an `io_queue` keeps in flight. Owns the cutting,
-// the edges and memory that direct I/O does not accept, and the combined result of the blocks. Used by one thread only,
-// like its queue.
+// Transfers ranges of files to and from memory, divided into blocks that an `io_queue` keeps in flight. Owns the
+// division, the handling of edges and memory that direct I/O does not accept, and the combined result of the blocks.
+// Used by one thread only, because its queue is.
 #pragma once
 
 #include <cstddef>
@@ -20,18 +20,19 @@ namespace troupe::storage {
 /// Direct transfers of a range begin and end at multiples of this number of bytes; the parts before and after go
 /// through the page cache, which holds whole pages.
 inline constexpr uint64_t direct_grain_bytes = 4096;
-inline constexpr unsigned bounce_blocks_max = 16;  ///< blocks in flight through the runner's own aligned memory
+inline constexpr unsigned bounce_blocks_max = 16;  ///< largest number of blocks copied through aligned memory
 
 struct block_runner_options {
   io_queue_options queue;
-  uint64_t block_bytes = uint64_t{1} << 20;  ///< bytes of a block, a multiple of `direct_grain_bytes`
-  bool single_submit = false;                ///< one system call for each block instead of one for several
-  /// True: a finished block is replaced at once; false: when all are finished.
+  uint64_t block_bytes = uint64_t{1} << 20;  ///< size of a block, a multiple of `direct_grain_bytes`
+  bool single_submit = false;                ///< true: one system call for each block; false: one for several
+  /// True: a new block starts when a block is finished; false: new blocks start when all are finished.
   bool overlap_events = true;
 };
 
 /// One transfer, with any offset, length and address. Memory at a multiple of 512 bytes (the alignment of most disks)
-/// whose file offset is a multiple of `direct_grain_bytes` is transferred in place, other memory is copied.
+/// whose file offset is a multiple of `direct_grain_bytes` is transferred in place; other memory is copied through
+/// aligned memory.
 struct block_job {
   io_kind kind = io_kind::read;
   file on;
@@ -42,8 +43,8 @@ struct block_job {
 
 struct block_job_end {
   uint64_t token = 0;
-  uint64_t bytes = 0;                ///< bytes transferred, also after an error
-  std::optional<core::error> error;  ///< error of the first failed block; a read that does not get every byte fails
+  uint64_t bytes = 0;                ///< number of bytes transferred, also after an error
+  std::optional<core::error> error;  ///< error of the first failed block; reading past the file's end is an error
 };
 
 class block_runner {
@@ -53,29 +54,29 @@ class block_runner {
 
   void add(block_job job);
 
-  /// Submits as many blocks as the credits allow and collects finished ones. `block`: waits for one if any is in
-  /// flight.
+  /// Submits as many blocks as the queue has room for, collects finished blocks, and appends finished jobs to `out`.
+  /// `block`: waits until a block is finished, if one is in flight.
   void advance(bool block, std::vector<block_job_end>& out);
 
   [[nodiscard]] bool idle() const { return waiting_.empty() && queue_->in_flight() == 0; }
-  /// True if no block can start before one in flight is finished.
+  /// True if no further block can start before a block in flight is finished.
   [[nodiscard]] bool full() const;
   [[nodiscard]] const io_queue& queue() const { return *queue_; }
 
  private:
   struct active {
     block_job job;
-    uint64_t next = 0, end = 0;  // file positions of the direct part that has not started yet
+    uint64_t next = 0, end = 0;  // [next, end): bytes of the direct part that are not started yet
     unsigned in_flight = 0;
     uint64_t bytes = 0;
     std::optional<core::error> error;
     bool started = false;
-    bool in_row = true;  // listed among the jobs that may have more blocks to start
+    bool in_row = true;  // true: the job is in waiting_, as it may have more blocks to start
   };
   struct slot {
     std::shared_ptr<active> of;
-    std::span<std::byte> memory;    // the caller's memory
-    std::span<std::byte> transfer;  // memory of the queue's transfer: the caller's, or a bounce block
+    std::span<std::byte> memory;    // memory of the block in the caller's memory
+    std::span<std::byte> transfer;  // memory that the queue uses: the caller's, or a bounce block
     int bounce = -1;
   };
 
@@ -88,7 +89,7 @@ class block_runner {
   static void end(const active& a, std::vector<block_job_end>& out) { out.push_back({a.job.token, a.bytes, a.error}); }
 
   block_runner_options options_;
-  huge_memory bounce_;  // outlives the queue, which waits for blocks in flight
+  huge_memory bounce_;  // destroyed after the queue, which waits for blocks in flight
   std::unique_ptr<io_queue> queue_;
   std::deque<std::shared_ptr<active>> waiting_;
   std::vector<slot> slots_;

@@ -24,7 +24,7 @@ core::result<std::unique_ptr<handle_worker>> handle_worker::start(const block_ru
   auto answer = opened.get_future();
   try {
     out->thread_ = std::thread([self = out.get(), &options, opened = std::move(opened)]() mutable {
-      auto runner = block_runner::open(options);  // opened here because a ring belongs to its thread
+      auto runner = block_runner::open(options);  // opened on this thread, because a ring belongs to one thread
       if (!runner) return opened.set_value(core::fail(runner.error()));
       self->engine_ = (*runner)->queue().name();
       self->remarks_ = (*runner)->queue().remarks();
@@ -61,7 +61,7 @@ void handle_worker::add(block_job job) {
   wake();
 }
 
-// Returns false if the worker has to stop.
+// Moves new jobs from the inbox to the runner. Returns false if the worker must stop.
 bool handle_worker::take(block_runner& runner) {
   uint64_t count = 0;
   if (::read(wake_, &count, sizeof count) < 0) count = 0;  // the inbox is checked even without a new signal
@@ -76,12 +76,12 @@ void handle_worker::work(block_runner& runner) {
   std::vector<block_job_end> ends;
   while (take(runner)) {
     ends.clear();
-    // If no block can be started anyway, waiting in the ring is cheaper.
+    // If no block can be started anyway, the worker waits in the ring, which is cheaper than poll(2).
     runner.advance(runner.full() || runner.queue().event_descriptor() < 0, ends);
     for (const auto& e : ends) over_(e);
     if (!ends.empty() || runner.full() || (!runner.idle() && runner.queue().in_flight() == 0)) continue;
     std::array<pollfd, 2> events{pollfd{wake_, POLLIN, 0}, pollfd{runner.queue().event_descriptor(), POLLIN, 0}};
-    ::poll(events.data(), events.size(), -1);  // an interruption only repeats the loop
+    ::poll(events.data(), events.size(), -1);  // after an interruption the loop checks again
   }
 }
 

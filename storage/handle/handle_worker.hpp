@@ -1,4 +1,5 @@
-// One thread of an `io_handle` with its ring: accepts jobs from any thread, runs them, and reports their ends.
+// Runs one thread of an `io_handle` with its own ring: accepts jobs from any thread, executes them, and reports their
+// ends.
 #pragma once
 
 #include <functional>
@@ -15,14 +16,14 @@ namespace troupe::storage {
 
 class handle_worker {
  public:
-  /// Starts the thread. `over` is called on the worker's thread.
+  /// Starts the thread. `over` is called on the worker's thread at the end of each job.
   static core::result<std::unique_ptr<handle_worker>> start(const block_runner_options& options,
                                                             std::function<void(const block_job_end&)> over);
   ~handle_worker();  ///< cancels unfinished jobs, without calling `over` for them
   handle_worker(const handle_worker&) = delete;
   handle_worker& operator=(const handle_worker&) = delete;
 
-  void add(block_job job);  ///< may be called by any thread
+  void add(block_job job);  ///< queues a job; may be called by any thread
   [[nodiscard]] const std::string& engine() const { return engine_; }
   [[nodiscard]] const std::vector<std::string>& remarks() const { return remarks_; }
 

@@ -18,10 +18,10 @@ namespace troupe::storage {
 
 namespace {
 
-// An operation in progress. Its parts are jobs whose token is the operation.
+// An operation in progress. Its parts are jobs of the workers, which have the operation as token.
 struct under_way {
   unsigned parts = 0;
-  bool shared = true;  // true: `wait()` and `poll` return its outcome
+  bool shared = true;  // true: `wait()` and `poll` return the outcome; false: only the starting call
   io_outcome outcome;
 };
 
@@ -56,7 +56,7 @@ core::result<file> open_for(io_kind kind, const std::filesystem::path& path) {
 }
 
 std::span<std::byte> writable(std::span<const std::byte> from) {
-  return {const_cast<std::byte*>(from.data()), from.size()};  // a write never modifies its span
+  return {const_cast<std::byte*>(from.data()), from.size()};  // a write never modifies its memory
 }
 
 }  // namespace
@@ -65,14 +65,14 @@ struct io_handle::state {
   io_handle_options options;
   mutable std::mutex mutex;
   std::condition_variable ended;
-  std::map<io_operation, under_way> under_way_;           // in order of start
+  std::map<io_operation, under_way> under_way_;           // operations in progress, in the order of their start
   std::vector<io_outcome> outcomes;                       // outcomes of shared operations, in the order of their ends
-  std::unordered_map<io_operation, io_outcome> withheld;  // outcomes of operations that one caller waits for
+  std::unordered_map<io_operation, io_outcome> withheld;  // outcomes of operations for which the starting call waits
   std::vector<std::string> remarks;
   io_operation last = 0;
   unsigned next_worker = 0;
   int event = -1;
-  std::vector<std::unique_ptr<handle_worker>> workers;  // last member, so that they end first
+  std::vector<std::unique_ptr<handle_worker>> workers;  // last member: the workers end before the rest is destroyed
 
   ~state() {
     workers.clear();
@@ -96,7 +96,7 @@ struct io_handle::state {
     else
       withheld.emplace(which->first, std::move(operation.outcome));
     const uint64_t one = 1;
-    // A full eventfd is readable.
+    // If the write fails, the eventfd's counter is full, and the eventfd is readable anyway.
     if (operation.shared && event >= 0 && ::write(event, &one, sizeof one) != sizeof one) (void)0;
     under_way_.erase(which);
     ended.notify_all();
@@ -122,7 +122,7 @@ core::result<io_operation> io_handle::state::begin(io_kind kind, std::span<std::
   if (offset > static_cast<uint64_t>(INT64_MAX) - memory.size())
     return core::fail(core::error_kind::bad_input,
                       on.path().string() + ": wanted an offset that a file can have, got " + std::to_string(offset));
-  // Each thread gets whole blocks and at least one, so that a small operation runs on one thread.
+  // Each part consists of whole blocks, at least one, so that a small operation runs on one thread.
   const uint64_t blocks = core::div_up(memory.size(), options.block_bytes);
   const auto parts = static_cast<unsigned>(std::clamp<uint64_t>(blocks, 1, workers.size()));
   io_operation id = 0;

@@ -22,9 +22,9 @@ namespace troupe::storage {
 
 namespace {
 
-// One ring's share of a pass.
+// One thread's part of a pass over the scratch file, and its result.
 struct lane {
-  uint64_t from = 0, to = 0;  // byte range of the file
+  uint64_t from = 0, to = 0;  // byte range [from, to) of the file
   std::span<std::byte> memory;
   core::result<void> ended;
   int64_t end_ns = 0;
@@ -40,7 +40,7 @@ struct pass {
 
   [[nodiscard]] bool stopped() const { return stop && stop(); }
 
-  // Keeps `queue_depth` requests in flight until `part` is transferred.
+  // Keeps up to `queue_depth` requests in flight until all bytes of `part` are transferred.
   core::result<void> run(io_queue& queue, const lane& part) const {
     std::vector<uint64_t> idle;
     for (uint64_t i = setting.queue_depth; i > 0; --i) idle.push_back(i - 1);
@@ -68,7 +68,7 @@ struct pass {
     return {};
   }
 
-  // Runs on its own thread: a queue belongs to the thread that opened it.
+  // Executes one thread's part; called on that thread, because a queue belongs to the thread that opened it.
   void work(lane& part, std::latch& ready, std::latch& go) const {
     io_queue_options options;
     options.engine = setting.engine;
@@ -98,7 +98,7 @@ core::result<file> scratch(const throughput_options& o) {
   return made;
 }
 
-// True for a file in memory, which newer kernels open for direct I/O, too.
+// True if the file is on a file system in memory, which newer kernels open for direct I/O, too.
 bool in_memory(const file& f) {
   struct statfs about {};
   if (::fstatfs(f.descriptor(), &about) != 0) return false;
@@ -183,7 +183,7 @@ core::result<double> throughput_probe::measure(io_kind kind, const throughput_se
     memory_ = {};
     TROUPE_ASSIGN(auto room, huge_memory::allocate(stride * setting.threads));
     memory_ = std::move(room);
-    std::mt19937_64 noise(1);  // NOLINT: the same bytes each time
+    std::mt19937_64 noise(1);  // NOLINT: a constant seed, so that every pass writes equal bytes
     for (uint64_t at = 0; at < memory_.bytes(); at += sizeof(uint64_t)) {
       const uint64_t word = noise();
       std::memcpy(memory_.data() + at, &word, sizeof word);
@@ -192,7 +192,7 @@ core::result<double> throughput_probe::measure(io_kind kind, const throughput_se
   if (kind == io_kind::read && mode() == file_mode::buffered)
     ::posix_fadvise(on_.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
 
-  // Disjoint parts that begin at block boundaries.
+  // Divides the file into disjoint parts, one per thread, that begin at block boundaries.
   std::vector<lane> lanes(setting.threads);
   const uint64_t blocks = core::div_up(bytes(), setting.block_bytes);
   for (uint64_t i = 0; i < setting.threads; ++i) {
@@ -206,7 +206,7 @@ core::result<double> throughput_probe::measure(io_kind kind, const throughput_se
   try {
     for (auto& part : lanes) threads.emplace_back([&] { all.work(part, ready, go); });
   } catch (const std::system_error& e) {
-    go.count_down();  // the started threads do their parts and end
+    go.count_down();  // lets the started threads transfer their parts and end
     return core::fail(core::error_kind::limit,
                       "wanted " + count(setting.threads) + " threads, got " + count(threads.size()) + ": " + e.what());
   }

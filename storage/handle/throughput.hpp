@@ -16,32 +16,32 @@
 
 namespace troupe::storage {
 
-inline constexpr unsigned throughput_threads_max = 64;  ///< rings in parallel, on disjoint parts of the file
-/// Bytes that stay free on the file system in addition to the scratch file.
+inline constexpr unsigned throughput_threads_max = 64;  ///< largest number of rings, each with its own thread
+/// Number of bytes that must stay free on the file system in addition to the scratch file.
 inline constexpr uint64_t throughput_spare_bytes = uint64_t{64} << 20;
 
 struct throughput_setting {
-  uint64_t block_bytes = uint64_t{1} << 20;  ///< bytes of one request
-  unsigned queue_depth = 32;                 ///< requests in flight in each ring
-  unsigned threads = 1;                      ///< rings, each with its own thread and part of the file
-  bool single_submit = false;                ///< one system call for each request instead of one for several
-  /// True: a finished request is replaced at once; false: new ones start when all are finished.
+  uint64_t block_bytes = uint64_t{1} << 20;  ///< size of one request in bytes
+  unsigned queue_depth = 32;                 ///< largest number of requests in flight in each ring
+  unsigned threads = 1;                      ///< number of rings, each with its own thread and part of the file
+  bool single_submit = false;                ///< true: one system call for each request; false: one for several
+  /// True: a new request starts when a request is finished; false: new requests start when all are finished.
   bool overlap_events = true;
   bool registered = true;  ///< true: buffers and file are registered with the ring
   queue_engine engine = queue_engine::best;
 };
 
-/// Fails with `bad_input` if a setting is outside its limits.
+/// Returns `bad_input` if a value of the setting is outside its limits.
 core::result<void> check(const throughput_setting& s);
 
-/// Returns the bytes of memory that the requests of a setting use.
+/// Returns the size of the memory, in bytes, that the requests in flight use with this setting.
 uint64_t memory_bytes(const throughput_setting& s);
 
 struct throughput_options {
   std::filesystem::path folder;  ///< folder of the scratch file; must exist
   uint64_t bytes = uint64_t{512} << 20;
   bool buffered = false;         ///< true: uses the page cache even if direct I/O works
-  std::function<bool()> stop{};  ///< called between requests, by several threads; true ends the work with `stopped`
+  std::function<bool()> stop{};  ///< called between requests by several threads; true: stop (`stopped`)
 };
 
 class throughput_probe {
@@ -53,15 +53,16 @@ class throughput_probe {
 
   /// Makes one sequential pass over the file and returns bytes per second. Direct transfers are timed to the last
   /// completion, buffered writes until they are on the disk; before buffered reads the file is removed from the page
-  /// cache, if possible. Errors: `bad_input` for a setting outside its limits or a block that is no multiple of the
-  /// alignment of direct I/O; `limit` if its memory would exceed the file; `stopped`; `io`.
+  /// cache, if possible. Errors: `bad_input` for a setting outside its limits or a block size that is no multiple of
+  /// the alignment of direct I/O; `limit` if the requests in flight would exceed the file; `stopped`; `io`.
   core::result<double> measure(io_kind kind, const throughput_setting& setting);
 
   [[nodiscard]] uint64_t bytes() const { return options_.bytes; }
   [[nodiscard]] file_mode mode() const { return on_.mode(); }
-  /// Engine of the last pass: `io_uring` or `threads`.
+  /// Returns the engine of the last pass: `io_uring` or `threads`.
   [[nodiscard]] const std::string& engine() const { return engine_; }
-  /// One sentence for each requested feature that is not available: direct I/O, io_uring, registered memory.
+  /// Returns one sentence for each requested feature that is not available (direct I/O, io_uring, registered memory),
+  /// and one if the file system is in memory.
   [[nodiscard]] const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:

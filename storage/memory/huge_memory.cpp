@@ -13,7 +13,7 @@ namespace troupe::storage {
 core::result<huge_memory> huge_memory::allocate(uint64_t bytes) {
   huge_memory out;
   if (bytes == 0) return out;
-  // Small pools use ordinary pages: rounding each up to 2 MiB would be most of a small model's memory.
+  // Pools below 2 MiB use ordinary pages: rounded up to 2 MiB, they would be most of the memory of a small model.
   const uint64_t room = core::round_up(bytes, 4096);
   const uint64_t align = bytes < alignment_bytes ? 4096 : alignment_bytes;
   const uint64_t span = room + (align > 4096 ? align : 0);

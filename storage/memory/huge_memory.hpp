@@ -1,5 +1,5 @@
-// Memory for pools: one anonymous mapping, 2 MiB aligned, on huge pages if the kernel has them. Direct I/O from such
-// memory is twice as fast as from ordinary pages, and page faults are 512 times fewer.
+// Memory for pools: one anonymous mapping, from 2 MiB on aligned to 2 MiB and on huge pages if the kernel has them.
+// Direct I/O from such memory is twice as fast as from ordinary pages, and page faults are 512 times fewer.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace troupe::storage {
 
-class huge_memory {  ///< zeroed bytes on huge pages
+class huge_memory {  ///< owner of one mapping of memory, zeroed at first
  public:
   static constexpr uint64_t alignment_bytes = uint64_t{2} << 20;
 
@@ -25,10 +25,11 @@ class huge_memory {  ///< zeroed bytes on huge pages
   huge_memory& operator=(const huge_memory&) = delete;
   ~huge_memory();
 
-  /// Allocates `bytes` zeros; an empty object for 0. If the kernel has no room, the error contains the number of bytes.
+  /// Allocates `bytes` zeros, rounded up to 4 KiB; returns an empty object for 0. Error `limit`, with the number of
+  /// bytes, if the kernel has no room.
   static core::result<huge_memory> allocate(uint64_t bytes);
 
-  /// Returns all pages to the system; the bytes are zeros at their next use. False if the system keeps the pages.
+  /// Frees all pages but keeps the mapping; the bytes are zeros at their next use. False if the system refuses.
   [[nodiscard]] bool discard() const;
 
   [[nodiscard]] std::byte* data() const { return data_; }

@@ -1,5 +1,4 @@
-// Locks memory so that the kernel does not page it out. Locking is never required: memory that cannot be locked is used
-// unlocked.
+// Locks memory so that the kernel does not page it out. Callers use memory that cannot be locked unlocked.
 #pragma once
 
 #include <cstddef>

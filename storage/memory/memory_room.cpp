@@ -9,16 +9,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Smallest value that means "no limit": version 1 writes the largest multiple of a page.
+/// Smallest limit that counts as no limit; version 1 of control groups writes the largest multiple of a page for it.
 constexpr uint64_t no_limit_bytes = uint64_t{1} << 60;
 
 std::optional<uint64_t> number_in(const fs::path& file) {
   std::ifstream in(file);
   uint64_t n = 0;
-  return in >> n ? std::optional(n) : std::nullopt;  // "max" yields nullopt
+  return in >> n ? std::optional(n) : std::nullopt;  // version 2 writes "max" for no limit, which yields nullopt
 }
 
-/// Returns the number after `key` in lines of "key number" or "key: number kB"; 0 if there is no such line.
+/// Returns the number in the line "key number" or "key: number kB" of a file; 0 if there is no such line.
 uint64_t number_of(const fs::path& file, const std::string& key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
@@ -35,7 +35,7 @@ uint64_t left(uint64_t limit, uint64_t used, uint64_t given_back) {
   return limit - std::min(limit, held);
 }
 
-/// File names in one version of control groups.
+/// Names of files, and of keys in memory.stat, in one version of control groups.
 struct group_files {
   const char *limit, *used, *inactive, *active;
 };
@@ -55,8 +55,8 @@ std::optional<uint64_t> free_of(const fs::path& group, const group_files& named)
   return left(*limit, *used, number_of(stat, named.inactive) + number_of(stat, named.active));
 }
 
-/// Returns `machine_bytes`, or the least value that `of_group` returns for this process's groups and their parents, if
-/// that is less; `machine_bytes` 0: unknown.
+/// Returns the smallest of `machine_bytes` (0: unknown) and the values that `of_group` returns for this process's
+/// control groups and their parents; nullopt if there is no value.
 std::optional<memory_room> nearest(const fs::path& root, uint64_t machine_bytes,
                                    std::optional<uint64_t> (*of_group)(const fs::path&, const group_files&)) {
   std::optional<memory_room> out;

@@ -9,7 +9,7 @@ namespace troupe::storage {
 
 core::result<std::span<std::byte>> pinned_memory::allocate(uint64_t bytes) {
   if (bytes == 0) return core::fail(core::error_kind::bad_input, "pinned memory: wanted at least one byte, got 0");
-  // Allocated without the lock, because the kernel clears every page.
+  // mutex_ is not held while memory is allocated and locked, because the kernel clears every page.
   TROUPE_ASSIGN(auto made, huge_memory::allocate(bytes));
   const auto refused = lock_memory({made.data(), made.bytes()});
   const std::lock_guard lock(mutex_);
@@ -24,7 +24,7 @@ core::result<std::span<std::byte>> pinned_memory::allocate(uint64_t bytes) {
 }
 
 bool pinned_memory::free(std::span<const std::byte> buffer) {
-  huge_memory given_back;  // unmapped after the lock is released
+  huge_memory given_back;  // unmapped at the end of the function, after mutex_ is released
   const std::lock_guard lock(mutex_);
   const auto found = buffers_.find(buffer.data());
   if (found == buffers_.end()) return false;

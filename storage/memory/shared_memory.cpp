@@ -29,7 +29,7 @@ core::result<void> shared_memory::map(uint64_t bytes) {
   if (at == MAP_FAILED) return refused(bytes);
   data_ = static_cast<std::byte*>(at);
   bytes_ = bytes;
-  ::madvise(data_, bytes, MADV_HUGEPAGE);  // only where the system allows it
+  ::madvise(data_, bytes, MADV_HUGEPAGE);  // has an effect only where the system allows it
   return {};
 }
 
@@ -50,7 +50,7 @@ core::result<shared_memory> shared_memory::open(int descriptor) {
   out.descriptor_ = descriptor;
   struct stat facts {};
   const int seals = ::fcntl(descriptor, F_GET_SEALS);
-  // A mapping of memory that another process truncates would end this process at its next access.
+  // The size must be sealed: if another process truncated the memory, an access to the mapping would end this process.
   if (seals < 0 || (seals & size_seals) != size_seals || ::fstat(descriptor, &facts) != 0)
     return core::fail(core::error_kind::bad_input, "shared memory: wanted a descriptor of memory with a sealed size");
   const auto bytes = static_cast<uint64_t>(facts.st_size);

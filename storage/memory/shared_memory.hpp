@@ -1,5 +1,5 @@
-// Memory that several processes of a machine map: zeroed bytes without a name, of a fixed size, accessed through a
-// descriptor that is inherited or sent. Owns one process's mapping; the bytes are freed with the last mapping.
+// Memory that several processes of a machine map: without a name in a file system, of a fixed size, accessed through a
+// descriptor that is inherited or sent. Owns one process's mapping; the memory is freed with the last mapping.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ class shared_memory {
   shared_memory& operator=(const shared_memory&) = delete;
   ~shared_memory();
 
-  /// Creates `bytes` zeros, rounded up to pages; an empty object for 0. Errors: limit if the system has no room or no
-  /// descriptors.
+  /// Creates and maps `bytes` zeros, rounded up to pages; returns an empty object for 0. Errors: limit, if the system
+  /// has no room or no descriptors.
   static core::result<shared_memory> create(uint64_t bytes);
 
   /// Maps the memory that another process created, and takes ownership of `descriptor`. Errors: bad_input if its size
@@ -39,7 +39,7 @@ class shared_memory {
 
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
-  /// Descriptor of the memory, closed on exec; -1 if there is no memory.
+  /// Returns the descriptor of the memory, which is closed on exec; -1 if the object is empty.
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
  private:

@@ -16,7 +16,8 @@
 
 namespace troupe::storage {
 
-// State of the watch. The lock is held while a callback runs, so that no callback runs after `remove`.
+// State that the watch and its thread share. The thread holds the lock while a callback runs, so that `remove` returns
+// only when the callback is not running.
 struct event_watch::shared_state {
   int epoll = -1, stop = -1;
   std::mutex mutex;
@@ -33,7 +34,7 @@ struct event_watch::shared_state {
         const std::lock_guard lock(mutex);
         if (const auto found = ready.find(descriptor); found != ready.end()) found->second();
       }
-      if (got < 0 && errno != EINTR) return;  // the watch owns the descriptor, so only a bug leads here
+      if (got < 0 && errno != EINTR) return;  // only a bug leads here, as the watch owns the epoll descriptor
     }
   }
 };

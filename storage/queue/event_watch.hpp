@@ -1,6 +1,5 @@
-// A thread that sleeps until descriptors become readable and then calls callbacks: an actor, which sleeps in its
-// mailbox, learns of completions this way. Owns the sleeping; the owners of the callbacks own the descriptors and the
-// reactions.
+// Runs a thread that waits until descriptors become readable and then calls callbacks. A callback notifies an actor,
+// which waits for messages, of completed I/O. Owns the thread; the code that adds callbacks owns the descriptors.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +12,20 @@ namespace troupe::storage {
 
 class event_watch {
  public:
-  static core::result<std::unique_ptr<event_watch>> start();  ///< starts one thread; errors: `limit`
+  static core::result<std::unique_ptr<event_watch>> start();  ///< starts the watch's thread; errors: `limit`
   event_watch(const event_watch&) = delete;
   event_watch& operator=(const event_watch&) = delete;
-  ~event_watch();  ///< no callback runs afterwards
+  ~event_watch();  ///< stops the thread; no callback runs afterwards
 
   /// Registers `ready`, which the watch's thread calls once when `descriptor` is readable, and again after `resume`.
   /// `ready` must only notify (send a message, signal) and never wait. Error `io` if the system refuses.
   core::result<void> add(int descriptor, std::function<void()> ready);
 
-  /// Arms the callback of `descriptor` again, after its owner has handled the readable state. May be called by any
-  /// thread. No event is lost in between: if the descriptor is readable already, the callback runs at once.
+  /// Enables the callback of `descriptor` again, after its owner has handled the readable state. May be called by any
+  /// thread. If the descriptor is readable already, the callback runs at once, so that no event is lost.
   void resume(int descriptor);
 
-  void remove(int descriptor);  ///< call before the descriptor is closed; its callback does not run afterwards
+  void remove(int descriptor);  ///< disables a callback; must precede closing the descriptor
 
  private:
   event_watch() = default;

@@ -26,8 +26,9 @@ core::error open_failure(const std::filesystem::path& path, file_access access, 
   return core::path_error(creates ? "create" : reads ? "read" : "open", path, errno_value);
 }
 
-// Finds the alignment if the kernel does not report it (before 6.1, or on some file systems): the least usual sector
-// size at which a read is not refused. An empty file refuses no read, so it gets 4096, which every disk accepts.
+// Returns the alignment of direct I/O by trial, for kernels (before 6.1) and file systems that do not report it: the
+// smallest usual sector size at which a read is not refused. An empty file refuses no read, so 4096 is returned for it,
+// which every disk accepts.
 transfer_alignment probe(int descriptor) {
   constexpr uint32_t safe = 4096;
   struct stat about {};
@@ -82,7 +83,7 @@ core::result<file> file::open(const std::filesystem::path& path, file_access acc
   if (access == file_access::create) flags |= O_CREAT;
   if (access == file_access::create_new) flags |= O_CREAT | O_EXCL;
   if (access == file_access::read_regular) flags |= O_NOFOLLOW | O_NONBLOCK;
-  // The file is emptied only when everything else has succeeded: a refused O_DIRECT must not destroy the content.
+  // O_TRUNC is not used: the file is emptied at the end, so that a refused O_DIRECT does not destroy the content.
   int descriptor = -1;
   do descriptor = ::open(path.c_str(), flags | (direct ? O_DIRECT : 0), permissions);
   while (descriptor < 0 && errno == EINTR);
@@ -130,7 +131,7 @@ core::result<file> file::reopened(file_access access, file_mode mode) const {
     return out;
   }
   if (::access("/proc/self/fd", F_OK) == 0) return out;
-  auto by_name = open(path(), access, mode);  // for a system without /proc
+  auto by_name = open(path(), access, mode);  // used on a system without /proc
   struct stat mine {
   }, its{};
   const bool is_same = by_name && ::fstat(descriptor(), &mine) == 0 && ::fstat(by_name->descriptor(), &its) == 0 &&

@@ -64,7 +64,7 @@ size_t io_queue::take(bool block, std::vector<io_completion>& out) {
       continue;
     }
     out.push_back(t.completion());
-    t = transfer();  // releases the file
+    t = transfer();  // releases the request's file
     free_.push_back(a.slot);
   }
   if (again) flush();
@@ -73,7 +73,7 @@ size_t io_queue::take(bool block, std::vector<io_completion>& out) {
 
 size_t io_queue::poll(std::vector<io_completion>& out) {
   uint64_t count = 0;
-  // Completions are collected even without a new signal.
+  // The eventfd is reset; without a new signal, completions are collected, too.
   if (event_ >= 0 && ::read(event_, &count, sizeof count) < 0) count = 0;
   return take(false, out);
 }
@@ -90,7 +90,7 @@ void io_queue::drain(std::vector<io_completion>& out) {
 
 void io_queue::cancel_all() {
   if (in_flight() == 0) return;
-  for (auto& t : transfers_) t.cancel();  // free slots are replaced before their next use
+  for (auto& t : transfers_) t.cancel();  // harmless for free slots: submit() replaces their transfers
   stop_all();
 }
 

@@ -1,6 +1,7 @@
-// Runs many reads and writes at once, with a bounded number in flight. Owns the interface that all queues share, its
-// credits, the continuation of short transfers and the choice between io_uring and threads. The engines are in
-// `uring_queue.hpp` and `thread_queue.hpp`, a disk for tests in `tests/fakes`. A queue is used by one thread at a time.
+// Runs many reads and writes at once, with a bounded number in flight. Owns the interface of all queues, the credits
+// (free places for requests), the continuation of short transfers and the choice between io_uring and threads. The
+// engines are in `uring_queue.hpp` and `thread_queue.hpp`, a simulated disk for tests is in `tests/fakes`. A queue is
+// used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -16,31 +17,31 @@
 
 namespace troupe::storage {
 
-inline constexpr unsigned queue_depth_max = 4096;                      ///< requests in flight in one queue
-inline constexpr unsigned queue_threads_max = 64;                      ///< threads of one `thread_queue`
-inline constexpr unsigned registered_files_max = 64;                   ///< files that one ring keeps registered
+inline constexpr unsigned queue_depth_max = 4096;                      ///< most requests in flight in one queue
+inline constexpr unsigned queue_threads_max = 64;                      ///< most threads of one `thread_queue`
+inline constexpr unsigned registered_files_max = 64;                   ///< most files registered with one ring
 inline constexpr uint64_t registered_piece_bytes = uint64_t{1} << 30;  ///< the kernel's limit on one registered buffer
 
-/// Implementation that moves the bytes.
+/// Implementation of a queue, which makes the system calls.
 enum class queue_engine : uint8_t {
   best,     ///< io_uring, or threads if the kernel refuses it
   uring,    ///< io_uring or an error
   threads,  ///< a pool of threads that call pread and pwrite
 };
 
-struct io_queue_options {  ///< fixed for the life of a queue
+struct io_queue_options {  ///< options of a queue, fixed for its life
   queue_engine engine = queue_engine::best;
-  unsigned depth = 32;   ///< requests in flight, 1 to `queue_depth_max`
-  unsigned threads = 4;  ///< threads of a `thread_queue`, 1 to `queue_threads_max`
-  /// Memory that contains most requests' buffers; registered with the kernel once instead of pinned for each request.
-  /// Must outlive the queue.
+  unsigned depth = 32;   ///< largest number of requests in flight, 1 to `queue_depth_max`
+  unsigned threads = 4;  ///< number of threads of a `thread_queue`, 1 to `queue_threads_max`
+  /// Memory that contains the buffers of most requests. The queue registers it with the kernel once, so that the kernel
+  /// need not pin it for each request. Must outlive the queue.
   std::vector<std::span<std::byte>> pools;
-  /// For tests of continuation: receives a request and the system's answer (bytes or -errno) and returns the answer
-  /// that the queue uses instead.
+  /// Function for tests of short transfers: receives a request and the system's answer (bytes or -errno), and returns
+  /// the answer that the queue uses instead.
   std::function<int64_t(const io_request&, int64_t)> disturb;
 };
 
-/// A queue of requests, at most `depth` of them in flight.
+/// A queue of read and write requests, at most `depth` of them in flight.
 class io_queue {
  public:
   io_queue(const io_queue&) = delete;
@@ -62,7 +63,7 @@ class io_queue {
   /// none is in flight.
   size_t wait(std::vector<io_completion>& out);
 
-  /// Waits until all requests in flight are complete.
+  /// Waits until all requests in flight are complete, and appends all completions to `out`.
   void drain(std::vector<io_completion>& out);
 
   /// Requests the end of every request in flight. Each one still completes: with `stopped` and the bytes that were
@@ -72,41 +73,41 @@ class io_queue {
   /// Allows later transfers of `on` to use a descriptor registered with the kernel, which stays open until `forget` or
   /// the queue's end. False if the queue does not register files or has no slot left; nothing else changes then.
   virtual bool keep(const file& on);
-  virtual void forget(const file& on);  ///< undoes `keep`; none of the file's requests may be in flight
+  virtual void forget(const file& on);  ///< undoes `keep`; requires that no request of the file is in flight
 
   [[nodiscard]] unsigned depth() const { return static_cast<unsigned>(transfers_.size()); }
   [[nodiscard]] unsigned in_flight() const { return depth() - static_cast<unsigned>(free_.size()); }
-  /// An eventfd that is readable when `poll` may find something; `poll` makes it unreadable. -1 if the process has no
-  /// descriptor left.
+  /// Returns an eventfd that is readable when `poll` may return completions; `poll` resets it. Returns -1 if the
+  /// process had no descriptor left.
   [[nodiscard]] int event_descriptor() const { return event_; }
-  [[nodiscard]] virtual std::string name() const = 0;  ///< `io_uring`, `threads` or `modelled`
-  /// One sentence for each requested feature that is not available, for the log and for `doctor`.
+  [[nodiscard]] virtual std::string name() const = 0;  ///< returns `io_uring`, `threads` or `modelled`
+  /// Returns one sentence for each requested feature that is not available, for the log and for `troupe doctor`.
   [[nodiscard]] const std::vector<std::string>& remarks() const { return remarks_; }
 
  protected:
-  /// The system's answer to the request in a slot: bytes or a negative errno.
+  /// The system's answer to the request in a slot: the number of bytes, or a negative errno.
   struct answer {
     uint32_t slot;
     int64_t value;
   };
 
   explicit io_queue(const io_queue_options& options);
-  /// Cancels and waits for everything in flight. Must be the first statement of every derived destructor, while the
-  /// virtual functions still exist.
+  /// Cancels all requests in flight and waits for them. Must be the first statement of every derived destructor,
+  /// because it calls virtual functions.
   void finish();
   [[nodiscard]] const transfer& at(uint32_t slot) const { return transfers_[slot]; }
   void remark(std::string sentence) { remarks_.push_back(std::move(sentence)); }
-  void signal_event() const;  ///< may be called by any thread
+  void signal_event() const;  ///< makes the eventfd readable; may be called by any thread
 
-  virtual void begin(uint32_t slot) = 0;                            ///< transfers the slot's `rest()`
-  virtual void flush() = 0;                                         ///< hands begun requests to the system
-  virtual void reap(bool block, std::vector<answer>& answers) = 0;  ///< waits for at least one answer if `block`
-  virtual void stop_all() = 0;  ///< requests that can still be cancelled answer -ECANCELED
+  virtual void begin(uint32_t slot) = 0;                            ///< prepares a transfer of the slot's `rest()`
+  virtual void flush() = 0;                                         ///< submits all requests that `begin` has prepared
+  virtual void reap(bool block, std::vector<answer>& answers) = 0;  ///< appends answers; `block`: waits for one
+  virtual void stop_all() = 0;  ///< cancels requests; a cancelled request has the answer -ECANCELED
 
  private:
   size_t take(bool block, std::vector<io_completion>& out);
 
-  std::vector<transfer> transfers_;  // one per credit
+  std::vector<transfer> transfers_;  // [slot]: a request in flight, or unused; one slot per credit
   std::vector<uint32_t> free_;
   std::vector<answer> answers_;
   std::function<int64_t(const io_request&, int64_t)> disturb_;
@@ -114,10 +115,10 @@ class io_queue {
   int event_ = -1;
 };
 
-/// Fails if a depth or a number of threads is outside its limits.
+/// Returns `bad_input` if the depth or the number of threads is outside its limits.
 core::result<void> check(const io_queue_options& options);
 
-/// Makes an io_uring queue; a parameter of `make_queue`, so that tests can simulate a kernel that refuses.
+/// Function that makes an io_uring queue. Tests pass one to `make_queue` to simulate a kernel that refuses io_uring.
 using uring_factory = std::function<core::result<std::unique_ptr<io_queue>>(const io_queue_options&)>;
 
 /// Makes the queue that `options.engine` names. `best` uses threads if the kernel refuses io_uring (too old, a

@@ -13,8 +13,9 @@ namespace troupe::storage {
 
 namespace {
 
-// A pool of threads. The lock protects the three lists. A worker owns a slot's transfer between `waiting_` and
-// `answered_`, the queue's owner at all other times.
+// A queue whose threads call pread and pwrite. mutex_ protects `waiting_`, `answered_` and `over_`. A worker thread
+// owns the transfer of a slot that it has taken from `waiting_` until the slot is in `answered_`; the thread that uses
+// the queue owns it at all other times.
 class thread_queue final : public io_queue {
  public:
   explicit thread_queue(const io_queue_options& options) : io_queue(options) {
@@ -102,7 +103,7 @@ class thread_queue final : public io_queue {
   std::deque<uint32_t> waiting_;
   std::vector<answer> answered_;
   bool over_ = false;
-  std::vector<uint32_t> begun_;  // used by the queue's owner only
+  std::vector<uint32_t> begun_;  // used only by the thread that uses the queue
   std::vector<std::thread> threads_;
 };
 

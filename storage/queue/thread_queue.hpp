@@ -1,5 +1,5 @@
-// Replaces the io_uring queue on kernels and in containers that refuse io_uring: a pool of threads, each in one pread
-// or pwrite at a time.
+// Implements io_queue by a pool of threads, each of which executes one pread or pwrite at a time. Used on kernels and
+// in containers that refuse io_uring.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace troupe::storage {
 
-/// Starts `options.threads` threads (never more than `options.depth`). `remarks` are appended to the queue's own
-/// remarks. Errors: those of `check(options)`; `limit` if the system refuses a thread.
+/// Makes a queue with `options.threads` threads, at most `options.depth`. Appends `remarks` to the queue's remarks.
+/// Errors: those of `check(options)`; `limit` if the system refuses a thread.
 core::result<std::unique_ptr<io_queue>> open_thread_queue(const io_queue_options& options,
                                                           std::vector<std::string> remarks = {});
 

@@ -17,7 +17,7 @@ io_request read_request(file on, uint64_t offset, std::span<std::byte> into, uin
 }
 
 io_request write_request(file on, uint64_t offset, std::span<const std::byte> from, uint64_t token) {
-  // One type of span serves both directions; a write never modifies its span.
+  // io_request has one type of span for both directions; a write never modifies its memory.
   return {io_kind::write, std::move(on), offset, {const_cast<std::byte*>(from.data()), from.size()}, token};
 }
 
@@ -70,7 +70,7 @@ bool transfer::account(int64_t answer) {
   if (done_ == request_.memory.size()) return true;
   const uint64_t sector = request_.on.alignment().offset_bytes;
   if (done_ % sector != 0) {
-    if (reads) return true;  // a direct read stops inside a sector only at the end of the file
+    if (reads) return true;  // a direct read that stops inside a sector has reached the end of the file
     done_ -= done_ % sector;
   }
   if (cancelled_) return end(core::error_kind::stopped, "cancelled");
@@ -80,7 +80,7 @@ bool transfer::account(int64_t answer) {
 }
 
 int64_t transfer::call() const {
-  // Largest transfer of one system call: within Linux's limit, and a multiple of every supported alignment.
+  // Largest transfer of one system call in bytes: within Linux's limit, and a multiple of every supported alignment.
   constexpr size_t call_bytes_max = size_t{1} << 30;
   const auto part = rest().first(std::min(rest().size(), call_bytes_max));
   const int on = request_.on.descriptor();

@@ -1,5 +1,5 @@
-// One read or write until its end: short transfers are continued, interruptions repeated, the end of the file is a
-// short count. Pure bookkeeping, the same for every queue; the queue makes the system calls.
+// Tracks one read or write until its end: continues short transfers, repeats interrupted ones, and reports the end of
+// the file as a smaller number of bytes. Makes no system calls itself, except in `call` and `run`; a queue makes them.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,26 @@
 
 namespace troupe::storage {
 
-inline constexpr uint64_t request_bytes_max = uint64_t{1} << 30;  ///< largest read or write of one request in a queue
-/// Short transfers of one request after which it fails.
+inline constexpr uint64_t request_bytes_max = uint64_t{1} << 30;  ///< largest size of one request in a queue
+/// Largest number of short transfers of one request; after one more the request fails.
 inline constexpr unsigned continuations_max = 64;
-/// Consecutive EINTR and EAGAIN without a byte after which a request fails.
+/// Largest number of consecutive EINTR and EAGAIN answers; after one more the request fails.
 inline constexpr unsigned interruptions_max = 1000;
 
 enum class io_kind : uint8_t { read, write };  ///< read: file to memory; write: memory to file
 
-/// A range of bytes to transfer. The memory belongs to the caller, who must not access it until the request completes.
+/// A request to read or write a range of a file. The caller owns the memory and must not access it until the request is
+/// complete.
 struct io_request {
   io_kind kind = io_kind::read;
   file on;
   uint64_t offset = 0;          ///< offset in the file, in bytes
-  std::span<std::byte> memory;  ///< filled by a read; only read by a write
-  uint64_t token = 0;           ///< chosen by the caller, returned with the completion
+  std::span<std::byte> memory;  ///< memory that a read fills or whose contents a write stores
+  uint64_t token = 0;           ///< number that the caller chooses; the completion contains it
 };
 
-/// Returns a request; its `token` is returned with the completion.
+/// Returns a request to read `into.size()` bytes; write_request() returns a request to write. The completion contains
+/// `token`.
 io_request read_request(file on, uint64_t offset, std::span<std::byte> into, uint64_t token = 0);
 io_request write_request(file on, uint64_t offset, std::span<const std::byte> from, uint64_t token = 0);
 
@@ -38,10 +40,10 @@ io_request write_request(file on, uint64_t offset, std::span<const std::byte> fr
 struct io_completion {
   uint64_t token = 0;
   uint64_t bytes = 0;
-  std::optional<core::error> error;  ///< `stopped` after a cancellation, `no_space`, `io`
+  std::optional<core::error> error;  ///< error of the request: `stopped` after a cancellation, `no_space` or `io`
 };
 
-/// A request in progress.
+/// A request in progress, with the number of bytes transferred so far.
 class transfer {
  public:
   transfer() = default;
@@ -52,14 +54,15 @@ class transfer {
   static core::result<void> check(const io_request& what);
 
   [[nodiscard]] const io_request& request() const { return request_; }
-  /// The bytes of the next system call.
+  /// Returns the memory that is still to be transferred; `rest_offset` returns its offset in the file.
   [[nodiscard]] std::span<std::byte> rest() const { return request_.memory.subspan(done_); }
   [[nodiscard]] uint64_t rest_offset() const { return request_.offset + done_; }
 
-  /// Records the answer to a system call for `rest`: bytes, or a negative errno. True if the request is complete.
+  /// Records the answer to a system call for `rest`: bytes, or a negative errno. Returns true if the request is
+  /// complete.
   bool account(int64_t answer);
 
-  /// Prevents further system calls: an incomplete request ends with `stopped` at the next answer.
+  /// Prevents further system calls: a request that is incomplete after the next answer ends with `stopped`.
   void cancel() { cancelled_ = true; }
 
   /// Returns the completion; valid once the request is complete.

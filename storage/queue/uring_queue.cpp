@@ -14,7 +14,7 @@ namespace troupe::storage {
 
 namespace {
 
-// User data of the cancellation's own completion; slot numbers are smaller.
+// User data of the completion of a cancellation; all slot numbers are smaller.
 constexpr uint64_t cancellation = ~uint64_t{0};
 
 class uring_queue final : public io_queue {
@@ -28,8 +28,8 @@ class uring_queue final : public io_queue {
   }
 
   core::result<void> start(const io_queue_options& options) {
-    // One entry more than the depth, for the cancellation. Newer kernels process completions when the queue asks for
-    // them, without interrupting the thread; `TASKRUN_FLAG` shows `poll` without a system call that there are some.
+    // The ring has one entry more than the depth, for a cancellation. With COOP_TASKRUN, newer kernels do not interrupt
+    // the thread for completions; with TASKRUN_FLAG, `poll` detects pending completions without a system call.
     const unsigned entries = options.depth + 1;
     int why = -EINVAL;
 #if defined(IORING_SETUP_COOP_TASKRUN) && defined(IORING_SETUP_TASKRUN_FLAG)
@@ -122,7 +122,7 @@ class uring_queue final : public io_queue {
       signal_event();
       return;
     }
-    // never null: the ring has an entry for every slot and one for the cancellation
+    // The entry is never null, because the ring has an entry for every slot and one for the cancellation.
     io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
     const auto& request = at(slot).request();
     const auto part = at(slot).rest();
@@ -182,11 +182,11 @@ class uring_queue final : public io_queue {
       }
       if (!block || !answers.empty()) return;
       if (in_flight() <= unsent_.size()) {
-        ::sched_yield();  // the kernel has no request to wait for
+        ::sched_yield();  // the kernel has no request, so waiting in the ring would not end
         continue;
       }
       io_uring_cqe* first = nullptr;
-      ::io_uring_wait_cqe(&ring_, &first);  // an interruption only repeats the loop
+      ::io_uring_wait_cqe(&ring_, &first);  // after an interruption the loop checks again
     }
   }
 
@@ -199,19 +199,19 @@ class uring_queue final : public io_queue {
     ::io_uring_prep_cancel64(entry, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
     ::io_uring_sqe_set_data64(entry, cancellation);
     unsent_.push_back(cancellation);
-    flush();  // kernels before 5.19 refuse the cancellation; their requests end normally
+    flush();  // before Linux 5.19 the cancellation is refused, and requests end normally
 #endif
   }
 
   io_uring ring_{};
   bool made_ = false;
   bool files_on_ = false;
-  int broken_ = 0;  // negative errno once the kernel accepts no more submissions
+  int broken_ = 0;  // negative errno if the kernel accepts no more submissions; else 0
   unsigned refusals_ = 0;
-  std::vector<uint64_t> unsent_;  // prepared slots and cancellation, in the ring's order
+  std::vector<uint64_t> unsent_;  // slots, and possibly a cancellation, that are prepared but not submitted
   std::vector<answer> refused_;
   std::vector<iovec> pieces_;
-  std::array<uint64_t, registered_files_max> files_{};  // file identities; 0: free
+  std::array<uint64_t, registered_files_max> files_{};  // identity of each registered file; 0: free
 };
 
 }  // namespace

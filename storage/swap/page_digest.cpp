@@ -1,4 +1,4 @@
-// Includes the code of xxHash, so that the program needs no library at run time.
+// Computes page digests with xxHash, whose code is compiled in, so that the program needs no library at run time.
 #include "storage/swap/page_digest.hpp"
 
 #define XXH_INLINE_ALL

@@ -8,13 +8,14 @@
 
 namespace troupe::storage {
 
-/// Bytes of a page. Offsets, lengths and addresses of swap file transfers are multiples of it; each page has a digest.
+/// Size of a page of a swap file in bytes. Offsets, lengths and addresses of transfers are multiples of this size.
 inline constexpr uint64_t swap_page_bytes = 4096;
 
 /// Returns the digest of a page with seed 0, equal to that of `xxhsum -H3`.
 uint64_t page_digest(std::span<const std::byte, swap_page_bytes> page);
 
-/// Writes the digest of every page of `pages` (a multiple of the page) to `into`, in order.
+/// Computes the digest of every page of `pages`, whose size must be a multiple of the page size, and stores the digests
+/// in `into`, in order.
 void page_digests(std::span<const std::byte> pages, std::span<uint64_t> into);
 
 }  // namespace troupe::storage

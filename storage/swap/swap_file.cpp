@@ -20,7 +20,7 @@ bool whole_pages(uint64_t offset, std::span<const std::byte> memory) {
   return (offset | memory.size() | reinterpret_cast<uintptr_t>(memory.data())) % page == 0;
 }
 
-// Applies the retry policy of the header to one block.
+// Calls `once`, and calls it again after an error of kind `io`, as the retry policy in swap_file.hpp requires.
 template <class Once>
 core::result<void> tried(Once once) {
   core::result<void> last;
@@ -92,7 +92,7 @@ core::result<void> swap_file::write_pages(uint64_t offset, std::span<const std::
 
 namespace {
 
-// Returns the memory through which plain access of [offset, end) copies its pages.
+// Returns the memory through which read() and write() copy the pages of an unaligned range [offset, end).
 core::result<huge_memory> bounce_for(uint64_t offset, uint64_t end) {
   return huge_memory::allocate(std::min(swap_file::bounce_bytes, core::round_up(end, page) - down(offset)));
 }
@@ -128,7 +128,7 @@ core::result<void> swap_file::write(uint64_t offset, std::span<const std::byte> 
     std::span<const std::byte> pages = source;
     if (!direct) {
       const std::span<std::byte> whole(bounce.data(), last - first);
-      // Edge pages are read first, because they keep some of their bytes; one page may be both edges.
+      // Pages of which only a part is written are read first. One page may be both the first and the last.
       const bool head = offset > first || (last - first == page && end < last), tail = end < last;
       if (head) TROUPE_TRY(read_pages(first, whole.first(page)));
       if (tail && last - first > page) TROUPE_TRY(read_pages(last - page, whole.last(page)));

@@ -1,6 +1,5 @@
-// One scratch file of a run and the digests of its pages. Owns the record of what was written, in the form of digests,
-// and plain access between steps; leaves many transfers at once to `swap_queue.hpp`, names and space to
-// `swap_space.hpp`.
+// One scratch file of a run and the digests of its pages. Owns the digests of the written pages, and synchronous access
+// between steps; leaves concurrent transfers to `swap_queue.hpp`, names and space to `swap_space.hpp`.
 //
 // Error detection: every page has a digest in memory (8 bytes for 4096), computed before the page is written and
 // compared with the bytes read; a page that was never written counts as zeros, the content of a new file. After a lost
@@ -26,43 +25,47 @@
 
 namespace troupe::storage {
 
-inline constexpr unsigned swap_tries_max = 2;  ///< attempts for one block before it fails
+inline constexpr unsigned swap_tries_max = 2;  ///< number of attempts for one block before its request fails
 
-/// A swap file. Many threads may use it at once on disjoint pages. The plan orders a read after the write of its pages.
+/// A swap file. Several threads may access disjoint pages at once. The step's plan orders a read of pages after their
+/// write.
 class swap_file {
  public:
-  static constexpr uint64_t bounce_bytes = uint64_t{1} << 20;  ///< largest copy of plain access
+  static constexpr uint64_t bounce_bytes = uint64_t{1} << 20;  ///< largest buffer for copies of unaligned ranges
 
-  /// Uses `on`, which holds `bytes` zeros, a multiple of `swap_page_bytes`. `swap_space::create` makes the files of a
-  /// run.
+  /// Creates a swap file on the file `on`, which must contain `bytes` zeros, a multiple of `swap_page_bytes`. A run
+  /// makes its swap files by `swap_space::create`.
   swap_file(file on, uint64_t bytes, bool checksums);
   swap_file(const swap_file&) = delete;
   swap_file& operator=(const swap_file&) = delete;
 
-  /// Returns a file of zeros without a name and a disk, for simulations. Error `limit` if there is no memory.
+  /// Returns a swap file in memory, full of zeros, for simulations. Fails if the system has no memory.
   static core::result<std::shared_ptr<swap_file>> in_memory(const std::string& name, uint64_t bytes,
                                                             bool checksums = true);
 
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
   [[nodiscard]] const file& handle() const { return on_; }
   [[nodiscard]] bool checksums() const { return !digests_.empty(); }
-  /// Bytes of memory for the digests.
+  /// Returns the size of the memory for the digests, in bytes.
   [[nodiscard]] uint64_t digest_bytes() const { return digests_.size() * sizeof(uint64_t); }
 
-  /// Reads or writes on the calling thread: any offset, length and address. Edge pages are read, changed and written
-  /// back, so two threads must not share one. For access between steps; a step's own transfers use a `swap_queue`.
-  /// Errors: `bad_input` beyond the end of the file; `io`, `no_space` with file and offset.
+  /// Reads on the calling thread, with any offset, length and address. For access between steps; transfers within a
+  /// step use a `swap_queue`. Errors: `bad_input` beyond the end of the file; `io` with file and offset.
   [[nodiscard]] core::result<void> read(uint64_t offset, std::span<std::byte> into) const;
-  core::result<void> write(uint64_t offset, std::span<const std::byte> from);  ///< writes; rules and errors of `read`
+  /// Writes on the calling thread, with any offset, length and address. Rewrites partly covered pages as a whole, so
+  /// two threads must not write to one page. Errors: `bad_input` beyond the end of the file; `io`, `no_space` with file
+  /// and offset.
+  core::result<void> write(uint64_t offset, std::span<const std::byte> from);
 
-  /// Fails with `bad_input` and the file's name if the range is not within the file. `what` is `read` or `write`.
+  /// Returns `bad_input`, with the file's name, if the range is not within the file. `what`, `read` or `write`, is for
+  /// the error's text.
   [[nodiscard]] core::result<void> check_range(const char* what, uint64_t offset, uint64_t length) const;
 
-  /// Computes the digests of `pages`, the whole pages that a queue is about to write at `offset`. Does nothing without
-  /// checksums.
+  /// Computes and stores the digests of `pages`, whole pages that a queue will write at `offset`. Does nothing if
+  /// checksums are off.
   void take_digests(uint64_t offset, std::span<const std::byte> pages);
-  /// Compares `pages`, which a queue has read at `offset`, with the digests of what was written. Error `io` with file
-  /// and offset of the first page that differs.
+  /// Compares `pages`, which a queue has read at `offset`, with the stored digests. Error `io` with file and offset of
+  /// the first page that differs.
   [[nodiscard]] core::result<void> check_digests(uint64_t offset, std::span<const std::byte> pages) const;
 
   /// Returns the error of a read at `offset` that reached the end of the file.
@@ -74,7 +77,7 @@ class swap_file {
 
   file on_;
   uint64_t bytes_;
-  std::vector<uint64_t> digests_;  // [page]; empty without checksums
+  std::vector<uint64_t> digests_;  // digest of each page; empty if checksums are off
 };
 
 }  // namespace troupe::storage

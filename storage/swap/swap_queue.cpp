@@ -12,8 +12,8 @@ namespace troupe::storage {
 
 namespace {
 
-// Bytes of digests after which a batch is sent. Blocks are digested before they are written, and the disk must not be
-// idle while the digests of a whole queue are computed.
+// Number of digested bytes after which a batch is submitted. Blocks are digested before they are written, and the disk
+// must not be idle while the blocks of a whole queue are digested.
 constexpr uint64_t digest_ahead_bytes = uint64_t{4} << 20;
 
 bool whole_pages(const swap_part& part) {
@@ -167,7 +167,7 @@ void swap_queue::send() {
   counters_.blocks += batch_.size();
   ++counters_.submissions;
   if (auto begun = queue_->submit(batch_); !begun) {
-    // Requests were checked and credits counted, so a retry would fail in the same way.
+    // The requests were checked and there were credits for them, so another attempt would fail in the same way.
     for (const auto& request : batch_) {
       block b = blocks_[request.token];
       b.tries = swap_tries_max;
@@ -179,7 +179,7 @@ void swap_queue::send() {
   batch_.clear();
 }
 
-// Returns the error of an ended block, digests included; nullopt if it succeeded.
+// Returns the error of an ended block: the device's, a short read or a wrong digest; nullopt if the block succeeded.
 std::optional<core::error> swap_queue::judge(const block& b, const io_completion& end) {
   if (end.error) return end.error;
   const auto& request = requests_[b.of].what;
@@ -196,8 +196,8 @@ std::optional<core::error> swap_queue::judge(const block& b, const io_completion
   return right.error();
 }
 
-// Processes ended blocks. Their credits are reused first and their digests computed afterwards, so that the disk is not
-// idle meanwhile. Blocks with an error are processed before that, so that their requests begin no further block.
+// Processes ended blocks: first blocks with an error, so that their requests begin no further block; then submits new
+// blocks, so that the disk is not idle; then checks the digests of blocks without an error.
 void swap_queue::take_ended() {
   ended_blocks_.clear();
   for (const auto& end : ended_) {
@@ -231,8 +231,8 @@ void swap_queue::account(const block& b, const io_completion& end) {
   settle(b.of);
 }
 
-// Ends a request with an error; it begins no further block. Digests are computed for its unwritten blocks, too, so that
-// the next read refuses a mixture of old and new pages, as after any failed write.
+// Ends a request with an error, so that it begins no further block. For a write, computes the digests of its unwritten
+// blocks, too, so that the next read of these pages fails instead of returning a mixture of old and new pages.
 void swap_queue::give_up(uint32_t of, const core::error& why) {
   auto& request = requests_[of];
   if (request.what.kind == io_kind::write)
@@ -254,12 +254,12 @@ void swap_queue::settle(uint32_t of) {
   ++counters_.requests;
   counters_.failed += request.error ? 1 : 0;
   over_.push_back({request.what.token, request.done_bytes, std::move(request.error)});
-  request = under_way{};  // releases the files
+  request = under_way{};  // releases the request's files
   free_requests_.push_back(of);
   --pending_;
 }
 
-// Signals the event descriptor for completions that no device reports.
+// Makes the event descriptor readable for completions that the underlying queue does not report.
 void swap_queue::tell_of_errors() const {
   if (queue_->event_descriptor() >= 0) ::eventfd_write(queue_->event_descriptor(), 1);
 }
@@ -297,7 +297,7 @@ void swap_queue::cancel_all() {
     auto& request = requests_[of];
     if (request.what.parts.empty() || request.error) continue;
     const bool begun = request.part == request.what.parts.size();
-    if (begun && request.to_retry == 0) continue;  // blocks in flight report themselves whether they were stopped
+    if (begun && request.to_retry == 0) continue;  // all its blocks are in flight and report their ends
     const auto& part = request.what.parts.front();
     give_up(of, {core::error_kind::stopped, part.on->handle().path().string() + ": " + name_of(request.what.kind) +
                                                 " at " + std::to_string(part.offset) + ": cancelled"});

@@ -73,11 +73,11 @@ std::shared_ptr<swap_space> swap_space::in_memory(bool checksums) {
 swap_space::~swap_space() {
   if (lock_ >= 0) {
     for (const auto& name : names_) ::unlinkat(folder_, name.c_str(), 0);
-    ::unlinkat(folder_, lock_name, 0);  // still locked: a process that has opened it meanwhile sees that it is removed
+    ::unlinkat(folder_, lock_name, 0);  // while it is locked, so that a process that has opened it detects the removal
     ::close(lock_);
   }
   if (folder_ >= 0) ::close(folder_);
-  // rmdir removes only empty folders
+  // rmdir removes empty folders only, so files of another run stay.
   if (lock_ >= 0 || made_) ::rmdir(path_.c_str());
   if (made_parent_) ::rmdir(parent_.c_str());
 }
@@ -147,7 +147,7 @@ core::result<void> swap_space::take_lock() {
                   core::system_message(errno) + "); make sure that no second run uses it");
     else if (locked != 0)
       return give_up(refused("lock", path, errno));
-    // A lock in a folder that was removed meanwhile protects nothing.
+    // If the lock file was removed meanwhile, the lock protects nothing: try again.
     if (::lstat(path.c_str(), &named) != 0 || named.st_ino != mine.st_ino || named.st_dev != mine.st_dev) {
       ::close(lock);
       continue;
@@ -246,7 +246,7 @@ core::result<std::shared_ptr<swap_file>> swap_space::create(const std::string& n
     if (made) names_.push_back(file_name);
     return made;
   }
-  // A file that grows beyond RLIMIT_FSIZE raises a signal that ends the process.
+  // A write beyond RLIMIT_FSIZE would raise a signal that ends the process.
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && whole > limit.rlim_cur)
     return refuse(error_kind::limit,

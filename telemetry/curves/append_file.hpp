@@ -36,7 +36,7 @@ class append_file {  ///< a file to which whole records are appended
   core::result<void> flush();
 
   [[nodiscard]] bool is_empty() const { return written_ == 0 && waiting_.empty(); }
-  [[nodiscard]] uint64_t num_dropped() const { return num_dropped_; }  ///< records that were dropped
+  [[nodiscard]] uint64_t num_dropped() const { return num_dropped_; }  ///< number of records that were dropped
   [[nodiscard]] uint64_t waiting_bytes() const { return waiting_.size(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 

@@ -18,8 +18,8 @@ namespace troupe::telemetry {
 /// Places of the curve files of a run. A kind whose path is empty is not written.
 struct curve_options {
   std::filesystem::path csv_folder, events_folder, json_lines_file;
-  /// Global samples after which a resumed run continues its curves. Rows up to there are kept, rows of lost steps are
-  /// dropped, and new rows follow. Empty: a new run.
+  /// Number of global samples after which a resumed run continues its curves. Rows up to there are kept, rows of lost
+  /// steps are dropped, and new rows follow. Empty: a new run.
   std::optional<uint64_t> goes_on_after{};
 };
 
@@ -34,8 +34,8 @@ class curve_files {  ///< the files that curves are written to
   /// Creates folders and files. A new run renames JSON lines and CSV of an earlier run to NAME.previous. An event file
   /// is always new; in a resumed run it begins with the mark that makes tensorboard ignore older values from the
   /// resumed step on. On success every folder has been written to. Errors: io, no_space; bad_input if a file with a
-  /// curve's name is not a curve, and then nothing is created or changed. An error begins with the key that asked for
-  /// the file. Files with other names are not touched.
+  /// curve's name is not a curve, and then nothing is created or changed. An error begins with the configuration key
+  /// that requests the file. Files with other names are not touched.
   static core::result<curve_files> open(const curve_options& options, double unix_s);
 
   /// Sets the curves back to the state after `global_samples`; 0: the run begins anew. Later rows are cut off CSV and
@@ -43,7 +43,7 @@ class curve_files {  ///< the files that curves are written to
   /// Errors: io, no_space; the next write retries.
   core::result<void> go_back(double unix_s, uint64_t global_samples);
 
-  /// Writes values at one x. Values that are not finite are stored as `nan` or `inf`.
+  /// Writes values of curves at x = `global_samples`. Values that are not finite are stored as `nan` or `inf`.
   core::result<void> write(double unix_s, uint64_t global_samples, std::span<const curve_value> values);
 
   /// Writes one JSON object, given without its line end.
@@ -60,9 +60,9 @@ class curve_files {  ///< the files that curves are written to
 
   std::filesystem::path csv_folder_, lines_file_;
   bool goes_on_ = false;
-  std::map<std::string, append_file, std::less<>> csv_;  ///< by label
+  std::map<std::string, append_file, std::less<>> csv_;  ///< CSV file of each curve; key: the curve's label
   std::optional<append_file> events_, lines_;
-  uint64_t num_lost_ = 0;  ///< records whose file could not be created, or that were lost while a disk was full
+  uint64_t num_lost_ = 0;  ///< number of records whose file could not be created, or that were lost on a full disk
 };
 
 }  // namespace troupe::telemetry

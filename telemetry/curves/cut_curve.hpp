@@ -15,8 +15,8 @@ namespace troupe::telemetry {
 /// Longest row in bytes. A longer row and all that follows it are cut off.
 inline constexpr uint64_t row_bytes_limit = uint64_t{1} << 20;
 
-/// Returns the global samples of a row, given without its line end. Empty for a row without them, such as a header,
-/// which is kept.
+/// Function that returns the number of global samples in a row, given without its line end; nullopt for a row without
+/// that number, such as a header, which is kept.
 using row_place = std::optional<uint64_t> (*)(std::string_view row);
 
 /// Returns the global samples of a CSV row such as `8,0.1`.
@@ -24,8 +24,8 @@ std::optional<uint64_t> csv_place(std::string_view row);
 /// Returns the global samples of a JSON object that has a member such as `"global_samples":8`.
 std::optional<uint64_t> json_place(std::string_view row);
 
-/// True if a curve file may begin with `row`. `whole` is true if the row has its line end; a row without one may be the
-/// start of a valid first row.
+/// Function that returns true if a curve file may begin with `row`. `whole` is true if the row has its line end; a row
+/// without one may be the start of a valid first row.
 using first_row = bool (*)(std::string_view row, bool whole, std::string_view header);
 
 /// True if `row` is the header `step,lr` and nothing else; without its line end, the start of the header.

@@ -25,7 +25,7 @@ uint32_t masked_crc32c(std::string_view bytes);
 /// Returns `payload` as one record: length, its checksum, payload, its checksum.
 std::string tf_record(std::string_view payload);
 
-/// Returns the event that begins every file.
+/// Returns the event that states the format's version, with which every event file begins.
 std::string version_event(double unix_s);
 
 /// Returns the first event of a resumed run's file, which makes tensorboard ignore values of older files at `step` and

@@ -1,4 +1,4 @@
-// Owns the values of one optimizer step and their labels, which are DeepSpeed's if it has one.
+// Owns the values of one optimizer step and their labels, which are DeepSpeed's names if DeepSpeed has one.
 #pragma once
 
 #include <array>
@@ -14,20 +14,22 @@ namespace troupe::telemetry {
 
 /// Values of one step; the x axis of curves is `global_samples`.
 struct step_values {
-  uint64_t step = 0;                 ///< counted from 1
-  uint64_t global_samples = 0;       ///< samples of all steps up to this one
-  uint64_t samples = 0, tokens = 0;  ///< samples and tokens of this step
+  uint64_t step = 0;                 ///< number of the step, counted from 1
+  uint64_t global_samples = 0;       ///< number of samples of all steps up to this one
+  uint64_t samples = 0, tokens = 0;  ///< numbers of samples and tokens of this step
   double unix_s = 0;                 ///< Unix time of the step's end
   double seconds = 0;
   double loss = 0, lr = 0, grad_norm = 0, loss_scale = 1;
   bool skipped = false;
-  /// Resident bytes and the peak of activations, all ranks
+  /// Sum over all ranks of resident bytes and the peak bytes of activations.
   uint64_t memory_bytes = 0;
-  double step_s = 0, compute_s = 0, communication_s = 0, exposed_s = 0;  ///< from the spans, means over ranks
-  double control_idle_s = 0;  ///< compute was idle although its next instruction could have started and a core was free
+  /// Mean seconds over the ranks: of the step, with compute busy, with a collective in progress, and with a collective
+  /// in progress that no computation hides.
+  double step_s = 0, compute_s = 0, communication_s = 0, exposed_s = 0;
+  double control_idle_s = 0;  ///< seconds in which compute was idle although an instruction and a core were ready
 };
 
-/// A loss over the validation part, after `step` steps.
+/// Loss over the validation part of the data, after `step` steps.
 struct validation_values {
   uint64_t step = 0, global_samples = 0;
   double loss = 0, unix_s = 0;
@@ -35,8 +37,8 @@ struct validation_values {
 
 /// Optional labels that a run writes.
 struct label_options {
-  bool loss_scale = false;  ///< set in fp16
-  bool breakdown = false;   ///< set by wall_clock_breakdown
+  bool loss_scale = false;  ///< true: the loss scale is written; set in fp16
+  bool breakdown = false;   ///< true: times of a step's phases are written; set by wall_clock_breakdown
 };
 
 inline constexpr std::string_view validation_label = "Validation/Samples/loss";

@@ -19,10 +19,10 @@ struct communication_row {
   /// DeepSpeed's name: all_gather_into_tensor, reduce_scatter_tensor, all_reduce, all_to_all_single; or send_receive
   std::string op;
   std::string purpose;         ///< name of the instruction in the plan: gather, reduce, vote, publish, send
-  uint64_t message_bytes = 0;  ///< message bytes of one rank
+  uint64_t message_bytes = 0;  ///< number of message bytes of one rank
   uint32_t ranks = 1;
   uint64_t count = 0;
-  double latency_ms = 0;  ///< sum over all calls
+  double latency_ms = 0;  ///< milliseconds of all calls together
 
   [[nodiscard]] double average_ms() const { return count == 0 ? 0 : latency_ms / double(count); }
 };
@@ -37,7 +37,7 @@ struct bandwidth {
 bandwidth bandwidth_of(const std::string& op, uint64_t message_bytes, uint32_t ranks, double ms);
 
 struct communication_options {    ///< selects the collectives that are logged
-  bool all = true;                ///< comms_logger.prof_all
+  bool all = true;                ///< true: all collectives are logged; key: comms_logger.prof_all
   std::vector<std::string> only;  ///< comms_logger.prof_ops, used if `all` is false: names of operations or purposes
   bool purpose = false;           ///< comms_logger.debug: rows also show the purpose of an operation
 };
@@ -53,7 +53,7 @@ class communication_log {  ///< counts, bytes and times by operation and message
 
   /// Returns one row per operation and message size, and per purpose if the options ask for it.
   [[nodiscard]] std::vector<communication_row> rows() const;
-  /// Returns one row per operation, message size and purpose, whatever the options say.
+  /// Returns one row per operation, message size and purpose, regardless of the options.
   [[nodiscard]] std::vector<communication_row> rows_by_purpose() const;
   [[nodiscard]] bool shows_purpose() const { return options_.purpose; }
 

@@ -25,13 +25,14 @@ struct control_figures {
   /// Microseconds from "could have started" to the start, if the last dependency was in the instruction's own lane and
   /// no other lane was notified of its end. Median and 99th percentile over the instructions of all lanes.
   double in_lane_us = 0, in_lane_p99_us = 0;
-  /// Microseconds to the start, if the last dependency was in another lane
+  /// Microseconds from "could have started" to the start, if the last dependency was in another lane. Median and 99th
+  /// percentile over the instructions of all lanes.
   double cross_lane_us = 0, cross_lane_p99_us = 0;
 };
 
 /// The moment when an instruction could have started, and the dependency that it waited for last.
 struct readiness {
-  int64_t at_ns = 0;        ///< 0: it could start when the run began
+  int64_t at_ns = 0;        ///< time in ns when it could start; 0: when the run began
   bool same_lane = true;    ///< true if the last dependency is in the instruction's own lane
   bool told_other = false;  ///< true if the end of the last dependency was also reported to another lane
 };

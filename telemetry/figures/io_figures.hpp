@@ -13,14 +13,14 @@ namespace troupe::telemetry {
 
 /// Swap figures of one step. Bytes are sums over all ranks; times are means over the ranks, in seconds.
 struct io_figures {
-  uint64_t planned_bytes = 0;                  ///< read and written according to the plan
-  uint64_t read_bytes = 0, written_bytes = 0;  ///< moved; less than planned if a skipped step writes nothing
-  double read_s = 0, write_s = 0;              ///< at least one read (write) in progress
-  double read_hidden_s = 0;                    ///< part of read_s in which the compute or the shard lane worked
-  /// A swap in progress while neither the compute nor the shard lane worked
+  uint64_t planned_bytes = 0;                  ///< bytes that the plan reads and writes
+  uint64_t read_bytes = 0, written_bytes = 0;  ///< bytes that were moved; fewer if a skipped step writes nothing
+  double read_s = 0, write_s = 0;              ///< seconds in which at least one read, or write, was in progress
+  double read_hidden_s = 0;                    ///< seconds of read_s in which the compute or the shard lane worked
+  /// Seconds in which a swap was in progress while neither the compute nor the shard lane worked.
   double stalled_s = 0;
-  double longest_wait_s = 0;  ///< longest time that one instruction waited only for a swap
-  /// The instruction of longest_wait_s and its swap, as the plan names them
+  double longest_wait_s = 0;  ///< longest time in seconds that one instruction waited only for a swap
+  /// Descriptions of the instruction that waited longest and of the swap that it waited for.
   std::string waiter, waited_for;
 
   [[nodiscard]] uint64_t bytes() const { return read_bytes + written_bytes; }

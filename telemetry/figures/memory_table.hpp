@@ -12,7 +12,7 @@ namespace troupe::telemetry {
 struct memory_row {
   uint32_t rank = 0;
   std::string tier = "host";
-  std::vector<std::pair<std::string, uint64_t>> owners;  ///< every row has the same owners in the same order
+  std::vector<std::pair<std::string, uint64_t>> owners;  ///< name and bytes of each owner; the same owners in every row
   /// Pipeline stages that the rank computes; empty without a pipeline
   std::string stages = {};
   [[nodiscard]] uint64_t total() const {

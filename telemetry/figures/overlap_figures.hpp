@@ -12,8 +12,8 @@ namespace troupe::telemetry {
 
 /// Time of one kind of work in a step: mean over the ranks, in seconds.
 struct hidden_time {
-  double busy_s = 0;    ///< at least one instruction of the kind in progress
-  double hidden_s = 0;  ///< part of busy_s in which the compute lane of the same rank worked
+  double busy_s = 0;    ///< seconds in which at least one instruction of the kind was in progress
+  double hidden_s = 0;  ///< seconds of busy_s in which the compute lane of the same rank worked
   /// Returns the hidden share, 0 to 1; 1 if the step has no work of this kind.
   [[nodiscard]] double share() const { return busy_s > 0 ? hidden_s / busy_s : 1; }
 };
@@ -32,8 +32,8 @@ overlap_figures overlap_of(const plan::timeline& predicted);
 /// Updates `mean` to the means over `steps` steps, of which `x` is the latest.
 void take_mean(overlap_figures& mean, const overlap_figures& x, uint64_t steps);
 
-/// Returns `hidden behind compute: gathers 83% of 12.1 ms, ...` without a line end. Kinds that a step does not have are
-/// omitted; empty if it has none.
+/// Returns `hidden behind compute: gathers 83% of 12.1 ms, ...` without a line end. Omits kinds of work that the step
+/// does not have; returns an empty text if the step has none.
 std::string overlap_line(const overlap_figures& x);
 /// Returns a JSON object with a member for each kind.
 std::string overlap_json(const overlap_figures& x);

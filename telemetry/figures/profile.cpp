@@ -81,7 +81,7 @@ class collector {
   }
 
   const instruction_times& times_;
-  std::map<std::pair<uint32_t, uint32_t>, segment_times> segments_;  // by unit and segment
+  std::map<std::pair<uint32_t, uint32_t>, segment_times> segments_;  // key: unit, segment
   double update_s_ = 0, transfer_s_ = 0;
   uint64_t updated_ = 0, transferred_ = 0;
 };

@@ -19,7 +19,8 @@ uint32_t stage_of_gather(const plan::rank_plan& p, const plan::instruction& x) {
   return stage != plan::none ? stage : plan::stages_of(*p.layout, p.layout->pipeline_at(p.rank)).front();
 }
 
-// Returns the stage whose use of a tied weight `p` sends the gradient of in `x`; plan::none if it only receives.
+// Returns the stage of the use whose gradient rank `p` sends in `x`, an exchange of a tied weight; plan::none if the
+// rank only receives.
 uint32_t stage_of_tie(const plan::rank_plan& p, const plan::instruction& x) {
   const auto& l = *p.layout;
   const auto& e = l.exchanges[x.subject];

@@ -15,10 +15,10 @@ namespace troupe::telemetry {
 struct stage_figures {
   uint32_t stage = 0;
   std::vector<uint32_t> ranks;
-  uint32_t units = 0;
+  uint32_t units = 0;             ///< number of units in the stage
   uint32_t micros_in_flight = 0;  ///< largest number of micro-batches whose activations the stage holds
   uint64_t gathers = 0;
-  /// activations, their gradients and gradients of tied weights, sent to ranks of other stages
+  /// Bytes of activations, their gradients and gradients of tied weights that are sent to ranks of other stages.
   uint64_t sent_bytes = 0;
   double planned_idle_s = 0, measured_idle_s = 0;
 };

@@ -15,14 +15,14 @@ namespace troupe::telemetry {
 
 /// Figures of one step, means over the ranks; times in seconds.
 struct step_summary {
-  double step_s = 0;           ///< first start to last end of a rank
-  double whole_s = 0;          ///< first start to last end of all ranks together
-  double compute_s = 0;        ///< compute lane busy
-  double communication_s = 0;  ///< a collective in progress that all members had posted
-  /// Part of communication_s in which neither the compute nor the shard lane worked
+  double step_s = 0;           ///< seconds from the first start to the last end of a rank
+  double whole_s = 0;          ///< seconds from the first start to the last end of all ranks together
+  double compute_s = 0;        ///< seconds in which the compute lane was busy
+  double communication_s = 0;  ///< seconds in which a collective was in progress that all members had posted
+  /// Seconds of communication_s in which neither the compute nor the shard lane worked.
   double exposed_s = 0;
-  double idle_s[plan::num_lanes] = {};  ///< step_s minus the busy time, by lane
-  /// Counts of one rank for each part of the model (stage_leaders)
+  double idle_s[plan::num_lanes] = {};  ///< [lane]: step_s minus the seconds in which the lane was busy
+  /// Numbers of instructions of one rank for each part of the model (stage_leaders).
   uint64_t gathers = 0, releases = 0, reductions = 0;
   overlap_figures overlap;
   io_figures io;

@@ -14,9 +14,9 @@ namespace troupe::telemetry {
 /// Figures of a segment of a unit, per micro-batch of one rank.
 struct segment_profile {
   std::string name;
-  uint64_t parameters = 0;  ///< elements of the parameters whose gradients its backward computes
+  uint64_t parameters = 0;  ///< number of elements of the parameters whose gradients the segment's backward computes
   double forward_flops = 0;
-  double forward_ms = 0, backward_ms = 0;  ///< without recomputation, which unit_profile::recompute_ms has
+  double forward_ms = 0, backward_ms = 0;  ///< milliseconds without recomputation (unit_profile::recompute_ms)
 };
 
 /// Figures of a unit, per micro-batch of one rank: sums over its segments, except for shared parameters, which count in
@@ -25,21 +25,22 @@ struct unit_profile {
   std::string name;
   uint64_t parameters = 0;
   std::vector<segment_profile> segments;
-  double recompute_ms = 0;  ///< part of the unit's backward that belongs to no segment
+  double recompute_ms = 0;  ///< milliseconds of the unit's recomputation, which no segment's backward_ms contains
 
   [[nodiscard]] double forward_flops() const;
   [[nodiscard]] double forward_ms() const;
   [[nodiscard]] double backward_ms() const;
 };
 
-/// Sums over steps of one rank for each part of the model (stage_leaders); the getters return means per micro-batch.
+/// Sums over the recorded steps, of one rank for each part of the model (stage_leaders); the getters return means per
+/// micro-batch.
 class profile_sums {
  public:
   void add(std::span<const rank_spans> step);
   [[nodiscard]] bool empty() const { return units_.empty(); }
   [[nodiscard]] std::vector<unit_profile> units() const;
-  [[nodiscard]] double step_ms() const;       ///< norms, vote, updates, publishing per step; mean over these ranks
-  [[nodiscard]] double iteration_ms() const;  ///< first start to last end of a step, mean over the steps
+  [[nodiscard]] double step_ms() const;       ///< mean milliseconds per step of norms, vote, updates and publishing
+  [[nodiscard]] double iteration_ms() const;  ///< mean milliseconds per step from the first start to the last end
 
  private:
   std::vector<unit_profile> units_;
@@ -51,9 +52,9 @@ class profile_sums {
 
 /// Options of DeepSpeed's flops profiler, named as its keys.
 struct flops_table_options {
-  uint64_t step = 0;  ///< global step, counted from 0
+  uint64_t step = 0;  ///< number of the profiled global step, counted from 0
   double recompute_fwd_factor = 0;
-  int64_t module_depth = -1;  ///< 0 the model, 1 its units, 2 their segments; -1 the deepest
+  int64_t module_depth = -1;  ///< deepest level in the table: 0 the model, 1 units, 2 segments; -1 all levels
   uint64_t top_modules = 1;
   bool detailed = true;
 };

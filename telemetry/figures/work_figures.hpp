@@ -16,15 +16,15 @@ struct work_figures {
   struct of_kind {
     plan::kind kind = plan::kind::load;
     uint64_t count = 0;
-    double busy_s = 0;  ///< sum of the times; a collective's time begins when its last member has posted it
+    double busy_s = 0;  ///< sum of the times in seconds; a collective's time begins when its last member has posted it
   };
   struct of_unit {
-    double forward_s = 0, backward_s = 0;  ///< backward includes recomputation
-    /// Flops of the model's table; backward counts two products for one of forward
+    double forward_s = 0, backward_s = 0;  ///< seconds of a unit; backward includes recomputation
+    /// Floating point operations by the model's table; backward counts two products for one of forward.
     double forward_flops = 0, backward_flops = 0;
   };
   std::vector<of_kind> kinds;  ///< kinds that the plan contains
-  std::vector<of_unit> units;  ///< figures of each unit [unit]
+  std::vector<of_unit> units;  ///< [unit]: figures of the unit
 };
 
 /// Computes the figures of one run that has ended well; `posted` belongs to the same ranks.

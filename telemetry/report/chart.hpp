@@ -17,8 +17,8 @@ struct line_chart {
   const thinned_series* main = nullptr;    ///< the curve; x is the step
   const thinned_series* points = nullptr;  ///< a second, sparse curve on the axes of `main`; may be null
   std::string points_name;
-  bool from_zero = false;  ///< the y axis begins at 0
-  bool smooth = false;     ///< draws a running mean over the values, if there are enough of them
+  bool from_zero = false;  ///< true: the y axis begins at 0
+  bool smooth = false;     ///< true: a running mean is drawn over the values, if there are enough of them
 };
 
 /// Returns a figure with its heading; escapes all text.

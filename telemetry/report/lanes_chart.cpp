@@ -14,7 +14,7 @@ namespace {
 constexpr double width = 960, left = 122, right = 952, row = 19, bar = 14, least_width = 0.6;
 
 struct drawn {
-  double from = 0, to = 0;  // in pixels
+  double from = 0, to = 0;  // start and end of a bar in pixels
   plan::kind kind = plan::kind::load;
   std::string what;
   uint64_t count = 1;

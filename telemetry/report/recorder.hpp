@@ -19,13 +19,13 @@ struct recorder_options {
   curve_options curves;
   label_options labels;
   run_facts facts;
-  bool report = false;         ///< keep the data of a report
+  bool report = false;         ///< true: the data for a report is kept
   uint64_t report_step = 0;    ///< the step whose lanes the report draws, from 0; a shorter run draws its last step
-  bool communication = false;  ///< comms_logger.enabled
+  bool communication = false;  ///< true: collectives are summed up; key: comms_logger.enabled
   bool communication_verbose = false;
   communication_options collectives;
-  std::optional<flops_table_options> flops;  ///< set if flops_profiler.enabled
-  bool profile = false;                      ///< keep the times of units for run_records::profile
+  std::optional<flops_table_options> flops;  ///< options of the flops profiler; nullopt: it is off
+  bool profile = false;                      ///< true: the times of units are kept for run_records::profile
   uint64_t print_every = 0;                  ///< wall_clock_breakdown: steps between two lines; 0: no lines
   std::function<void(const std::string&)> log, warn;
 };
@@ -34,8 +34,8 @@ class recorder {  ///< writes all records of a run
  public:
   explicit recorder(recorder_options options);
 
-  /// Creates the folders and files of curves before the run starts; see curve_options::goes_on_after. Errors: io,
-  /// no_space.
+  /// Creates the folders and files of curves before the run starts. `goes_on_after`: number of global samples after
+  /// which a resumed run continues its curves. Errors: io, no_space.
   core::result<void> open(double unix_s, std::optional<uint64_t> goes_on_after = std::nullopt);
 
   /// Sets the run back to its state after `step`, as curve_files::go_back does: removes later values from the curves.
@@ -63,14 +63,14 @@ class recorder {  ///< writes all records of a run
   void follow_cut(std::span<const rank_spans> spans);
 
   recorder_options options_;
-  std::optional<curve_files> files_;  ///< set by open()
+  std::optional<curve_files> files_;  ///< files of the curves; nullopt until open() has succeeded
   run_curves curves_;
   communication_log communication_;
-  std::shared_ptr<const core::model_table> cut_;  ///< table of the latest step's ranks
+  std::shared_ptr<const core::model_table> cut_;  ///< table of the model as the latest step's ranks compute it
   profile_sums profile_;
   instruction_times times_;  // used in a pipeline, or if a profile is wanted
   std::string flops_text_;
-  std::vector<step_breakdown> printed_;  // [of stage_leaders]: sums since the last printed line
+  std::vector<step_breakdown> printed_;  // sums since the last printed line, for each of stage_leaders()
   uint64_t num_printed_ = 0;
   std::vector<rank_spans> drawn_;
   report_data data_;

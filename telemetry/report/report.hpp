@@ -20,14 +20,14 @@ namespace troupe::telemetry {
 /// Facts of a run that are known before it begins.
 struct run_facts {
   std::string name;       ///< name of the job
-  std::string loss_unit;  ///< nats/byte, nats/token
+  std::string loss_unit;  ///< unit of the loss: nats/byte or nats/token
   std::string parameter_dtype;
   uint32_t zero_stage = 0, ranks = 1;
   uint32_t pipeline = 1;             ///< pipeline degree: parts of the model, each on its own ranks
   std::string mesh;                  ///< axes and degrees as text for people
-  uint64_t parameters = 0;           ///< elements; a shared parameter counts once
+  uint64_t parameters = 0;           ///< number of elements of the model; a shared parameter counts once
   uint64_t parameters_per_rank = 0;  ///< largest number of elements that a rank stores between steps
-  uint64_t steps = 0;                ///< steps that the job asks for
+  uint64_t steps = 0;                ///< number of steps that the job requests
   uint64_t micro_batch = 1, accumulation = 1, sequence = 0;
   std::string host_layers;  ///< one line per layer of a host's modules: how it is cut, and why; empty: not shown
 };
@@ -76,11 +76,14 @@ struct report_data {
   run_end end;
   const run_curves* curves = nullptr;
   uint64_t steps_done = 0, tokens = 0, num_skipped = 0, num_not_recorded = 0;
-  double step_seconds = 0;                                               ///< sum over all steps
-  double step_s = 0, compute_s = 0, communication_s = 0, exposed_s = 0;  ///< means per step
-  double control_idle_s = 0;                                             ///< as step_values::control_idle_s
+  double step_seconds = 0;  ///< seconds of all steps together
+  /// Mean seconds per step: of the step, with compute busy, with a collective in progress, and with a collective in
+  /// progress that no computation hides.
+  double step_s = 0, compute_s = 0, communication_s = 0, exposed_s = 0;
+  /// Mean seconds per step in which compute was idle although an instruction and a core were ready.
+  double control_idle_s = 0;
   std::vector<skipped_step> skipped;
-  uint64_t drawn_step = 0;  ///< counted from 1
+  uint64_t drawn_step = 0;  ///< number of the step whose lanes are drawn, counted from 1
   std::span<const rank_spans> lanes;
   pipeline_figures pipeline;
   std::vector<unit_profile> units;

@@ -32,7 +32,7 @@ class thinned_series {  ///< a curve with at most series_bins_limit bins
   [[nodiscard]] double last() const { return last_; }
   [[nodiscard]] uint64_t num_values() const { return num_values_; }
   [[nodiscard]] uint64_t num_not_finite() const { return num_not_finite_; }
-  /// Returns the number of values in a full bin; 1: nothing has been joined.
+  /// Returns the number of values in a full bin; 1: no values have been joined.
   [[nodiscard]] uint64_t values_per_bin() const { return values_per_bin_; }
 
  private:

@@ -26,7 +26,7 @@ using json = nlohmann::json;
 constexpr const char* weights_name = "weights.bin";
 constexpr const char* journal_name = "journal.json";
 constexpr uint64_t max_journal_bytes = uint64_t{1} << 30;
-constexpr int journal_version = 3;
+constexpr int journal_version = 4;
 constexpr size_t checked_bytes = size_t{1} << 20;            // bytes that are checked at a time
 constexpr uint64_t value_alignment_bytes = alignof(double);  // pieces of sources begin at whole elements
 
@@ -116,7 +116,7 @@ core::result<void> weight_store::read_journal() {
     bytes_ = count_in(all->at("bytes"));
     for (const auto& [name, w] : all->at("weights").items()) {
       auto& to = made_.weights[name];
-      to.lost = {w.at("error").get<double>(), w.at("squares").get<double>()};
+      to.lost = {w.at("error").get<double>(), w.at("squares").get<double>(), w.at("largest").get<double>()};
       for (const auto& p : w.at("parts")) {
         const auto part = part_of(count_in(p.at(0)), p.at(1), p.at(2), p.at(3), bytes_);
         if (!part) return broken();
@@ -206,7 +206,8 @@ core::result<void> weight_store::commit(uint64_t steps) {
            {"inputs", inputs_digest_}};
   auto& weights = all["weights"] = json::object();
   for (const auto& [name, w] : made_.weights) {
-    auto& to = weights[name] = {{"error", w.lost.error_squares}, {"squares", w.lost.squares}};
+    auto& to =
+        weights[name] = {{"error", w.lost.error_squares}, {"squares", w.lost.squares}, {"largest", w.lost.largest}};
     auto& parts = to["parts"] = json::array();
     for (const auto& p : w.parts)
       parts.push_back({static_cast<int>(p.part), p.offset_bytes, p.bytes, to_hex(p.digest)});

@@ -34,7 +34,10 @@ class compile_checks {
       if (config_.activation_checkpointing.selective)
         return error("activation_checkpointing.selective",
                      "wanted false with compile.offload_activation, for which units have to be recomputed, got true");
-      if (config_.offload_activations == offload_device::none) config_.offload_activations = offload_device::cpu;
+      if (config_.offload_activations == offload_device::none) {
+        config_.offload_activations = offload_device::cpu;
+        derived_.emplace("cluster.offload_activations", "derived");
+      }
       config_.activation_checkpointing.enabled = true;
       derived_.emplace("activation_checkpointing.enabled", "derived");
     }

@@ -48,7 +48,7 @@ class gathered {
     run.copy = copy_bytes == 0 ? nullptr : copy_.data();
     run.copy_dtype = piece_.copy_dtype;
     run.count = count_;
-    update(options_, step_, run);
+    update_unchecked(options_, step_, run);
     for_each_array([&](State* to, const State* here) {
       for (uint64_t k = 0; k < count_; ++k) to[index_[k]] = here[k];
     });

@@ -35,7 +35,7 @@ void update_any(const optimizer_options& options, const optimizer_step& step, co
     for_each_array(piece, [&](const std::byte* at, uint64_t bytes, uint64_t offset) {
       std::memcpy(undo + offset + first * bytes, at + first * bytes, count * bytes);
     });
-    update(options, step, part_of(piece, first, count));
+    update_unchecked(options, step, part_of(piece, first, count));
   }
 }
 

@@ -277,6 +277,7 @@ core::result<uint64_t> io_handle::wait(io_operation one) {
                           std::to_string(one));
   const io_outcome outcome = std::move(*found);
   state_->outcomes.erase(found);
+  if (state_->outcomes.empty()) (void)state_->take();  // the descriptor is readable only while outcomes wait
   if (outcome.error) return core::fail(*outcome.error);
   return outcome.bytes;
 }

@@ -10,7 +10,7 @@
 namespace troupe::telemetry {
 namespace {
 
-constexpr size_t owner_colours = 9;  // .m0 to .m8 in report_colours
+constexpr size_t owner_colours = 10;  // classes .m0 to .m9 of report_style.hpp
 
 using cells = std::vector<std::string>;  // texts that are HTML already
 

@@ -2,7 +2,9 @@
 #include "checkpoint/convert/weight_store.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
 
+#include "checkpoint/files/digest.hpp"
 #include "checkpoint/source/source_reader.hpp"
 #include "tests/checkpoint/random_source.hpp"
 #include "tests/checkpoint/tensors.hpp"
@@ -59,31 +61,74 @@ BOOST_AUTO_TEST_CASE(what_was_committed_is_there_again_and_what_was_not_is_gone)
   BOOST_TEST(!made->read(*made->find("a"), weight_part::codes, 4, two).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(another_purpose_and_a_broken_journal_begin_anew) {
+BOOST_AUTO_TEST_CASE(another_purpose_or_version_begins_anew) {
   const scratch_folder f;
-  const std::string head = R"({"version": 2, "purpose": "one", "steps": 2, "bytes": 8, "importance": {}, )";
-  const std::vector<std::string> broken = {
-      R"({"version": 2, "purpose": "one", "steps": 2, "bytes": 99999})",
-      R"({"version": "1", "purpose": 1})",
-      head + R"("weights": {"a": {"error": 0, "squares": 0, "parts": [[0, 4, 5]]}}, "values": {}})",
-      head + R"("weights": {"a": {"error": 0, "squares": 0, "parts": [[9, 0, 5]]}}, "values": {}})",
-      head + R"("weights": {"a": {"error": 0, "squares": 0, "parts": [[-1, 0, 5]]}}, "values": {}})",
-      head + R"("weights": {}, "values": {"a": [4, 4]}})",
-      head + R"("weights": {}, "values": {"a": [0, 7]}})",
-      head + R"("weights": {}, "values": {"a": [18446744073709551608, 16]}})"};
-  for (size_t turn = 0; turn <= broken.size(); ++turn) {
+  for (const std::string other : {"purpose", "version"}) {
     {
       auto s = checkpoint::weight_store::open(f / "work", "one");
       check_ok(s->put("a", codes(1), {}));
       check_ok(s->commit(2));
     }
-    if (turn > 0) f.write("work/journal.json", broken[turn - 1]);
-    auto s = checkpoint::weight_store::open(f / "work", turn == 0 ? "other" : "one");
-    BOOST_TEST_REQUIRE(s.has_value());
-    BOOST_TEST(s->steps() == 0U, turn);
-    BOOST_TEST(s->prepared()->find("a") == nullptr);
+    if (other == "version") f.write("work/journal.json", R"({"version": 2, "purpose": "one", "steps": 2, "bytes": 8})");
+    auto s = checkpoint::weight_store::open(f / "work", other == "purpose" ? "other" : "one");
+    BOOST_TEST_REQUIRE(s.has_value(), other);
+    BOOST_TEST(s->steps() == 0U, other);
+    BOOST_TEST(s->prepared()->find("a") == nullptr, other);
     std::filesystem::remove_all(f / "work");
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_journal_of_this_version_that_makes_no_sense_is_refused) {
+  const scratch_folder f;
+  {
+    auto s = checkpoint::weight_store::open(f / "work", "one");
+    check_ok(s->put("a", codes(1), {}));
+    check_ok(s->put_values("b", std::vector<float>{1, 2}));
+    check_ok(s->commit(2));
+  }
+  const auto good = nlohmann::json::parse(scratch_folder::read(f / "work/journal.json"));
+  // Writes the journal with another value at `place`, and a digest that matches.
+  const auto opened_with = [&](const std::string& place, const nlohmann::json& value) {
+    auto all = good;
+    all.erase("digest");
+    all[nlohmann::json::json_pointer(place)] = value;
+    all["digest"] = checkpoint::to_hex(checkpoint::digest_of(all.dump()));
+    f.write("work/journal.json", all.dump());
+    return checkpoint::weight_store::open(f / "work", "one");
+  };
+  BOOST_TEST(opened_with("/steps", 2).has_value());
+  const std::vector<std::pair<std::string, nlohmann::json>> broken = {{"/steps", -1},
+                                                                      {"/bytes", 99999},
+                                                                      {"/weights/a/parts/0/0", 9},
+                                                                      {"/weights/a/parts/0/0", -1},
+                                                                      {"/weights/a/parts/0/1", 4000},
+                                                                      {"/weights/a/parts/0/2", 5000},
+                                                                      {"/weights/a/largest", "much"},
+                                                                      {"/values/b/1", 7},
+                                                                      {"/values/b/0", 18446744073709551608U}};
+  for (const auto& [place, value] : broken) {
+    const auto s = opened_with(place, value);
+    BOOST_TEST_REQUIRE(!s.has_value(), place << ": " << value);
+    BOOST_TEST((s.error().kind == core::error_kind::bad_input), place << ": " << value);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(rounding_errors_are_those_of_the_process_that_was_killed) {
+  const scratch_folder f;
+  {
+    auto s = checkpoint::weight_store::open(f / "work", "one");
+    check_ok(s->put("a", codes(1), {1, 4, 0.75}));
+    check_ok(s->commit(1));
+  }
+  const auto s = checkpoint::weight_store::open(f / "work", "one");
+  check_ok(s);
+  const auto made = s->prepared();
+  check_ok(made);
+  const auto* const a = made->find("a");
+  BOOST_REQUIRE(a != nullptr);
+  BOOST_TEST(a->lost.error_squares == 1);
+  BOOST_TEST(a->lost.squares == 4);
+  BOOST_TEST(a->lost.largest == 0.75);
 }
 
 BOOST_AUTO_TEST_CASE(changed_bytes_are_refused_before_anything_is_made_of_them) {

@@ -172,6 +172,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(the_event_is_signalled_at_every_end, Engine, each_
   }
   BOOST_TEST(over == 20U);
   BOOST_TEST(handle->poll().empty());
+  must(handle->wait(must(handle->async_pwrite(data, on, 0))));
+  pollfd event{handle->event_descriptor(), POLLIN, 0};
+  BOOST_TEST(::poll(&event, 1, 0) == 0, "signalled although no outcome waits");
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(threads_that_share_a_handle_wait_for_their_own_operations, Engine, each_engine) {

@@ -11,13 +11,15 @@ namespace troupe::cluster {
 
 using core::error_kind;
 
+std::string_view name_of(standing s) {
+  constexpr std::string_view names[] = {"absent", "starting", "idle", "working", "left"};
+  return names[static_cast<size_t>(s)];
+}
+
 int32_t code_of(error_kind why) { return why == error_kind::bad_input ? 2 : why == error_kind::stopped ? 130 : 1; }
 
 supervision::supervision(supervised_job job)
-    : job_(std::move(job)),
-      members_(job_.places()),
-      wanted_(job_.data),
-      machines_(std::max<size_t>(job_.hosts.size(), 1)) {}
+    : job_(std::move(job)), members_(job_.places()), machines_(job_), wanted_(job_.data), losses_(job_.losses_max) {}
 
 std::vector<action> supervision::take() { return std::exchange(actions_, {}); }
 
@@ -63,7 +65,7 @@ void supervision::begin(int64_t now_ns) {
 
 bool supervision::is_coming(uint32_t place) const {
   const member& m = members_[place];
-  return m.is == standing::starting || (m.start_ns && starts_processes() && machines_[job_.machine_of(place)].is_there);
+  return m.is == standing::starting || (m.start_ns && starts_processes() && machines_.is_there(job_.machine_of(place)));
 }
 
 void supervision::begin_when_gathered() {
@@ -117,16 +119,16 @@ void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns) {
   if (over_) return;
   const std::string what = fmt::format("{} {}", ranks_of(place), how);
   actions_.push_back(say{what});
-  if (term_.is != phase::ending || !has_seat(place)) ++losses_;  // losses that end together count once
+  if (term_.is != phase::ending || !has_seat(place)) losses_.count();  // losses that end together count once
   if (job_.starts_again && job_.recovers)
     m.start_ns = now_ns + std::min(backoff_max_ns, job_.backoff_ns << std::min(m.losses, 10U));
   ++m.losses;
   if (term_.is == phase::none) {
-    ++fruitless_;
+    losses_.count_fruitless();
     const core::error early{error_kind::peer_lost,
                             what + (has_run_ ? " before the run could continue" : " before the first step")};
     if (!m.start_ns && was_starting) return end(true, early);
-    if (const auto limit = beyond_limit()) return end(true, early.in(*limit));
+    if (const auto limit = losses_.beyond_limit()) return end(true, early.in(*limit));
     return;
   }
   if (!has_seat(place)) return;
@@ -136,25 +138,17 @@ void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns) {
 }
 
 void supervision::end_by_loss(const core::error& why) {
-  ++fruitless_;
+  losses_.count_fruitless();
   if (!job_.recovers) return end(true, why);
-  if (const auto limit = beyond_limit()) return end(true, why.in(*limit));
+  if (const auto limit = losses_.beyond_limit()) return end(true, why.in(*limit));
   cause_ = why.text;
   end(false, why);
-}
-
-std::optional<std::string> supervision::beyond_limit() const {
-  if (losses_ > job_.losses_max)
-    return fmt::format("the run has recovered from {} losses, the most that cluster.restarts.max allows",
-                       job_.losses_max);
-  if (fruitless_ > fruitless_losses_max) return fmt::format("{} losses with no step in between", fruitless_);
-  return std::nullopt;
 }
 
 void supervision::end(bool is_final, const core::error& why) {
   if (final_) return;
   if (is_final) final_ = why;
-  if (term_.is == phase::running) without_term_ns_ = ticked_ns_;
+  if (term_.is == phase::running) losses_.term_ended(ticked_ns_);
   if (term_.is == phase::none) {  // no process has ranks: all processes are told, and the job is over
     for (uint32_t p = 0; p < members_.size(); ++p)
       if (members_[p].is == standing::idle) send(p, end_term{0, true, why.kind, why.text});
@@ -205,7 +199,7 @@ void supervision::begin_next() {
     actions_.push_back(say{final_->text});
     return end_job(1);
   }
-  const auto seating = seated_with_saves(*data);
+  const auto seating = seat_next(*data);
   const auto places = seating.all();
   replaces_ = false;
   ++term_.number;
@@ -222,7 +216,7 @@ void supervision::begin_next() {
     left -= count;
   }
   last_leader_ = leader();
-  const std::string folder = kept_.newest(machines_of(places));
+  const std::string folder = kept_.newest(machines_of(job_, places));
   warn_of_save_lost(folder);
   const begin_term order{term_.number,
                          *data,
@@ -230,7 +224,7 @@ void supervision::begin_next() {
                          folder,
                          std::exchange(cause_, {}),
                          crosses && job_.secret ? job_.secret() : std::string(),
-                         so_far()};
+                         losses_.so_far(ticked_ns_)};
   for (const seat& s : term_.seats) {
     member& m = members_[s.place];
     m.is = standing::working;
@@ -241,22 +235,8 @@ void supervision::begin_next() {
   }
 }
 
-run_so_far supervision::so_far() const {
-  run_so_far out = before_;
-  if (without_term_ns_) out.lost_ns += ticked_ns_ - *without_term_ns_;
-  return out;
-}
-
-// A run may continue from a step before its last change of degrees; changes from that step on are undone.
 void supervision::start_term() {
-  before_ = so_far();
-  without_term_ns_.reset();
-  const uint64_t step = members_[leader()].step;
-  if (before_.steps > step) before_.steps_again += before_.steps - step;
-  before_.steps = step;
-  auto& degrees = before_.degrees;
-  std::erase_if(degrees, [&](const auto& x) { return x.step >= step; });
-  if (degrees.empty() || degrees.back().data != term_.data) degrees.push_back({step, term_.data});
+  losses_.term_began(members_[leader()].step, term_.data, ticked_ns_);
   term_.is = phase::running;
   has_run_ = true;
   for (const seat& s : term_.seats) {
@@ -302,25 +282,132 @@ void supervision::tick(int64_t now_ns) {
     member& m = members_[p];
     if (m.is == standing::idle || m.is == standing::working) {
       if (was_away) m.heard_ns = now_ns;
-      if (is_silent(job_.machine_of(p), now_ns)) continue;  // the whole machine is silent, not this process alone
+      if (machines_.is_silent(job_.machine_of(p), now_ns))
+        continue;  // the whole machine is silent, not this process alone
       if (now_ns - m.heard_ns > job_.lost_after_ns)
         lose(p,
              fmt::format("was silent for {:.1f} s (cluster.lost_after){}", double(now_ns - m.heard_ns) / 1e9,
                          job_.condition ? job_.condition(p) : std::string()),
              now_ns);
-      else if (beats && !misses_beats(job_.machine_of(p), now_ns))
+      else if (beats && !machines_.misses_beats(job_.machine_of(p), now_ns))
         send(p, m.clock.next(now_ns));
     }
-    if (m.start_ns && *m.start_ns <= now_ns && starts_processes() && machines_[job_.machine_of(p)].is_there) start(p);
+    if (m.start_ns && *m.start_ns <= now_ns && starts_processes() && machines_.is_there(job_.machine_of(p))) start(p);
   }
 }
 
 int64_t supervision::due_ns() const {
   int64_t due = beat_ns_;
   for (uint32_t p = 0; p < members_.size(); ++p)
-    if (members_[p].start_ns && starts_processes() && machines_[job_.machine_of(p)].is_there)
+    if (members_[p].start_ns && starts_processes() && machines_.is_there(job_.machine_of(p)))
       due = std::min(due, *members_[p].start_ns);
   return due;
+}
+
+std::vector<uint32_t> supervision::awaited_machines() const {
+  if (term_.is != phase::none || has_gathered_) return {};
+  return machines_.awaited();
+}
+
+bool supervision::misses_hosts(int64_t now_ns) const {
+  return term_.number > 0 && !over_ && machines_.misses_any(now_ns);
+}
+
+void supervision::look_at_machines(int64_t now_ns, bool was_away, bool beats) {
+  for (uint32_t i = 1; i < machines_.size(); ++i) {
+    if (!machines_.is_there(i)) continue;
+    const int64_t quiet_ns = machines_.quiet_ns(i, now_ns, was_away);
+    if (quiet_ns > job_.lost_after_ns) {
+      actions_.emplace_back(std::in_place_type<drop_agent>, i);
+      parted(i, fmt::format("was lost: its host was silent for {:.1f} s (cluster.lost_after)", double(quiet_ns) / 1e9),
+             now_ns);
+    } else if (beats) {
+      actions_.emplace_back(std::in_place_type<send_to_agent>, i, beat{});
+    }
+  }
+}
+
+std::vector<uint32_t> supervision::idle_places() const {
+  std::vector<uint32_t> out;
+  for (uint32_t p = 0; p < members_.size(); ++p)
+    if (members_[p].is == standing::idle) out.push_back(p);
+  return out;
+}
+
+seating supervision::seat_next(uint32_t data) {
+  const seating_facts facts{job_,
+                            kept_,
+                            idle_places(),
+                            last_leader_,
+                            [this](uint32_t place) { return has_ranks(place); },
+                            [this](uint32_t machine) { return machines_.rests(machine); }};
+  auto out = seat_places(facts, data);
+  if (has_newest_save(facts, out)) {
+    say_who_stays(out.places);
+    return out;
+  }
+  for (const uint32_t m : machines_.wake())
+    actions_.push_back(say{
+        fmt::format("host {} is not replaced: it alone holds some files of the newest save in memory", job_.hosts[m])});
+  return seat_places(facts, data);
+}
+
+void supervision::warn_of_save_lost(const std::string& continues_from) {
+  const std::string newest = kept_.newest();
+  if (newest == continues_from) return;
+  const std::string from =
+      continues_from.empty() ? "the newest checkpoint on the disk, or its beginning" : continues_from;
+  actions_.push_back(say{
+      fmt::format("warning: the newest save in memory, {}, cannot be used: the processes that are left do not have {}; "
+                  "the run continues from {}",
+                  newest, kept_.lost_file(newest, machines_of(job_, idle_places())), from)});
+}
+
+std::string supervision::table() const {
+  std::string out;
+  for (uint32_t p = 0; p < members_.size(); ++p) {
+    const member& m = members_[p];
+    const bool sits = m.is == standing::working;
+    out += fmt::format("process {:>3}  pid {:>7}  {:<8}  {}\n", p, m.process_id, name_of(m.is),
+                       sits           ? ranks_of(p)
+                       : m.losses > 0 ? fmt::format("lost {} times", m.losses)
+                                      : "spare");
+  }
+  return out;
+}
+
+roster supervision::people() const {
+  roster out{term_.number, {}};
+  for (uint32_t p = 0; p < members_.size(); ++p) {
+    const member& m = members_[p];
+    place_row row{p,
+                  machines_.size() > 1 ? job_.hosts[job_.machine_of(p)] : std::string(),
+                  m.process_id,
+                  std::string(m.is != standing::idle                ? name_of(m.is)
+                              : machines_.rests(job_.machine_of(p)) ? "resting"
+                                                                    : "spare"),
+                  m.losses,
+                  0,
+                  0};
+    if (const auto at = std::ranges::find(term_.seats, p, &seat::place); at != term_.seats.end()) {
+      row.first = at->first;
+      row.count = m.is == standing::working ? at->count : 0;
+      if (m.is == standing::working && at->count == 0) row.state = "keeper";
+    }
+    out.places.push_back(std::move(row));
+  }
+  return out;
+}
+
+// Sends the roster to the leading process, which users query, only if it has changed since it was last sent. Several
+// changes in between are sent as one.
+void supervision::tell_who_is_there() {
+  if (term_.is != phase::running || over_) return;
+  roster now = people();
+  std::string bytes = encode(message(now)) + std::to_string(leader());
+  if (bytes == told_roster_) return;
+  told_roster_ = std::move(bytes);
+  send(leader(), std::move(now));
 }
 
 }  // namespace troupe::cluster

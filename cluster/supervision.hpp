@@ -13,49 +13,13 @@
 
 #include "cluster/clock_offset.hpp"
 #include "cluster/kept_saves.hpp"
+#include "cluster/loss_record.hpp"
+#include "cluster/machine_watch.hpp"
 #include "cluster/messages.hpp"
+#include "cluster/seating.hpp"
+#include "cluster/supervised_job.hpp"
 
 namespace troupe::cluster {
-
-/// A job as its supervisor sees it. A place is the number of a process, from 0; a process that is started again keeps
-/// its place.
-struct supervised_job {
-  uint32_t processes = 1, spares = 0;  ///< number of places that have ranks at first; number of places that wait
-  uint32_t ranks_each = 1;             ///< number of ranks of each process
-  uint32_t data = 1;                   ///< number of data ranks at first
-  uint32_t replica_ranks = 1;          ///< number of ranks for each data rank
-  /// Returns the most data ranks that a term may have with `ranks` ranks. Errors: why there can be no further term.
-  std::function<core::result<uint32_t>(uint32_t ranks)> feasible;
-  /// Returns the state of a silent process according to the system: ": it is stopped (SIGSTOP)"; may be empty.
-  std::function<std::string(uint32_t place)> condition{};
-  int64_t lost_after_ns = 5'000'000'000;
-  bool recovers = true;      ///< false: the run ends after a loss
-  bool starts_again = true;  ///< true if processes that were lost are started again
-  /// True if a run with too few ranks to continue waits for processes that are started again; else it ends. A run that
-  /// has lost all of them waits in any case.
-  bool waits_for_ranks = true;
-  uint32_t losses_max = 10;  ///< largest number of losses that a run recovers from
-  /// Nanoseconds before a lost process is started again; doubles with each loss of its place.
-  int64_t backoff_ns = 500'000'000;
-  /// Machine of the process of each place, numbered from 0, the supervisor's; empty: all run on machine 0.
-  std::vector<uint32_t> machines{};
-  std::vector<std::string> hosts{};  ///< [machine]: name of the host
-  /// Returns a new secret for a term whose processes run on several machines.
-  std::function<std::string()> secret{};
-  /// Missing machines of a job that another host led before; the first term does not wait for them. The term waits
-  /// `gathers_ns` for the other machines, then begins without those that have not come; later machines join the run.
-  std::vector<uint32_t> lost{};
-  int64_t gathers_ns = INT64_MAX;
-
-  [[nodiscard]] uint32_t machine_of(uint32_t place) const { return machines.empty() ? 0 : machines[place]; }
-  [[nodiscard]] uint32_t places() const { return processes + spares; }
-};
-/// Longest wait before a process is started again.
-inline constexpr int64_t backoff_max_ns = 30'000'000'000;
-/// Number of times that a host may join a run and be unable to take part; then it is not tried again.
-inline constexpr uint32_t times_left_out_max = 3;
-/// Number of losses in a row without a step in between after which a run ends, because the cause persists.
-inline constexpr uint32_t fruitless_losses_max = 3;
 
 struct send_to {  ///< action: sends a message to a process
   uint32_t place = 0;
@@ -106,6 +70,8 @@ int32_t code_of(core::error_kind why);
 class supervision {  ///< decisions for one job; used by one thread
  public:
   explicit supervision(supervised_job job);
+  supervision(const supervision&) = delete;
+  supervision& operator=(const supervision&) = delete;
 
   // Events. `now_ns`: a steady clock.
   void begin(int64_t now_ns);
@@ -147,7 +113,7 @@ class supervision {  ///< decisions for one job; used by one thread
   /// lost.
   [[nodiscard]] bool misses_hosts(int64_t now_ns) const;
   /// True if another machine has replaced this one.
-  [[nodiscard]] bool is_resting(uint32_t machine) const { return machines_[machine].rests; }
+  [[nodiscard]] bool is_resting(uint32_t machine) const { return machines_.rests(machine); }
   /// Returns one line of text for each place.
   [[nodiscard]] std::string table() const;
   [[nodiscard]] roster people() const;
@@ -167,14 +133,6 @@ class supervision {  ///< decisions for one job; used by one thread
     uint64_t process_id = 0;
     std::string digest;
     clock_offset clock;
-  };
-  struct machine {
-    bool is_there = false;
-    int64_t heard_ns = 0;  ///< time of the last message of its agent; not used for the first machine, which has none
-    bool rests = false;    ///< true if replaced: the machine gets ranks again only if others are too few
-    bool was_let_go = false;
-    uint32_t times_left_out = 0;
-    core::error lacks{};  ///< reason why the machine was last left out of a term
   };
   /// Phase of the current term; none: no process has ranks.
   enum class phase : uint8_t { none, beginning, running, ending };
@@ -197,9 +155,6 @@ class supervision {  ///< decisions for one job; used by one thread
   [[nodiscard]] std::string lost_links() const;
   /// Lets the term's steps begin, because all of its processes are ready.
   void start_term();
-  [[nodiscard]] run_so_far so_far() const;
-  /// Returns why the run recovers from no more losses; nothing while it does.
-  [[nodiscard]] std::optional<std::string> beyond_limit() const;
   void end(bool is_final, const core::error& why);
   void end_job(int32_t code);
   void begin_next();
@@ -220,8 +175,6 @@ class supervision {  ///< decisions for one job; used by one thread
   void drop_host(uint32_t machine, core::error why);
   void relay_to_others(uint32_t from, const parcel& p);
   void start(uint32_t place);
-  [[nodiscard]] std::vector<uint32_t> seated(uint32_t data) const;
-  [[nodiscard]] std::vector<uint32_t> machines_of(const std::vector<uint32_t>& places) const;
   void send_kept(const seat& to, const std::string& folder);
   void send(uint32_t place, message m, std::vector<shared_descriptor> with = {});
   [[nodiscard]] bool has_seat(uint32_t place) const;
@@ -229,19 +182,10 @@ class supervision {  ///< decisions for one job; used by one thread
   /// True if the term has seats on several machines.
   [[nodiscard]] bool crosses_machines() const;
   void look_at_machines(int64_t now_ns, bool was_away, bool beats);
-  [[nodiscard]] bool is_silent(uint32_t machine, int64_t now_ns) const;
-  [[nodiscard]] bool misses_beats(uint32_t machine, int64_t now_ns) const;
-  [[nodiscard]] bool rests(uint32_t place) const { return machines_[job_.machine_of(place)].rests; }
-  [[nodiscard]] bool has_only_spares(uint32_t machine) const;
-  struct seating {
-    std::vector<uint32_t> places;   ///< places with ranks, in the order of ranks
-    std::vector<uint32_t> keepers;  ///< places without ranks, whose files of a save the others read
-    [[nodiscard]] std::vector<uint32_t> all() const;
-  };
-  seating seated_with_saves(uint32_t data);
-  /// Returns places, beyond `places`, that have files of the newest save which all idle processes have together. Empty
-  /// if `places` needs none of them, or if only resting hosts have a file.
-  [[nodiscard]] std::vector<uint32_t> keepers_beside(const std::vector<uint32_t>& places) const;
+  /// Returns the places whose processes are idle.
+  [[nodiscard]] std::vector<uint32_t> idle_places() const;
+  /// Returns the seating of the next term. A resting machine whose files of the newest save no other has stops resting.
+  seating seat_next(uint32_t data);
   void warn_of_save_lost(const std::string& continues_from);
   void say_who_stays(const std::vector<uint32_t>& places);
   [[nodiscard]] bool starts_processes() const { return !over_ && !final_; }
@@ -254,21 +198,19 @@ class supervision {  ///< decisions for one job; used by one thread
 
   supervised_job job_;
   std::vector<member> members_;
+  machine_watch machines_;
   current_term term_;
   uint32_t wanted_;  ///< largest number of data ranks that the next term may have
   uint32_t last_leader_ = 0;
   bool replaces_ = false;  ///< true if the term is to end for one with other hosts and as many ranks
   std::string cause_;
-  run_so_far before_;
-  std::optional<int64_t> without_term_ns_;  ///< time since which no term runs, after the first one
+  loss_record losses_;
   std::optional<core::error> final_;
   std::optional<int64_t> final_ns_;  ///< time since which the leading process can report the run's final error
   /// Error of the first process that failed in a way that another process may have caused; the cause has not come yet.
   std::optional<core::error> followed_;
   int64_t followed_ns_ = 0;
   bool over_ = false, has_run_ = false;
-  uint32_t losses_ = 0, fruitless_ = 0;
-  std::vector<machine> machines_;
   kept_saves kept_;
   std::string told_roster_;  ///< the last roster that was sent, encoded, and its receiver
   std::string version_, configuration_;

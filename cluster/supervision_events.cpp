@@ -1,5 +1,6 @@
-// Implements how the supervision handles messages from processes. Owns the rule for each message; leaves losses and
-// terms to supervision.cpp, and processes that come to a run to newcomers.cpp.
+// Implements how the supervision handles events: messages from processes, machines that join, part or send, and
+// processes that come to a run or are left out. Owns the rule for each event; leaves losses and terms to
+// supervision.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,10 +58,9 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
     if (is_of_term(x->term)) relay_to_others(place, p);
   } else if (const auto* x = std::get_if<kept_save>(&p.what)) {
     kept_.whole(x->folder, x->written);
-    before_.steps = x->step;
-    fruitless_ = 0;
+    losses_.saved(x->step);
     for (uint32_t machine = 1; machine < machines_.size(); ++machine)
-      if (machines_[machine].is_there && machine != job_.machine_of(place))
+      if (machines_.is_there(machine) && machine != job_.machine_of(place))
         actions_.push_back(send_to_agent{machine, *x});
   } else if (const auto* x = std::get_if<call>(&p.what)) {
     if (is_of_term(x->term) && term_.is != phase::ending) relay_to_others(place, p);
@@ -77,7 +77,7 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
     m.is = standing::idle;
     if (term_.is == phase::ending) return go_on_if_quiet();
     cause_ = ranks_of(place) + " gave up its ranks";  // it had been stopped, or received no beats
-    ++losses_;
+    losses_.count();
     end(false, {error_kind::peer_lost, cause_});
   } else if (const auto* x = std::get_if<between_steps>(&p.what)) {
     if (x->term != term_.number || term_.is != phase::running) return;
@@ -142,7 +142,7 @@ void supervision::end_followed() {
   if (why.kind != error_kind::peer_lost || !crosses_machines()) return end(true, why);
   if (const auto links = lost_links(); !links.empty()) why = why.in(links);
   actions_.emplace_back(say{why.text});
-  ++losses_;
+  losses_.count();
   end_by_loss(why);
 }
 
@@ -184,6 +184,149 @@ void supervision::heard(uint32_t place, const leaving& x, int64_t now_ns) {
   if (over_) return;
   if (place == leader() || !final_) return end_job(x.code);
   go_on_if_quiet();
+}
+
+// The replacement takes effect at the next boundary, whose states are kept first, or when the term ends before that.
+void supervision::heard(const replace_wanted& x) {
+  const auto at = std::ranges::find(job_.hosts, x.host);
+  if (at == job_.hosts.end()) return;
+  machines_.let_rest(static_cast<uint32_t>(at - job_.hosts.begin()));
+  if (term_.is != phase::running) return;
+  replaces_ = true;
+  send(leader(), join_wanted{term_.number});
+}
+
+void supervision::joined(uint32_t machine, int64_t now_ns) {
+  const auto refusal = machines_.join(machine, now_ns);
+  if (!starts_processes()) return;
+  if (refusal) {
+    machines_.part(machine, false);
+    actions_.push_back(leave_out_agent{machine, code_of(refusal->kind), refusal->text});
+    return;
+  }
+  if (machine > 0) actions_.push_back(say{fmt::format("host {} has joined", job_.hosts[machine])});
+  const bool had_term = term_.number > 0;
+  for (uint32_t p = 0; p < members_.size(); ++p) {
+    if (job_.machine_of(p) != machine) continue;
+    members_[p].heard_ns = now_ns;
+    if (!had_term || p >= job_.processes || (job_.starts_again && job_.recovers)) start(p);
+  }
+}
+
+void supervision::parted(uint32_t machine, const std::string& how, int64_t now_ns) {
+  machines_.part(machine, true);
+  kept_.lose(machine);
+  const bool is_before = term_.is == phase::none;
+  if (is_before && starts_processes())
+    actions_.push_back(say{fmt::format("host {} {}; waits for it", job_.hosts[machine], how)});
+  for (uint32_t p = 0; p < members_.size(); ++p) {
+    if (job_.machine_of(p) != machine) continue;
+    if (is_before)
+      members_[p] = {};  // the first term waits for the machine
+    else
+      closed(p, how, now_ns);
+  }
+}
+
+void supervision::let_go(uint32_t machine, const std::string& how, int64_t now_ns) {
+  machines_.part(machine, false);
+  parted(machine, how, now_ns);
+}
+
+// No message of a silent machine's processes could be received, so their silence is counted anew.
+void supervision::heard_agent(uint32_t machine, int64_t now_ns) {
+  const bool was_silent = machines_.hear(machine, now_ns);
+  for (uint32_t p = 0; was_silent && p < members_.size(); ++p)
+    if (job_.machine_of(p) == machine) members_[p].heard_ns = now_ns;
+}
+
+bool supervision::crosses_machines() const {
+  return std::ranges::any_of(term_.seats, [&](const seat& s) { return s.machine != term_.seats.front().machine; });
+}
+
+// Tells users about replaced hosts that keep their ranks: a spare may be gone by the boundary, or have taken the place
+// of another host.
+void supervision::say_who_stays(const std::vector<uint32_t>& places) {
+  if (!replaces_) return;
+  for (const uint32_t m : machines_of(job_, places))
+    if (machines_.rests(m))
+      actions_.push_back(
+          say{fmt::format("host {} keeps its ranks until other hosts have spare processes for them", job_.hosts[m])});
+}
+
+// Sends the files of a save to a process: each with the place of a process whose machine has the file, and with
+// descriptors if the receiver is on this machine.
+void supervision::send_kept(const seat& to, const std::string& folder) {
+  if (folder.empty()) return;
+  for (const auto& [path, f] : kept_.of(folder)) {
+    const auto lies_at = [&](const seat& s) { return std::ranges::find(f->machines, s.machine) != f->machines.end(); };
+    const auto holder = lies_at(to) ? std::ranges::find(term_.seats, to.place, &seat::place)
+                                    : std::ranges::find_if(term_.seats, lies_at);
+    const uint32_t place = holder == term_.seats.end() ? to.place : holder->place;
+    send(to.place, kept_file{path, f->bytes, place}, to.machine == 0 ? f->with : std::vector<shared_descriptor>());
+  }
+}
+
+void supervision::ask_to_join() {
+  const auto data = degree_for(number_there());
+  if (data && *data > term_.data) send(leader(), join_wanted{term_.number});
+}
+
+bool supervision::is_newcomer(uint32_t place) const {
+  if (!job_.recovers || !has_run_ || members_[place].has_run) return false;
+  for (uint32_t other = 0; other < members_.size(); ++other) {
+    const member& m = members_[other];
+    const bool is_there = m.is == standing::idle || m.is == standing::working;
+    if (other != place && !m.lacks && (is_there || is_coming(other))) return true;
+  }
+  return false;
+}
+
+// A process that cannot take part ends no run that continues without it. It does not count as a loss either: several
+// hosts whose disks are not mounted may join at once. Its ranks end with the term, like those of all processes.
+void supervision::leave_out(uint32_t place, const core::error& why) {
+  const std::string text = fmt::format("{} is left out: {}", process_of(place), why.text);
+  actions_.push_back(say{"warning: " + text});
+  members_[place].lacks = why;
+  if (members_[place].is == standing::working && term_.is != phase::ending) {
+    cause_ = text;
+    end(false, {core::error_kind::peer_lost, text});
+  } else {
+    drop_left_out();
+  }
+}
+
+// Drops the processes that were left out of the next term for a reason (`lacks`). Their host is dropped with them if
+// none of its other processes has run a term.
+void supervision::drop_left_out() {
+  for (uint32_t p = 0; p < members_.size(); ++p) {
+    if (!members_[p].lacks || members_[p].is == standing::working) continue;
+    const uint32_t machine = job_.machine_of(p);
+    const auto stays = [&](uint32_t other) {
+      const member& m = members_[other];
+      return other != p && job_.machine_of(other) == machine && m.is != standing::absent &&
+             (m.has_run || m.is == standing::working);
+    };
+    bool some_stay = machine == 0;
+    for (uint32_t other = 0; other < members_.size(); ++other) some_stay = some_stay || stays(other);
+    if (some_stay)
+      drop(p);
+    else
+      drop_host(machine, *members_[p].lacks);
+  }
+}
+
+void supervision::drop(uint32_t place) {
+  if (members_[place].is != standing::absent) actions_.emplace_back(std::in_place_type<kill_process>, place);
+  members_[place] = {};
+}
+
+void supervision::drop_host(uint32_t machine, core::error why) {
+  for (uint32_t p = 0; p < members_.size(); ++p)
+    if (job_.machine_of(p) == machine) drop(p);
+  kept_.lose(machine);
+  actions_.push_back(leave_out_agent{machine, code_of(why.kind), why.text});
+  machines_.leave_out(machine, std::move(why));
 }
 
 }  // namespace troupe::cluster

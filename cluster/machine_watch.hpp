@@ -1,0 +1,66 @@
+// The machines of a job, as its supervisor sees them: which are there, which are silent, which were replaced or left
+// out. Owns these states and the limits of silence of an agent; leaves processes and terms to supervision.hpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cluster/supervised_job.hpp"
+#include "core/error.hpp"
+
+namespace troupe::cluster {
+
+class machine_watch {  ///< machine 0 is the supervisor's own, has no agent and is never silent; used by one thread
+ public:
+  /// Watches the machines of `job`, which must outlive this object.
+  explicit machine_watch(const supervised_job& job);
+
+  [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(all_.size()); }
+  [[nodiscard]] bool is_there(uint32_t machine) const { return all_[machine].is_there; }
+
+  /// Handles the agent of `machine` that has joined at `now_ns`. Returns why the machine must be left out for good;
+  /// nothing if it may take part.
+  std::optional<core::error> join(uint32_t machine, int64_t now_ns);
+  /// Handles the loss of the agent of `machine`. `comes_back`: false if the agent was told to end.
+  void part(uint32_t machine, bool comes_back);
+  /// Leaves a machine out of the run because of `why`: it may join again, at most times_left_out_max times.
+  void leave_out(uint32_t machine, core::error why);
+  /// Handles a message of the agent. Returns true if the machine had been silent.
+  bool hear(uint32_t machine, int64_t now_ns);
+
+  /// True if the agent has been quiet for so long that the state of its processes is unknown.
+  [[nodiscard]] bool is_silent(uint32_t machine, int64_t now_ns) const;
+  /// True if the agent has been quiet for so long that its processes receive no more beats.
+  [[nodiscard]] bool misses_beats(uint32_t machine, int64_t now_ns) const;
+  /// Returns how long the agent has been quiet, in nanoseconds; `was_away`: the supervisor itself did not run, so the
+  /// silence counts from now.
+  int64_t quiet_ns(uint32_t machine, int64_t now_ns, bool was_away);
+
+  /// Returns the machines that have not come yet and have ranks at first, except those that the job has lost before.
+  [[nodiscard]] std::vector<uint32_t> awaited() const;
+  /// True if a machine that could lead the job is missing, or so quiet that it is about to be lost.
+  [[nodiscard]] bool misses_any(int64_t now_ns) const;
+
+  /// A machine that rests was replaced: it gets ranks again only if others are too few.
+  [[nodiscard]] bool rests(uint32_t machine) const { return all_[machine].rests; }
+  void let_rest(uint32_t machine) { all_[machine].rests = true; }
+  /// Ends the rest of all machines, and returns those that rested.
+  std::vector<uint32_t> wake();
+
+ private:
+  struct machine {
+    bool is_there = false;
+    int64_t heard_ns = 0;  // time of the last message of its agent
+    bool rests = false;
+    bool was_let_go = false;  // true: the machine will not come back by itself
+    uint32_t times_left_out = 0;
+    core::error lacks{};  // reason why the machine was last left out of a term
+  };
+  [[nodiscard]] bool has_only_spares(uint32_t machine) const;
+
+  const supervised_job& job_;
+  std::vector<machine> all_;
+};
+
+}  // namespace troupe::cluster

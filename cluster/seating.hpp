@@ -18,7 +18,7 @@ struct seating {
   [[nodiscard]] std::vector<uint32_t> all() const;
 };
 
-/// What a seating depends on.
+/// Facts on which a seating depends.
 struct seating_facts {
   const supervised_job& job;
   const kept_saves& kept;

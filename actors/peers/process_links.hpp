@@ -1,4 +1,4 @@
-// What connects one process of a job with the others during a term. Plain handles, which each new term replaces.
+// Connects one process of a job with the others during a term. Plain handles, which each new term replaces.
 #pragma once
 
 #include <cstdint>

@@ -119,8 +119,8 @@ BOOST_AUTO_TEST_CASE(ends_that_mean_other_numbers_of_bytes_are_both_told) {
     if (!receiver_first) m[1].receive(0, name, b, there.one());
     BOOST_TEST_REQUIRE((here.wait() && there.wait()));
     const std::string which = "transfer 4." + std::to_string(name.sequence) + ".3 ";
-    BOOST_TEST(here.error() == which + "to place 1: wanted 10 bytes on both ends, got 20 there");
-    BOOST_TEST(there.error() == which + "from place 0: wanted 20 bytes on both ends, got 10 there");
+    BOOST_TEST(here.error() == which + "to place 1: wanted 10 bytes on both ends, got 20 at the other end");
+    BOOST_TEST(there.error() == which + "from place 0: wanted 20 bytes on both ends, got 10 at the other end");
   }
   endings ends;  // other transfers continue
   m[1].receive(0, {5, 0, 0}, a, ends.one());

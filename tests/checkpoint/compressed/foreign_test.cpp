@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(codes_are_known_by_their_tensors_where_no_config_json_lies_
                error_kind::bad_input,
                "an unknown method (tensor 'model.layers.0.mlp.up_proj.weight' has the type int8)");
   check_failed(open_source(at.write("e.safetensors", file_of({{linear + ".weight", "F8_E5M2", {4, 8}, 32}}))),
-               error_kind::bad_input, "is of F8_E5M2)");
+               error_kind::bad_input, "has the type F8_E5M2)");
 }
 
 BOOST_AUTO_TEST_CASE(weights_that_no_method_has_changed_are_read) {

@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(folders_of_deepspeed_after_peoples_hands_open_or_list_their
   at.write("latest", "global_step20\n");
   check_failed(open_source(at.path()), error_kind::bad_input, "there is no such folder");
   check_failed(open_source(at.path()), error_kind::bad_input,
-               "it holds global_step10, global_step9, global_step3: --tag");
+               "it holds global_step10, global_step9, global_step3: select one with --tag");
   check_failed(open_source(at.path(), {.tag = "gone"}), error_kind::bad_input, "it holds global_step10");
   at.write("latest", "/scratch/run/global_step10\n");
   check_failed(open_source(at.path()), error_kind::bad_input, "it holds global_step10, global_step9, global_step3");

@@ -217,9 +217,9 @@ BOOST_AUTO_TEST_CASE(folders_that_contradict_themselves_are_refused) {
   const scratch_folder at;
   check_failed(open_index(at / ""), core::error_kind::bad_input, "no file mp_rank_XX_model_states.pt");
   write_model_file(at / "mp_rank_00_model_states.pt", 1, 2);
-  check_failed(open_index(at / ""), core::error_kind::mismatch, "want 2 model files, got 1");
+  check_failed(open_index(at / ""), core::error_kind::mismatch, "require 2 model files, got 1");
   write_model_file(at / "mp_rank_01_model_states.pt", 2, 1);
-  check_failed(open_index(at / ""), core::error_kind::mismatch, "files before it 1 and 2");
+  check_failed(open_index(at / ""), core::error_kind::mismatch, "files before it state 1 and 2");
   write_model_file(at / "mp_rank_01_model_states.pt", 0, 0);
   check_failed(open_index(at / ""), core::error_kind::mismatch, "lacks checkpoint_parallel_dimensions");
 }

@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(what_leads_out_of_the_folder_or_its_files_is_refused) {
   check_folder_refused({.path = "../__0_0.distcp"}, error_kind::bad_input, "not a file of the folder");
   check_folder_refused({.path = "/etc/passwd"}, error_kind::bad_input, "not a file of the folder");
   check_folder_refused({.path = "x/../../y"}, error_kind::bad_input, "not a file of the folder");
-  check_folder_refused({.more_bytes = 1}, error_kind::bad_input, "leave");
+  check_folder_refused({.more_bytes = 1}, error_kind::bad_input, "reach beyond the end of");
   check_folder_refused({.last_place = false}, error_kind::bad_input,
                        "the file and offset of 'w' from element (2, 0) on are missing");
 }

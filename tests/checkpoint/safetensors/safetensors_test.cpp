@@ -136,8 +136,8 @@ BOOST_AUTO_TEST_CASE(truncated_and_oversized_headers_are_refused) {
     check_failed(file, kind, words);
     BOOST_TEST(file.error().text.find("w.safetensors") != std::string::npos);
   };
-  refused("", error_kind::bad_input, "it has 0 bytes");
-  refused("1234567", error_kind::bad_input, "it has 7 bytes");
+  refused("", error_kind::bad_input, "it has only 0 bytes");
+  refused("1234567", error_kind::bad_input, "it has only 7 bytes");
   const auto claims = [](uint64_t length) {
     std::string out(8, '\0');
     std::memcpy(out.data(), &length, 8);

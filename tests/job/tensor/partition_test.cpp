@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_preset_follows_own_specs_unless_they_stand_alone) {
   check_refused(llama, specs(skipped, "    use_default_specs: false\n  preset_model: qwen2\n"),
                 "tensor_parallel.partition_config: wanted a spec that cuts a layer of the model, such as "
                 "model.layers.0.self_attn.q_proj.weight, found none");
-  check_refused(gpt2, "tensor_parallel: {preset_model: llama}\n", "tensor_parallel.preset_model: wanted a layer");
+  check_refused(gpt2, "tensor_parallel: {preset_model: llama}\n", "tensor_parallel.preset_model: wanted a spec that cuts a layer");
   check_refused(llama, "tensor_parallel: {preset_model: phi3}\n",
                 "tensor_parallel.preset_model: wanted all layers of 'attention' of block 0 cut, or none, got "
                 "model.layers.0.self_attn.o_proj.weight cut");

@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(another_file_under_a_curves_name_is_refused_before_anything
   fs::create_directories(f / "csv/Train_Samples_lr.csv");
   const auto did = telemetry::curve_files::open({f / "csv", {}, {}, 16}, 0);
   BOOST_TEST_REQUIRE(!did.has_value());
-  BOOST_TEST(did.error().text.find("Train_Samples_lr.csv is no file, wanted") != std::string::npos, did.error().text);
+  BOOST_TEST(did.error().text.find("Train_Samples_lr.csv is not a file, wanted") != std::string::npos, did.error().text);
 }
 
 BOOST_AUTO_TEST_CASE(a_first_row_torn_by_a_crash_is_still_a_curve) {

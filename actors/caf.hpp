@@ -2,8 +2,10 @@
 // actors/*.cpp, nothing else. docs/messages.md lists the sender and receivers of each message.
 #pragma once
 
+#include <atomic>
 #include <caf/all.hpp>
 #include <chrono>
+#include <new>
 #include <string>
 
 static_assert(CAF_VERSION / 100 == 17, "actors/caf.hpp is written for CAF 0.17");
@@ -34,6 +36,10 @@ typename Inspector::result_type refuse_wire([[maybe_unused]] Inspector& f) {
     return f();
 }
 
+/// True once an allocation has failed in an actor of this process. CAF 0.17 may then have stored a message without
+/// scheduling its receiver, which never runs again and cannot be ended.
+inline std::atomic<bool> allocation_has_failed{false};
+
 /// Makes an actor robust: a stray error reply must not end it, and an exception keeps its text. Every actor calls this
 /// first.
 template <class Self, class OnException>
@@ -44,6 +50,9 @@ void be_robust(Self* self, OnException on_exception) {
     std::string text = "unknown exception";
     try {
       std::rethrow_exception(e);
+    } catch (const std::bad_alloc& x) {
+      allocation_has_failed = true;
+      text = x.what();
     } catch (const std::exception& x) {
       text = x.what();
     } catch (...) {

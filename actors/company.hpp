@@ -112,7 +112,12 @@ void for_each_actor(const company& c, Visitor&& visit) {
 /// them.
 void dismiss(const company& c);
 
-/// Kills every actor of the company and waits until all have ended. Must not run on a thread of these actors.
+/// How long actors may take to end in a process in which memory has run out. Others have no limit.
+inline constexpr int64_t dismissal_ns_max = 5'000'000'000;
+
+/// Kills every actor of the company and waits until all have ended. Must not run on a thread of these actors. Throws
+/// std::runtime_error if an allocation has failed in an actor or an exception is being handled, and some actor has not
+/// ended after dismissal_ns_max: it cannot be ended, so the process has to end.
 void dismiss_and_wait(caf::actor_system& system, const company& c);
 
 }  // namespace troupe::actors

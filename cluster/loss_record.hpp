@@ -9,6 +9,7 @@
 
 namespace troupe::cluster {
 
+/// The losses of one run so far; used by one thread.
 class loss_record {
  public:
   /// A run recovers from at most `losses_max` losses.

@@ -10,6 +10,23 @@
 #include "core/clock.hpp"
 
 namespace troupe::actors {
+namespace {
+
+core::error failure_of(const std::exception& e) {
+  return {core::error_kind::bug, std::string("the save was cut off: ") + e.what()};
+}
+
+/// Tells the result of a part to the process that leads the save, which waits for it. If memory for the message is
+/// missing twice, the process ends here, so that the others continue without it.
+void tell_surely(const save_job::tell_part& tell, const part_result& part) noexcept {
+  try {
+    tell(part);
+  } catch (const std::exception&) {
+    tell(part);
+  }
+}
+
+}  // namespace
 
 core::result<std::shared_ptr<save_job>> save_job::begin(checkpoint::file_system& files, save_request request,
                                                         checkpoint::run_state run, plan::rank_plans plans,
@@ -108,7 +125,7 @@ void save_job::part_ended(uint32_t rank) {
     part.file_bytes = 0;
     part.digests.clear();
   }
-  if (tell_) tell_(part);
+  if (tell_) tell_surely(tell_, part);
   bool good = false;
   {
     const std::lock_guard lock(mutex_);
@@ -121,16 +138,21 @@ void save_job::part_ended(uint32_t rank) {
   commit_or_remove(good);
 }
 
+// An exception is a failure of the save, because somebody waits for its end.
 void save_job::commit_or_remove(bool good) {
   core::result<std::filesystem::path> folder;
-  if (good && leads_) folder = leads_->commit(content_.manifest_of(run_, parts_));
   std::optional<core::error> failure;
-  if (!folder) failure = folder.error();
-  if (good && leads_ && folder)
-    if (auto kept =
-            checkpoint::apply_retention(*place_.files, request_.root, {request_.keep_last, request_.keep_every});
-        !kept)
-      failure = kept.error();
+  try {
+    if (good && leads_) folder = leads_->commit(content_.manifest_of(run_, parts_));
+    if (!folder) failure = folder.error();
+    if (good && leads_ && folder)
+      if (auto kept =
+              checkpoint::apply_retention(*place_.files, request_.root, {request_.keep_last, request_.keep_every});
+          !kept)
+        failure = kept.error();
+  } catch (const std::exception& e) {
+    failure = failure_of(e);
+  }
   leads_.reset();  // removes files that were not committed
   // Locks only now: callers of is_over() must not wait for the disk.
   const std::lock_guard lock(mutex_);
@@ -259,13 +281,17 @@ void save_job::part::settle(uint32_t b) {
 
 void save_job::part::end() {
   if (ended_) return;
-  if (!opened_) open();
-  if (!sound()) return;  // the file could not be created, and the job has been told
-  const auto file = file_->finish();
-  if (!file) return fail(file.error());
+  try {
+    if (!opened_) open();
+    if (!sound()) return;  // the file could not be created, and the job has been told
+    const auto file = file_->finish();
+    if (!file) return fail(file.error());
+    result_.file_bytes = file->bytes;
+  } catch (const std::exception& e) {
+    return fail(failure_of(e));
+  }
   ended_ = true;
   file_.reset();
-  result_.file_bytes = file->bytes;
   job_->part_ended(rank_);
 }
 

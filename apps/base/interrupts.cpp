@@ -37,8 +37,8 @@ interrupts::interrupts(save_requests asked, int same_within_ms) : same_ns_(int64
       for (int signal = 0; sigwait(&set, &signal) == 0 && !done_.load();) take(signal);
     });
   } catch (const std::system_error& e) {
-    throw std::runtime_error("cannot start a thread that waits for signals: " + e.code().message() +
-                             " (the user's limit, ulimit -u, or that of the container)");
+    throw std::runtime_error("threads: wanted one that waits for signals, but the system refused it: " +
+                             e.code().message() + " (the user's limit, ulimit -u, or that of the container)");
   }
 }
 

@@ -189,22 +189,18 @@ compress_command::compress_command(CLI::App& parent)
           "--calibrate")
       ->capture_default_str()
       ->type_name("{rtn,gptq,awq,smoothquant}");
-  command_->add_option("--embeddings", a.embeddings,
-                       "type of embedding and head in a GGUF file, such as q8_0: small models lose most there");
+  command_->add_option("--embeddings", a.embeddings, "type of embedding and head in a GGUF file, such as q8_0");
   command_->add_option("--calibrate", a.calibrate,
                        "a text like those that the model will read; its last tenth is held out for the loss");
   command_->add_option("--validate", a.validate,
                        "a text for the loss before and after, or none; by default the held-out part of the run that "
                        "wrote SOURCE, else of --calibrate");
   command_->add_option("--samples", a.samples, "number of windows for calibration")->capture_default_str();
-  command_->add_option("--sequence", a.sequence,
-                       "tokens of a window; by default the most that the model reads, but not more than 512");
+  command_->add_option("--sequence", a.sequence, "tokens of a window; by default what the model reads, at most 512");
   command_->add_option("--host-memory", a.host_memory,
                        "memory that computing with the model may take, such as 4GB; by default as much as it needs");
   command_->add_option("--tokenizer", a.tokenizer, "a path or `bytes`; by default the one that the checkpoint has");
-  command_->add_option(
-      "--group", a.group,
-      "columns that share a scale, 0: the whole row; by default 128 for int2 to int7, otherwise the row");
+  command_->add_option("--group", a.group, "columns that share a scale, 0: a row; default: 128 for int2 to int7, or 0");
   command_->add_flag("--asymmetric", a.asymmetric, "give groups zero points (int2 to int8)");
   command_->add_option("--dtype", a.dtype, "type of scales and of weights that are not compressed")
       ->capture_default_str()

@@ -58,7 +58,7 @@ std::optional<std::string> peft_finding(const std::vector<std::string_view>& nam
   }
   if (is_adapter)
     return fmt::format(
-        "holds a PEFT adapter, with tensors such as '{}', not a whole model: merge it into its base model first {}",
+        "holds a PEFT adapter, not a whole model, with tensors such as '{}': merge it into its base model first {}",
         core::shown(*first), merge_by);
   return fmt::format("holds a model wrapped by PEFT, with tensors such as '{}': merge its adapter into it first {}",
                      core::shown(*first), merge_by);

@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(what_a_file_cannot_say_is_refused) {
   other.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes"},
                       "model key 'activation_function' must be gelu_new for a GGUF file");
   const whole_model wide(R"(,"n_inner":64)");
-  wide.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes"}, "wants shape (32, 64), got (32, 128)");
+  wide.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes"}, "must have the shape (32, 64), got (32, 128)");
 }
 
 BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_in_one_sentence) {

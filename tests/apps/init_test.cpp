@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(answers_that_will_not_do_are_refused_and_nothing_is_written
     BOOST_TEST(!fs::exists(at.folder / "no.yaml"));
   };
   refused({}, "--text: wanted a file or folder of text");
-  refused({"--text", "nowhere"}, "which is not there");
+  refused({"--text", "nowhere"}, "which does not exist");
   refused({"--text", "corpus.txt", "--model", "7B"}, "wanted one of 1M, 10M");
   refused({"--text", "corpus.txt", "--tokenizer", "corpus.txt"}, "--tokenizer");
   refused({"--text", "corpus.txt", "--from", "corpus.txt"},

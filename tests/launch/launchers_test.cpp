@@ -328,8 +328,8 @@ BOOST_AUTO_TEST_CASE(what_no_launcher_would_say_is_refused_with_the_sentence_tha
        "cluster.hosts: wanted 2 hosts, as the launcher says, got 1");
   says(refused({"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4400"},
                {"--set", "cluster.interface=nothing0"}),
-       "cluster.interface: wanted a network interface of this machine that has an address, got nothing0, which is not "
-       "there");
+       "cluster.interface: wanted a network interface of this machine that has an address, got nothing0, which "
+       "does not exist");
   std::ofstream(job.folder() / "hosts") << "a slots=2\nb slots=0\n";
   const auto zero =
       run(words{troupe::places::troupe_binary, "launch", "--hostfile", "hosts"} + launched::job("many"), job.folder());

@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(a_model_with_an_adapter_and_an_adapter_alone_are_told_apart
   // PEFT's releases before 0.6 store the weight together with the adapter.
   BOOST_TEST(peft_finding(names{"b.lora_A.x.weight", "b.weight"})->starts_with("holds a model wrapped by PEFT"));
   BOOST_TEST(*peft_finding(names{"base_model.model.b.lora_A.weight", "base_model.model.head.weight"}) ==
-             "holds a PEFT adapter, with tensors such as 'base_model.model.b.lora_A.weight', not a whole model: merge "
+             "holds a PEFT adapter, not a whole model, with tensors such as 'base_model.model.b.lora_A.weight': merge "
              "it into its base model first (peft's merge_and_unload(), then save_pretrained())");
 }
 

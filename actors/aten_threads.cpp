@@ -35,9 +35,9 @@ void set_here_only(int threads) {
   other.join();
 }
 
-/// Makes the calling thread take over the process's number of threads, once for LibTorch and once for code outside of
-/// it that ATen's header is compiled into, such as a host's at::parallel_for(). Both must happen before a change, or
-/// the second would undo it.
+/// Makes the calling thread use the process's number of ATen threads: once for LibTorch, and once for code outside of
+/// it into which ATen's header is compiled, such as a host's at::parallel_for(). Both must happen before the number is
+/// changed; a later initialisation would undo the change.
 void take_over() {
   (void)at::get_num_threads();
   at::internal::lazy_init_num_threads();

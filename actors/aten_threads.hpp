@@ -5,7 +5,8 @@
 
 namespace troupe::actors {
 
-/// Limits ATen to the calling thread while this object exists. Must be destroyed on the thread that created it.
+/// While this object exists, ATen computes with one thread in calls from the calling thread. Must be destroyed on the
+/// thread that created it.
 class one_aten_thread {
  public:
   one_aten_thread();

@@ -40,8 +40,8 @@ typename Inspector::result_type refuse_wire([[maybe_unused]] Inspector& f) {
 /// scheduling its receiver, which never runs again and cannot be ended.
 inline std::atomic<bool> allocation_has_failed{false};
 
-/// Makes an actor robust: a stray error reply must not end it, and an exception keeps its text. Every actor calls this
-/// first.
+/// Configures an actor so that an unexpected error reply does not end it, and an exception's text is kept. Every actor
+/// calls this first.
 template <class Self, class OnException>
 void be_robust(Self* self, OnException on_exception) {
   self->set_error_handler([](caf::error&) {});

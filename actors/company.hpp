@@ -70,14 +70,15 @@ struct company {
   loader_actor loader;
   telemetry_actor telemetry;
   std::vector<std::shared_ptr<rank_links>> ranks;  ///< ranks of this process, in the order of their numbers
-  std::vector<uint32_t> numbers;                   ///< numbers of the ranks in `ranks`
+  std::vector<uint32_t> numbers;                   ///< [index in `ranks`]: number of the rank in the job
 };
 
 /// Threads of lanes and telemetry. `own`: each actor has a thread of its own, except that the stages of a rank share
 /// one. `scheduler`: they run on the system's scheduler like all other actors (simulation).
 enum class lane_threads : uint8_t { own, scheduler };
 
-/// The telemetry actor of a company: made from `setup`, or `existing`, which the company then shares.
+/// The source of the telemetry actor: `setup`, from which a new actor is made, or `existing`, an actor that the company
+/// shares.
 struct telemetry_source {
   telemetry_setup setup{};
   telemetry_actor existing{};
@@ -88,7 +89,7 @@ struct telemetry_source {
 core::result<std::shared_ptr<company>> assemble(caf::actor_system& system, std::vector<rank_parts> ranks,
                                                 loader_setup loader, telemetry_source telemetry, lane_threads threads);
 
-/// Returns the number of threads that a company of `ranks` ranks owns.
+/// Returns the number of threads that the actors of a process with `ranks` ranks own.
 constexpr size_t threads_of(size_t ranks) { return ranks * (plan::num_lanes - 1) + 1; }
 
 /// Calls `visit` with the handle of every actor of the company.
@@ -107,8 +108,8 @@ void for_each_actor(const company& c, Visitor&& visit) {
   there(c.loader);
 }
 
-/// Kills every actor of the company, at once or after its current message. Call it before the actor system ends,
-/// because the system's end waits for the actors' threads. The handles stay valid until then: lanes that still run read
+/// Kills every actor of the company, at once or after its current message. Call before the actor system ends, because
+/// the system's end waits for the actors' threads. The handles stay valid until then, since lanes that still run read
 /// them.
 void dismiss(const company& c);
 

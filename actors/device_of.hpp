@@ -1,4 +1,4 @@
-// Owns the choice of a job's device.
+// Owns the choice of the device that a job computes on.
 #pragma once
 
 #include "config/sections/job_config.hpp"

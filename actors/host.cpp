@@ -8,7 +8,7 @@ namespace {
 using first_type = std::integral_constant<caf::type_id_t, caf::id_block::troupe_first_type_id>;
 constexpr size_t num_types = caf::id_block::troupe::end - caf::id_block::troupe::begin;
 
-// Returns the name of the first message type that `system` does not know; null if it knows all.
+// Returns the name of the first message type that is not registered in `system`; null if all are registered.
 template <size_t... i>
 const char* missing_type(const caf::uniform_type_info_map& known, std::index_sequence<i...>) {
   const char* missing = nullptr;

@@ -26,7 +26,7 @@ struct session_actors {
   node_agent_actor agent;
   loader_actor loader;
   telemetry_actor telemetry;
-  std::vector<rank_actor> ranks;  ///< the rank actors, by rank
+  std::vector<rank_actor> ranks;  ///< [rank]: the rank actors
 };
 
 }  // namespace troupe::actors

@@ -14,7 +14,7 @@ void fail(lane_self self, const core::error& why) {
   if (s.failed) return;
   s.failed = true;
   if (s.hands) s.hands->abort(why);
-  // A lane that fails to begin may not know its rank yet; the rank then detects that the lane has ended.
+  // If a lane fails before it has the handle of its rank, the rank detects that the lane has ended.
   if (s.links->rank) self->send(s.links->rank, run_failed{why.kind, why.text});
 }
 

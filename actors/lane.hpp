@@ -13,7 +13,7 @@
 
 namespace troupe::actors {
 
-/// Handles of one rank's actors. Filled once, when the system is assembled, before the first message.
+/// Handles of the actors of one rank. Filled once, when the actors are created, before the first message.
 struct rank_links {
   rank_actor rank;
   /// Lane actors by seat, as many as the rank has seats. The handle of the control lane stays empty, because the rank

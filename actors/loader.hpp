@@ -23,7 +23,7 @@ struct loader_setup {  ///< source of a loader's micro-batches, and their shape
   std::vector<uint32_t> readers;
   /// Cuts a micro-batch in place of data/ (simulation, which has no text); may be empty.
   std::function<std::shared_ptr<const data::batch>(const next_batch&)> cut;
-  /// Receives the first training step that lacks a micro-batch; may be null.
+  /// number of the first training step that lacks a micro-batch; may be null
   std::shared_ptr<std::atomic<uint64_t>> first_lost_step;
 };
 

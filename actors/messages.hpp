@@ -33,9 +33,9 @@ struct run_outcome {
   std::shared_ptr<rank_reports> ranks;         ///< reports of the ranks, in rank order; null after a failure
 };
 
-// ---- session -> supervisor -> node_agent -> rank
+// ---- Messages that run a plan, from the session down to the ranks and back
 
-/// session -> supervisor, supervisor -> node_agent, node_agent -> rank: run a plan once.
+/// session -> supervisor, supervisor -> node_agent, node_agent -> rank: the receiver must run a plan once.
 struct run_plan {
   plan::plan_choice which = plan::plan_choice::train;
   std::shared_ptr<const step_order> order;
@@ -55,7 +55,7 @@ struct run_failed {
   core::error_kind kind = core::error_kind::bug;
   std::string text;
 };
-/// supervisor -> node_agent -> rank -> lane: give the run up.
+/// supervisor -> node_agent -> rank -> lane: the receiver must stop the current run.
 struct give_up {
   core::error_kind kind = core::error_kind::stopped;
   std::string text;
@@ -64,14 +64,14 @@ struct give_up {
 /// host -> supervisor: asks the session's driver to save after the current step (step_report::save_asked).
 struct save_now {};
 
-// ---- rank -> lanes, lane -> lane
+// ---- Messages within a rank, to its lanes and between them
 
 /// rank -> lane: a run begins; instructions at positions below `window` may start.
 struct begin_run {
   std::shared_ptr<step_context> context;
   uint32_t window = 0;
 };
-/// rank -> lane: the window grows.
+/// rank -> lane: instructions at positions below the new, larger `window` may start.
 struct extend_window {
   uint64_t run = 0;
   uint32_t window = 0;
@@ -87,12 +87,12 @@ struct lane_progress {
   uint32_t seat = 0;
   uint32_t num_ended = 0;
 };
-/// fabric or timer -> lane: `executor::advance(sequence)` has something to do.
+/// fabric or timer -> lane: the lane must call `executor::advance(sequence)`.
 struct wake {
   uint64_t sequence = 0;
 };
 
-// ---- loader
+// ---- Messages to and from the loader, which cuts micro-batches out of the data
 
 /// rank -> loader: requests the micro-batch that the rank works on. `rank`: its position among the ranks that take
 /// different samples.
@@ -119,7 +119,7 @@ struct move_data {
   std::vector<core::sample_range> left_out;
 };
 
-// ---- telemetry and clocks
+// ---- Messages to telemetry, and messages that a rank's timer sends
 
 /// session -> telemetry: a step's measurements and spans. `place` is the message's place in the record_queue, which
 /// limits unfinished records.
@@ -147,7 +147,7 @@ struct close_records {
 struct records_closed {
   std::shared_ptr<const telemetry::run_records> records;
 };
-/// rank -> itself: check whether instructions still end.
+/// rank -> itself, by a timer: the rank checks whether its lanes still end instructions.
 struct look_around {
   uint64_t run = 0;
 };

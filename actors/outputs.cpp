@@ -30,7 +30,7 @@ part_rows side_by_side(const std::vector<model_output>& parts, size_t dimension)
   return out;
 }
 
-/// Joins parts along a dimension.
+/// Concatenates the outputs `parts` along a dimension.
 model_output joined(const std::vector<model_output>& parts, size_t dimension, const part_rows& rows) {
   model_output out{parts.front().shape, {}};
   const auto elements = [](auto first, auto last) {
@@ -57,7 +57,7 @@ model_output joined(const std::vector<model_output>& parts, size_t dimension, co
   return out;
 }
 
-/// Outputs of one rank, or of neighbouring ranks joined.
+/// The outputs of one rank, or of neighbouring ranks joined, and their position in the whole output.
 struct placed_outputs {
   uint32_t samples = 0, sequence = 0, tensor = 0;
   std::vector<model_output> micros;

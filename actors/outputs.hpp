@@ -9,7 +9,7 @@
 
 namespace troupe::actors {
 
-struct data_outputs {  ///< outputs of the ranks that take the same samples
+struct data_outputs {  ///< outputs of the ranks that compute the same samples
   uint32_t data = 0;   ///< position of these ranks among the data ranks
   std::vector<model_output> micros;
 };

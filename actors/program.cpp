@@ -18,10 +18,11 @@ namespace {
 // True if the lane runs one instruction at a time. The control lane does not: it requests loads ahead.
 bool one_at_a_time(plan::lane l) { return !plan::starts_ahead(l) && l != plan::lane::control; }
 
-// Returns the instructions of whose end the lane of `x` must be told before `x` starts; the lane sees its own ends. A
-// line starts instructions in order, and in a lane that runs one at a time the end of one implies the end of all before
-// it. So only the latest dependency on each such lane counts, and only if no instruction before x had to be told of a
-// later one. `heard` [lane]: position up to which x's line has been told of the lane's ends.
+// Returns the instructions whose end must be reported to the lane of `x` before `x` starts; ends on the same lane need
+// no report. A line starts instructions in order, and in a lane that runs one instruction at a time the end of one
+// implies the end of all before it. So only the latest dependency on each such lane counts, and only if no instruction
+// before `x` needed a report of a later one. `heard` [lane]: position up to which the line of `x` has reports of the
+// lane's ends.
 std::vector<uint32_t> to_hear(const plan::rank_plan& p, const std::vector<uint32_t>& position,
                               const plan::instruction& x, std::array<uint32_t, plan::num_lanes>& heard) {
   std::vector<uint32_t> out;
@@ -58,12 +59,12 @@ program::program(std::shared_ptr<const plan::rank_plan> p) : plan(std::move(p)) 
     draw_lines(l);
     for (const auto& line : lines[l]) {
       std::array<uint32_t, plan::num_lanes> heard{};
-      uint32_t before = plan::none;  // id of the previous instruction in the line
+      uint32_t before = plan::none;  // id of the previous instruction in the same line
       for (const uint32_t at : line) {
         const uint32_t id = plan->lanes[l][at];
         auto on_these = to_hear(*plan, position, all[id], heard);
-        // The stages of a rank run in turns, and the end of a stage's instruction is reported to the next stage. So the
-        // next stage needs no report of an instruction that an earlier stage has waited for.
+        // The stages of a rank run one at a time, and the end of a stage's instruction is reported to the next stage.
+        // So the next stage needs no report of an instruction that an earlier stage has waited for.
         if (before != plan::none && seat[before] != seat[id]) on_these.push_back(before);
         before = id;
         num_dependencies[id] = static_cast<uint32_t>(on_these.size());

@@ -19,7 +19,8 @@ constexpr uint32_t seat_of(plan::lane l, uint32_t chunk = 0) {
 /// Returns the number of the rank's lane actors plus 1 for the control lane, which the rank actor runs itself.
 uint32_t num_seats(const plan::rank_plan& p);
 
-/// Derived from a plan, immutable, shared by the lanes of a rank.
+/// The order in which a rank's lanes start the instructions of a plan. Derived from the plan, immutable, shared by the
+/// lanes.
 struct program {
   explicit program(std::shared_ptr<const plan::rank_plan> p);
 
@@ -41,7 +42,7 @@ struct program {
   std::vector<std::vector<uint32_t>> dependents;
   /// Other seats with an instruction that depends on this one, by instruction id.
   std::vector<std::vector<uint32_t>> told;
-  std::vector<bool> tells;  ///< true if another seat must be told of an instruction's end, by instruction id
+  std::vector<bool> tells;  ///< [instruction id]: true if the end of the instruction must be reported to another seat
   /// Id of the instruction that belongs to a collective, by communicator and sequence
   std::vector<std::vector<uint32_t>> collectives;
 
@@ -59,7 +60,7 @@ class sequencer {
   void begin(std::shared_ptr<const program> what, plan::lane mine, uint32_t chunk = 0);
   /// Allows `started_max` instructions of the run to have started; never fewer than before.
   void extend(uint32_t started_max) { window_ = std::max(window_, started_max); }
-  /// Records that `id` has ended, on this lane or another.
+  /// Records that instruction `id` has ended, on this lane or on another one.
   void ended(uint32_t id);
   /// Returns the next instruction if one may start now, the first in the lane if there are several, and counts it as
   /// started.
@@ -78,7 +79,7 @@ class sequencer {
   std::shared_ptr<const program> program_;
   plan::lane lane_ = plan::lane::compute;
   uint32_t seat_ = 0;
-  // Number of dependencies that have not ended, by the instruction's place in the seat's order.
+  // [position in the seat's order]: number of the instruction's dependencies that have not ended
   std::vector<uint32_t> waiting_;
   // Position of the next instruction, and number of started instructions that have not ended, by line.
   std::vector<uint32_t> next_, under_way_;

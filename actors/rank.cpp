@@ -149,7 +149,7 @@ void look(rank_self self) {
   const std::string text = core::text_of("nothing has ended for %.1f s: ", double(s.clock.quiet(now).count()) / 1e9) +
                            explain_stall(*s.context, s.setup.missing);
   if (found == silence_clock::finding::stalled) return report_failure(self, core::error_kind::stalled, text);
-  // Only the rank whose request causes the wait reports it; the others wait for that rank.
+  // only the rank whose request causes the wait reports it, because all other ranks wait for that rank
   if (s.setup.tell && activity_of(*s.context, s.setup.missing) == activity::asking)
     s.setup.tell(own_name(s) + ": " + text + "; the run waits");
 }

@@ -11,7 +11,8 @@
 
 namespace troupe::actors {
 
-struct rank_report {  ///< report of one rank
+/// Data that one rank's run of a plan produced: verdict, losses, times of instructions, and outputs of the model.
+struct rank_report {
   uint32_t rank = 0;
   verdict decided;              ///< verdict in plans that train or evaluate; equal on all ranks
   std::vector<double> losses;   ///< losses in plans that evaluate, by micro-batch and data position; equal on all ranks

@@ -1,5 +1,5 @@
-// Limits the number of records that the telemetry actor has not handled. Mailboxes are unbounded: the sender of a
-// record first requests a place, and the message carries the place until it is handled or dropped with its receiver.
+// Limits the number of records that the telemetry actor has not handled, because mailboxes are unbounded: the sender of
+// a record first reserves one of the queue's places, and the message owns this place until it is handled or dropped.
 #pragma once
 
 #include <atomic>
@@ -12,12 +12,13 @@ namespace troupe::actors {
 /// Largest number of unfinished records: each keeps its step's spans alive. Further records are dropped and counted.
 inline constexpr uint32_t record_queue_limit = 256;
 
-/// The places of one sender's records. One thread calls `admit`; any thread may release places.
+/// The limited number of records that one sender may have on the way. One thread calls `admit`; any thread may release
+/// places.
 class record_queue {
  public:
   using place = std::shared_ptr<const void>;
 
-  /// Returns a place, or null if the queue is full; the record is then counted as dropped.
+  /// Reserves a place for a record; returns null if the queue is full, and then counts the record as dropped.
   place admit() {
     if (taken_->load(std::memory_order_relaxed) >= record_queue_limit) {
       ++num_dropped_;

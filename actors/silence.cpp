@@ -14,7 +14,8 @@ bool has_started(const step_context& c, uint32_t id) {
 bool has_ended(const step_context& c, uint32_t id) { return c.spans[id].end_ns.load(std::memory_order_relaxed) != 0; }
 
 // Returns the activity of a lane in a collective. A started collective has been posted, so if this rank is missing it
-// is about to do its part. If no rank is missing, the collective is finished and the lane has yet to be told.
+// is about to do its share. If no rank is missing, the collective is finished, and the message about this has not
+// reached the lane yet.
 activity in_collective(const step_context& c, const plan::instruction& x, const missing_members& missing) {
   if (!missing) return activity::waiting;
   const auto who = missing(c.order.meeting_of(x));

@@ -76,11 +76,11 @@ class pulse_board {
 /// How long no instruction may end on any rank before the run is given up. `asking` has no limit: a disk that pauses,
 /// however long, makes training wait.
 struct patience {
-  /// Limit for `waiting`; the other limits are no shorter.
+  /// Longest time without progress for `waiting` ranks; the limits for other states are not shorter.
   std::chrono::nanoseconds stall_after{std::chrono::seconds{30}};
   /// Least limits for `working`: after a step has measured times, and while times are only predicted.
   std::chrono::nanoseconds measured_min{std::chrono::seconds{60}}, predicted_min{std::chrono::seconds{300}};
-  /// Longest predicted instruction; makes a limit longer, never shorter.
+  /// Predicted duration of the longest instruction; may make a limit longer, never shorter.
   std::chrono::nanoseconds longest_predicted{0};
 };
 /// Ratio of the limit for `working` to the longest instruction.
@@ -100,7 +100,7 @@ class silence_clock {
   enum class finding : uint8_t {
     fine,
     quiet,    ///< reported once: nothing has ended for `stall_after`, and there is no limit; the host may be notified
-    stalled,  ///< the run must be given up
+    stalled,  ///< no progress for longer than the limit: the run must be given up
   };
   void begin(int64_t now_ns);
   /// Evaluates a look at `now_ns` that was due at `due_ns`. A look that comes much later means that this process did

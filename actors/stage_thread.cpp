@@ -15,7 +15,7 @@ class stage_thread::queue final : public caf::execution_unit {
  public:
   explicit queue(caf::actor_system& system) : caf::execution_unit(&system) {}
 
-  /// Appends `x` to the queue; thread-safe. The queue owns a reference to `x`, which is released after its turn.
+  /// Appends `x` to the queue; thread-safe. The queue owns a reference to `x` until `x` has run.
   void exec_later(caf::resumable* x) override {
     {
       const std::lock_guard lock(mutex_);

@@ -27,7 +27,7 @@ struct span {
   std::atomic<int64_t> start_ns{0}, end_ns{0};
 };
 
-/// The decision of the vote, equal on every rank.
+/// The result of the vote, equal on every rank: gradient norm, losses, and whether the step is skipped or clipped.
 struct verdict {
   double loss = 0;        ///< mean loss over the global batch
   double square_sum = 0;  ///< sum of the squares of the scaled gradient sums
@@ -52,7 +52,7 @@ struct model_output {
   std::vector<float> values;
 };
 
-/// The order for a run, equal on all ranks.
+/// The settings of one run of a plan, equal on all ranks.
 struct step_order {
   uint64_t run = 0;      ///< number of the run among all runs of any plan in this process, from 1
   uint64_t step = 0;     ///< number of optimizer steps before this one
@@ -63,7 +63,8 @@ struct step_order {
   std::vector<job::group_setting> settings;  ///< settings in this step, by optimizer group
   double loss_scale = 1;
   std::vector<uint64_t> collectives_before;  ///< number of collectives in earlier runs, by communicator; empty: none
-  std::shared_ptr<const data::batch> given;  ///< batch in place of the loader's (generation); may be null
+  /// batch with which the run computes instead of the loader's (generation); may be null
+  std::shared_ptr<const data::batch> given;
   /// Number of micro-batches of an evaluation, whose `step` is the first of them; the plan's further micro-batches are
   /// skipped. 0: as many as the plan has.
   uint32_t micros = 0;
@@ -133,7 +134,7 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   const verdict& decide();
   /// True if an instruction with this guard acts; call only after `vote` has ended.
   bool acts(plan::guard g);
-  /// Returns the factor of gradients without clipping, which is known before the vote.
+  /// Returns the factor on gradients if the step does not clip; known before the vote.
   [[nodiscard]] double unclipped_scale() const;
 
  private:

@@ -1,5 +1,5 @@
-// The supervisor: one per job. Executes one order at a time, checks that the ranks agree, and on the first failure
-// answers the run with it and tells all ranks to give up.
+// The supervisor: one per job. Executes one order at a time, checks that the results of the ranks are equal, and on the
+// first failure ends the run with this failure and tells all ranks to stop.
 #pragma once
 
 #include <memory>

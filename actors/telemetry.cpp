@@ -35,7 +35,7 @@ bool write(const telemetry_state& s, const std::filesystem::path& file, const st
   return wrote.has_value();
 }
 
-// Writes a file into the run's folder, if that folder exists.
+// Writes a file into the run's folder if this folder exists; returns true if the file was written.
 bool write_if_at_home(const telemetry_state& s, const std::filesystem::path& file, const std::string& text) {
   std::error_code e;
   return std::filesystem::is_directory(file.parent_path(), e) && write(s, file, text);

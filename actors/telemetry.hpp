@@ -28,7 +28,7 @@ struct telemetry_state {        ///< a telemetry actor's state between messages
   telemetry_state() = default;  // not an aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "telemetry";
   telemetry_setup setup;
-  std::string events;  ///< trace events of at most `steps` steps
+  std::string events;  ///< JSON text of the trace events recorded so far, of at most `setup.steps` training steps
   int64_t zero_ns = 0;
   bool complained = false, profiled = false;
 };

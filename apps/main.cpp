@@ -56,7 +56,8 @@ int execute_trainer(int argc, char** argv) {
   // Lanes compute with one thread each: a thread team would change the order of sums and need threads that may be
   // refused.
   ::setenv("OMP_NUM_THREADS", "1", 0);
-  if (std::strcmp(argv[1], "train") == 0) troupe::apps::hold_save_signals();  // until the trainer has started
+  // the signals stay blocked until the trainer has installed its handlers
+  if (std::strcmp(argv[1], "train") == 0) troupe::apps::hold_save_signals();
   if (other && std::strcmp(argv[1], "train") == 0)
     if (const auto code = troupe::apps::launch_processes(argc, argv, *other)) return *code;
   return execute(other, argv);

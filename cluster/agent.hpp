@@ -19,13 +19,14 @@ struct agent_options {
   std::function<void(const std::string&)> say;
   /// Non-blocking signalfd of the signals that an agent handles, such as those that end the whole job; null: none.
   shared_descriptor signals{};
-  /// Returns this machine's answer to a question of `troupe doctor`, before there is a job. It may take seconds.
+  /// Function that returns this machine's answer to a question of `troupe doctor`, before there is a job. A call may
+  /// take seconds.
   std::function<std::string(const std::string&)> answer{};
   /// Called with the job when the first term with ranks on this machine has begun.
   std::function<void(const job_order&)> on_begun{};
 };
 
-/// Returns the job's file in memory of this process. Errors: limit.
+/// Returns a descriptor of the job's configuration file, which is kept in memory. Errors: limit.
 core::result<shared_descriptor> file_of(const job_order& order);
 
 /// Returns the order's arguments, of which one names the job's file in memory. Programs started from now on receive the

@@ -90,7 +90,7 @@ core::result<void> agent_links::hear(uint32_t machine, const message& m, int64_t
   return {};
 }
 
-// Ends the agent of a host that was replaced, and no other.
+// Tells the agent of a replaced machine to end; the job and its other agents continue.
 void agent_links::let_go(uint32_t machine, int64_t now_ns) {
   dismiss(machine, job_over{0}, now_ns);
   decides_.let_go(machine, "was let go: its host was replaced, and its agent was told to end", now_ns);

@@ -15,17 +15,16 @@ namespace troupe::cluster {
 
 class agent_links {  ///< links of one job; used by one thread
  public:
-  /// Creates the links, none connected yet. `order`: the first message to each agent; its machine and places are filled
-  /// in. `on_signal`: called with the number of a system signal that an agent has received, unless its host was
-  /// replaced.
+  /// Creates the links; no agent is connected yet. `order`: first message to each agent, completed with the agent's
+  /// machine and the numbers of its processes. `on_signal`: called with the number of a system signal that an agent has
+  /// received, unless its host was replaced.
   agent_links(const supervised_job& job, job_order order, supervision& decides, std::function<void(int)> on_signal);
 
-  /// Handles an agent that connects. An agent of a host outside the job is dropped; if the job is over, the agent is
-  /// told so.
+  /// Handles an agent that connects. Drops an agent of a host outside the job; if the job is over, tells the agent so.
   void welcome(const std::string& host, std::unique_ptr<polled_link> link, int64_t now_ns);
   void tell(uint32_t machine, message m, int64_t now_ns);
   void tell_process(uint32_t place, const parcel& p, int64_t now_ns);
-  /// Handles the messages that have come from the agent of `machine`.
+  /// Handles all messages that have arrived from the agent of `machine`.
   void hear(uint32_t machine, int64_t now_ns);
   void drop(uint32_t machine) { links_[machine].reset(); }
   /// Tells the agent to end while the job continues, and closes its link.
@@ -33,10 +32,11 @@ class agent_links {  ///< links of one job; used by one thread
   /// Tells all connected agents that the job is over.
   void end_job(int32_t code, const std::string& why, int64_t now_ns);
 
-  /// Returns the links by machine; null if a machine's agent is not connected.
+  /// Returns [machine]: link to the machine's agent; null if the agent is not connected.
   [[nodiscard]] const std::vector<std::unique_ptr<polled_link>>& all() const { return links_; }
   [[nodiscard]] bool is_empty() const;
-  /// After the end of the job: true if agents that had connected are away and have not been told of the end.
+  /// Returns, after the end of the job, true if agents that had connected are disconnected and have not received the
+  /// end.
   [[nodiscard]] bool some_are_away() const;
 
  private:
@@ -50,7 +50,7 @@ class agent_links {  ///< links of one job; used by one thread
   supervision& decides_;
   std::function<void(int)> on_signal_;
   std::vector<std::unique_ptr<polled_link>> links_;
-  /// [machine]: true if its agent has connected before; true if it was told of the job's end
+  /// [machine]: true if its agent has connected before; true if its agent has received the job's end
   std::vector<bool> came_, told_;
   std::optional<job_over> over_;
 };

@@ -14,7 +14,7 @@ using core::error_kind;
 
 namespace {
 
-/// Returns the place of this machine's process that a message is for; nothing for other messages.
+/// Returns the number of the process that a message concerns; nothing if the message concerns no single process.
 std::optional<uint32_t> place_in(const message& m) {
   if (const auto* x = std::get_if<start_place>(&m)) return x->place;
   if (const auto* x = std::get_if<kill_place>(&m)) return x->place;
@@ -92,10 +92,10 @@ void agent_state::take_signal(int number) {
   wanted_code_ = 128 + number;
 }
 
-// No silence is too long while there is no job.
+// without a job the supervisor may stay silent for any time
 core::result<void> agent_state::look(int64_t now_ns, bool something_came) {
   if (!order_) return {};
-  // This process did not run itself, so it could not receive anything.
+  // this process was suspended, so it could not receive anything
   const bool was_away = now_ns - looked_ns_ > order_->lost_after_ns / 2;
   if (something_came || was_away) heard_ns_ = now_ns;
   looked_ns_ = now_ns;

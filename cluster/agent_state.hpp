@@ -23,7 +23,8 @@ struct tell_process {
 };
 /// Action: the job is over, so processes that close their links may take their time to end.
 struct let_end {
-  std::string why{};     ///< reason for people why the host is left out or the job ended; empty: no message
+  /// reason, as a message for the user, why the host is left out or the job ended; empty: no message
+  std::string why{};
   bool goes_on = false;  ///< true if the job continues without this host
 };
 /// Action: print a line to the console's log.
@@ -40,11 +41,11 @@ class agent_state {  ///< state of one agent that has joined; used by one thread
  public:
   explicit agent_state(int64_t now_ns) : heard_ns_(now_ns), looked_ns_(now_ns) {}
 
-  // Events. Errors: mismatch, for a message that no supervisor sends.
+  // Functions that handle events. Errors: mismatch, for a message that no supervisor sends.
   core::result<void> hear(message m, int64_t now_ns);
   void hear_process(uint32_t place, parcel p);
   void process_ended(uint32_t place, const std::string& how) { tell(place_ended{place, how}); }
-  /// Handles a signal that ends the whole job or requests a save.
+  /// Handles a signal by which the user ends the whole job or requests a save.
   void take_signal(int number);
   /// Handles the passing of time. `something_came`: whether the supervisor has sent anything since the last call.
   /// Errors: peer_lost, if the supervisor has been silent for too long; then no process may be left here.

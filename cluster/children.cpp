@@ -42,7 +42,7 @@ bool children::is_empty() const {
 std::string children::condition_of(uint32_t place) const {
   std::ifstream in(fmt::format("/proc/{}/stat", all_[place].pid));
   std::string text((std::istreambuf_iterator<char>(in)), {});
-  const size_t end = text.rfind(')');  // end of the process's name
+  const size_t end = text.rfind(')');  // end of the process's name, which is in parentheses
   const char state = end != std::string::npos && end + 2 < text.size() ? text[end + 2] : '?';
   if (state == 'T') return ": it is stopped (SIGSTOP)";
   if (state == 't') return ": it is stopped by a debugger; set a longer cluster.lost_after to debug it";
@@ -142,7 +142,7 @@ void children::reap() {
     int status = 0;
     if (c.pid == 0 || ::waitpid(c.pid, &status, WNOHANG) != c.pid) continue;
     c.pid = 0;
-    hear(p);  // last messages of the process
+    hear(p);  // handles the messages that the process has sent before its end
     if (c.end == nullptr) continue;
     c.end.reset();
     ended_(p, end_of(status));

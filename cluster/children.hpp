@@ -18,11 +18,11 @@
 
 namespace troupe::cluster {
 
-struct children_setup {  ///< the processes of one machine
+struct children_setup {  ///< how a machine starts its processes of the job
   /// Path of the program that every process runs; the process finds its link as in process.hpp.
   std::filesystem::path program;
   std::vector<std::string> arguments;  ///< arguments of every process; the first is the program's name
-  uint32_t places = 0;                 ///< number of places in the whole job
+  uint32_t places = 0;                 ///< number of processes in the whole job
 };
 
 class children {
@@ -32,7 +32,7 @@ class children {
 
   /// Creates the owner of no processes yet. `listen` and `send` call both callbacks on the calling thread.
   children(children_setup setup, heard on_heard, ended on_ended);
-  /// Kills the processes that are left.
+  /// Kills the processes that are still running.
   ~children();
   children(const children&) = delete;
   children& operator=(const children&) = delete;

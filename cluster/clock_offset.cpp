@@ -7,7 +7,7 @@ void clock_offset::hear(const beat& b, int64_t now_ns) {
   heard_ns_ = now_ns;
   of_ns_ = b.said_ns;
   if (b.of_ns == 0 || b.heard_ns == 0) return;
-  // Order of the four readings: sent here, received there, sent there, received here.
+  // order of the clock readings: sent here, received there, sent there, received here
   const int64_t away_ns = now_ns - b.of_ns, held_ns = b.said_ns - b.heard_ns;
   const int64_t trip_ns = away_ns - held_ns;
   if (away_ns < 0 || held_ns < 0 || trip_ns < 0) return;  // a clock was set, or the sender's values are false

@@ -19,12 +19,12 @@ struct clock_reading {    ///< measured offset of another clock
 
 class clock_offset {  ///< offset to one other clock
  public:
-  /// Number of round trips that are stored.
+  /// Number of latest round trips whose times are stored.
   static constexpr size_t trips_max = 64;
-  /// Largest assumed drift between two clocks, in nanoseconds per second.
+  /// Largest drift between the two clocks that is assumed, in nanoseconds per second.
   static constexpr int64_t drift_ns_per_s = 50'000;
 
-  /// Returns the beat to send now.
+  /// Returns the heartbeat message to send at time `now_ns`.
   [[nodiscard]] beat next(int64_t now_ns) const { return {now_ns, heard_ns_, of_ns_}; }
   void hear(const beat& b, int64_t now_ns);
   /// Returns the offset with the smallest error among the stored round trips; the error grows with a trip's age.

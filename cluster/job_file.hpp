@@ -1,5 +1,5 @@
-// Owns how the processes of a machine learn the user's name of the job's file: an agent gives them the text in memory,
-// under a path that means nothing to people. Leaves the text to agent.hpp.
+// Owns how the processes of a machine learn the name under which the user knows the job's file: an agent passes them
+// the text in memory, whose path is meaningless to a user. Leaves the text to agent.hpp.
 #pragma once
 
 #include <cstdlib>

@@ -19,7 +19,7 @@ inline constexpr size_t kept_saves_max = 2;
 /// message that the current one is complete; and a failed save is never reported.
 inline constexpr size_t begun_saves_max = 3;
 
-class kept_saves {  ///< saves of one job, on one machine; used by one thread
+class kept_saves {  ///< the saves in memory of one job that this machine holds; used by one thread
  public:
   struct file {
     uint64_t bytes = 0;
@@ -43,7 +43,7 @@ class kept_saves {  ///< saves of one job, on one machine; used by one thread
   [[nodiscard]] std::string newest() const { return saves_.empty() ? std::string() : saves_.back(); }
   /// Returns the path of a file of the save that is on none of `machines`; empty if there is none.
   [[nodiscard]] std::string lost_file(std::string_view folder, const std::vector<uint32_t>& machines) const;
-  /// Returns the files of the save in `folder` by path.
+  /// Returns [path]: file of the save in `folder`.
   [[nodiscard]] std::map<std::string, const file*> of(std::string_view folder) const;
 
  private:

@@ -156,8 +156,8 @@ class launcher {
     return {};
   }
   void tell(uint32_t machine, message m) { agents_.tell(machine, std::move(m), core::now_ns()); }
-  /// True while the launcher waits for lost hosts: a host that was cut off joins again when the connection is back, and
-  /// is then told that the job is over.
+  /// True while the launcher waits for lost hosts: a host that was cut off reconnects when the network is back, and
+  /// then receives the end of the job.
   [[nodiscard]] bool waits_for_agents() const {
     return agents_.some_are_away() && !is_hurried_ && core::now_ns() < over_ns_ + coming_back_ns_max;
   }
@@ -236,7 +236,7 @@ class launcher {
   bool is_hurried_ = false;  ///< true: a signal has come after the end of the job
   struct stop {
     int number;
-    uint32_t told;  ///< place of the process that received the signal
+    uint32_t told;  ///< number (place) of the process that received the signal
     bool was_lost = false;
   };
   std::optional<stop> stop_;  ///< set if a signal has requested the end of the job

@@ -15,7 +15,7 @@
 
 namespace troupe::cluster {
 
-struct arrival {  ///< an agent that has connected
+struct arrival {  ///< a connected agent of another machine: the name of its host, and the link to it
   std::string host;
   std::unique_ptr<polled_link> link;
 };
@@ -28,12 +28,12 @@ class arrivals {  ///< the agents of other machines that connect
   virtual std::vector<arrival> take() = 0;
 };
 
-struct job_standing {         ///< progress of a job, by which another host may have to take over the lead
+struct job_standing {  ///< progress of a job, from which follows whether another host may have to become the leader
   bool has_run = false;       ///< true if steps of the job have been done, or were about to be
   bool misses_hosts = false;  ///< true if hosts are missing that could lead the job, as supervision::misses_hosts
 };
 
-struct launch_options {  ///< a job and how its processes are started
+struct launch_options {  ///< the job that launch() runs, and how it starts the job's processes
   supervised_job job;
   /// Path of the program that every process runs; the process finds its link as in process.hpp.
   std::filesystem::path program;
@@ -54,7 +54,8 @@ struct launch_options {  ///< a job and how its processes are started
 
 /// Nanoseconds that processes may take to end after the job is over; then they are killed.
 inline constexpr int64_t ending_ns_max = 5'000'000'000;
-/// Nanoseconds that the launcher waits, after the job is over, to tell lost hosts that rejoin; a signal ends the wait.
+/// Nanoseconds that the launcher waits, after the job is over, for lost hosts to reconnect and receive the end; a
+/// signal ends the wait.
 inline constexpr int64_t coming_back_ns_max = 3'000'000'000;
 
 /// Runs the job to its end and returns its exit code. Errors: bad_input, for invalid options, before any process is

@@ -18,7 +18,7 @@ inline constexpr uint64_t frame_bytes_max = uint64_t{256} << 20, waiting_bytes_m
 /// Number of descriptors that one message can carry.
 inline constexpr size_t descriptors_max = 4;
 
-class link {  ///< one end of a link
+class link {  ///< one end of a message link between two processes
  public:
   virtual ~link() = default;
   /// Sends a parcel. Callable from any thread; never blocks. Errors: limit, beyond frame_bytes_max or
@@ -36,11 +36,11 @@ class polled_link : public link {  ///< a link that a poll loop can wait for
   [[nodiscard]] virtual int number() const = 0;
   /// True if `flush` is to be called when the descriptor is writable.
   [[nodiscard]] virtual bool has_waiting() const { return false; }
-  /// Sends queued bytes, as many as the other end takes.
+  /// Sends queued bytes as far as the other end accepts them without blocking.
   virtual core::result<void> flush() { return {}; }
 };
 
-/// Splits a stream of bytes, and the descriptors that came with them, into frames.
+/// Assembles the frames of messages from a received stream of bytes and descriptors.
 class frame_reader {
  public:
   void add(std::string_view bytes) { waiting_ += bytes; }

@@ -19,7 +19,7 @@ class loss_record {
   void count() { ++losses_; }
   /// Counts a loss without a step since the one before.
   void count_fruitless() { ++fruitless_; }
-  /// Called when the states after `step` steps are saved in memory.
+  /// Records that the states after `step` steps are saved in memory.
   void saved(uint64_t step);
   /// Called when the steps of a term end at `now_ns`.
   void term_ended(int64_t now_ns) { without_term_ns_ = now_ns; }
@@ -27,9 +27,9 @@ class loss_record {
   /// from a step before its last change of degrees; changes from that step on are undone.
   void term_began(uint64_t step, uint32_t data, int64_t now_ns);
 
-  /// Returns the counts at `now_ns`, for the process that leads the next term.
+  /// Returns the counts of losses at time `now_ns`, for the process that leads the next term.
   [[nodiscard]] run_so_far so_far(int64_t now_ns) const;
-  /// Returns why the run recovers from no more losses; nothing while it does.
+  /// Returns the reason why the run may not recover from another loss; nothing if it may.
   [[nodiscard]] std::optional<std::string> beyond_limit() const;
 
  private:

@@ -1,5 +1,5 @@
-// The machines of a job, as its supervisor sees them: which are there, which are silent, which were replaced or left
-// out. Owns these states and the limits of silence of an agent; leaves processes and terms to supervision.hpp.
+// The states of a job's machines in its supervisor: connected, silent, replaced or left out. Owns these states and the
+// time limits for a silent agent; leaves processes and terms to supervision.hpp.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ class machine_watch {  ///< machine 0 is the supervisor's own, has no agent and 
   /// Handles the agent of `machine` that has joined at `now_ns`. Returns why the machine must be left out for good;
   /// nothing if it may take part.
   std::optional<core::error> join(uint32_t machine, int64_t now_ns);
-  /// Handles the loss of the agent of `machine`. `comes_back`: false if the agent was told to end.
+  /// Handles the loss of the agent of `machine`. `comes_back`: false if the agent was ordered to end.
   void part(uint32_t machine, bool comes_back);
   /// Leaves a machine out of the run because of `why`: it may join again, at most times_left_out_max times.
   void leave_out(uint32_t machine, core::error why);
-  /// Handles a message of the agent. Returns true if the machine had been silent.
+  /// Records a message from the agent of `machine`. Returns true if the machine had been silent.
   bool hear(uint32_t machine, int64_t now_ns);
 
   /// True if the agent has been quiet for so long that the state of its processes is unknown.
@@ -45,7 +45,7 @@ class machine_watch {  ///< machine 0 is the supervisor's own, has no agent and 
   /// A machine that rests was replaced: it gets ranks again only if others are too few.
   [[nodiscard]] bool rests(uint32_t machine) const { return all_[machine].rests; }
   void let_rest(uint32_t machine) { all_[machine].rests = true; }
-  /// Ends the rest of all machines, and returns those that rested.
+  /// Lets all machines that rest take part again, and returns these machines.
   std::vector<uint32_t> wake();
 
  private:

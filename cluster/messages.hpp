@@ -21,22 +21,22 @@ namespace troupe::cluster {
 /// Place value that means no process.
 inline constexpr uint32_t no_place = ~uint32_t{0};
 
-// ---- process -> supervisor
+// ---- Messages from a process to the supervisor
 
 /// First message of a process. Two processes of one job send the same version and configuration.
 struct hello {
   uint64_t process_id = 0;
   std::string version, configuration;
 };
-/// Both ways: the sender is alive. The clock readings serve to compare clocks (clock_offset.hpp). Not sent from the
-/// thread of a lane.
+/// Sent in both directions: the sender is alive. The clock readings serve to compare clocks (clock_offset.hpp). Not
+/// sent from the thread of a lane.
 struct beat {
   int64_t said_ns = 0;   ///< time of sending by the sender's clock; 0: the sender compares no clocks
   int64_t heard_ns = 0;  ///< time by the sender's clock at which it received the receiver's last beat
-  int64_t of_ns = 0;     ///< `said_ns` of the receiver's last beat
+  int64_t of_ns = 0;     ///< `said_ns` of the last beat that the sender has received
 };
-/// Both ways: memory or an event of this term, with its descriptor; relayed to the other processes of the term on its
-/// machine.
+/// Sent in both directions: memory or an event of this term, with its descriptor; relayed to the other processes of the
+/// term on the sender's machine.
 struct offer {
   uint64_t term = 0;
   uint32_t number = 0;
@@ -70,22 +70,22 @@ struct answer {
   uint32_t place = 0;
   std::string what;
 };
-/// Both ways: a file of a save in memory, with its descriptor if it is on this machine.
+/// Sent in both directions: a file of a save in memory, with its descriptor if the file is on this machine.
 struct kept_file {
   std::string path;
   uint64_t bytes = 0;
   /// Set in messages to a process: a process of the new term whose machine holds the file.
   uint32_t place = 0;
 };
-/// Both ways: the address at which this process receives bytes from processes of other machines; relayed to all other
-/// processes of the term.
+/// Sent in both directions: the address at which a process receives bytes from processes of other machines; relayed to
+/// all other processes of the term.
 struct address {
   uint64_t term = 0;
   uint32_t place = 0;
   std::string host;
   uint16_t port = 0;
 };
-/// Both ways: the save kept under `folder` is complete; its files were written under `written`.
+/// Sent in both directions: the save that is kept under `folder` is complete; its files were written under `written`.
 struct kept_save {
   std::string folder, written;
   uint64_t step = 0;
@@ -96,24 +96,24 @@ struct between_steps {
   uint64_t term = 0;
   uint32_t data = 0;
 };
-/// Sent by the leading process: the machine named `host` rests from the next boundary on, and a spare machine takes its
-/// place.
+/// Sent by the leading process: from the next boundary between steps on, the machine named `host` has no ranks, and a
+/// spare machine has them.
 struct replace_wanted {
   uint64_t term = 0;
   std::string host;
 };
-/// State of a process as text for people, in reply to state_question.
+/// Reply to state_question: the state of a process as readable text.
 struct state_text {
   uint64_t question = 0;
   uint32_t place = 0;
   std::string text;
 };
-/// The process ends in good order.
+/// The process ends with this exit code, without an error of the run.
 struct leaving {
   int32_t code = 0;
 };
 
-// ---- supervisor -> process
+// ---- Messages from the supervisor to a process
 
 /// Ranks [first, first + count) of the process at `place`, which runs on machine `machine`.
 struct seat {
@@ -133,18 +133,18 @@ struct run_so_far {  ///< totals of the previous terms, for a process that is ne
 };
 struct begin_term {  ///< sent to each process that has a seat in the term
   uint64_t number = 0;
-  uint32_t data = 0;        ///< number of data ranks of the term
+  uint32_t data = 0;        ///< number of data-parallel ranks in the term
   std::vector<seat> seats;  ///< seats in the order of ranks; the first process leads
   std::string folder;       ///< folder of the save in memory that the term continues from; empty: none
   std::string cause;        ///< reason for the new term
   std::string secret;       ///< secret with which this term's processes authenticate each other over the network
   run_so_far before{};
 };
-/// All processes of the term are ready.
+/// All processes of the term are ready, so the term's first step may begin.
 struct started {
   uint64_t term = 0;
 };
-/// Tells a process to give its ranks up. If `is_final`, the run ends with this error; else another term follows.
+/// Orders a process to stop its ranks. If `is_final`, the run ends with this error; else another term follows.
 struct end_term {
   uint64_t term = 0;
   bool is_final = false;
@@ -155,15 +155,15 @@ struct end_term {
 struct join_wanted {
   uint64_t term = 0;
 };
-struct place_row {  ///< state of one place, for people
+struct place_row {  ///< state of one process of the job, for display
   uint32_t place = 0;
   std::string host;  ///< name of the machine of the process; empty if there is one machine only
   uint64_t process_id = 0;
   std::string state;  ///< state of the process: "spare", "resting", "keeper", or name_of(standing)
   uint32_t losses = 0;
-  uint32_t first = 0, count = 0;  ///< first rank and number of ranks of the place in the term
+  uint32_t first = 0, count = 0;  ///< first rank, and number of ranks, of the process in the term
 };
-/// State of all places, sent to the leading process whenever it changes.
+/// States of all processes of the job, sent to the leading process whenever they change.
 struct roster {
   uint64_t term = 0;
   std::vector<place_row> places;
@@ -172,10 +172,10 @@ struct roster {
 struct state_question {
   uint64_t question = 0;
 };
-/// The job is over; sent to processes.
+/// The job is over and the receiving process must end.
 struct dismissal {};
 
-// ---- supervisor <-> the agent of another machine, which starts, watches and reaps processes there
+// ---- Messages between the supervisor and the agent of another machine; an agent starts, watches and reaps processes
 
 /// First message to an agent: how to start its processes. The arguments are those of the first machine; the job's file
 /// is sent as text.
@@ -188,31 +188,31 @@ struct job_order {
   std::vector<uint32_t> places;
   int64_t lost_after_ns = 0;
 };
-/// Tells an agent to start the process of a place.
+/// Tells an agent to start the process with number `place`.
 struct start_place {
   uint32_t place = 0;
 };
-/// Tells an agent to kill and reap the process of a place.
+/// Tells an agent to kill and reap the process with number `place`.
 struct kill_place {
   uint32_t place = 0;
 };
-/// Sent by an agent: the process of a place, or its link, has ended.
+/// Sent by an agent: the process with number `place` has ended, or the link to it.
 struct place_ended {
   uint32_t place = 0;
   std::string how;
 };
-/// Both ways: an encoded message from or to a process of the agent's machine.
+/// Sent in both directions: an encoded message from or to a process of the agent's machine.
 struct passed {
   uint32_t place = 0;
   std::string what;
 };
-/// Both ways: a signal of the system. From an agent it is for the leading process; to an agent, for the process at
-/// `place`.
+/// Sent in both directions: a system signal. From an agent, it is for the leading process; to an agent, for the process
+/// with number `place`.
 struct signalled {
   int32_t signal = 0;
   uint32_t place = 0;
 };
-/// Tells an agent that the job is over, with this exit code.
+/// Tells an agent that the job is over and has this exit code.
 struct job_over {
   int32_t code = 0;
   std::string why{};     ///< reason why the job ended; empty if it ended well or the leading process reported it
@@ -224,7 +224,7 @@ struct machine_question {
   uint64_t number = 0;
   std::string what;
 };
-/// Answer of an agent to a machine_question.
+/// Answer of an agent to a machine_question, as bytes.
 struct machine_answer {
   uint64_t number = 0;
   std::string what;
@@ -235,7 +235,7 @@ using message = std::variant<hello, beat, offer, ready, quiet, failed, call, ans
                              state_question, dismissal, address, job_order, start_place, kill_place, place_ended,
                              passed, signalled, job_over, machine_question, machine_answer, roster, replace_wanted>;
 
-/// A message and its descriptors.
+/// A message, and the file descriptors that are sent with it.
 struct parcel {
   message what;
   std::vector<shared_descriptor> with{};

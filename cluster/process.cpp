@@ -16,7 +16,7 @@
 namespace troupe::cluster {
 namespace {
 
-/// Nanoseconds that a process that leaves waits until its last message is taken.
+/// Time in nanoseconds that an ending process waits for its last message to be received.
 constexpr int64_t leaving_ns = 2'000'000'000;
 
 }  // namespace
@@ -71,7 +71,8 @@ void process::send(message m, std::vector<shared_descriptor> with) {
     if (link_.has_waiting()) wake();
     return;
   }
-  if (sent.error().kind == core::error_kind::limit) fail(sent.error());  // reported, instead of dropped silently
+  // too many queued messages: the run fails instead of losing one silently
+  if (sent.error().kind == core::error_kind::limit) fail(sent.error());
 }
 
 void process::listen() {

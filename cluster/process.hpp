@@ -56,7 +56,7 @@ class process {
 
   [[nodiscard]] uint32_t place() const { return setup_.place; }
 
-  // ---- terms
+  // ---- functions that begin, watch and end terms
   /// Waits for a term in which this process has a seat. Errors: the error of the run, if it has ended; stopped, if the
   /// job is over.
   core::result<term_order> next_term();
@@ -83,18 +83,18 @@ class process {
   /// the leading process between two steps whose states are kept.
   void change(uint32_t data);
 
-  // ---- memory of the term
+  // ---- functions that share memory and network addresses with the other processes of a term
   /// Offers memory or an event to the other processes of the term. Errors: bad_input, if `what` is null.
   core::result<void> give(uint32_t number, const shared_descriptor& what);
-  /// Waits until other processes have offered all of these numbers, and returns the descriptors. Errors: the term has
-  /// ended.
+  /// Waits until other processes have made offers with all of these numbers, and returns the offered descriptors.
+  /// Errors: the term has ended.
   core::result<std::map<uint32_t, shared_descriptor>> take(const std::vector<uint32_t>& numbers);
   /// Announces the address at which this process receives bytes from processes of other machines.
   void give_address(const std::string& host, uint16_t port);
   /// Waits for the addresses of other processes and returns them by place. Errors: the term has ended.
   core::result<std::map<uint32_t, address>> addresses(const std::vector<uint32_t>& places);
 
-  // ---- calls
+  // ---- functions for calls from the leading process, and for the answers of the others
   /// Sends a call from the leading process to all others of the term. Returns the number that answers carry.
   uint64_t tell(std::string what);
   /// Waits for `count` answers to call `number` and returns them in the order of arrival. Errors: the term has ended;
@@ -106,18 +106,19 @@ class process {
   void reply(uint64_t number, std::string what);
   void on_note(std::function<void(const answer&)> hear);
 
-  // ---- saves in memory
+  // ---- functions that register saves in memory with the supervisor
   /// Registers a file of a save that is kept in memory. Errors: bad_input, if `with` is null.
   core::result<void> keep(const std::string& path, uint64_t bytes, const shared_descriptor& with);
   /// Reports that the files written under `written` are complete; they belong to `folder` from now on.
   void keep_whole(const std::string& folder, const std::string& written, uint64_t step);
 
-  // ---- for people
-  /// Returns the places of the job; only the leading process has them.
+  // ---- functions for diagnosis and maintenance by a user
+  /// Returns the list of the job's processes, with their machines and ranks; empty in a process that has never led.
   [[nodiscard]] roster people() const;
-  /// Returns the places that have not answered, see process_state::unanswered().
+  /// Returns the numbers of the processes that have not answered the leading process's call yet, see
+  /// process_state::unanswered().
   [[nodiscard]] std::vector<uint32_t> unanswered() const;
-  /// Requests that machine `host` rests from the next boundary on and a spare one takes its place. Called by the
+  /// Requests that from the next boundary between steps on a spare machine replaces machine `host`. Called by the
   /// leading process.
   void replace(const std::string& host);
   /// Returns the offset of the supervisor's clock to this process's clock; nothing before the first round trip.
@@ -136,7 +137,7 @@ class process {
   void follow(std::unique_lock<std::mutex> lock, consequence what);
   void send(message m, std::vector<shared_descriptor> with = {});
   void wake() const;
-  /// Waits until `get` returns a value, and returns it.
+  /// Waits until `get` returns a value that is set, and returns the value.
   template <class Get>
   auto wait(Get get);
 

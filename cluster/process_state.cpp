@@ -87,7 +87,7 @@ void process_state::look_at_clock(int64_t now_ns) {
 }
 
 consequence process_state::look(int64_t now_ns) {
-  // This process was stopped for long: others may have continued without it.
+  // this process was suspended for long, and the others may have continued without it
   const bool was_away = now_ns - looked_ns_ > give_up_ns(lost_after_ns_);
   look_at_clock(now_ns);
   looked_ns_ = now_ns;

@@ -17,22 +17,22 @@
 
 namespace troupe::cluster {
 
-/// A file of a save in memory.
+/// A file of a save in memory, and which process's machine holds it.
 struct file_in_memory {
   uint64_t bytes = 0;
   shared_descriptor with;  ///< descriptor of the file's memory; null if the file is on another machine
   uint32_t place = 0;      ///< place of a process of the term whose machine holds the file
 };
 
-struct term_order {  ///< a term, as a process is told of it
+struct term_order {  ///< the supervisor's order to begin a term, with the files that the term continues from
   begin_term order;
   std::map<std::string, file_in_memory> files;  ///< files of the save that the term continues from, by path
 };
 
-/// Actions that an event requires.
+/// Actions that the caller must take after an event.
 struct consequence {
   std::optional<message> say;        ///< message to send to the supervisor
-  std::optional<core::error> ended;  ///< reason for the ranks, set if the term has just ended
+  std::optional<core::error> ended;  ///< error with which the ranks must stop; set if the term has just ended
   std::optional<answer> note;        ///< note to give to the leading process's handler
   std::optional<uint64_t> question;  ///< number of a user's question about the state of this process
 };
@@ -41,44 +41,44 @@ class process_state {  ///< state of one process; used by one thread at a time
  public:
   process_state(uint32_t place, int64_t lost_after_ns, int64_t now_ns);
 
-  // Events.
+  // Functions that handle events.
   consequence hear(parcel p, int64_t now_ns);
   consequence lose_supervisor(const std::string& how);
   /// Handles the passing of time; called at least every `beat_ns`. If the process did not run for give_up_ns, or none
   /// of its beats of the last give_up_ns was answered, it gives its ranks up before its supervisor plans without them.
   /// The time counts from the sending of the last answered beat, so a late answer does not extend it.
   consequence look(int64_t now_ns);
-  /// Returns the beat to send, if one is due.
+  /// Returns the heartbeat to send if its time has come; otherwise nothing.
   std::optional<beat> due_beat(int64_t now_ns);
   [[nodiscard]] int64_t beat_ns() const { return cluster::beat_ns(lost_after_ns_); }
 
-  // Functions for the waits of the session. They return nothing while the awaited event has not happened. Errors: see
+  // Functions for which the session waits; each returns nothing until the awaited event has happened. Errors: see
   // process.hpp.
   std::optional<core::result<term_order>> next_term();
   [[nodiscard]] std::optional<core::result<void>> started() const;
   std::optional<core::result<std::map<uint32_t, shared_descriptor>>> take(const std::vector<uint32_t>& numbers);
   std::optional<core::result<std::map<uint32_t, address>>> addresses(const std::vector<uint32_t>& places);
   std::optional<core::result<std::vector<answer>>> answers(uint64_t number, size_t count);
-  /// Returns the places with ranks whose answers are missing; empty if no answers are awaited, or if not all places
-  /// must answer.
+  /// Returns the numbers of the other processes with ranks that have not answered the awaited call; empty if no call is
+  /// awaited, or if only some of these processes must answer.
   [[nodiscard]] std::vector<uint32_t> unanswered() const;
   std::optional<core::result<call>> next_call();
   [[nodiscard]] std::optional<end_term> end_of_term() const;
 
-  // State of the process.
+  // Functions that return the state of the process.
   [[nodiscard]] uint64_t term() const { return term_; }
   [[nodiscard]] bool leads() const { return leads_; }
   [[nodiscard]] bool is_join_wanted() const { return join_wanted_; }
   void forget_join() { join_wanted_ = false; }
   [[nodiscard]] const std::optional<end_term>& ending() const { return ending_; }
-  /// Returns the places of the job, as this process was last told; empty in a process that never led.
+  /// Returns the list of the job's processes that the supervisor sent last; empty in a process that has never led.
   [[nodiscard]] const roster& people() const { return people_; }
   [[nodiscard]] std::optional<clock_reading> clock(int64_t now_ns) const { return clock_.at(now_ns); }
 
  private:
   consequence end(const end_term& why);
   void look_at_clock(int64_t now_ns);
-  /// Returns why no awaited event can come any more; nothing while it can.
+  /// Returns the reason why no awaited event can come any more; nothing while one can.
   [[nodiscard]] std::optional<core::error> is_over() const;
 
   uint32_t place_;

@@ -22,8 +22,9 @@ std::vector<uint32_t> places_with_ranks(const seating_facts& facts, uint32_t dat
   return out;
 }
 
-/// Returns places, beyond `places`, that have files of the newest save which all idle processes have together. Empty if
-/// `places` needs none of them, or if only resting machines have a file.
+/// Returns processes without ranks, in addition to `places`, that have files of the newest save which all idle
+/// processes together have. Empty if `places` needs none of these files, or if only machines that were replaced have a
+/// file.
 std::vector<uint32_t> keepers_for(const seating_facts& facts, const std::vector<uint32_t>& places) {
   const auto& job = facts.job;
   auto machines = machines_of(job, places);

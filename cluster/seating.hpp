@@ -11,10 +11,10 @@
 
 namespace troupe::cluster {
 
-/// The places of a term.
+/// The assignment of ranks to the processes of a term.
 struct seating {
-  std::vector<uint32_t> places;   ///< places with ranks, in the order of ranks
-  std::vector<uint32_t> keepers;  ///< places without ranks, whose files of a save the others read
+  std::vector<uint32_t> places;   ///< numbers of the processes with ranks, in the order of their ranks
+  std::vector<uint32_t> keepers;  ///< numbers of processes without ranks whose files of a save the other processes read
   [[nodiscard]] std::vector<uint32_t> all() const;
 };
 
@@ -23,20 +23,20 @@ struct seating_facts {
   const supervised_job& job;
   const kept_saves& kept;
   std::vector<uint32_t> idle;  ///< places whose processes run and have no ranks now, in ascending order
-  uint32_t last_leader = 0;    ///< place that led the last term: it leads again, if it is there
+  uint32_t last_leader = 0;    ///< number of the process that led the last term: it leads again, if it runs
   std::function<bool(uint32_t place)> had_ranks;
-  std::function<bool(uint32_t machine)> rests;  ///< true for machines that were replaced
+  std::function<bool(uint32_t machine)> rests;  ///< returns true for machines that were replaced and hold no ranks
 };
 
-/// Returns the seating of a term with `data` data ranks. Places that had ranks come before places that waited; places
-/// of replaced machines come last; places of one machine are consecutive. If the places with ranks lack files of the
-/// newest save, places without ranks on machines that do not rest provide them.
+/// Returns the assignment of ranks for a term with `data` data ranks. Processes that had ranks come before processes
+/// that waited; processes of replaced machines come last; processes of one machine are consecutive. If the processes
+/// with ranks lack files of the newest save, processes without ranks, on machines that were not replaced, provide them.
 seating seat_places(const seating_facts& facts, uint32_t data);
 
-/// True if the places of `s` have every file of the newest save that all idle places have together.
+/// True if the processes of `s` have every file of the newest save that all idle processes together have.
 bool has_newest_save(const seating_facts& facts, const seating& s);
 
-/// Returns the machines of these places, without repeats, in the order of their first places.
+/// Returns the machines of the processes with these numbers, without repeats, in the order of their first process.
 std::vector<uint32_t> machines_of(const supervised_job& job, const std::vector<uint32_t>& places);
 
 }  // namespace troupe::cluster

@@ -6,7 +6,7 @@
 
 namespace troupe::cluster {
 
-/// Returns the interval of the beats that an end sends.
+/// Returns the interval in nanoseconds at which each end of a link sends heartbeats.
 constexpr int64_t beat_ns(int64_t lost_after_ns) { return lost_after_ns / 20; }
 
 /// Returns the silence of a machine after which its supervisor stops sending beats to its processes: they give their

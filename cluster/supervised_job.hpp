@@ -1,4 +1,4 @@
-// A job of several processes as its supervisor sees it. Plain values.
+// Description of a job of several processes, from which its supervisor works. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,12 @@
 
 namespace troupe::cluster {
 
-/// A job as its supervisor sees it. A place is the number of a process, from 0; a process that is started again keeps
-/// its place.
+/// Description of a job for its supervisor. A place is the number of a process, from 0; a process that is started again
+/// keeps its place.
 struct supervised_job {
-  uint32_t processes = 1, spares = 0;  ///< number of places that have ranks at first; number of places that wait
-  uint32_t ranks_each = 1;             ///< number of ranks of each process
+  /// number of processes that have ranks at first; number of spare processes, which wait
+  uint32_t processes = 1, spares = 0;
+  uint32_t ranks_each = 1;             ///< number of ranks of each process that has ranks
   uint32_t data = 1;                   ///< number of data ranks at first
   uint32_t replica_ranks = 1;          ///< number of ranks for each data rank
   /// Returns the most data ranks that a term may have with `ranks` ranks. Errors: why there can be no further term.
@@ -32,7 +33,7 @@ struct supervised_job {
   int64_t backoff_ns = 500'000'000;
   /// Machine of the process of each place, numbered from 0, the supervisor's; empty: all run on machine 0.
   std::vector<uint32_t> machines{};
-  std::vector<std::string> hosts{};  ///< [machine]: name of the host
+  std::vector<std::string> hosts{};  ///< [machine]: name of the machine's host
   /// Returns a new secret for a term whose processes run on several machines.
   std::function<std::string()> secret{};
   /// Missing machines of a job that another host led before; the first term does not wait for them. The term waits

@@ -149,7 +149,7 @@ void supervision::end(bool is_final, const core::error& why) {
   if (final_) return;
   if (is_final) final_ = why;
   if (term_.is == phase::running) losses_.term_ended(ticked_ns_);
-  if (term_.is == phase::none) {  // no process has ranks: all processes are told, and the job is over
+  if (term_.is == phase::none) {  // no process has ranks, so every process is told that the job is over
     for (uint32_t p = 0; p < members_.size(); ++p)
       if (members_[p].is == standing::idle) send(p, end_term{0, true, why.kind, why.text});
     actions_.push_back(say{"error: " + why.text});
@@ -195,7 +195,7 @@ void supervision::begin_next() {
     if (!cause_.empty()) final_ = final_->in(cause_);
     for (uint32_t p = 0; p < members_.size(); ++p)
       if (is_idle(members_[p])) send(p, end_term{term_.number, true, final_->kind, final_->text});
-    if (term_.number > 0 && is_idle(members_[last_leader_])) return;  // the last leader ends the run
+    if (term_.number > 0 && is_idle(members_[last_leader_])) return;  // this process leads, and ends the run itself
     actions_.push_back(say{final_->text});
     return end_job(1);
   }
@@ -259,7 +259,7 @@ void supervision::end_job(int32_t code) {
 }
 
 void supervision::tick(int64_t now_ns) {
-  // If this process itself did not run, it could not receive messages of the others.
+  // if this process was suspended, it could not receive messages, and silence of other processes means nothing
   const bool was_away = now_ns - ticked_ns_ > job_.lost_after_ns / 2;
   ticked_ns_ = now_ns;
   if (over_) return;

@@ -25,7 +25,7 @@ struct send_to {  ///< action: sends a message to a process
   uint32_t place = 0;
   parcel what;
 };
-struct start_process {  ///< action: starts the process of this place
+struct start_process {  ///< action: starts the process with number `place`
   uint32_t place = 0;
 };
 struct kill_process {  ///< action: kills and reaps the process of this place
@@ -34,7 +34,7 @@ struct kill_process {  ///< action: kills and reaps the process of this place
 struct say {  ///< action: prints a line to the console's log
   std::string line;
 };
-struct finish {  ///< action: ends the supervision because the job is over; every process has been told
+struct finish {  ///< action: ends the supervision because the job is over; all processes have received the end
   int32_t code = 0;
   std::string why{};  ///< reason why the job ended; empty if it ended well or the leading process reported it
 };
@@ -45,7 +45,8 @@ struct send_to_agent {  ///< action: sends a message to the agent of another mac
 struct drop_agent {  ///< action: closes the link of an agent
   uint32_t machine = 0;
 };
-struct leave_out_agent {  ///< action: tells an agent that it is left out and ends with this code; the job continues
+/// action: tells an agent that its host is left out and that it must end with this code; the job continues
+struct leave_out_agent {
   uint32_t machine = 0;
   int32_t code = 0;
   std::string why;
@@ -61,32 +62,32 @@ enum class standing : uint8_t {
   working,   ///< the process has ranks of the term
   left,      ///< the process has announced that it ends
 };
-/// Returns the name of a state, for people.
+/// Returns the name of a state, as status displays show it.
 std::string_view name_of(standing s);
 
 /// Returns the exit code of a process that ends before it has run, because of `why`.
 int32_t code_of(core::error_kind why);
 
-class supervision {  ///< decisions for one job; used by one thread
+class supervision {  ///< decisions of the supervisor of one job, as events in and actions out; used by one thread
  public:
   explicit supervision(supervised_job job);
   supervision(const supervision&) = delete;
   supervision& operator=(const supervision&) = delete;
 
-  // Events. `now_ns`: a steady clock.
+  // Functions that handle events. `now_ns`: a steady clock.
   void begin(int64_t now_ns);
   void hear(uint32_t place, parcel p, int64_t now_ns);
   /// Handles the end of a process or of its link. `how` completes a sentence: "was killed by signal 9".
   void closed(uint32_t place, const std::string& how, int64_t now_ns);
   void tick(int64_t now_ns);
-  /// Handles the agent of another machine that has joined and runs no process yet.
+  /// Handles the arrival of the agent of another machine, which runs no process yet.
   void joined(uint32_t machine, int64_t now_ns);
   /// Called for every message from the agent of `machine`.
   void heard_agent(uint32_t machine, int64_t now_ns);
   /// Handles the loss of the agent of `machine`: all its processes are lost. `how` completes a sentence: "was lost:
   /// ...".
   void parted(uint32_t machine, const std::string& how, int64_t now_ns);
-  /// Handles the end of an agent that was told to end and will not come back by itself; otherwise like `parted`.
+  /// Handles the end of an agent that was ordered to end and will not reconnect; otherwise equal to `parted`.
   void let_go(uint32_t machine, const std::string& how, int64_t now_ns);
 
   /// Returns the actions since the last call, in order.
@@ -98,13 +99,13 @@ class supervision {  ///< decisions for one job; used by one thread
   /// leading process stops the job.
   bool stops_before_it_began(int32_t code);
 
-  // Queries for people and for launch.hpp.
+  // Functions that return the state of the job, for status displays and for launch.hpp.
   [[nodiscard]] uint64_t term() const { return term_.number; }
   [[nodiscard]] const std::vector<seat>& seats() const { return term_.seats; }
   [[nodiscard]] standing of(uint32_t place) const { return members_[place].is; }
   [[nodiscard]] bool is_over() const { return over_; }
   [[nodiscard]] uint32_t leader() const { return term_.seats.empty() ? 0 : term_.seats.front().place; }
-  /// Returns the machines for which the first term waits.
+  /// Returns the machines that must join before the first term can begin.
   [[nodiscard]] std::vector<uint32_t> awaited_machines() const;
   /// True if steps may be done now; `has_run` returns whether steps ever could be done.
   [[nodiscard]] bool is_running() const { return term_.is == phase::running; }
@@ -114,7 +115,7 @@ class supervision {  ///< decisions for one job; used by one thread
   [[nodiscard]] bool misses_hosts(int64_t now_ns) const;
   /// True if another machine has replaced this one.
   [[nodiscard]] bool is_resting(uint32_t machine) const { return machines_.rests(machine); }
-  /// Returns one line of text for each place.
+  /// Returns a table of the job's processes, with one line for each.
   [[nodiscard]] std::string table() const;
   [[nodiscard]] roster people() const;
 
@@ -126,7 +127,7 @@ class supervision {  ///< decisions for one job; used by one thread
     std::optional<int64_t> start_ns;  ///< time at which the process is started again
     bool is_ready = false;
     bool has_run = false;              ///< true if the process has been in a term that ran
-    std::optional<core::error> lacks;  ///< reason for leaving the process out
+    std::optional<core::error> lacks;  ///< reason why the process gets no ranks; none: it may get ranks
     bool follows = false;              ///< true if the process has failed, perhaps because of another process's failure
     uint32_t lost_place = no_place;    ///< place to which this process has lost its link in the term
     uint64_t step = 0;                 ///< number of steps done when the process's ranks began the term
@@ -153,7 +154,7 @@ class supervision {  ///< decisions for one job; used by one thread
   void end_followed();
   /// Returns a text about the links that processes of the term have lost, with their hosts; empty if there are none.
   [[nodiscard]] std::string lost_links() const;
-  /// Lets the term's steps begin, because all of its processes are ready.
+  /// Tells the processes to begin the term's steps, because all of them are ready.
   void start_term();
   void end(bool is_final, const core::error& why);
   void end_job(int32_t code);
@@ -161,7 +162,7 @@ class supervision {  ///< decisions for one job; used by one thread
   void begin_when_gathered();
   /// Waits for processes that come back, if too few are there for a term. Returns false if those are not enough either.
   [[nodiscard]] bool gathers_again(uint32_t there);
-  /// True if the process is being started, or is about to be.
+  /// True if the process with number `place` is being started, or will be started soon.
   [[nodiscard]] bool is_coming(uint32_t place) const;
   void go_on_if_quiet();
   void ask_to_join();
@@ -169,7 +170,7 @@ class supervision {  ///< decisions for one job; used by one thread
   [[nodiscard]] bool is_newcomer(uint32_t place) const;
   /// Leaves a process out of the run, because it cannot take part.
   void leave_out(uint32_t place, const core::error& why);
-  /// Drops the processes that were left out, if they have no ranks.
+  /// Ends the processes that were left out of the run, unless they still have ranks.
   void drop_left_out();
   void drop(uint32_t place);
   void drop_host(uint32_t machine, core::error why);
@@ -179,10 +180,10 @@ class supervision {  ///< decisions for one job; used by one thread
   void send(uint32_t place, message m, std::vector<shared_descriptor> with = {});
   [[nodiscard]] bool has_seat(uint32_t place) const;
   [[nodiscard]] bool has_ranks(uint32_t place) const;
-  /// True if the term has seats on several machines.
+  /// True if the processes of the term are on several machines.
   [[nodiscard]] bool crosses_machines() const;
   void look_at_machines(int64_t now_ns, bool was_away, bool beats);
-  /// Returns the places whose processes are idle.
+  /// Returns the numbers of the processes that run and have no ranks.
   [[nodiscard]] std::vector<uint32_t> idle_places() const;
   /// Returns the seating of the next term. A resting machine whose files of the newest save no other has stops resting.
   seating seat_next(uint32_t data);

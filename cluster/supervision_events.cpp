@@ -44,7 +44,7 @@ void supervision::relay_to_others(uint32_t from, const parcel& p) {
 
 void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
   member& m = members_[place];
-  if (m.is == standing::absent) return;  // late message of a lost process
+  if (m.is == standing::absent) return;  // the process is lost already, and this message is late
   m.heard_ns = now_ns;
   if (const auto* x = std::get_if<beat>(&p.what)) return m.clock.hear(*x, now_ns);
   if (over_ && !std::holds_alternative<leaving>(p.what)) return;
@@ -110,8 +110,8 @@ void supervision::heard(uint32_t place, const hello& x) {
   }
 }
 
-// Ranks of one collective fail together: if one fails or gives up, the others may report that before it reports the
-// cause. The run ends with the first cause; if that is a loss, the run continues.
+// Ranks of one collective fail together: if one fails or stops, the others may report that before it reports the cause.
+// The run ends with the first cause; if that is a loss, the run continues.
 void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
   if (final_) return;
   const bool is_before = x.term == 0;  // it took part in no term, so no other process can report the error
@@ -222,7 +222,7 @@ void supervision::parted(uint32_t machine, const std::string& how, int64_t now_n
   for (uint32_t p = 0; p < members_.size(); ++p) {
     if (job_.machine_of(p) != machine) continue;
     if (is_before)
-      members_[p] = {};  // the first term waits for the machine
+      members_[p] = {};  // the machine was lost before the first term, which therefore waits for the machine
     else
       closed(p, how, now_ns);
   }

@@ -24,7 +24,7 @@ class clean_modules {
   /// Removes the pruned rows and columns from tensors, and sets the modules' sizes. Tensors keep their identity and
   /// lose their gradients.
   void cut();
-  /// Restores all tensors and module sizes that `cut` changed.
+  /// Restores all tensors and sizes of modules that `cut` has changed.
   void undo_cut();
 
  private:

@@ -36,7 +36,7 @@ class compression_scheduler {
   void set_training_steps(uint64_t updates) { training_steps_ = updates; }
   [[nodiscard]] uint64_t training_steps() const { return training_steps_; }
 
-  /// Returns all chosen modules, by technique in DeepSpeed's order.
+  /// Returns the state of every module under each of its compression techniques, in DeepSpeed's order of techniques.
   [[nodiscard]] std::vector<scheduled_module> state() const;
   /// True if the technique ("weight_quantization", "row_pruning" ...) has begun on any module.
   [[nodiscard]] bool is_enabled(const std::string& technique) const;

@@ -51,7 +51,7 @@ said_sizes sizes_of(nn::Module& m) {
   return out;
 }
 
-/// Returns why the module cannot become smaller; empty if it can.
+/// Returns the reason why outputs or inputs of the module cannot be removed; empty if they can.
 std::string why_rigid(nn::Module& m) {
   if (sizes_of(m).outputs != nullptr) return "";
   if (as_any<nn::LayerNormImpl, nn::GroupNormImpl>(m, [](auto&) {}))

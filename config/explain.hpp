@@ -21,8 +21,8 @@ std::string explain_json(const loaded& what, shown_keys keys = shown_keys::all);
 /// Returns the Markdown table of docs/deepspeed.md: the keys that wait for missing capabilities.
 std::string waiting_markdown();
 
-/// Returns errors and warnings as a JSON array of `{"severity", "file", "line", "column", "key", "text"}`; line 0
-/// stands for the whole file.
+/// Returns errors and warnings as a JSON array of `{"severity", "file", "line", "column", "key", "text"}`; line 0 means
+/// the whole file.
 std::string as_json(const std::vector<diagnostic>& all);
 
 /// Returns a YAML file that loads to the same configuration from any folder: all paths are absolute, and no value is

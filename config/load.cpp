@@ -303,7 +303,7 @@ class loading {
     return out;
   }
 
-  /// Reports the errors that `options_.also` finds, at the keys that they name.
+  /// Adds the errors that the caller's check `options_.also` reports, each at the key that it names.
   void ask_others(attempt& a) {
     const settings& given = a.given;
     const bool has_model = given.value_of("model.path") != nullptr || given.value_of("model.model_type") != nullptr;

@@ -220,7 +220,7 @@ class schema {
     return any_of(std::move(ways));
   }
 
-  /// Returns the schema of the value itself, in its preferred spelling.
+  /// Returns the schema of a key's value in its preferred spelling.
   [[nodiscard]] ordered_json plain_of(const key_info& row) const {
     if (whose_ == schema_of::job && !row.support.only.empty()) return only_of(row);
     std::vector<std::string_view> names = row.choices.names;
@@ -268,7 +268,7 @@ class schema {
     return ordered_json::object();
   }
 
-  /// Returns the schema of the values that a job may use so far.
+  /// Returns the schema of the values that a job may use, if the key supports only some values so far.
   static ordered_json only_of(const key_info& row) {
     if (row.choices.any_case) return choice_of(row, row.support.only);
     ordered_json values = ordered_json::array();

@@ -9,7 +9,7 @@
 namespace troupe::config {
 namespace {
 
-/// Returns the values of a key that wait; empty if none do.
+/// Returns the values of a key that depend on a missing capability; empty if there are none.
 std::string values_that_wait(const key_info& row) {
   if (row.support.capability.empty()) return {};
   if (row.support.acts == effect::when_there) return "all";

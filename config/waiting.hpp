@@ -11,7 +11,8 @@ namespace troupe::config {
 
 struct waiting_key {
   const key_info* row;
-  std::string values;  ///< values that wait: `all`, `all but false`, or the names of some values
+  /// values of the key that depend on a missing capability: `all`, `all but false`, or the names of some values
+  std::string values;
 };
 
 struct waiting_for {

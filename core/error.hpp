@@ -13,7 +13,7 @@ namespace troupe::core {
 enum class error_kind : uint8_t {
   bad_input = 1,  ///< error in a file, key or argument of the user, who has to correct it; exit code 2
   io,             ///< the file system or a device refused; retry, choose another location, or stop
-  no_space,       ///< the target has no room for the bytes
+  no_space,       ///< the disk or device has no room for the bytes
   limit,          ///< a named limit would be exceeded
   mismatch,       ///< two parties that must agree do not: shapes, identities, versions
   stalled,        ///< all parties waited for one another, or one instruction never ended

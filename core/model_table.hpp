@@ -39,7 +39,7 @@ constexpr std::string_view name_of(exchange_op op) {
   constexpr std::string_view names[] = {"none", "sum", "gather", "swap", "collect", "scatter"};
   return names[static_cast<size_t>(op)];
 }
-/// True if the operation adds elements; these elements then have the type of the parameters.
+/// True if the operation sums elements of several ranks; the exchanged tensor then has the parameters' dtype.
 constexpr bool adds(exchange_op op) { return op == exchange_op::sum || op == exchange_op::scatter; }
 
 /// The group of ranks that an exchange connects.
@@ -122,7 +122,7 @@ struct segment_info {
 /// Alignment in bytes of each tensor where several tensors are stored one after the other.
 inline constexpr uint64_t input_alignment = 64;
 
-/// Parameters and segments that are gathered and released together.
+/// A part of the model whose parameters are gathered and released together, such as one transformer block.
 struct unit_info {
   std::string name;  ///< name of the unit: "embedding", "block 3", "head"
   /// Indices of all parameters that the unit's segments read; two units list a tied parameter.
@@ -133,7 +133,8 @@ struct unit_info {
   uint32_t input_tensors = 1;
 };
 
-struct model_table {  ///< a model as units, segments and parameters
+/// Description of a model without its values: parameters, units, segments and layers. Plans are made from this table.
+struct model_table {
   std::vector<parameter_info> parameters;
   std::vector<unit_info> units;  ///< units in forward order
   /// Layers in forward order. The layers of a segment hold its parameters, in the segment's order. A shared parameter

@@ -10,13 +10,13 @@
 
 namespace troupe::core {
 
-/// Returns the product of a shape; 1 for a scalar.
+/// Returns the number of elements of a tensor of this shape; 1 for a scalar.
 inline uint64_t numel_of(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), uint64_t{1},
                          [](uint64_t n, int64_t d) { return n * static_cast<uint64_t>(d); });
 }
 
-/// Contiguous elements in memory of another owner. `data` outlives the view.
+/// Contiguous tensor elements in memory that another object owns; this memory must outlive the view.
 struct tensor_view {
   std::byte* data = nullptr;
   dtype type = dtype::f32;

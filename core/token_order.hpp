@@ -45,8 +45,8 @@ inline token_order order_of_inputs(std::span<const int64_t> tokens, uint64_t col
   return order_of(inputs);
 }
 
-/// Returns the positions of `all` that are in the columns `own` of rows of `columns` columns, renumbered as if the rows
-/// had no other columns.
+/// Returns the positions of `all` that are in the columns `own` of rows of `columns` columns, renumbered as if each row
+/// consisted of these columns alone.
 inline token_order order_within(const token_order& all, uint64_t columns, const column_set& own) {
   const auto own_columns = static_cast<uint64_t>(own.count());
   std::vector<int64_t> place_in_own(columns, -1);

@@ -57,7 +57,7 @@ struct tp_plan {        ///< splits of all parameters of a model
   bool operator==(const tp_plan&) const = default;
 };
 
-/// Returns the total width of a part over all coordinates.
+/// Returns the sum of the widths of all tensor coordinates.
 uint64_t sum_of(const tp_widths& widths);
 uint64_t widest_of(const tp_widths& widths);
 

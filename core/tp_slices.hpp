@@ -28,7 +28,7 @@ struct tp_box {
 
 /// A range of elements that two shares of a parameter, or parts of shares, have in common.
 struct tp_common {
-  /// Start in the first share, start in the second share, length, all in elements.
+  /// start in the first share, start in the second share, and length of a common run, all in elements
   uint64_t first = 0, second = 0, count = 0;
   bool operator==(const tp_common&) const = default;
 };

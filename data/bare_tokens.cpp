@@ -20,7 +20,8 @@ constexpr uint64_t header_bytes = 1024;
 constexpr uint32_t magic_of_gpt2 = 20240520, version_of_gpt2 = 1;
 constexpr uint32_t magic_of_llama3 = 20240801, version_of_llama3 = 7;
 
-/// Bytes that are read at the file's beginning, middle and end; fewer than least_numbers numbers prove nothing.
+/// Number of bytes that are examined at the file's beginning, middle and end; fewer than least_numbers numbers prove
+/// nothing.
 constexpr uint64_t looked_at_bytes = uint64_t{1} << 16;
 constexpr size_t least_numbers = 32;
 /// Largest vocabulary for which the upper halves of tokens are checked; with a larger one they may be any number.

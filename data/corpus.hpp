@@ -48,7 +48,7 @@ class corpus {
   [[nodiscard]] uint64_t validation_windows() const { return validation_windows_; }
   [[nodiscard]] uint64_t validation_tokens() const;
 
-  /// Returns the number of samples in one epoch of source `i`.
+  /// Returns the number of samples in one epoch of source number `i`.
   [[nodiscard]] uint64_t samples(size_t i) const { return parts_[i].order.samples(); }
   [[nodiscard]] const std::vector<uint64_t>& shares() const { return mix_.shares(); }
   [[nodiscard]] size_t sources() const { return parts_.size(); }

@@ -36,7 +36,7 @@ bool space_at(std::string_view text, size_t at) {
   }
 }
 
-/// True if a space ends before `at` > 0.
+/// True if the character that ends before byte `at` (above 0) is white space.
 bool space_before(std::string_view text, size_t at) {
   size_t start = at - 1;
   while (start > 0 && at - start < 4 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;

@@ -22,8 +22,8 @@ namespace troupe::data {
 /// word of GPT-2's pattern crosses such a place, so the byte pairs are those of the whole text; SentencePiece may begin
 /// the next piece with a space of its own, as it does with every text.
 inline constexpr uint64_t piece_bytes = uint64_t{1} << 16;
-/// A text without a suitable place is cut after this many bytes, between two characters; only there a word may be
-/// split.
+/// Largest size of a piece: if a text has no line break or blank at which the piece may end, it is cut between two
+/// characters after this many bytes. Only such a cut may split a word.
 inline constexpr uint64_t longest_piece_bytes = uint64_t{1} << 20;
 /// Approximate size of the blocks of tokens that the sink receives, and of the text between two calls of the watch.
 inline constexpr uint64_t give_bytes = uint64_t{1} << 20;
@@ -61,7 +61,7 @@ class document_encoder {  ///< encodes texts as tokens, document by document
   core::result<void> add(const std::filesystem::path& file, const core::source_file& content,
                          const std::string& text_key, uint64_t max_row_bytes);
 
-  /// Passes the remaining tokens to the sink; to be called after the last file.
+  /// Passes the remaining tokens to the sink; call after the last file.
   core::result<void> flush();
 
   [[nodiscard]] uint64_t tokens() const { return tokens_; }
@@ -75,7 +75,7 @@ class document_encoder {  ///< encodes texts as tokens, document by document
   /// the reader has read the file up to `begin` to produce the document.
   core::result<void> encode(text_window& document, uint64_t begin, bool lies_there);
   core::result<void> give(std::span<const uint32_t> tokens);
-  /// Calls the watch if enough was read or encoded since the last call.
+  /// Calls the watch if enough bytes were read or encoded since its last call.
   core::result<void> tell_at_times(uint64_t bytes_done);
   core::result<void> tell(uint64_t bytes_done);
 

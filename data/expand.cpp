@@ -123,7 +123,7 @@ class block_reader {
   size_t used_ = 0, filled_ = 0;
 };
 
-/// Skips zeros, with which tapes pad files. False if anything else follows.
+/// Skips the zeros with which tapes pad files. Returns false if other bytes follow.
 core::result<bool> only_zeros_follow(block_reader& in) {
   for (;;) {
     TROUPE_ASSIGN(const auto rest, in.rest());

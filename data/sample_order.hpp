@@ -18,7 +18,7 @@ class permutation {
   /// Requires n > 0; equal (n, key) give equal shuffles.
   permutation(uint64_t n, uint64_t key);
 
-  /// Returns the place of index `i` < n. A bijection of [0, n).
+  /// Returns the image of index `i` < n under the permutation, which is a bijection of [0, n).
   [[nodiscard]] uint64_t operator()(uint64_t i) const;
 
  private:
@@ -60,7 +60,7 @@ class sample_order {
   [[nodiscard]] uint64_t sequence() const { return sequence_; }
   [[nodiscard]] uint64_t epoch_of(uint64_t position) const { return position / samples_; }
 
-  /// Returns the sample, in [0, samples()), at `position` of the order, which is endless.
+  /// Returns the number of the sample, in [0, samples()), at `position` of the training order, which has no end.
   [[nodiscard]] uint64_t sample_at(uint64_t position) const;
   /// Returns the stream index of the first token of the sample at `position`.
   [[nodiscard]] uint64_t first_token_at(uint64_t position) const {

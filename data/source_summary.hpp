@@ -1,4 +1,4 @@
-// Summarises what a run read of one source, in numbers and one sentence for people, so that a wrong folder, column or
+// Summarises what a run read of one source, in numbers and one sentence for the user, so that a wrong folder, column or
 // file is noticed before hours of training.
 #pragma once
 

@@ -26,7 +26,7 @@ inline constexpr uint64_t copied_below_bytes = uint64_t{1} << 20;
 /// Files of a source that stay open; any further file is opened for each read, so it must keep its name and place.
 inline constexpr size_t open_files_max = 256;
 
-/// The files to read and how. Their names decide the format (data/formats/files.hpp).
+/// Options for reading a source's files. A file's name determines its format (data/formats/files.hpp).
 struct source_options {
   std::filesystem::path path;               ///< a file, or a folder whose files are all read, sorted by path
   uint64_t max_bytes = uint64_t{16} << 30;  ///< largest number of bytes to which all packed files together may expand
@@ -42,7 +42,7 @@ struct source_options {
   reading_watch watch = {};
 };
 
-/// An immutable sequence of size() tokens; any number of threads may read it.
+/// The tokens of one source of text: an immutable sequence of size() tokens. Any number of threads may read it.
 class token_stream {
  public:
   [[nodiscard]] uint64_t size() const { return size_; }

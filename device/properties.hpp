@@ -15,7 +15,7 @@ struct properties {              ///< constant properties of one device
   uint64_t total_bytes = 0;      ///< bytes of the device's own memory; 0 if unknown
 };
 
-/// Returns the properties of a device that `check` has found.
+/// Returns the properties of a device; requires that `check` has accepted the device.
 const properties& properties_of(device_id device);
 
 /// Returns an error if this process cannot use the device. Errors: limit, with the missing part: the library that

@@ -14,9 +14,9 @@ namespace troupe::device {
 /// A point in the work of a stream. An event that was never recorded is over.
 class event {
  public:
-  /// True if the work before the event is done; does not wait.
+  /// True if all work that was queued before the event was recorded is done; does not wait.
   [[nodiscard]] bool is_over() const;
-  /// Blocks the host until the work before the event is done.
+  /// Blocks the calling thread until all work that was queued before the event was recorded is done.
   void finish() const;
   /// Returns how many nanoseconds after `earlier`, an event of the same device, this one was over; both must be over.
   /// Returns 0 if one of them was never recorded.
@@ -40,7 +40,7 @@ class stream {
   /// Copies between memory of the device and host memory, in any direction; `from` and `to` must not overlap and must
   /// stay valid until the copy is done. Copies from and to pinned memory overlap with the host's work.
   void copy(std::byte* to, const std::byte* from, uint64_t bytes);
-  /// Moves `at` to the point after all work queued so far.
+  /// Records event `at` after all work that is queued on the stream so far.
   void record(event& at);
   /// Makes work queued from now on wait until `at`, an event of any stream of the device, is over.
   void wait(const event& at);

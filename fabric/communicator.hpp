@@ -91,7 +91,8 @@ struct request {
   bool accumulate = false;
 };
 
-enum class progress : uint8_t { pending, done };  ///< state of an operation, as one member sees it
+/// state of an operation for one member: its share is pending or done
+enum class progress : uint8_t { pending, done };
 
 /// Wakes a member. Called from any thread, without locks, when `advance(sequence)` of this member has something to do.
 /// A waker may only send a message, and it owns everything it uses: a call may still run while the communicator ends. A

@@ -52,7 +52,7 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
   void abort(uint32_t rank, const core::error& why);
   void leave(uint32_t rank);
 
-  /// Returns the wakes of all members but `rank`. Requires the lock.
+  /// Returns the wakes for all members except `rank`. Call with the lock held.
   wakes all_but(uint32_t rank, uint64_t sequence) const;
   wakes end_with(uint32_t rank, const core::error& why);
 

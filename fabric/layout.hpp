@@ -37,7 +37,7 @@ constexpr uint64_t read_of(operation op, const piece& p, size_t pieces) {
 /// sum; they differ in owner and `to` alone. In operations other than reduce_scatter each piece is a range by itself.
 size_t end_of_range(operation op, std::span<const piece> pieces, size_t first);
 
-/// Elements [first, first + count) of a range.
+/// Elements [first, first + count) of a range of pieces that one owner has.
 struct owned_part {
   uint64_t first = 0, count = 0;
 };
@@ -54,7 +54,7 @@ struct extent {
 };
 extent extent_of(operation op, std::span<const piece> pieces, uint32_t rank);
 
-/// Returns the number of elements of all pieces together.
+/// Returns the total number of elements of all pieces.
 uint64_t elements_of(std::span<const piece> pieces);
 
 /// Returns the largest number of bytes that one member receives from the others, the size of the operation for the

@@ -14,7 +14,8 @@
 
 namespace troupe::fabric {
 
-/// Bytes (of all pieces) up to which a modelled operation moves data; a larger one takes its time but moves nothing.
+/// Limit of the bytes (of all pieces) that a modelled operation really moves; a larger operation takes time but moves
+/// nothing.
 inline constexpr uint64_t modelled_move_bytes_max = uint64_t{1} << 20;
 
 /// Linear model of a link. An operation takes latency + bytes / bandwidth after all members have arrived; its bytes are

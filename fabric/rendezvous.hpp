@@ -17,7 +17,8 @@
 
 namespace troupe::fabric {
 
-/// One operation from its first arrival to its last finished share. Its address is stable while it is unfinished.
+/// The state of one collective operation, from the arrival of its first member until the last member has finished its
+/// share. The object keeps its address during that time.
 struct meeting {
   enum class share : uint8_t { waiting, begun, finished };
   request shared;                      ///< request of the first member to arrive; its input and output are in `memory`
@@ -35,7 +36,7 @@ class rendezvous {  ///< the arrivals of a group's members at its operations
   /// numbers.
   explicit rendezvous(uint32_t size, std::vector<uint32_t> ranks = {}) : next_(size), ranks_(std::move(ranks)) {}
   [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(next_.size()); }
-  /// Returns the name of a member in errors: "rank 4".
+  /// Returns the name of a member for error messages, such as "rank 4".
   [[nodiscard]] std::string name_of(uint32_t rank) const;
 
   /// Records `rank`'s arrival. After an error nothing is recorded; the caller calls `fail` with the error.
@@ -49,7 +50,8 @@ class rendezvous {  ///< the arrivals of a group's members at its operations
   /// `sequence` is done.
   bool finish(uint64_t sequence, uint32_t rank);
 
-  /// Returns the members that `sequence` waits for, see communicator::missing.
+  /// Returns the members that have not arrived at operation `sequence`, or have not finished it; see
+  /// communicator::missing.
   [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const;
 
   /// Makes all unfinished and future operations fail. Returns the wakes, (rank, sequence), of every operation that this
@@ -65,10 +67,11 @@ class rendezvous {  ///< the arrivals of a group's members at its operations
   core::result<void> open(uint32_t rank, const request& r);
 
   std::vector<uint64_t> next_;                   ///< sequence of the operation that a rank posts next, by rank
-  std::vector<uint32_t> ranks_;                  ///< number of a rank in error messages, by rank; empty: its index
+  /// [member]: the rank number that error messages print for the member; empty: the member's own number
+  std::vector<uint32_t> ranks_;
   uint64_t oldest_ = 0;                          ///< sequence of the operation at the front of `window_`
   std::deque<std::unique_ptr<meeting>> window_;  ///< operations from `oldest_` on; null for one that is done
-  /// Finished meetings for reuse; never more than operations were in flight.
+  /// Objects of finished operations, for reuse; never more than the largest number of operations in flight.
   std::vector<std::unique_ptr<meeting>> spare_;
   std::optional<core::error> failure_;
 };

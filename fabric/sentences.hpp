@@ -21,12 +21,12 @@ std::optional<std::string> difference(const request& wanted, const request& got)
 core::error out_of_turn(const std::string& who, const request& r, uint64_t due);
 /// Returns the error for `who` posting `most` or more operations beyond the oldest unfinished one.
 core::error too_far_ahead(const std::string& who, const request& r, uint64_t most, uint64_t oldest);
-/// Returns the error for `who` posting a request that is invalid because of `why`.
+/// Returns the error that member `who` has posted an invalid request; `why` is the reason.
 core::error unsound(const std::string& who, const request& r, const core::error& why);
-/// Returns the error for two members that post different operations under one sequence.
+/// Returns the error that two members have posted different operations under one sequence number.
 core::error mismatch(const std::string& who, const request& got, const std::string& other, const request& wanted,
                      const std::string& differs);
-/// Returns the error for `who` advancing an operation that it has not posted.
+/// Returns the error that member `who` has advanced an operation that it has not posted.
 core::error not_posted(const std::string& who, uint64_t sequence, uint64_t next);
 
 }  // namespace troupe::fabric

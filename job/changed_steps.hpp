@@ -24,8 +24,8 @@ struct changed_steps {
   std::vector<plan::pool_sizes> pools;                        ///< [rank]: the largest pools of any kind of step
   plan::compiled_step compiled;
 };
-/// Returns the training steps with the passes of `wish`, for use between two steps of a run of `b`. Returns every error
-/// of compile_step and of the plan checker.
+/// Returns the plans of training steps with the passes that `wish` requests, for use between two steps of a run of `b`.
+/// Returns every error of compile_step and of the plan checker.
 core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish, const measured_run& measured = {});
 
 /// Applies the passes in `chosen`, which were chosen elsewhere for this blueprint, to its training steps; pools become

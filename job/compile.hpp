@@ -15,7 +15,7 @@
 
 namespace troupe::job {
 
-/// The passes that are requested for the steps from some step on.
+/// The passes that a configuration or an embedding program requests for the training step.
 struct pass_wish {
   /// Names of Troupe's passes. If `is_automatic` is true, all passes are requested, and this list is ignored.
   std::vector<std::string> passes;
@@ -34,14 +34,14 @@ struct measured_run {
 /// Time at which passes are chosen: before a run, or between two steps of a run, whose states cannot be moved any more.
 enum class choice_time : uint8_t { before_a_run, between_steps };
 
-/// Returns the passes that an entry of the configuration requests for the plan.
+/// Returns the passes that one entry of the configuration's schedule requests.
 pass_wish wish_of(const config::job_config& config, const config::compile_entry& entry);
 
 /// Returns the names of the configuration's passes over a host program's units; returns `automatic` if the
 /// configuration does not name passes.
 std::vector<std::string> unit_passes_of(const config::job_config& config, const std::vector<std::string>& automatic);
-/// Returns one line for each requested pass over a host program's units, to report that the pass has no effect; for
-/// jobs with a published model family.
+/// Returns the message that requested passes over a host program's units have no effect, one line for each such pass.
+/// Call only for jobs whose model is of a published family, which has no such units.
 std::string idle_unit_passes(const config::job_config& config);
 
 /// Returns the options of a training step with these passes, from the options without them. Instruction times come from
@@ -62,7 +62,7 @@ core::result<uint64_t> least_memory_budget(const config::job_config& config,
                                            const plan::plan_options& base, const plan::cost_model& costs,
                                            const std::function<core::result<void>()>& go_on = {});
 
-/// Copies the results of the passes into the options of another training plan.
+/// Copies the options that passes have chosen into the options of another training plan.
 void take_passes(const plan::plan_options& chosen, plan::plan_options& options);
 
 /// Returns text with one line for the step with and without passes, and one line for each pass that changed something.

@@ -1,5 +1,6 @@
-// Steps that were measured for a choice of degrees, as a file in the run's folder. Owns the file's text and the test
-// whether a row belongs to a plan; actors/session/ measures, degrees.hpp chooses.
+// The file degrees.csv in a run's folder: step times that were measured for candidate divisions of the ranks over the
+// parallel axes. Owns the file's text and the test whether a row belongs to a plan; actors/session/ measures,
+// degrees.hpp chooses among the candidates.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +18,22 @@ namespace troupe::job {
 inline constexpr std::string_view degrees_file_name = "degrees.csv";
 inline constexpr uint64_t max_degrees_bytes = uint64_t{1} << 20;
 
-/// Sums over all ranks, by which a plan is recognised as equal to a measured one.
+/// Totals over all ranks' plans. A measured step time is used again only for a plan with equal totals.
 struct plan_size {
   uint64_t instructions = 0, collective_bytes = 0, memory_bytes = 0;
   double flops = 0;
   bool operator==(const plan_size&) const = default;
 };
 
-struct measured_way {  ///< one division of the ranks over the axes
+struct measured_way {  ///< one division of the ranks over the parallel axes, and its measured step time
   plan_size size;
   double predicted_s = 0;
-  double step_s = 0;   ///< seconds of the fastest of `steps`; 0 if no step was run
+  double step_s = 0;   ///< seconds of the fastest measured step; 0 if no step was run
   uint64_t steps = 0;  ///< number of measured steps
   std::string degrees;
 };
 
+/// The content of the file: all divisions of the ranks that were considered on a machine.
 struct degree_profile {
   uint32_t cores = 0;  ///< number of cores of the machine
   std::vector<measured_way> ways;
@@ -40,12 +42,12 @@ struct degree_profile {
   [[nodiscard]] const measured_way* find(std::string_view degrees, const plan_size& size) const;
 };
 
-/// Returns the text of the file, in the format of docs/formats.md.
+/// Returns the content of degrees.csv as text, in the format of docs/formats.md.
 std::string write_degree_profile(const degree_profile& profile);
-/// Parses the text of the file. Errors (bad_input) start with `path:line: `.
+/// Parses the content of degrees.csv. Errors (bad_input) start with `path:line: `.
 core::result<degree_profile> read_degree_profile(std::string_view text, const std::string& path);
 
-/// Reads the profile of a run's folder; nullopt if the folder has none.
+/// Reads degrees.csv from a run's folder; nullopt if the folder has no such file.
 core::result<std::optional<degree_profile>> find_degree_profile(const std::filesystem::path& folder);
 
 }  // namespace troupe::job

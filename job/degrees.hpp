@@ -41,15 +41,16 @@ struct degree_list {
   [[nodiscard]] bool is_measured() const { return chosen && ways[*chosen].measured_s.has_value(); }
 };
 
-/// The budget that ways must keep: `compile.memory_budget` if passes have one, else `cluster.host_memory_budget`.
+/// The memory budget that all divisions must keep: `compile.memory_budget` if passes have one, else
+/// `cluster.host_memory_budget`.
 struct named_budget {
   std::string_view key;
   uint64_t bytes = 0;  ///< bytes of all ranks; 0: no budget
 };
 named_budget budget_of(const config::job_config& config);
 
-/// Returns the tables of a host's own model at the degrees of a job; an empty function stands for the configuration's
-/// model.
+/// Function that returns the tables of a host's own model at the degrees of a job; empty: the job has the
+/// configuration's model.
 using tables_for = std::function<core::result<host_tables>(const config::job_config&)>;
 
 /// Plans all ways of a configuration whose degrees are open, and adds the measured steps in the run's folder. The
@@ -71,10 +72,10 @@ std::string reason_of(const degree_list& list);
 
 /// Returns one line for every way; `*` marks the chosen one.
 std::string degrees_as_table(const degree_list& list);
-/// Returns every way as JSON, in bytes and seconds; `chosen` is an index.
+/// Returns all divisions as JSON, with bytes and seconds; `chosen` is the index of the chosen division.
 std::string degrees_as_json(const degree_list& list);
 
-/// Returns the list in the form that the run's folder stores.
+/// Converts the list to the form in which the run's folder stores it.
 degree_profile profile_of(const degree_list& list);
 
 }  // namespace troupe::job

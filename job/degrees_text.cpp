@@ -1,4 +1,4 @@
-// Formats lists of degrees for people and for programs.
+// Formats lists of candidate degrees as tables for users and as JSON for programs.
 #include <algorithm>
 
 #include "core/text.hpp"

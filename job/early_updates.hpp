@@ -35,10 +35,11 @@ core::result<open_order> leave_updates_open(const config::job_config& c,
                                             plan::plan_options trains, const plan::cost_model& costs, const go_on& more,
                                             plan::plan_options& waits);
 
-/// Proves the early order of a blueprint with late updates, and enlarges its pools for it.
+/// Proves, for a blueprint with updates after the vote, that updates before the vote are possible too, and enlarges the
+/// pools for them.
 core::result<void> make_room_for_early_updates(blueprint& b);
 
-/// Returns the blueprint's steps with updates before the vote if `early`, else after it.
+/// Returns plans that update parameters before the vote (`early`) or after it, otherwise equal to the blueprint's.
 core::result<changed_steps> with_updates(const blueprint& b, bool early);
 
 /// Counts the undone steps of a run, and decides when to change the order of updates.
@@ -49,7 +50,7 @@ class undone_steps {
   /// Records the end of a step. Returns true if `window` steps have been recorded since the last decision and the order
   /// of updates should change.
   bool note(bool undone, bool early, double worth);
-  /// Returns the number of undone steps in the last full window.
+  /// Returns the number of undone steps in the last complete window of steps.
   [[nodiscard]] uint32_t of_window() const { return of_window_; }
 
  private:

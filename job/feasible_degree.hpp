@@ -31,7 +31,7 @@ core::result<cut_batch> batch_at_degree(const config::job_config& config, uint32
 /// than cluster.min_ranks.
 core::result<uint32_t> greatest_feasible(const config::job_config& config, uint32_t ranks_left);
 
-/// Returns the job with another data degree, which batch_at_degree must accept.
+/// Returns the job with data degree `data`, for which batch_at_degree must have found a batch.
 config::job_config at_degree(const config::job_config& config, uint32_t data);
 
 }  // namespace troupe::job

@@ -44,7 +44,7 @@ void set_tiles(const config::job_config& c, uint64_t rows, const models::tensor_
       models::mlp_tile_rows_for(to, models::widest_inner(to, split), rows, element_bytes, c.mlp_tile_bytes);
 }
 
-/// Refuses attention dropout on a GPU, which does not support it yet.
+/// Refuses attention dropout on a GPU, where Troupe does not support it yet.
 core::result<void> drops_where_it_can(const config::job_config& c, const models::model_spec& spec) {
   if (c.device == core::device_kind::cpu || spec.attention_dropout == 0) return {};
   const std::string key = "model." + std::string(spec.family->keys.attention_dropout.name);

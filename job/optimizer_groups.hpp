@@ -38,17 +38,17 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
 /// Source: Jordan et al. 2024.
 bool is_muon_matrix(const core::parameter_info& parameter);
 
-/// Returns for each parameter of the model `whole` the plan's view of its update: moments, need, and size of a whole
-/// matrix.
+/// Returns for each parameter of the model `whole` the properties of its update that a plan depends on: the number of
+/// moments, the whole-parameter values that the optimizer reads (plan::update_need), and the shape of a whole matrix.
 std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups, const core::model_table& whole);
 
 /// Returns the name of moment `k` of a parameter in a checkpoint, such as `exp_avg`.
 std::string moment_name(const optimizer_groups& groups, uint32_t parameter, uint32_t k);
 
-/// Returns the settings of each group after `applied` updates.
+/// Returns the learning rate and momentum of each group for the update after `applied` updates.
 std::vector<group_setting> settings_of(const optimizer_groups& groups, uint64_t applied);
 
-/// Returns the group's options with a setting's momentum; options without betas stay unchanged.
+/// Returns the group's optimizer options with the momentum of `setting`; options without betas stay unchanged.
 kernels::optimizer_options with_setting(const kernels::optimizer_options& options, const group_setting& setting);
 
 }  // namespace troupe::job

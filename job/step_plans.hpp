@@ -37,7 +37,7 @@ class step_plans {
   [[nodiscard]] plan::rank_plans plans() const { return plans_; }
   /// Returns the plan of the class of `rank`, which equals that rank's own plan except for whose elements it names.
   [[nodiscard]] const plan::rank_plan& like(uint32_t rank) const { return *plans_[class_of_[rank]]; }
-  /// Returns the plan of `rank` itself. Returns every error of `plan::generate`.
+  /// Returns the plan of rank number `rank`. Returns every error of `plan::generate`.
   [[nodiscard]] core::result<std::shared_ptr<const plan::rank_plan>> of(uint32_t rank) const;
 
   /// Returns the plans of all ranks, in rank order. Up to `proved_ranks_max` ranks each plan is proved, and its verdict

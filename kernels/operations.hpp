@@ -41,12 +41,12 @@ struct optimizer_operations {
   void (*prepare_lamb)(const lamb_options& o, const optimizer_step& s, const piece& x, std::span<double> weight_sums,
                        std::span<double> update_sums);
   void (*apply_lamb)(const lamb_options& o, const optimizer_step& s, const piece& x, double trust_ratio);
-  /// The parts of a Muon update (muon.hpp, orthogonalise.hpp).
+  /// The functions of which a Muon update consists (muon.hpp, orthogonalise.hpp).
   void (*prepare_muon)(const muon_options& o, const optimizer_step& s, const piece& x, State* direction);
   void (*apply_muon)(const muon_options& o, const optimizer_step& s, const piece& x, const State* orthogonal);
   void (*orthogonalise)(std::span<State> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
                         std::span<State> scratch);
-  /// The parts of an update that defers the gradients of some columns (late_update.hpp).
+  /// The functions of an update that defers the gradients of some columns (late_update.hpp).
   void (*add_column_sums)(const piece& x, const matrix_slice& slice, std::span<double> sums);
   void (*update_selected)(const optimizer_options& o, const optimizer_step& s, const piece& x,
                           const matrix_slice& slice, std::span<const uint8_t> selected, State* deferred);
@@ -56,7 +56,8 @@ struct optimizer_operations {
 };
 
 struct operations {  ///< functions of one device
-  /// Casts, and sums in a fixed order (cast.hpp, norm.hpp, reduce.hpp, column_sums.hpp, grouped_sums.hpp).
+  /// Functions that cast, and that sum in a fixed order (cast.hpp, norm.hpp, reduce.hpp, column_sums.hpp,
+  /// grouped_sums.hpp).
   void (*cast)(const std::byte* in, core::dtype from, std::byte* out, core::dtype to, uint64_t count);
   void (*block_square_sums)(std::span<const squared_elements> all, core::dtype type);
   void (*sum_in_rank_order)(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
@@ -66,7 +67,7 @@ struct operations {  ///< functions of one device
   void (*grouped_sums)(const std::byte* rows, core::dtype type, uint64_t width, const row_groups& groups,
                        std::byte* sums);
 
-  /// Layer norm and RMS norm (row_norm.hpp); `mean`, `rstd`, `dweight` and `dbias` are wide.
+  /// Functions for layer norm and RMS norm (row_norm.hpp); `mean`, `rstd`, `dweight` and `dbias` are wide.
   void (*layer_norm)(const norm_input& in, const std::byte* bias, double epsilon, std::byte* y, const norm_rows& kept);
   void (*layer_norm_backward)(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept, std::byte* dx,
                               std::byte* dweight, std::byte* dbias);
@@ -74,7 +75,7 @@ struct operations {  ///< functions of one device
   void (*rms_norm_backward)(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept, std::byte* dx,
                             std::byte* dweight);
 
-  /// Activations, dropout and rotary embeddings (elementwise.hpp, dropout.hpp, rotary.hpp).
+  /// Functions for activations, dropout and rotary embeddings (elementwise.hpp, dropout.hpp, rotary.hpp).
   void (*gelu_tanh)(const std::byte* x, std::byte* y, core::dtype type, uint64_t count);
   void (*gelu_tanh_backward)(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type, uint64_t count,
                              std::byte* y);
@@ -118,7 +119,7 @@ struct operations {  ///< functions of one device
   optimizer_operations<float> in_fp32;
   optimizer_operations<double> in_fp64;
 
-  /// Returns the updates for states of type `State`.
+  /// Returns the optimizer functions for states of type `State`.
   template <class State>
   [[nodiscard]] const optimizer_operations<State>& updates() const {
     if constexpr (sizeof(State) == sizeof(double))

@@ -28,11 +28,11 @@ struct address {  ///< an IP address and a port
 /// Returns the address that `text` contains, such as "10.0.0.3" or "::1", with `port`; "*" is every address of this
 /// machine. Errors: bad_input, for a text that is not an address.
 core::result<address> numeric_address(const std::string& text, uint16_t port);
-/// True if `host` is an IP address, not a name.
+/// True if `host` is the text of an IP address, as opposed to a host name.
 bool is_numeric(const std::string& host);
 /// Returns the text of the IP address in `bytes`, 4 or 16 in network order; empty for any other length.
 std::string address_text(std::string_view bytes);
-/// Returns `HOST:PORT`, with brackets around a host that contains colons.
+/// Returns an address as text `HOST:PORT`, with brackets around a host that contains colons.
 std::string place_text(const std::string& host, uint16_t port);
 
 /// Returns a non-blocking listening socket. Errors: bad_input, if the address is taken or does not belong to this

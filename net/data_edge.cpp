@@ -30,7 +30,7 @@ core::error no_frame() { return {core::error_kind::mismatch, "it sends data that
 data_edge::data_edge(io_loop& loop, uint32_t place, connection c, const listeners& tell)
     : loop_(loop), place_(place), tell_(tell), with_(std::move(c)) {}
 
-// ---- called on any thread
+// ---- functions that any thread may call
 
 void data_edge::send(const transfer_name& name, std::span<const std::byte> bytes, fabric::transfer_end tell) {
   core::error why;
@@ -106,7 +106,7 @@ core::error data_edge::of_transfer(const transfer_name& name, const char* what, 
                                           " at the other end"};
 }
 
-// ---- called on the loop's thread
+// ---- functions that only the loop's thread calls
 
 bool data_edge::is_over() const {
   const std::lock_guard lock(mutex_);

@@ -19,17 +19,19 @@ namespace troupe::net {
 class first_words {
  public:
   virtual ~first_words() = default;
-  /// Continues the exchange as far as the stream allows, and reads nothing beyond it. Returns true when the exchange is
-  /// complete. Bytes written before an error are still sent.
+  /// Reads and writes first messages without blocking, and reads no byte that follows them. Returns true when the first
+  /// messages of both ends are complete. Bytes written before an error are still sent.
   virtual core::result<bool> advance(tls_stream& with) = 0;
 };
 
+/// An open connection after its TLS handshake.
 struct connection {
   std::shared_ptr<watched> socket;
   std::unique_ptr<tls_stream> tls;  ///< TLS stream over the socket; read it before waiting, as it may buffer bytes
   std::string address;              ///< address of the connection's other end
 };
 
+/// Limits for opening connections.
 struct door_options {
   size_t buffer_bytes = size_t{64} << 10;  ///< size of a TLS stream's buffer in each direction, in bytes
   /// Limit of the unsent bytes of one socket that the system buffers; 0: the system's default.

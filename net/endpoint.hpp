@@ -18,7 +18,7 @@ struct endpoint_setup {
   /// Decides, on an end that listens, whether a host is accepted, and returns this end's introduction for the host.
   /// Called on the endpoint's thread. Empty: all hosts of the job are accepted.
   admission admit{};
-  /// Called on the endpoint's thread for each refused connection, with the reason as a sentence for people.
+  /// Called on the endpoint's thread for each refused connection, with the reason as a message for the user.
   std::function<void(const core::error&)> on_refused{};
 };
 
@@ -35,7 +35,7 @@ class endpoint {
   core::result<uint16_t> listen(const std::string& address, uint16_t port);
   /// Returns a descriptor that is readable when `accepted` would return a link.
   [[nodiscard]] int number() const { return event_->number(); }
-  /// Returns the links accepted since the last call. Callable from any thread.
+  /// Returns the links that were accepted since the last call. Callable from any thread.
   std::vector<std::unique_ptr<tls_link>> accepted();
 
   /// Waits, at most `within_ns`, for a link to a host whose certificate is for `wanted`. Callable from any thread but

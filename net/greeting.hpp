@@ -27,7 +27,7 @@ class greeting final : public first_words {
  public:
   /// Creates the greeting of an end that connects. Requires the other end's certificate to be for `wanted`.
   greeting(const identity& me, std::string wanted, std::string introduction);
-  /// Creates the greeting of an end that accepts.
+  /// Creates the greeting of the end that accepts a connection.
   greeting(const identity& me, admission admit);
 
   core::result<bool> advance(tls_stream& with) override;
@@ -41,7 +41,8 @@ class greeting final : public first_words {
   enum class part : uint8_t { say_greeting, hear_greeting, say_introduction, hear_introduction, hear_answer, done };
 
   core::result<void> say(tls_stream& with, const std::string& bytes) const;
-  /// Reads until `heard_` contains `bytes` bytes. Returns false if too few have arrived yet.
+  /// Reads until `heard_` contains `bytes` bytes of the other end's message. Returns false if fewer have arrived so
+  /// far.
   core::result<bool> hear(tls_stream& with, size_t bytes);
   /// Reads a verdict and a text, which follow the first `before` bytes of `heard_`. Returns false if they have not
   /// arrived yet.

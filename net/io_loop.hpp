@@ -16,7 +16,7 @@ namespace troupe::net {
 
 using deed = std::function<void()>;  ///< callback that the thread of an io_loop calls once
 
-/// A descriptor that the loop waits for. Used on the loop's thread only.
+/// A descriptor for which the loop waits. Used on the loop's thread only.
 class watched {
  public:
   virtual ~watched() = default;
@@ -32,7 +32,7 @@ class watched {
 class timer {
  public:
   virtual ~timer() = default;
-  /// Calls `then` once after `ns` nanoseconds; replaces an earlier callback of the timer.
+  /// Calls `then` once when `ns` nanoseconds have passed; replaces an earlier callback of this timer.
   virtual void after(int64_t ns, deed then) = 0;
   virtual void cancel() = 0;
 };

@@ -30,7 +30,8 @@ int options_place() {
   static const int place = SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return place;
 }
-/// Returns the index at which OpenSSL's data of an accepted handshake contain the connecting place plus one.
+/// Returns the index under which OpenSSL stores, with an accepted handshake, the number of the connecting process plus
+/// one.
 int peer_place() {
   static const int place = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return place;

@@ -40,8 +40,8 @@ struct term_key {  ///< secret of a term, and the place of the process that uses
 core::result<tls_options> secret_options_to(std::shared_ptr<const term_key> key, uint32_t place);
 /// Returns TLS options for an end that accepts connections from processes at higher places. Errors: limit.
 core::result<tls_options> secret_options(std::shared_ptr<const term_key> key);
-/// Returns the place of the process that connected, after the handshake; nothing if the process did not prove that it
-/// knows the secret.
+/// Returns the number of the process that connected, after the handshake; nothing if the process did not prove that it
+/// has the secret.
 std::optional<uint32_t> place_of(const tls_stream& with);
 
 /// Checks that the handshake used the secret together with a Diffie-Hellman share; sends nothing.

@@ -53,7 +53,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     room_.enter();
   }
 
-  // ---- called on the threads that use the link
+  // ---- functions that the threads using the link call
 
   core::result<void> send(std::string frame) {
     const std::lock_guard lock(mutex_);
@@ -69,7 +69,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     return {};
   }
 
-  /// Returns the bytes received since the last call and, if the link has ended, the reason.
+  /// Returns the bytes received since the last call and, if the link has ended, the reason of the end.
   std::pair<std::string, std::optional<core::error>> take() {
     const std::lock_guard lock(mutex_);
     uint64_t count = 0;
@@ -103,7 +103,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
   }
 
  private:
-  // ---- called on the loop's thread
+  // ---- functions that only the loop's thread calls
 
   void turn() {
     if (with_.socket == nullptr) return;

@@ -32,7 +32,7 @@ class tls_mover final : public fabric::byte_mover {
 
   /// Creates a mover that listens. Errors: bad_input, limit.
   static core::result<std::unique_ptr<tls_mover>> open(mover_setup setup);
-  /// Stops the mover; transfers in progress end with the error `stopped`.
+  /// Stops the mover; transfers in progress fail with the error `stopped`.
   ~tls_mover() override;
   tls_mover(const tls_mover&) = delete;
   tls_mover& operator=(const tls_mover&) = delete;
@@ -42,8 +42,8 @@ class tls_mover final : public fabric::byte_mover {
   /// at higher places connect to this one. Errors: peer_lost, if a place is not connected within `within_ns` or its
   /// connection was lost; mismatch, if a place refuses the secret; the error that was passed to `stop`.
   core::result<void> connect(const std::map<uint32_t, mover_peer>& peers, int64_t within_ns = 30'000'000'000);
-  /// Sets the function that is called when the connection to a place is lost: on the mover's thread, after all
-  /// transfers with that place have ended. Must be called before `connect`.
+  /// Sets the function that is called when the connection to a process is lost: on the mover's thread, after all
+  /// transfers with that process have ended. Must be called before `connect`.
   void on_lost(lost tell) { listeners_.lost = std::move(tell); }
 
   void send(uint32_t place, const fabric::transfer_name& name, std::span<const std::byte> bytes,
@@ -60,7 +60,8 @@ class tls_mover final : public fabric::byte_mover {
 
  private:
   tls_mover(mover_setup setup, std::unique_ptr<io_loop> loop);
-  /// Returns the connection to `place`; null, with the reason in `why`, if there is none or the mover is stopped.
+  /// Returns the connection to the process with number `place`; null, with the reason in `why`, if there is none or the
+  /// mover is stopped.
   std::shared_ptr<data_edge> edge_to(uint32_t place, core::error& why) const;
   void join(uint32_t place, connection c);
   void fail(uint32_t place, core::error why);
@@ -73,7 +74,8 @@ class tls_mover final : public fabric::byte_mover {
   mutable std::mutex mutex_;
   std::condition_variable joined_;
   std::map<uint32_t, std::shared_ptr<data_edge>> edges_;
-  std::map<uint32_t, core::error> failures_;  ///< why the connection to each failed place was not made or was lost
+  /// [number of a process]: reason why the connection to it could not be made or was lost
+  std::map<uint32_t, core::error> failures_;
   std::optional<core::error> stopped_;
   std::mutex stopping_;
 

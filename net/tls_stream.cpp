@@ -137,7 +137,7 @@ int tls_stream::take(char* to, int bytes) {
 }
 
 int tls_stream::give(const char* from, int bytes) {
-  if (finished_) return bytes;  // discards the bytes: nothing more is sent
+  if (finished_) return bytes;  // discards the bytes, because nothing is sent after the end
   if (room() < static_cast<size_t>(bytes)) compact();
   const size_t n = std::min(static_cast<size_t>(bytes), room());
   if (n == 0) return -1;

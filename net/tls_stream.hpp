@@ -37,7 +37,7 @@ class tls_stream {
   tls_stream& operator=(const tls_stream&) = delete;
 
   /// Continues the handshake as far as the other end allows; true when it is complete. Errors: peer_lost, mismatch,
-  /// with a text for people.
+  /// with a message for the user.
   core::result<bool> handshake();
   /// Reads received bytes and returns their number; 0 if there are none now. Errors: peer_lost, if the connection was
   /// closed; mismatch, for bytes that are not TLS.
@@ -49,11 +49,11 @@ class tls_stream {
   core::result<void> flush();
   /// True if buffered bytes remain to be sent; the caller then calls `flush` when the socket is writable.
   [[nodiscard]] bool has_unsent() const { return begin_ < end_; }
-  /// Buffers the announcement that nothing more will be written (close_notify); `flush` sends it.
+  /// Buffers TLS's close_notify, which announces that nothing more will be written; `flush` sends it.
   void say_end();
   /// Replaces all buffered bytes by `text` without TLS, for an end that does not speak TLS. Nothing else is sent later.
   void answer_plainly(std::string_view text);
-  /// True if the first received byte does not start a TLS record.
+  /// True if the first received byte does not begin a TLS record, so that the other end does not speak TLS.
   [[nodiscard]] bool is_plain() const;
 
   [[nodiscard]] SSL* get() const { return ssl_.get(); }

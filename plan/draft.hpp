@@ -41,14 +41,15 @@ class draft {
  public:
   schedule uses;                         ///< the schedule that the draft was written for
   std::vector<use_marks> marks;          ///< [use]: marks of the use
-  handle begin = none;                   ///< handle of the mark after the instructions that save, before all others
+  /// handle of the mark that follows the instructions which save; all other instructions come after this mark
+  handle begin = none;
   handle vote = none;                    ///< handle of the vote; none if the plan has no vote
   std::vector<uint32_t> bucket_buffers;  ///< [bucket * accumulation + micro]: buffer of the bucket
   /// [bucket]: window buffer that holds the bucket's final sums until they are in the swap file; none: they stay in
   /// memory.
   std::vector<uint32_t> bucket_windows;
 
-  /// Reserves memory for this many instructions and marks; a guess is enough.
+  /// Reserves memory for `handles` instructions and marks; an estimate suffices.
   void reserve(size_t handles) {
     nodes_.reserve(handles);
     edges_.reserve(2 * handles);
@@ -91,7 +92,7 @@ class draft {
     return x;
   }
 
-  /// Makes `x` wait for `on`, which may be none.
+  /// Makes instruction `x` wait for instruction `on`; does nothing if `on` is none.
   void depend(handle x, handle on) {
     if (on == none) return;
     edges_.push_back({on, nodes_[x].edges});
@@ -116,15 +117,15 @@ class draft {
   [[nodiscard]] lifetime& buffer(uint32_t b) { return buffers_[b]; }
   [[nodiscard]] const lifetime& buffer(uint32_t b) const { return buffers_[b]; }
   [[nodiscard]] uint32_t num_buffers() const { return static_cast<uint32_t>(buffers_.size()); }
-  /// Returns `b`, or the buffer that replaces it; returns none if `b` is none.
+  /// Returns buffer `b`, or the buffer that has replaced it; returns none if `b` is none.
   [[nodiscard]] uint32_t standing_buffer(uint32_t b) const {
     while (b != none && replaced_by_[b] != none) b = replaced_by_[b];
     return b;
   }
-  /// Returns the pairs of buffer and reader that were given to `read`.
+  /// Returns the pairs of a buffer and a reading instruction that were passed to `read`.
   [[nodiscard]] const std::vector<std::pair<uint32_t, handle>>& readers() const { return readers_; }
 
-  /// Returns the changes since the last call.
+  /// Returns the counts of changes since the last call, and resets them.
   draft_changes take_changes();
   /// Limits the number of further calls of next() and before(); one more call throws std::length_error.
   void allow_looks(uint64_t most) { looks_left_ = most; }

@@ -15,54 +15,61 @@ inline constexpr uint32_t num_lanes = 6;
 
 /// The kind of an instruction. Each comment names the lane first, then the effect.
 enum class kind : uint8_t {
-  load,     ///< control: waits for the tokens of micro-batch `micro` from the loader
-  gather,   ///< fabric: gathers the full parameters of gather set `subject` into `buffer`
-  release,  ///< compute: releases the buffer of gather set `subject`
-  /// compute: computes the value ranges of this rank's part of the compressed groups of unit `subject` that are cut
-  /// over tensor ranks, into the slot `output`
+  load,     ///< control lane: waits for the tokens of micro-batch `micro` from the loader
+  gather,   ///< fabric lane: gathers the full parameters of gather set `subject` into `buffer`
+  release,  ///< compute lane: releases the buffer of gather set `subject`
+  /// compute lane: computes the value ranges of this rank's part of the compressed groups of unit `subject` that are
+  /// cut over tensor ranks, into the slot `output`
   survey,
-  agree,     ///< fabric: all-gathers the value ranges of the ranks of the tensor group in the slot `staged`
-  compress,  ///< compute: writes the compressed weights that unit `subject` multiplies with into the slot `compressed`
-  /// fabric: sends the output (or the gradient of the input) of unit `subject` from `staged` to its neighbour in the
-  /// pipeline
+  agree,     ///< fabric lane: all-gathers the value ranges of the ranks of the tensor group in the slot `staged`
+  /// compute lane: writes the compressed weights that unit `subject` multiplies with into the slot `compressed`
+  compress,
+  /// fabric lane: sends the output (or the gradient of the input) of unit `subject` from `staged` to its neighbour in
+  /// the pipeline
   send,
-  /// fabric: receives the input (or the gradient of the output) of unit `subject` from its neighbour in the pipeline
-  /// into `staged`
+  /// fabric lane: receives the input (or the gradient of the output) of unit `subject` from its neighbour in the
+  /// pipeline into `staged`
   receive,
-  /// fabric: combines the output of segment `segment` of unit `subject`, or the gradient of its input, over the ranks
-  /// of a tensor or sequence group, in `staged`. An output may be exchanged in pieces; the instruction then moves piece
-  /// `piece` alone.
+  /// fabric lane: combines the output of segment `segment` of unit `subject`, or the gradient of its input, over the
+  /// ranks of a tensor or sequence group, in `staged`. An output may be exchanged in pieces; the instruction then moves
+  /// piece `piece` alone.
   exchange,
-  /// compute: runs segment `segment` of unit `subject`. If the product that ends the segment is computed in pieces of
-  /// rows, forward computes the first piece.
+  /// compute lane: runs segment `segment` of unit `subject`. If the product that ends the segment is computed in pieces
+  /// of rows, forward computes the first piece.
   forward,
-  multiply,  ///< compute: computes piece `piece` of the product that ends segment `segment` of unit `subject`
-  /// compute: repeats the forward of unit `subject` from its saved input; only of segment `segment` if the exchanges
-  /// between segments are repeated
+  multiply,  ///< compute lane: computes piece `piece` of the product that ends segment `segment` of unit `subject`
+  /// compute lane: repeats the forward of unit `subject` from its saved input; only of segment `segment` if the
+  /// exchanges between segments are repeated
   recompute,
-  backward,  ///< compute: runs the backward of segment `segment` of unit `subject`; with use::input only its input part
-  weigh,     ///< compute: runs the weight part of a split backward, which writes the gradients of the parameters
-  reduce,    ///< fabric: reduces gradient bucket `subject` over the ranks
-  /// fabric: swaps the reduced gradients of tie exchange `subject` between two ranks, in both directions, into `buffer`
+  /// compute lane: runs the backward of segment `segment` of unit `subject`; with use::input only its input part
+  backward,
+  weigh,     ///< compute lane: runs the weight part of a split backward, which writes the gradients of the parameters
+  reduce,    ///< fabric lane: reduces gradient bucket `subject` over the ranks
+  /// fabric lane: swaps the reduced gradients of tie exchange `subject` between two ranks, in both directions, into
+  /// `buffer`
   tie,
-  tied_sum,  ///< shard: adds the gradients of all uses of tie `subject`; the received ones are in `buffer`
-  norm,      ///< shard: computes the square sums, per block, of this rank's part of bucket `subject`
-  vote,      ///< fabric: sends the square sums and losses of every rank to all ranks
-  /// shard: updates the moments of sub-group `subject`, and computes the whole-parameter values that its update needs
+  /// shard lane: adds the gradients of all uses of tied parameter `subject`; gradients received from other ranks are in
+  /// `buffer`
+  tied_sum,
+  norm,      ///< shard lane: computes the square sums, per block, of this rank's part of bucket `subject`
+  vote,      ///< fabric lane: sends the square sums and losses of every rank to all ranks
+  /// shard lane: updates the moments of sub-group `subject`, and computes the whole-parameter values that its update
+  /// needs
   prepare,
-  measure,        ///< fabric: sends every rank's square sums of weights and update directions to all ranks
-  collect,        ///< fabric: sends the whole update directions of matrix set `subject` to all ranks of the set
-  orthogonalise,  ///< shard: orthogonalises this rank's matrices of matrix set `subject`
-  spread,         ///< fabric: sends the orthogonal matrices of matrix set `subject` to all ranks of the set
-  update,         ///< shard: runs the optimizer step of sub-group `subject`
-  undo,           ///< shard: undoes a speculative update of sub-group `subject`
-  redo,           ///< shard: updates sub-group `subject` again, with the gradients that the vote has clipped
-  publish,        ///< fabric: sends the updated parameters of publish set `subject` to all ranks that hold the set
-  snapshot,       ///< writer: copies block `subject` of the checkpoint into its staging slot `buffer`
-  /// writer: hands block `subject` of the checkpoint to the disk; the bytes may reach the disk after the step's end
+  measure,        ///< fabric lane: sends every rank's square sums of weights and update directions to all ranks
+  collect,        ///< fabric lane: sends the whole update directions of matrix set `subject` to all ranks of the set
+  orthogonalise,  ///< shard lane: orthogonalises this rank's matrices of matrix set `subject`
+  spread,         ///< fabric lane: sends the orthogonal matrices of matrix set `subject` to all ranks of the set
+  update,         ///< shard lane: runs the optimizer step of sub-group `subject`
+  undo,           ///< shard lane: undoes a speculative update of sub-group `subject`
+  redo,           ///< shard lane: updates sub-group `subject` again, with the gradients that the vote has clipped
+  publish,        ///< fabric lane: sends the updated parameters of publish set `subject` to all ranks that hold the set
+  snapshot,       ///< writer lane: copies block `subject` of the checkpoint into its staging slot `buffer`
+  /// writer lane: hands block `subject` of the checkpoint to the disk; the bytes may reach the disk after the step's
+  /// end
   write,
-  swap_in,   ///< io: reads `what` of `subject` from the rank's swap file into the window slot `staged`
-  swap_out,  ///< io: writes `what` of `subject` from the window slot `staged` to the rank's swap file
+  swap_in,   ///< io lane: reads `what` of `subject` from the rank's swap file into the window slot `staged`
+  swap_out,  ///< io lane: writes `what` of `subject` from the window slot `staged` to the rank's swap file
 };
 
 /// The data that a swap moves. This value also determines the kind of the swap's subject.

@@ -40,11 +40,11 @@ struct parameter_set {
   bool operator==(const parameter_set&) const = default;
 };
 
-/// Ranks that run collectives together, in one order; the positions in that order belong to this communicator alone.
-/// The number of a communicator is its index in `job_layout::communicators`, the number of a member its index in
-/// `members`.
+/// A group of ranks that run collectives together. All members run the communicator's collectives in the same order
+/// (instruction::sequence), which is independent of other communicators. The number of a communicator is its index in
+/// `job_layout::communicators`, the number of a member its index in `members`.
 struct communicator {
-  std::string name;               ///< name of the communicator for people, such as "data" or "stages 0 and 1"
+  std::string name;               ///< name of the communicator for display, such as "data" or "stages 0 and 1"
   std::vector<uint32_t> members;  ///< ranks of the communicator, ascending
   bool operator==(const communicator&) const = default;
 };
@@ -127,7 +127,7 @@ struct job_layout {
     return compressed[unit].elements + room;
   }
   /// Bytes of the value ranges that a rank sends to its tensor group before the first use of a unit in a step: the
-  /// ranges of the compressed groups of each parameter in turn, two f64 per range. 0: the unit has no ranges to send.
+  /// ranges of the compressed groups, parameter after parameter, two f64 per range. 0: the unit has no ranges to send.
   [[nodiscard]] uint64_t range_bytes(uint32_t unit) const {
     uint64_t ranges = 0;
     for (const auto& x : options.compressed.weights)
@@ -148,7 +148,7 @@ struct job_layout {
   [[nodiscard]] uint32_t pipeline_of_unit(uint32_t unit) const { return pipeline_of_stage(stage_of_unit[unit]); }
   /// Returns the first unit of the model itself. The units before it are the teacher's and have no backward.
   [[nodiscard]] uint32_t first_of_model() const { return table->teacher_units; }
-  /// True if a step of this layout's mode runs the unit.
+  /// True if a step of the layout's mode computes the unit.
   [[nodiscard]] bool runs(uint32_t unit) const { return options.mode == mode::train || unit >= first_of_model(); }
   [[nodiscard]] bool begins_stage(uint32_t unit) const {
     return unit == 0 || unit == first_of_model() || stage_of_unit[unit - 1] != stage_of_unit[unit];
@@ -214,7 +214,7 @@ struct job_layout {
     if (x.op == core::exchange_op::none) return 1;
     return x.is_of_tensor_group() ? tensor_ranks() : options.sequence_ranks();
   }
-  /// Bytes that every rank of the group holds after exchange `x`.
+  /// Returns the bytes that every rank of the group has received or computed when exchange `x` is done.
   [[nodiscard]] uint64_t exchanged_bytes(const core::segment_exchange& x) const {
     return x.bytes * (x.op == core::exchange_op::sum ? 1 : exchanging_ranks(x));
   }
@@ -312,7 +312,7 @@ struct job_layout {
   [[nodiscard]] bool trains(uint32_t parameter) const { return table->parameters[parameter].trainable; }
   [[nodiscard]] bool is_copy(uint32_t parameter) const { return table->parameters[parameter].is_copy(); }
   [[nodiscard]] bool is_of_teacher(uint32_t parameter) const { return table->parameters[parameter].of_teacher; }
-  /// The tie of a bucket's only parameter; none if that parameter is not tied.
+  /// Returns the tie of a bucket's only parameter; none if that parameter is not tied.
   [[nodiscard]] uint32_t tie_of_bucket(uint32_t bucket) const {
     return tie_of[buckets[bucket].parameters.front().parameter];
   }
@@ -339,14 +339,14 @@ struct job_layout {
   }
   [[nodiscard]] uint32_t first_micro(uint32_t bucket) const { return nth_micro(bucket, 0); }
   [[nodiscard]] uint32_t last_micro(uint32_t bucket) const { return nth_micro(bucket, options.accumulation - 1); }
-  /// The update need of `parameter`; `elements` if the parameter is frozen.
+  /// Returns the values that the optimizer reads for `parameter`; `elements` if the parameter is frozen.
   [[nodiscard]] update_need need_of(uint32_t parameter) const {
     return trains(parameter) ? options.update_of(parameter).need : update_need::elements;
   }
   /// Number of doubles that `measure` exchanges: square sums per block of weights, then of update directions. 0 if no
   /// parameter needs norms.
   [[nodiscard]] uint64_t measured_elements() const;
-  /// The elements of `parameter` whose states `rank` keeps.
+  /// Returns the elements of `parameter` for which `rank` stores optimizer states.
   [[nodiscard]] slice state_slice(uint32_t parameter, uint32_t rank) const {
     if (!trains(parameter)) return {};
     if (!options.updates_all()) return slice_of(parameter, rank);

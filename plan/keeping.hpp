@@ -1,5 +1,5 @@
-// Owns the choice of the bytes that each segment keeps for backward: all of them, or a smaller part from which the rest
-// is recomputed. Which whole units are recomputed is chosen by plan_options.
+// Owns the choice of the bytes that each segment keeps for backward: all of them, or a smaller part from which backward
+// recomputes the others. plan_options chooses the units that are recomputed as a whole.
 #pragma once
 
 #include <cstdint>

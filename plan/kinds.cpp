@@ -2,7 +2,7 @@
 
 namespace troupe::plan {
 namespace {
-namespace of_kinds {  // holds the short names that the rows use
+namespace of_kinds {  // short names for enumerators, which the rows of the table use
 
 using enum subject_type;
 using enum segment_use;

@@ -12,7 +12,7 @@
 
 namespace troupe::plan {
 
-/// The list that `operation::subject` is an index of.
+/// Says which list `operation::subject` is an index of.
 enum class subject_type : uint8_t {
   nothing,
   gather_set,
@@ -27,7 +27,7 @@ enum class subject_type : uint8_t {
   of_swap,  ///< subject whose type depends on `operation::what`; see subject_of_swap()
 };
 
-/// The meaning of `operation::segment`.
+/// Says what `operation::segment` means for an instruction of the kind.
 enum class segment_use : uint8_t {
   unused,
   absent,    ///< segment is always `none`: the instruction is about a whole unit
@@ -35,13 +35,13 @@ enum class segment_use : uint8_t {
   optional,  ///< segment is a segment of the unit, or `none` for the whole unit
 };
 
-/// The slot that an instruction cannot do without.
+/// The slot without which an instruction of the kind is invalid.
 enum class needed_slot : uint8_t { nothing, buffer, staged, output };
 
-/// The timer of a step's breakdown that an instruction's time belongs to (telemetry/spans.hpp).
+/// The timer of a step's breakdown to which the time of an instruction is added (telemetry/spans.hpp).
 enum class timer : uint8_t { untimed, forward, backward, reduction, load, send, receive, step };
 
-/// The figure of hidden time that an instruction belongs to (telemetry/overlap_figures.hpp).
+/// The figure of hidden time in which an instruction is counted (telemetry/overlap_figures.hpp).
 enum class hidden_work : uint8_t { none, gathers, reductions, swaps, updates };
 
 /// The bytes that an instruction reads and writes in memory, for the cost model.

@@ -29,7 +29,7 @@ struct late_updates {
   [[nodiscard]] bool lands(uint64_t t) const { return (t - warm_up) % update_interval == 0; }
 };
 
-/// The values of `auto` in the configuration.
+/// Values that the configuration's `auto` stands for: number of updates between applications, and between selections.
 inline constexpr uint64_t default_update_interval = 4, default_selections = 4;
 
 /// True if gradients of `parameter` are deferred on this rank: a trained matrix whose update needs only elements, and
@@ -40,7 +40,7 @@ inline constexpr uint64_t default_update_interval = 4, default_selections = 4;
 [[nodiscard]] uint64_t deferred_offset(const rank_plan& p, uint32_t parameter);
 /// Bytes of the deferred gradients in the dtype of master weights, and of a flag and a sum for each column.
 [[nodiscard]] uint64_t deferred_bytes(const rank_plan& p);
-/// Elements of the deferred gradients, without flags and sums.
+/// Returns the number of elements of the deferred gradients, without flags and sums.
 [[nodiscard]] uint64_t deferred_elements(const rank_plan& p);
 
 }  // namespace troupe::plan

@@ -17,7 +17,7 @@ namespace troupe::plan {
 struct owner_bytes {
   std::string_view owner;
   uint64_t bytes = 0;
-  tier lies = tier::device;  ///< tier of the bytes: device, or cpu for host memory
+  tier lies = tier::device;  ///< memory that contains the bytes: tier::device, or tier::cpu for host memory
   /// predicted: the peak of a step, as for activations. planned: bytes that are allocated as planned, as for all other
   /// owners.
   enum class amount : uint8_t { planned, predicted } is = amount::planned;
@@ -25,7 +25,7 @@ struct owner_bytes {
   [[nodiscard]] std::string label() const;
 };
 
-/// Returns every field of the table, in its order, except for bytes in files.
+/// Returns the fields of the memory table in its order, except for bytes in files.
 std::vector<owner_bytes> owners_of(const memory_table& m, const tier_options& tiers);
 
 /// Bytes of a rank by tier. The nvme entry counts the bytes in files; the windows onto files are host memory.

@@ -50,8 +50,8 @@ struct element_types {
 /// How the gradients of a parameter that several units read are combined.
 enum class tied_gradients : uint8_t {
   in_bucket,  ///< gradients are added in the parameter's one bucket, micro-batch by micro-batch
-  /// Each unit but the first reads a copy of the parameter (core/tied_copies.hpp); reduced gradients are added once a
-  /// step.
+  /// Each unit but the first reads a copy of the parameter (core/tied_copies.hpp); the copies' reduced gradients are
+  /// added once a step.
   per_use,
 };
 
@@ -61,7 +61,7 @@ struct segment_place {
   auto operator<=>(const segment_place&) const = default;
 };
 
-/// How gradients are collected and reduced.
+/// Options for buckets of gradients and their reduction.
 struct gradient_options {
   bool sum_micro_first = true;           ///< true: a rank sums its micro-batches first (gradient_order: per_step)
   bool reduce_scatter = true;            ///< stage 1: reduce-scatter if true, all-reduce if false
@@ -78,7 +78,7 @@ struct hidden_gathers {
   bool operator==(const hidden_gathers&) const = default;
 };
 
-/// When parameters are gathered and released at stage 3. Sizes in elements.
+/// Options for the times at which parameters are gathered and released at stage 3. Sizes in elements.
 struct gather_options {
   uint64_t prefetch_bucket = 50'000'000;
   uint64_t persistence_threshold = 100'000;  ///< parameters of at most this many elements persist
@@ -108,7 +108,7 @@ struct update_options {
   late_updates late = {};
   /// [parameter]: properties of the parameter's update; empty: every parameter has the defaults of parameter_update.
   std::vector<parameter_update> rules = {};
-  /// True if the vote may require that an update before it is undone.
+  /// True if a vote may have a result for which updates before the vote must be undone.
   [[nodiscard]] bool may_undo() const { return may_skip || may_clip; }
   bool operator==(const update_options&) const = default;
 };
@@ -117,7 +117,7 @@ struct update_options {
 /// every rank (`replica`), or one on each socket or machine.
 enum class writer_unit : uint8_t { single, replica, socket, machine };
 
-/// The checkpoint that a step takes.
+/// Options of the checkpoint that a step writes.
 struct save_options {
   bool on = false;  ///< true: the step saves the states as they are before the step
   /// bytes of the staging memory, which holds snapshots until they are written
@@ -127,7 +127,7 @@ struct save_options {
   bool operator==(const save_options&) const = default;
 };
 
-/// A parameter that a unit reads in compressed form.
+/// A parameter that a unit reads in quantised or pruned form.
 struct compressed_use {
   uint32_t unit = 0, parameter = 0;
   /// elements of scratch space that compression needs in the slot, in addition to its result
@@ -149,7 +149,7 @@ struct compressed_input {
   auto operator<=>(const compressed_input&) const = default;
 };
 
-/// The parameters and inputs that units read compressed in a step.
+/// Options of compression: the parameters and inputs that units read in quantised or pruned form.
 struct compression_options {
   /// Compressed weights, ascending; a unit multiplies with compressed copies in a slot.
   std::vector<compressed_use> weights = {};
@@ -174,7 +174,7 @@ struct pipeline_options {
   bool operator==(const pipeline_options&) const = default;
 };
 
-/// The input of the generator.
+/// All options from which a plan is generated.
 struct plan_options {
   plan::mode mode = mode::train;
   core::mesh mesh = {};
@@ -222,11 +222,11 @@ struct plan_options {
   }
   /// Number of neighbours, out of data(), that process different tokens of the same samples.
   [[nodiscard]] uint32_t sequence_ranks() const { return mesh.size(core::sequence_axes); }
-  /// True if parameters have a second copy, cut over fewer ranks.
+  /// True if parameters have a second copy, which is sharded over fewer ranks (hpZ).
   [[nodiscard]] bool has_near_copies() const {
     return stage == 3 && gathering.near > 1 && gathering.near < shards() && shards() % gathering.near == 0;
   }
-  /// Number of groups of ranks that hold the same states.
+  /// Returns the number of groups of data-parallel ranks that hold the same states.
   [[nodiscard]] uint32_t replicas() const { return data() / shards(); }
 
   [[nodiscard]] core::dtype master() const {
@@ -252,7 +252,7 @@ struct plan_options {
   [[nodiscard]] parameter_update update_of(uint32_t parameter) const {
     return updates.rules.empty() ? parameter_update{} : updates.rules[parameter];
   }
-  /// True if every rank updates all elements.
+  /// True if every rank updates all elements of its parameters (stage 0).
   [[nodiscard]] bool updates_all() const { return stage == 0; }
 };
 

@@ -16,7 +16,7 @@ inline constexpr size_t num_plan_choices = 5;
 
 /// True if a run of this plan takes a checkpoint.
 constexpr bool saves(plan_choice c) { return c == plan_choice::train_saving || c == plan_choice::save; }
-/// Returns the mode that the plan is generated for.
+/// Returns the mode of the plan_options with which the plan is generated.
 constexpr mode mode_of(plan_choice c) {
   constexpr mode modes[num_plan_choices] = {mode::train, mode::evaluate, mode::generate, mode::train, mode::save};
   return modes[static_cast<size_t>(c)];

@@ -41,7 +41,7 @@ enum class pool : uint8_t {
 };
 inline constexpr uint32_t num_pools = 10, num_owners = 18;
 
-/// Bytes of a rank's pools.
+/// Sizes in bytes of a rank's memory pools.
 struct pool_sizes {
   uint64_t bytes[num_pools] = {};
   [[nodiscard]] uint64_t of(pool k) const { return bytes[static_cast<size_t>(k)]; }
@@ -59,7 +59,7 @@ struct buffer {
 /// Sentinel of undo_offset: the sub-group has no undo copy, because it is updated after the vote.
 inline constexpr uint64_t no_undo = ~uint64_t{0};
 
-/// The elements that the optimizer updates in one instruction.
+/// The elements that the optimizer updates in one instruction `update`.
 struct sub_group {
   std::vector<owned_piece> pieces;
   uint64_t elements = 0;
@@ -145,7 +145,7 @@ struct rank_plan {
   std::vector<file_range> activation_extents;  ///< [activation_extent()]: extent of a unit's input in the swap file
   uint64_t swap_file_bytes = 0;
   std::vector<snapshot_block> snapshots;  ///< blocks of the checkpoint in the order of the file, in plans that save
-  /// [state_part]: elements of the blocks' parts that are not swapped, in the pools of these parts.
+  /// [state_part]: number of elements of blocks' parts that stay in memory, in the pool of the part
   uint64_t resident_elements[num_state_parts] = {};
   /// [moment][parameter]: offset in this rank's first or second moments, in elements
   std::vector<uint64_t> moment_offset[max_moments];

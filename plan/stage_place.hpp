@@ -1,5 +1,5 @@
-// Owns the positions of a step's ranks and instructions in its pipeline, as numbers and as text for people. Which units
-// make a stage, and which rank computes it, is stored in the layout.
+// Owns the positions of a step's ranks and instructions in its pipeline, as numbers and as text. The layout stores
+// which units make a stage and which rank computes it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ std::vector<uint32_t> stages_of(const job_layout& l, uint32_t pipeline);
 /// bucket.
 uint32_t stage_served(const job_layout& l, const operation& x);
 
-/// Returns the stage at the other end of a send or receive.
+/// Returns the pipeline stage at the other end of a send or receive.
 uint32_t partner_stage(const job_layout& l, const operation& x);
 
 /// True if `rank` is the first of the ranks that compute the same stages. The ranks for which this is true form one

@@ -91,7 +91,7 @@ struct swap_block {
   [[nodiscard]] bool holds(state_part x) const { return (swapped & bit(x)) != 0; }
 };
 
-/// Bytes [offset, offset + bytes) of a rank's swap file.
+/// A range of bytes [offset, offset + bytes) in a rank's swap file.
 struct file_range {
   uint64_t offset = 0, bytes = 0;
   bool operator==(const file_range&) const = default;
@@ -106,9 +106,10 @@ struct shard_run {
 /// Number of elements of a page of the part with the narrowest dtype. Blocks, buckets and large parameters start at
 /// multiples of this number, and no smaller parameter crosses such a multiple.
 uint64_t page_elements(const job_layout& l);
-/// Returns the dtype in which a part is stored.
+/// Returns the dtype in which a part of the states is stored.
 core::dtype type_of(const job_layout& l, state_part x);
-/// Returns the part that gathers read: the master if the parameter is its own master, else the copy.
+/// Returns the part from which all-gathers read parameters: the master weights if these are the parameters themselves
+/// (plan_options::master_is_parameter), else the copy in the parameters' dtype.
 state_part weights_part(const job_layout& l);
 /// Returns the offset of element `first` of `parameter`, which this rank owns, in the rank's linear layout.
 uint64_t linear_place(const rank_plan& p, uint32_t parameter, uint64_t first);
@@ -129,7 +130,7 @@ file_range range_of(const job_layout& l, const swap_block& b, state_part x, uint
 /// The range that is read before the block's update. The range has no gradients, since these were written in the same
 /// step; it is empty if nothing is read.
 file_range states_read(const job_layout& l, const swap_block& b, uint32_t place = 0);
-/// The range that is written after the block's update.
+/// Returns the range of the swap file that is written after the block's update.
 file_range states_written(const job_layout& l, const swap_block& b, uint32_t place = 0);
 
 /// Returns the runs that hold the slices of gather set `set` on `rank`, whose offsets are `at`. The runs are in order,
@@ -137,7 +138,7 @@ file_range states_written(const job_layout& l, const swap_block& b, uint32_t pla
 std::vector<shard_run> shard_runs(const job_layout& l, uint32_t set, uint32_t rank, const rank_offsets& at);
 /// Returns the runs that hold the slices of gather set `set` on the plan's own rank.
 std::vector<shard_run> shard_runs(const rank_plan& p, uint32_t set);
-/// Elements of a window that holds all `runs`.
+/// Returns the number of elements of a window that holds all `runs`.
 uint64_t window_elements(const std::vector<shard_run>& runs);
 /// Offset of element `linear` of the linear layout in a window of `runs`, which contain it. In elements.
 uint64_t in_window(const std::vector<shard_run>& runs, uint64_t linear);

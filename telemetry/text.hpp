@@ -1,4 +1,4 @@
-// Converts values to text: HTML, and short figures for people. Leaves JSON to core/text.hpp. Names come from files and
+// Converts values to text: HTML, and short figures for display. Leaves JSON to core/text.hpp. Names come from files and
 // may contain any bytes.
 #pragma once
 

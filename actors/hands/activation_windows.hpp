@@ -21,7 +21,7 @@ class activation_windows {
   /// Returns an error for an input larger than the window; `name` is the unit's name.
   core::result<models::values> put(uint32_t unit, const std::string& name, const models::values& input,
                                    std::span<std::byte> window);
-  /// Returns the unit's last input, from a window that holds its bytes again.
+  /// Returns the last stored input of the unit, out of a window into which it was read back.
   [[nodiscard]] models::values get(uint32_t unit, std::byte* window) const;
 
  private:
@@ -30,7 +30,7 @@ class activation_windows {
     std::vector<int64_t> sizes, strides;
     at::ScalarType type = at::ScalarType::Float;
   };
-  // Place, shape and type of each input in its unit's window, by unit and tensor.
+  // [unit][tensor]: offset, shape and dtype of the unit's stored input in its window
   std::vector<std::vector<layout>> layouts_;
 };
 

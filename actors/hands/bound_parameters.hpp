@@ -14,7 +14,8 @@
 
 namespace troupe::actors {
 
-/// Not thread-safe: the stages of a rank run on one thread (stage_thread.hpp).
+/// The current addresses of the parameters and gradients of a rank's units. Not thread-safe: all stages of a rank run
+/// on one thread (stage_thread.hpp).
 class bound_parameters {
  public:
   /// Binds all parameters that the rank holds, once, if nothing is gathered. `own`: the parameters

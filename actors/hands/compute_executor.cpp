@@ -290,7 +290,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       into = own_part(x, got);
       return {};
     }
-    std::vector<at::Tensor> all(into.begin(), into.end());  // tensors that were not transferred
+    std::vector<at::Tensor> all(into.begin(), into.end());  // tensors of the input that no collective has changed
     all.push_back(how == exchanged_slot::read ? got.first() : out_of(slot(x.input), got).first());
     into = models::values(std::move(all));
     return {};
@@ -375,7 +375,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     return put_output(x, gradient_);
   }
 
-  // Passes an empty gradient on, because a unit that was not computed has none.
+  // Passes on an empty gradient in place of the backward of a unit that this step did not compute.
   core::result<void> go_back_past(const plan::instruction& x) {
     lessons& learned = flights_[x.micro].learned;
     gradient_ = {};
@@ -413,13 +413,13 @@ class compute_executor final : public executor, private models::gradient_sink {
   std::optional<models::teaching> teaching_;
   bool host_batches_;  // true: batches have the type tensor_batch, because the model is the host's own
   number_uploads numbers_;
-  // Members of this stage alone.
+  // Members that only this stage uses.
   std::vector<flight> flights_;  // activations of the forward that their backward uses, by micro-batch
   models::values hidden_;        // outputs of the latest forward segment, which the stage's next segment reads
   // Run of the latest forward, until all pieces of its output are computed.
   std::unique_ptr<models::segment_run> unfinished_;
   models::values again_;     // outputs of the latest recomputed segment, which the unit's next segment reads
-  models::values gradient_;  // gradient of the latest backward's input
+  models::values gradient_;  // gradient that the latest backward instruction has computed for its segment's input
   std::shared_ptr<step_context> context_;
   const plan::instruction* instruction_ = nullptr;
   micro_losses losses_;

@@ -28,7 +28,8 @@ struct compute_setup {
   uint64_t rows = 0, columns = 0;  ///< samples (B) and tokens (T) of a micro-batch
   uint64_t seed = 0;               ///< seed of the dropout masks
   uint32_t ledger_owner = 0;       ///< owner of ATen's allocations for this rank (actors/memory/ledger.hpp)
-  std::shared_ptr<const job::chosen_compression> compression{};  ///< modules that `compress` writes
+  /// modules whose weights the instruction `compress` rounds or masks; null: no compression
+  std::shared_ptr<const job::chosen_compression> compression{};
   std::shared_ptr<const pruning_masks> masks{};  ///< masks of compressed weights; null: all elements stay
   /// Returns a host's own model, whose batches are tensor_batch; empty: `spec` describes the model.
   std::function<core::result<std::unique_ptr<models::language_model>>()> own{};

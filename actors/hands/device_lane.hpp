@@ -61,7 +61,7 @@ class device_lane final : public executor {
  private:
   /// Calls `start` of the executor, and turns Torch's exception for exhausted device memory into an error.
   core::result<progress> start_hands(const plan::instruction& x);
-  /// Waits for instruction `on`, which `x` depends on. Returns true if the host waited.
+  /// Waits, on the stream or on the host, for instruction `on`, which `x` depends on. Returns true if the host waited.
   bool wait(const plan::instruction& x, const plan::instruction& on);
   void tell_times() const;
 

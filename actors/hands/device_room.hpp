@@ -1,5 +1,5 @@
-// Divides a device's own memory in a run: pools as the plan requires, the rest for Torch, which allocates activations
-// and temporary tensors from it. Owns the sum, and the error text if that rest is exhausted.
+// Divides the memory of a device between the pools that plans require and Torch, which allocates activations and
+// temporary tensors from the remainder. Owns this division, and the error message if Torch's share is exhausted.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ class device_room {  ///< memory of one device, for all ranks on it together
   /// `allowed_bytes`: bytes that the run may use; 0: not known. `file`: the job's file, for commands in the error text.
   device_room(uint64_t allowed_bytes, std::string file) : allowed_bytes_(allowed_bytes), file_(std::move(file)) {}
 
-  /// Adds the pools of a rank.
+  /// Adds the bytes of one rank's pools on the device.
   void add(const plan::memory_table& m, const plan::tier_options& tiers);
 
   [[nodiscard]] uint64_t pool_bytes() const;
-  /// Returns Torch's share: the bytes that the pools leave.
+  /// Returns the bytes that Torch may allocate: the device's memory less the pools.
   [[nodiscard]] uint64_t left_bytes() const;
-  /// Returns the error for Torch's report `said` that memory is exhausted.
+  /// Returns the error that reports exhausted device memory; `said`: Torch's own message.
   [[nodiscard]] core::error spent(std::string_view said) const;
 
  private:

@@ -15,7 +15,7 @@
 
 namespace troupe::actors {
 
-/// Aborts all communicators of an executor, because of `why`.
+/// Aborts all communicators of a fabric executor; `why` is the error that their members receive.
 void abort_all(const memberships& all, const core::error& why);
 
 class fabric_executor final : public executor {
@@ -46,7 +46,7 @@ class fabric_executor final : public executor {
 };
 
 /// Returns the request of a collective instruction, without this rank's addresses. A collective whose guard does not
-/// act still meets, without pieces, so that sequence numbers have no gaps.
+/// act still takes place, without pieces, so that sequence numbers have no gaps.
 fabric::request describe_collective(step_context& context, const plan::instruction& x,
                                     std::span<const fabric::piece> pieces);
 
@@ -58,7 +58,8 @@ std::optional<uint32_t> pending_collective(const step_context& context, const me
 /// to arrive.
 core::result<progress> meet(fabric::communicator& communicator, const fabric::request& r);
 
-/// Implements an executor's `advance` of the meeting with this number. Returns the instruction if it has now ended.
+/// Implements executor::advance for the collective operation with this number. Returns the instruction if it has now
+/// ended.
 core::result<std::optional<uint32_t>> go_on(const memberships& all, const step_context& context, uint64_t number);
 
 }  // namespace troupe::actors

@@ -39,8 +39,8 @@ struct flight {
   lessons learned;  ///< state of the comparison with a teacher, if there is one
 };
 
-/// Returns the place where a number that is not finite appeared first, among tensors still in memory. Reads tensors,
-/// which waits for the device: call only for a step that has failed.
+/// Returns as text where a number that is not finite appeared first, among the tensors still in memory. Reads tensors,
+/// and therefore waits for the device: call only for a step that has failed.
 std::string first_nonfinite(const core::model_table& table, const models::parameter_binding& parameters,
                             std::span<const flight> left);
 

@@ -62,7 +62,7 @@ std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instructio
 
 io_executor::~io_executor() {
   if (port_ == nullptr) return;
-  port_.reset();  // waits for requests in flight
+  port_.reset();  // the port's destructor waits for requests in flight
   for (size_t i = 0; i < late_.size(); ++i) memory_->write_ends();
 }
 

@@ -26,13 +26,13 @@ struct swap_move {
   bool operator==(const swap_move&) const = default;
 };
 
-/// Returns the moves of a swap. If states have two places in the file, `place` (0 or 1) is the one with the valid
-/// states when the step begins. Pure.
+/// Returns the moves between a window and the swap file that a swap instruction consists of. If states have two places
+/// in the file, `place` (0 or 1) is the place with the valid states when the step begins. Pure.
 std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instruction& x, uint32_t place = 0);
 
 class io_executor final : public executor {
  public:
-  /// `open` opens the port, on the lane's thread at its first use.
+  /// `open` is called on the lane's thread at the first use of the swap file, and opens the port.
   io_executor(std::shared_ptr<rank_memory> memory, swap_opener open)
       : memory_(std::move(memory)), open_(std::move(open)) {}
   ~io_executor() override;
@@ -61,10 +61,9 @@ class io_executor final : public executor {
   swap_opener open_;
   timer timer_;
   std::shared_ptr<step_context> context_;
-  // Moves between a window and the swap file, by instruction.
+  // [instruction id]: moves between the instruction's window and the swap file.
   using plan_moves = std::vector<std::vector<swap_move>>;
-  /// Moves of each plan of the rank that is still in use, and of the plan of the last run; indexed by the place of the
-  /// states.
+  /// [program][place of the valid states]: moves of each plan that is still in use, and of the plan of the last run
   std::map<std::shared_ptr<const program>, std::array<plan_moves, 2>> moves_;
   const std::array<plan_moves, 2>* last_ = nullptr;  // moves of the last run's plan
   const plan_moves* current_ = nullptr;

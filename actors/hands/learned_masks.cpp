@@ -20,7 +20,8 @@ constexpr core::dtype type_of = std::is_same_v<Real, double> ? core::dtype::f64 
 
 bool is_learned(const job::pruned_module& m) { return m.method == config::pruning_method::topk; }
 
-/// Returns the vectors of the module's unit that lose elements with its rows: its bias, and norms.
+/// Returns the vectors of the module's unit whose elements are pruned together with the module's rows: its bias, and
+/// norms.
 std::vector<uint32_t> vectors_of(const job::pruned_module& m) {
   std::vector<uint32_t> out;
   if (m.bias) out.push_back(*m.bias);
@@ -42,8 +43,8 @@ std::vector<Real> widened(const std::byte* from, core::dtype type, uint64_t coun
   return out;
 }
 
-/// Calls take(row, column, place in memory) for every element, columns ascending within each row: a few rows at a time,
-/// so that a cache line is used as a whole in both memory orders.
+/// Calls take(row, column, offset in memory) for every element of the matrix, a few rows at a time, columns ascending
+/// within each row, so that whole cache lines are used in both memory orders.
 template <class Take>
 void each_element(const kernels::masked_matrix& m, Take take) {
   constexpr uint64_t rows_at_once = 16;
@@ -57,7 +58,7 @@ void each_element(const kernels::masked_matrix& m, Take take) {
       for (uint64_t r = first; r < std::min(first + rows_at_once, m.rows); ++r) take(r, c, c * m.rows + r);
 }
 
-/// Calls take(row, column, place in the share) for the elements of a share, in memory order.
+/// Calls take(row, column, offset in the share) for the elements of a tensor rank's share, in memory order.
 template <class Take>
 void each_element(const kernels::masked_matrix& m, std::span<const core::tp_run> runs, Take take) {
   const uint64_t line = m.transposed ? m.rows : m.columns;
@@ -128,7 +129,7 @@ void learned_masks::make(uint32_t unit, core::dtype type, std::span<const std::b
     parts.push_back(m.weight);
     for (const uint32_t q : parts) {
       const auto at = whole.find(q);
-      if (at == whole.end()) continue;  // the parameter's masks have not begun, or it was handled with another module
+      if (at == whole.end()) continue;  // no mask of `q` has begun, or an earlier module has stored the mask of `q`
       together_[{unit, q}] =
           m.shares.empty() ? std::move(at->second) : kernels::share_of_mask(at->second, m.runs_of(q, coordinate_));
       whole.erase(at);

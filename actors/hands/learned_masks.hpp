@@ -22,7 +22,7 @@
 
 namespace troupe::actors {
 
-/// Not thread-safe: belongs to one stage.
+/// The learned pruning masks of one pipeline stage. Not thread-safe.
 class learned_masks {
  public:
   learned_masks(std::shared_ptr<const job::chosen_compression> chosen, std::shared_ptr<const pruning_masks> others,

@@ -22,7 +22,7 @@ inline constexpr uint32_t bad_steps_max = 50;
 
 class micro_losses {  ///< losses of one stage; used by its thread
  public:
-  /// `broken` returns the place where a number that is not finite appeared first.
+  /// `broken`: function that returns where the first number that is not finite was found, for an error message.
   explicit micro_losses(std::function<std::string()> broken) : broken_(std::move(broken)) {}
 
   void begin(std::shared_ptr<step_context> context);

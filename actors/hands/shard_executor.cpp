@@ -186,7 +186,7 @@ core::result<void> shard_executor::orthogonalise(const plan::instruction& x) {
     if (const uint64_t bytes = (elements + apart) * sizeof(State); scratch_.bytes() < bytes) {
       auto got = device::memory::allocate(device_of_states(), device::tier::device, bytes);
       if (!got) return core::fail(got.error().in("room to orthogonalise " + p.table().parameters[q].name));
-      // The old scratch may still be in use for a smaller matrix.
+      // the old scratch memory may still be in use by kernels for a smaller matrix
       TROUPE_TRY(device::stream::current(device_of_states()).finish());
       scratch_ = std::move(*got);
     }

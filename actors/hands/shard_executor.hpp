@@ -68,7 +68,7 @@ class shard_executor final : public executor {
   /// Updates before the vote, as if the vote clipped nothing, and keeps a copy of the data that it overwrites.
   template <class State>
   void speculate(const plan::instruction& x);
-  /// Restores sub-group `group` to its state before `speculate`.
+  /// Restores the states of sub-group `group` to their values before the speculative update.
   template <class State>
   void take_back(uint32_t group);
   /// Copies the memory that an update overwrites, for a piece whose states are in files, to its undo copy at `kept`, or

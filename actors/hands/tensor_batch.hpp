@@ -6,7 +6,7 @@
 
 namespace troupe::actors {
 
-/// A host's micro-batch; the fields for tokens stay empty.
+/// A micro-batch of the embedding program's own tensors; the fields for tokens stay empty.
 struct tensor_batch : data::batch {
   models::host_batch tensors;
 };

@@ -26,7 +26,8 @@ struct header {
 };
 static_assert(sizeof(header) == plan::transfer_header_bytes);
 
-/// Returns the place of the header of tensor `i`; the first one is at the end of the slot.
+/// Returns the memory for the header of tensor number `i` in the slot; headers are stored backwards from the slot's
+/// end.
 std::span<std::byte> place_of_header(std::span<std::byte> slot, size_t i) {
   return slot.subspan(slot.size() - (i + 1) * plan::transfer_header_bytes, sizeof(header));
 }
@@ -101,7 +102,7 @@ core::result<void> put_rows(const at::Tensor& t, int64_t first, int64_t count, s
 
 core::result<void> put_parts(const at::Tensor& t, const slot_parts& parts, std::span<std::byte> slot,
                              const std::string& from) {
-  const at::Tensor all = parts.own ? t.unsqueeze(0) : t;  // the parts that this rank provides
+  const at::Tensor all = parts.own ? t.unsqueeze(0) : t;  // [part]: the parts of a gathered tensor that this rank sends
   const uint64_t bytes = all.numel() == 0 ? 0 : all.select(0, 0).nbytes();
   if (bytes > parts.bytes || parts.bytes % t.itemsize() != 0 ||
       static_cast<size_t>(all.dim()) > transferred_dimensions_max)

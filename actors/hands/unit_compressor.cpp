@@ -31,13 +31,14 @@ void unit_compressor::look_up_inputs() {
   }
 }
 
-// Sets the ranges of inputs. Static ranges are those after the updates so far, for all uses in a step; the ranges seen
-// in the step are written to the vote.
+// Sets the ranges with which inputs are quantised. Static ranges include all updates so far, and apply to all uses in a
+// step; the ranges that the step measures are written to the vote.
 void unit_compressor::take_ranges() {
   const auto& l = *p().layout;
   const auto& calibrated = p().options().compressed.calibrated;
   for (uint64_t k = 0; k < calibrated.size(); ++k) {
-    if (input_grids_.empty() || !input_grids_[calibrated[k]]) continue;  // its rounding has not begun
+    // the rounding of this layer's input has not begun
+    if (input_grids_.empty() || !input_grids_[calibrated[k]]) continue;
     auto& input = *input_grids_[calibrated[k]];
     input.range.reset();
     const size_t at = static_cast<size_t>(&chosen_->layer_of(calibrated[k]) - chosen_->layers.data());

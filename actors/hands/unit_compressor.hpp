@@ -20,10 +20,10 @@
 
 namespace troupe::actors {
 
-/// Not thread-safe: belongs to one stage.
+/// Computes the compressed weights of the units of one pipeline stage. Not thread-safe.
 class unit_compressor {
  public:
-  /// `seed`: seed of the noise that weights are rounded with.
+  /// `seed`: seed of the random noise with which weights are rounded.
   unit_compressor(std::shared_ptr<const job::chosen_compression> chosen, std::shared_ptr<const pruning_masks> masks,
                   std::shared_ptr<bound_parameters> parameters, uint64_t seed);
 
@@ -37,7 +37,7 @@ class unit_compressor {
   /// all ranks' ranges, if some are shared.
   void compress(const plan::instruction& x, std::span<std::byte> out, std::span<const std::byte> agreed);
 
-  /// Returns the elements of a unit's parameter that stay; null: all do.
+  /// Returns the pruning mask of a unit's parameter; null: no element is pruned.
   [[nodiscard]] const kernels::mask_bits* mask_of(uint32_t unit, uint32_t parameter) const;
   [[nodiscard]] const learned_masks& learned() const { return learned_; }
   /// Returns the rounding of inputs by layer of the table, empty for layers that do not round; null: no layer rounds.

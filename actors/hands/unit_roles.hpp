@@ -16,7 +16,7 @@ bool is_head(const plan::rank_plan& p, uint32_t unit);
 /// True if `x` belongs to the last segment of its unit.
 bool ends_unit(const plan::rank_plan& p, const plan::instruction& x);
 
-/// True if `x` belongs to the model's last segment.
+/// True if `x` belongs to the last segment of the model, which computes the loss.
 bool gives_loss(const plan::rank_plan& p, const plan::instruction& x);
 
 /// True if the unit's output is complete only after its ranks have exchanged it.
@@ -25,7 +25,7 @@ bool ends_in_exchange(const plan::rank_plan& p, uint32_t unit);
 /// True if `x` is a forward after which a teacher's hidden state is sent to the next stage.
 bool passes_teacher_on(const plan::rank_plan& p, const plan::instruction& x);
 
-/// True if another stage computed the input of `x`.
+/// True if the input of `x` was computed by another pipeline stage.
 bool is_from_stage(const plan::rank_plan& p, const plan::instruction& x);
 
 /// Returns the layout of the output parts of `x` if ranks exchange parts; none if they sum or do not exchange.

@@ -14,10 +14,10 @@
 
 namespace troupe::actors {
 
-/// Not thread-safe: belongs to one stage.
+/// Quantises the weights that the units of one pipeline stage multiply with. Not thread-safe.
 class weight_grids {
  public:
-  /// `seed`: seed of the noise that weights are rounded with.
+  /// `seed`: seed of the random noise with which weights are rounded.
   weight_grids(std::shared_ptr<const job::chosen_compression> chosen, uint64_t seed)
       : chosen_(std::move(chosen)), seed_(seed) {}
 

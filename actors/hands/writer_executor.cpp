@@ -55,7 +55,7 @@ core::result<progress> writer_executor::start(const plan::instruction& x) {
   return progress::done;
 }
 
-// Schedules the end of the part for after the lane has reported its last instruction.
+// Arranges that the checkpoint part ends after the lane has reported its last instruction.
 void writer_executor::all_handed_over() {
   all_handed_over_ = true;
   timer_(std::chrono::nanoseconds(0), 0);

@@ -33,7 +33,7 @@ struct swapped_target {
   plan::state_part part = plan::state_part::copy;
   plan::slice range;
   size_t tensor = 0, target = 0;  // indices into `wishes`: the tensor, and the target within it
-  uint64_t offset = 0;            // byte offset in the batch's memory
+  uint64_t offset = 0;            // byte offset of the target in the memory of its batch
 };
 
 bool holds_any_moment(const checkpoint::tensor_source& s) {
@@ -41,7 +41,7 @@ bool holds_any_moment(const checkpoint::tensor_source& s) {
                      [](const tensor_entry& t) { return t.kind == tensor_kind::moment; });
 }
 
-/// The parts of tensors that all ranks need, tensor by tensor.
+/// The elements of a checkpoint's tensors that the ranks need, tensor by tensor, and their targets in memory.
 class wishes {
  public:
   wishes(const checkpoint::tensor_source& from, const job::optimizer_groups& groups, const job::chosen_tensor& tensor,
@@ -63,7 +63,7 @@ class wishes {
     std::vector<std::string> all;
     for (uint32_t q = 0; q < table.parameters.size(); ++q) {
       const auto& p = table.parameters[q];
-      if (p.is_copy()) {  // its original comes first in the table
+      if (p.is_copy()) {  // the table lists the original parameter first, whose tensor the copy shares
         chosen_.push_back(chosen_[table.original(q)]);
         continue;
       }
@@ -115,7 +115,7 @@ class wishes {
                             checkpoint::shown_place(from_), unknown.size(), fmt::join(shown, ", ")));
   }
 
-  /// Resets the moments that are not read, of parameters that are taken over.
+  /// Resets moments that are not read from the checkpoint, for parameters whose weights are read.
   core::result<void> begin_afresh(rank_memory& memory) const {
     for (uint32_t q = 0; q < chosen_.size(); ++q)
       if (chosen_[q].weights(saved_masters_) != nullptr && chosen_[q].moments.empty())
@@ -261,7 +261,7 @@ class wishes {
   struct batch {
     size_t first_tensor, end_tensor;  // indices of wanted_
     size_t begin, end;                // indices of the targets of these tensors in swapped_
-    uint64_t bytes;                   // bytes of these targets in memory
+    uint64_t bytes;                   // size in bytes of the memory that these targets are read to
   };
 
   /// Returns the next batch: as many tensors as fit, at least one. Sets the offsets of their targets in the batch's
@@ -320,10 +320,11 @@ class wishes {
   checkpoint::name_map names_;
   bool states_, saved_masters_;
   std::function<bool()> wants_end_;
-  std::map<std::pair<uint32_t, uint32_t>, core::tp_slices> shares_;  // [parameter, coordinate]: shares of the targets
-  std::vector<choice> chosen_;                                       // [parameter]: tensors chosen for it
+  // [parameter, coordinate]: slices of the parameter that the tensor coordinate's targets hold
+  std::map<std::pair<uint32_t, uint32_t>, core::tp_slices> shares_;
+  std::vector<choice> chosen_;  // [parameter]: tensors of the checkpoint that were chosen for the parameter
   std::vector<checkpoint::scattered_tensor> wanted_;                 // [tensor]; null tensors have no targets
-  std::vector<swapped_target> swapped_;                              // the targets of wanted_ that are not in memory
+  std::vector<swapped_target> swapped_;                              // targets whose states are in a swap file
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Loads a checkpoint of any format, written at any degrees, stage and precision, into the memory of ranks. Owns which
-// tensor becomes which parameter, master weight and moment; checkpoint/ reads the files, resumer.cpp takes over the
-// run's numbers.
+// tensor becomes which parameter, master weight and moment. checkpoint/ reads the files; resumer.cpp loads the run's
+// counters.
 #pragma once
 
 #include <functional>

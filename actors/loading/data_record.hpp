@@ -29,7 +29,7 @@ struct data_change {
 
 data_change compare(const checkpoint::data_record& was, const checkpoint::data_record& now);
 
-/// Returns a sentence for people: the effects of the change on a run that continues at `sample`.
+/// Returns a sentence for the user: the effects that the changed data have on a run that continues at `sample`.
 std::string sentence_of(const data_change& change, uint64_t sample);
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// Options of loading a checkpoint: which parts are taken over, and how strictly.
+// Options of loading a checkpoint: which parts are loaded, and how strictly their names and shapes are checked.
 #pragma once
 
 #include <cstdint>

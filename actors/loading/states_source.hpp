@@ -1,6 +1,6 @@
-// A checkpoint source over the ranks' in-memory states: a run that changes its degrees takes its own states over as it
-// would take over a file's. Owns the list of tensors and their offsets in the file that such a checkpoint would have;
-// checkpoint_load.hpp loads the source.
+// A checkpoint source whose tensors are the ranks' states in memory: a run that changes its degrees loads its own
+// states in the same way as a checkpoint's. Owns the list of tensors and their offsets in the file that such a
+// checkpoint would have; checkpoint_load.hpp loads the source.
 #pragma once
 
 #include "actors/memory/whole_states.hpp"

@@ -12,7 +12,7 @@ namespace troupe::actors {
 
 /// Returns the options as a message. Calls `custom_load_fn`, which cannot be sent, for every parameter of the model.
 wanted_load travelling(const std::filesystem::path& path, const load_options& options, const core::model_table& whole);
-/// Returns the options of a message, in any process, including the sender.
+/// Converts a message's options to load options; every process, the sender included, uses the result.
 load_options arrived(const wanted_load& told);
 
 }  // namespace troupe::actors

@@ -34,7 +34,7 @@ class block_heap {
   void* allocate(uint64_t bytes);
   void free(void* block);
 
-  /// Keeps mappings without blocks for later blocks, from now on.
+  /// Keeps mappings without blocks for later allocations from now on, instead of returning them to the system.
   void keep();
   /// Returns mappings without blocks to the system, now and whenever the last block of one is freed.
   void give_up();

@@ -57,7 +57,7 @@ core::result<filler> with_teacher(const job::blueprint& b, filler model,
   };
 }
 
-/// Returns a filler of a rank's share of the elements that `whole` fills.
+/// Returns a function that fills one tensor-parallel rank's share of the elements that `whole` fills.
 filler share_of(const job::blueprint& b, uint32_t coordinate, const filler& whole) {
   return [&b, coordinate, &whole](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
     const auto& cut = b.tensor.cut.parameters[q];

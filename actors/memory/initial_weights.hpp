@@ -14,7 +14,7 @@ class prepared_modules;
 
 namespace troupe::actors {
 
-/// Callbacks during the filling, every few milliseconds, on the thread that fills. Both may be empty.
+/// Callbacks that the filling of weights calls every few milliseconds, on its own thread. Both may be empty.
 struct fill_watch {
   std::function<bool()> wants_end{};         ///< returning true ends the filling with error_kind::stopped
   std::function<void(double share)> done{};  ///< receives the share of elements that are filled, from 0 to 1

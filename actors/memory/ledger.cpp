@@ -44,7 +44,7 @@ constexpr size_t header_bytes = 64;
 struct header {
   uint64_t bytes;
   uint32_t owner;
-  bool in_heap;  // the block is from the owner's heap
+  bool in_heap;  // true: the block was allocated from the owner's block_heap
 };
 
 // Frees a block by its data pointer alone, because ATen's deleters receive only that.

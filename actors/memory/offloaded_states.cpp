@@ -26,7 +26,7 @@ constexpr category categories[] = {{"optim_states", owner::moments},
                                    {"lp_grads", owner::accumulated},
                                    {"contiguous_grad_buffer", owner::buckets}};
 
-/// Returns the entry of the table of resident bytes that counts a pool.
+/// Returns the field of the memory table that counts the bytes of a pool.
 uint64_t& counted(plan::memory_table& t, owner pool) {
   switch (pool) {
     case owner::moments:

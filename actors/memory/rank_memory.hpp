@@ -76,7 +76,7 @@ class rank_memory {
   /// Returns the address of a piece's first (0) or second (1) moment; if swapped, in `window`. Null if the optimizer of
   /// this parameter has no such moment.
   [[nodiscard]] std::byte* moment(const plan::owned_piece& piece, uint32_t which, std::byte* window = nullptr) const;
-  /// Returns the address of a piece's 16-bit copy; if swapped, in `window`.
+  /// Returns the address of the piece's copy in the 16-bit parameter type; in `window` if the states are swapped.
   [[nodiscard]] std::byte* copy(const plan::owned_piece& piece, std::byte* window = nullptr) const;
   /// Returns the address of a piece's reduced gradient after the step's last reduction; if swapped, in `window`.
   [[nodiscard]] std::byte* gradient(const plan::owned_piece& piece, std::byte* window = nullptr) const;
@@ -112,13 +112,14 @@ class rank_memory {
   /// io lane's. Errors: that of the first failed write, in all later calls.
   [[nodiscard]] core::result<void> settle_writes() const;
 
-  /// Returns the place in the swap file, 0 or 1, of the valid states, if they have two places. A step that updates them
-  /// writes the new states to the other place; the rank then calls change_place, before any other use of the states.
+  /// Returns the number (0 or 1) of the place in the swap file that holds the valid states; 0 if states have one place.
+  /// A step that updates states writes them to the other place; the rank then calls change_place, before any other use
+  /// of the states.
   [[nodiscard]] uint32_t place() const { return valid_place_.load(std::memory_order_relaxed); }
   void change_place() { valid_place_.store(1 - place(), std::memory_order_relaxed); }
 
   [[nodiscard]] const plan::rank_plan& plan() const { return *plan_; }
-  /// Returns the bytes that are mapped, by owner, in the plan's terms.
+  /// Returns the bytes that this rank has mapped, by owner, in the table that plans use for predictions.
   [[nodiscard]] plan::memory_table resident() const;
 
  private:

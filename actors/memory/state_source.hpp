@@ -11,7 +11,8 @@
 
 namespace troupe::actors {
 
-/// Use between steps, or within a step before the states that are read change.
+/// Read access to the parameters and optimizer states of one rank. Call its functions between steps, or within a step
+/// before the states that are read change.
 class state_source {
  public:
   virtual ~state_source() = default;

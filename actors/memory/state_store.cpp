@@ -15,7 +15,8 @@ bool state_store::are_weights(state_part part) const {
 
 bool state_store::may_be_swapped(state_part part) const {
   const auto& p = plan();
-  // Below stage 3 parameters are whole and in no file; a rank's file has no place for elements that other ranks own.
+  // below stage 3 parameters are whole and in memory, because the swap file has no room for elements that other ranks
+  // own
   return are_weights(part) ? p.options().tiers.parameters == plan::tier::nvme : !p.blocks.empty();
 }
 
@@ -144,7 +145,7 @@ core::result<void> state_store::refresh_caches(uint32_t q, plan::slice range, co
 
 namespace {
 
-/// Calls `step` for windows of `range`.
+/// Calls `step` with successive parts of `range`, each of which fits into one window of memory.
 template <class F>
 core::result<void> in_windows(plan::slice range, F step) {
   for (uint64_t done = 0; done < range.count; done += state_window_elements)

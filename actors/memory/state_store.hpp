@@ -39,8 +39,8 @@ class state_store final : public state_source {
   /// such part.
   [[nodiscard]] plan::slice held(uint32_t parameter, plan::state_part part) const;
   [[nodiscard]] core::dtype type_of(plan::state_part part) const override;
-  /// Returns the places of `range`, which the rank holds, in order, each run as long as possible: one run if all is in
-  /// memory.
+  /// Returns where the elements of `range`, which the rank holds, are stored: as few runs as possible, in order; one
+  /// run if all elements are in memory.
   [[nodiscard]] std::vector<state_run> runs(uint32_t parameter, plan::state_part part, plan::slice range) const;
   /// Returns null if the elements are in a file or on a device that the host cannot access: `read` and `write` reach
   /// them.
@@ -76,7 +76,7 @@ class state_store final : public state_source {
   const rank_memory& memory_;
 };
 
-/// All ranks of a model, in rank order.
+/// Memory of all ranks of a model, in rank order.
 using rank_memories = std::span<const std::shared_ptr<rank_memory>>;
 
 /// Reads `range` of a part of a parameter as elements of `type`, rounded once, from the ranks that hold it; elements

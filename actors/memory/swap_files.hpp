@@ -16,7 +16,7 @@
 namespace troupe::actors {
 
 struct swap_files {
-  std::shared_ptr<storage::swap_space> space;  ///< null if nothing is swapped
+  std::shared_ptr<storage::swap_space> space;  ///< folder of the swap files; null if no states are swapped
   std::shared_ptr<storage::event_watch> watch;
   std::vector<std::shared_ptr<storage::swap_file>> ranks;  ///< swap files of the ranks, in the order of the plans
 };

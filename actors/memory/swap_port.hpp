@@ -13,7 +13,7 @@
 
 namespace troupe::actors {
 
-/// Bytes of a window and their places in the file; all parts complete together.
+/// A request to read or write a window: its memory, and the ranges of the swap file. All ranges complete together.
 struct swap_order {
   struct part {
     uint64_t offset = 0;  ///< byte offset of the part in the swap file
@@ -24,12 +24,13 @@ struct swap_order {
   std::vector<part> parts;
 };
 
-/// Used by one thread, which must outlive the port.
+/// The interface through which an io lane reads and writes its rank's swap file. One thread uses a port, and must
+/// outlive it.
 class swap_port {
  public:
   /// Cancels requests in flight and waits for them: no window is accessed afterwards.
   virtual ~swap_port() = default;
-  /// Begins an order; after an error nothing was begun.
+  /// Begins a request; if an error is returned, nothing was begun.
   virtual core::result<void> submit(const swap_order& order) = 0;
   /// Appends all finished orders to `over`. The order that finishes next notifies the port's opener again. Never
   /// blocks.
@@ -38,7 +39,7 @@ class swap_port {
   virtual void stop(std::vector<storage::swap_completion>& over) = 0;
 };
 
-/// Opens the port with these windows, on the thread that will use it.
+/// Function that opens the port for these windows, on the thread that will use the port.
 using swap_opener =
     std::function<core::result<std::unique_ptr<swap_port>>(const std::vector<std::span<std::byte>>& windows)>;
 

@@ -10,7 +10,8 @@
 
 namespace troupe::actors {
 
-/// Between steps only, from one thread at a time; `ranks` and `tensor` must outlive this object.
+/// Access to the states of the whole model, whose parameters may be split over tensor ranks. Use between steps and from
+/// one thread at a time; `ranks` and `tensor` must outlive this object.
 class whole_states {
  public:
   whole_states(rank_memories ranks, const job::chosen_tensor& tensor) : ranks_(ranks), tensor_(tensor) {}

@@ -52,7 +52,8 @@ core::result<std::optional<models::injection_policy>> said_policy(const config::
   if (!t.partition.given && t.rows.empty()) return std::optional<models::injection_policy>();
   models::injection_policy out;
   for (const layer_spec& spec : t.partition.specs) {
-    if (!spec.model_types.empty()) continue;  // a rule for published models
+    // this rule names published families, and so does not apply to a host's model
+    if (!spec.model_types.empty()) continue;
     TROUPE_ASSIGN(auto rule, rule_from(spec));
     out.rules.push_back(std::move(rule));
   }

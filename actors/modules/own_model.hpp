@@ -1,4 +1,5 @@
-// A host's own model and batches, which a run trains in place of the configuration's.
+// An embedding program's own model and batches, which a run trains instead of the model that the configuration
+// describes.
 #pragma once
 
 #include <functional>

@@ -13,7 +13,7 @@
 
 namespace troupe::actors {
 
-/// Shortest time between two questions to the host.
+/// Shortest time between two calls that ask the host whether the opening continues.
 inline constexpr std::chrono::milliseconds opening_interval{100};
 
 /// Name of the phase whose duration depends on the length of the text.
@@ -29,11 +29,12 @@ class opening_watch {  ///< progress of one session that is being opened
   /// Begins the next phase, and asks the host whether to continue, as `go_on` does. Call on the opening thread only.
   /// Errors: stopped.
   core::result<void> begin(std::string phase);
-  /// Asks the host whether to continue if opening_interval has passed; cheap otherwise. Errors: stopped.
+  /// Asks the host whether the opening continues, at most once in opening_interval; other calls cost little. Errors:
+  /// stopped.
   core::result<void> go_on(double share = -1);
   [[nodiscard]] bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
-  /// True if the host wants the opening to end. Thread-safe: threads that work for the opening poll it; on the opening
-  /// thread it also asks the host.
+  /// True if the embedding program wants the opening to end. Thread-safe: on the opening thread, also asks the program;
+  /// on other threads, only returns the latest answer.
   [[nodiscard]] bool wants_end() {
     if (std::this_thread::get_id() == opener_) (void)go_on(share_.load());
     return stopped();
@@ -45,7 +46,7 @@ class opening_watch {  ///< progress of one session that is being opened
   void wait(const std::future<T>& of) {
     while (of.wait_for(opening_interval) == std::future_status::timeout) (void)go_on(share_.load());
   }
-  /// Sets the share of the phase that is done. Thread-safe.
+  /// Sets the share of the current phase that is done, between 0 and 1. Thread-safe.
   void share(double of_phase) { share_.store(of_phase, std::memory_order_relaxed); }
 
  private:

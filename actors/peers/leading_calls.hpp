@@ -40,7 +40,7 @@ class leading_calls {
   core::result<void> reload();
   core::result<void> check_tags(const std::string& mine);
 
-  /// Forgets which links were slow, because a term begins.
+  /// Forgets which links were slow; call when a term begins.
   void begin_term() { slow_ = {}; }
   std::vector<slow_link_report> take_slow_links() { return std::exchange(untold_, {}); }
   [[nodiscard]] const std::vector<std::string>& slow_link_ends() const { return slow_ends_; }

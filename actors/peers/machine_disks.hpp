@@ -27,13 +27,14 @@ class machine_disks {
   /// Checks a folder that all machines must share: each machine must see the file that the leading process has put
   /// there, while `sign` lives, and must be able to write there. Errors: bad_input.
   core::result<void> look_at_output(std::optional<output_sign>& sign);
-  /// True if this job's checkpoints are on the disks of its machines.
+  /// True if this job's checkpoints are stored on its machines' own disks instead of one shared folder.
   [[nodiscard]] bool are_used() const;
   /// Returns the files of all machines. Call only if are_used().
   [[nodiscard]] std::unique_ptr<node_local_files> files() const;
   /// Returns the invitation with the folder in which this process writes and syncs its part of a save on its disk.
   core::result<save_invitation> place_of_part(const save_invitation& invitation) const;
-  /// Called in the leading process after a save: tells the other machines to keep their parts.
+  /// Called in the leading process after a save: sends the other machines the data with which they keep their parts of
+  /// the checkpoint.
   void tell_saved(const save_job& save, const save_report& report);
   /// Stores a committed checkpoint's data here. A failure leaves the checkpoint whole, because its manifest is on the
   /// machine that leads.

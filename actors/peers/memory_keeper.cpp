@@ -33,7 +33,7 @@ core::result<void> memory_keeper::begin() {
 
 core::result<void> memory_keeper::begin_if_due() {
   const uint64_t every = run_.term->plan.config->checkpoint.memory.every_steps, steps = run_.progress.steps;
-  // A requested save uses the writers of this step.
+  // a save that a user has requested uses the writer lanes in this step
   if (every == 0 || steps % every != 0 || steps == 0 || run_.saves.is_waiting()) return {};
   return begin();
 }
@@ -44,7 +44,7 @@ core::result<void> memory_keeper::end() {
   const auto report = kept_->wait();
   kept_.reset();
   if (report.folder.empty()) {
-    // The save is not whole, so the previous one stays.
+    // the save in memory is incomplete, so the previous one stays valid
     if (const auto end = x.link->ending()) {
       run_.over.why = core::error{end->kind, end->text};
       return core::fail(*run_.over.why);

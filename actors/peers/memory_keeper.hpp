@@ -27,12 +27,12 @@ class memory_keeper {
   core::result<void> save_now();
   /// Returns the save that is being made; null: none.
   [[nodiscard]] const std::shared_ptr<save_job>& under_way() const { return kept_; }
-  /// Returns the number of steps done at the newest save; none: no such save.
+  /// Returns the number of steps done at the newest save in memory; none: there is no such save.
   [[nodiscard]] std::optional<uint64_t> newest() const { return newest_; }
 
   /// Called when a term has begun with the save of step `newest`; none: it has not begun with one.
   void begin_term(std::optional<uint64_t> newest) { newest_ = newest; }
-  /// Gives the save up because the term has ended with `why`.
+  /// Ends an unfinished save in memory, because the term has ended with `why`.
   void abandon(const core::error& why);
 
  private:
@@ -40,11 +40,11 @@ class memory_keeper {
 
   training_run& run_;
   process_links& links_;
-  std::shared_ptr<save_job> kept_;      // the save that is being made
-  std::filesystem::path working_;       // folder of `kept_`, until it is committed
+  std::shared_ptr<save_job> kept_;      // the save in memory that is being written; null: none
+  std::filesystem::path working_;       // working folder of `kept_` until the save is committed
   std::weak_ptr<const void> recorded_;  // handle of the newest record when the save `kept_` began
   std::optional<uint64_t> newest_;
-  bool fails_ = false;  // true: the last save failed
+  bool fails_ = false;  // true: the last save in memory has failed
 };
 
 }  // namespace troupe::actors

@@ -24,10 +24,10 @@ struct process_links {
   std::string secret;                             ///< secret of the term, if it spans machines
   std::shared_ptr<shared_term> shared;            ///< memory and wires of the term; null until its memory is taken
   std::unique_ptr<memory_saves> saves;            ///< files of saves in memory; null between terms
-  /// Receives parts of saves from other processes; shared with the link's callbacks.
+  /// object that receives results of parts of saves from other processes; shared with callbacks of the link
   std::shared_ptr<part_taker> parts;
   std::vector<uint64_t> peak_bytes;  ///< [rank]: peak bytes of activations, as the other processes have reported
-  /// Schedule of passes in place of the configuration's; none: no host gave one.
+  /// schedule of passes that an embedding program has set instead of the configuration's; none: not set
   std::optional<std::vector<told_schedule>> schedule;
   recovery_counts counts;
 

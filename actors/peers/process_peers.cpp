@@ -25,7 +25,7 @@ namespace {
 
 using core::error_kind;
 
-/// Limits of the interval at which processes show the pulses of their ranks to the others.
+/// Limits of the interval at which a process sends the pulses of its ranks to the other processes.
 constexpr std::chrono::nanoseconds shortest_pulse = std::chrono::milliseconds(10),
                                    longest_pulse = std::chrono::milliseconds(500);
 
@@ -63,7 +63,7 @@ void note_degree(std::vector<job::degree_change>& all, const job::degree_change&
   if (all.empty() || all.back().data != now.data) all.push_back(now);
 }
 
-/// Returns "rank 1 (process 1)".
+/// Returns a text such as "rank 1 (process 1)" for an error message.
 std::string ranks_text(const cluster::place_row& p) {
   const std::string last = p.count > 1 ? " to " + std::to_string(p.first + p.count - 1) : "";
   return (p.count > 1 ? "ranks " : "rank ") + std::to_string(p.first) + last + " (process " + std::to_string(p.place) +
@@ -100,7 +100,7 @@ process_peers::process_peers(training_run& run, const session_options& options)
     };
 }
 
-// ---- who and where
+// ---- functions that say which process this is and which ranks it has
 
 ranks_here process_peers::here() const { return links_.members ? links_.members->here() : peers::here(); }
 
@@ -131,7 +131,7 @@ std::unique_ptr<checkpoint::file_system> process_peers::files_of_machines() cons
   return disks_.files();
 }
 
-// ---- work of all processes
+// ---- functions that make all processes of the term work
 
 core::result<run_outcome> process_peers::run(plan::plan_choice which, const std::shared_ptr<step_order>& order) {
   return leads() ? leading_.run(which, order) : run_.steps.run_here(which, order);
@@ -176,7 +176,7 @@ core::result<void> process_peers::go_back_in_memory(std::vector<core::left_out_s
   return ok;
 }
 
-// ---- the begin of a term
+// ---- functions that begin a term
 
 core::result<void> process_peers::begin(const session_options& /*options*/, opening_watch& watch) {
   TROUPE_TRY(enter_term(watch));
@@ -202,7 +202,8 @@ core::result<void> process_peers::begin_term(const cluster::term_order& order, o
   x.members = term_members{link.place(), order.order.seats};
   x.secret = order.order.secret;
   x.counts.terms = order.order.number - 1;
-  if (x.counts.cause.empty()) x.counts.cause = order.order.cause;  // set in a process that joins a run
+  // the cause of the first term that this process takes part in
+  if (x.counts.cause.empty()) x.counts.cause = order.order.cause;
   x.counts.network = {};
   leading_.begin_term();
   x.saves = std::make_unique<memory_saves>(link);
@@ -288,7 +289,7 @@ core::result<opening_call> process_peers::decide(const cluster::term_order& orde
   return out;
 }
 
-// The leading process checks that there is enough memory; the others allocate theirs after that.
+// the leading process checks that there is enough memory; the other processes allocate theirs after that
 core::result<job::blueprint> process_peers::planned(std::shared_ptr<const config::job_config> config,
                                                     const opening_call& opening, opening_watch& watch) const {
   const bool looks = leads();
@@ -353,7 +354,7 @@ void process_peers::count_terms_before(const cluster::run_so_far& before, int64_
   to.lost_s = double(before.lost_ns + core::now_ns() - begin_ns) / 1e9;
 }
 
-// ---- the end of a term, and recovery
+// ---- functions that end a term and recover from a loss
 
 core::result<void> process_peers::leave_term(const core::error& why) {
   auto& x = links_;
@@ -396,7 +397,8 @@ core::result<void> process_peers::replace_term(const core::error& why) {
   opening_watch unwatched({});
   const bool has_failed = over.why.has_value();
   TROUPE_TRY(leave_term(why));
-  // Here a connection has ended, possibly without a cause; the supervisor knows what happened to the process.
+  // the connection may have ended without a cause that this process can see; the supervisor reports what happened to
+  // the process
   const auto end = links_.link->ending();
   links_.counts.cause = has_failed && end ? end->text : why.text;
   if (auto ok = enter_term(unwatched); !ok) {
@@ -487,7 +489,7 @@ core::result<void> process_peers::serve() {
   return {};
 }
 
-// ---- for people
+// ---- functions for diagnosis and for the end of the session
 
 std::string process_peers::slow_links_of_run() const { return actors::slow_links_of_run(leading_.slow_link_ends()); }
 

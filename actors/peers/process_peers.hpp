@@ -91,11 +91,11 @@ class process_peers final : public peers {
   core::result<job::blueprint> planned(std::shared_ptr<const config::job_config> config, const opening_call& opening,
                                        opening_watch& watch) const;
   core::result<void> take_states(const cluster::term_order& order, const opening_call& opening, opening_watch& watch);
-  /// Adds the counts of the process that led before, which is lost.
+  /// Adds the counts of earlier terms, which a lost leading process had collected.
   void count_terms_before(const cluster::run_so_far& before, int64_t begin_ns);
-  /// Gives up the ranks because of `why`, or because the term has ended. Errors: the run is over.
+  /// Ends the work of this process's ranks because of `why`, or because the term has ended. Errors: the run is over.
   core::result<void> leave_term(const core::error& why);
-  /// Leaves the term because of `why` and enters the next one.
+  /// Ends this process's part in the current term because of `why`, and enters the next term.
   core::result<void> replace_term(const core::error& why);
   /// Stores the states in memory and requests a term with `data` data ranks that continues with them (0: as many as
   /// possible). Call between two steps.

@@ -108,7 +108,8 @@ core::result<void> served_calls::obey(uint64_t number, const run_call& c) {
 }
 
 core::result<void> served_calls::obey(uint64_t number, const read_call& c) {
-  if (c.rank >= run_.term->memory.ranks.size() || !links_.is_here(c.rank)) return {};  // another process answers
+  // the process that has this rank answers
+  if (c.rank >= run_.term->memory.ranks.size() || !links_.is_here(c.rank)) return {};
   std::string bytes(c.count * core::size_of(c.type), '\0');
   const state_store store(*run_.term->memory.ranks[c.rank]);
   TROUPE_TRY(
@@ -133,7 +134,7 @@ core::result<void> served_calls::obey(uint64_t number, const write_call& c) {
 core::result<void> served_calls::obey(uint64_t number, const load_call& c) {
   auto& link = *links_.link;
   bool has_looked = false;
-  uint64_t told = number;  // number of the call that is answered next
+  uint64_t told = number;  // number of the call to answer; 0 after the answer
   const auto hear_decision = [&](const deed_answer& mine) -> core::result<bool> {
     has_looked = true;
     link.reply(std::exchange(told, 0), encode(mine));

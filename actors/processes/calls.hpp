@@ -27,7 +27,7 @@ struct tensor_name {
   std::optional<std::string> name;
 };
 
-/// A checkpoint to take over. Fields with the names of load_options have their meaning.
+/// The checkpoint that all processes load. Fields with the names of load_options have the same meaning.
 struct wanted_load {
   std::string path;  ///< path of the checkpoint; empty: none is loaded
   std::optional<std::string> tag;
@@ -72,7 +72,8 @@ struct output_call {
   std::string path, content;
 };
 
-/// Describes how to make the plans and where the states come from. The first call of a term, except for output_call.
+/// Describes how the receiver makes its plans for the new term, and where the states come from. It is the first call of
+/// a term, except for output_call.
 struct opening_call {
   std::optional<plan::cost_model> costs;  ///< costs that the leading process measured; none: the cost model's defaults
   wanted_load load;
@@ -86,11 +87,11 @@ struct kept_name {
   std::string from, to;
 };
 
-/// Runs a plan once.
+/// Orders the receiver to run a plan once on its ranks; `order` has the number and the settings of the run.
 struct run_call {
   uint64_t run = 0, step = 0;
   plan::plan_choice which = plan::plan_choice::train;
-  // The fields `micros` to `output` have the meaning of run_wish.
+  // The fields `micros` to `output` have the meaning of the fields of run_wish with these names.
   uint32_t micros = 0;
   bool keeps_logits = false, computes_loss = true;
   std::string output;
@@ -103,14 +104,14 @@ struct run_call {
   bool early_updates = false;       ///< true: training updates before the vote, if the run decides that order
 };
 
-/// Reads states of a rank, by elements of the rank's own table.
+/// Requests elements of the states of a rank, counted in the rank's own table.
 struct read_call {
   uint32_t rank = 0, parameter = 0;
   plan::state_part part = plan::state_part::master;
   uint64_t first = 0, count = 0;
   core::dtype type = core::dtype::f32;
 };
-/// Writes states of a rank.
+/// Orders the receiver to write elements of the states of a rank, by elements of the rank's own table.
 struct write_call {
   read_call where;
   std::string bytes;
@@ -136,13 +137,13 @@ struct load_call {
 struct go_call {
   bool goes_on = false;
 };
-/// Moves states out of memory, as offload_request describes; the answer has the bytes.
+/// Orders the receiver to move states out of memory, as offload_request describes; the answer has the bytes.
 struct offload_call {
   std::vector<std::string> include;
   plan::tier device = plan::tier::cpu;
   std::string nvme_path;
 };
-/// Moves offloaded states back.
+/// Orders the receiver to move offloaded states back into memory.
 struct reload_call {
   bool now = true;
 };
@@ -151,8 +152,8 @@ struct reload_call {
 struct tag_call {
   uint64_t step = 0;
 };
-/// Reports that a checkpoint on disks of machines is committed, with the data that processes which do not lead keep of
-/// it. Has no answer.
+/// Reports that a checkpoint was committed whose files are on the disks of several machines, with the data about it
+/// that the other processes keep. Has no answer.
 struct committed_call {
   std::string folder, manifest, latest;
   std::vector<std::string> save_ids;  ///< ids of all existing checkpoints, in hexadecimal digits
@@ -163,7 +164,7 @@ struct committed_call {
 using peer_call = std::variant<opening_call, run_call, read_call, write_call, names_call, masks_call, schedule_call,
                                load_call, go_call, offload_call, reload_call, tag_call, committed_call, output_call>;
 
-/// Answer to a call between two steps.
+/// Answer to a call that is made between two steps.
 struct deed_answer {
   bool failed = false;
   core::error_kind kind = core::error_kind::bug;
@@ -173,12 +174,13 @@ struct deed_answer {
 
 /// Answer to a run: the reports of a process's ranks, and the peak bytes of activations of each.
 struct run_answer {
-  rank_reports reports;  ///< reports without their plans
+  rank_reports reports;  ///< reports of this process's ranks, without their plans
   std::vector<uint64_t> peak_bytes;
   uint32_t machine = 0;
   /// Bytes that this process has received from other machines since its term began.
   uint64_t entered_bytes = 0;
-  std::optional<telemetry::clock_shift> clock{};  ///< shift from this process's clock to the supervisor's
+  /// shift from this process's clock to the supervisor's clock; none: not measured yet
+  std::optional<telemetry::clock_shift> clock{};
   /// Links from processes of other machines to this one, since the process's term began.
   std::vector<link_traffic> links{};
 };

@@ -5,7 +5,7 @@
 
 namespace troupe::actors {
 
-/// Counts since the term began.
+/// Counters of one direction of the link between two processes, since the term began.
 struct link_traffic {
   uint32_t from = 0, to = 0;  ///< places of the sending and of the receiving process
   uint64_t bytes = 0;

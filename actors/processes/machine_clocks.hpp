@@ -13,7 +13,7 @@
 
 namespace troupe::actors {
 
-struct told_clock {  ///< clock shift that a process reports
+struct told_clock {  ///< the clock shift of a machine, as one of its processes has reported it
   uint32_t machine = 0;
   telemetry::clock_shift to_supervisor;
 };

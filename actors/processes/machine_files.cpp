@@ -13,11 +13,12 @@ namespace {
 
 using core::error_kind;
 
-/// Bytes of a file that are sent at a time.
+/// Number of bytes of a file that one message carries.
 constexpr uint64_t chunk_bytes = uint64_t{4} << 20;
 
 struct file_request {
-  bool reads = false;  ///< false: the request is a copy for the receiver
+  /// true: the sender wants to read the file; false: the sender offers a copy for the receiver to store
+  bool reads = false;
   uint64_t number = 0;
   std::string path;
   uint64_t first = 0, bytes = 0;
@@ -32,7 +33,7 @@ struct file_reply {
   bool good = true;
   error_kind kind = error_kind::bug;
   std::string text;
-  uint64_t bytes = 0;  // bytes of the file
+  uint64_t bytes = 0;  // size of the requested file in bytes
 };
 template <class F>
 void fields(F& f, file_reply& x) {
@@ -47,7 +48,7 @@ std::string note(note_kind kind, T x) {
   return out.take();
 }
 
-/// Waits for the end of one transfer.
+/// Waits until one transfer of the byte mover has ended, and stores its result.
 class transfer {
  public:
   [[nodiscard]] fabric::transfer_end tell() const {
@@ -180,7 +181,7 @@ core::result<uint64_t> machine_files::size(uint32_t from, const std::string& pat
 core::result<void> machine_files::read(uint32_t from, const std::string& path, uint64_t offset_bytes,
                                        std::span<std::byte> out) {
   const uint64_t number = ask(from, true, path, offset_bytes, out.size());
-  TROUPE_TRY(wait_for(number));  // the other process has the range
+  TROUPE_TRY(wait_for(number));  // returns when the other process has found the range of the file
   for (uint64_t done = 0; done < out.size(); done += chunk_bytes) {
     const auto part = out.subspan(done, std::min<uint64_t>(chunk_bytes, out.size() - done));
     TROUPE_TRY(moved(*mover_, false, from, name_of(place_, number, done), part));
@@ -188,7 +189,8 @@ core::result<void> machine_files::read(uint32_t from, const std::string& path, u
   return {};
 }
 
-// Receives a copy of a file. Receives all bytes even if the file cannot be written, because the sender waits for that.
+// Receives a copy of a file and stores it. Receives all bytes even if the file cannot be written, because the sender
+// waits for the end of the transfer.
 core::result<void> machine_files::take_copy(uint32_t from, uint64_t number, const std::string& path, uint64_t bytes) {
   const std::filesystem::path at = path;
   auto good = checkpoint::make_folders(*files_, at.parent_path());

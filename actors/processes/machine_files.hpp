@@ -28,7 +28,7 @@ class machine_files {
   /// the names of transfers.
   static constexpr uint64_t notes = uint64_t{1} << 62;
 
-  /// `mover` moves the bytes of the process in `place`.
+  /// `mover`: transfers bytes for the process with number `place`, which is this one.
   machine_files(std::shared_ptr<fabric::byte_mover> mover, uint32_t place);
   ~machine_files();
   machine_files(const machine_files&) = delete;
@@ -43,7 +43,7 @@ class machine_files {
   void serve(checkpoint::file_system& files, opener open_on_disk = {});
   /// True on the thread that serves other processes.
   [[nodiscard]] bool is_serving() const { return std::this_thread::get_id() == thread_.get_id(); }
-  /// Receives a note of another process. Thread-safe; does not wait.
+  /// Handles a note from the process `from`. Thread-safe; returns without waiting.
   void hear(uint32_t from, std::string_view text);
 
   /// Fails all waits for the process at `place`, and all later requests to it.
@@ -62,7 +62,7 @@ class machine_files {
   core::result<void> read(uint32_t from, const std::string& path, uint64_t offset_bytes, std::span<std::byte> out);
 
  private:
-  struct awaited {  ///< a reply that a caller waits for
+  struct awaited {  ///< a request of this process whose reply has not arrived
     uint32_t from = 0;
     std::optional<core::result<void>> end;
     uint64_t bytes = 0;  ///< size of the requested file in bytes

@@ -13,7 +13,7 @@ namespace {
 /// Most bytes of the sentence that describes a rank's lanes in messages; longer sentences are truncated.
 constexpr size_t sentence_bytes = 960;
 
-struct told_pulse {  ///< a pulse in a note
+struct told_pulse {  ///< the pulse of one rank as a message between machines carries it
   uint32_t rank = 0, doing = 0;
   uint64_t run = 0, num_ended = 0;
   int64_t longest_work_ns = 0;
@@ -38,7 +38,8 @@ struct alignas(64) machine_pulses::shown {
   std::atomic<uint64_t> run, num_ended;
   std::atomic<int64_t> longest_work_ns;
   std::atomic<uint32_t> doing;
-  std::array<std::atomic<char>, sentence_bytes> sentence;  ///< ends with 0 if it is shorter
+  /// description of the rank's lanes; a 0 byte marks its end unless it fills the array
+  std::array<std::atomic<char>, sentence_bytes> sentence;
 
   [[nodiscard]] std::string text() const {
     std::string out;

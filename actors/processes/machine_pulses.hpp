@@ -15,14 +15,15 @@ namespace troupe::actors {
 
 class machine_pulses {
  public:
-  /// Returns the bytes for `ranks` ranks; zeros are pulses that were not shown yet.
+  /// Returns the size in bytes of the shared memory for the pulses of `ranks` ranks. The memory must be zeroed at
+  /// first: a pulse of zeros means that its rank has not reported progress yet.
   static uint64_t bytes_of(uint32_t ranks);
   /// `memory` has bytes_of(ranks) bytes at a multiple of 64; `owner` keeps it mapped.
   machine_pulses(std::byte* memory, uint32_t ranks, std::shared_ptr<void> owner);
 
-  /// Makes `board` show the pulses of ranks that are not `here`.
+  /// Makes `board` read the pulses of other processes' ranks (`here` is false) from the shared memory.
   void show_on(pulse_board& board, const std::vector<bool>& here) const;
-  /// Writes the pulses of ranks that are `here`.
+  /// Writes the pulses of this process's ranks (`here` is true) into the shared memory.
   void write(const pulse_board& board, const std::vector<bool>& here);
   /// Returns the pulses of ranks that are `here` as notes to another machine, of at most `bytes_max` each.
   [[nodiscard]] static std::vector<std::string> notes_of(const pulse_board& board, const std::vector<bool>& here,

@@ -10,7 +10,7 @@
 namespace troupe::actors {
 
 struct term_members {
-  uint32_t place = 0;                ///< number of this process
+  uint32_t place = 0;                ///< number of this process in the job
   std::vector<cluster::seat> seats;  ///< processes with ranks, in the order of their ranks; the first one leads
   /// Processes without ranks that hold files of the save that the term continues from.
   std::vector<cluster::seat> keepers;
@@ -27,7 +27,7 @@ struct term_members {
   [[nodiscard]] uint32_t place_of(uint32_t rank) const { return seat_of(rank).place; }
   [[nodiscard]] bool is_here(uint32_t rank) const { return place_of(rank) == place; }
   [[nodiscard]] uint32_t machine_of(uint32_t rank) const { return seat_of(rank).machine; }
-  /// Returns the machine of this process.
+  /// Returns the number of the machine that this process runs on.
   [[nodiscard]] uint32_t machine() const {
     const auto& all = keeps() ? keepers : seats;
     return std::ranges::find(all, place, &cluster::seat::place)->machine;
@@ -55,7 +55,7 @@ struct term_members {
       if (std::ranges::find(out, s.machine) == out.end()) out.push_back(s.machine);
     return out;
   }
-  /// Returns a flag for each rank: true if the rank is in this process.
+  /// Returns for each rank of the term whether it is in this process.
   [[nodiscard]] std::vector<bool> here() const {
     std::vector<bool> out;
     for (const auto& s : seats) out.insert(out.end(), s.count, s.place == place);

@@ -17,12 +17,13 @@
 
 namespace troupe::actors {
 
-/// Number of whole saves that the supervisor keeps.
+/// Number of complete saves in memory that the supervisor keeps.
 inline constexpr uint32_t saves_in_memory_kept = 2;
 
 class memory_saves {
  public:
-  /// Offers files that are written here through `link`, which must outlive this object.
+  /// Creates an object that offers files written in this process to the supervisor through `link`, which must outlive
+  /// it.
   explicit memory_saves(cluster::process& link);
 
   /// Connects the saves of a term on several machines: files that are written here are copied to the process
@@ -36,12 +37,12 @@ class memory_saves {
   /// Sets the function that opens files of checkpoints on this machine's disk for other processes. Call before `serve`
   /// and `open`.
   void use_disk(machine_files::opener open_on_disk) { open_on_disk_ = std::move(open_on_disk); }
-  /// Starts to serve reads and writes of other processes; `open` does the same.
+  /// Starts to answer reads and writes of other processes; `open` starts this, too.
   void serve();
 
   /// Returns the file system that save_job writes to.
   [[nodiscard]] checkpoint::file_system& files() { return files_; }
-  /// Returns the folder of all saves in memory.
+  /// Returns the virtual folder that contains all saves in memory.
   static std::filesystem::path root() { return "/saves"; }
 
   /// Opens the save that a term continues from, whose files the supervisor has sent. The tensors are read from this

@@ -215,7 +215,7 @@ core::error node_local_files::missing(const fs::path& path) {
   }
   std::vector<std::string> there{host_};
   for (const auto& m : others_) there.push_back(m.host);
-  std::ranges::sort(there);  // the text is the same from every process
+  std::ranges::sort(there);  // sorted, so that all processes report the same text
   return {
       error_kind::bad_input,
       fmt::format("'{}' is on none of the disks of {} (checkpoint.use_node_local_storage): {} wrote it, so start the "

@@ -45,7 +45,7 @@ core::result<std::unique_ptr<checkpoint::input_file>> open_for_others(const std:
 
 class node_local_files final : public checkpoint::file_system {
  public:
-  struct machine {  ///< another machine of the term
+  struct machine {  ///< one of the other machines of the term, with the process that reads its disk
     uint32_t place = 0;
     std::string host;
     bool leads = false;

@@ -1,6 +1,6 @@
-// Takes the results of parts of saves that other processes write, on a thread of its own: the last part commits, which
-// blocks on the disk, and the thread that receives the notifications must not block. Owns the thread and the assignment
-// of parts to saves.
+// Passes the results of parts of saves that other processes write to the saves, on a thread of its own: the last part
+// commits, which blocks on the disk, and the thread that receives notifications must not block. Owns the thread and the
+// assignment of parts to saves.
 #pragma once
 
 #include <condition_variable>
@@ -19,17 +19,17 @@ namespace troupe::actors {
 class part_taker {
  public:
   part_taker();
-  /// Abandons the saves whose parts were not taken.
+  /// Abandons all saves of which parts of other processes have not arrived.
   ~part_taker();
   part_taker(const part_taker&) = delete;
   part_taker& operator=(const part_taker&) = delete;
 
-  /// Assigns the parts of run `run` to `save`.
+  /// Makes `save` the receiver of the parts that other processes report for run number `run`.
   void expect(uint64_t run, const std::shared_ptr<save_job>& save);
   /// Receives a note of another process, as note() made it. Thread-safe; does not wait. A note for an unknown save, or
   /// with invalid contents, is ignored: the save then ends when its term does.
   void hear(std::string note);
-  /// Gives up the parts that have not come, because the term has ended. Thread-safe; does not wait.
+  /// Fails all parts that have not arrived, because the term has ended. Thread-safe; does not wait.
   void give_up(const core::error& why);
 
   /// Returns the note with which a process reports the end of a part.

@@ -60,7 +60,7 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
   struct meeting_place {
     std::shared_ptr<fabric::in_process_group> within;
     std::shared_ptr<fabric::shared_group> across;
-    std::shared_ptr<fabric::wire_group> between;  ///< group over several machines
+    std::shared_ptr<fabric::wire_group> between;  ///< implementation for members on several machines
   };
   shared_term(const term_members& who, uint64_t boards_bytes);
   core::result<void> map(cluster::process& link, const plan::job_layout& layout,
@@ -76,7 +76,7 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
   uint64_t boards_bytes_;
   std::shared_ptr<storage::shared_memory> boards_;
   std::vector<std::shared_ptr<storage::shared_memory>> segments_;  // shared memory with the pools of a rank, by rank
-  // Events that wake other processes of this machine, each with its process's place.
+  // [process of this machine]: event that wakes the process, with the number (place) of the process
   std::vector<std::pair<uint32_t, cluster::shared_descriptor>> bells_;
   std::shared_ptr<fabric::address_space> space_ = std::make_shared<fabric::address_space>();
   std::vector<meeting_place> meetings_;  // groups of this process, by communicator

@@ -34,7 +34,7 @@ class slow_links {
   static constexpr uint32_t windows_until_named = 2;
   /// Shares of the usual rate: below the first a link becomes slow, from the second on it is no longer slow.
   static constexpr double slow_below = 0.25, well_from = 0.5;
-  /// Least share of the steps' time that a slow link costs.
+  /// smallest share of the steps' time that a link must cost to be reported as slow
   static constexpr double cost_min = 0.2;
   /// Least bytes in a window from which a rate is computed.
   static constexpr uint64_t bytes_min = uint64_t{64} << 10;

@@ -6,7 +6,7 @@
 
 namespace troupe::actors {
 
-/// Returns the name of the folder within the job's swap folder.
+/// Returns the name of a process's folder within the job's folder for swap files.
 inline std::string swap_folder_name(uint32_t place) { return "process" + std::to_string(place); }
 
 }  // namespace troupe::actors

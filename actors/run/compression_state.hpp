@@ -10,7 +10,7 @@
 
 namespace troupe::actors {
 
-struct compression_state {  ///< compression state of a session between two steps
+struct compression_state {  ///< which modules of a session are compressed, and how, between two steps
   std::shared_ptr<const config::job_config> config;
   uint64_t updates = 0;  ///< updates applied so far; the start of each technique is counted in them
   /// Masks of all modules that are pruned now or later, in the form of a checkpoint; learned masks are left out,

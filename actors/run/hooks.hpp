@@ -34,7 +34,8 @@ struct session_hooks {
   std::function<void(const std::string&)> on_log{};
   /// Called after each successful step, except steps with a loss spike.
   std::function<void(const step_report&)> on_step{};
-  std::function<void(const loss_spike&)> on_spike{};  ///< called in place of on_step if the run has gone back
+  /// called instead of on_step after a step whose loss spike made the run go back
+  std::function<void(const loss_spike&)> on_spike{};
   /// Called before `on_step`: start and end of the step's instructions on every rank. A holder of the spans also holds
   /// their plans.
   std::function<void(uint64_t step, std::shared_ptr<const std::vector<telemetry::rank_spans>>)> on_spans{};
@@ -51,8 +52,8 @@ struct session_hooks {
   /// Receives the ranks' votes on the measured steps, before they are joined. A host that knows of a disturbance of a
   /// rank (it was suspended, it shared its cores) may set the vote's `failure`; all ranks then keep their current plan.
   std::function<void(std::vector<plan::rank_vote>&)> on_votes{};
-  /// Called when a term after the first has begun and the run has recovered to where it was. Only in the leading
-  /// process of several.
+  /// Called in the leading process when a term after the first has begun and the run has recovered to the step at which
+  /// the loss interrupted it. Never called in a job of one process.
   std::function<void(const term_report&)> on_term{};
   /// Called when a link between hosts has become slow; on_warning receives the sentence. Called before the step's
   /// `on_step`, in the leading process of several.

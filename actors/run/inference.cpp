@@ -24,7 +24,8 @@ uint64_t output_bytes(const rank_report& rank) {
 using window_share = std::function<double(uint64_t micro, uint32_t position)>;
 
 window_share shares_of(const loader_setup& loader) {
-  if (loader.corpus == nullptr) return [](uint64_t, uint32_t) { return 1.0; };  // a host's own batches
+  // a host's own batches have no corpus, and all count equally
+  if (loader.corpus == nullptr) return [](uint64_t, uint32_t) { return 1.0; };
   return [&loader](uint64_t micro, uint32_t position) {
     const auto& shape = loader.shape;
     return double(data::validation_rows(*loader.corpus, shape.rows, micro * shape.ranks + position)) /
@@ -112,11 +113,12 @@ core::result<uint64_t> num_evaluations(const training_run& run, uint64_t wanted)
   return wanted > 0 ? std::min(wanted, all) : all;
 }
 
-/// Evaluates `n` global micro-batches once, by the current ranks.
+/// Evaluates `n` global micro-batches on the ranks of the current term; fails if the term ends meanwhile.
 core::result<evaluation_report> evaluate_once(training_run& run, const evaluation_request& request, uint64_t n) {
   const uint64_t together = run.term->plan.options[static_cast<size_t>(plan::plan_choice::evaluate)].accumulation;
   const bool keeps = static_cast<bool>(request.on_output);
-  uint64_t at_once = keeps ? 1 : together;  // until the size of an output is known
+  // number of micro-batches in the next run; 1 until the size of an output is known
+  uint64_t at_once = keeps ? 1 : together;
   const auto share = shares_of(run.term->loader);
   evaluation_report out;
   double ranks_with_windows = 0;
@@ -148,7 +150,7 @@ core::result<evaluation_report> evaluate_once(training_run& run, const evaluatio
   return out;
 }
 
-/// Generates text once, by the current ranks.
+/// Generates text on the ranks of the current term; fails if the term ends meanwhile.
 core::result<std::vector<int64_t>> generate_once(training_run& run, std::vector<int64_t> text, uint64_t tokens,
                                                  double temperature) {
   const auto& plan = run.term->plan;
@@ -174,7 +176,7 @@ core::result<std::vector<int64_t>> generate_once(training_run& run, std::vector<
 core::result<evaluation_report> evaluate(training_run& run, const evaluation_request& request) {
   TROUPE_TRY(check(request, run.modules.outputs));
   return run.outlast([&]() -> core::result<evaluation_report> {
-    // Computed for the current degrees, which a loss of processes changes.
+    // the number depends on the current degrees, which a loss of processes changes
     TROUPE_ASSIGN(const auto n, num_evaluations(run, request.batches));
     return evaluate_once(run, request, n);
   });

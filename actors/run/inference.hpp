@@ -13,10 +13,10 @@ namespace troupe::actors {
 
 struct training_run;
 
-/// Evaluates as session::evaluate says.
+/// Evaluates the model on the validation part of the data; session::evaluate describes requests and errors.
 core::result<evaluation_report> evaluate(training_run& run, const evaluation_request& request);
 
-/// Generates text as session::generate says.
+/// Generates text; session::generate describes arguments and errors.
 core::result<std::vector<int64_t>> generate(training_run& run, std::vector<int64_t> text, uint64_t tokens,
                                             double temperature);
 

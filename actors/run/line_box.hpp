@@ -19,7 +19,8 @@ class line_box {  ///< holds a limited number of lines; thread-safe
   void put(const std::string& line);
   /// Puts each line of `text` as a line of its own.
   void put_lines(const std::string& text);
-  /// Removes and returns the oldest line; after the last, returns one line that says how many lines were dropped.
+  /// Removes and returns the oldest line; after the last line, returns one more with the number of lines that were
+  /// dropped.
   std::optional<std::string> take();
 
  private:

@@ -19,7 +19,8 @@ rank_memory& holder_of(rank_memories ranks, uint32_t q) {
   return **std::ranges::find_if(ranks, [&](const auto& m) { return m->plan().layout->holds(m->plan().rank, q); });
 }
 
-/// Writes the file once, by the current ranks.
+/// Writes the 16-bit weights of the current term's ranks into the file. Fails if the term ends meanwhile;
+/// save_16bit_model() then repeats the call in the next term.
 core::result<bool> write_16bit_model(const training_run& run, const std::filesystem::path& path,
                                      bool exclude_frozen_parameters) {
   TROUPE_TRY(run.sound());

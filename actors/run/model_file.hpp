@@ -9,7 +9,8 @@ namespace troupe::actors {
 
 struct training_run;
 
-/// Writes the file as session::save_16bit_model says. Returns false if it is not written at stage 3.
+/// Writes the weights into one file; session::save_16bit_model describes its form. Returns false if the file is not
+/// written because of stage 3.
 core::result<bool> save_16bit_model(training_run& run, const std::filesystem::path& path,
                                     bool exclude_frozen_parameters);
 

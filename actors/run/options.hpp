@@ -43,7 +43,7 @@ struct resume_choice {
   load_options load{};
 };
 
-struct session_options {  ///< options of opening a session
+struct session_options {  ///< the options with which a session opens
   std::shared_ptr<const config::job_config> config;
   session_hooks hooks{};
   /// The host's actor system, which must outlive the session and have Troupe's message types (`add_message_types` of
@@ -57,7 +57,7 @@ struct session_options {  ///< options of opening a session
   /// The host's own modules and batches, in place of `model` and `data` (actors/session/host_model.hpp). Null: those of
   /// the configuration.
   std::shared_ptr<const host_model> model{};
-  load_options load{};                        ///< parts of `resume` that are taken over
+  load_options load{};                        ///< selects which parts of the checkpoint `resume` are loaded
   std::shared_ptr<const read_texts> texts{};  ///< texts that choosing the degrees has already read (run_degrees::texts)
   /// The link to the supervisor of a job of several processes, each of which opens such a session and runs some of its
   /// ranks (docs/cluster.md). Null: all ranks run in this process.

@@ -19,7 +19,7 @@ plan::rank_vote vote_of(const telemetry::instruction_times& times, const plan::r
   return {.rank = p.rank, .step_s = times.least_step_s(), .prices = mine.sums()};
 }
 
-/// Returns an error if the places of states differ between two plans; data that do not change states are ignored.
+/// Returns an error if two plans store states at different places; ignores plan data on which states do not depend.
 core::result<void> same_states(const rank_memory& memory, const plan::rank_plan& after) {
   const plan::rank_plan& before = memory.plan();
   const auto& a = *before.layout;
@@ -97,8 +97,8 @@ void pass_scheduler::schedule() {
   }
   if (!run_.term->plan.compiled) return;
   next_ = 1;
-  // The plan without passes is tried as well, because the cost model does not know how much instructions slow each
-  // other down.
+  // tries the plan without passes as well, because the cost model ignores how much concurrent instructions slow each
+  // other down
   const bool is_plain = run_.term->plan.compiled->chosen.options == run_.term->plan.compiled->base.options;
   if (compile.schedule.empty() && run_.term->plan.compiled->base.fits && !is_plain)
     entries_.push_back({entries_.back().step + compile.profile_steps, {}, compile.profile_steps});
@@ -168,7 +168,7 @@ core::result<void> pass_scheduler::enter_phase() {
   TROUPE_TRY(job::enter_phase(run_.term->plan, run_.progress.applied));
   run_.term->drop_programs();
   before_.reset();
-  // Processes keep the passes that the term began with, because all of them know those.
+  // with several processes the passes of the term's begin stay, because all processes have these
   if (next_ > 0 && !run_.others->are_there()) {
     TROUPE_ASSIGN(auto changed, job::change_steps(run_.term->plan, entries_[next_ - 1].wish));
     return take_steps(std::move(changed), {run_.progress.steps, false, {}, {}});
@@ -320,7 +320,7 @@ core::result<void> pass_scheduler::compile(std::vector<scheduled_passes> schedul
     }
     entries.push_back({x.step, std::move(wish), x.tried_steps});
   }
-  // The times of the plans that steps still run by stay.
+  // keeps the times measured with the current plans, because steps still run with these plans
   entries_ = std::move(entries);
   next_ = 0;
   before_.reset();

@@ -25,14 +25,14 @@ class pass_scheduler {
   pass_scheduler(const pass_scheduler&) = delete;
   pass_scheduler& operator=(const pass_scheduler&) = delete;
 
-  /// Replaces the schedule, as session::compile says.
+  /// Replaces the schedule of passes; session::compile describes its entries and errors.
   core::result<void> compile(std::vector<scheduled_passes> schedule);
   /// Sets the configuration's schedule of passes, from the step that the run begins with.
   void schedule();
-  /// Called in the leading process when a term begins: keeps the entries if `continues` and there are any; otherwise
-  /// takes the entries of `told`, a host's schedule, or the configuration's.
+  /// Called in the leading process when a term begins. Keeps the schedule's entries if `continues` is true and there
+  /// are any; otherwise sets the entries of `told` (the schedule of an embedding program), or else the configuration's.
   void schedule_again(bool continues, const std::optional<std::vector<told_schedule>>& told);
-  /// True if passes change plans now or later.
+  /// True if a schedule of passes exists: passes change the plans now or in a later step.
   [[nodiscard]] bool has_schedule() const { return !entries_.empty(); }
 
   /// Makes the changes that are due: of passes, and of the order of updates and the vote. Call before each step.
@@ -41,12 +41,13 @@ class pass_scheduler {
   /// any run.
   core::result<void> enter_phase();
 
-  /// True if training updates before the vote.
+  /// True if training steps update parameters before the vote.
   [[nodiscard]] bool updates_early() const;
   /// Moves training's updates before the vote (`early`) or after it, from the next step on; without effect unless the
   /// run decides that order itself.
   core::result<void> use_updates(bool early);
-  /// Counts a step whose updates were undone or not, if the run itself decides the order of updates and the vote.
+  /// Records whether the updates of a step were undone; used only if the run itself decides the order of updates and
+  /// the vote.
   void note_undone(bool undone);
   /// Forgets the counted steps, because a term with other processes begins.
   void forget_undone();
@@ -80,7 +81,7 @@ class pass_scheduler {
   core::result<void> change_updates();
   /// Ends a trial of passes: returns to the plan from before the trial, if that one was faster.
   core::result<void> end_trial();
-  /// Makes `changed` the steps of training, from the next step on.
+  /// Makes training use the plans in `changed` from the next step on.
   core::result<void> take_steps(job::changed_steps changed, passes_report report);
   /// Makes the memory and the programs of the ranks those of `changed`.
   core::result<void> use_steps(job::changed_steps& changed);
@@ -90,7 +91,7 @@ class pass_scheduler {
 
   training_run& run_;
   std::vector<entry> entries_;  // changes of passes in ascending order of their steps
-  size_t next_ = 0;  // index in `entries_` of the next one; earlier ones were used, or overtaken by a later one
+  size_t next_ = 0;  // index in `entries_` of the next entry to apply; earlier entries were applied or skipped
   std::optional<earlier> before_;       // the plan before the current trial; none: no entry is on trial
   telemetry::instruction_times times_;  // times of instructions, from the steps since the plan last changed
   std::vector<uint64_t> peak_bytes_;    // [rank]: peak bytes of activations in the steps since the plan last changed

@@ -1,5 +1,5 @@
-// The other processes of a run's job, as the rest of the run sees them. The class `peers` answers for a run that has
-// all of its ranks in this process; process_peers.hpp answers for one whose ranks are in several.
+// The other processes of a run's job. The class `peers` implements a run whose ranks are all in this process;
+// process_peers.hpp implements a run whose ranks are in several processes.
 #pragma once
 
 #include <chrono>
@@ -46,13 +46,13 @@ class peers {
   /// Begins the first term in which this process has ranks. Errors: those of term_maker::begin; the run is over.
   virtual core::result<void> begin(const session_options& options, opening_watch& watch);
 
-  // ---- who and where
+  // ---- functions that say which process this is and which ranks it has
   /// True if ranks of the job are in other processes, too.
   [[nodiscard]] virtual bool are_there() const { return false; }
   /// True if this process leads: its host calls the steps.
   [[nodiscard]] virtual bool leads() const { return true; }
   [[nodiscard]] virtual bool is_here(uint32_t /*rank*/) const { return true; }
-  /// Returns [rank]: true if the rank is in this process.
+  /// Returns for each rank of the job whether it is in this process.
   [[nodiscard]] virtual ranks_here here() const;
   /// Returns the number of ranks that this process will have of `ranks`.
   [[nodiscard]] virtual uint32_t share_of(uint32_t ranks, const config::job_config& /*config*/) const { return ranks; }
@@ -61,7 +61,7 @@ class peers {
   /// Returns the peak bytes of activations of a rank in another process, as that process has reported.
   [[nodiscard]] virtual uint64_t peak_bytes(uint32_t /*rank*/) const { return 0; }
 
-  // ---- resources that the ranks of a term share
+  // ---- functions that share resources between the ranks of a term
   /// Shares segments of memory with other processes; `segment_bytes` by rank. Errors: limit; the term has ended.
   virtual core::result<void> share(const std::vector<uint64_t>& /*segment_bytes*/) { return {}; }
   /// Returns the shared segment of a rank; nothing if the rank's memory is its own.
@@ -74,14 +74,14 @@ class peers {
     return {};
   }
 
-  // ---- work of all processes
+  // ---- functions that make all processes work
   /// Runs a plan on the ranks of all processes. Errors: the run, or its term, is over.
   virtual core::result<run_outcome> run(plan::plan_choice which, const std::shared_ptr<step_order>& order);
   /// Sends the masks of pruned modules; does nothing in a process that does not lead.
   virtual void tell_masks(std::vector<std::vector<uint8_t>> /*masks*/) {}
-  /// Takes a checkpoint over, as resumer::resume does while the run lives.
+  /// Loads a checkpoint between two steps; resumer::resume describes this.
   virtual core::result<std::filesystem::path> load(const std::filesystem::path& path, const load_options& options);
-  /// Moves states out of memory, or back.
+  /// Moves the states that `request` selects out of memory, to its destination; `reload` moves them back.
   virtual core::result<offload_report> offload(const offload_request& request);
   virtual core::result<void> reload();
   /// Asks all processes for their names of the checkpoint that is being saved (`checkpoint.tag_validation`).
@@ -91,7 +91,7 @@ class peers {
   /// Returns the files of checkpoints that disks of several machines hold; null if the files are in one folder.
   [[nodiscard]] virtual std::unique_ptr<checkpoint::file_system> files_of_machines() const { return nullptr; }
 
-  // ---- saves in memory, which a run continues from after a loss
+  // ---- functions for saves in memory, which a run continues from after a loss
   /// Begins to copy the current states to memory while the next step runs, if a save in memory is due. Call before a
   /// training step.
   virtual core::result<void> begin_save_in_memory() { return {}; }
@@ -109,14 +109,14 @@ class peers {
   /// a save in memory.
   virtual core::result<void> go_back_in_memory(std::vector<core::left_out_steps> left_out, const std::string& why);
 
-  // ---- passes over the step plan
+  // ---- functions for passes over the step plan
   /// Begins another term whose training step has these options, because they need other shared memory. Returns false
   /// if the run changes its plans within the term.
   virtual core::result<bool> take_passes(const plan::plan_options& /*train*/) { return false; }
-  /// Tells the other processes a host's schedule of passes.
+  /// Sends a schedule of passes from the embedding program to the other processes.
   virtual void tell_schedule(std::vector<told_schedule> /*schedule*/) {}
 
-  // ---- terms and losses
+  // ---- functions that change terms and recover from losses
   /// Ends the term if processes wait to join. Call between two steps.
   virtual core::result<void> let_join() { return {}; }
   /// Continues the job at other degrees, between two steps.
@@ -137,12 +137,12 @@ class peers {
   virtual core::result<void> serve() { return {}; }
   [[nodiscard]] virtual const recovery_counts& counts() const;
 
-  // ---- for people
+  // ---- functions for diagnosis and warnings
   /// Returns the reports of slow links whose hooks have not been called yet, once.
   virtual std::vector<slow_link_report> take_slow_links() { return {}; }
   /// Returns a warning that names the slow links of the whole run; empty: none.
   [[nodiscard]] virtual std::string slow_links_of_run() const { return {}; }
-  /// Completes the diagnosis between runs with the processes that have not answered.
+  /// Adds to a diagnosis between runs which processes have not answered.
   virtual void explain_waits(std::vector<rank_diagnosis>& /*all*/) const {}
 
   /// close_line detaches the handlers that use the run, and end ends sharing with other processes; called in this order

@@ -35,7 +35,7 @@ struct loss_spike {   ///< a step whose loss rose too far, and the step that the
 
 /// The report of one optimizer step.
 struct step_report {
-  uint64_t step = 0;  ///< number of the step, from 1
+  uint64_t step = 0;  ///< number of the step, counted from 1
   double loss = 0;    ///< mean loss over the global batch, in nats per token
   double lr = 0;
   double grad_norm = 0;  ///< norm of the mean gradient, before clipping
@@ -49,7 +49,7 @@ struct step_report {
   std::optional<loss_spike> spike;
 };
 
-/// Bytes of one rank by owner: the mapped bytes, and the peak that the model's arithmetic really used.
+/// The memory of one rank in bytes, by owner: the reserved bytes, and the peak that computation really used.
 struct rank_memory_report {
   plan::memory_table resident;
   uint64_t activations_peak_bytes = 0;
@@ -72,7 +72,7 @@ struct scheduled_passes {
 
 /// A change of the step plan between two steps.
 struct passes_report {
-  /// Reason why steps run by an earlier plan again.
+  /// The reason why training has returned to an earlier plan: the times of both plans.
   struct slower {
     double earlier_step_s = 0;  ///< shortest measured step of the earlier plan, in seconds
     double step_s = 0;          ///< shortest measured step of the plan on trial, in seconds
@@ -89,12 +89,13 @@ struct network_count {
   /// [machine]: bytes since counting began; empty if the term has one machine
   std::map<uint32_t, uint64_t> entered_bytes;
   uint64_t steps = 0;
-  std::map<uint32_t, uint64_t> before_bytes;  ///< [machine]: bytes that had entered when counting began
+  /// [machine]: bytes that the machine had received from other machines when counting began
+  std::map<uint32_t, uint64_t> before_bytes;
 };
 
-/// Counts of the terms of a job of several processes, and the cost of the losses between them.
+/// Numbers of the terms of a job of several processes, and the time lost between these terms.
 struct recovery_counts {
-  uint64_t terms = 0;                       ///< number of terms after the first
+  uint64_t terms = 0;                       ///< number of terms of the job after its first
   std::vector<job::degree_change> degrees;  ///< number of data ranks of each term, and the step from which it applies
   uint64_t steps_again = 0;                 ///< number of steps that were done more than once
   /// Seconds from the detection of a loss until the run was back at its step, summed over losses.
@@ -113,7 +114,7 @@ struct term_report {
   std::string cause;
 };
 
-/// The current activity of a rank.
+/// The current activity of a rank: the work of each of its lanes, or the reason why it waits.
 struct rank_diagnosis {
   uint32_t rank = 0;
   /// State of the rank: "working", "asking" (a disk or the loader), "waiting" (for lanes or ranks), "between runs".
@@ -166,7 +167,7 @@ struct evaluation_request {
   bool compute_loss = true;
 };
 
-struct evaluation_report {     ///< result of an evaluation
+struct evaluation_report {     ///< the mean loss of an evaluation, and what it was computed from
   double loss = 0;             ///< mean loss over all evaluated tokens, in nats; 0 without tokens
   std::vector<double> losses;  ///< [global micro-batch]: mean loss over its tokens; empty if not requested
 };

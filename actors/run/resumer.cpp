@@ -31,7 +31,7 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Remarks on a checkpoint, each made once.
+/// Remarks on a loaded checkpoint that the run prints; each remark is made at most once.
 struct remarks {
   std::vector<std::string> unknown, changed;
 };
@@ -191,7 +191,7 @@ core::result<checkpoint::tensor_source> open_for(const core::model_table& table,
   return named_for(table, std::move(*from), options.load_module_strict);
 }
 
-/// Returns the numbers that a continuing run takes over from another run, without the loss scale.
+/// Returns the progress of another run from which this run continues, without the loss scale.
 training_progress progress_of(const checkpoint::source_run& run, const load_options& options, bool has_states) {
   training_progress out;
   const uint64_t updates = run.applied_updates.value_or(*run.steps);
@@ -261,7 +261,7 @@ core::result<std::filesystem::path> resumer::resume(const std::filesystem::path&
                     path.string()));
   TROUPE_ASSIGN(auto from, is_on_disks ? checkpoint::open_native(*disks, path)
                                        : open_for(*run_.term->plan.tensor.whole, path, options, say));
-  // A host's own model has no keys, and a caller that names tensors itself knows them.
+  // without a family (a host's own model) there are no keys to compare; a custom_load_fn names the tensors itself
   if (run_.modules.model == nullptr && !options.custom_load_fn && from.format != "troupe")
     if (const auto unused = job::unused_ignored_key(run_.term->plan.config->model, run_.term->plan.spec, &from))
       return fail(error_kind::bad_input, "model.ignore_keys: " + *unused);
@@ -425,7 +425,7 @@ core::result<void> resumer::begin(opening_watch& watch,
 core::result<void> resumer::tell_loader() {
   core::result<void> out;
   run_.over.lost_step->store(
-      std::numeric_limits<uint64_t>::max());  // the stored step belongs to another place in the data
+      std::numeric_limits<uint64_t>::max());  // resets the first lost step, which refers to the data before this move
   const host_caller self(*run_.home.system);
   self->request(run_.term->members->loader, caf::infinite,
                 move_data{run_.term->loader.shape.first_step, run_.term->loader.shape.first_sample,

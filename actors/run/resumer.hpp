@@ -18,11 +18,11 @@ struct training_run;
 /// The time at which a checkpoint is loaded: before the actors exist, or while they live.
 enum class resume_time : uint8_t { while_opening, while_running };
 
-/// Agreements between the processes that load together, made between two steps. Empty functions: no other process
-/// loads.
+/// Functions that synchronise the processes of a job while all of them load a checkpoint between two steps. Empty
+/// functions: the job has one process.
 struct load_agreement {
   std::function<core::result<void>()> before_changes{};  ///< called once no check refuses the checkpoint
-  /// Called once this process's states are those of the checkpoint.
+  /// called after this process has loaded the states of the checkpoint
   std::function<core::result<void>()> after_changes{};
 };
 
@@ -32,20 +32,20 @@ class resumer {
   resumer(const resumer&) = delete;
   resumer& operator=(const resumer&) = delete;
 
-  /// Takes a checkpoint over and returns its folder. After an error before any change the run is unchanged; after a
-  /// later error the run is over.
+  /// Loads a checkpoint and returns its folder. After an error before any change the run is unchanged; after a later
+  /// error the run is over.
   core::result<std::filesystem::path> resume(const std::filesystem::path& from, load_options options, resume_time when,
                                              opening_watch& watch, const load_agreement& agreed = {});
-  /// Takes over a checkpoint that is open, as resume() does.
+  /// Loads a checkpoint that is open already, as resume() does.
   core::result<void> take_over(const checkpoint::tensor_source& from, load_options options, resume_time when,
                                opening_watch& watch, const load_agreement& agreed = {});
   /// Prepares the states of a run that begins at step 0 from its first weights: the layers that `model.teacher` gives,
   /// masks, and samples that are left out from the start (`left_out`, if given, decides these).
   core::result<void> begin(opening_watch& watch, const std::optional<std::vector<core::left_out_steps>>& left_out = {});
 
-  /// Executes session::load once.
+  /// Loads a checkpoint as session::load does, but does not repeat the load if the term ends meanwhile.
   core::result<loaded_checkpoint> load_once(const std::filesystem::path& path, const load_options& options);
-  /// Moves the loader to the run's place in the data. Call after a load while the actors live.
+  /// Moves the loader to the sample with which the run continues. Call after a load while the actors live.
   core::result<void> tell_loader();
 
   /// Reads the record of the teacher for checkpoints, if there is a teacher; reads it once, at the first call.

@@ -18,16 +18,17 @@
 
 namespace troupe::actors {
 
-/// Progress of training: each step advances it, a checkpoint stores it, a load replaces it.
+/// The progress of training: counters that each step advances, a checkpoint stores and a load replaces.
 struct training_progress {
   uint64_t steps = 0;
   uint64_t applied = 0;  ///< number of updates that the optimizer has applied; skipped steps do not count
-  /// Updates as the schedule counts them; a load may take over this number without `applied`, or the reverse.
+  /// number of updates that the learning-rate schedule counts; a load may set this number without `applied`, or the
+  /// reverse
   uint64_t scheduled = 0;
   kernels::loss_scale_state scale;
   /// [job::chosen_compression::layers]: ranges of the layers' inputs; empty: none measured yet
   std::vector<kernels::activation_range> input_ranges;
-  /// Factor that turns the last step's reduced gradients into means; none before the first step.
+  /// factor that converts the last step's reduced gradients to means; none before the first step
   std::optional<double> gradient_factor;
   std::string client_state = "null";
   std::vector<core::left_out_steps>
@@ -35,13 +36,13 @@ struct training_progress {
   std::vector<double> recent_losses;  ///< losses that on_spike compares a step's loss with
   job::judged_loss judged;            ///< judgement of the last step's loss: whether it is a spike
 
-  /// The loss scale in the form of a checkpoint.
+  /// Returns the state of the loss scaler as a checkpoint stores it.
   [[nodiscard]] checkpoint::loss_scale_record scale_record() const {
     return {scale.cur_scale, scale.cur_iter, scale.last_overflow_iter, scale.cur_hysteresis};
   }
 };
 
-/// Counters that number the orders to the actors; they never decrease.
+/// Counters from which orders to the actors get their numbers; a counter never decreases.
 struct order_counts {
   uint64_t runs = 0;   ///< number of runs of plans so far, of any plan
   uint64_t loads = 0;  ///< number of loads of states since the actors were started

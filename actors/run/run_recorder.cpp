@@ -156,7 +156,8 @@ std::vector<telemetry::memory_row> run_recorder::memory_rows() const {
     const auto add = [&](const char* tier, auto&& belongs) {
       telemetry::memory_row row{r, tier, {}, plan::stages_text(*p.layout, r)};
       for (const auto& x : owners) {
-        const bool is_peak = x.is == plan::owner_bytes::amount::predicted;  // the measured peak
+        // true: the bytes are a measured peak
+        const bool is_peak = x.is == plan::owner_bytes::amount::predicted;
         row.owners.emplace_back(std::string(x.owner) + (is_peak ? ", peak" : ""), belongs(x) ? x.bytes : 0);
       }
       out.push_back(std::move(row));

@@ -29,19 +29,19 @@ class run_recorder {
 
   /// Returns the setup of the telemetry actor of the first term.
   telemetry_setup make_telemetry();
-  /// Creates the files of the curves, unless it has done so, as session::open_records says.
+  /// Creates the files of the curves unless they exist; session::open_records describes this.
   core::result<void> open();
-  /// Continues the curves of the checkpoint at `path`, if they lie in the run's folder and are not open yet.
+  /// Continues the curves of the checkpoint at `path`, if they are in the run's folder and are not open yet.
   void continue_curves_of(const std::filesystem::path& path);
   /// Writes no files and records nothing, for a session that must leave nothing behind.
   void record_nothing() { is_open_ = is_closed_ = true; }
 
   void record(const step_report& r, std::shared_ptr<const std::vector<telemetry::rank_spans>> spans);
-  /// Records a validation loss after the steps so far.
+  /// Records the validation loss after the steps done so far.
   void record_loss(double loss);
   /// Removes the records of later steps. Call when the run is back at an earlier step.
   void go_back();
-  /// Ends the records, as session::finish says.
+  /// Ends the records of the run; session::finish describes this.
   session_records finish(session_ending ending);
 
   /// Returns a handle that expires once the record of the last step is written or was dropped.

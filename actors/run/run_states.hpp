@@ -22,9 +22,10 @@ core::result<void> read_gradient(const training_run& run, uint32_t parameter, st
 /// Returns what access by name needs (session::states); valid until the session's next call.
 std::shared_ptr<const state_access_parts> states_of(training_run& run);
 
-/// Writes a folder for Hugging Face, as session::export_hugging_face says.
+/// Writes the weights as a folder for Hugging Face; session::export_hugging_face describes files and errors.
 core::result<void> export_hugging_face(training_run& run, const std::string& folder, uint64_t max_shard_bytes);
-/// offload and reload move the states of all processes, as session::offload_states and session::reload_states say.
+/// offload and reload move the states of all processes; session::offload_states and session::reload_states describe
+/// this.
 core::result<offload_report> offload(training_run& run, const offload_request& request);
 core::result<void> reload(training_run& run);
 /// offload_here and reload_here move the states of this process alone. Each process uses its own folder within the

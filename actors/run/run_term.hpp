@@ -24,15 +24,15 @@ struct term_memory {
   swap_files swaps;
   /// [rank]: memory of each rank; for ranks of other processes only the shared pools
   std::vector<std::shared_ptr<rank_memory>> ranks;
-  std::vector<std::shared_ptr<rank_memory>> here;  ///< the elements of `ranks` that belong to this process
+  std::vector<std::shared_ptr<rank_memory>> here;  ///< memory of this process's ranks, which is part of `ranks`
   std::shared_ptr<const device_room> room;         ///< memory of the device that the run may use
-  std::unique_ptr<allocation_ledger> ledger;       ///< counts bytes of activations
+  std::unique_ptr<allocation_ledger> ledger;       ///< counts the bytes of activations that ATen allocates
   std::unique_ptr<offloaded_states> offloaded;     ///< null: all states are where the plan has them
 };
 
 class run_term {
  public:
-  /// A term of `run` by `plan`, without memory and actors yet.
+  /// Creates a term of `run` from `plan`, without memory and actors.
   run_term(training_run& run, job::blueprint plan);
   run_term(const run_term&) = delete;
   run_term& operator=(const run_term&) = delete;
@@ -45,9 +45,9 @@ class run_term {
   // Follows the members that the actors point to.
   std::shared_ptr<company> members;  ///< null: the actors are not started yet, or have ended
 
-  /// Makes `plans` the programs of the ranks for this kind of run.
+  /// Makes the ranks execute `plans` in runs of kind `which`.
   void use_programs(plan::plan_choice which, plan::rank_plans plans);
-  /// Writes the plans of this kind, unless they exist already.
+  /// Writes the plans of kind `which`, unless they exist already.
   core::result<void> want(plan::plan_choice which);
   /// Drops the programs of every kind of run; each is written at its next use.
   void drop_programs();
@@ -70,7 +70,7 @@ class run_term {
   void release();
 
  private:
-  std::vector<std::shared_ptr<rank_programs>> programs_;  // [rank]
+  std::vector<std::shared_ptr<rank_programs>> programs_;  // [rank]: programs of the rank's plans, by kind of plan
 };
 
 }  // namespace troupe::actors

@@ -23,7 +23,7 @@ class save_keeper {
   save_keeper(const save_keeper&) = delete;
   save_keeper& operator=(const save_keeper&) = delete;
 
-  /// save and begin execute session::save and session::save_async.
+  /// save and begin implement session::save and session::save_async.
   core::result<std::filesystem::path> save(const save_request& request);
   core::result<void> begin(const save_request& request);
   [[nodiscard]] bool may_save() const;
@@ -33,7 +33,7 @@ class save_keeper {
   /// Waits until no save is under way; if one waits for a step, the copies are taken here. Errors: the save's; the run
   /// is over.
   core::result<void> end_saves();
-  /// Lets a save that waits take its copies of the current states. Call before states change other than by a step.
+  /// Makes a waiting save copy the current states now. Call before states change other than by a step.
   core::result<void> take_copies();
   /// Reports the result of the save that is being written to the host, once. Returns the save's error.
   std::optional<core::error> collect(unfinished_save what);
@@ -44,7 +44,7 @@ class save_keeper {
   [[nodiscard]] const std::shared_ptr<save_job>& writing() const { return writing_; }
   /// Returns the save that waits, which is being written from now on; null: none waits.
   std::shared_ptr<save_job> begin_writing();
-  /// Gives the saves up because the term has ended with `why`; reports them to the host if `tells`.
+  /// Abandons all saves because the term has ended with `why`; reports them to the host if `tells` is true.
   void abandon(const core::error& why, bool tells);
 
  private:

@@ -132,7 +132,8 @@ core::result<loss_spike> spike_guard::answer(const step_report& report) {
   return out;
 }
 
-// Adds checkpoints of an earlier process of the run, which are in the folder of the oldest one that this session knows.
+// Adds checkpoints that an earlier process of the run has written, from the folder of the oldest checkpoint of this
+// session.
 void spike_guard::add_older_places(std::vector<place>& to, uint64_t newest) const {
   if (to.empty() || run_.others->files_of_machines() != nullptr) return;
   const auto oldest = to.front();

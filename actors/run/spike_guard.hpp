@@ -20,7 +20,7 @@ struct training_run;
 
 class spike_guard {
  public:
-  /// A checkpoint that this run can return to.
+  /// A checkpoint to which this run can return, and how it is loaded.
   struct place {
     uint64_t step = 0;
     std::filesystem::path path;
@@ -31,8 +31,8 @@ class spike_guard {
   spike_guard(const spike_guard&) = delete;
   spike_guard& operator=(const spike_guard&) = delete;
 
-  /// Goes back to a saved state, or ends the run. Call after a step whose loss has risen too far. Errors: the run is
-  /// over, as on_spike.action says, or because there is no state to go back to.
+  /// Returns to a saved state, or ends the run. Call after a step whose loss has risen too far. Errors: the run is
+  /// over, because on_spike.action requires it or because there is no state to return to.
   core::result<loss_spike> answer(const step_report& report);
 
   /// Adds a checkpoint, and removes those of the same or a later step: they belong to steps that the run has undone.
@@ -44,11 +44,11 @@ class spike_guard {
   /// the decisions in `recorded` stay.
   core::result<std::vector<core::left_out_steps>> decide_left_out(std::vector<core::left_out_steps> recorded,
                                                                   uint64_t first_step, uint64_t first_sample) const;
-  /// Decides which samples a run that begins at step 0 leaves out.
+  /// Decides which samples a run that begins at step 0 leaves out, and applies the decision at once.
   core::result<void> leave_out_from_the_start();
   /// Applies these decisions on left-out samples from now on; the caller notifies the loader.
   void leave_out(std::vector<core::left_out_steps> decided);
-  /// Returns a line for each decision on left-out samples, for people.
+  /// Returns a line of text for each decision on left-out samples.
   [[nodiscard]] std::vector<std::string> left_out_lines() const;
 
  private:
@@ -57,7 +57,7 @@ class spike_guard {
   core::result<bool> go_back_on_disk(const place& to, std::vector<core::left_out_steps> left_out);
 
   training_run& run_;
-  std::vector<place> places_;  // in ascending order of their steps
+  std::vector<place> places_;  // the checkpoints, in ascending order of their steps
 };
 
 }  // namespace troupe::actors

@@ -12,12 +12,12 @@
 
 namespace troupe::actors {
 
-/// The parts are valid until the session's next call.
+/// The objects that state_access reads and writes; valid until the session's next call.
 struct state_access_parts {
   const core::model_table& table;
   const job::optimizer_groups& groups;
   whole_states states;
-  /// Factor that turns reduced gradients into those of the mean over the global batch; none before the first step.
+  /// factor that converts reduced gradients to gradients of the mean over the global batch; none before the first step
   std::optional<double> gradient_factor;
   std::function<compression_state()> compression;
   /// Returns an error while states are offloaded or the run is over.

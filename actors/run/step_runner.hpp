@@ -15,7 +15,8 @@ struct training_run;
 
 /// The options of one run of a plan, in addition to its step.
 struct run_wish {
-  std::shared_ptr<const data::batch> given{};  ///< batch of the run in place of the loader's, as step_order::given
+  /// batch with which the run computes instead of the loader's, as step_order::given
+  std::shared_ptr<const data::batch> given{};
   uint32_t micros = 0;                         ///< number of micro-batches of the run, as step_order::micros
   bool keeps_logits = false;                   ///< true: an evaluation stores its logits, as step_order::keeps_logits
   std::string output{};                        ///< name of the model's output to store, as step_order::output

@@ -13,10 +13,10 @@ namespace troupe::actors {
 
 struct training_run;
 
-/// Where the first weights come from when a term begins.
+/// Source of the parameters with which a term begins: drawn at random, or read from a checkpoint.
 enum class first_weights : uint8_t { drawn, from_checkpoint };
 
-/// The states with which a term begins.
+/// The states with which a term's ranks begin: parameters, optimizer states and progress.
 struct term_states {
   first_weights weights = first_weights::drawn;
   /// Called when the ranks have memory: loads states, or prepares those of a run that begins, and schedules what the
@@ -33,7 +33,7 @@ class term_maker {
   /// Makes the actor system of the run, unless its host has one. Errors: limit, if threads are missing for the system
   /// or for the actors of the run's term.
   core::result<void> make_own_system();
-  /// Begins the run's term, which has plans: takes memory, takes the states, starts the actors. Errors: limit, io,
+  /// Begins a term for which plans exist: allocates memory, loads the states, starts the actors. Errors: limit, io,
   /// stopped; those of `states`.
   core::result<void> begin(const term_states& states, opening_watch& watch);
   /// Replaces the term by one of the same job at other degrees, in this process, from the next step on. States are

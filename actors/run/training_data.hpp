@@ -18,7 +18,7 @@
 
 namespace troupe::actors {
 
-/// Texts as tokens, and the tokenizer that made them.
+/// Tokenised texts, and the tokenizer that produced the tokens.
 struct read_texts {
   std::shared_ptr<data::tokenizer> tokenizer;
   std::shared_ptr<const data::corpus> corpus;
@@ -47,7 +47,7 @@ class training_data {
   /// Returns the function that cuts a host's own batches; empty without them.
   [[nodiscard]] const std::function<std::shared_ptr<const data::batch>(const next_batch&)>& cut() const { return cut_; }
   [[nodiscard]] bool tokens_are_bytes() const { return corpus_ != nullptr && corpus_->tokens_are_bytes(); }
-  /// Returns a sentence for people on each source that was read.
+  /// Returns a line of text for each source that was read: files, tokens and documents.
   [[nodiscard]] std::vector<std::string> sentences() const;
   /// Returns the record of the data for checkpoints, measured once; none for a host's own batches, or if the data
   /// cannot be read any more.

@@ -29,7 +29,7 @@
 namespace troupe::actors {
 
 struct training_run {
-  /// Opens a run whose degrees are known, as session::open says; `make_peers` is called once the run has plans.
+  /// Opens a run whose degrees are known; session::open describes this. `make_peers` is called once the run has plans.
   static core::result<std::unique_ptr<training_run>> open(const session_options& options,
                                                           const peers_maker& make_peers);
   training_run() = default;
@@ -59,17 +59,17 @@ struct training_run {
   actors::resumer resumer{*this};
   spike_guard spikes{*this};
 
-  /// Returns an error while the run is over or states are offloaded.
+  /// Returns an error if the run is over or states are offloaded; otherwise success.
   [[nodiscard]] core::result<void> sound() const;
-  /// Returns the most bytes of activations that a rank has had.
+  /// Returns the peak bytes of activations that a rank has had so far.
   [[nodiscard]] uint64_t peak_bytes(uint32_t rank) const;
-  /// Returns the bytes of each rank, as session::memory says.
+  /// Returns the bytes of each rank's memory, by owner.
   [[nodiscard]] std::vector<rank_memory_report> memory_reports() const;
-  /// Returns what each rank does, as session::diagnose says.
+  /// Returns the current instruction of each rank and its reason to wait; session::diagnose describes the order.
   [[nodiscard]] std::vector<rank_diagnosis> diagnose() const;
 
-  /// Runs `deed`, which needs the ranks of all processes. If some are lost meanwhile, recovers and runs it again with
-  /// the remaining ones.
+  /// Runs the function `deed`, which needs the ranks of all processes. If processes are lost meanwhile, recovers and
+  /// calls `deed` again with the remaining ranks.
   template <class Deed>
   auto outlast(Deed deed) -> decltype(deed()) {
     for (const uint64_t step = progress.steps;;) {

@@ -46,7 +46,7 @@ core::result<void> weight_pruner::make_masks(const std::vector<checkpoint::mask_
   sums_.assign(masks.modules().size(), {});
   before_ = sums_;
   turned_.reset();
-  if (!run_.others->leads()) return {};  // the leading process sends the masks
+  if (!run_.others->leads()) return {};  // only the leading process computes masks; the others receive them
   for (size_t i = 0; i < masks.modules().size(); ++i) {
     const auto& m = masks.modules()[i];
     if (m.method == config::pruning_method::topk) continue;  // its mask is computed from scores, which are parameters
@@ -135,7 +135,7 @@ void weight_pruner::turn_masks() {
       const auto rule = *job::snip_rule_of(section, group->dense_ratio, m.matrix);  // proved when the rule was chosen
       if (!rule.schedule.is_turn(run_.progress.applied)) continue;
       std::vector<uint8_t> keep(m.matrix.elements());
-      // The rule, the sums and the mask belong to one matrix, so no error is possible.
+      // snip_mask() cannot fail: the rule, the sums and the mask have the size of one matrix
       (void)kernels::snip_mask(rule.matrix, sums_[i], rule.schedule.sparsity_at(run_.progress.applied), keep);
       masks.set(i, kernels::packed_mask(keep));
       turned = true;

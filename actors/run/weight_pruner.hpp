@@ -1,6 +1,6 @@
-// Makes the masks of a term's pruned weights from the weights that the run starts with, or takes them from the
-// checkpoint that it resumes; keeps the scores of snip_momentum between steps. Owns which of the two, and when masks
-// turn; kernels/compress/weight_mask.hpp owns the arithmetic.
+// Makes the masks of a term's pruned weights from the weights with which the run starts, or loads them from the
+// checkpoint that the run resumes; keeps the scores of snip_momentum between steps. Owns which of the two, and at which
+// updates masks change; kernels/compress/weight_mask.hpp owns the arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class weight_pruner {
   /// Makes the masks from `saved`, and masks that `saved` lacks from the current weights. The leading process makes and
   /// sends them; others wait for them. Errors: mismatch for a saved mask of another size; those of reading weights.
   core::result<void> make_masks(const std::vector<checkpoint::mask_record>& saved);
-  /// Returns the masks and scores in the form of a checkpoint.
+  /// Returns the pruning masks and their scores as a checkpoint stores them.
   [[nodiscard]] std::vector<checkpoint::mask_record> saved_masks() const;
 
   /// begin_saliency and end_saliency surround a step with snip_momentum: they add |w g| to the scores, of the weights

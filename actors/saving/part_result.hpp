@@ -25,7 +25,7 @@ struct part_result {
   std::optional<core::error> failure{};  ///< reason why the part failed; none: its file is complete and synced
 };
 
-/// The place of a save that the leading process has begun.
+/// Location and id of a save that the leading process has begun, which other processes need in order to join.
 struct save_invitation {
   std::filesystem::path working;  ///< folder that all processes write to
   checkpoint::digest128 save_id;

@@ -34,10 +34,10 @@ class save_content {
   [[nodiscard]] bool takes(uint32_t rank, uint32_t block) const {
     return !plans_[rank]->snapshots[block].frozen || !exclude_frozen_;
   }
-  /// Returns the bytes of a rank's whole file.
+  /// Returns the size in bytes of a rank's checkpoint file.
   [[nodiscard]] uint64_t file_bytes(uint32_t rank) const;
 
-  /// Elements of the parameter in a piece of a rank's memory, without padding.
+  /// Elements of a parameter that belong to one piece of a rank's memory, without padding.
   struct own_elements {
     uint64_t first = 0, count = 0;   ///< position among all elements of the rank's share
     std::vector<core::tp_run> runs;  ///< runs of the piece's memory

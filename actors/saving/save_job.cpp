@@ -180,7 +180,7 @@ class save_job::part final : public save_part {
 
  private:
   void open();
-  /// Returns the next piece of block `b`.
+  /// Returns the piece of the rank's block `b` that is copied next.
   [[nodiscard]] const plan::saved_piece& next_piece(uint32_t b) const;
   /// Copies the elements of a piece at `from`, without padding, to `to`, which may be `from` and has room for the piece
   /// with padding; stores the digest.
@@ -283,7 +283,7 @@ void save_job::part::end() {
   if (ended_) return;
   try {
     if (!opened_) open();
-    if (!sound()) return;  // the file could not be created, and the job has been told
+    if (!sound()) return;  // the file could not be created, and the save has recorded this error
     const auto file = file_->finish();
     if (!file) return fail(file.error());
     result_.file_bytes = file->bytes;

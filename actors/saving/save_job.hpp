@@ -25,10 +25,11 @@
 
 namespace troupe::actors {
 
-/// Flags by rank: true if this process writes the rank's part. Empty: this process writes all parts. The leading
-/// process may write none.
+/// [rank]: true if this process writes the rank's file. Empty: this process writes the files of all ranks. The leading
+/// process may write no file.
 using ranks_here = std::vector<bool>;
 
+/// One checkpoint while it is being written, as one process of the job takes part in it.
 class save_job final : public save_target, public std::enable_shared_from_this<save_job> {
  public:
   /// Called once for each rank of this process when its part ends, well or not, on the thread that ends it.
@@ -55,18 +56,18 @@ class save_job final : public save_target, public std::enable_shared_from_this<s
 
   std::unique_ptr<save_part> begin_part(uint32_t rank) override;
 
-  /// Takes the result of a rank's part that another process writes; thread-safe. The last part of all commits, and this
-  /// call then blocks on the disk. A part that does not match the plan fails the save; a part that comes after
+  /// Handles the result of a rank's part that another process writes; thread-safe. The last part of the save commits,
+  /// and the call then blocks on the disk. A part that does not match the plan fails the save; a part that comes after
   /// abandon(), or twice, is ignored. Errors: bad_input for a rank that no other process writes.
   core::result<void> take_part(part_result part);
 
-  /// True if the save is committed or failed.
+  /// True if the checkpoint was committed or the save has failed.
   [[nodiscard]] bool is_over() const;
   /// Waits until the save is over. The caller must first abandon parts that will never be begun, or never come.
   save_report wait();
-  /// Gives up the save after the run has failed: parts here that were not begun never will be, and parts of other
-  /// processes that were not taken never come. A process that still writes then finds no folder; a file that it creates
-  /// in the instant of the folder's removal stays, for remove_leftovers().
+  /// Fails the save after the run has failed: parts of this process that were not begun will never be begun, and parts
+  /// of other processes that were not received are no longer expected. A process that still writes then finds no
+  /// folder; a file that it creates at the moment of the folder's removal stays until remove_leftovers().
   void abandon(const core::error& why);
   [[nodiscard]] uint64_t step() const { return run_.step; }
 
@@ -79,7 +80,7 @@ class save_job final : public save_target, public std::enable_shared_from_this<s
 
   /// Marks a rank's part as begun. Returns false if it was before, or the save was abandoned.
   bool part_begun(uint32_t rank);
-  /// Handles the end of a part; parts_[rank] must be complete.
+  /// Handles the end of a rank's part, whose result parts_[rank] must be complete.
   void part_ended(uint32_t rank);
   void commit_or_remove(bool good);
 
@@ -98,7 +99,8 @@ class save_job final : public save_target, public std::enable_shared_from_this<s
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;
-  /// Flags by rank: true if the rank's part has begun or, for a rank of another process, if its result was received
+  /// [rank]: true if the writing of the rank's file has begun; for a rank of another process, true if the result of its
+  /// file was received
   std::vector<bool> begun_;
   uint32_t parts_left_ = 0;
   bool over_ = false;

@@ -21,8 +21,8 @@ class save_part {
   [[nodiscard]] virtual bool takes(uint32_t b) const = 0;
   /// Copies a piece of block `b` and stores its digest. `to` has room for padding up to the block's next boundary.
   virtual void copy(uint32_t b, std::span<const std::byte> from, std::byte* to) = 0;
-  /// Lets `read` fill the place of a piece of block `b` in the slot, and stores its digest; an error of `read` fails
-  /// the save.
+  /// Calls `read` to fill the memory of one piece of block `b` in the slot, and stores the piece's digest; an error of
+  /// `read` fails the save.
   virtual void fetch(uint32_t b, std::span<std::byte> to,
                      const std::function<core::result<void>(std::span<std::byte>)>& read) = 0;
   /// Hands block `b`, padded, to the disk; its memory may be reused once `settle(b)` has returned.

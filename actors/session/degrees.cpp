@@ -33,7 +33,7 @@ constexpr double rounds[] = {std::numeric_limits<double>::infinity(), 1.5, 1.1};
 /// anyway. The next session is expected to take as long as the longest so far.
 constexpr double opening_seconds_max = 5;
 
-/// Returns the job of a way, without the settings that would write files.
+/// Returns the job with the degrees of candidate `way`, without the settings that would write files.
 std::shared_ptr<const config::job_config> trial_of(const config::job_config& job, const config::degree_choice& taken) {
   config::job_config c = job.with(taken);
   c.telemetry.trace = c.telemetry.report = c.telemetry.json_lines = false;
@@ -42,7 +42,8 @@ std::shared_ptr<const config::job_config> trial_of(const config::job_config& job
   return std::make_shared<const config::job_config>(std::move(c));
 }
 
-/// Host models, made for each way's degrees. They exist as long as the tables that are read from them.
+/// A host's models, one for the degrees of each candidate division. A model exists as long as the tables that were read
+/// from it.
 class prepared_models {
  public:
   explicit prepared_models(std::shared_ptr<const host_model> model) : model_(std::move(model)) {}
@@ -85,11 +86,12 @@ core::result<measured_steps> run_steps(session& s, double best_s) {
 
 }  // namespace
 
-/// Runs the ways of one job, one after the other.
+/// Measures steps of several candidate divisions of the ranks, each in a session of its own.
 struct session::trials {
   const session_options& options;
   opening_watch& watch;
-  std::shared_ptr<const read_texts> texts;  ///< read by the first trial
+  /// tokenised training texts; read by the first trial and used by all others
+  std::shared_ptr<const read_texts> texts;
   /// Seconds of all trials' openings, of the longest opening, and of all trials' steps. Reading the texts is not
   /// counted.
   double opening_s = 0, longest_opening_s = 0, steps_s = 0;
@@ -97,13 +99,13 @@ struct session::trials {
 
   [[nodiscard]] bool may_open() const { return opening_s + longest_opening_s <= opening_seconds_max; }
 
-  /// Runs the ways that look fastest, and those near the best several times, in turn.
+  /// Measures the divisions with the fastest predictions, one after the other, and those near the best several times.
   core::result<void> run(job::degree_list& list) {
     std::vector<job::listed_way*> tried;
     const double fastest_s = list.ways[*list.chosen].predicted_s;
     for (auto& way : list.ways)
       if (way.runs() && way.predicted_s <= tried_spread * fastest_s) tried.push_back(&way);
-    if (tried.size() == 1) return {};  // nothing to compare
+    if (tried.size() == 1) return {};  // one candidate alone needs no measurement
     std::ranges::stable_sort(tried, {}, &job::listed_way::predicted_s);
     if (tried.size() > tried_max) tried.resize(tried_max);
     for (const double near : rounds)

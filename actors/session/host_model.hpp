@@ -16,7 +16,7 @@
 
 namespace troupe::actors {
 
-/// Returns `m` as a value for session_options::model.
+/// Moves a host's own model into a value for session_options::model.
 inline std::shared_ptr<const host_model> own_model(host_model m) {
   return std::make_shared<const host_model>(std::move(m));
 }

@@ -50,7 +50,7 @@ core::result<std::unique_ptr<session>> session::open(std::shared_ptr<const confi
   return open(session_options{std::move(config), std::move(hooks)});
 }
 
-// ---- training
+// ---- Functions that train
 
 core::result<void> session::open_records() { return run_->recorder.open(); }
 session_records session::finish(session_ending ending) { return run_->recorder.finish(std::move(ending)); }
@@ -69,7 +69,7 @@ core::result<void> session::compile(std::vector<scheduled_passes> schedule) {
   return run_->passes.compile(std::move(schedule));
 }
 
-// ---- inference
+// ---- Functions that evaluate and generate
 
 core::result<evaluation_report> session::evaluate(const evaluation_request& request) {
   return actors::evaluate(*run_, request);
@@ -86,7 +86,7 @@ core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> prompt
 
 data::tokenizer* session::tokenizer() const {
   const auto& tokenizer = run_->data.tokenizer();
-  if (tokenizer == nullptr) return nullptr;  // a host's own model
+  if (tokenizer == nullptr) return nullptr;  // a session with a host's own model has no tokenizer
   // The text of these tokens is not known: they come from a .bin without a description, or are not bytes.
   const bool bytes = tokenizer->description().kind == "bytes";
   return bytes && !run_->data.tokens_are_bytes() ? nullptr : tokenizer.get();
@@ -95,7 +95,7 @@ data::tokenizer* session::tokenizer() const {
 bool session::tokens_are_bytes() const { return run_->data.tokens_are_bytes(); }
 std::vector<std::string> session::read_sources() const { return run_->data.sentences(); }
 
-// ---- other processes
+// ---- Functions that concern the other processes of the job
 
 bool session::leads() const { return run_->others->leads(); }
 core::result<void> session::serve() { return run_->others->serve(); }
@@ -111,7 +111,7 @@ session_actors session::actors() const {
   return out;
 }
 
-// ---- checkpoints
+// ---- Functions that save, load and export checkpoints
 
 core::result<std::filesystem::path> session::save(const save_request& request) { return run_->saves.save(request); }
 core::result<void> session::save_async(const save_request& request) { return run_->saves.begin(request); }
@@ -137,7 +137,7 @@ core::result<void> session::export_hugging_face(const std::string& folder, uint6
   return actors::export_hugging_face(*run_, folder, max_shard_bytes);
 }
 
-// ---- states
+// ---- Functions that read and move parameters, gradients and optimizer states
 
 core::result<void> session::read_parameter(uint32_t parameter, uint64_t first, std::span<float> out) const {
   return actors::read_parameter(*run_, parameter, first, out);
@@ -152,7 +152,7 @@ state_access session::states() { return state_access(states_of(*run_)); }
 core::result<offload_report> session::offload_states(offload_request request) { return offload(*run_, request); }
 core::result<void> session::reload_states() { return reload(*run_); }
 
-// ---- facts
+// ---- Functions that describe the run: progress, plans, memory and data
 
 uint64_t session::steps_done() const { return run_->progress.steps; }
 const std::vector<core::left_out_steps>& session::left_out() const { return run_->progress.left_out; }

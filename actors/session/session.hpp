@@ -33,7 +33,7 @@ struct session_actors;
 struct training_run;
 class state_access;
 
-class session {  ///< one training run
+class session {  ///< one training run, from its opening to its end
  public:
   /// Opens a session: reads the data, writes and proves the plans, reserves the memory, draws or loads the weights,
   /// starts the actors. Runs no step. Errors: bad_input for faults in the configuration or files, limit (also if memory
@@ -98,7 +98,7 @@ class session {  ///< one training run
   [[nodiscard]] data::tokenizer* tokenizer() const;
   /// True if every token is one byte of text: losses are nats per byte.
   [[nodiscard]] bool tokens_are_bytes() const;
-  /// Returns a sentence for people on each source that was read; none for a host's own batches.
+  /// Returns a line of text for each source that was read: files, tokens and documents; none for a host's own batches.
   [[nodiscard]] std::vector<std::string> read_sources() const;
 
   /// True if this process leads, so that its host calls the steps; exactly one process leads.
@@ -109,9 +109,9 @@ class session {  ///< one training run
   /// Recovers from a loss of processes now, instead of during the next call; for a host that waits between steps. Does
   /// nothing without a loss since the last call, or if the job has one process. Errors: the run is over.
   core::result<void> recover();
-  /// True if `recover` has something to do.
+  /// True if processes were lost since the last call of recover(), so that recover() must be called.
   [[nodiscard]] bool has_losses() const;
-  /// Returns the counts of the terms so far, as the leading process has them.
+  /// Returns the numbers of terms and losses so far, as the leading process counts them.
   [[nodiscard]] const recovery_counts& recoveries() const;
 
   /// Returns the current instruction of each rank and its reason to wait; the rank that blocks the others comes first.

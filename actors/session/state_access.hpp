@@ -34,7 +34,7 @@ class state_access {
  public:
   using values = core::result<std::vector<float>>;
 
-  /// For sessions only; hosts call session::states.
+  /// Called by session::states only; hosts get an object from there.
   explicit state_access(std::shared_ptr<const state_access_parts> parts) : parts_(std::move(parts)) {}
 
   /// Returns the master weights of the whole parameter; for a frozen one its weights.

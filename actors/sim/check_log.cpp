@@ -15,7 +15,7 @@ constexpr size_t never = SIZE_MAX;
 /// Nanoseconds of virtual time for the last deliveries, each of which advances the clock by one nanosecond.
 constexpr int64_t rest_slack_ns = 10'000;
 
-/// Positions in the log at which an instruction of one rank started and ended.
+/// Positions in the simulation's log at which an instruction started and ended.
 struct moment {
   size_t start = never, end = never;
 };
@@ -72,7 +72,7 @@ class run_checker {
     struct line {
       uint32_t started = 0, under_way = 0;
     };
-    std::map<uint32_t, line> met;  // lines by communicator
+    std::map<uint32_t, line> met;  // [communicator]: counts of the communicator's collectives
   };
 
   // True if `x` is the next instruction to start. On the fabric lane only collectives of one communicator start in
@@ -105,7 +105,8 @@ class run_checker {
   }
 
   core::result<void> check_collectives() {
-    std::map<std::pair<uint32_t, uint32_t>, std::vector<moment>> all;  // communicator, sequence
+    // [communicator, sequence]: start and end of the collective on each of its members
+    std::map<std::pair<uint32_t, uint32_t>, std::vector<moment>> all;
     for (uint32_t r = 0; r < plans_.size(); ++r)
       for (const auto& x : plans_[r]->instructions)
         if (x.sequence != plan::none) all[{x.communicator, x.sequence}].push_back(moments_[r][x.id]);
@@ -139,13 +140,13 @@ class run_checker {
   std::vector<counts> ended_;                 // counts of ended instructions, by rank
 };
 
-/// The failure that a fault must cause.
+/// The outcome that an injected fault must have.
 struct demand {
   error_kind kind = error_kind::bug;
   std::string names;  ///< words that the error text must contain
 };
 
-/// Returns none if the run must end well.
+/// Returns the outcome that fault `f` must have; none if the run must end well.
 std::optional<demand> demand_of(const sim_fault& f) {
   const std::string rank = "rank " + std::to_string(f.rank);
   switch (f.kind) {
@@ -212,7 +213,7 @@ core::result<void> check_ending(const sim_result& result, const sim_options& opt
   const auto& failure = last.outcome.failure;
   const auto wanted = demand_of(options.fault);
   if (!failure) {
-    // A kill may come when its victim is no longer needed; every other fault that happened must have shown an effect.
+    // a kill may happen when its victim is no longer needed; every other fault that happened must have had an effect
     const bool may_pass =
         options.fault.kind >= sim_fault_kind::kill_rank && options.fault.kind <= sim_fault_kind::kill_loader;
     if (result.fault_struck && wanted && !may_pass)

@@ -15,7 +15,7 @@
 
 namespace troupe::actors {
 
-/// Faults of a simulated world.
+/// Kinds of faults that a simulation injects.
 enum class sim_fault_kind : uint8_t {
   none,
   slow_lane,     ///< a compute or shard lane takes `factor` times as long; the run ends well

@@ -108,7 +108,8 @@ struct sim_scheduler::parts {
     }
   }
 
-  // Takes the mail of every scheduled actor and runs the actor without mail, so that it starts up or becomes idle.
+  // Collects the messages of every scheduled actor, and runs each actor that has none, so that it starts or becomes
+  // idle.
   void absorb() {
     while (!coordinator.jobs.empty()) {
       if (auto* actor = dynamic_cast<caf::scheduled_actor*>(coordinator.jobs.front())) {

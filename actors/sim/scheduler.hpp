@@ -27,13 +27,13 @@ class sim_scheduler {
   void drain();
 
   [[nodiscard]] int64_t now_ns() const;
-  /// Sends `what` to the lane once `delay` has passed.
+  /// Delivers message `what` to lane `to` once `delay` has passed on the virtual clock.
   void post_later(std::chrono::nanoseconds delay, const lane_actor& to, wake what);
   /// Stops one channel that has something to deliver, drawn at random, for `delay`. Returns false if there is none.
   bool hold_any(std::chrono::nanoseconds delay);
   /// Delivers nothing to `whom` for `delay`; with `own_mail`, only its messages to itself are held back.
   void freeze(caf::actor_id whom, std::chrono::nanoseconds delay, bool own_mail = false);
-  /// Stops the whole process: `delay` passes and nothing else happens.
+  /// Simulates that the whole process is stopped: the virtual clock advances by `delay` while no message is delivered.
   void stop(std::chrono::nanoseconds delay);
 
   [[nodiscard]] uint64_t num_delivered() const;

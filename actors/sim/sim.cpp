@@ -24,7 +24,7 @@ struct sim_config : caf::actor_system_config {
 /// More deliveries than any correct run of this size needs; ends an endless exchange of messages.
 constexpr uint64_t deliveries_per_instruction_max = 100;
 
-/// Delay of the superfluous wake of some collectives.
+/// Delay after which some collectives wake their lane a second time, without need.
 constexpr std::chrono::microseconds late_wake{300};
 
 class world {
@@ -77,7 +77,7 @@ class world {
     run_began_ns_ = schedule_.now_ns();
     auto answer = std::make_shared<std::optional<run_outcome>>();
     ask(run_plan{which, order}, answer);
-    // The time without events is counted from the last event.
+    // the time without progress is counted from the last event
     int64_t quiet_since = run_began_ns_;
     for (size_t seen = models_->log.size(); !*answer; strike()) {
       if (models_->log.size() != seen) {
@@ -98,8 +98,7 @@ class world {
     return out;
   }
 
-  // Waits until all actors have come to rest after a failure, and checks that the next order is refused with the same
-  // words.
+  // Waits until all actors are idle after a failure, and checks that the next order is refused with the same error.
   core::result<void> rest(const core::error& why) {
     const size_t events = models_->log.size();
     const int64_t until = schedule_.now_ns() + 4 * options_.stall_after.count() + options_.fault.delay.count();
@@ -134,7 +133,8 @@ class world {
   [[nodiscard]] const lane_actor& lane_of(uint32_t rank, plan::lane l) const {
     return company_->ranks[rank]->lanes[static_cast<size_t>(l)];
   }
-  // Returns the lane that a fault affects: of several stages the one whose instruction is at the fault's position.
+  // Returns the lane actor that the fault affects. If several actors share the fault's lane, as the pipeline stages of
+  // a rank share the compute lane, it is the actor that runs the instruction at the fault's position in that lane.
   [[nodiscard]] const lane_actor& struck_lane() const {
     const auto& f = options_.fault;
     for (const auto& which : plans_) {
@@ -166,7 +166,7 @@ class world {
                      std::chrono::duration<double>(patience_.measured_min).count(), work_s});
   }
 
-  // Stops the run if a rank has told the host that a silent disk does not answer; such a wait alone does not end a run.
+  // Stops the run if a rank has reported to the host that a disk does not answer; such a wait alone does not end a run.
   void stop_if_told() {
     const auto& f = options_.fault;
     if (told_.empty() || stopped_ || f.kind != sim_fault_kind::silence || !asks_disk(f.lane)) return;
@@ -174,7 +174,7 @@ class world {
     post(company_->supervisor, give_up{core::error_kind::stopped, told_.front()});
   }
 
-  /// Returns a plan of the first kind that has plans.
+  /// Returns a plan of some rank, of the first kind of plan that exists.
   [[nodiscard]] const plan::rank_plan& any_plan() const {
     return *std::ranges::find_if(plans_, [](const shared_rank_plans& x) { return !x.empty(); })->front();
   }
@@ -273,7 +273,8 @@ class world {
   caf::actor_system system_{config_};
   sim_scheduler schedule_{system_, options_.seed, options_.latency_max};
   std::shared_ptr<modelled_world> models_ = std::make_shared<modelled_world>();
-  std::vector<std::shared_ptr<fabric::modelled_group>> groups_;  // groups by communicator
+  // [communicator]: the simulated collectives of the communicator
+  std::vector<std::shared_ptr<fabric::modelled_group>> groups_;
   std::shared_ptr<company> company_;
   std::vector<caf::actor> askers_;
   patience patience_;

@@ -16,7 +16,7 @@ namespace troupe::actors {
 
 using shared_rank_plans = std::vector<std::shared_ptr<const plan::rank_plan>>;  // plans of all ranks, by rank
 
-struct sim_options {  ///< options of a simulated world
+struct sim_options {  ///< options of a simulation
   uint64_t seed = 0;
   plan::cost_model costs;
   fabric::linear_link link;  ///< link that all collectives of the world share
@@ -43,7 +43,7 @@ struct sim_run {
   double patience_s = 0;   ///< longest limit of silence for a working lane, in seconds
 };
 
-struct sim_result {               ///< result of a simulation
+struct sim_result {               ///< result of a simulation: the outcome of each run
   std::vector<sim_run> runs;      ///< results of the runs in their order; the last one may have failed
   std::vector<sim_event> log;     ///< starts and ends of instructions on all lanes of all ranks, in order
   std::vector<std::string> told;  ///< messages of ranks to the host while they waited for a disk or the loader

@@ -11,7 +11,7 @@
 namespace troupe::apps {
 namespace {
 
-/// Facts from a host's own file, if it has one: its digest and its store.
+/// Facts from a host's own configuration file, if it has one: the digest of its settings, and the job's store.
 struct own_file {
   std::string digest;
   std::optional<store_of_job> store;

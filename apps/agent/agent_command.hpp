@@ -21,7 +21,7 @@ struct agent_arguments {
   /// A file that must agree with the first host's; empty: only the first host's file is used
   std::string configuration;
   std::vector<std::string> set;  ///< overrides of `configuration`, each as key=value
-  /// Folder of this host's certificate, key and authority, as written by `troupe cert issue`
+  /// folder with this host's certificate, key and authority, as `troupe cert issue` writes them
   std::filesystem::path tls;
 };
 

@@ -18,7 +18,8 @@
 
 namespace troupe::apps {
 
-/// Finds the host of an agent: by the name in its certificate, or by its machine number if `are_certified` is false.
+/// Finds the host to which an agent belongs: by the name in the agent's certificate, or by its machine number if
+/// `are_certified` is false.
 struct host_names {
   std::vector<config::cluster_host> hosts;
   bool are_certified = true;
@@ -103,7 +104,7 @@ core::result<std::unique_ptr<agent_door>> agent_door::open(const config::loaded&
                 net::endpoint::open({.me = std::move(*me), .admit = admit, .on_refused = [log](const core::error& why) {
                                        log->add(why.text, core::now_ns());
                                      }}));
-  const auto at = core::read_host_port(c.listen);  // config has checked the form
+  const auto at = core::read_host_port(c.listen);  // valid: the rules of config/ have checked the text
   TROUPE_ASSIGN(const auto own, address_here(c, at->host));
   if (const auto got = door->listen(at->host == "*" ? at->host : own, at->port); !got)
     return core::fail(

@@ -17,8 +17,11 @@ namespace troupe::apps {
 class present_agents;
 struct host_names;
 
+/// Rules by which the first host accepts agents, and the functions that are called for refused ones.
 struct door_rules {
-  bool names_hosts = true;  ///< true: certificates name the hosts; false: a launcher has numbered the machines
+  /// true: an agent's certificate says which host it is; false: a launcher has numbered the machines, and the agent
+  /// sends its number
+  bool names_hosts = true;
   bool compares_configurations = true;
   /// Called for each refused peer that has a certificate of the job. Runs on another thread.
   std::function<void(const std::string& name, const std::string& why)> on_refused{};

@@ -41,7 +41,7 @@ volatile std::sig_atomic_t hung_up = 0;
 
 void tell(const std::string& line) { std::fprintf(stderr, "troupe agent: %s\n", line.c_str()); }
 
-/// Returns a signal that arrives within the pause; 0 if none does.
+/// Waits for one of the signals during the pause and returns its number; 0 if no signal arrives.
 int signal_within_pause(int signals) {
   pollfd on{signals, POLLIN, 0};
   if (::poll(&on, 1, pause_ms) <= 0) return 0;
@@ -110,7 +110,7 @@ class known_job {
   config::cluster_section cluster_;
 };
 
-/// Implements agent().
+/// Implements agent(): one host's attempts to join, serve and lead a job.
 class agent_of_host {
  public:
   agent_of_host(const agent_setup& a, const std::filesystem::path& program, std::string name, const std::string& id)
@@ -273,7 +273,7 @@ class agent_of_host {
   cluster::shared_descriptor signals_;
   std::unique_ptr<net::leader_store> store_;
   store_of_job of_;
-  net::lead target_;    ///< the leader that this host joins
+  net::lead target_;    ///< the leading host that this host tries to join
   std::string leader_;  ///< the leading host, as last known to this host
   net::lead me_;
   std::optional<known_job> job_;

@@ -12,7 +12,7 @@
 
 namespace troupe::apps {
 
-struct agent_setup {    ///< settings of an agent
+struct agent_setup {    ///< the settings with which agent() runs
   std::string join{};   ///< HOST:PORT of the first host; empty: the address is read from the store
   std::string first{};  ///< name in the first host's certificate; empty: any host of the authority is accepted
   /// This host's certificate, key and authority; absolute paths if the host may lead

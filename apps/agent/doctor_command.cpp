@@ -75,8 +75,9 @@ class examination {
   }
 
   core::result<examined_cluster> run() {
+    // The doctor itself reports differing configurations, so the door does not compare them.
     TROUPE_ASSIGN(auto door,
-                  agent_door::open(job_, {.compares_configurations = false,  // the doctor reports a difference itself
+                  agent_door::open(job_, {.compares_configurations = false,
                                           .on_refused = [this](const std::string& host, const std::string& why) {
                                             const std::lock_guard lock(mutex_);
                                             refused_[host] = why;
@@ -254,7 +255,8 @@ class examination {
         p.delay_s = speed->delay_s;
         p.bytes_per_s = speed->bytes_per_s;
       } else {
-        const auto why = problems.find(std::max(from, p.to));  // the host with the higher number connects
+        // key: the host with the higher number, which opens the connection between the two
+        const auto why = problems.find(std::max(from, p.to));
         p.problem = why != problems.end() ? why->second : speed.error().text;
       }
       all_.pairs.push_back(std::move(p));

@@ -13,7 +13,7 @@
 
 namespace troupe::apps {
 
-/// Asks for a host's facts. Answer: host_facts.
+/// Asks a host for facts about itself: versions, processor, folders and files. Answer: host_facts.
 struct look_question {
   std::string folder;              ///< folder of the job's output
   std::string token;               ///< path of a file in `folder` that the first host has written
@@ -22,7 +22,7 @@ struct look_question {
 /// Asks the host to open a byte mover, which listens for the connections of other hosts. Answer: mover_place.
 struct open_question {
   std::string secret;
-  uint32_t place = 0;  ///< number of the host
+  uint32_t place = 0;  ///< number of the host in the job
   /// The values of cluster.hosts[].bind of this host and of cluster.interface. If both are empty, the host receives
   /// bytes on the address by which the job reached it.
   std::string bind{}, interface {};

@@ -31,7 +31,7 @@ class host_examiner {
 
   /// Sets the address on which this host receives bytes from now on.
   void listen_at(std::string address) { setup_.address = std::move(address); }
-  /// Closes the mover and the meter.
+  /// Closes the connections to other hosts and ends the measurements.
   void end();
 
   /// Returns the answer to a question, both as bytes. Blocks until its measurement ends.

@@ -13,7 +13,7 @@
 namespace troupe::apps {
 namespace {
 
-/// Labels of the fields that follow the version in the text of an introduction, in the order of the text.
+/// Labels of the fields that follow the version in the text of a first message, in their order.
 constexpr std::array<std::string_view, 4> labels = {"\njob ", "\nconfiguration ", "\nagent ", "\nnode "};
 
 std::string job_text(const std::string& name) {

@@ -1,6 +1,6 @@
-// Owns the text that an agent and the first host of a job exchange before anything else: version, job, digest of the
-// configuration file that a host reads itself, id of the agent, and machine number from a launcher. Owns the sentences
-// about differences. Leaves refusals to agent_door.hpp.
+// Owns the first message that an agent and the first host of a job send each other: version, job, digest of the
+// configuration file that a host reads itself, id of the agent, and machine number from a launcher. Owns the error
+// messages about differences between two such messages. Leaves refusals to agent_door.hpp.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 
 namespace troupe::apps {
 
+/// The first message of a program on a new connection: which version, job and configuration it runs, and for an agent
+/// its id and machine number.
 struct introduction {
   std::string version;             ///< name and version of the program, such as "troupe 1.0"
   std::string job;                 ///< name of the job, from `cluster.job` or `--job`; empty: the job has no name
@@ -20,12 +22,12 @@ struct introduction {
   std::optional<uint32_t> node{};  ///< machine number of the agent; empty: no launcher has set one
 };
 
-/// Returns the introduction of this program.
+/// Returns the first message that this program sends; fills in its version, and stores the arguments unchanged.
 introduction introduction_of(std::string job, std::string configuration, std::string id = {},
                              std::optional<uint32_t> node = {});
 
 std::string as_text(const introduction& x);
-/// Reads an introduction; returns nothing if the text is none.
+/// Parses the text of a first message as as_text() writes it; returns nothing if the text is malformed.
 std::optional<introduction> read_introduction(const std::string& text);
 
 /// Returns why an agent on `host` does not belong to the first host's job; empty if it does.

@@ -16,7 +16,7 @@ namespace troupe::apps {
 class launched_hosts {
  public:
   launched_hosts() = default;
-  /// Kills the remaining processes.
+  /// Kills the programs of hosts that are still running.
   ~launched_hosts();
   launched_hosts(const launched_hosts&) = delete;
   launched_hosts& operator=(const launched_hosts&) = delete;

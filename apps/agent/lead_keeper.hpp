@@ -45,7 +45,7 @@ class lead_keeper {  ///< renews the lease, or takes it again after it has expir
 class kept_lead {  ///< renews the lease on a thread until the lead is given up
  public:
   kept_lead(std::unique_ptr<net::leader_store> store, net::lead me, uint32_t lease_s, lead_keeper::say_function say);
-  /// Gives up the lead, if this host still holds it.
+  /// Gives up the lead in the store, if this host still holds it.
   ~kept_lead();
   kept_lead(const kept_lead&) = delete;
   kept_lead& operator=(const kept_lead&) = delete;

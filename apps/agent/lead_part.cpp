@@ -27,7 +27,7 @@ namespace {
 
 using core::error_kind;
 
-/// Pause between two attempts to take the lead while an earlier lease of this host has not expired.
+/// Pause between two attempts to acquire the lead while an earlier lease of this host has not expired.
 constexpr auto look_again = std::chrono::milliseconds(200);
 
 void tell(const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); }

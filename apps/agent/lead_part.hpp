@@ -1,5 +1,5 @@
-// Owns the leader's part in a job: takes the lead in the store if the job names one, opens the door for agents, and
-// runs the supervision of `troupe train`, in this order. Leaves the time in which the host is an agent to
+// Owns the part of a host that leads a job: acquires the lead in the store if the job names one, listens for agents,
+// and runs the supervision of `troupe train`, in this order. Leaves the time in which the host is an agent to
 // agent_of_host.hpp.
 #pragma once
 
@@ -45,8 +45,8 @@ struct lead_ended {
   std::vector<std::string> arguments;  ///< command-line arguments with which this host led the job
 };
 
-/// Runs `troupe train` with these arguments. Uses the lead in `taken`; without it, takes the lead first if the job
-/// names a store.
+/// Runs `troupe train` with these arguments. `taken`: the lead that this host holds already; without it, acquires the
+/// lead first if the job names a store.
 lead_ended lead_job(std::vector<std::string> arguments, const std::filesystem::path& program,
                     std::optional<lead_taken> taken = {});
 

@@ -25,16 +25,16 @@ class pair_meter {
   static constexpr double long_enough_s = 0.1;
   static constexpr int64_t limit_ns = 30'000'000'000;  ///< longest wait for an answer of the other end
 
-  /// Receives the mover's notes from now on; the mover outlives this object.
+  /// Registers this object as the receiver of the mover's notes; the mover must outlive it.
   explicit pair_meter(fabric::byte_mover& mover);
   ~pair_meter();
   pair_meter(const pair_meter&) = delete;
   pair_meter& operator=(const pair_meter&) = delete;
 
-  /// Measures the path from here to `place`, which has a meter, too. Blocks; one call at a time. Errors: peer_lost if
-  /// the place is not connected, was lost or does not answer.
+  /// Measures the network path from here to the process with number `place`, which must have a pair_meter, too. Blocks;
+  /// one call at a time. Errors: peer_lost if the process is not connected, was lost or does not answer.
   core::result<pair_speed> measure(uint32_t place);
-  /// Notifies a waiting measure() that the place is lost.
+  /// Makes a waiting measure() fail because the host with number `place` is lost.
   void lose(uint32_t place, const core::error& why);
 
  private:

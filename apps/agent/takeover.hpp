@@ -1,4 +1,4 @@
-// Makes the arguments of `troupe train` for a host that takes over the lead, from the job's order that its agent
+// Makes the arguments of `troupe train` for a host that becomes the leader, from the job's order that its agent
 // received. Owns the arguments and the order of hosts; uses no network and starts no processes.
 #pragma once
 
@@ -12,9 +12,9 @@
 
 namespace troupe::apps {
 
-struct own_part {                ///< settings of the host that takes over
-  std::string host;              ///< name of the host that takes over
-  std::string address;           ///< HOST:PORT at which the host that takes over listens
+struct own_part {                ///< settings of the host that becomes the leader
+  std::string host;              ///< name of the host that becomes the leader
+  std::string address;           ///< HOST:PORT at which the new leader listens
   net::identity_files identity;  ///< certificate, key and authority of the host, as absolute paths
 };
 

@@ -27,7 +27,7 @@ struct start_wishes {
 struct run_start {  ///< the place where a run begins
   /// The checkpoint to load; its path is empty if the run begins at step 0.
   config::checkpoint_load_section load;
-  /// True if the checkpoint is in the run's own folder: the same run resumes.
+  /// true: the checkpoint is in the run's own folder, so the run continues itself
   bool own = false;
   std::filesystem::path map{};  ///< start_wishes::map if the run begins from the checkpoint of --resume; else empty
 };

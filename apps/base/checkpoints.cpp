@@ -188,7 +188,7 @@ core::result<void> checkpoints::save(actors::session& s) {
   blocking_ = true;
   const auto saved = s.save(*request);
   blocking_ = false;
-  // Errors known immediately are returned by the call, not through on_saved.
+  // an error that is known at once is the result of the call, so on_saved does not report it
   if (!saved && told_step_ != s.steps_done()) return failed(s.steps_done(), saved.error());
   if (failure_) return core::fail(*std::exchange(failure_, std::nullopt));
   return {};

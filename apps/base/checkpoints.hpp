@@ -13,7 +13,7 @@
 
 namespace troupe::apps {
 
-/// Counts of the checkpoints of a run.
+/// Statistics of a run's checkpoints: how many were written, failed or were skipped, their bytes and their seconds.
 struct checkpoint_counts {
   uint64_t written = 0, failed = 0, skipped = 0;
   uint64_t bytes = 0;
@@ -34,9 +34,9 @@ class checkpoints {
     std::function<void(const std::string&)> on_warning;
     std::function<void(const checkpoint_event&)> on_written;
   };
-  /// The reason of a call of `after_step`.
+  /// Says when `after_step` is called.
   enum class moment : uint8_t {
-    step,     ///< another step follows
+    step,     ///< the run continues with another step
     asked,    ///< another step follows, and a signal or a user has requested a checkpoint
     end,      ///< no step follows: the run has ended
     rescued,  ///< no step follows, because a signal or an error ended the run; reports if nothing is saved
@@ -67,7 +67,7 @@ class checkpoints {
   /// Notes that the run went back to `step`; `has_one` is true if that step has a checkpoint.
   void went_back(uint64_t step, bool has_one);
 
-  /// Receives the reports of session_hooks::on_saved.
+  /// Handles the report of an ended save; called by session_hooks::on_saved.
   void heard(const actors::save_report& r);
 
   [[nodiscard]] const checkpoint_counts& counts() const { return counts_; }
@@ -95,7 +95,7 @@ class checkpoints {
   bool waiting_ = false;                 ///< true: a checkpoint is due while another is in progress
   bool blocking_ = false;                ///< true: training waits for the checkpoint in progress
   bool ending_ = false;                  ///< true: the run's last checkpoint is being written
-  std::optional<uint64_t> told_step_;    ///< step of the last report that `heard` received
+  std::optional<uint64_t> told_step_;    ///< step of the last save report that this object received
   std::optional<uint64_t> failed_step_;  ///< newest step whose checkpoint was counted as failed
   int64_t last_begin_ns_ = 0;            ///< time of the begin of the run or of the newest checkpoint
 };

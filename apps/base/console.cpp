@@ -34,12 +34,12 @@ struct output_relay::shared {
   mutable std::mutex mutex;
   std::condition_variable comes, goes;
   std::string waiting;
-  size_t handed = 0;     ///< number of bytes that the thread is writing
+  size_t handed = 0;     ///< number of bytes that the relay's thread is writing now
   uint64_t taken = 0;    ///< number of bytes that have been written or refused so far
   bool begins = true;    ///< true: the next byte of output is the first of a line
   bool is_left = false;  ///< true: the current line of output is dropped
   bool ends = false;
-  bool tells = false;  ///< true while a thread calls `tell`
+  bool tells = false;  ///< true while a thread calls the function `tell`
   std::string loss;
   heard tell;
 

@@ -14,7 +14,7 @@ namespace troupe::apps {
 
 /// Limit of the bytes that wait for a reader; further whole lines are dropped.
 inline constexpr size_t output_waits_bytes_max = size_t{1} << 20;
-/// How long the end of a program waits for a reader that reads nothing.
+/// Longest time that the end of a program waits for a reader of its output that does not read.
 inline constexpr std::chrono::milliseconds output_patience{2000};
 
 /// Relays bytes to one descriptor whose reader may block. Any thread may write.
@@ -24,7 +24,7 @@ class output_relay {
 
   /// Starts the thread. Throws std::system_error if the system refuses it. `name` is the stream's name in messages.
   output_relay(int descriptor, std::string name);
-  ~output_relay();  ///< does not wait for the thread
+  ~output_relay();  ///< returns without waiting for the thread, which may be blocked in a write
   output_relay(const output_relay&) = delete;
   output_relay& operator=(const output_relay&) = delete;
 

@@ -25,8 +25,8 @@ struct inspect_arguments {
   std::string file;
   std::string tokenizer;             ///< tokenizer for decoding; empty: the tokenizer in the description of the file
   std::string dtype = "uint16";      ///< type of tokens in a file without description
-  uint64_t tokens = 64;              ///< number of tokens to decode
-  std::vector<std::string> given{};  ///< names of the options on the command line
+  uint64_t tokens = 64;              ///< number of tokens to print as text
+  std::vector<std::string> given{};  ///< names of the options that the command line contains
 };
 
 /// Runs the command. Exit codes: 0 done, 1 failed, 2 bad input, 130, 143 interrupted.

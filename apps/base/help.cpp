@@ -17,8 +17,7 @@ struct command_example {
   std::string_view command, text;
 };
 
-// Examples for all commands; paths are relative to a checkout or /usr/share/troupe, and `run` stands for a run's output
-// folder.
+// Examples for all commands; paths are relative to a checkout or /usr/share/troupe, and `run` is a run's output folder.
 constexpr command_example examples[] = {
     {"", "troupe train examples/smallest.yaml"},
     {"train", "troupe train examples/smallest.yaml --steps 20 --set zero_optimization.stage=2"},

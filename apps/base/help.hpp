@@ -13,7 +13,7 @@ class Option;
 
 namespace troupe::apps {
 
-/// Width of a help screen in columns.
+/// Number of columns to which help texts are wrapped.
 inline constexpr size_t help_columns = 100;
 
 inline constexpr const char* exit_codes =

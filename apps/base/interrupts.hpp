@@ -12,7 +12,8 @@ namespace troupe::apps {
 
 class interrupts {
  public:
-  enum class save_requests : uint8_t { ignored, taken };  ///< SIGUSR1 and SIGUSR2
+  /// selects whether the signals SIGUSR1 and SIGUSR2 request a checkpoint
+  enum class save_requests : uint8_t { ignored, taken };
 
   /// Blocks the signals and starts the thread that waits for them. Construct it before any other thread starts, since
   /// threads inherit the blocked signals. Throws std::runtime_error if the system refuses the thread. An interruption

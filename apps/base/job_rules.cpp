@@ -17,7 +17,7 @@ namespace {
 
 using config::key_problem;
 
-/// Bytes of memory that no machine has.
+/// Limit of the predicted memory of a job's batches (1 PiB): no machine has more memory.
 constexpr uint64_t no_machine_has_bytes = uint64_t{1} << 50;
 
 /// Returns the problem's text without the key that its place already names: "model key 'n_head': wanted 1" becomes

@@ -16,12 +16,13 @@ inline const cluster::place_row* place_of_rank(const cluster::roster& all, uint3
   return at == all.places.end() ? nullptr : &*at;
 }
 
-/// Returns "process 1 on b"; "process 1" in a job on one machine.
+/// Returns the name of a process as text: "process 1 on b"; "process 1" in a job on one machine.
 inline std::string place_text(const cluster::place_row& p) {
   return "process " + std::to_string(p.place) + (p.host.empty() ? "" : " on " + p.host);
 }
 
-/// Returns [{"process", "host", "pid", "state", "ranks": [first, count], "losses"}].
+/// Returns the processes of a job as a JSON array: [{"process", "host", "pid", "state", "ranks": [first, count],
+/// "losses"}].
 inline nlohmann::ordered_json people_json(const cluster::roster& all) {
   auto out = nlohmann::ordered_json::array();
   for (const auto& p : all.places) {

@@ -61,7 +61,8 @@ core::error no_program(const fs::path& here, std::string_view name) {
 fs::path own_folder() {
   std::error_code e;
   if (auto own = fs::read_symlink("/proc/self/exe", e); !e) return own.parent_path();
-  const auto* const started_as = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));  // used if /proc is missing
+  // path with which the kernel started this program; used if /proc is missing
+  const auto* const started_as = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
   return started_as == nullptr ? fs::path() : fs::canonical(started_as, e).parent_path();
 }
 

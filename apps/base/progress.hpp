@@ -17,7 +17,7 @@ enum class output_style : uint8_t { bar, lines, json, quiet };
 /// is JSON, and nothing if it is quiet.
 void log_line(output_style style, const std::string& line);
 
-/// Returns the event `slow_link` for JSON lines.
+/// Returns a line of JSON that reports a slow link: the event `slow_link`.
 std::string slow_link_json(const actors::slow_link_report& x);
 
 class progress {
@@ -25,8 +25,8 @@ class progress {
   /// Stores its arguments. `flops_per_token` counts forward and backward; `loss_unit`: nats/byte, nats/token.
   progress(output_style style, uint64_t total_steps, double flops_per_token, uint64_t lines_every,
            std::string loss_unit);
-  /// Sets the peak rate of which model-FLOPs use is the fraction, in operations per second of all ranks together; 0:
-  /// the use is not shown.
+  /// Sets the peak rate, in operations per second of all ranks together, for the displayed model-FLOPs utilisation; 0:
+  /// no utilisation is displayed.
   void use_peak(double flops) { peak_flops_ = flops; }
 
   /// True if the last steps exceeded the peak rate of use_peak(), which is too low if other programs used the machine
@@ -38,7 +38,7 @@ class progress {
   void step(const actors::step_report& r, uint64_t memory_bytes);
   /// Reports, only in JSON, a step that was repeated after a rank was lost.
   void step_again(const actors::step_report& r);
-  /// Reports, only in JSON, that a term after the first has begun.
+  /// Reports, only in JSON output, that a further term of the job has begun.
   void term(const actors::term_report& t);
   /// Reports, only in JSON, that a link between hosts has become slow; other styles show a warning instead.
   void slow_link(const actors::slow_link_report& x);
@@ -65,7 +65,7 @@ std::string spike_sentence(const actors::loss_spike& s);
 /// Facts about a run that has ended, which are shown as text or as one JSON object.
 struct end_summary {
   uint64_t steps = 0, skipped = 0;
-  uint64_t trained = 0;  ///< number of steps that this process trained
+  uint64_t trained = 0;  ///< number of steps that this call of the program has trained
   uint64_t spikes = 0;   ///< number of loss spikes after which the run went back
   double seconds = 0;
   bool stopped = false;
@@ -79,7 +79,7 @@ struct end_summary {
   uint64_t model_elements = 0;
   uint64_t process_peak_bytes = 0;
   telemetry::step_summary lanes;   ///< summary of the lanes' times over all steps, added by telemetry::add_step
-  std::vector<std::string> units;  ///< names of the model's units
+  std::vector<std::string> units;  ///< [unit]: name of the model's unit
   double peak_flops = 0;           ///< measured rate of one rank's core in operations per second; 0: unknown
   checkpoint_counts checkpoints;
   std::string trace_file, report_file, output_folder, sample;
@@ -94,7 +94,7 @@ struct end_summary {
 std::string end_json(const end_summary& e);
 /// Returns a summary of at most ten lines, after the table of comms_logger if that is enabled.
 std::string end_text(const end_summary& e);
-/// Returns tables of where memory and time went.
+/// Returns tables of the run's memory and times, for the end of the output.
 std::string end_details(const end_summary& e);
 
 }  // namespace troupe::apps

@@ -19,7 +19,7 @@ class work_display {
 
   /// Returns the function that the work calls with its progress. This object must outlive the work.
   checkpoint::progress_function progress();
-  /// Clears the line, so that ordinary output can follow.
+  /// Clears the terminal line with the progress, so that ordinary output can follow.
   void clear();
 
   [[nodiscard]] uint64_t done_bytes() const { return done_; }

@@ -21,7 +21,7 @@ struct weights_arguments {  ///< arguments of to-fp32 and to-hf
   std::vector<std::string> given{};  ///< options on the command line; those without effect are refused
 };
 
-struct gguf_arguments {  ///< arguments of to-gguf
+struct gguf_arguments {  ///< arguments of `checkpoint to-gguf`
   source_arguments source;
   output_arguments output;
   std::string type = "q8_0";
@@ -41,7 +41,7 @@ struct deepspeed_arguments {  ///< arguments of to-deepspeed and, without stage 
   std::vector<std::string> given{};  ///< options on the command line; those without effect are refused
 };
 
-struct distributed_arguments {  ///< arguments of to-dcp
+struct distributed_arguments {  ///< arguments of `checkpoint to-dcp`
   source_arguments source;
   output_arguments output;
   uint32_t ranks = 1;
@@ -52,7 +52,7 @@ struct distributed_arguments {  ///< arguments of to-dcp
 };
 
 struct reshape_arguments {
-  deepspeed_arguments written;  ///< `ranks` is the data-parallel degree
+  deepspeed_arguments written;  ///< options shared with to-deepspeed; its `ranks` is the data-parallel degree
   uint32_t tensor = 1, pipeline = 1;
   /// First layer of each pipeline stage; empty: layers are divided evenly.
   std::vector<uint32_t> partition;

@@ -104,7 +104,7 @@ core::result<std::string> names_of(const source_arguments& a, const std::string&
   std::map<std::string, std::string> in_model;
   for (const auto& w : wanted)
     if (const auto name = find.find(w.name)) in_model.emplace(*name, w.name);
-  std::map<std::string, std::string> got;  // new names, by the name in the checkpoint
+  std::map<std::string, std::string> got;  // [name in the checkpoint]: name after the renaming
   const auto add = [&](const std::string& name) {
     const auto own = named.names_in_files.find(name);
     const auto at = in_model.find(name);

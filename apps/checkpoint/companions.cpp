@@ -35,8 +35,8 @@ core::result<bool> copy_companion(const fs::path& from, const fs::path& to) {
   return true;
 }
 
-/// Copies files from the first place that has one of them, so that two tokenizers are never mixed. Returns the place;
-/// empty if there is none.
+/// Copies all files called `names` from the first folder of `places` that has one of them, so that files of two
+/// tokenizers are never mixed. Returns that folder; an empty path if no folder has such a file.
 core::result<fs::path> copy_files(std::span<const char* const> names, std::span<const fs::path> places,
                                   const fs::path& to) {
   for (const auto& place : places) {
@@ -70,7 +70,7 @@ core::result<void> copy_all(std::span<const fs::path> places, const fs::path& to
   return generation ? core::result<void>() : core::fail(generation.error());
 }
 
-/// Adds the folders of a run's tokenizer and its model.
+/// Appends to `to` the folders in which the run's configuration names a tokenizer and a model.
 void add_places(const config::job_config& run, std::vector<fs::path>& to) {
   if (!run.data.tokenizer_path.empty()) to.push_back(models::folder_of(run.data.tokenizer_path));
   if (!run.model.path.empty()) to.push_back(models::folder_of(run.model.path));

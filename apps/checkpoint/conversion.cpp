@@ -16,7 +16,7 @@ namespace {
 /// many bytes in fp32, and layers that share a weight are written a few dozen times; a larger factor means few bytes
 /// that repeat under many names or with strides of zero.
 constexpr uint64_t most_times_larger = 64;
-/// Output size that is permitted however small the files are.
+/// Size of the output up to which a conversion is permitted even if the source's files are much smaller.
 constexpr uint64_t always_written_bytes = uint64_t{64} << 20;
 
 /// Returns the bytes of all files that contain the tensors.

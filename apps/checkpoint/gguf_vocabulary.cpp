@@ -134,7 +134,7 @@ core::result<gguf_metadata> gguf_vocabulary(const checkpoint::tensor_source& s, 
   auto vocabulary =
       place == bytes_name ? core::result<data::vocabulary>(data::byte_vocabulary()) : data::read_vocabulary(place);
   if (!vocabulary) return fail(vocabulary.error());
-  // A model may have only the first byte values as tokens, since its texts had no others.
+  // a model may have fewer tokens than there are byte values, if its texts had no other bytes
   if (place == bytes_name && vocabulary->entries.size() > tokens) vocabulary->entries.resize(tokens);
   if (vocabulary->entries.size() > tokens)
     return fail(error_kind::mismatch, fmt::format("the tokenizer '{}' has {} tokens, the model {}", place,

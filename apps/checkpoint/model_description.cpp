@@ -209,7 +209,7 @@ core::result<void> check_wanted(const described_checkpoint& c, std::span<const c
                                  missing.size(), checkpoint::first_names(missing)));
 }
 
-/// Returns the number after `layers.` or `h.` in a name.
+/// Returns the layer number in a parameter's name: the number after `layers.` or `h.`; nothing if there is none.
 std::optional<uint64_t> layer_number(std::string_view name) {
   for (const std::string_view before : {"layers.", "h."}) {
     if (!name.starts_with(before)) continue;
@@ -241,7 +241,8 @@ core::result<void> check_unknown_family(const described_checkpoint& c) {
     const std::vector<int64_t> wanted{vocabulary.value_or(0), width.value_or(0)};
     if (is_embedding && vocabulary && width && t.shape != wanted) return other_shape(c, t.name, wanted, t.shape);
   }
-  const auto extra = size("num_nextn_predict_layers").value_or(0);  // DeepSeek's further layers, after the others
+  // layers for multi-token prediction in DeepSeek's models, which follow the transformer layers
+  const auto extra = size("num_nextn_predict_layers").value_or(0);
   const auto held = static_cast<int64_t>(seen.size());
   if (!layers || seen.empty() || (*seen.rbegin() + 1 == seen.size() && (held == *layers || held == *layers + extra)))
     return {};

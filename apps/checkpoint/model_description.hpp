@@ -45,7 +45,7 @@ std::vector<checkpoint::wanted_tensor> parameters_of(const model_description& m)
 /// model that cannot be split over so many ranks.
 checkpoint::parameter_cuts cuts_of(const model_description& m, uint32_t ranks);
 
-/// A checkpoint and the description of its model.
+/// An open checkpoint, and the description of the model that its weights belong to.
 struct described_checkpoint {
   checkpoint::tensor_source source;
   model_description model;

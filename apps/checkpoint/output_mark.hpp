@@ -16,7 +16,7 @@ namespace troupe::apps {
 /// relative path.
 inline constexpr std::string_view mark_file_name = ".troupe-conversion";
 
-/// Returns the mark in a single file.
+/// Returns the metadata that marks a single output file as written by this conversion.
 checkpoint::string_map file_mark();
 /// Key of the mark in a GGUF file's metadata.
 inline constexpr std::string_view gguf_mark_key = "troupe.conversion";

@@ -27,7 +27,7 @@ fs::path parent_of(const fs::path& out) {
   return parent.empty() ? fs::path(".") : parent;
 }
 
-/// Returns `dir/out`, also for `dir/out/`.
+/// Removes the slash at the end of a path: returns `dir/out` for `dir/out/`.
 fs::path plain(const fs::path& out) { return out.has_filename() ? out : out.parent_path(); }
 
 /// Refuses an output that would replace a file of `source`, also through a link, or its folder.

@@ -20,7 +20,7 @@ struct output_wish {
   uint64_t needed_bytes = 0;  ///< free space to require, in bytes; 0: not checked
 };
 
-/// A file or folder that appears whole.
+/// An output file or folder that is written under a temporary name and renamed when it is complete.
 class output_place {
  public:
   /// Locks `.NAME.part` next to OUT, in which everything is written, and removes what a crash left there. Refused, and

@@ -63,14 +63,14 @@ const CLI::Option* option_named(const CLI::App& app, const std::string& word) {
   return nullptr;
 }
 
-/// Returns the number of words that an option accepts after its name.
+/// Returns the number of arguments that an option takes on the command line.
 size_t words_of(const CLI::Option& o) {
   const int most = o.get_items_expected_max();
   return most <= 1 || !o.get_allow_extra_args() ? static_cast<size_t>(std::max(0, std::min(most, 1)))
                                                 : static_cast<size_t>(most);
 }
 
-/// Interprets the words typed so far, one after the other.
+/// Parses the words typed so far: which command they select, and which option expects a value.
 class reader {
  public:
   explicit reader(const CLI::App& program) : program_(program), at_(&program) {}

@@ -9,7 +9,7 @@
 
 namespace troupe::apps {
 
-/// Value of `--validate` that disables the loss.
+/// Value of `--validate` with which no loss is computed.
 inline constexpr const char* no_validation = "none";
 
 struct compress_arguments {

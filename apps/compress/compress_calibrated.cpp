@@ -90,7 +90,7 @@ class calibrated final : public compress_calibration {
  private:
   static bool go_on() { return !stop_request::made(); }
 
-  /// Returns everything that the bytes of the work depend on, except the program itself.
+  /// Returns text that names everything on which the bytes of the result depend, except the program itself.
   [[nodiscard]] std::string purpose() const {
     std::string files;
     for (const auto& f : from_.source.files) files += fmt::format("{} {} ", f.path.string(), f.bytes);

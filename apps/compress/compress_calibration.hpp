@@ -29,7 +29,7 @@ class compress_calibration {
   /// called.
   [[nodiscard]] virtual std::string held_out() const = 0;
   [[nodiscard]] virtual std::string loss_unit() const = 0;  ///< returns the unit of the losses: nats/byte or nats/token
-  /// Computes the loss of `of` over the held-out text; stores hidden states temporarily in the folder `beside`.
+  /// Computes the loss of `of` over the held-out text. `beside`: folder in which hidden states are stored temporarily.
   virtual core::result<double> loss(const checkpoint::tensor_source& of, const std::filesystem::path& beside) = 0;
 
   /// Runs the method of `--method`. `beside` is a folder that only this work uses; the call continues work that an

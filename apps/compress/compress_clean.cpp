@@ -38,7 +38,8 @@ core::result<void> write_clean(const compress_arguments& a) {
 
 core::result<described_checkpoint> open_to_compress(const compress_arguments& a, tensor_grids& grids) {
   source_arguments from = a.source;
-  from.wants_weights = !a.clean;  // cleaning needs the run's configuration
+  // cleaning reads the run's configuration, which a source of weights alone does not have
+  from.wants_weights = !a.clean;
   auto opened = open_described(from, a.model_config);
   if (!opened || !a.clean) return opened;
   TROUPE_ASSIGN(auto cleaned, clean(std::move(*opened)));

@@ -16,7 +16,7 @@ namespace troupe::apps {
 /// Writes the cleaned checkpoint, without `--to`, as a Troupe checkpoint with its model's config.json.
 core::result<void> write_clean(const compress_arguments& a);
 
-/// Grids of weights by tensor name.
+/// Quantisation grids of trained weights, by the name of the weight's tensor.
 using tensor_grids = std::map<std::string, checkpoint::trained_grid>;
 /// Opens the checkpoint that is compressed further. If `a.clean` is set, returns it cleaned, and `grids` receives the
 /// grids that its weights were trained on.

@@ -25,7 +25,7 @@
 namespace troupe::apps {
 namespace {
 
-/// Returns all values of `--to`.
+/// Returns all names that `--to` accepts, for an error message.
 std::string target_names() {
   std::string out;
   const auto add = [&out](std::string_view prefix, std::string_view name) {

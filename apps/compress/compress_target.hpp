@@ -21,7 +21,7 @@
 
 namespace troupe::apps {
 
-/// Summary of a written output.
+/// Report about a written output, and a remark for the user.
 struct compress_summary : checkpoint::compression_report {
   std::string remark;  ///< sentence that is printed after the summary; empty: none
 };
@@ -47,12 +47,12 @@ class compress_target {
                                                const checkpoint::prepared_weights& prepared,
                                                const std::filesystem::path& out,
                                                const checkpoint::progress_function& progress) const = 0;
-  /// Returns the command with which another program opens the output `out`.
+  /// Returns the command line with which another program, such as llama.cpp, opens the output `out`.
   [[nodiscard]] virtual std::string opened_by(const std::string& out) const = 0;
 
  protected:
   using stored_forms = std::map<std::string, std::shared_ptr<const checkpoint::stored_form>, std::less<>>;
-  /// Stores the forms of the tensors; call it before any other function.
+  /// Stores how the tensors are stored in the output; call before any other function.
   core::result<void> take(core::result<stored_forms> forms) {
     if (!forms) return core::fail(forms.error());
     forms_ = std::move(*forms);

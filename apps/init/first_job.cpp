@@ -44,14 +44,14 @@ constexpr model_size sizes[] = {{"1M", 4, 128, 4, 128},       {"10M", 8, 320, 5,
                                 {"355M", 24, 1024, 16, 1024}, {"774M", 36, 1280, 20, 1024},
                                 {"1558M", 48, 1600, 25, 1024}};
 
-/// Share of the free memory that a job may use; the rest is for the system and the page cache.
+/// Share of the free memory that a job may use; the remainder is left to the system and the page cache.
 constexpr double memory_share = 0.8;
 /// Number of samples in a rank's micro-batch, unless memory requires fewer.
 constexpr uint64_t micro_batch = 4;
 constexpr uint64_t usual_samples = 16;
 constexpr uint64_t ranks_max = uint64_t{1} << 20;
 constexpr const char* usual_validation = "0.05";
-/// Learning rates for a new model, and for a trained one.
+/// Learning rates that a job for a new model, and one for a trained model, begins with.
 constexpr const char* first_rate = "6.0e-4";
 constexpr const char* tuning_rate = "2.0e-5";
 /// Number of tokens in a sample for a trained model that can read longer samples.
@@ -225,7 +225,7 @@ class maker {
     return {};
   }
 
-  /// True if training begins from trained weights.
+  /// True if the job starts training from trained weights, as opposed to random ones.
   [[nodiscard]] bool is_trained() const {
     if (has("checkpoint.load.path")) return true;
     if (!has("model.path")) return false;

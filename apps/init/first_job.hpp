@@ -25,7 +25,7 @@ struct first_job_answers {
   std::filesystem::path file;   ///< path of the configuration file to write; paths in it are relative to its folder
 };
 
-struct machine_offer {  ///< resources that a job may use
+struct machine_offer {  ///< processors and memory of this machine that a job may use
   uint32_t cores = 1, gpus = 0;
   uint64_t memory_bytes = 0;
   std::string processor;
@@ -38,7 +38,7 @@ std::vector<std::string> model_sizes();
 /// Checks each answer that is not empty, independently of the others. Errors: bad_input.
 core::result<void> check_answers(const first_job_answers& a);
 
-/// Flags for the answers that the imported source contains, so that the user is not asked for them.
+/// Flags: true if the imported source determines the answer, so that the user is not asked for it.
 struct source_says {
   bool model = false, text = false, tokenizer = false, steps = false, samples = false;
 };

@@ -77,8 +77,9 @@ void read_leader(variables& v, launch_place& p) {
   p.port = static_cast<uint16_t>(!taken ? port : port < 65'535 ? port + 1 : port - 1);
 }
 
-/// Computes the number of machines, the tasks of each, and this task's machine. The ranks of a machine are consecutive,
-/// or machines get ranks in turn; if `rank` is consistent with both orders, `in_turns` decides.
+/// Computes the number of machines, the number of tasks on each, and this task's machine. A machine's ranks are
+/// consecutive, or ranks are dealt to machines round-robin (`in_turns`), which decides if `rank` is consistent with
+/// both.
 void lay_out(variables& v, launch_place& p, uint32_t rank, uint32_t size_here, const std::string& size_name,
              bool in_turns = false) {
   if (size_here == 0 || p.tasks % size_here != 0) {

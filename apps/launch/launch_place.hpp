@@ -19,13 +19,14 @@ environment own_environment();
 /// Returns this machine's name, read from the system; "localhost" if it has none.
 std::string own_host_name();
 
+/// The position of this program among all programs that a launcher has started, as read from the launcher's variables.
 struct launch_place {
   std::string launcher;              ///< name of the launcher for messages: "torchrun", "srun"
   std::string told_by;               ///< name of the environment variable that contains the number of programs
   uint32_t node = 0;                 ///< number of this machine
   uint32_t nodes = 1;                ///< number of machines; 0: unknown
   uint32_t local_rank = 0;           ///< number of this task on its machine; task 0 acts for all of them
-  uint32_t tasks = 1;                ///< number of programs started on all machines; 0: one per machine
+  uint32_t tasks = 1;                ///< total number of programs started on all machines; 0: one for each machine
   std::vector<uint32_t> tasks_of{};  ///< number of tasks of each machine, by machine number; empty: unknown
   std::vector<std::string> names{};  ///< name of each machine, by machine number; empty: unknown
   std::string leader{};              ///< name or address of the first machine; empty: unknown

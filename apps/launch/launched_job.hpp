@@ -21,7 +21,8 @@ struct launched_job {
   };
   part role = part::alone;
   std::vector<std::string> settings;  ///< settings as key=value, which override the configuration file's
-  bool names_hosts = false;           ///< true: certificates name the hosts; false: names are made from their numbers
+  /// true: certificates have the names of hosts; false: hosts are named after their machine numbers
+  bool names_hosts = false;
   uint32_t node = 0;
   std::string own_name;        ///< name of this machine, after which its certificate's files are named
   std::string leader;          ///< HOST:PORT where the other hosts reach the leader

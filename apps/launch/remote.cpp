@@ -62,7 +62,7 @@ int hold(int argc, char** argv) {
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(1);
-    std::signal(SIGHUP, SIG_DFL);  // SIGHUP tells the program that the connection has ended
+    std::signal(SIGHUP, SIG_DFL);  // default action: the program receives SIGHUP when the connection has ended
     const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     ::dup2(nothing, STDIN_FILENO);
     ::execv(argv[first], argv + first);

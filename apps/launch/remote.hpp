@@ -26,7 +26,7 @@ struct remote_program {
 std::string quoted_word(const std::string& word);
 /// Returns the command line for the other machine's shell.
 std::string shell_line(const remote_program& p);
-/// Returns ssh's command line. `host` must pass check_host_name.
+/// Returns the command line that starts the program `p` on `host` by ssh. `host` must pass check_host_name.
 std::vector<std::string> ssh_command(const std::string& host, const remote_program& p, const ssh_options& o);
 
 /// First line that `hold --tell` prints, by which the launcher recognises that the host has been reached.

@@ -20,7 +20,8 @@ struct host_facts {           ///< facts that a host reports about itself
   uint64_t memory_bytes = 0, available_bytes = 0;
   std::string folder;                      ///< folder of the run's output, or its parent if only that exists
   uint64_t free_bytes = 0;                 ///< free bytes in `folder`
-  bool sees_token = false;                 ///< true if the host sees a file that the first host has written to `folder`
+  /// true if the host can read the file that the first host has written to `folder`, so that the folder is shared
+  bool sees_token = false;
   std::string cannot_write;                ///< the system's reason why the host cannot write to `folder`; empty: it can
   std::vector<std::string> missing_files;  ///< files that the job reads and this host lacks
 };
@@ -33,7 +34,7 @@ struct examined_host {  ///< a host of `cluster.hosts`
   std::string cannot_listen{};
 };
 
-struct examined_pair {  ///< measured path from one host to another, by their numbers
+struct examined_pair {  ///< measured network path from one host to another, with the numbers of the two hosts
   uint32_t from = 0, to = 0;
   double delay_s = 0;  ///< half of the shortest round trip between the two hosts, in seconds
   double bytes_per_s = 0;

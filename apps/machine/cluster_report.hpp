@@ -14,9 +14,10 @@ inline constexpr size_t pair_table_hosts_max = 8;
 
 /// Returns a row for each host, a table of pairs, a line for each finding, and the conclusion.
 std::string cluster_text(const examined_cluster& all, const std::vector<finding>& found);
-/// Returns {"hosts": [{...}], "pairs": [{"from", "to", "bytes_per_s", "delay_s"}], "findings": [...], "fit": bool}.
+/// Returns the report as JSON: {"hosts": [{...}], "pairs": [{"from", "to", "bytes_per_s", "delay_s"}], "findings":
+/// [...], "fit": bool}.
 std::string cluster_json(const examined_cluster& all, const std::vector<finding>& found);
-/// True if no finding is `missing`.
+/// True if no finding reports something that training needs as missing.
 bool fits(const std::vector<finding>& found);
 
 }  // namespace troupe::apps

@@ -19,7 +19,8 @@ build_versions versions();
 
 /// Returns one line for each finding, and two more lines, the cost and the remedy, for each finding that is not fine.
 std::string doctor_text(const build_versions& v, const std::vector<finding>& all);
-/// Returns {"versions": {...}, "findings": [{"topic", "condition", "found", "costs", "command"}], "fit": bool}.
+/// Returns the report as JSON: {"versions": {...}, "findings": [{"topic", "condition", "found", "costs", "command"}],
+/// "fit": bool}.
 std::string doctor_json(const build_versions& v, const std::vector<finding>& all);
 
 /// Examines this machine and `folder`, and prints the findings. Returns the exit code: 0, or 1 if training lacks

@@ -21,15 +21,15 @@ struct finding {
   std::string topic;
   condition is = condition::fine;
   std::string found;
-  std::string costs{};    ///< empty when fine
+  std::string costs{};    ///< what the missing or poor feature costs a run; empty for condition::fine
   std::string command{};  ///< command that remedies the finding; empty if there is none
 };
 
-/// Facts that probes found by trying, not by reading.
+/// Facts that the doctor has found by calling the system, as opposed to reading its settings.
 struct tried_facts {
   uint32_t usable_cores = 0;
   attempt io_uring;
-  attempt lock;  ///< attempt to lock `memlock_wanted_bytes`
+  attempt lock;  ///< result of locking `memlock_wanted_bytes` of memory
   queue_facts queue;
   cuda_facts cuda;
   cuda_library_facts cuda_library;

@@ -33,7 +33,7 @@ std::string io_json(const io_report& r);
 /// Returns the `aio` section of a configuration, which `troupe config check` accepts.
 std::string aio_section(const io_point& p);
 
-/// Returns "4 MiB", "512 KiB", "1000 B".
+/// Returns a number of bytes as text with a binary unit: "4 MiB", "512 KiB", "1000 B".
 std::string binary_text(uint64_t bytes);
 
 }  // namespace troupe::apps

@@ -58,7 +58,7 @@ core::result<std::vector<io_point>> sweep(storage::throughput_probe& probe, cons
                                           const io_arguments& a,
                                           const std::function<void(size_t pass, size_t of)>& say);
 
-/// Returns the points with the most passes, in their order: all, or the finalists.
+/// Returns the settings that were measured most often, in their order: all of them, or the finalists.
 std::vector<const io_point*> decisive(const std::vector<io_point>& points);
 
 /// Returns the decisive() point with the highest median; null if the direction was not measured.

@@ -9,7 +9,7 @@
 
 namespace troupe::apps {
 
-/// Outcome of a try.
+/// Result of trying one feature of the system: success, or the system's error.
 struct attempt {
   bool good = false;
   std::string why;  ///< the system's reason, if the try failed
@@ -44,7 +44,7 @@ folder_facts try_folder(const std::filesystem::path& path);
 
 struct cuda_facts {
   bool loaded = false;  ///< true: libcuda.so.1 was found
-  attempt start;        ///< result of cuInit
+  attempt start;        ///< result of cuInit, the start of the CUDA driver
   std::string version;  ///< CUDA version of the driver, such as "12.4"
   std::vector<std::string> devices;
 };

@@ -179,7 +179,8 @@ void http_server::serve() {
     if (on[1].revents == 0) continue;
     for (int n = 0; n < accepts_max; ++n) {
       const int fd = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (fd < 0 && (errno == EMFILE || errno == ENFILE)) ::usleep(1000 * looks_every_ms);  // avoids an immediate retry
+      // waits, because a retry would fail again at once
+      if (fd < 0 && (errno == EMFILE || errno == ENFILE)) ::usleep(1000 * looks_every_ms);
       if (fd < 0) break;
       if (visitors.size() >= visitors_max) leave(visitors.begin());
       visitors.push_back({.socket = fd, .bytes = channels_->make(fd), .until_ns = now + request_arrives_ns_max});

@@ -34,7 +34,7 @@ json spans_of(const telemetry::rank_spans& r, int64_t zero_ns) {
   return out;
 }
 
-/// Returns the newest steps that fit, in order.
+/// Returns as JSON the newest steps whose spans fit into one answer, in order.
 json steps_of(const std::deque<page_spans>& steps) {
   json out = json::array();
   size_t room = page_spans_max;

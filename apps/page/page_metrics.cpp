@@ -20,7 +20,7 @@ std::string number(double v) {
   return fmt::format("{}", v);
 }
 
-/// Returns the value of a label in quotes.
+/// Returns `value` in quotes and escaped, as a label of a Prometheus metric.
 std::string label_text(std::string_view value) {
   std::string out = "\"";
   for (const char c : value) {

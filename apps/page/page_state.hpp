@@ -20,7 +20,7 @@ namespace troupe::apps {
 /// Limits of the stored state: number of steps with spans, of terms, of log lines, and of bytes in a line.
 inline constexpr size_t page_steps_max = 4, page_terms_max = 64, page_lines_max = 100, page_line_bytes_max = 400;
 
-/// Facts that do not change while a run lasts.
+/// Facts about a run that stay constant while it lasts.
 struct page_facts {
   std::string folder, name, loss_unit, version;
   uint64_t steps = 0;

@@ -15,17 +15,17 @@ inline constexpr size_t page_ranks_max = 64;
 /// Limit of the spans in one answer; older steps that would exceed it are left out.
 inline constexpr size_t page_spans_max = 6000;
 
-/// Facts that are collected at the moment of an answer.
+/// Facts about a run that are collected for each answer of the page, such as the state of its processes.
 struct page_moment {
   std::string phase;  ///< phase of the run: opening, training, evaluating, saving, sampling, paused, over
   uint64_t step = 0;
   std::vector<actors::rank_diagnosis> ranks{};
-  cluster::roster people{};  ///< processes of a job that has several
+  cluster::roster people{};  ///< processes of the job; empty if the job has only one
 };
 
-/// Returns the state as JSON for the page's script (docs/telemetry.md).
+/// Returns the run's state as JSON for the script of the status page (docs/telemetry.md).
 std::string page_json(const page_copy& all, const page_moment& now);
-/// Returns the state in Prometheus' text format, version 0.0.4.
+/// Returns the run's state in Prometheus' text format, version 0.0.4.
 std::string page_metrics(const page_copy& all, const page_moment& now);
 
 }  // namespace troupe::apps

@@ -13,7 +13,7 @@
 
 namespace troupe::apps {
 
-/// Returns the costs. The arguments contain disk rates, which `troupe io bench` measures.
+/// Returns the rates of this machine, measured or usual; disk rates in the arguments replace those of the cost model.
 inline plan::cost_model costs_of(const config::job_config& c, const plan_arguments& a,
                                  const job::product_meter& products) {
   auto out = a.measure ? job::measured_costs(

@@ -41,7 +41,7 @@ json memory_json(const plan::timeline& t) {
 }
 
 uint64_t parameters_of(const plan::rank_plan& p) {
-  uint64_t all = 0;  // includes a teacher's parameters
+  uint64_t all = 0;  // number of elements of all parameters, a teacher's included
   for (const auto& q : p.table().parameters) all += q.is_copy() ? 0 : q.numel();
   return all;
 }

@@ -25,7 +25,7 @@ moved moved_by(const plan::rank_plan& p) {
   return out;
 }
 
-/// Returns the maximum over all ranks of each count.
+/// Returns for each count the largest value on any rank.
 moved most_of(const job::step_plans& plans) {
   moved out;
   const auto take = [](uint64_t& most, uint64_t x) { most = std::max(most, x); };

@@ -13,7 +13,7 @@ namespace {
 
 using core::text_of;
 
-/// A stage and the plan of a rank that computes it.
+/// A pipeline stage, and the plan of one rank that computes it.
 struct shown_stage {
   const job::blueprint& b;
   uint32_t stage;

@@ -19,7 +19,7 @@ using json = nlohmann::ordered_json;
 
 std::string width_text(uint64_t width) { return width == 0 ? "-" : std::to_string(width); }
 
-/// Returns a text such as "weight, bias".
+/// Returns the names of a layer's parameters as text, such as "weight, bias".
 std::string parameters_text(const core::model_table& table, const layer_info& l) {
   std::string out;
   for (const uint32_t q : l.parameters) {

@@ -97,7 +97,7 @@ void show_tiles_of(const job::blueprint& b, const core::segment_info& s, const c
 void show_row_tiles(const job::blueprint& b) {
   const auto& head = b.table->units.back().segments.back();
   if (head.is_tiled()) show_tiles_of(b, head, "the head", "its logits are", b.spec.vocabulary);
-  const core::segment_info* mlp = nullptr;  // the largest one
+  const core::segment_info* mlp = nullptr;  // the tiled segment with the largest tiles
   for (size_t u = 1; u + 1 < b.table->units.size(); ++u)
     for (const auto& s : b.table->units[u].segments)
       if (s.is_tiled() && (mlp == nullptr || s.tile_bytes > mlp->tile_bytes)) mlp = &s;
@@ -223,7 +223,7 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
     if (!machines) return failed(machines.error());
     std::printf("%s", machines->c_str());
     if (!saving.plans.empty()) show_saving(saving, *training, costs);
-    uint64_t all = 0;  // includes a teacher's parameters
+    uint64_t all = 0;  // number of elements of all parameters, a teacher's included
     for (const auto& p : mine.table().parameters) all += p.is_copy() ? 0 : p.numel();
     if (mine.layout->gathers())
       std::printf("at most %llu of %llu parameters whole at once%s\n",

@@ -7,7 +7,7 @@ namespace {
 
 namespace nb = nanobind;
 
-/// Returns the name in core::error_kind.
+/// Returns the name of the error kind, as in core::error_kind.
 const char* name_of(core::error_kind kind) {
   using enum core::error_kind;
   switch (kind) {
@@ -58,7 +58,7 @@ void add_error(nb::module_& m) {
           PyErr_SetObject(type.ptr(), raised.ptr());
         }
       },
-      type.ptr());  // the module keeps it alive
+      type.ptr());  // a borrowed pointer: the module holds the reference
 }
 
 }  // namespace troupe::apps

@@ -27,7 +27,7 @@ nanobind::object text_of(const std::string& text);
 /// Adds the class to the module and translates python_error into it.
 void add_error(nanobind::module_& m);
 
-/// Returns the value, or throws the error.
+/// Returns the result's value; throws its error as a python_error.
 template <class T>
 T value_or_throw(core::result<T>&& r) {
   if (!r) throw python_error(std::move(r.error()));

@@ -26,7 +26,7 @@ struct loaded_weight {
   std::unique_ptr<std::byte[]> bytes;
 };
 
-/// Reads the weights one by one. One thread at a time; a concurrent call is refused.
+/// An open checkpoint whose weights are read one by one, as fp32. One thread at a time; a concurrent call is refused.
 class fp32_weights {
  public:
   /// Reads the descriptions of the tensors, and refuses a checkpoint that write_fp32() would refuse.

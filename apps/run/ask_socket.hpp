@@ -18,7 +18,7 @@ inline constexpr const char* socket_name = "troupe.sock";
 /// Limits: bytes of a question, simultaneous questions, and nanoseconds in which a question must arrive.
 inline constexpr size_t question_bytes_max = 4096, questions_max = 16;
 inline constexpr int64_t question_ns_max = 10'000'000'000;
-/// Nanoseconds in which an answer must be sent.
+/// Time limit for sending an answer to a client, in nanoseconds.
 inline constexpr int64_t answer_ns_max = 10'000'000'000;
 
 /// Function that returns the answer once it exists; called several times a second until then.
@@ -40,7 +40,7 @@ class ask_socket {
   struct client;
   ask_socket() = default;
   void serve();
-  /// Continues the exchange with a client. Returns true if the client stays.
+  /// Reads from or writes to a client without blocking. Returns true if the connection stays open.
   bool go_on(client& c, bool ready) const;
   [[nodiscard]] pending_answer answer_to(const std::string& question) const;
   static bool send_rest(client& c);

@@ -37,7 +37,7 @@ class degree_schedule {
  private:
   std::vector<job::degree_change> changes_;
   std::shared_ptr<const config::job_config> file_;
-  std::vector<std::shared_ptr<const config::loaded>> loaded_;  // configuration of each change [change]
+  std::vector<std::shared_ptr<const config::loaded>> loaded_;  // [change]: configuration after the change of degrees
   size_t now_ = 0;
 };
 

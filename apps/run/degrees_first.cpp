@@ -16,7 +16,7 @@
 namespace troupe::apps {
 namespace {
 
-/// Reads until the other end is closed.
+/// Reads from descriptor `from` until the writing end is closed, and returns the text.
 std::string read_all(int from) {
   std::string out;
   char block[4096];

@@ -34,7 +34,8 @@ core::result<void> check_export(const fs::path& folder, uint64_t bytes) {
   for (const char* name : {"config.json", "model.safetensors"})
     if (fs::is_directory(folder / name, e))
       return refused(error_kind::bad_input, fmt::format("'{}' is a folder", (folder / name).string()));
-  if (const auto file = checkpoint::atomic_file::create(there / "config.json"); !file)  // its destructor removes it
+  // only tests that a file can be made there; the destructor removes the file
+  if (const auto file = checkpoint::atomic_file::create(there / "config.json"); !file)
     return refused(file.error().kind == error_kind::no_space ? error_kind::no_space : error_kind::bad_input,
                    file.error().text);
   const auto free = checkpoint::real_files().free_bytes(there);

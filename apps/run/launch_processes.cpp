@@ -45,7 +45,7 @@ bool names_processes(const train_arguments& a) {
   };
   if (std::ranges::any_of(a.set, has_key)) return true;
   std::error_code e;
-  if (!std::filesystem::is_regular_file(a.file, e)) return false;  // a pipe can be read only once
+  if (!std::filesystem::is_regular_file(a.file, e)) return false;  // a pipe is left unread for the parser of the file
   std::ifstream in(a.file, std::ios::binary);
   return has_key(std::string((std::istreambuf_iterator<char>(in)), {}));
 }
@@ -78,7 +78,8 @@ class swap_places {
     for (uint32_t p = 0; p < places_; ++p) {
       const auto one = folder_ / actors::swap_folder_name(p);
       if (!std::filesystem::exists(one, e)) continue;
-      (void)storage::swap_space::open({.folder = one, .wanted = {}});  // removes the files that are left
+      // opening a swap space removes files that dead processes left in its folder
+      (void)storage::swap_space::open({.folder = one, .wanted = {}});
       std::filesystem::remove(one, e);
     }
     if (made_) std::filesystem::remove(folder_, e);

@@ -63,7 +63,8 @@ tl::unexpected<core::error> says(const core::error& e) { return core::fail(e.kin
 }  // namespace
 
 core::result<std::optional<launched_train>> launched_train_of(int argc, char** argv) {
-  if (std::getenv(continues_variable) != nullptr) return std::nullopt;  // this host has taken over the lead
+  // this host has become the leader of a running job
+  if (std::getenv(continues_variable) != nullptr) return std::nullopt;
   if (!read_train_arguments(argc, argv)) return std::nullopt;
   const auto place = read_launch_place(own_environment());
   if (!place) return says(place.error());

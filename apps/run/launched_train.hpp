@@ -14,7 +14,8 @@ namespace troupe::apps {
 struct launched_train {
   launched_job job;
   std::optional<config::loaded> file;  ///< only for agents: the file with the settings from the environment
-  std::vector<std::string> arguments;  ///< the command line with further --set
+  /// the command line, followed by `--set` options from the launcher's environment
+  std::vector<std::string> arguments;
 };
 
 /// Combines the file with the environment of a launcher. Returns nothing without a launcher, or if the arguments of the

@@ -12,7 +12,7 @@
 
 namespace troupe::apps {
 
-/// Shortest phase that is shown.
+/// Phases of an opening that are shorter than this are not displayed.
 inline constexpr std::chrono::seconds opening_glance{2};
 /// Time between two progress lines in a log; on a terminal, one line is rewritten instead.
 inline constexpr std::chrono::seconds opening_line_interval{10};

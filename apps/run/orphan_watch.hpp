@@ -16,7 +16,7 @@ inline constexpr int64_t orphan_ns_max = 10'000'000'000;
 
 class orphan_watch {
  public:
-  /// Starts the thread. `place` appears in the error message.
+  /// Starts the thread. `place`: number of this process, for the error message.
   explicit orphan_watch(uint32_t place);
   ~orphan_watch();
   orphan_watch(const orphan_watch&) = delete;

@@ -11,7 +11,7 @@
 
 namespace troupe::apps {
 
-/// Returns the form in which a run shows its steps on this terminal.
+/// Returns how the run displays its progress: as JSON, lines, or a bar on a terminal.
 output_style style_of(const train_arguments& a);
 
 /// Returns a line about the division of the model over the ranks, and the memory of one rank.

@@ -56,12 +56,12 @@ class run_state {
   void stop();
   /// Requests a save at the next boundary between steps. Returns the number to pass to `saved`.
   uint64_t save();
-  /// Result of the first save after a request: a folder, or the failure.
+  /// Result of the first save after a request: the checkpoint's folder, or the failure.
   struct save_end {
     std::string folder, failure;
   };
   [[nodiscard]] std::optional<save_end> saved(uint64_t number) const;
-  /// Spare processes that are reserved to replace hosts when the next term begins.
+  /// Spare processes that a request to replace hosts has reserved for the next term.
   struct promised_spares {
     size_t processes = 0;
     std::string hosts;  ///< names of the hosts that the spare processes will replace: "b, c"

@@ -418,12 +418,12 @@ class training {
   page_state page_state_;
   const output_style style_;
   opening_display opening_;
-  std::optional<progress> show_;  // set from the first step on
-  process_log log_;               // used in a job of several processes
+  std::optional<progress> show_;  // progress display; set before the first step
+  process_log log_;               // writes the events of this process to a log; used only in a job of several processes
   checkpoints saved_;
   run_start start_;
   fs::path newest_;                                      // folder of the newest checkpoint
-  fs::path exported_;                                    // folder that --export has filled
+  fs::path exported_;                                    // folder to which --export has written the weights
   uint64_t resumed_at_ = 0;                              // number of steps before the first step of this call
   bool took_over_ = false;                               // another process led before this one
   std::unique_ptr<actors::session> session_;             // declared after the members that its hooks use

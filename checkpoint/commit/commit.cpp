@@ -57,7 +57,8 @@ core::result<void> check_replaceable(file_system& files, const fs::path& root, c
 /// Returns the time of this commit: now, or just after the latest commit if the clock was set back, because commit
 /// times ascend.
 uint64_t commit_time(file_system& files, const fs::path& root) {
-  const auto out = static_cast<uint64_t>(core::unix_seconds() * 1e9);  // precise to a quarter of a microsecond
+  // nanoseconds since 1970; a double is precise to a quarter of a microsecond here
+  const auto out = static_cast<uint64_t>(core::unix_seconds() * 1e9);
   const auto latest = read_latest(files, root);
   if (!latest || !*latest) return out;
   const auto before = read_manifest(files, root / (*latest)->folder);

@@ -27,7 +27,7 @@ class folder_lock {
   static core::result<folder_lock> take(const std::filesystem::path& root,
                                         std::string_view purpose = "saves checkpoints");
 
-  /// True if a process holds the lock at this moment.
+  /// True if some process holds the lock of `root` at this moment.
   static bool is_held(const std::filesystem::path& root);
 
   folder_lock(folder_lock&& other) noexcept;

@@ -1,4 +1,4 @@
-// Removes checkpoints and the remains of crashes.
+// Implements the removal of old checkpoints, and of files that a crashed save has left.
 #include <fmt/format.h>
 
 #include <algorithm>

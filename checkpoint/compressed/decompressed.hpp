@@ -18,7 +18,7 @@ namespace troupe::checkpoint {
 /// Number of elements that are decoded at once; a row that is longer is decoded whole.
 inline constexpr uint64_t decompressed_block_elements = uint64_t{1} << 18;
 
-/// The place of one tensor in a file of the file system.
+/// File and byte offset of a stored tensor.
 struct stored_part {
   source_file file;
   uint64_t offset_bytes = 0;
@@ -29,7 +29,7 @@ struct scale_blocks {
   uint64_t rows = 1, columns = 1;
 };
 
-/// One compressed weight, and the places of its parts.
+/// One compressed weight, and where its codes, scales and zero points are stored.
 struct decompressed_weight {
   std::string name;
   compressed_matrix matrix;
@@ -42,11 +42,12 @@ struct decompressed_weight {
   uint64_t begin_bytes = 0;  ///< byte offset of this weight's first value among the decoded values of all weights
 };
 
-/// The values of all compressed weights of a folder, one after the other.
+/// A source file that consists of the decompressed values of all compressed weights of a folder, one after the other.
 class decompressed_weights final : public source_view {
  public:
   explicit decompressed_weights(std::vector<decompressed_weight> weights) : weights_(std::move(weights)) {}
-  /// Returns a file whose reads open the files of the parts, and fail if the length of such a file has changed.
+  /// Returns a view of the decompressed values as one file. Its reads open the files that store codes, scales and zero
+  /// points, and fail if the length of one of these files has changed.
   [[nodiscard]] core::result<std::unique_ptr<input_file>> open(file_system& files) const override;
   [[nodiscard]] bool is_compressed() const override { return true; }
 

@@ -140,7 +140,8 @@ std::optional<foreign_codes> foreign_codes_of(std::string_view config) {
   if (!keys || !keys->is_object()) return std::nullopt;
   for (const json* of : {&*keys, keys->contains("text_config") ? &(*keys)["text_config"] : nullptr}) {
     if (of == nullptr || !of->is_object()) continue;
-    const auto own = of->find("quantization");  // MLX writes both keys
+    // MLX writes its parameters under `quantization` as well as under the usual key
+    const auto own = of->find("quantization");
     if (own != of->end() && own->is_object() && own->contains("group_size") && own->contains("bits"))
       return foreign_codes{"MLX", "config.json: quantization"};
     const auto said = of->find(std::string(quantization_config_key));

@@ -241,7 +241,8 @@ core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::s
   std::vector<scheme_group> out;
   for (const auto& [name, group] : groups->items()) {
     const auto at = fmt::format("{}.config_groups.{}", where, shown(name));
-    if (group.is_object() && group.contains("weights") && group["weights"].is_null()) continue;  // only activations
+    // this group compresses activations and no weights
+    if (group.is_object() && group.contains("weights") && group["weights"].is_null()) continue;
     if (!group.is_object() || !group.contains("weights") || !group["weights"].is_object())
       return refused(at + ".weights: an object was wanted");
     const weights_reader format(group, at), whole(*said, where);

@@ -80,7 +80,7 @@ struct scheme_group {
 /// that names the key for a malformed configuration and for layouts, strategies and widths that are not read.
 core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::string& config);
 
-/// Returns the scheme of a module, or null if no group names it.
+/// Returns the compression scheme of a module; null if no group names the module or its class.
 const weight_scheme* find_scheme(const std::vector<scheme_group>& groups, std::string_view module);
 
 }  // namespace troupe::checkpoint

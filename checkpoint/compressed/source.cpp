@@ -57,7 +57,7 @@ std::pair<std::string_view, std::string_view> halves_of(std::string_view name) {
 /// The tensors of one module that may be parts of a weight: name after the module's name -> tensor.
 using module_parts = std::map<std::string_view, const tensor_entry*>;
 
-/// Describes compressed weights as decompressed_weight, from the tensors that are their parts.
+/// Finds the tensors that are parts of one compressed weight, and describes each weight as a decompressed_weight.
 class weight_finder {
  public:
   weight_finder(const stored_tensors& stored, const std::vector<scheme_group>& groups)
@@ -176,7 +176,7 @@ std::string compressed_refusal(const fs::path& path) {
 
 namespace {
 
-/// The description of the weights in config.json.
+/// The keys of config.json that describe how the folder's weights are compressed.
 struct said_of_weights {
   bool is_compressed = false;  ///< true: config.json names a method that is read, even if it compresses no weight
   bool has_codes = false;      ///< true: some weights are stored as codes

@@ -22,7 +22,7 @@ using kernels::code_kind;
 using kernels::group_scale;
 
 constexpr uint64_t word_bits = 32, word_bytes = 4;
-/// Group sizes that a refusal suggests.
+/// Group sizes that the error message for an unsuitable group size suggests.
 constexpr uint64_t offered_groups[] = {256, 128, 64, 32, 16, 8};
 
 bool is_packed(const weight_scheme& s) { return s.layout == compressed_layout::pack_quantized; }

@@ -50,7 +50,7 @@ std::vector<part_tensor> parts_of(const compressed_matrix& m);
 core::result<std::vector<kernels::group_scale>> scales_of(const compressed_matrix& m, std::span<const float> values,
                                                           uint64_t first_row, float global);
 
-/// Encodes whole rows of values as codes in their stored form.
+/// Encodes whole rows of values as integer or floating-point codes, packed as the format stores them.
 void encode_rows(const compressed_matrix& m, std::span<const float> values,
                  std::span<const kernels::group_scale> scales, float global, std::span<std::byte> out);
 /// Decodes stored rows of codes to values, each rounded to the scheme's type.
@@ -63,20 +63,22 @@ void encode_scales(const compressed_matrix& m, std::span<const kernels::group_sc
 core::result<void> decode_scales(const compressed_matrix& m, std::span<const std::byte> stored, uint64_t first_row,
                                  std::span<kernels::group_scale> scales);
 
-/// Ranges of the tensor of zero points, which are packed along the rows: one row of words holds the zero points of
-/// several rows of codes, with one word for each group. words_of_rows() finds the rows of words that hold the given
-/// rows, rows_of_words() the rows that the given words touch.
+/// A range of rows of a quantised matrix, and the range of rows of its tensor of zero points that stores their zero
+/// points. The tensor packs zero points in 32-bit words along the rows: each of its rows has one word for every group
+/// and holds the zero points of several rows of the matrix.
 struct zero_rows {
-  uint64_t first_word = 0, words = 0;  ///< first row of words, and number of rows of words
-  uint64_t first_row = 0, rows = 0;    ///< first row of codes, and number of rows of codes
+  uint64_t first_word = 0, words = 0;  ///< first row, and number of rows, of the tensor of zero points
+  uint64_t first_row = 0, rows = 0;    ///< first row, and number of rows, of the matrix
 };
+/// Returns the given rows of the matrix, and the rows of the tensor of zero points that hold their zero points.
 zero_rows words_of_rows(const compressed_matrix& m, uint64_t first_row, uint64_t rows);
+/// Returns the given rows of the tensor of zero points, and the rows of the matrix whose zero points these rows hold.
 zero_rows rows_of_words(const compressed_matrix& m, uint64_t first_word, uint64_t words);
-/// Encodes `which.words` rows of words from the zero points of `which.rows` rows.
+/// Packs the zero points of `which.rows` rows of the matrix into `which.words` rows of the tensor of zero points.
 void encode_zeros(const compressed_matrix& m, const zero_rows& which, std::span<const kernels::group_scale> scales,
                   std::span<std::byte> out);
-/// Decodes zero points from the words of `which` and stores them in `scales`, which holds the scales of whole rows from
-/// `first_row` on.
+/// Unpacks zero points from `stored`, the rows of the tensor of zero points that `which` names, into `scales`, which
+/// holds the scales of whole rows of the matrix from `first_row` on.
 void decode_zeros(const compressed_matrix& m, const zero_rows& which, std::span<const std::byte> stored,
                   uint64_t first_row, std::span<kernels::group_scale> scales);
 

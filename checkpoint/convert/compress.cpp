@@ -56,7 +56,7 @@ std::string joined_name(std::string_view module) {
   return std::string(module);
 }
 
-/// Calls f(first, count) for blocks of rows.
+/// Calls f(first, count) for successive blocks of the matrix's rows.
 template <class F>
 core::result<void> in_blocks(const compressed_matrix& m, uint64_t first, uint64_t rows, F&& f) {
   const uint64_t at_once = std::max<uint64_t>(1, compress_block_elements / m.columns);
@@ -183,7 +183,7 @@ class compressor {
     return fail(error_kind::bug, "no writer for this part");
   }
 
-  /// The values of some rows, and the scales of their groups.
+  /// The values of some rows of a matrix, and the scales of the rows' groups.
   struct scaled_rows {
     std::vector<float> values;
     std::vector<group_scale> scales;
@@ -301,7 +301,7 @@ class compressor {
   std::vector<weight_job> jobs_;
   std::vector<exported_weight> plain_;
   std::vector<tensor_to_write> tensors_;  ///< tensors to write; their functions refer to jobs_ and plain_
-  std::map<std::string, float> globals_;  ///< name of a joined layer -> NVFP4's scale of its weights
+  std::map<std::string, float> globals_;  ///< [name of a joined layer]: NVFP4's global scale of the layer's weights
   uint64_t weights_ = 0, source_bytes_ = 0, tensor_bytes_ = 0, done_ = 0;
 };
 

@@ -43,7 +43,7 @@ core::result<void> check(const tensor_entry& t, const source_cut& cut) {
   return {};
 }
 
-/// Makes the bytes of one tensor after its changes; keeps the tensor that was requested last.
+/// Computes the bytes of one tensor after its planned changes; keeps the tensor that was requested last.
 class tensor_maker {
  public:
   tensor_maker(std::shared_ptr<const tensor_source> from, source_cuts cuts)
@@ -77,7 +77,7 @@ class tensor_maker {
   }
 
  private:
-  /// Moves the rows and columns that stay to the front.
+  /// Moves the kept rows and columns of a tensor to the front of its bytes, and removes the others.
   static void take_places(const tensor_entry& t, const source_cut& cut, std::vector<std::byte>& whole) {
     if (cut.rows.empty() && cut.columns.empty()) return;
     const uint64_t element_bytes = core::size_of(t.type), rows = static_cast<uint64_t>(t.shape[0]);

@@ -84,7 +84,7 @@ class distributed_writer {
     weights_export_options how;
     how.rename = [&](const std::string& name) { return std::optional(written(name)); };
     TROUPE_ASSIGN(const auto weights, weights_of(from_, how));
-    std::map<const tensor_entry*, size_t> first;  // tensor -> first entry that stores its bytes
+    std::map<const tensor_entry*, size_t> first;  // [tensor]: first entry of the folder that stores the tensor's bytes
     std::map<std::string, size_t> of_name;
     for (const auto& w : weights) {
       const auto [at, fresh] = first.try_emplace(w.from, entries_.size());
@@ -160,7 +160,7 @@ class distributed_writer {
     entries_.push_back(std::move(entry));
   }
 
-  /// Adds another name for the bytes of an entry.
+  /// Adds an entry that shares the bytes of entry number `of`.
   void add_again(std::string name, std::vector<torch_value> keys, size_t of) {
     auto entry = entries_[of];
     entry.name = std::move(name);
@@ -174,7 +174,8 @@ class distributed_writer {
   }
 
   core::result<void> plan_optimizer() {
-    std::vector<std::string> parameters;  // names of trained parameters in the source
+    // names of the parameters that have moments, as in the source
+    std::vector<std::string> parameters;
     std::optional<size_t> step;
     if (options_.groups.empty()) return {};
     for (const auto& t : from_.tensors) {

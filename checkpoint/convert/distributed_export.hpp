@@ -17,7 +17,7 @@
 
 namespace troupe::checkpoint {
 
-/// Settings of the written folder that the source does not contain.
+/// Settings of the written folder that cannot be derived from the source.
 struct distributed_write_options {
   uint32_t ranks = 1;  ///< number of files; each contains its rows of every tensor, cut as FSDP does
   /// The optimizer's parameter groups, with names as in the source; none: only weights are written.
@@ -27,7 +27,7 @@ struct distributed_write_options {
   progress_function progress = {};
 };
 
-/// The folder that was written.
+/// Report about the folder that was written.
 struct distributed_report {
   uint64_t bytes = 0;  ///< bytes of all written tensors
   size_t tensors = 0, files = 0;

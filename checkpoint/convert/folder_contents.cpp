@@ -73,7 +73,7 @@ core::result<std::string> tag_in(const fs::path& path) {
   return tag_from(text);
 }
 
-/// True if a folder has a checkpoint of Troupe, however damaged.
+/// True if a folder contains a checkpoint of Troupe, even a damaged one.
 bool has_ours(const fs::path& root) {
   const auto all = real_files().list(root);
   return all && std::any_of(all->begin(), all->end(), [&](const folder_entry& e) {
@@ -88,7 +88,7 @@ bool latest_is_ours(const fs::path& root) {
   return latest && *latest && (*latest)->seal;
 }
 
-/// True if DeepSpeed's folders are recognised by a file of this name.
+/// True for file names by which a folder of DeepSpeed is recognised.
 bool is_deepspeed_file(std::string_view name) {
   return name.ends_with("_model_states.pt") || name.ends_with("-model_states.pt") || name.ends_with("optim_states.pt");
 }
@@ -144,7 +144,7 @@ std::string seen_in(const fs::path& folder) {
   return fmt::format("it holds {}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-/// Returns the format of a folder that is one checkpoint.
+/// Returns the format of a folder that contains exactly one checkpoint.
 core::result<source_format> format_of_folder(const fs::path& path) {
   if (is_there(path / manifest_file_name)) return source_format::troupe;
   if (is_folder(path / "zero")) return source_format::universal;

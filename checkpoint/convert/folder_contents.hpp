@@ -19,7 +19,7 @@ enum class source_format : uint8_t { troupe, deepspeed, universal, distributed, 
 /// Returns the format as text for messages: "a checkpoint of Troupe's", ...
 std::string_view described(source_format f);
 
-/// One of the checkpoints at a path.
+/// One of the checkpoints that exist in a folder.
 struct found_checkpoint {
   std::filesystem::path path;
   std::string name;                       ///< path below the searched path: `checkpoint-20`; empty: that path itself
@@ -29,7 +29,7 @@ struct found_checkpoint {
 
 /// The checkpoints in a folder that a person named, in the order in which they are tried, and notes about them.
 struct folder_contents {
-  /// The chosen checkpoint, then the older ones, the newest first. Never empty.
+  /// The checkpoints that may be opened: the chosen one, then older ones, the newest first. Never empty.
   std::vector<found_checkpoint> checkpoints;
   /// Weights without an optimizer's states next to the checkpoints, such as the final model that a trainer leaves.
   std::optional<found_checkpoint> weights;

@@ -24,7 +24,7 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// A tensor of the file, and its source.
+/// A tensor to write to the GGUF file, and its source in the checkpoint.
 struct planned_tensor {
   gguf_tensor tensor;
   const tensor_entry* from = nullptr;
@@ -148,7 +148,8 @@ class row_reader {
         element_bytes_(core::size_of(type)),
         row_bytes_(t.tensor.extents[0] * element_bytes_),
         rows_(t.tensor.elements() / t.tensor.extents[0]) {
-    if (t.head_rows != 0 && t.tensor.extents.size() == 1) {  // a bias: rows of one element
+    // a bias with permuted heads is handled as rows of one element
+    if (t.head_rows != 0 && t.tensor.extents.size() == 1) {
       row_bytes_ = element_bytes_;
       rows_ = t.tensor.elements();
     }

@@ -37,7 +37,7 @@ using core::fail;
 /// Maximum number of nested folders through which open_one() follows a path to a checkpoint.
 constexpr int max_steps_down = 4;
 
-/// True if errors may suggest fallback_to_previous.
+/// True if an error message may suggest the option fallback_to_previous.
 bool offers_older(const source_options& o) { return !o.fallback_to_previous && !o.tag && !o.older_by.empty(); }
 
 /// Returns "; --fallback-to-previous takes step-00000005 instead" for a folder whose newest checkpoint cannot be
@@ -200,7 +200,7 @@ bool is_more_exact(const tensor_source& s, const tensor_source& than) {
   return std::ranges::any_of(wide, [&](const std::string& name) { return !known.contains(name); });
 }
 
-/// Opens the checkpoint or the weights next to it, as the command requests.
+/// Opens the checkpoint, or the weights next to it, depending on what the command needs.
 core::result<tensor_source> open_chosen(const fs::path& path, const folder_contents& there,
                                         const source_options& options) {
   std::vector<std::string> notes;

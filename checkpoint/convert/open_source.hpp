@@ -21,14 +21,14 @@ enum class wanted_of_folder : uint8_t {
   weights,     ///< only weights: those next to the checkpoints, unless the checkpoints' are more exact
 };
 
-/// How to open a source; the defaults follow the folder's own files.
+/// Options of open_source(); by default the folder's own files decide.
 struct source_options {
-  /// The checkpoint in a folder of several; none: the newest, as look_into() finds it.
+  /// name of the checkpoint to open, if the folder has several; none: the newest, as look_into() finds it
   std::optional<std::string> tag{};
   /// If the newest checkpoint of a folder cannot be opened, opens the newest before it that can be. In a checkpoint
   /// of Troupe all digests must then match, for which all of its bytes are read.
   bool fallback_to_previous{false};
-  /// Rules for name_rules.hpp, which rename the tensors; empty: none.
+  /// rules of name_rules.hpp by which tensors are renamed; empty: no tensor is renamed
   core::name_lines map{};
   /// Called with a line for each checkpoint that was skipped, and for what exists next to the opened one.
   std::function<void(const std::string&)> say{};

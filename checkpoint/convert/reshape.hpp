@@ -16,19 +16,22 @@
 
 namespace troupe::checkpoint {
 
-/// The degrees and form of the folder to write.
+/// Options of reshape(): the degrees and the form of the folder to write.
 struct reshape_options {
   parallel_degrees to;
   /// For a pipeline: the number of each stage's first layer, which must be that of the engine that loads the folder;
   /// empty: divided evenly.
   std::vector<uint32_t> partition = {};
-  /// Version of query_key_value in the source; none: its `checkpoint_version`, else 0. Only for Megatron's names.
+  /// Megatron's `checkpoint_version` (0, 1.0 or 2.0) of the source, which determines the order of rows in
+  /// query_key_value tensors; none: the version that the source records, else 0. Used only for parameters with
+  /// Megatron's names.
   std::optional<double> qkv_version = std::nullopt;
-  /// Version of query_key_value in the output; none: as in the source. Requires `heads`, the model's number of
-  /// attention heads.
+  /// Megatron's `checkpoint_version` of the output: the rows of query_key_value tensors are reordered for it; none: the
+  /// order of the source is kept. Requires `heads`, the model's number of attention heads.
   std::optional<double> to_qkv_version = std::nullopt;
   uint32_t heads = 0;
-  /// Patterns that select how parameters are cut, instead of the rules by their names.
+  /// Patterns of parameter names that determine how parameters are cut; none: the published rules for their names
+  /// apply.
   std::optional<universal_patterns> patterns = std::nullopt;
   /// How a job of Troupe cuts the model's parameters over `to.tensor` ranks, by name. Used if neither patterns nor
   /// Megatron's names apply, for parameters of which each rank has elements; the others follow the names of GPT-2 and
@@ -39,17 +42,17 @@ struct reshape_options {
   deepspeed_write_options write = {};
 };
 
-/// The folder that was written.
+/// Report about the folder that was written.
 struct reshape_report {
   std::filesystem::path folder;  ///< written folder, which the tag names
   uint64_t bytes = 0;            ///< bytes of all written tensors
   size_t files = 0;
 };
 
-/// Writes `root/<tag>` with mp_rank_XX_model_states.pt, for a pipeline also layer_NN-model_XX-model_states.pt, and the
-/// optimizer's shards; `root/latest` names it. The folder appears as a whole or not at all. A folder of tensor-parallel
-/// ranks records how their tensors are joined: Megatron's by `checkpoint_version`, all others by
-/// `universal_checkpoint_info`.
+/// Writes the folder `root/<tag>`: mp_rank_XX_model_states.pt, for a pipeline also layer_NN-model_XX-model_states.pt,
+/// and the optimizer's shards. Then writes the tag into `root/latest`. The folder appears complete or not at all.
+/// A folder of tensor-parallel ranks records how their tensors are joined: Megatron's by `checkpoint_version`, all
+/// others by `universal_checkpoint_info`.
 /// Refused before a byte is written: what cannot be cut (see reshape_plan and cut_to_split), a tag that exists, too
 /// little space, and what write_deepspeed_folder() refuses.
 core::result<reshape_report> reshape(const tensor_source& from, const std::filesystem::path& root,

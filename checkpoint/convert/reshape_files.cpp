@@ -154,7 +154,8 @@ core::result<void> reshape_files::write_layers(uint32_t rank, const tensor_sourc
   std::map<std::string, const layer_place*> places;
   for (const auto& [name, place] : plan_.map().places) places.emplace(pipeline_name(plan_.map(), name), &place);
   for (const auto* t : module_of(s, options.exclude_frozen_parameters)) {
-    if (t->name.starts_with("tied_modules.") && rank >= to_.tensor) continue;  // the first stage has written it
+    // the ranks of the first stage have written tied modules already
+    if (t->name.starts_with("tied_modules.") && rank >= to_.tensor) continue;
     const auto* place = places.at(t->name);
     layers[place->layer].emplace_back(place->key, t);
   }

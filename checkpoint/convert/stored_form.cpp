@@ -69,7 +69,7 @@ class compressed_form final : public stored_form {
                                                              std::span<const int16_t> q) const override {
     std::vector<group_scale> scales;
     for (const auto& g : grids) scales.push_back({g.scale, static_cast<int32_t>(std::lround(-g.offset / g.scale))});
-    // The decoded fp32 values round to the same codes again.
+    // rounding the decoded fp32 values yields the same codes again
     std::vector<float> values(q.size());
     for (size_t i = 0; i < q.size(); ++i) {
       const auto& s = scales[i / m_.group()];

@@ -48,7 +48,7 @@ class stored_form {
   /// Returns the number of columns that share a grid; 0: codes are not chosen one by one (floating-point codes, blocks
   /// of blocks).
   [[nodiscard]] virtual uint64_t group() const { return 0; }
-  /// Returns the grid for the values of one group that rounding to nearest uses.
+  /// Returns the grid with which rounding to nearest stores the values of one group.
   [[nodiscard]] virtual core::result<affine_grid> fit(std::span<const float> group) const;
   /// Returns the grid around zero with this scale, rounded as the format stores it; nothing if the format has none.
   [[nodiscard]] virtual std::optional<affine_grid> grid_with(float /*scale*/) const { return std::nullopt; }
@@ -61,7 +61,7 @@ class stored_form {
 };
 
 std::shared_ptr<const stored_form> form_of(const compressed_matrix& m);
-/// Returns the form of a GGUF type; null for types without blocks.
+/// Returns how a matrix is stored in a GGUF type; null for types that do not store blocks.
 std::shared_ptr<const stored_form> form_of(gguf_type type, uint64_t rows, uint64_t columns);
 
 }  // namespace troupe::checkpoint

@@ -10,7 +10,7 @@
 namespace troupe::checkpoint {
 namespace {
 
-/// Reads the values of the tensor as (out, in).
+/// Reads the values of a weight tensor as a row-major matrix (out, in).
 core::result<std::vector<float>> values_of(const tensor_source& source, const std::string& tensor,
                                            const trained_grid& grid, const stored_form& form) {
   const tensor_entry* entry = nullptr;

@@ -67,7 +67,8 @@ const kind_of_weights* kind_of_name(std::string_view name) {
   return at == kinds_of_weights.end() ? nullptr : at;
 }
 
-/// Returns the first file of weights, by name, and its kind.
+/// Returns the first file of `folder`, in the order of names, that contains weights of a known kind, and that kind;
+/// nothing if there is no such file.
 std::optional<std::pair<fs::path, const kind_of_weights*>> first_weights_in(const fs::path& folder, bool is_inner) {
   std::vector<fs::path> entries;
   std::error_code ec;

@@ -27,7 +27,8 @@ constexpr const char* weights_name = "weights.bin";
 constexpr const char* journal_name = "journal.json";
 constexpr uint64_t max_journal_bytes = uint64_t{1} << 30;
 constexpr int journal_version = 4;
-constexpr size_t checked_bytes = size_t{1} << 20;            // bytes that are checked at a time
+// number of bytes of a stored part that are read and digested at a time
+constexpr size_t checked_bytes = size_t{1} << 20;
 constexpr uint64_t value_alignment_bytes = alignof(double);  // pieces of sources begin at whole elements
 
 tl::unexpected<core::error> cannot(const char* what, const fs::path& path) {

@@ -32,7 +32,7 @@ class weight_store {
   weight_store& operator=(const weight_store&) = delete;
   ~weight_store();
 
-  /// Returns the number of steps in the journal.
+  /// Returns the number of steps of the method (segments of the model) that the journal records as complete.
   [[nodiscard]] uint64_t steps() const { return steps_; }
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
@@ -43,7 +43,7 @@ class weight_store {
   /// Sets the importance by which a search weights the columns of a weight.
   void put_importance(const std::string& tensor, std::vector<float> importance);
 
-  /// Makes everything that was added permanent, and records that `steps` steps are done.
+  /// Makes everything that was added durable, and records in the journal that `steps` steps are done.
   core::result<void> commit(uint64_t steps);
 
   /// Sets a digest of the data that the caller stores next to this file between steps; the next commit() writes the

@@ -44,7 +44,7 @@ struct output_shard {
 
 enum class file_format : uint8_t { safetensors, torch };
 
-/// The files of an export.
+/// The assignment of the written weights to files, and the folder of these files.
 struct output_layout {
   fs::path folder;        ///< folder that contains the files
   bool is_folder = true;  ///< the caller named a folder, which may hold an older export; else one file
@@ -114,7 +114,7 @@ class safetensors_content {
       out = out.subspan(n);
       offset += n;
     }
-    uint64_t at = offset - header_.size();  // position among the tensors' bytes
+    uint64_t at = offset - header_.size();  // offset of the requested bytes after the file's header
     auto i = static_cast<size_t>(std::ranges::upper_bound(begins_, at) - begins_.begin());
     for (i = i == 0 ? 0 : i - 1; !out.empty() && i < holds_.size(); ++i) {
       const auto& w = *holds_[i];
@@ -322,7 +322,7 @@ core::result<weights_export_report> export_weights(const tensor_source& from, co
                 fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
   progress_teller progress(options.progress, layout.tensor_bytes);
   if (auto ok = write_all(from, layout, layout.is_folder ? string_map() : options.about, progress); !ok) {
-    if (made) fs::remove(folder, ec);  // removes only an empty folder
+    if (made) fs::remove(folder, ec);  // removes the folder only if it is empty
     return fail(ok.error());
   }
   weights_export_report report{{}, all.size(), layout.tensor_bytes};

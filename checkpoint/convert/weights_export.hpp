@@ -36,10 +36,11 @@ struct weights_export_options {
 
 struct weights_export_report {
   std::vector<std::filesystem::path> files;  ///< written files, the index included
-  uint64_t tensors = 0, tensor_bytes = 0;    ///< number of written tensors; their bytes, shared storages once
+  /// number of written tensors, and their total number of bytes, where shared storage counts once
+  uint64_t tensors = 0, tensor_bytes = 0;
 };
 
-/// A weight in the form in which it will be written.
+/// A weight as an export will write it: name, dtype, shape and source.
 struct exported_weight {
   std::string name;                    ///< name of the weight in the output
   const tensor_entry* from = nullptr;  ///< tensor in the source, which must outlive this object

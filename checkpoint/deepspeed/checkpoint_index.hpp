@@ -19,7 +19,7 @@ namespace troupe::checkpoint {
 
 using path_list = std::vector<std::filesystem::path>;
 
-/// The degrees to index for, and the place of the final norm.
+/// The degrees for which files are listed, and the place of the final norm.
 struct index_options {
   std::optional<uint32_t> pipeline, tensor, data;  ///< wanted degrees; none: as they were written
   int64_t final_norm_layer = -1;                   ///< index of the final norm among the layers; negative: from the end

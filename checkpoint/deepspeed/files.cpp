@@ -20,7 +20,7 @@ using core::fail;
 
 using core::refused;
 
-/// Removes parts of a name from its front.
+/// Parses a file's name: each function removes an expected part from the name's front.
 struct name_parser {
   std::string_view left;
 

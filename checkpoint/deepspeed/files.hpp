@@ -22,7 +22,7 @@ struct deepspeed_file {
   std::filesystem::path path;
   uint32_t dp = 0;     ///< data-parallel rank; 0 if the name has none
   uint32_t mp = 0;     ///< model-parallel rank; for a layer file the tensor-parallel rank
-  uint32_t layer = 0;  ///< layer number, for a layer file
+  uint32_t layer = 0;  ///< number of the pipeline layer, if the file is a layer file
 };
 
 struct deepspeed_files {

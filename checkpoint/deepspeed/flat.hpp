@@ -14,7 +14,7 @@ namespace troupe::checkpoint {
 /// Tensors of one type, one after the other.
 class flat_vector {
  public:
-  /// Appends a tensor. Fails if the types differ or the tensor is not contiguous.
+  /// Appends a tensor to the vector. Fails if its dtype differs from the vector's or if it is not contiguous.
   core::result<void> append(uint32_t file, const torch_tensor& tensor);
   void append(core::dtype type, const std::vector<piece>& pieces);
 

@@ -1,5 +1,6 @@
-// Reads the lists in one model-state file of DeepSpeed: the module's tensors, and the names and shapes by which its
-// shards are cut. Owns the keys of the file that describe tensors; leaves those that describe the run to run.hpp.
+// Reads the description of tensors in a model-state file of DeepSpeed: the module's tensors, and the names and shapes
+// with which ZeRO shards are cut. Owns the keys of the file that describe tensors; run.hpp owns the keys that describe
+// the run.
 #pragma once
 
 #include <string>

@@ -38,7 +38,7 @@ class builder {
     return options_.name ? options_.name(name) : name;
   }
 
-  /// Sorts the tensors by parameter. They come in ascending order of names, so all tensors of one parameter are
+  /// Groups the tensors by parameter. Tensors are in ascending order of names, so all tensors of one parameter are
   /// neighbours.
   core::result<void> sort_tensors() {
     for (const auto& t : from_.tensors) {
@@ -151,7 +151,7 @@ class builder {
 
   const tensor_source& from_;
   const deepspeed_write_options& options_;
-  std::map<std::string, deepspeed_parameter> parameters_;  ///< by name in the source
+  std::map<std::string, deepspeed_parameter> parameters_;  ///< the parameters, by name in the source
   std::map<std::string, const tensor_entry*> frozen_;
   std::vector<std::pair<std::string, const deepspeed_parameter*>> ordered_;  ///< in the model's order, by source name
   deepspeed_model out_;

@@ -23,7 +23,7 @@ struct deepspeed_named {
   const tensor_entry* tensor = nullptr;
 };
 
-/// The tensors of a model as DeepSpeed stores them. Points into the source.
+/// The tensors of a model in the arrangement in which DeepSpeed stores them. Refers to entries of the source.
 struct deepspeed_model {
   std::vector<std::vector<deepspeed_parameter>> groups;  ///< parameters by group, in the model's order
   std::vector<deepspeed_named> module;           ///< every parameter's weight, frozen or not, in the model's order
@@ -33,10 +33,10 @@ struct deepspeed_model {
   [[nodiscard]] std::vector<uint64_t> numels(size_t group) const;
 };
 
-/// Reaction to an order of parameters that neither the source nor the options give.
+/// Says what happens if neither the source nor the options state the order of parameters.
 enum class unknown_order : uint8_t { refuse, by_name };
 
-/// Sorts the tensors of `from`. Refuses the sources that write_deepspeed_folder() refuses.
+/// Arranges the tensors of `from` by parameter and group. Refuses the sources that write_deepspeed_folder() refuses.
 core::result<deepspeed_model> deepspeed_model_of(const tensor_source& from, const deepspeed_write_options& options,
                                                  unknown_order without);
 

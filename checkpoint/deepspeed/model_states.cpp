@@ -114,7 +114,7 @@ class model_states {
                         std::move(stretches));
   }
 
-  /// Returns the tied names; only rank 0 writes them.
+  /// Returns the tied names of parameters, as a dictionary; only rank 0 writes them.
   [[nodiscard]] torch_value shared() const {
     auto out = torch_value::dict();
     if (rank_ == 0)

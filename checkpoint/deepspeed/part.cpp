@@ -43,10 +43,11 @@ class part_reader {
   uint32_t mp_;
   std::vector<source_file>& files_;
   std::optional<given_states> given_;
-  uint32_t number_ = 0;  ///< index of the model file in files_
+  uint32_t number_ = 0;  ///< index in `files_` of the model file that is being read
   deepspeed_lists lists_;
   deepspeed_part out_;
-  std::map<std::string, core::dtype, std::less<>> masters_;  ///< name of a master -> its type
+  /// [name of a master weight]: dtype of the master weight
+  std::map<std::string, core::dtype, std::less<>> masters_;
   std::set<std::string, std::less<>> listed_;                ///< names that have a tensor already or are tied to one
 };
 

@@ -12,14 +12,14 @@
 
 namespace troupe::checkpoint {
 
-/// Bits and groups of quantised weights.
+/// Number of bits, and number of groups per matrix, of quantised weights.
 struct quantise_options {
   uint32_t bits = 8;     ///< bits of an integer, 2 to 8
   uint32_t groups = 64;  ///< number of groups of one matrix, whatever its size
   bool mlp_extra_grouping = true;
 };
 
-/// A weight as integers, and the scale of each group.
+/// A weight quantised to integers, and the scale of each of its groups.
 struct quantised_values {
   std::vector<int8_t> values;
   std::vector<float> scales;  ///< scale of each group: a value times its group's scale is about the weight
@@ -39,7 +39,7 @@ enum class layer_matrix : uint8_t { query_key_value, dense, h_to_4h, four_h_to_h
 /// Returns which of the four matrices the name denotes; nothing for any other parameter.
 std::optional<layer_matrix> layer_matrix_of(std::string_view name);
 
-/// Scales as [layers, 4, width], row-major; shorter rows are filled with zeros.
+/// Scales of the quantised matrices, as a row-major table [layers, 4, width]; shorter rows are filled with zeros.
 struct scale_table {
   size_t layers = 0, width = 0;
   std::vector<float> values;

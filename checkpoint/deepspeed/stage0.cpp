@@ -21,7 +21,7 @@ using core::fail;
 /// The optimizer's state of one parameter, or of a whole flat group.
 struct kept {
   std::optional<torch_tensor> master;
-  named_tensors moments;  ///< (name of the moment, tensor)
+  named_tensors moments;  ///< pairs of a moment's name and its tensor
 
   [[nodiscard]] const torch_tensor* sample() const {
     if (master) return &*master;
@@ -55,7 +55,7 @@ core::result<kept> kept_of(const torch_archive& file, std::optional<pickle_ref> 
   for (size_t i = 0; i + 1 < items.size(); i += 2) {
     if (file.tree().kind(items[i]) != pickle_kind::text || !file.is_tensor(items[i + 1])) continue;
     TROUPE_ASSIGN(auto tensor, file.tensor(items[i + 1]));
-    if (tensor.shape.empty()) continue;  // a step counter
+    if (tensor.shape.empty()) continue;  // a tensor without dimensions is a step counter, not a moment
     out.moments.emplace_back(file.tree().text(items[i]), std::move(tensor));
   }
   return out;

@@ -13,7 +13,7 @@ namespace troupe::checkpoint {
 
 /// Maximum number of states that the matching examines; a model beyond that gets no names.
 inline constexpr size_t max_fitting_states = 200'000;
-/// Number of first elements of a parameter whose values are compared.
+/// Number of leading elements of each parameter whose values are compared with the optimizer's master weights.
 inline constexpr uint64_t fitted_elements = 64;
 
 /// Returns masters (of a 16-bit module) and moments by name, read from the key `optimizer`: torch's own state of each

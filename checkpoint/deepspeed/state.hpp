@@ -10,7 +10,7 @@
 
 namespace troupe::checkpoint {
 
-/// The common input of all files of a folder.
+/// The values that all model-state files of a folder have in common.
 struct deepspeed_parts {
   const tensor_source& from;
   const deepspeed_write_options& options;

@@ -156,7 +156,8 @@ core::result<void> quantise_all(loaded_module& out, const module_load_options& o
     if (!which) continue;
     std::vector<std::pair<const tensor_source*, const tensor_entry*>> of;
     for (const auto& p : parts) of.emplace_back(&p, find_tensor(p, name, tensor_kind::weight));
-    if (std::ranges::any_of(of, [](const auto& p) { return p.second == nullptr; })) continue;  // joining refuses it
+    // the weight is missing on a rank: joining the ranks reports the error
+    if (std::ranges::any_of(of, [](const auto& p) { return p.second == nullptr; })) continue;
     TROUPE_TRY(q.add(name, *which, megatron_rule(name, qkv_version::v2), of));
   }
   std::erase_if(out.module.tensors, [&](const tensor_entry& t) { return q.weights.contains(t.name); });
@@ -229,7 +230,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Reads the keys of one list.
+/// Reads values by key from the dictionary that lists checkpoint files, for SDLoaderFactory.
 struct list_reader {
   const json& root;
   const std::string& where;

@@ -39,25 +39,25 @@ core::result<checkpoint_list> parse_checkpoint_list(std::string_view json, const
                                                     const std::string& where);
 core::result<checkpoint_list> read_checkpoint_list(const std::filesystem::path& json_file);
 
-/// The rank and degree to load, and how to read the files.
+/// Options of a load: the rank and degree to load for, and how the files are read.
 struct module_load_options {
   uint32_t mp_world_size = 1, mp_rank = 0;
   /// Key of the module in a file. Nothing: the file is the module; `auto`: `module` or `model`, whichever exists; else
   /// this key.
   std::optional<std::string> module_key = "auto";
-  /// Version of query_key_value; none: `checkpoint_version` of the file, else 0.
+  /// Megatron's checkpoint_version, which determines the order of rows in query_key_value; none: the file's, else 0
   std::optional<double> version = std::nullopt;
   bool quantised = false;
   quantise_options quantise = {};
 };
 
-/// A weight as integers, row-major.
+/// A weight quantised to integers, in row-major order.
 struct quantised_weight {
   std::vector<int64_t> shape;
   std::vector<int8_t> values;
 };
 
-/// The module of one rank.
+/// The weights of a module for one tensor-parallel rank, joined from or cut out of the loaded files.
 struct loaded_module {
   std::filesystem::path path;  ///< file that was loaded, or the first of the joined files
   tensor_source module;        ///< the tensors that are not in `quantised`

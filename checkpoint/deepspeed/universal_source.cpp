@@ -137,7 +137,7 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
     others.push_back(std::move(t));
     return true;
   });
-  if (!is_cut_) {  // the one rank has the rest whole, in its own types
+  if (!is_cut_) {  // without tensor parallelism, the model file has all remaining tensors whole, in their own dtypes
     TROUPE_ASSIGN(const auto file, open_numbered(out_.files, files.model.front().path));
     TROUPE_ASSIGN(auto part,
                   read_deepspeed_part(files, 0, file, out_.files, out_.run, {{std::move(out_.tensors), stage_}}));

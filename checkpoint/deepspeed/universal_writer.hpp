@@ -16,7 +16,8 @@ namespace troupe::checkpoint {
 struct published_patterns {
   std::vector<std::string> replicated = {};    ///< patterns of parameters that every rank has whole
   std::vector<std::string> row_parallel = {};  ///< patterns of parameters cut by their columns
-  std::vector<std::string> two_parts = {};     ///< patterns of parameters of two stacked matrices, each cut by its rows
+  /// patterns of parameters that consist of two stacked matrices, each of which is cut by its rows
+  std::vector<std::string> two_parts = {};
   std::vector<std::string> vocabulary = {};    ///< patterns of matrices without padding from row original_vocab_size on
   std::optional<uint64_t> original_vocab_size = {};
 };

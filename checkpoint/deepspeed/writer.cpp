@@ -22,7 +22,7 @@ struct planned_file {
   bool optimizer = false;
 };
 
-/// Makes the optimizer shards of stages 1 and 2, and of stage 3.
+/// Builds the optimizer states that ZeRO stages 1 and 2, and stage 3, store in shards.
 class optimizer_states {
  public:
   optimizer_states(const deepspeed_parts& parts, torch_file& file, uint32_t rank)

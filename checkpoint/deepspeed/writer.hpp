@@ -36,7 +36,7 @@ struct deepspeed_place {
   bool module_apart = false;        ///< true: the module is stored in layer files (pipeline)
 };
 
-/// Settings of the written folder that the source does not contain.
+/// Settings of the written folder that cannot be derived from the source.
 struct deepspeed_write_options {
   uint32_t stage = 2;                          ///< ZeRO stage, 0 to 3
   uint32_t ranks = 1;                          ///< number of data-parallel ranks
@@ -59,7 +59,7 @@ struct deepspeed_write_options {
   progress_function progress = {};
 };
 
-/// The folder that was written.
+/// Report about the folder that was written.
 struct deepspeed_report {
   std::filesystem::path folder;  ///< written folder, which the tag names
   uint64_t bytes = 0;            ///< bytes of all written tensors

@@ -13,7 +13,7 @@ namespace troupe::checkpoint {
 
 class zero_shards {
  public:
-  /// Constructs a reader for `ranks` shards.
+  /// Creates a reader for the optimizer shards of `ranks` data-parallel ranks.
   explicit zero_shards(size_t ranks) : ranks_(ranks) {}
 
   /// Adds the shard of the next data-parallel rank, which is file number `number`. Refused: a file that is not a shard,

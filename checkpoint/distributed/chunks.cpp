@@ -26,7 +26,7 @@ bool is_stretch(const shape_type& whole, const shape_type& sizes) {
   return true;
 }
 
-/// Returns the number of the box's first element in the tensor.
+/// Returns the row-major number of the box's first element in the tensor.
 uint64_t number_of(const shape_type& whole, const shape_type& at) {
   uint64_t out = 0;
   for (size_t d = 0; d < whole.size(); ++d) out = out * unsigned_of(whole[d]) + unsigned_of(at[d]);
@@ -82,7 +82,7 @@ bool lay_in_shares(tensor_entry& t, const std::vector<placed_chunk>& chunks) {
   return false;
 }
 
-/// Places a box row by row.
+/// Adds the elements of a box to the tensor as one piece for each row of the box.
 core::result<void> lay_in_rows(tensor_entry& t, const placed_chunk& c) {
   const uint64_t width = core::size_of(t.type);
   size_t outer = c.sizes.size();

@@ -10,7 +10,7 @@
 
 namespace troupe::checkpoint {
 
-/// One box of a tensor and the place of its elements, in the box's own order.
+/// A box of a tensor's elements, and where the box is stored, in the box's own row-major order.
 struct placed_chunk {
   std::vector<int64_t> offsets, sizes;  ///< first index and size of the box along each dimension; no size is 0
   std::vector<piece> pieces;            ///< stored pieces of the box; `first` counts elements of the box

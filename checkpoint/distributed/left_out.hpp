@@ -14,9 +14,9 @@ namespace troupe::checkpoint {
 
 class left_out_entries {
  public:
-  /// Adds a state of an optimizer that belongs to no parameter.
+  /// Records an optimizer state that belongs to no parameter and is therefore not imported.
   void add_state(const std::string& name);
-  /// Adds a tensor of a type that is not read.
+  /// Records a tensor whose dtype Troupe does not read.
   void add_unread(std::string_view name, std::string_view type);
   /// Leaves out all states of the optimizer, because a part of them would be worse than none. The first `why` is kept.
   void give_up_states(std::string why);

@@ -16,7 +16,7 @@ bool is_optimizer_key(std::string_view key) { return key == "optim" || key == "o
 
 std::string joined(std::span<const std::string> keys) { return fmt::format("{}", fmt::join(keys, ".")); }
 
-/// Returns the keys before the last one, which is the entry's own name.
+/// Returns an entry's keys except the last one, which is the name of the entry itself.
 std::span<const std::string> leading_to(const distributed_entry& e) {
   return std::span(e.keys).first(e.keys.empty() ? 0 : e.keys.size() - 1);
 }

@@ -12,7 +12,7 @@
 
 namespace troupe::checkpoint {
 
-/// Entries by flat name.
+/// The entries of a folder's metadata, by flat name.
 using distributed_entries = std::map<std::string, distributed_entry, std::less<>>;
 
 /// Returns the text after the first `state.` that begins a part of the name; empty if there is none.

@@ -246,7 +246,7 @@ class distributed_reader {
   static bool is_of_group(std::string_view name) { return name.find("param_groups.") != name.npos; }
   static bool is_counter(std::string_view name) { return name.ends_with(".step"); }
 
-  /// Adds the number of updates of one parameter or group.
+  /// Records the number of updates that the optimizer has counted for one parameter or group.
   core::result<void> count(const std::string& name, double number) {
     const auto steps = steps_from(number);
     if (!steps) return give_up(name, fmt::format("{}", number));
@@ -302,7 +302,7 @@ class distributed_reader {
     return n ? count(name, static_cast<double>(*n)) : give_up(name, "another value");
   }
 
-  /// Reads the only object that is needed: the position of torch's schedule.
+  /// Reads the one object that is imported: the position of torch's learning-rate schedule.
   core::result<void> add_object(const std::string& name, const distributed_entry& e) {
     constexpr std::string_view position = "last_epoch";
     const bool is_position =

@@ -90,7 +90,8 @@ class real_file_system : public file_system {
       if (out.size() == max_folder_entries)
         return fail(error_kind::limit, fmt::format("'{}' holds more than {} names", path.string(), max_folder_entries));
       struct stat status {};
-      if (::fstatat(::dirfd(folder.get()), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // just removed
+      // the entry was removed since the folder was read
+      if (::fstatat(::dirfd(folder.get()), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
       out.push_back({name, S_ISREG(status.st_mode)   ? entry_kind::file
                            : S_ISDIR(status.st_mode) ? entry_kind::folder
                                                      : entry_kind::other});

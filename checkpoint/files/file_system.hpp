@@ -47,7 +47,7 @@ class output_file {
   /// Blocks until the write of `ticket` and all earlier ones have ended, failed or not; returns the first error of any
   /// write so far.
   virtual core::result<void> wait(uint64_t ticket);
-  /// True if wait() with this ticket would not block.
+  /// True if a call of wait() with this ticket would return at once.
   virtual bool is_over(uint64_t ticket);
   /// Forces the bytes to the disk and closes the file. The last call on the object.
   virtual core::result<void> sync() = 0;
@@ -72,7 +72,8 @@ class input_file {
   [[nodiscard]] virtual std::optional<storage::file> direct() const { return std::nullopt; }
 };
 
-enum class entry_kind : uint8_t { file, folder, other };  ///< `other`: a link, a pipe, a device
+/// Kind of an entry of a folder; `other`: a link, a pipe, a device.
+enum class entry_kind : uint8_t { file, folder, other };
 
 struct folder_entry {  ///< one entry of a folder
   std::string name;

@@ -70,7 +70,7 @@ class memory_files::output final : public output_file {
     if (!more) return fail(more.error().in("'" + path_.string() + "'"));
     if (bytes_ > 0) std::memcpy((*more)->data(), memory_->data(), bytes_);
     memory_ = std::move(*more);
-    auto before = memory_;  // released outside the lock
+    auto before = memory_;  // declared before the lock, so that the old memory is released after the unlock
     const std::lock_guard lock(files_.mutex_);
     std::swap(to_->memory, before);
     return {};

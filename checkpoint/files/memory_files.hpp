@@ -72,7 +72,7 @@ class memory_files final : public file_system {
 
   /// Returns the memory that is kept for later files to the machine. Called when later files will have other sizes.
   void forget_kept() { segments_->forget(); }
-  /// Returns the memory use of the files written here.
+  /// Returns the bytes of shared memory that files written in this process use and keep.
   [[nodiscard]] segment_use use() const { return segments_->use(); }
 
  private:

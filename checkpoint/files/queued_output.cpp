@@ -180,7 +180,7 @@ class queued_output : public output_file {
   std::vector<storage::io_completion> completions_;
   std::vector<uint64_t> block_tickets_;  // ticket of the last write from each copy block
   unsigned block_ = 0;
-  size_t filled_ = 0;              // bytes in block `block_`
+  size_t filled_ = 0;              // number of bytes of block `block_` that are filled
   uint64_t begun_ = 0, over_ = 0;  // requests started; requests finished before the first unfinished one
   std::deque<bool> done_;          // at index request - over_: true if the request has finished
   uint64_t begun_bytes_ = 0;       // length of the file up to the last started request

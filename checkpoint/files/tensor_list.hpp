@@ -49,7 +49,7 @@ struct piece {
   bool operator==(const piece&) const = default;
 };
 
-/// A whole tensor, in however many pieces it is stored.
+/// Description of one whole tensor of a checkpoint: name, dtype, shape, and the pieces in which it is stored.
 struct tensor_entry {
   std::string name;
   tensor_kind kind = tensor_kind::master;
@@ -72,7 +72,7 @@ struct tied_name {
   bool operator==(const tied_name&) const = default;
 };
 
-/// The contents of a checkpoint, whatever its location.
+/// The description of a checkpoint's tensors: names, kinds, shapes, and where their bytes are stored.
 struct tensor_list {
   std::vector<tensor_entry> tensors;  ///< ascending by (name, kind, moment)
   std::vector<tied_name> tied;        ///< ascending by name
@@ -91,7 +91,7 @@ const tensor_entry* find_tensor(const tensor_list& in, std::string_view name, te
 /// True if `a` precedes `b` in a tensor_list; false if both have the same name, kind and moment.
 bool in_order(const tensor_entry& a, const tensor_entry& b);
 
-/// Sorts tensors, pieces and tied names into the order that tensor_list requires.
+/// Sorts tensors, pieces and tied names into the ascending order that tensor_list requires.
 void put_in_order(tensor_list& t);
 
 }  // namespace troupe::checkpoint

@@ -34,7 +34,7 @@ class tensor_reader {
         rows_(t.stored.elements() / width_),
         element_bytes_(core::size_of(dtype_of(t.stored.type))) {}
 
-  /// Reads elements of the tensor, from `first` on, in the order that models use.
+  /// Reads elements of the tensor from `first` on, in the order in which models store them.
   core::result<void> read(uint64_t first, std::span<std::byte> out) {
     if (t_.order == gguf_order::transposed) return read_transposed(first, out);
     uint64_t count = out.size() / element_bytes_;
@@ -58,7 +58,7 @@ class tensor_reader {
     return std::max<uint64_t>(rows_block_bytes / row_bytes, 1) * width_;
   }
 
-  /// Returns the row of the file that stores row `row` of the model's tensor.
+  /// Returns the number of the row in the file that stores row `row` of the model's tensor.
   [[nodiscard]] uint64_t stored_row(uint64_t row) const {
     if (t_.order == gguf_order::same) return row;
     const uint64_t in_head = row % t_.head_rows, half = t_.head_rows / 2;

@@ -14,7 +14,7 @@ namespace troupe::checkpoint {
 
 /// Element types for the tensors of a GGUF file, as the option `--type` names them.
 struct gguf_mixture {
-  gguf_type type = gguf_type::f32;  ///< type of most matrices
+  gguf_type type = gguf_type::f32;  ///< element type of most matrices of the file
   bool medium = false;              ///< true: a `_m` mixture, which stores the most sensitive matrices in more bits
   /// Type of the embedding and the head; nothing: chosen by `type` and `medium`.
   std::optional<gguf_type> embeddings = std::nullopt;
@@ -23,7 +23,7 @@ struct gguf_mixture {
 /// Returns the mixture named `text`: `f32`, `q4_0`, `q4_k_m` ...; nothing for any other text.
 std::optional<gguf_mixture> mixture_from(std::string_view text);
 std::string name_of(const gguf_mixture& m);
-/// Returns the names of all mixtures.
+/// Returns the names of all mixtures, as the option `--type` accepts them.
 std::vector<std::string> all_mixtures();
 /// Returns the names of all mixtures as one text, for messages.
 std::string mixture_names();

@@ -12,7 +12,7 @@
 
 namespace troupe::checkpoint {
 
-/// The element types that are read, with the format's own numbers.
+/// The element types of tensors that Troupe reads, with the numbers of the GGUF format.
 enum class gguf_type : uint32_t {
   f32 = 0,
   f16 = 1,

@@ -178,7 +178,7 @@ core::result<std::vector<int64_t>> split_widths(int64_t size, uint32_t ranks, un
 
 namespace {
 
-/// Returns the cut of slices that are all equal to the whole tensor.
+/// Returns the cut for a tensor of which each rank has an equal copy.
 core::result<tensor_cut> merge_copies(std::string_view name, const cut_rule& rule, std::span<const shape_type> slices) {
   for (const auto& s : slices)
     if (s != slices[0])
@@ -221,7 +221,7 @@ core::result<width_table> widths_to_merge(std::string_view name, const cut_rule&
   return widths;
 }
 
-/// Returns the shape of the joined slices, padding included.
+/// Returns the shape of the tensor that the joined slices form, padding included.
 core::result<shape_type> whole_of(std::string_view name, const cut_rule& rule, std::span<const shape_type> slices,
                                   std::span<const uint64_t> elements, const width_table& widths) {
   const size_t d = rule.dimension;

@@ -26,7 +26,7 @@ cut_rule megatron_rule(std::string_view name, qkv_version version);
 /// True if the name contains one of Megatron's fragments.
 bool is_megatron_name(std::string_view name);
 
-/// Cuts of a job's parameters, by parameter name.
+/// How a job cuts its parameters over tensor-parallel ranks, by parameter name.
 using parameter_cuts = std::map<std::string, core::parameter_cut, std::less<>>;
 
 /// Returns the rule of a parameter that a Troupe job cuts. A vocabulary is padded to equal parts, because other

@@ -13,7 +13,7 @@
 
 namespace troupe::checkpoint {
 
-/// Returns the cut rule of a parameter by its name.
+/// Function that returns how a parameter is cut over tensor-parallel ranks, by the parameter's name.
 using rule_chooser = std::function<core::result<cut_rule>(std::string_view name)>;
 
 /// Returns a chooser that applies megatron_rule() with `version` to every name.

@@ -41,7 +41,7 @@ struct safetensors_header {                ///< tensors and metadata that a head
   string_map metadata;
 };
 
-/// Converts between dtype and the format's name, such as dtype::f32 and "F32".
+/// Converts a dtype to its name in the safetensors format, such as dtype::f32 to "F32", or back.
 std::string_view safetensors_name(core::dtype type);
 std::optional<core::dtype> safetensors_dtype(std::string_view name);
 

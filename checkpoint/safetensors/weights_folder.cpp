@@ -147,7 +147,7 @@ namespace {
 /// The files of a folder that is to be written, and the tensors of each file.
 struct file_list {
   std::vector<std::vector<size_t>> shards;  ///< indices of each file's tensors in the list of tensors
-  std::vector<std::string> names;           ///< name of each file
+  std::vector<std::string> names;           ///< [file]: name of the file in the folder
   weight_map weights;                       ///< file of each tensor, ascending by name of the tensor
   uint64_t total_bytes = 0;
 };
@@ -220,7 +220,7 @@ core::result<void> write_weights_folder(const fs::path& folder, std::span<const 
     return fail(core::kind_of_write_error(ec.value()),
                 fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
   auto done = write_files(folder, tensors, list);
-  if (!done && made) fs::remove(folder, ec);  // removes an empty folder only
+  if (!done && made) fs::remove(folder, ec);  // removes the new folder only if it is empty
   return done;
 }
 

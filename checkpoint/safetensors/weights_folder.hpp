@@ -22,7 +22,7 @@ inline constexpr uint64_t default_shard_bytes = 5'000'000'000;
 inline constexpr std::string_view single_file_name = "model.safetensors";
 inline constexpr std::string_view index_file_name = "model.safetensors.index.json";
 
-/// All tensors of a folder, read on demand; any number of threads may read.
+/// The weights of a folder of safetensors files. Tensors are read on demand; any number of threads may read.
 class weights_folder {
  public:
   /// Opens a folder with model.safetensors or, if that is missing, model.safetensors.index.json (or the only index of

@@ -41,7 +41,7 @@ class tensors_by_name {
 
   [[nodiscard]] bool has_moments() const { return moments_; }
 
-  /// Returns the tensor with `t`'s name, kind and moment; null if there is none.
+  /// Returns the tensor that has the name, kind and moment of `t`; null if there is none.
   [[nodiscard]] const tensor_entry* same(const tensor_entry& t) const {
     for (const auto* other : of(t))
       if (other->kind == t.kind && other->moment == t.moment) return other;
@@ -83,7 +83,7 @@ struct counterparts {
   diff_report report;
 };
 
-/// Returns the pairs to compare, and reports the tensors without a counterpart.
+/// Pairs the tensors of both sources by name, and reports tensors without a counterpart.
 counterparts pair_up(const tensor_source& first, const tensor_source& second) {
   counterparts out;
   const tensors_by_name one(first), two(second);

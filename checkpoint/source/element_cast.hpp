@@ -33,7 +33,7 @@ uint64_t clamp_overflows(core::dtype from, const std::byte* in, core::dtype to, 
 /// Returns the largest finite number of a floating type.
 double largest_of(core::dtype type);
 
-/// Number of clamped values, shared by all readers of a source.
+/// Number of values that were clamped to the range of a narrower type, shared by all readers of a source.
 struct clamped_values {
   std::atomic<uint64_t> count{0};
 };

@@ -52,7 +52,7 @@ core::result<stored_tensors> read_stored_tensors(const fs::path& path) {
 
 namespace {
 
-/// Moves tensors of F8_E4M3, which mean nothing without their scales, to `unread`.
+/// Moves tensors of type F8_E4M3, whose values have no meaning without scales, to the list of unread tensors.
 core::result<tensor_source> without_codes(stored_tensors stored) {
   auto& out = stored.source;
   std::erase_if(out.tensors, [&](const tensor_entry& t) { return stored.in_e4m3.contains(t.name); });

@@ -10,7 +10,7 @@
 
 namespace troupe::checkpoint {
 
-/// Names in a pickle that Python would import and that Troupe does not know. Troupe imports nothing.
+/// Names in a pickle that Python would import and that Troupe does not recognise. Troupe imports nothing.
 struct unknown_names {
   std::filesystem::path file;
   std::vector<std::string> names;  ///< unknown names as `module.name`, ascending

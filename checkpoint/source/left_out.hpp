@@ -11,7 +11,7 @@
 
 namespace troupe::checkpoint {
 
-/// Beginning of remarks about contents that are not among the source's tensors.
+/// Prefix of remarks about contents of a folder that are not imported as tensors.
 inline constexpr std::string_view left_out_mark = "left out: ";
 
 /// Beginning of remarks about tensors that commands do not read in the form that the file stores.

@@ -60,7 +60,7 @@ class optimizer_reader {
         if (const auto n = number_at(*step)) out_.counts.add_group(*n);
       auto& group = out_.by_number.groups.emplace_back();
       for (const pickle_ref n : tree.items(*numbers)) {
-        if (tree.kind(n) == pickle_kind::text) continue;  // the file identifies parameters by name
+        if (tree.kind(n) == pickle_kind::text) continue;  // the file names parameters instead of numbering them
         if (tree.kind(n) != pickle_kind::integer || tree.integer(n) < 0)
           return refused("params of a group: whole numbers were wanted");
         group.push_back(static_cast<uint64_t>(tree.integer(n)));

@@ -52,8 +52,8 @@ struct row {
 
 row plain_row(const std::string& from, const std::string& to) { return {escaped(from), rewrite_of(to)}; }
 
-/// Returns the row that maps `from` to `to` and all names that differ from them in numbers only. Returns nothing if the
-/// two names do not contain equal numbers in equal order.
+/// Returns the pattern row that maps `from` to `to`, and also every name that differs from `from` in its numbers only,
+/// such as the number of a layer. Returns nothing unless both names contain the same numbers in the same order.
 std::optional<row> row_of_layers(const std::string& from, const std::string& to) {
   const auto left = numbers_in(from), right = numbers_in(to);
   constexpr size_t most_groups = 9;  // \9 is the last group to which the right side can refer

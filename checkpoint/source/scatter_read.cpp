@@ -37,7 +37,7 @@ constexpr size_t slot_bytes = scatter_block_bytes + 2 * storage::file::alignment
 /// Number of bytes that are digested and copied at a time, few enough to stay in a core's cache.
 constexpr size_t cached_bytes = size_t{128} << 10;
 
-struct unit {  ///< work of one thread: elements [first, last) of a piece
+struct unit {  ///< work item of one thread: read elements [first, last) of a piece of a tensor
   const scattered_tensor* of = nullptr;
   const piece* in = nullptr;
   /// Share of the tensor in which element numbers count; null: numbers count in the whole tensor.
@@ -215,7 +215,7 @@ class block_reader {
 
  private:
   struct slot {
-    size_t number = 0;  ///< number of the block's unit
+    size_t number = 0;  ///< number of the unit that the block belongs to
     const unit* of = nullptr;
     std::shared_ptr<const open_file> file;
     uint64_t first = 0, count = 0;  ///< index of the block's first element; number of elements
@@ -277,7 +277,7 @@ class block_reader {
         storage::read_request(*s.file->direct, begin, memory_of(s).first(end - begin), begun_ % slots_.size()));
   }
 
-  /// Waits for a block and processes it.
+  /// Waits until a block has been read, then converts its elements and stores them in all targets.
   void end_block(slot& s) {
     while (s.in_flight) {
       completions_.clear();
@@ -354,7 +354,7 @@ class block_reader {
   shared_load& load_;
   std::span<std::byte> memory_;
   std::vector<slot> slots_;         // block n is in slot n modulo the number of slots
-  uint64_t begun_ = 0, ended_ = 0;  // numbers of blocks begun and ended
+  uint64_t begun_ = 0, ended_ = 0;  // number of blocks whose reads have begun, and number of blocks that were processed
   size_t number_ = 0;               // number of the current unit
   const unit* unit_ = nullptr;
   uint64_t at_ = 0;  // index of the next element of the current unit
@@ -376,7 +376,7 @@ core::result<read_report> read_scattered(file_system& files, const tensor_source
     TROUPE_TRY(check(s));
     add_units(units, s, shares.emplace_back(*s.tensor));
   }
-  // Units are read file by file, in the order of their bytes.
+  // Sorts by file and byte offset, so that each file is read sequentially.
   std::sort(units.begin(), units.end(), [](const unit& a, const unit& b) {
     return std::pair(a.in->file, a.in->offset_bytes) < std::pair(b.in->file, b.in->offset_bytes);
   });
@@ -385,7 +385,8 @@ core::result<read_report> read_scattered(file_system& files, const tensor_source
   uint64_t blocks = 0;
   for (const auto& u : units)
     blocks += core::div_up((u.last - u.first) * core::size_of(u.of->tensor->type), scatter_block_bytes);
-  const size_t bytes = std::min<uint64_t>(scatter_blocks / threads, blocks) * slot_bytes;  // bytes for one thread
+  // bytes of the buffers of one thread
+  const size_t bytes = std::min<uint64_t>(scatter_blocks / threads, blocks) * slot_bytes;
   TROUPE_ASSIGN(auto memory, storage::huge_memory::allocate(threads * bytes));
   shared_load load(files, from, std::move(units), wants_end);
   const auto work = [&](size_t i) { block_reader(load, std::span(memory.data() + i * bytes, bytes)).run(); };

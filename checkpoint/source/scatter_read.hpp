@@ -38,7 +38,7 @@ struct scattered_tensor {
   std::vector<read_target> targets;
 };
 
-/// Number of bytes that a load read and verified.
+/// Number of bytes that a load has read, and number of bytes whose digests it has verified.
 struct read_report {
   uint64_t bytes = 0;
   /// Bytes whose digest was compared; the rest are parts of pieces, which have no digest of their own.

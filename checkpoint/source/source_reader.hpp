@@ -59,7 +59,7 @@ class source_reader {
   std::set<std::pair<uint32_t, uint64_t>> checked_;  ///< pieces whose digest was correct, by file and offset
 };
 
-/// Returns the error for a value that a narrower type cannot hold; `advice` says what to do.
+/// Returns the error for a value that a narrower type cannot represent; `advice` is appended as a remedy.
 core::error overflow_error(const std::string& tensor, const cast_overflow& lost, core::dtype wanted,
                            std::string_view advice);
 

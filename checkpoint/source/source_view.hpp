@@ -11,7 +11,7 @@
 
 namespace troupe::checkpoint {
 
-/// Base of virtual files; lives as long as the source.
+/// Base class of virtual files, whose bytes are computed from other files; owned by the source that lists them.
 class source_view {
  public:
   source_view() = default;

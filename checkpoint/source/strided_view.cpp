@@ -61,7 +61,7 @@ void scatter(uint64_t width, std::span<const extent> box, const std::byte* from,
   return scatter<8>(box, from, to);
 }
 
-/// Place of a tensor's elements in its file.
+/// The place of a strided tensor's elements in a file: path, first byte, element width and strides.
 struct strided_place {
   std::filesystem::path path;
   uint64_t file_bytes = 0, begin = 0, width = 1, elements = 0;

@@ -55,7 +55,7 @@ class strided_views {
 
  private:
   using key = std::tuple<uint32_t, uint64_t, core::dtype, std::vector<int64_t>, std::vector<int64_t>>;
-  std::map<key, uint32_t> known_;  ///< numbers of the virtual files, by view
+  std::map<key, uint32_t> known_;  ///< [properties of a view]: number of the virtual file that represents the view
   std::shared_ptr<gathered_blocks> blocks_ = std::make_shared<gathered_blocks>();
 };
 

@@ -56,7 +56,7 @@ struct source_run {
 struct numbered_states;
 struct clamped_values;
 
-/// A tensor of a file with a type that Troupe does not read.
+/// A tensor that is not imported, because Troupe does not read its type.
 struct unread_tensor {
   std::string name, type;  ///< name of the tensor; name of the type in the file: `U32`, `complex64`
 };
@@ -85,7 +85,7 @@ struct tensor_source : tensor_list {
   /// States of an optimizer that identifies parameters by number only, see numbered_states.hpp; null if there are none
   /// or if they are among the tensors.
   std::shared_ptr<const numbered_states> numbered{};
-  /// Sentences for people that state which contents of the files of a foreign folder are imported and which are not.
+  /// sentences for the user: which contents of a foreign folder's files are imported and which are not
   std::vector<std::string> remarks{};
   /// Tensors of types that Troupe does not read; they are not in `tensors`, and a remark lists them.
   std::vector<unread_tensor> unread{};

@@ -11,7 +11,7 @@ namespace troupe::checkpoint {
 
 struct settled_head {
   tensor_source source;
-  /// A sentence for people if the head has values of its own; empty: the head is the embedding.
+  /// sentence for the user if the head has values of its own; empty: the head is the embedding
   std::string own_values;
 };
 

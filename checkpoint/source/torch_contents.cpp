@@ -34,7 +34,7 @@ class contents_reader {
   [[nodiscard]] bool is_dict(pickle_ref v) const { return tree_.kind(v) == pickle_kind::dict; }
   [[nodiscard]] bool is_text(pickle_ref v) const { return tree_.kind(v) == pickle_kind::text; }
 
-  /// Calls `see(key, value)` for every entry until it returns true.
+  /// Calls `see(key, value)` for the entries of a dictionary until a call returns true. Returns whether one has.
   template <class See>
   bool any_entry(pickle_ref dict, const See& see) const {
     const auto items = tree_.items(dict);

@@ -208,7 +208,7 @@ class trainer_reader {
     if (!found) return;
     const int64_t position = *found;
     const auto updates = static_cast<int64_t>(*out_.run.applied_updates);
-    // In Accelerate, the schedule may advance once per process in each step.
+    // in Accelerate the learning-rate schedule may advance once per process in each step
     if (!is_trainers && updates > 0 && position != updates && position % updates == 0) {
       out_.remarks.push_back(fmt::format("{}: it counts {} for {} updates, one for each process: {} is imported", name,
                                          position, updates, updates));

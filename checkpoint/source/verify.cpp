@@ -25,7 +25,7 @@ namespace {
 using core::fail;
 namespace fs = std::filesystem;
 
-struct place {  ///< place of one piece in its file
+struct place {  ///< file and byte range of one piece
   uint64_t offset_bytes, bytes;
   const piece* part;
   const tensor_entry* tensor;

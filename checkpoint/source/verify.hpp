@@ -21,7 +21,7 @@ inline constexpr std::string_view digest_differs = "do not match their digest";
 /// Largest number of damages that are listed; further damages are only counted.
 inline constexpr size_t max_listed_damages = 1000;
 
-struct damage {        ///< one damaged place
+struct damage {        ///< one place of a file whose bytes differ from their digest
   std::string file;    ///< name of the file in the folder
   std::string tensor;  ///< name of the tensor for messages; empty if the whole file is refused
   uint64_t offset_bytes = 0;
@@ -32,7 +32,7 @@ struct verify_report {
   uint64_t tensors = 0, pieces = 0;
   uint64_t bytes = 0;           ///< number of bytes read
   uint64_t compared_bytes = 0;  ///< number of bytes compared with a digest or a zip archive's CRC-32
-  uint64_t damages = 0;         ///< number of damages; 0: the checkpoint is whole, as far as its format can tell
+  uint64_t damages = 0;         ///< number of damages; 0: the checkpoint is complete, as far as its format can show
   std::vector<damage> listed;
   /// Files that only another machine's disk contains, by host; these files are not read.
   std::map<std::string, std::vector<std::string>> elsewhere{};

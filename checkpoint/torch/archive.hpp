@@ -63,7 +63,7 @@ class torch_archive {
   /// Returns the type of the tensor that `v` describes if torch has it and Troupe does not read it, such as `uint16` or
   /// `complex64`; empty for every other type, and if `v` is not a tensor.
   [[nodiscard]] std::string unread_type(pickle_ref v) const;
-  /// True if `v` has the form of a tensor, even of a broken one.
+  /// True if `v` is a call that builds a tensor, even with invalid arguments.
   [[nodiscard]] bool is_tensor(pickle_ref v) const;
 
   /// Returns the numbers of a torch.Size, a tuple or a list of whole numbers that are not negative.
@@ -72,7 +72,7 @@ class torch_archive {
   /// number or by name).
   [[nodiscard]] core::result<int64_t> integer(pickle_ref v) const;
 
-  /// Returns the names that Python would import and Troupe does not know, ascending; their values stay inert.
+  /// Returns the names that Python would import and Troupe does not recognise, ascending; their values stay inert.
   [[nodiscard]] std::vector<std::string> unknown_globals() const;
 
  private:

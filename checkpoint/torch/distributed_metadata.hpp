@@ -44,7 +44,7 @@ struct distributed_entry {
 };
 
 struct distributed_metadata {
-  std::map<std::string, distributed_entry, std::less<>> entries;  ///< entries by flat name
+  std::map<std::string, distributed_entry, std::less<>> entries;  ///< entries of the checkpoint, by flat name
   std::vector<std::string> files;                                 ///< plain names of the files with items
 };
 
@@ -54,7 +54,7 @@ struct distributed_metadata {
 /// leave gaps; joining the pieces detects that.
 core::result<distributed_metadata> read_distributed_metadata(const std::filesystem::path& folder);
 
-/// Byte range of one archive in a file.
+/// Byte range of one item's torch.save archive in a file.
 struct archive_place {
   uint64_t begin = 0, bytes = 0;
 };

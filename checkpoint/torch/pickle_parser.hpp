@@ -54,7 +54,7 @@ class pickle_parser {
     if (why_.empty()) why_ = std::move(why);
   }
 
-  // ---- bytes: after a refusal these functions return zeros, and run() stops
+  // ---- functions that read bytes; after a refusal they return zeros, and run() stops
 
   /// True if `n` more bytes exist; reads them from the file if necessary.
   bool have(uint64_t n) {
@@ -105,7 +105,7 @@ class pickle_parser {
     push_integer(bytes == 0 ? 0 : static_cast<int64_t>(raw << unused) >> unused);
   }
 
-  // ---- values
+  // ---- functions that push values onto the stack and pop values
 
   void push(const node& n) {
     if (!why_.empty()) return;
@@ -145,7 +145,7 @@ class pickle_parser {
     return v;
   }
 
-  /// Removes the last mark and the values above it, and returns these values.
+  /// Pops the topmost mark and all values above it, and returns these values.
   std::vector<pickle_ref> pop_mark() {
     if (marks_.empty()) {
       refuse("a mark is wanted on the stack");
@@ -202,7 +202,7 @@ class pickle_parser {
     stack_.push_back(memo_[place]);
   }
 
-  // ---- calls are recorded, not executed
+  // ---- functions that record calls and imports as values; nothing is executed
 
   void push_global(pickle_ref module, pickle_ref name) {
     if (!why_.empty()) return;
@@ -277,7 +277,7 @@ class pickle_parser {
     n.state = state;
   }
 
-  // ---- opcodes
+  // ---- functions that execute opcodes
 
   struct opcodes;
   void step(op code);
@@ -309,7 +309,7 @@ class pickle_parser {
     pop_call();
   }
 
-  // ---- the whole pickle
+  // ---- functions that check the whole pickle
 
   /// Refuses values that contain themselves or are nested too deeply. Computes the depth of every value that the root
   /// reaches, without recursion; depth 0 means not visited, `open` means on the current path.
@@ -318,7 +318,7 @@ class pickle_parser {
     std::vector<uint16_t> depth(tree_.nodes_.size(), 0);
     struct visit {
       pickle_ref value;
-      uint32_t next;  ///< index of the next child to visit
+      uint32_t next;  ///< index of the next child of `value` to visit
     };
     std::vector<visit> path{{tree_.root_, 0}};
     depth[tree_.root_] = open;

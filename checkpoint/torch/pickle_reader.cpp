@@ -10,7 +10,7 @@
 
 namespace troupe::checkpoint {
 
-/// The action of each opcode on the parser.
+/// Executes each opcode of a pickle on the parser.
 struct pickle_parser::opcodes {
   using action = void (*)(pickle_parser&);
   std::array<action, 256> all{};

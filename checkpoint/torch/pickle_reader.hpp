@@ -66,8 +66,10 @@ class pickle_tree {
   [[nodiscard]] std::string_view text(pickle_ref v) const;
   [[nodiscard]] std::span<const pickle_ref> items(pickle_ref v) const;
 
-  [[nodiscard]] pickle_ref target(pickle_ref object) const { return nodes_[object].a; }  ///< returns the called global
-  [[nodiscard]] pickle_ref args(pickle_ref object) const { return nodes_[object].b; }    ///< returns the arguments
+  /// returns the global that the unexecuted call would call
+  [[nodiscard]] pickle_ref target(pickle_ref object) const { return nodes_[object].a; }
+  /// returns the tuple of arguments of an unexecuted call
+  [[nodiscard]] pickle_ref args(pickle_ref object) const { return nodes_[object].b; }
   /// Returns the value that the pickle passes to __setstate__ of an object, or the attributes of an OrderedDict;
   /// nothing if there is none.
   [[nodiscard]] std::optional<pickle_ref> state(pickle_ref v) const;

@@ -14,7 +14,7 @@
 
 namespace troupe::checkpoint {
 
-/// A contiguous view: elements [first, first + numel) of a storage.
+/// A contiguous tensor: elements [first, first + numel) of a storage.
 struct torch_view {
   uint32_t storage = 0;  ///< index in the list of storages that is written with the value
   uint64_t first = 0;
@@ -62,7 +62,7 @@ class torch_value {
   [[nodiscard]] bool is_none() const {
     return kind_ == kind::scalar && std::holds_alternative<std::monostate>(scalar_);
   }
-  /// Appends every view in the tree to `out`, in the order of writing.
+  /// Appends every tensor in this value to `out`, in the order in which torch.save writes them.
   void collect_views(std::vector<const torch_view*>& out) const;
 
   /// Writes this value's part of the pickle. `put_tensor` writes a view.

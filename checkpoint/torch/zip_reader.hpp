@@ -26,7 +26,7 @@ struct zip_entry {
 /// Largest number of entries of one archive.
 inline constexpr uint64_t max_zip_entries = uint64_t{1} << 24;
 
-/// The entries of an archive; movable.
+/// The entries of a zip archive. Movable, not copyable.
 struct zip_list {
   zip_list() = default;
   zip_list(zip_list&&) = default;
@@ -44,7 +44,7 @@ core::result<zip_list> read_zip(const core::source_file& archive);
 /// Reads the list of an archive that is bytes [begin, begin + bytes) of a file, which must contain them; entries'
 /// offsets count from the archive's first byte.
 core::result<zip_list> read_zip(const core::source_file& file, uint64_t begin, uint64_t bytes);
-/// Reads the list of an archive in memory.
+/// Reads the central directory of an archive that is in memory, and returns its entries.
 core::result<zip_list> read_zip(std::span<const std::byte> archive);
 
 /// Returns the entry with that name; null if there is none. `entries` must be sorted as read_zip() returns them.

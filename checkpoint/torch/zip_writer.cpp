@@ -57,13 +57,13 @@ core::result<void> zip_writer::begin(std::string_view name, uint64_t bytes) {
     return fail(error_kind::bad_input, fmt::format("'{}' cannot name a zip entry", shown(name)));
   if (entries_.size() >= max_zip_entries)
     return fail(error_kind::limit, fmt::format("a zip archive here has at most {} entries", max_zip_entries));
-  fields wide;  // zip64 field; its sizes are 0, as the descriptor contains them
+  fields wide;  // zip64 field with sizes 0, because the data descriptor after the file has the sizes
   if (is_wide(bytes)) wide.put(zip64_field, 2).put(16, 2).put(0, 8).put(0, 8);
   const uint64_t front = local_bytes + name.size() + wide.text().size() + 4;
   const uint64_t padding = (zip_alignment_bytes - (at_ + front) % zip_alignment_bytes) % zip_alignment_bytes;
   fields header;
   header.put(local_signature, 4).put(is_wide(bytes) ? version_zip64 : version_plain, 2).put(flags_of(bytes), 2);
-  header.put(0, 2).put(0, 4).put(0, 4);  // method; time and date; CRC
+  header.put(0, 2).put(0, 4).put(0, 4);  // fields: compression method; time and date; CRC
   header.put(is_wide(bytes) ? in_zip64 : 0, 4).put(is_wide(bytes) ? in_zip64 : 0, 4);
   header.put(name.size(), 2).put(wide.text().size() + 4 + padding, 2).put(name).put(wide.text());
   header.put("FB").put(padding, 2).put(std::string(padding, 'Z'));

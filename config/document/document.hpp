@@ -41,8 +41,8 @@ enum class node_kind : uint8_t { null, plain, quoted, sequence, mapping };
 struct node {  ///< a value of YAML or JSON, with its position in the input
   node_kind kind = node_kind::null;
   place at;
-  std::string text;             ///< text of a plain or quoted value
-  std::vector<node_ptr> items;  ///< items of a sequence
+  std::string text;             ///< text of a scalar: a plain or a quoted value
+  std::vector<node_ptr> items;  ///< values of a sequence, in order
   std::vector<entry> entries;   ///< entries of a mapping; names are unique
   size_t nodes = 1;             ///< number of values in the subtree, this node included
   int height = 0;               ///< nesting depth of mappings and sequences in the subtree; 0 for a scalar

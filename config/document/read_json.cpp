@@ -53,7 +53,7 @@ class json_reader {
   }
   static bool is_mark(char c) { return std::string_view(",:[]{}\"'").find(c) != std::string_view::npos; }
 
-  /// Skips blanks and comments; returns true if a line ended in them.
+  /// Skips blanks and comments; returns true if a line end was among them.
   bool skip() {
     const int line = line_;
     while (!ended()) {

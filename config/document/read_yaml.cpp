@@ -54,7 +54,7 @@ class builder_events final : public YAML::EventHandler {
   tree_builder& builder_;
 };
 
-/// Lets a stream read from text in another owner's memory.
+/// A stream buffer that reads from text in another owner's memory.
 class text_buffer final : public std::streambuf {
  public:
   explicit text_buffer(std::string_view text) {

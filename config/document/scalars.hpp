@@ -12,10 +12,10 @@ namespace troupe::config {
 /// True if the value is the text `auto`, which stands for the default.
 bool is_auto(const node& value);
 
-/// Returns the number of a plain scalar, always finite.
+/// Returns the value of a plain scalar that is a number; nothing for any other value or an infinite number.
 std::optional<double> number_in(const node& value);
 
-/// An integer in any notation: `5e8` and `5.0` are integers, too.
+/// An integer scalar, in any notation: `5e8` and `5.0` are integers, too.
 struct whole {
   bool negative = false;
   uint64_t magnitude = 0;
@@ -24,10 +24,10 @@ std::optional<whole> integer_in(const node& value);
 std::optional<bool> boolean_in(const node& value);
 std::optional<double> seconds_in(const node& value);
 std::optional<uint64_t> bytes_in(const node& value);
-/// True if the value is quoted, or plain and no boolean.
+/// True if the value is quoted, or a plain scalar that is not a boolean.
 bool is_text(const node& value);
 
-/// Returns a quoted text that YAML and JSON read alike.
+/// Returns a text in quotes that YAML and JSON read as the same text.
 std::string quoted(const std::string& text);
 
 }  // namespace troupe::config

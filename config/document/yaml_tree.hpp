@@ -13,7 +13,7 @@ namespace troupe::config {
 /// separators.
 std::string part_of_key(const std::string& name);
 
-/// The values of a document, in the order in which they were added.
+/// Builder of a YAML document: stores keys and values in the order in which they are added.
 class yaml_tree {
  public:
   /// Adds a value. `name[2]` as a part of `key` means item 2 of the list `name`; a part in quotes is a literal name.

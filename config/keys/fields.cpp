@@ -11,7 +11,7 @@ struct is_item_field : std::false_type {};
 template <class T>
 struct is_item_field<item_field_of<T>> : std::true_type {};
 
-/// Writes one value into its field.
+/// Visitor that writes one value into a field of job_config.
 class writer {
  public:
   writer(const key_info& key, const node& value, const std::filesystem::path& folder)

@@ -44,7 +44,8 @@ std::string idle(const key_info& key, const job_config& c) {
   const auto& z = c.zero_optimization;
   const bool stored = c.offload_activations == offload_device::nvme;
   const bool swaps = z.swaps() || stored;
-  const bool swap_folder = stored && key.name() == "nvme_path";  // activations are stored there, too
+  // true: the key names the folder in which activations are stored
+  const bool swap_folder = stored && key.name() == "nvme_path";
   if (key.section() == "zero_optimization.offload_param") {
     if (key.name() == "device") return z.stage == 3 ? "" : "only stage 3 has parameters to offload";
     return swap_folder ? "" : of_offload(key, z.offload_param);

@@ -62,13 +62,13 @@ using field =
                  item_field_of<std::filesystem::path>, item_field_of<std::optional<double>>, item_field_of<uint64_t>,
                  item_field_of<std::vector<std::string>>, hand_made, model_key>;
 
-/// Another accepted name of a key.
+/// Another name of the key that the configuration accepts.
 struct alias {
   std::string_view name;  ///< name within the same section
   bool deprecated = false;
 };
 
-/// The default of a key if the neighbouring key `type` has this value.
+/// The default value of a key if the neighbouring key `type` has the value `type`.
 struct default_of_type {
   std::string_view type;
   std::string_view text;
@@ -81,7 +81,7 @@ struct value_range {
   bool below_most = false;   ///< true: `most` itself is excluded
 };
 
-/// The texts that a value may be.
+/// The texts that a key accepts as its value.
 struct value_choices {
   std::vector<std::string_view> names;  ///< empty: any text; for number_list: the name of each number
   std::vector<std::string_view> later;  ///< DeepSpeed's choices that a job may not use yet
@@ -110,12 +110,12 @@ struct key_types {
   std::vector<default_of_type> defaults;
 };
 
-/// The field of job_config that a key sets.
+/// The member of job_config that receives the key's value.
 struct key_target {
   config::field field;
   field_of<bool> told = nullptr;  ///< flag that a given value sets; while it is false, effective YAML omits the key
-  size_t (*items)(const job_config&) = nullptr;   ///< for a list: returns its number of items in a job_config
-  void (*resize)(job_config&, size_t) = nullptr;  ///< for a list: sets the number of items
+  size_t (*items)(const job_config&) = nullptr;  ///< for a list key: returns the list's number of items in a job_config
+  void (*resize)(job_config&, size_t) = nullptr;  ///< for a list key: sets the list's number of items
 };
 
 struct key_info {  ///< one row of the key table
@@ -129,7 +129,7 @@ struct key_info {  ///< one row of the key table
   std::string_view meaning;
   bool required = false;
   bool null_too = false;     ///< true: `null` may be given although there is a default, and means that default
-  bool by_presence = false;  ///< for a section: true if its presence alone has an effect, or would have one
+  bool by_presence = false;  ///< for a section: true if writing the section turns its feature on, even without keys
   bool per_group = false;    ///< true: DeepSpeed also accepts a list with a number for each parameter group
   value_range range;
   value_choices choices;
@@ -211,7 +211,7 @@ struct key_info {  ///< one row of the key table
     support.refusal = why;
     return *this;
   }
-  /// Accepts a text, or an integer within the range.
+  /// Allows the key to have an integer within its range in place of a text.
   key_info& or_number() {
     choices.or_number = true;
     return *this;
@@ -224,7 +224,7 @@ struct key_info {  ///< one row of the key table
     required = true;
     return *this;
   }
-  /// Restricts the key to these values of the `type` next to `params`.
+  /// Restricts the key to the given values of the neighbouring key `type`.
   key_info& of(std::vector<std::string_view> names) {
     types.readers = std::move(names);
     return *this;
@@ -299,7 +299,7 @@ struct key_info {  ///< one row of the key table
   [[nodiscard]] bool in_list() const { return section().ends_with("[]"); }
   /// True if the row describes any number of keys: its name contains `*` or a list.
   [[nodiscard]] bool any_name() const { return key.find_first_of("*[") != std::string::npos; }
-  /// True if the key is read when the neighbouring `type` has this value.
+  /// True if the key is read when the neighbouring key `type` has this value.
   [[nodiscard]] bool read_by(std::string_view type) const {
     return types.readers.empty() || std::ranges::find(types.readers, type) != types.readers.end();
   }

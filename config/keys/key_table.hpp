@@ -15,7 +15,7 @@ namespace troupe::config {
 /// Returns all rows, section by section.
 const std::vector<key_info>& key_table();
 
-/// Returns the row of a full key, or null.
+/// Returns the row of the key with this full dotted name; null if there is none.
 const key_info* key_named(std::string_view key);
 /// Returns the row of the key that is called `name`, or has it as an alias, in the section of this canonical name; null
 /// if there is none. `used` receives the alias.

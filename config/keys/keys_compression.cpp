@@ -163,7 +163,7 @@ void add_pruning(key_rows& t) {
   add_pruning<&compression::channels>(t, "channel_pruning", "Whole channels removed.", "l1", {"l1", "topk"});
 }
 
-/// Returns the list as YAML; an empty text for an empty list.
+/// Returns a list as one line of YAML; empty for an empty list.
 template <class List, class Text>
 std::string listed(const List& all, Text text) {
   std::string out;

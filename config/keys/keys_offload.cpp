@@ -211,7 +211,7 @@ void add_aio(key_rows& t) {
       .into<&job::aio, &aio::use_gds>();
 }
 
-/// Returns the accessors of a key that is auto, true or false.
+/// Returns the accessors of a field for a key whose value is auto, true or false.
 template <auto Field>
 hand_made open_choice() {
   using choice = std::remove_cvref_t<decltype(std::declval<job>().*Field)>;

@@ -76,7 +76,7 @@ void add_moment_keys(parameter_rows key) {
       .refused("use gradient_clipping at the top level");
 }
 
-/// Adds the keys of SGD, Adagrad, LAMB and Muon.
+/// Adds the keys that only SGD, Adagrad, LAMB or Muon read.
 void add_other_rules(parameter_rows key) {
   key("momentum", number, "0.0", "How slowly the moment forgets.")
       .at_least(0)
@@ -129,7 +129,7 @@ void add_other_rules(parameter_rows key) {
       .ignored("the polynomial is the same, and computed one way");
 }
 
-/// Adds the keys of DeepSpeed's optimizers that Troupe does not have yet.
+/// Adds the keys of DeepSpeed's optimizers that Troupe does not implement yet.
 void add_later_rules(parameter_rows key) {
   const auto later = [&](const char* name, value_type type, const char* by_default, const char* meaning) -> key_info& {
     return key(name, type, by_default, meaning)

@@ -25,8 +25,8 @@ inline bool strict_in_deepspeed(std::string_view section) {
   return section.starts_with("zero_optimization") || std::ranges::find(strict, section) != std::end(strict);
 }
 
-/// True for sections in which a text counts as the value it spells: the strict ones, and `aio`, in which ds_nvme_tune
-/// writes `"true"`.
+/// True for sections in which a quoted value such as `"true"` or `"1"` is read as a boolean or number: the sections
+/// that are strict in DeepSpeed, and `aio`, because ds_nvme_tune writes `"true"` there.
 inline bool converts_texts(std::string_view section) { return section == "aio" || strict_in_deepspeed(section); }
 
 }  // namespace troupe::config

@@ -24,8 +24,7 @@ std::optional<std::string> store(const key_info& key, const node& value, const s
 /// list's end: the default's text.
 std::string field_text(const key_info& key, const job_config& from, size_t item = 0);
 
-/// True if the flag of the key (key_target::told), which records whether a value was given, is set. Requires that the
-/// key has such a flag.
+/// True if the key was given a value, as the flag key_target::told records. Requires that the key has this flag.
 bool was_told(const key_info& key, const job_config& from);
 
 /// True if a checked value equals the key's default.

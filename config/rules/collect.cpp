@@ -289,7 +289,7 @@ class collector {
     out_.refused.insert(path);
   }
 
-  /// True if a value equals the text, or the same number.
+  /// True if a value equals the text `text`, or is a number equal to it.
   static bool says(const key_info& row, const node& value, std::string_view text) {
     key_info same = row;
     same.default_text = std::string(text);

@@ -192,7 +192,7 @@ class rules {
       error(from, fmt::format("wanted a divisor of the {} ranks of parallel.data, got {}", p.data, p.shard));
   }
 
-  /// True for a plain DeepSpeed file, which does not state the number of ranks.
+  /// True for a plain DeepSpeed file, which does not state the number of ranks that it is used with.
   [[nodiscard]] bool of_any_world() const { return why_ == purpose::deepspeed && value_of("parallel.data") == nullptr; }
 
   /// Checks the second copy of parameters, which is spread over neighbours of a shard group.

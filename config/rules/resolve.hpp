@@ -6,19 +6,19 @@
 
 namespace troupe::config {
 
-/// Keys that were filled in, with the origin of their values: `derived`, `default of muon`.
+/// Keys whose values were filled in, and the origin of each value: `derived`, `default of muon`.
 using origins = std::map<std::string, std::string, std::less<>>;
 
-/// Fills in the values that follow from other keys and reports every conflict.
+/// Derives values that follow from other keys, and reports every conflict between keys.
 void resolve(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 
-/// Applies the rules of optimizer, learning rate, parameter groups and texts.
+/// Derives and checks the settings of optimizer, learning rate, parameter groups and texts.
 void training_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 
 /// Applies the rules of degrees and pipelines; runs before all other rules, which need the degrees.
 void parallel_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 
-/// Applies the rules of processes, for jobs whose degrees are known.
+/// Derives and checks the settings of processes, for jobs whose degrees are known.
 void cluster_rules(const settings& given, job_config& config, reporter& report, origins& derived);
 
 /// Derives the batch sizes of a job with elasticity; without known degrees only checks the section.

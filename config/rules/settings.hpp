@@ -58,7 +58,7 @@ class reporter {
   size_t errors_ = 0, left_out_ = 0;
 };
 
-/// A key that the input gives, with its value.
+/// A key with a value, as a file or `--set` states it.
 struct setting {
   const key_info* row = nullptr;
   std::string key;  ///< full dotted key: that of `row`, with actual names in place of each `*`
@@ -101,7 +101,7 @@ struct settings {
   void override_with(settings other, reporter& report);
 };
 
-/// The purpose of reading a document.
+/// The purpose for which a document is read; it decides whether values that cannot be honoured are refused.
 enum class purpose : uint8_t {
   job,        ///< a run: values that cannot be honoured are refused
   host_job,   ///< a run of a host program with its own model and batches: values that cannot be honoured are refused

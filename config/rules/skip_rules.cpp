@@ -21,7 +21,7 @@ std::optional<uint64_t> step_in(std::string_view text) {
   return out;
 }
 
-/// Reads `900` or `812-820`.
+/// Parses one step `900`, or a range of steps `812-820`, into `x`.
 bool read_steps(skipped_steps& x) {
   const std::string_view all = x.steps;
   const size_t dash = all.find('-');

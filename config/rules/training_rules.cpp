@@ -191,7 +191,7 @@ class training {
     if (s.type == curve::one_cycle) one_cycle();
   }
 
-  /// Sets a curve's length that is `auto` to the length of the run.
+  /// Sets the length of a learning-rate curve that is `auto` to the length of the run.
   void until_the_end(const std::string& name) {
     const std::string key = "scheduler.params." + name;
     auto& s = config_.scheduler;

@@ -13,7 +13,7 @@ namespace troupe::config {
 /// Value of `cluster.processes`: one, ranks, or a number.
 enum class process_choice : uint8_t { one, ranks, number };
 
-/// Value of `cluster.on_loss`.
+/// Values of `cluster.on_loss`: whether a job continues after the loss of a process, or stops.
 enum class loss_policy : uint8_t { recover, stop };
 
 struct restarts_section {  ///< configuration section `cluster.restarts`
@@ -22,14 +22,14 @@ struct restarts_section {  ///< configuration section `cluster.restarts`
   bool processes = true;   ///< true: a lost process is started again
 };
 
-struct cluster_host {  ///< an item of `cluster.hosts`
+struct cluster_host {  ///< an item of the list `cluster.hosts`
   std::string name;    ///< name of the host in its certificate
   uint64_t ranks = 1;  ///< number of ranks, which are consecutive
   /// Address on which the host's processes receive data; empty: the address from which the host connects to the first
   /// host.
   std::string bind;
-  /// Key: spare. True: the host waits without ranks for the place of a host that is lost or replaced; `ranks` is the
-  /// number of ranks that it can take over.
+  /// key: spare; true: the host waits without ranks and replaces a host that is lost or replaced; `ranks` is the number
+  /// of ranks that it can have
   bool is_spare = false;
 };
 
@@ -44,7 +44,7 @@ struct page_tls_section {  ///< section `cluster.page_tls`; absolute paths; empt
   std::filesystem::path certificate, key;
 };
 
-/// Address of a run's page, parsed from a text that cluster_rules.cpp accepts.
+/// Address at which a run serves its status page over HTTP: the parsed value of the configuration key `cluster.page`.
 struct page_place {
   std::string host;   ///< an address or a name, without brackets
   uint16_t port = 0;  ///< port number; 0: the system chooses
@@ -52,7 +52,7 @@ struct page_place {
   /// True if only this machine can connect.
   [[nodiscard]] bool is_loopback() const { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 };
-/// Parses "8080", "0.0.0.0:8080", "[::1]:8080"; nullopt for other texts.
+/// Parses the value of `cluster.page`: "8080", "0.0.0.0:8080" or "[::1]:8080"; returns nullopt for any other form.
 std::optional<page_place> page_place_of(const std::string& text);
 
 struct cluster_section {  ///< configuration section `cluster`
@@ -65,7 +65,7 @@ struct cluster_section {  ///< configuration section `cluster`
   restarts_section restarts;
   std::string job;                  ///< job name that agents must present; empty: agents present none
   std::vector<cluster_host> hosts;  ///< machines of the job, this one first; empty: only this machine
-  std::string listen;               ///< HOST:PORT on which the first host waits for the others
+  std::string listen;               ///< HOST:PORT at which the first host accepts the agents of the other hosts
   /// etcd://HOST:PORT[,HOST:PORT...], the store that elects the leader; empty: the first host leads.
   std::string store;
   /// Network interface on whose address each host accepts connections; empty: by `listen` and `bind`.
@@ -73,7 +73,8 @@ struct cluster_section {  ///< configuration section `cluster`
   tls_section tls;
   std::string page;  ///< PORT or HOST:PORT of the run's page; empty: no page
   page_tls_section page_tls;
-  std::filesystem::path page_token_file;  ///< absolute; empty: everyone who can connect sees the page
+  /// path of a file with the page's token, absolute; empty: everyone who can connect can read the page
+  std::filesystem::path page_token_file;
 
   /// Returns the number of processes for this many ranks; 1 also if a single separate process has all of them.
   [[nodiscard]] uint32_t processes_for(uint32_t ranks) const {

@@ -15,7 +15,7 @@ namespace troupe::config {
 /// Position of a quantisation grid's values relative to zero.
 enum class grid_type : uint8_t { symmetric, asymmetric };
 
-struct weight_group : module_group {  ///< a group of weight_quantization
+struct weight_group : module_group {  ///< a group of modules under weight_quantization, with its numbers of bits
   uint32_t start_bits = 8, target_bits = 8;
   uint64_t period = 1;  ///< key: quantization_period; steps until the first bit is removed (MoQ); 0: one bit each step
 };
@@ -34,7 +34,7 @@ struct weight_quantization_section {  ///< configuration section `compression_tr
   std::string where;  ///< file and line of `enabled`
 };
 
-struct activation_group : module_group {  ///< a group of activation_quantization
+struct activation_group : module_group {  ///< a group of modules under activation_quantization, with its number of bits
   uint32_t bits = 8;
 };
 
@@ -49,7 +49,7 @@ struct activation_quantization_section {  ///< configuration section `compressio
 
 struct layer_reduction_section {  ///< configuration section `compression_training.layer_reduction`
   bool enabled = false;
-  uint64_t keep_number_layer = 0;               ///< number of layers of the model
+  uint64_t keep_number_layer = 0;               ///< number of layers that the model keeps
   std::string module_name_prefix;               ///< layer i of a model is the module `module_name_prefix.i`
   std::vector<uint64_t> teacher_layer;          ///< [layer]: the teacher's layer whose weights it starts with
   std::vector<std::string> other_module_names;  ///< other modules that start from the teacher's; key: other_module_name

@@ -75,7 +75,7 @@ std::optional<batch_and_counts> best_batch(const std::set<uint64_t>& sizes, uint
 
 bool by_nodes(const elasticity_section& s) { return s.version == 0.2; }
 
-/// Returns the number of data ranks of a node.
+/// Returns the number of data-parallel ranks of one node.
 uint64_t data_of_node(const elasticity_section& s) {
   return by_nodes(s) ? s.num_gpus_per_node / s.model_parallel_size : 1;
 }

@@ -59,7 +59,7 @@ struct parallel_section {  ///< configuration section `parallel`
   [[nodiscard]] uint32_t ranks() const { return mesh().ranks(); }
 };
 
-/// One way to divide ranks over degrees that are `auto`, with the values that follow from it.
+/// One division of the ranks over degrees that are `auto`, and the values that follow from it.
 struct degree_choice {
   parallel_section parallel;
   uint64_t train_batch_size = 0, train_micro_batch_size_per_gpu = 0, gradient_accumulation_steps = 0;

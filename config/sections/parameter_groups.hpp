@@ -14,8 +14,8 @@ namespace troupe::config {
 struct shadowed_group {
   size_t group = 0;     ///< index of the group without effect
   size_t by = 0;        ///< index of the earlier group that contains `first`
-  size_t names = 0;     ///< number of names that match its pattern
-  std::string first{};  ///< first name that matches its pattern
+  size_t names = 0;     ///< number of parameter names that the group's pattern matches
+  std::string first{};  ///< first parameter name that the group's pattern matches
 };
 /// Returns the groups without effect, in the order of the groups; empty if groups_of() refuses a pattern.
 std::vector<shadowed_group> shadowed_groups(const std::vector<parameter_group>& groups,

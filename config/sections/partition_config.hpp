@@ -17,9 +17,10 @@ enum class partition_type : uint8_t { column, row, skip };  ///< split dimension
 /// Returns "column", "row" or "skip".
 std::string_view name_of(partition_type type);
 
-struct shape_part {            ///< an entry of `shape`
+struct shape_part {  ///< one dimension in a layer's `shape`, from which the packing of the layer's outputs follows
   bool nested = false;         ///< true: a list with the sizes of blocks side by side
-  std::vector<int64_t> sizes;  ///< sizes, a single one if the entry is no list; -1: the rest
+  /// sizes of the blocks, a single one if the entry is no list; -1: the remaining elements
+  std::vector<int64_t> sizes;
 };
 
 struct layer_spec {                   ///< an item of `layer_specs`
@@ -38,7 +39,7 @@ struct partition_section {  ///< configuration section `tensor_parallel.partitio
   bool given = false;
   bool use_default_specs = true;  ///< true: the specs of preset_model follow
   bool strict_mode = false;       ///< true: a linear layer without a spec is an error
-  place at;                       ///< place of strict_mode, if it is given
+  place at;                       ///< position of strict_mode in the input, if strict_mode is given
   std::string where;              ///< file and line of strict_mode
   std::string text;               ///< the given mapping on one line
 };

@@ -120,7 +120,7 @@ struct telemetry_section {  ///< configuration section `telemetry`
   bool report = true;
 };
 
-/// Curves in files: `tensorboard` and `csv_monitor`.
+/// Settings of the sections `tensorboard` and `csv_monitor`, which write curves to files.
 struct monitor_section {
   bool enabled = false;
   std::filesystem::path output_path;  ///< folder of the curves, absolute; empty: the run's output folder

@@ -35,7 +35,8 @@ struct optimizer_section {
 struct parameter_group {
   /// RE2, searched in the name; a name belongs to the first group that matches.
   std::string match;
-  std::optional<double> lr, weight_decay;  ///< settings of the group; nullopt: the optimizer's
+  /// learning rate and weight decay of the group; nullopt: the optimizer's own values
+  std::optional<double> lr, weight_decay;
   bool trainable = true;
 };
 

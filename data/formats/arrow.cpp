@@ -79,7 +79,7 @@ class arrow_reader {
     return fail(kind, fmt::format("'{}': message at byte {}: {}", file_.name(), message_, why));
   }
 
-  /// Finds the stream; a file has it between its magic and its footer.
+  /// Finds where the stream begins; a file contains it between a magic number and a footer.
   core::result<void> begin() {
     std::array<std::byte, 8> head{};
     if (file_.size() < head.size()) return no_arrow(fmt::format("{} bytes", file_.size()));

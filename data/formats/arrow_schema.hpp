@@ -1,5 +1,5 @@
-// Finds one column of text in the schema of an Arrow stream: the place of its buffers in a batch. Owns the walk over
-// the fields; leaves batches to data/formats/arrow.hpp.
+// Finds one column of text in the schema of an Arrow stream: where its buffers are in a batch. Owns the traversal of
+// fields; leaves batches to data/formats/arrow.hpp.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ enum class source_kind : uint8_t { text, json_lines, tokens, parquet, arrow, tar
 
 bool is_packed(const std::filesystem::path& path);       ///< true for the extensions .gz, .dz, .tgz and .zst
 source_kind kind_of(const std::filesystem::path& path);  ///< kind by the extension, without that of a compression
-/// Returns the extension in lower case, without that of a compression.
+/// Returns the extension of a file name in lower case; an extension for compression, such as .gz, is ignored.
 std::string ending_of(const std::filesystem::path& path);
 
 /// True for `NAME.bin.json` or `NAME.idx` next to a `NAME.bin`: the file describes the tokens (data/token_file.hpp,

@@ -11,12 +11,12 @@ namespace {
 
 constexpr const char* cut_off = "it ends in the middle";
 constexpr uint32_t frame_magic = 0x184D2204, end_mark = 0, stored_bit = 0x80000000;
-/// Magic of frames without content for a reader; their last four bits may differ.
+/// Magic number of skippable frames, which contain no data; the last four bits may have any value.
 constexpr uint32_t skippable_magic = 0x184D2A50;
 
 uint32_t checksum_of(std::span<const std::byte> bytes) { return XXH32(bytes.data(), bytes.size(), 0); }
 
-/// Reads little-endian numbers in order; `ok` is false after the bytes have run out.
+/// Reader of little-endian numbers, one after the other; `ok` becomes false when the bytes run out.
 struct number_reader {
   std::span<const std::byte> rest;
   bool ok = true;

@@ -75,7 +75,7 @@ constexpr signature signatures[] = {
     {"\0\0\0"sv, 4, "ftyp"sv, {}, "a video (MP4)", no_text},
 };
 
-/// Beginnings of texts in an encoding that is not read.
+/// First bytes of texts in encodings that Troupe does not read, such as UTF-16.
 constexpr signature encodings[] = {
     {"\xFF\xFE\0\0"sv, 0, {}, {}, "text in UTF-32", wide_as_utf8},
     {"\0\0\xFE\xFF"sv, 0, {}, {}, "text in UTF-32", wide_as_utf8},

@@ -118,7 +118,7 @@ bool has_row_kind(const fs::path& p) {
   return kind != source_kind::text && kind != source_kind::tokens;
 }
 
-/// Chooses the training files among files whose splits are known.
+/// Selects the training files of a folder among files whose splits are known.
 class choosing {
  public:
   choosing(const fs::path& folder, source_listing& to) : folder_(folder), to_(to) {}

@@ -28,7 +28,7 @@ class added_words {
   [[nodiscard]] std::optional<place> next(std::string_view text, size_t from) const;
   [[nodiscard]] bool is_empty() const { return words_.empty(); }
   [[nodiscard]] const std::vector<added_word>& words() const { return words_; }
-  /// Returns words and numbers as a text, for digests.
+  /// Returns the added words and their token numbers as a text, from which digests are computed.
   [[nodiscard]] std::string as_text() const;
 
  private:

@@ -9,7 +9,7 @@
 namespace troupe::data {
 namespace {
 
-/// Returns `left right` of a merge, which newer files write as a pair.
+/// Returns a merge as the text `left right`; newer files write a merge as a pair of texts.
 std::string merge_text(const nlohmann::json& merge) {
   if (merge.is_string()) return merge;
   if (!merge.is_array() || merge.size() != 2 || !merge[0].is_string() || !merge[1].is_string()) return {};

@@ -22,7 +22,7 @@ uint32_t number_at(std::span<const std::byte> bytes, size_t at) {
   return value;
 }
 
-/// Follows every text in the trie.
+/// Checks the compiled normalisation rules by following every path in their trie.
 class trie_walk {
  public:
   trie_walk(std::span<const std::byte> trie, size_t text_bytes)

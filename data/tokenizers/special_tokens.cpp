@@ -25,7 +25,7 @@ constexpr std::array kinds_of_special{"bos", "eos", "unk", "sep", "pad", "cls", 
 
 std::string with_tail(const char* kind, const char* tail) { return std::string(kind) + tail; }
 
-/// Collects added words by number.
+/// Collects the words that are added to a vocabulary, by token number.
 class added_word_list {
  public:
   core::result<void> add(const fs::path& path, added_word word) {
@@ -150,7 +150,7 @@ class special_token_reader {
     return value.is_number_unsigned() ? std::optional(value.get<uint64_t>()) : std::nullopt;
   }
 
-  /// Reads `bos_token_id` and similar keys; a model of several parts has them in `text_config`.
+  /// Reads `bos_token_id` and similar keys, also from `text_config`, where a model of several parts has them.
   void take_numbers(const json& from) {
     for (const auto& [kind, text] : names_) {
       const std::string key = kind + "_token_id";

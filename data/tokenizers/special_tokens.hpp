@@ -36,11 +36,11 @@ struct special_tokens {
   std::vector<uint32_t> named;  ///< tokens whose text a file names as special
   std::string lost_end;         ///< text that a file names as the end and that no token has; empty if `end` is set
   std::string chat_template;    ///< template that converts a conversation to a text; empty: no file has it
-  /// Name and template of the templates other than the default one.
+  /// pairs of a name and a chat template, for all templates but the default one
   std::vector<std::pair<std::string, std::string>> other_templates;
 };
 
-/// Returns the number of the token with a text.
+/// Function that returns the number of the token whose text is the argument; nothing if there is no such token.
 using token_finder = std::function<std::optional<uint32_t>(std::string_view)>;
 
 /// Returns the special tokens of a vocabulary of `tokens` numbers. The order of the files is that of llama.cpp's

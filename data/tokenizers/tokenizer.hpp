@@ -57,8 +57,8 @@ std::unique_ptr<tokenizer> make_byte_tokenizer();
 /// (special_tokens.hpp). Errors (bad_input): any other path, and files that are truncated or of another kind.
 core::result<std::unique_ptr<tokenizer>> open_tokenizer(const std::filesystem::path& path);
 
-/// Refuses a tokenizer that may produce tokens outside a model's vocabulary of `vocab_size`. Bytes are accepted;
-/// reading a text checks the bytes that it really has.
+/// Returns an error if the tokenizer has more tokens than the model's vocabulary of `vocab_size`. The byte tokenizer is
+/// always accepted: the reader of a text checks that each of its bytes is below `vocab_size`.
 core::result<void> check_vocabulary(const tokenizer_description& tokenizer, uint64_t vocab_size);
 
 /// Size of the vocabulary of bytes.

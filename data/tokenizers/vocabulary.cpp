@@ -37,7 +37,7 @@ tl::unexpected<core::error> refused(const fs::path& path, const std::string& why
   return fail(error_kind::bad_input, fmt::format("'{}': {}", path.string(), why));
 }
 
-/// Adds words by number; a missing number stays unused.
+/// Sets the texts of the tokens whose numbers a file of words lists; a number that is missing stays unused.
 core::result<void> add_words(const fs::path& path, const json& words, vocabulary& out) {
   if (!words.is_object() || words.empty()) return refused(path, "wanted words and their numbers");
   for (const auto& [word, number] : words.items()) {

@@ -31,7 +31,7 @@ struct vocabulary_entry {
   float score = 0;  ///< score of the piece; SentencePiece only
 };
 
-/// All parts of a tokenizer that other programs need.
+/// A tokenizer's tokens, merges, scores and special tokens, as other programs need them in model files.
 struct vocabulary {
   vocabulary_kind kind = vocabulary_kind::byte_level;
   std::vector<vocabulary_entry> entries;  ///< tokens by number; a missing token is `unused`
@@ -46,7 +46,7 @@ struct vocabulary {
   std::string normaliser;             ///< SentencePiece: the compiled table of the normaliser
 };
 
-/// Returns the vocabulary of the 256 bytes.
+/// Returns the vocabulary of the byte tokenizer: one token for each of the 256 bytes.
 vocabulary byte_vocabulary();
 
 /// Reads the vocabulary at `path`: a `.model` file; a tokenizer.json; a vocab.json with merges.txt next to it; or a

@@ -36,7 +36,7 @@ class wire_reader {
     return out;
   }
 
-  /// Number, encoding and value of a field; `bytes` for a value with a length.
+  /// A field of a protocol buffer: its number, its encoding, and its value (`bytes`, if the value has a length).
   struct field {
     uint64_t number = 0;
     uint64_t wire = 0;

@@ -12,7 +12,7 @@ namespace troupe::device::cuda {
 /// program's host memory and the program's streams of threads.
 struct program {
   const backend* cpu = nullptr;
-  /// Returns the backend's handle of stream::current on the calling thread.
+  /// Returns the native handle of the calling thread's current stream (stream::current).
   void* (*current_stream)(uint32_t index) = nullptr;
 };
 

@@ -3,7 +3,8 @@
 namespace troupe::device::cuda {
 namespace {
 
-/// Compiled for the same devices as every other kernel.
+/// A kernel without work, compiled for the same GPU architectures as every other kernel: find_code() tests with it
+/// whether the library contains code for this GPU.
 __global__ void no_work() {}
 
 }  // namespace

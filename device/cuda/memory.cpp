@@ -16,7 +16,7 @@
 namespace troupe::device::cuda {
 namespace {
 
-/// Memory allocated by CUDA (`at`) or by the CPU's backend (`of_cpu`).
+/// A block of memory that CUDA has allocated (`at`), or that the CPU's backend has allocated (`of_cpu`).
 struct piece {
   cudaError_t (*give_back)(void*) = nullptr;
   void* at = nullptr;

@@ -17,7 +17,8 @@ struct shared_group::local {
   };
   std::shared_ptr<const waker> wake;
   uint64_t next = 0;                              ///< sequence of the operation that this member posts next
-  std::map<uint64_t, operation_here> unfinished;  ///< operations whose end this member has not seen yet, by sequence
+  /// [sequence]: operations whose end has not been reported to this member
+  std::map<uint64_t, operation_here> unfinished;
 };
 
 class shared_group::member final : public communicator {

@@ -39,27 +39,28 @@ class byte_mover {
  public:
   virtual ~byte_mover() = default;
 
-  /// Sends `bytes` to `place`. Both ends pass the same name and the same number of bytes; the transfer begins when both
-  /// ends have called. The memory, and everything that `tell` owns, must stay unchanged until `tell` was called or
-  /// `stop` has returned.
+  /// Sends `bytes` to the process with number `place`. Both ends pass the same name and the same number of bytes; the
+  /// transfer begins when both ends have called. The memory, and everything that `tell` owns, must stay unchanged until
+  /// `tell` was called or `stop` has returned.
   virtual void send(uint32_t place, const transfer_name& name, std::span<const std::byte> bytes, transfer_end tell) = 0;
   virtual void receive(uint32_t place, const transfer_name& name, std::span<std::byte> bytes, transfer_end tell) = 0;
 
-  /// Sends a short message of at most `note_bytes_max` bytes. Notes to one place arrive in the order in which they were
-  /// sent.
+  /// Sends a short message of at most `note_bytes_max` bytes to the process with number `place`. Notes to one process
+  /// arrive in the order in which they were sent.
   virtual void note(uint32_t place, std::string text) = 0;
-  /// Sets the receiver of notes. Called before use; the receiver runs on a mover's thread, for one note of a place at a
-  /// time.
+  /// Sets the receiver of notes. Called before use; the receiver runs on a mover's thread, for one note of a process at
+  /// a time.
   virtual void on_note(std::function<void(uint32_t from, std::string_view text)> hear) = 0;
 
   /// Ends all transfers with `why` and refuses further ones. After it returns the mover touches no memory and calls no
   /// callback.
   virtual void stop(const core::error& why) = 0;
 
-  /// Returns the bytes moved to and from a place so far: for the log of communication and for tests.
+  /// Returns the bytes moved to and from the process with number `place` so far: for the log of communication and for
+  /// tests.
   [[nodiscard]] virtual moved_bytes moved(uint32_t place) const = 0;
-  /// Returns the nanoseconds so far in which a transfer from a place was in progress: its first bytes had arrived, its
-  /// last ones had not. 0 if the implementation does not measure.
+  /// Returns the nanoseconds so far in which a transfer from the process with number `place` was in progress: its first
+  /// bytes had arrived, its last ones had not. 0 if the implementation does not measure.
   [[nodiscard]] virtual int64_t receiving_ns(uint32_t /*place*/) const { return 0; }
 };
 

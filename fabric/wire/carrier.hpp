@@ -22,7 +22,8 @@
 
 namespace troupe::fabric {
 
-class carrier {  ///< the notes of one machine to and from the others; used by one thread at a time
+/// the notes that one machine sends to the other machines and receives from them; used by one thread at a time
+class carrier {
  public:
   carrier(const homes& where, uint32_t machine, uint64_t communicator, std::shared_ptr<byte_mover> mover);
 

@@ -39,11 +39,11 @@ class endings {
   /// Brings the stored ending of `member` into force after all endings in force, unless it already is. Callable from
   /// any process.
   void enforce(uint32_t member);
-  /// Returns the member whose ending came into force as the n-th, from 0; nothing if there are fewer.
+  /// Returns the member whose ending came into force as number `n`, counted from 0; nothing if there are fewer endings.
   [[nodiscard]] std::optional<uint32_t> in_force(uint32_t n) const;
   [[nodiscard]] bool is_in_force(uint32_t member) const;
 
-  /// Returns why `sequence` fails, or nothing.
+  /// Returns the error with which operation `sequence` fails; nothing if it does not fail.
   [[nodiscard]] std::optional<core::error> failure_of(uint64_t sequence) const;
 
  private:

@@ -50,7 +50,8 @@ struct wire_group::local {
   std::shared_ptr<const waker> wake;
   uint64_t next = 0;                              ///< sequence of the operation that this member posts next
   uint64_t begun = 0;                             ///< sequence of the first operation that this member has not begun
-  std::map<uint64_t, operation_here> unfinished;  ///< operations whose end this member has not seen yet, by sequence
+  /// [sequence]: operations whose end has not been reported to this member
+  std::map<uint64_t, operation_here> unfinished;
   std::unique_ptr<member_work> work;              ///< used by the member's thread while `works`, else under the lock
   bool works = false;                             ///< true while the member works without the lock
 };

@@ -29,7 +29,7 @@
 
 namespace troupe::fabric {
 
-/// Setting that the members of a communicator in one process share.
+/// Configuration of a communicator's transfers between machines, shared by the communicator's members in one process.
 struct wire_links {
   homes where;
   uint64_t communicator = 0;  ///< communicator number in the names of transfers

@@ -11,7 +11,7 @@
 
 namespace troupe::fabric {
 
-/// View of the counts in shared memory. Callable from any thread of any process.
+/// View of the members' counts of sent contributions in shared memory. Callable from any thread of any process.
 class sent_counts {
  public:
   static uint64_t bytes_of(uint32_t members) { return members * sizeof(line); }
@@ -28,7 +28,7 @@ class sent_counts {
   /// Records that `member` waits for other members' counts. The member reads the counts once more afterwards, and is
   /// woken when they have changed.
   void wait(uint32_t member) { lines_[member].waits.store(1); }
-  /// Returns true if `member` was waiting, and clears its mark.
+  /// Returns true if `member` has marked itself as waiting, and clears the mark.
   bool take_waiting(uint32_t member) {
     return lines_[member].waits.load() != 0 && lines_[member].waits.exchange(0) != 0;
   }

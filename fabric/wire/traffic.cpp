@@ -13,13 +13,14 @@ namespace {
 /// Bytes of an element of the largest type.
 constexpr uint64_t element_bytes_max = 8;
 
-/// A part of a sum, independent of the member that plans it.
+/// One part of a sum over the members, as planned alike on every member.
 struct shared_part {
   uint64_t from = 0, count = 0;             // elements of the part, from `from` of every input on
   std::vector<wire_sum::output> outputs{};  // outputs of all members that receive the part, in rank order
   bool chained = false;
   uint32_t ends_at = 0;  // member that makes the rounded sum
-  uint64_t number = 0;   // index among the parts of the operation; members of a machine take turns by it
+  // index among the parts of the operation; selects the member that handles the part for its machine
+  uint64_t number = 0;
 };
 
 /// Returns how many machines other than `but` have an output of `outputs`, which are in rank order.
@@ -52,8 +53,8 @@ costs costs_of(const request& r, const homes& where, const std::vector<wire_sum:
           last * core::size_of(kernels::partial_type(options_of(r))) + machines_of(outputs, where, last) * result};
 }
 
-/// Returns the member of `machine` that handles part `x` for its machine. The members with an output take turns by the
-/// number of the part; all members if none has an output.
+/// Returns the member of `machine` that handles part `x` for its machine: round-robin, by the number of the part, among
+/// the members with an output; among all members if none has an output.
 uint32_t in_turn(const shared_part& x, const homes& where, uint32_t machine) {
   const auto here = outputs_on(x, where, machine);
   if (!here.empty()) return here[x.number % here.size()].member;

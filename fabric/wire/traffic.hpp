@@ -58,7 +58,7 @@ struct wire_copy {
   uint64_t from_offset = 0, to_offset = 0, bytes = 0;
 };
 
-/// A part of a sum, as one member handles it.
+/// The work of one member for one part of a sum: which contributions it adds, and where results go.
 struct wire_sum {
   struct output {
     uint32_t member = 0;  ///< number of the member that the output belongs to; on this machine

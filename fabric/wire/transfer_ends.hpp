@@ -14,7 +14,7 @@
 
 namespace troupe::fabric {
 
-/// The part of a member's work that a transfer belongs to.
+/// Identifies the part of a member's work to which a transfer belongs.
 struct transfer_tag {
   enum class kind : uint8_t { send, landing, incoming, outgoing, result };
   uint64_t sequence = 0;

@@ -32,7 +32,7 @@ const config::pruning_section& section_of(const config::job_config& c, pruned_pa
 
 class cleaner {
  public:
-  /// `changes`: true if weights are changed, so that other readers of a weight matter.
+  /// `changes`: true if the cleaning changes weights, so that other layers which read a changed weight must be found.
   cleaner(const config::job_config& c, const core::model_table& table, uint64_t updates, const mask_lookup& mask,
           widths_said said, bool changes = true)
       : config_(c), table_(table), updates_(updates), mask_(mask), said_(said), changes_(changes) {}
@@ -138,11 +138,11 @@ class cleaner {
     return {};
   }
 
-  /// Applies a cut to the layer's parameters, in memory order.
+  /// Records which rows and columns remain of the parameters of the layer that `cut` names, in memory order.
   void take(const cut_module& cut) {
     const layer_info& l = *std::ranges::find(table_.layers, cut.module, &layer_info::name);
     out_->cuts.push_back(cut);
-    if (!l.weight) return;  // a norm that has no weight
+    if (!l.weight) return;  // the layer is a norm without weight
     auto& weight = of(*l.weight);
     const bool lies_transposed = l.layout == core::weight_layout::in_out;
     weight.kept_rows = lies_transposed ? cut.inputs : cut.outputs;

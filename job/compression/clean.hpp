@@ -43,13 +43,13 @@ struct cleaning {                       ///< the changes of all parameters that 
   std::optional<uint64_t> inner, heads, kv_heads, head_width;
 };
 
-/// Source of the widths of a model's layers, which decides which widths may differ.
+/// Says from which source the widths of a model's layers are read, and so which widths may differ between blocks.
 enum class widths_said : uint8_t {
   by_config_json,  ///< config.json has one width for all blocks
   by_modules       ///< a host's own modules, each with its own width
 };
 
-/// Returns the mask of a pruned module; nullopt if the run has none.
+/// Function that returns the mask of a pruned module; nullopt if the run has no mask for the module.
 using mask_lookup = std::function<std::optional<kernels::mask_bits>(const pruned_module& m)>;
 
 /// Plans the cleaning of the techniques that have begun after `updates` updates. `table` is the table of the whole

@@ -35,7 +35,7 @@ struct compressed_module {
   [[nodiscard]] kernels::weight_moment after(uint64_t updates, uint64_t seed, uint32_t parameter) const;
 };
 
-/// A linear layer that multiplies with its input compressed, row by row.
+/// A linear layer whose input is quantised, row by row, before it is multiplied.
 struct compressed_layer {
   std::string module, group;
   plan::compressed_input use;
@@ -52,14 +52,15 @@ struct chosen_compression {
 
   /// Returns the numbers of updates at which the set of compressed modules changes, ascending; 0 is always the first.
   [[nodiscard]] std::vector<uint64_t> phases() const;
-  /// Returns the plan's view of the techniques that have begun after `updates` updates.
+  /// Returns the compression options of a plan for steps after `updates` updates: the techniques that have begun by
+  /// then.
   [[nodiscard]] plan::compression_options after(uint64_t updates) const;
   /// Returns the module whose weight is `parameter` of `unit`; null if the unit reads the parameter uncompressed.
   [[nodiscard]] const compressed_module* module_of(uint32_t unit, uint32_t parameter) const;
   /// Returns how layer `layer` compresses its input; the layer must be one of `layers`.
   [[nodiscard]] const compressed_layer& layer_of(uint32_t layer) const;
-  /// Updates the static activation ranges after an optimizer update: `ranges` has one entry for each of `layers`,
-  /// `seen` the value ranges that the step measured, one for each layer with a static range.
+  /// Updates the static activation ranges after an optimizer update: `ranges` has one entry for each of `layers`;
+  /// `seen` has the value ranges that the step measured, one for each layer with a static range.
   void follow(std::span<const kernels::value_range<double>> seen, std::vector<kernels::activation_range>& ranges) const;
 };
 

@@ -16,7 +16,7 @@ namespace troupe::job {
 
 /// Returns the name of a module's scores, as DeepSpeed's layers name them: "transformer.h.0.mlp.c_fc.row_mask_scores".
 std::string score_name(std::string_view module, pruned_part part);
-/// True if a parameter's name is the name of mask scores.
+/// True if `name` is the name of a parameter that holds learned mask scores.
 bool is_score_name(std::string_view name);
 /// Returns the bound of the initial mask scores, which are drawn uniformly between -bound and bound (kaiming-uniform
 /// with a = sqrt(5)).

@@ -91,7 +91,7 @@ core::result<void> take_norms_along(const config::pruning_section& section, prun
   return {};
 }
 
-/// Returns the names of the modules that one of the patterns matches.
+/// Returns the names of the model's modules that match at least one of the patterns.
 core::result<std::vector<std::string>> layers_named(const std::vector<std::string>& patterns,
                                                     const core::model_table& table) {
   std::vector<std::string> out;
@@ -112,7 +112,8 @@ std::string_view name_of(pruned_part part) {
 uint64_t pruned_module::elements_of(uint32_t parameter) const {
   if (shares.empty()) return parameter == bias ? matrix.rows : matrix.elements();
   uint64_t out = 0;
-  for (const auto& run : runs_of(parameter, 0)) out += run.count;  // the sum is equal on all coordinates
+  // coordinate 0 suffices, because the sum is equal for all coordinates
+  for (const auto& run : runs_of(parameter, 0)) out += run.count;
   return out;
 }
 

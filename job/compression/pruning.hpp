@@ -44,7 +44,7 @@ struct pruned_module {
   uint64_t heads = 0;        ///< number of heads, for pruned_part::heads
   uint64_t kept = 0;         ///< number of set bits in the mask, which has scores() bits
   uint64_t from_update = 0;  ///< number of applied updates before pruning begins
-  /// The parameter that holds the scores, if scores are learned.
+  /// parameter that holds the mask's scores, if scores are learned
   std::optional<uint32_t> score_parameter = std::nullopt;
   /// Weights and biases of norms among the related modules; the mask sets their elements to 0, too.
   std::vector<pruned_vector> along = {};
@@ -59,7 +59,7 @@ struct pruned_module {
   /// Returns the runs of tensor rank `coordinate` in order; empty: the rank has the whole parameter.
   [[nodiscard]] std::span<const core::tp_run> runs_of(uint32_t parameter, uint32_t coordinate) const;
 };
-/// Returns the bytes of a mask of this many elements.
+/// Returns the size in bytes of a mask with one bit for each of `elements` elements.
 constexpr uint64_t mask_bytes_of(uint64_t elements) { return (elements + 7) / 8; }
 
 /// Chooses the pruned modules, by unit and weight, ascending; for one weight in the order in which masks are applied:

@@ -60,7 +60,7 @@ class teacher_choice {
       return refused("model.teacher", "wanted the folder of the model to learn from, got nothing");
     return {};
   }
-  // Splits the teacher in the same way as the model that learns from it.
+  // Splits the teacher over ranks in the same way as the model that is trained.
   [[nodiscard]] core::result<void> cut(models::teaching& out, uint64_t sequence) const {
     const auto one_row = models::make_model_table(out.teacher, 1, sequence, core::size_of(c_.parameter_dtype()));
     auto split = choose_split(c_, out.teacher, one_row, sequence);

@@ -36,7 +36,7 @@ bool has_own_head(const checkpoint::tensor_source& s) {
   });
 }
 
-/// Returns the text of a config.json with the head untied.
+/// Returns the text of a config.json, changed so that the head does not share the embedding's weight.
 std::string untied(const std::string& text) {
   auto keys = core::parse_json<json>(text, models::max_model_keys_depth);
   if (!keys || !keys->is_object()) return text;

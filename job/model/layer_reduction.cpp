@@ -35,7 +35,8 @@ std::optional<layer_name> layer_at(std::string_view name, std::string_view prefi
   return out;
 }
 
-/// Splits `prefix.7.rest` into 7 and `rest`, for both names unchanged, or else for their bare names.
+/// Splits a name such as `prefix.7.attn.weight` into the number 7 and the text after it, for both names unchanged, or
+/// else for their bare names.
 std::optional<layer_name> in_layer(std::string_view name, std::string_view prefix) {
   if (auto out = layer_at(name, prefix)) return out;
   return layer_at(checkpoint::bare_name(name), checkpoint::bare_name(prefix));
@@ -48,7 +49,8 @@ bool is_in_module(std::string_view name, std::string_view module) {
   return is_below(name, module) || is_below(checkpoint::bare_name(name), checkpoint::bare_name(module));
 }
 
-/// Finds the teacher's tensors by the unchanged name, or else by the bare name if only one tensor has it.
+/// Finds a parameter's tensor among the teacher's tensors: by the unchanged name, or else by the bare name if only one
+/// tensor has that.
 class teacher_names {
  public:
   explicit teacher_names(const std::vector<source_tensor>& source) {

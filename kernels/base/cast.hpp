@@ -9,7 +9,7 @@
 
 namespace troupe::kernels {
 
-/// A finite value that a narrower type cannot represent.
+/// Position and value of a finite number that the narrower type cannot represent.
 struct cast_overflow {
   uint64_t element = 0;
   double value = 0;

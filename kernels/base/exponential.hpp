@@ -18,7 +18,7 @@ inline constexpr float exponent_shift = 0x1.8p23F + 127;
 inline constexpr float log2_e = 1.44269504F;
 /// ln 2 in two parts; the first has so few bits that its product with a small integer is exact.
 inline constexpr float ln2_upper = 0.693359375F, ln2_lower = -2.12194440e-4F;
-/// Smallest argument of `exponential` that is computed; a smaller one counts as minus infinity.
+/// Smallest argument for which `exponential` computes a power; for smaller arguments the result is 0.
 inline constexpr float exponential_min = -87.0F;
 
 /// Minimax polynomials, lowest power first: 2^r for |r| <= 1/2 to 1e-7, and e^r for |r| <= ln(2) / 2 to 2e-9.

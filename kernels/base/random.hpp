@@ -42,7 +42,7 @@ void fill_normal(std::span<float> out, uint64_t seed, uint64_t stream, uint64_t 
 struct mask_stream {
   uint64_t key = 0, high = 0, threshold = 0;
 };
-/// Returns the stream of a dropout site; the arguments are those of dropout_mask().
+/// Returns the random words of a dropout site; the arguments are those of dropout_mask().
 constexpr mask_stream mask_stream_of(float p, uint64_t seed, uint64_t step, uint64_t sample, uint32_t layer,
                                      uint32_t site) {
   return {core::mix64(seed ^ core::mix64(step)), core::mix64(sample ^ core::mix64((uint64_t{layer} << 32) | site)),
@@ -57,7 +57,7 @@ void dropout_mask(std::span<uint8_t> keep, float p, uint64_t seed, uint64_t step
 /// Number of the stream for rounding noise; keeps this noise independent of a step's dropouts.
 inline constexpr uint64_t rounding_stream = 0x726F756E64696E67ULL;
 
-/// Names the noise that rounds a parameter in one step.
+/// Selects the random noise with which a parameter is rounded in one step.
 struct rounding_key {
   uint64_t seed = 0, step = 0, parameter = 0;
 };

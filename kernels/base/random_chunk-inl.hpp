@@ -22,7 +22,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr uint64_t lanes = random_chunk_counters;
 
-/// Names a chunk of random numbers: the key, the upper half of the counter, and the first counter of the chunk.
+/// Position of a chunk in a stream of random numbers: the key, the upper half of the counter, and the chunk's first
+/// counter.
 struct chunk_position {
   uint64_t key, high, first_counter;
 };
@@ -94,7 +95,7 @@ HWY_INLINE double natural_log(double x) {
   return e * 0.693147180559945309417 + 2 * s * series;
 }
 
-/// Returns a 32-bit integer as a double: the fraction of 2^52 + x.
+/// Returns a 32-bit unsigned integer as a double: sets the fraction bits of 2^52 to it and subtracts 2^52.
 HWY_INLINE double as_double(uint64_t word) { return std::bit_cast<double>(word | 0x4330000000000000U) - 0x1p52; }
 
 /// Computes two independent standard normal numbers from two random words.
@@ -153,7 +154,7 @@ HWY_INLINE void mask_chunk(const chunk_position& at, uint64_t threshold, uint8_t
   }
 }
 
-/// Converts the upper 24 bits of each word to a fraction, minus one half.
+/// Computes a chunk of rounding noise: the upper 24 bits of each random word as a fraction, minus one half.
 HWY_INLINE void noise_chunk(const chunk_position& at, float* out) {
   uint64_t words[4][lanes];
   random_words(at, words);

@@ -23,7 +23,7 @@ namespace {
 constexpr uint32_t long_run = 32, long_runs = super_block / long_run;
 constexpr float six_bits = 63;
 
-/// A block of eight runs in its stored form.
+/// A block of 256 elements in its stored form: eight runs with integer scales and minima.
 struct affine_block {
   float d = 0, m = 0;  ///< factors of the super-block's scales and offsets, rounded to fp16
   std::array<float, long_runs> s{}, t{};
@@ -58,7 +58,7 @@ affine_block with_factors(const float* x, By by_column, const std::array<affine_
   return out;
 }
 
-/// Returns the factors that fit the block's integers best.
+/// Returns the two fp16 factors of a block that fit its stored integers with least squared error.
 template <class By>
 std::array<float, 2> fitted_factors(const float* x, By by_block, const affine_block& b) {
   double uu = 0, uv = 0, vv = 0, ux = 0, vx = 0;

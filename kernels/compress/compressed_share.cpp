@@ -45,7 +45,7 @@ void look_at_parts(const matrix_share& share, core::dtype type, const std::byte*
       });
 }
 
-/// Returns the sum of entry `at` of all ranks, added in rank order.
+/// Returns the sums of group entry number `at` over all ranks, added in rank order.
 magnitudes added(const matrix_share& share, std::span<const value_range<double>> told, uint64_t at) {
   magnitudes out;
   for (; at < told.size(); at += share.told()) {
@@ -101,7 +101,8 @@ void compress_share(const matrix_share& share, core::dtype type, const std::byte
     to_order(share.recipe, type, weight, 0, share.recipe.elements(), room.data());
     from = to = room.data();
   } else {
-    std::memcpy(out, weight, share.recipe.elements() * element_bytes);  // this also copies the padding
+    // copies the padding between the share's elements, too
+    std::memcpy(out, weight, share.recipe.elements() * element_bytes);
   }
   const auto noise = [&](uint64_t first) { return stochastic_rounding{now.noise.value_or(rounding_key{}), first}; };
   const quantiser grid = now.grid.value_or(share.recipe.grid);

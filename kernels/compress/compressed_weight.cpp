@@ -24,7 +24,7 @@ void walk_transposed(const weight_recipe& r, uint64_t first, uint64_t count, Cop
   }
 }
 
-/// Calls `f` with the unsigned integer of the type's size: elements are only moved.
+/// Calls `f` with an unsigned integer type of the size of `type`, for functions that only move elements.
 template <class F>
 void as_integers(core::dtype type, F f) {
   const uint64_t element_bytes = core::size_of(type);

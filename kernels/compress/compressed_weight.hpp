@@ -30,7 +30,7 @@ struct weight_recipe {
   [[nodiscard]] uint64_t room_elements() const;
 };
 
-/// Settings of a compression that change from step to step.
+/// The settings of a weight's compression that change from step to step.
 struct weight_moment {
   /// Quantiser of this step, instead of the recipe's; needs no more scratch memory than that one.
   std::optional<quantiser> grid{};

@@ -25,11 +25,11 @@ namespace {
 
 /// Number of lanes that the running sums of a group are spread over.
 constexpr uint64_t sum_lanes = 16;
-/// Elements of a block whose noise is drawn together.
+/// Number of elements whose rounding noise is drawn at once.
 constexpr uint64_t noise_block = 1024;
 static_assert(noise_block % random_chunk == 0);
 
-/// Arguments of all forms of the kernel; null ranges are measured.
+/// Arguments that all variants of the quantisation loop share; without `ranges` each group's range is measured.
 struct quantise_call {
   grouped_values x;
   quantiser q;
@@ -334,7 +334,7 @@ memory_view view_of_values(const grouped_values& x) {
   return {"values", x.x, x.groups * x.group_size * core::size_of(x.type), false};
 }
 
-/// Returns the errors of a call; `ranges` are the groups' known ranges.
+/// Returns an error if the arguments of a call are invalid; `ranges`: the known ranges of groups.
 core::result<void> check_call(const grouped_values& x, const quantiser& q, const std::byte* y,
                               std::span<const value_range<double>> ranges = {}) {
   TROUPE_TRY(check(x));

@@ -57,8 +57,9 @@ struct magnitudes {
 /// Returns the sum and the number of all |x| above `threshold`; -1 includes all of them. Added as in fake_quantise(). x
 /// is one group, or the local part of a group that is spread over ranks.
 core::result<magnitudes> sum_above(const grouped_values& x, double threshold);
-/// Returns the threshold of a ternary group with `all` as the sum of its magnitudes; every rank with a part of the
-/// group then adds its magnitudes `above` the threshold. Binary groups need no `above`.
+/// Returns the threshold of a ternary group from `all`, the sum and number of all its magnitudes. Every rank that holds
+/// a part of the group then calls sum_above() with this threshold; the results of all ranks together are the argument
+/// `above` of fake_quantise_by_sums(). A binary group has no threshold.
 double ternary_threshold(core::dtype type, const magnitudes& all);
 /// Computes fake_quantise() for a part of a ternary or binary group whose sums `all` and `above` are known.
 core::result<void> fake_quantise_by_sums(const grouped_values& x, const quantiser& q, const magnitudes& all,

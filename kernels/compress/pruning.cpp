@@ -22,7 +22,7 @@ struct digit {
 constexpr digit digits[] = {{21, 1U << 11}, {10, 1U << 11}, {0, 1U << 10}};
 constexpr size_t counted_apart = 4;
 
-/// Maps numbers to integers in the same order; both zeros map to one integer.
+/// Maps a score to an integer, such that greater scores have greater integers; both zeros map to one integer.
 uint32_t order_of(float score) {
   const auto bits = std::bit_cast<uint32_t>(score + 0.0F);
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;

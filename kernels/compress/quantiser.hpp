@@ -39,7 +39,7 @@ core::result<quantiser> activation_quantiser(uint32_t bits, bool symmetric);
 /// elements, or is 0.
 core::result<uint64_t> elements_of_group(uint64_t elements, uint64_t groups);
 
-/// The least and the largest of some values; both are NaN if one of the values is.
+/// The least and the largest of several values; both are NaN if one of the values is NaN.
 template <class Real>
 struct value_range {
   Real least = 0, largest = 0;
@@ -56,7 +56,7 @@ inline value_range<double> joined(const value_range<double>& a, const value_rang
 template <class Real>
 struct value_grid {
   Real scale = 0, zero = 0, lowest = 0, highest = 0;
-  /// False for a group without a range, or with one that is not finite: its values stay as they are.
+  /// false: the group has no range, or an infinite one, and its values stay unchanged
   bool quantises = false;
 };
 
@@ -65,7 +65,7 @@ struct value_grid {
 template <class Real>
 inline constexpr Real rounding_shift = std::numeric_limits<Real>::digits == 24 ? Real{0x1.8p23} : Real{0x1.8p52};
 
-/// Returns the grid of a group with this range.
+/// Returns the quantisation grid of a group whose values have this range.
 template <class Real>
 TROUPE_HOST_DEVICE value_grid<Real> grid_of(const quantiser& q, const value_range<Real>& range) {
   value_grid<Real> out;
@@ -109,7 +109,7 @@ TROUPE_HOST_DEVICE Real as_sign(Real x, const value_signs<Real>& s) {
   return x > s.threshold ? s.size : x < -s.threshold ? -s.size : Real{0};
 }
 
-/// Range of an activation over batches, for a static quantiser.
+/// Range of an activation's values, tracked over batches, for a quantiser with a static range.
 struct activation_range {
   float least = 0, largest = 0;
   [[nodiscard]] bool is_known() const { return least != largest; }
@@ -117,8 +117,8 @@ struct activation_range {
 };
 inline constexpr float activation_momentum = 0.95F;
 
-/// Updates the range with a batch of range `seen`: to `seen` if the range's two ends are equal, as at the start;
-/// afterwards to momentum * old + (1 - momentum) * seen.
+/// Updates the tracked range with the range `seen` of a batch: to `seen` if the tracked range's two ends are equal, as
+/// at the start; afterwards to momentum * old + (1 - momentum) * seen.
 void follow(activation_range& range, const value_range<double>& seen, float momentum = activation_momentum);
 
 }  // namespace troupe::kernels

@@ -13,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 namespace {
 
-/// Range of the whole numbers of a run without an offset; `least` is negative.
+/// Range of the integer codes of a run that is stored without an offset; `least` is negative.
 struct level_range {
   float least = 0, most = 0;
 };
@@ -30,7 +30,7 @@ float plain_error(const float* x, By by_column, float scale, level_range of, flo
   });
 }
 
-/// Returns the least squares scale for given q.
+/// Returns the scale that, with the codes q given, has the least squared error.
 template <uint32_t N, class By>
 float plain_fit(const float* x, By by_column, const float* q) {
   const float qq = sum_of<N>([&](uint32_t i) { return by_column(i, q[i] * q[i]); });
@@ -75,7 +75,7 @@ float affine_error(const float* x, By by_column, affine_scale s, float top, floa
   });
 }
 
-/// Returns the least squares scale and offset for given q.
+/// Returns the scale and offset that, with the codes q given, have the least squared error.
 template <uint32_t N, class By>
 affine_scale affine_fit(const float* x, By by_column, const float* q) {
   const double count = by_column.template count<N>();

@@ -16,7 +16,7 @@
 namespace troupe::kernels {
 
 inline constexpr uint32_t small_block = 32, half_block = 16;
-/// Least bits of |x| that mean infinity or NaN.
+/// Bits of +infinity in fp32: the bits of |x| are at least this number exactly if x is infinite or NaN.
 inline constexpr uint32_t infinite_bits = 0x7F800000U;
 
 inline uint32_t magnitude_bits(float x) { return std::bit_cast<uint32_t>(x) & 0x7FFFFFFFU; }
@@ -26,26 +26,27 @@ inline float load_half(const std::byte* at) {
   std::memcpy(&h.bits, at, sizeof h.bits);
   return float_from_f16(h);
 }
-/// Stores `x` as fp16; false if it is infinite as fp16.
+/// Stores `x` as fp16 at `at`; returns false if its fp16 value is infinite.
 inline bool store_half(float x, std::byte* at) {
   const f16 h = f16_from_float(x);
   std::memcpy(at, &h.bits, sizeof h.bits);
   return (h.bits & 0x7FFFU) < 0x7C00U;
 }
 
-/// Returns 1 / d; 0 if that is infinite.
+/// Returns 1 / d; returns 0 if d is 0 or 1 / d is infinite.
 inline float reciprocal_scale(float d) {
   const float r = d == 0 ? 0.0F : 1.0F / d;
   return std::isinf(r) ? 0.0F : r;
 }
 
-/// Numbers of a small block that are computed before its single elements.
+/// The quantisation parameters of one block of 32 elements; computed once, then used for each element of the block.
 struct small_scale {
   float reciprocal = 0, least = 0;  ///< q = (x - least) * reciprocal, shifted and clamped
-  bool fits = false;
+  bool fits = false;                        ///< true if the stored fp16 numbers of the block are finite
 };
 
-/// Writes d (and m) of a block; `largest` is the element of largest magnitude, the first of several.
+/// Writes the scale d of a block (and its minimum m, in formats that store one) to `out` as fp16. `largest`: the
+/// element of largest magnitude; the first one if several are equal.
 template <block_format F>
 small_scale write_scale(float largest, float low, float high, std::byte* out) {
   small_scale s;

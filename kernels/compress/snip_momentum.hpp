@@ -1,5 +1,5 @@
-// Pruning by gradient: removes blocks of a weight whose |w g| stays small, a few more at each turn. Owns the rule for
-// one weight; the caller chooses the steps with a turn and the weights. Source: Intel Neural Compressor's
+// Pruning by gradient: removes blocks of a weight whose |w g| stays small, a few more in each pruning step. Owns the
+// rule for one weight; the caller chooses the pruning steps and the weights. Source: Intel Neural Compressor's
 // SnipMomentumCriterion and its cubic scheduler, to which DeepSpeed's `snip_momentum` passes its keys; the schedule is
 // that of Zhu, Gupta 2017 (arXiv:1710.01878).
 #pragma once

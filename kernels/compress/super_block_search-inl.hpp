@@ -26,7 +26,7 @@ inline constexpr uint32_t super_block = 256;  ///< number of elements of a super
 inline constexpr int first_scales = 21;
 inline constexpr float scale_step = 0.1F;
 inline constexpr int refits = 2;  ///< number of times that the factors are fitted again
-/// Error of a search that has found nothing yet.
+/// Error with which a search begins, before it has found a candidate.
 inline constexpr float infinity = std::numeric_limits<float>::infinity();
 /// Limit of |x|: no fp16 factor represents such values, and below it no square overflows.
 inline constexpr float out_of_reach = 0x1p30F;
@@ -44,10 +44,10 @@ inline float rounded(float x) {
   constexpr float shift = 0x1.8p23F;
   return (x + shift) - shift;
 }
-/// Returns the nearest whole number from `low` to `high`, which are whole.
+/// Returns the integer nearest to x in [low, high]; both limits are integers.
 inline float rounded_within(float x, float low, float high) { return rounded(std::min(std::max(x, low), high)); }
 
-/// A sum in eight lanes, whose order does not depend on the processor.
+/// A sum in eight lanes: the order of additions is the same on every processor.
 struct lanes {
   static constexpr uint32_t count = 8;
   std::array<float, count> of{};

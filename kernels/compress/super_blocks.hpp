@@ -19,7 +19,7 @@ bool quantise_q4_k_reference(const float* in, const float* weights, std::byte* o
 bool quantise_q5_k_reference(const float* in, const float* weights, std::byte* out);
 bool quantise_q6_k_reference(const float* in, const float* weights, std::byte* out);
 
-/// Converts a block to fp32; false if a factor is not finite.
+/// Converts a stored block to fp32; returns false if a factor of the block is not finite.
 bool dequantise_q4_k(const std::byte* in, float* out);
 bool dequantise_q5_k(const std::byte* in, float* out);
 bool dequantise_q6_k(const std::byte* in, float* out);

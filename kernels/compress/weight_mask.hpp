@@ -48,11 +48,11 @@ void and_heads(const masked_matrix& m, std::span<const uint8_t> bits, uint64_t h
 /// 1.
 mask_bits share_of_mask(std::span<const uint8_t> whole, std::span<const core::tp_run> runs);
 
-/// True if element `i` is kept.
+/// True if the mask keeps element number `i`.
 [[nodiscard]] inline bool is_kept(std::span<const uint8_t> bits, uint64_t i) {
   return (bits[i / 8] >> i % 8 & 1U) != 0;
 }
-/// Returns how many of `elements` are kept.
+/// Returns how many of the first `elements` elements the mask keeps.
 uint64_t kept_in(std::span<const uint8_t> bits, uint64_t elements);
 
 /// Sets x = 0 for each of `elements` elements whose bit `first` + i is 0.

@@ -31,7 +31,7 @@ struct logit_row {
   const T* x;
   unsigned width;
 
-  /// Returns the bytes between the last 16-byte boundary and the row's start.
+  /// Returns how many bytes the row's start is beyond a 16-byte boundary.
   __device__ unsigned beyond() const { return reinterpret_cast<uintptr_t>(x) % access_bytes; }
 
   /// Loads pack number `p`, with -infinity for columns beyond the row's end. Reads nothing outside of the row.
@@ -94,7 +94,7 @@ __device__ float largest_of(float (&x)[N]) {
   return x[0];
 }
 
-/// The sum of powers so far, relative to the largest exponent so far.
+/// The sum of exponentials so far, and the largest exponent so far, relative to which the sum is stored.
 struct running_powers {
   float largest = lowest, sum = 0;
 

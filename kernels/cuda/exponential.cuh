@@ -26,8 +26,8 @@ __device__ inline float power_of_e(float x) {
 /// Returns e^x for x <= 88; 0 below -87.
 __device__ inline float fused_exponential(float x) { return x < exponential_min ? 0.0F : power_of_e(x); }
 
-/// Returns e^x for x <= 88, and e^-87 for x below -87, which only 2^100 such terms would add up to a visible number:
-/// for sums whose greatest term is 1.
+/// Returns e^x for x <= 88, and e^-87 (not 0) for x below -87. Use in sums whose greatest term is 1: e^-87 is less than
+/// 2^-125, so even 2^100 such terms do not change the rounded sum.
 __device__ inline float exponential_or_least(float x) {
 #ifdef __CUDA_ARCH__
   float limited;

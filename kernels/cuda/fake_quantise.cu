@@ -43,7 +43,7 @@ __device__ void with_noise(const element_noise& noise, uint64_t begin, uint64_t 
   }
 }
 
-/// Arguments that are the same for all groups.
+/// Arguments of a launch that are the same for all groups.
 template <class T>
 struct quantise_call {
   const T* x;

@@ -60,13 +60,13 @@ __device__ value_range<float> range_in(const T* x, uint64_t size, held_packs<Tea
   return out;
 }
 
-/// Adds lanes in halves; the sum is in lane 0.
+/// Adds the values of 16 lanes in halves; lane 0 returns the sum.
 __device__ inline double folded(double lane) {
   for (unsigned half = sum_lanes / 2; half > 0; half /= 2) lane += __shfl_down_sync(all_lanes, lane, half, sum_lanes);
   return lane;
 }
 
-/// Sum and number of some magnitudes of one lane.
+/// Sum and number of those magnitudes that one lane has added.
 struct lane_sum {
   double sum = 0;
   uint32_t count = 0;  ///< number of elements above the threshold; a group has fewer than 2^36
@@ -132,7 +132,8 @@ __device__ magnitudes sum_of_magnitudes(const T* x, uint64_t size, float thresho
   }
 }
 
-/// Computes how the elements of a group without a grid are replaced; false: the group keeps its values.
+/// Computes the threshold and the size with which a ternary or binary group is quantised. Returns false if the group
+/// keeps its values.
 template <class Team, class T>
 __device__ bool signs_of(quantiser_kind kind, const T* x, uint64_t size, magnitude_tile* tile,
                          value_signs<float>& out) {

@@ -9,7 +9,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// Packs that a thread loads before it uses the first.
+/// Number of packs that a thread loads before it uses the first one.
 inline constexpr unsigned packs_ahead = 4;
 
 /// The threads that share a group: a part of a warp, or all of a block. A block has several teams if they are parts of
@@ -41,14 +41,14 @@ struct held_packs {
 
   pack<T, N> of[packs_ahead];
 
-  /// Loads the thread's packs out of those from element `first` on.
+  /// Loads this thread's share of the packs that begin at element `first`.
   __device__ void load(const T* x, uint64_t size, uint64_t first) {
     const unsigned left = rest(size, first), mine = N * Team::rank();
 #pragma unroll
     for (unsigned a = 0; a < packs_ahead; ++a)
       if (a * N * Team::threads + mine < left) of[a] = load_pack<N>(x + first + mine + a * N * Team::threads);
   }
-  /// Calls `f(i, pack)` for the packs that were loaded.
+  /// Calls `f(i, pack)` for each pack that the thread has loaded.
   template <class F>
   __device__ void each(uint64_t size, uint64_t first, F&& f) {
     const unsigned left = rest(size, first), mine = N * Team::rank();

@@ -7,7 +7,8 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Groups of more rows are long: whole blocks load their rows, which are nevertheless added one after another.
+/// Largest number of rows of a short group. For a longer group a whole block loads the rows, which are nevertheless
+/// added one after another.
 constexpr int64_t long_group = 64;
 
 /// Number of 16-byte words of a row that a block of long_groups_kernel processes at once.

@@ -27,7 +27,7 @@ using stream = CUstream_st*;  ///< CUDA's cudaStream_t
 /// Most contributions of one sum: their pointers are part of the launch's arguments.
 inline constexpr size_t max_sum_ranks = 256;
 
-/// The CUDA twin of kernels/base/cast.hpp.
+/// The CUDA version of kernels/base/cast.hpp, with the same bits.
 core::result<void> cast(const std::byte* in, core::dtype from, std::byte* out, core::dtype to, uint64_t count,
                         stream on);
 
@@ -121,7 +121,7 @@ core::result<void> prepare(const lamb_options& options, const optimizer_step& st
 core::result<void> apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                          double trust_ratio, stream on);
 
-/// The CUDA twins of kernels/optimizer/muon.hpp.
+/// The CUDA versions of the functions of kernels/optimizer/muon.hpp, with the same bits.
 core::result<void> prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                            float* direction, stream on);
 core::result<void> apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,

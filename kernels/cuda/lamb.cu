@@ -62,7 +62,7 @@ __global__ void lamb_prepare_kernel(lamb_factors<float> factors, const float* ma
   }
 }
 
-/// Computes LAMB's second half; `copy` may be null.
+/// Computes the second half of LAMB's update, after the trust ratio is known; `copy` may be null.
 template <int N, class Copy>
 __global__ void lamb_apply_kernel(lamb_factors<float> factors, float* master, const float* m, const float* v,
                                   Copy* copy, uint64_t count) {

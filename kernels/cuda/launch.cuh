@@ -21,7 +21,7 @@ inline unsigned blocks_for(uint64_t threads) {
 __device__ inline uint64_t first_index() { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline uint64_t stride() { return uint64_t{gridDim.x} * blockDim.x; }
 
-/// Returns the error of the last launch, if it failed.
+/// Returns an error if the last kernel launch has failed; `kernel` is its name for the message.
 inline core::result<void> launched(const char* kernel) {
   const cudaError_t status = cudaGetLastError();
   if (status == cudaSuccess) return {};

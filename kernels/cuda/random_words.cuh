@@ -46,7 +46,8 @@ template <int N, class T, class F>
 void with_words(const T* elements, uint64_t first, uint64_t count, F&& f) {
   constexpr uint64_t words_of_counter = random_chunk / random_chunk_counters;
   const bool packs = allow_packs<N>(elements + (N - first % N) % N);
-  const uint64_t most = count + 2 * random_chunk;  // a chunk at either end may be computed for a single element
+  // adds two chunks, because a chunk at either end may be computed for a single element
+  const uint64_t most = count + 2 * random_chunk;
   packs ? f(width<N>{}, blocks_for(core::div_up(most, words_of_counter * N)))
         : f(width<1>{}, blocks_for(core::div_up(most, words_of_counter)));
 }

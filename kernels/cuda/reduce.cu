@@ -45,7 +45,7 @@ __global__ void sum_kernel(pointers inputs, uint64_t ranks, Out* output, uint64_
     store_sum(sum_element<Work, In>(inputs, ranks, i, options), output[i], options);
 }
 
-/// Arguments of a sum's launch.
+/// Arguments of a launch that sums the contributions of several ranks.
 struct sum_call {
   pointers inputs;
   uint64_t ranks, count;

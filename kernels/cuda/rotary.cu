@@ -6,7 +6,8 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Numbers of a call that are the same for all tokens; positions are those of rotary_table.
+/// Arguments of one launch of the rotary-embedding kernels: memory and strides of the heads' tokens, the tables of
+/// cosines and sines, and the sizes. rotary_table (rotary.hpp) defines a token's position.
 template <class T>
 struct turn_call {
   const std::byte* from;
@@ -35,7 +36,8 @@ __device__ void for_each_of_tokens(uint64_t tokens, uint32_t each, F&& f) {
   }
 }
 
-/// Rotates heads: a thread rotates N elements of the first half of a head with those of the second.
+/// Applies rotary embedding to heads: a thread rotates N elements of the first half of a head with the N corresponding
+/// elements of the second half.
 template <int N, class Index, class T>
 __global__ void turn_kernel(turn_call<T> call) {
   const uint32_t packs_of_half = call.half / N;

@@ -91,7 +91,7 @@ __global__ void update_kernel(const __grid_constant__ run_list<updated_run<Formu
 
 using one_update = piece_update<float>;
 
-/// Properties that the updates of one launch share.
+/// Properties that all updates of one launch have in common.
 struct kind {
   size_t optimizer;
   bool has_momentum;
@@ -119,7 +119,7 @@ kind kind_of(const one_update& x) {
           })};
 }
 
-/// Launches updates of one kind.
+/// Launches all updates that have the same optimizer and types, as few launches as arguments permit.
 template <class Formula>
 core::result<void> launch(const kind& k, const std::vector<const one_update*>& all, stream on) {
   core::result<void> out;

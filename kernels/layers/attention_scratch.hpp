@@ -23,7 +23,7 @@ inline constexpr uint64_t row_grain = 16;
 
 inline constexpr uint64_t cache_line_bytes = 64;
 
-/// Allocates parts of the scratch memory in order; without memory it only counts.
+/// Divides scratch memory into parts, in order; without memory it only counts the needed elements.
 class scratch_parts {
  public:
   explicit scratch_parts(std::span<float> scratch) {

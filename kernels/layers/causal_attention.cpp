@@ -70,7 +70,7 @@ struct query_rows {
   /// Returns the used elements of a row: those that its query and its tile can see, rounded up to a whole vector.
   [[nodiscard]] size_t row_end(size_t row) const { return core::round_up(seen(row / tile_rows * tile_rows), lanes); }
 
-  /// Sets scores of keys after the query to -infinity. Returns the largest score.
+  /// Sets the scores of keys after the query's position to -infinity. Returns the largest score.
   float mask_and_bound(float* scores, size_t row) const {
     const full d;
     const auto ahead = hn::Set(d, -std::numeric_limits<float>::infinity());
@@ -86,7 +86,7 @@ struct query_rows {
     return hn::GetLane(hn::MaxOfLanes(d, most));
   }
 
-  /// Draws which weights of a row are kept.
+  /// Draws for each attention weight of a row whether dropout keeps it.
   void draw(const attention_dropout& dropout, uint64_t head, size_t row, uint8_t* keep) const {
     const size_t own = first + row + 1;
     dropout.draw({keep, own}, head, first + row);
@@ -112,7 +112,7 @@ void for_each_block(const attention_sizes& s, std::span<const query_run> runs, F
   }
 }
 
-/// Converts a block's rows of a tensor to fp32, after `lead` rows of zeros.
+/// Converts the rows of a block of tokens to fp32, after `lead` rows of zeros.
 template <class T>
 void widen_block(const query_rows& block, size_t lead, const T* from, size_t stride, float factor, float* to) {
   std::fill_n(to, lead * block.widths.head, 0.0F);

@@ -14,13 +14,13 @@
 namespace troupe::kernels {
 namespace {
 
-/// The sum of powers so far, relative to the largest exponent so far.
+/// The sum of exponentials so far, and the largest exponent so far, relative to which the sum is stored.
 template <class Wide>
 struct running_sum {
   Wide largest = -std::numeric_limits<Wide>::infinity();
   Wide sum = 0;
 
-  /// Prepares the sum for a block whose largest exponent is `block_largest`.
+  /// Rescales the sum before a block is added whose largest exponent is `block_largest`.
   void make_room(Wide block_largest) {
     if (!(block_largest > largest)) return;
     sum *= exponential(largest - block_largest);
@@ -42,7 +42,7 @@ struct running_sum {
 
 bool is_column(int64_t target, uint64_t width) { return target >= 0 && static_cast<uint64_t>(target) < width; }
 
-/// Returns the target's logit; 0 if the target belongs to another rank.
+/// Returns the logit of the row's target token; 0 if another rank has the target's column.
 template <class T>
 auto target_of(const T* x, uint64_t width, int64_t target) {
   return is_column(target, width) ? widen(x[target]) : decltype(widen(*x)){0};

@@ -29,7 +29,7 @@ template <class Wide>
 struct distribution {
   std::vector<Wide> log_at, at;
 
-  /// Sets the distribution of logits divided by a temperature.
+  /// Sets the distribution to the softmax of the logits divided by `temperature`.
   template <class T>
   void set(const T* x, uint64_t width, double temperature) {
     log_at.resize(width);
@@ -50,7 +50,7 @@ struct distribution {
   }
 };
 
-/// Returns p log(p / q); 0 if p is 0.
+/// Returns one term of a Kullback-Leibler divergence, p log(p / q); 0 if p is 0.
 template <class Wide>
 Wide relative(Wide p, Wide log_p, Wide log_q) {
   return p > 0 ? p * (log_p - log_q) : Wide{0};

@@ -7,7 +7,7 @@
 
 namespace troupe::kernels {
 
-/// Constants of a training run, in fp64: the kernels round each factor once.
+/// Options of Adagrad that are constant over a run, in fp64: the kernels round each factor once.
 struct adagrad_options {
   double epsilon = 1e-10;
   double weight_decay = 0;

@@ -7,8 +7,8 @@
 
 namespace troupe::kernels {
 
-/// Constants of a training run, in fp64, so that 1 - beta2 is not already rounded: the kernels round each factor once
-/// to the type that they compute in.
+/// Options of Adam and AdamW that are constant over a run, in fp64, so that 1 - beta2 is not already rounded: the
+/// kernels round each factor once to the type that they compute in.
 struct adamw_options {
   double beta1 = 0.9;
   double beta2 = 0.999;

@@ -10,7 +10,7 @@
 
 namespace troupe::kernels {
 
-/// Constants of a training run, in fp64: the kernels round each factor once.
+/// Options of LAMB that are constant over a run, in fp64: the kernels round each factor once.
 struct lamb_options {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -42,13 +42,13 @@ double trust_ratio(const lamb_options& options, double weight_square_sum, double
 void apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
            double trust_ratio);
 
-/// The scalar twins of both halves: the same bits, one element at a time.
+/// The scalar twins of both halves of LAMB's update: the same bits, one element at a time.
 void prepare_reference(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                        std::span<double> weight_sums, std::span<double> update_sums);
 void apply_reference(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      double trust_ratio);
 
-/// Computes both halves in fp64 throughout. `copy` is not written.
+/// Computes both halves of LAMB's update in fp64 throughout. `copy` is not written.
 void prepare(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
              std::span<double> weight_sums, std::span<double> update_sums);
 void apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,

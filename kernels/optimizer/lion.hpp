@@ -7,7 +7,7 @@
 
 namespace troupe::kernels {
 
-/// Constants of a training run, in fp64: the kernels round each factor once.
+/// Options of Lion that are constant over a run, in fp64: the kernels round each factor once.
 struct lion_options {
   double beta1 = 0.9;
   double beta2 = 0.999;  ///< decay of the momentum, by default as in DeepSpeed; the paper's is 0.99

@@ -8,7 +8,7 @@
 
 namespace troupe::kernels {
 
-/// Keys of DeepSpeed's fp16 section.
+/// Options of dynamic loss scaling, named like the keys of DeepSpeed's fp16 section.
 struct loss_scale_options {
   double loss_scale = 0;                ///< loss scale, fixed if above 0; 0: the scale is dynamic
   uint32_t initial_scale_power = 16;    ///< exponent of the first dynamic loss scale, which is 2^this
@@ -19,7 +19,7 @@ struct loss_scale_options {
   double min_loss_scale = 1;
 };
 
-/// State of the loss scale, which must be saved to resume.
+/// State of dynamic loss scaling; a checkpoint stores it.
 struct loss_scale_state {
   double cur_scale = 1;
   int64_t cur_iter = 0;

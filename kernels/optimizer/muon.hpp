@@ -7,7 +7,7 @@
 
 namespace troupe::kernels {
 
-/// Constants of a training run, in fp64: the kernels round each factor once.
+/// Options of Muon that are constant over a run, in fp64: the kernels round each factor once.
 struct muon_options {
   double momentum = 0.95;
   double weight_decay = 0;
@@ -29,13 +29,13 @@ void prepare(const muon_options& options, const optimizer_step& step, const opti
 void apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
            const float* orthogonal);
 
-/// The scalar twins of both halves: the same bits, one element at a time.
+/// The scalar twins of both halves of Muon's update: the same bits, one element at a time.
 void prepare_reference(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                        float* direction);
 void apply_reference(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      const float* orthogonal);
 
-/// Computes both halves in fp64 throughout. `copy` is not written.
+/// Computes both halves of Muon's update in fp64 throughout. `copy` is not written.
 void prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
              double* direction);
 void apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,

@@ -22,7 +22,7 @@ namespace troupe::kernels {
 using optimizer_options =
     std::variant<adamw_options, adagrad_options, lion_options, sgd_options, lamb_options, muon_options>;
 
-/// Facts about the whole parameter that the update of a piece needs.
+/// The values of the whole parameter that an optimizer reads when it updates a piece of the parameter.
 enum class optimizer_need {
   elements,         ///< the update needs nothing of other elements: `update` computes all of it
   parameter_norms,  ///< the update needs two square sums: `prepare`, then `trust_ratio`, then `apply` (lamb.hpp)

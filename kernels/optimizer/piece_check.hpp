@@ -19,7 +19,7 @@
 
 namespace troupe::kernels {
 
-/// Views of a piece that a call reads or writes.
+/// The memory of a piece that a call reads or writes, for checks of overlaps.
 struct views_of_piece {
   bool masters = true, writes_masters = true, gradient = true;
   size_t moments = 0;

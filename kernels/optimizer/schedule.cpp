@@ -13,7 +13,7 @@
 namespace troupe::kernels {
 namespace {
 
-/// Lengths in steps, as floating-point numbers.
+/// Number of warm-up steps and number of all steps of a schedule, as floating-point numbers.
 struct spans {
   double warmup, total;
   explicit spans(const schedule_options& o)
@@ -118,7 +118,7 @@ struct named_number {
   double value;
 };
 
-/// Returns the numbers that a schedule of this type reads.
+/// Returns all numbers that a schedule of this type reads from the options, with their keys.
 std::vector<named_number> numbers_of(const schedule_options& o) {
   const named_number rate{"lr", o.base_lr}, ratio{"ratio of the group's rate to the optimizer's", o.rate_ratio};
   switch (o.type) {

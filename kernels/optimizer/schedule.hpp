@@ -10,12 +10,13 @@
 
 namespace troupe::kernels {
 
-/// Keys of DeepSpeed's scheduler section and of torch.optim.lr_scheduler's classes.
+/// Options of a learning-rate schedule, named like the keys of DeepSpeed's scheduler section and of
+/// torch.optim.lr_scheduler's classes.
 struct schedule_options {
   /// Type of the schedule; constant: the rate is always `base_lr`.
   core::schedule_type type = core::schedule_type::constant;
   double warmup_min_lr = 0;
-  /// Rate after the warm-up; none: `base_lr` for WarmupLR, 0.001 for WarmupDecayLR.
+  /// learning rate after the warm-up; none: `base_lr` for WarmupLR, 0.001 for WarmupDecayLR
   std::optional<double> warmup_max_lr = std::nullopt;
   uint64_t warmup_num_steps = 1000;  ///< number of warm-up steps N, which is raised to at least 2
   uint64_t total_num_steps = 0;      ///< number T of all steps, for WarmupDecayLR and WarmupCosineLR
@@ -33,10 +34,10 @@ struct schedule_options {
   double cycle_min_lr = 0, cycle_max_lr = 0;  ///< lowest and highest rate of OneCycle's cycle
   double decay_lr_rate = 0;
   uint64_t cycle_first_step_size = 2000;  ///< number of steps of the cycle's first half; at least 1
-  /// Number of steps of the second half; none: that of the first half.
+  /// number of steps of the cycle's second half; none: as many as in the first half
   std::optional<uint64_t> cycle_second_step_size = std::nullopt;
   uint64_t cycle_first_stair_count = 0;  ///< number of stairs of the cycle's first half; 0: no stairs
-  /// Number of stairs of the second half; none: that of the first half.
+  /// number of stairs of the cycle's second half; none: as many as in the first half
   std::optional<uint64_t> cycle_second_stair_count = std::nullopt;
   uint64_t decay_step_size = 0;  ///< number of steps of one decay after the cycle; 0: no decay
   bool cycle_momentum = true;

@@ -7,7 +7,7 @@
 
 namespace troupe::kernels {
 
-/// Constants of a training run, in fp64: the kernels round each factor once.
+/// Options of SGD that are constant over a run, in fp64: the kernels round each factor once.
 struct sgd_options {
   double momentum = 0;   ///< factor on the momentum buffer; 0: there is no momentum buffer
   double dampening = 0;  ///< dampening of the momentum; must be 0 with `nesterov`

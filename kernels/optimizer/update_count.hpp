@@ -1,4 +1,4 @@
-// Tells which optimizers count their updates. Leaves the formulas to each optimizer's file.
+// Determines which optimizers count their updates. Leaves the formulas to each optimizer's file.
 #pragma once
 
 #include "kernels/optimizer/optimizer.hpp"

@@ -8,7 +8,7 @@
 
 namespace troupe::kernels {
 
-/// Rows of each group: rows number order[begin[i]] to order[begin[i + 1] - 1] form group `i`.
+/// The rows that belong to each group: rows number order[begin[i]] to order[begin[i + 1] - 1] form group `i`.
 struct row_groups {
   const int64_t* order = nullptr;
   /// `count` + 1 indices in `order`: where each group begins, and the end of the last one.

@@ -42,7 +42,7 @@ void sum_in_rank_order_reference(std::span<const std::byte* const> inputs, std::
 void add_in_rank_order(std::span<const std::byte* const> inputs, std::byte* partial, bool begins, uint64_t count,
                        const reduce_options& options);
 
-/// Returns the type of a partial sum: f32 or f64.
+/// Returns the dtype in which partial sums of a reduction are exchanged: f32 or f64.
 core::dtype partial_type(const reduce_options& options);
 
 }  // namespace troupe::kernels

@@ -26,7 +26,7 @@ TROUPE_HOST_DEVICE constexpr Work rounded(Work x, core::dtype to) {
   }
 }
 
-/// Returns the contribution of a rank's stored element to the sum.
+/// Returns the contribution of one rank's element to the sum, scaled and rounded as the options require.
 template <class Work, class In>
 TROUPE_HOST_DEVICE constexpr Work contribution_of(In stored, const reduce_options& o) {
   auto x = static_cast<Work>(widen(stored));

@@ -17,7 +17,8 @@ namespace troupe::models {
 /// the unit has the original weights.
 core::result<std::vector<input_sums>> watch_inputs(unit_walk& walk, uint64_t step, std::vector<uint32_t> weights);
 
-/// Sums over the input of the layer that ends a segment.
+/// Statistics of the input of the layer that ends a segment, and the difference of the segment's output from the
+/// original's.
 struct end_sums {
   std::vector<input_sums> inputs;
   at::Tensor missing;  ///< (width, in): sum of (y - z) xᵀ; y is the segment's contribution in the original, z its

@@ -25,7 +25,7 @@ constexpr int grid_steps = 20;        ///< number of steps of the grid for AWQ's
 constexpr double least_scale = 1e-4;  ///< lower bound of a scale, for channels that were hardly used
 constexpr double smooth_share = 0.5;
 
-/// Returns the sum over outputs of δ · products · δᵀ.
+/// Returns the squared error of all outputs that a change `delta` of the weight causes: the sum of δ · products · δᵀ.
 double lost(const at::Tensor& delta, const at::Tensor& products) {
   return at::mm(delta, products).mul_(delta).sum(at::kDouble).item<double>();
 }

@@ -18,7 +18,7 @@
 
 namespace troupe::models {
 
-/// Channels between the parameters that produce them and the weights that read them.
+/// The channels between a layer's output and the next layers: parameters that produce them, and weights that read them.
 struct scaled_channels {
   /// Parameter that produces the channels: a norm's weight, or the weight of a linear layer; `before_bias` is its bias.
   uint32_t before = 0;
@@ -36,7 +36,7 @@ struct scaled_channels {
 std::vector<scaled_channels> channels_of(const model_spec& spec, const core::model_table& table, uint32_t unit,
                                          uint32_t segment);
 
-/// Returns a parameter's memory, which may be read and changed.
+/// Function that returns the memory of a parameter; the memory may be read and changed.
 using parameter_memory = std::function<at::Tensor(uint32_t parameter)>;
 /// Returns the form in which a weight is stored; null if the weight stays as it is.
 using parameter_form = std::function<const checkpoint::stored_form*(uint32_t parameter)>;

@@ -25,7 +25,7 @@ struct gptq_options {
   int narrower_grids = 14;
 };
 
-/// Codes of a matrix, and the grids that they refer to.
+/// The codes of a quantised matrix, and the grids that turn codes into values.
 struct gptq_codes {
   std::vector<checkpoint::affine_grid> grids;  ///< quantisation grids of the groups of each row
   std::vector<int16_t> q;                      ///< codes of the weight, (out, in)

@@ -14,7 +14,7 @@
 
 namespace troupe::models {
 
-/// Sums over one input of C columns and N rows.
+/// Statistics of one input with C columns and N rows, summed over all rows.
 struct input_sums {
   std::vector<uint32_t> weights;  ///< weights that were multiplied with the input, in the order of forward
   uint64_t rows = 0;
@@ -28,7 +28,7 @@ struct input_sums {
 /// Returns the sums over the input of `weight`; null if `weight` was not multiplied with.
 const input_sums* sums_of(const std::vector<input_sums>& all, uint32_t weight);
 
-/// Keeps the inputs of some weights in one forward, to compare them with those of another forward.
+/// An input_watch that stores the inputs of some weights in one forward, to compare them with those of another forward.
 class kept_inputs final : public input_watch {
  public:
   explicit kept_inputs(std::vector<uint32_t> of) : of_(std::move(of)) {}
@@ -49,7 +49,7 @@ struct statistics_options {
   const kept_inputs* original = nullptr;  ///< kept inputs that drift is relative to; null: no drift
 };
 
-/// Forms the sums in the order of forwards; the bits depend on that order alone.
+/// An input_watch that sums statistics of inputs in the order of forwards; the bits depend on that order alone.
 class input_statistics final : public input_watch {
  public:
   explicit input_statistics(statistics_options options) : options_(std::move(options)) {}
@@ -57,7 +57,7 @@ class input_statistics final : public input_watch {
   void takes(uint32_t weight, const at::Tensor& rows) override;
   /// Must be called between two forwards.
   void next_window() { last_.reset(); }
-  /// Returns the rows of the last input that was summed.
+  /// Returns the last input of a layer whose statistics were summed, as rows.
   [[nodiscard]] const at::Tensor& latest() const { return last_; }
 
   [[nodiscard]] const std::vector<input_sums>& inputs() const { return inputs_; }

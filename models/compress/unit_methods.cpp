@@ -48,7 +48,7 @@ class chooser {
     return walk_.sync(step);
   }
 
-  /// Returns the digests of the hidden states that enter a step, as one text.
+  /// Returns the digests of the hidden states that are the input of step `step`, as one text.
   core::result<std::string> inputs_of(uint64_t step) const {
     std::string out;
     for (const auto of : {walk_stream::current, walk_stream::original}) {

@@ -16,7 +16,8 @@
 
 namespace troupe::models {
 
-/// Method for the weights of blocks; the export rounds all others, embeddings with a search.
+/// Method by which the weights of blocks are quantised. The export rounds all other weights itself, embeddings with a
+/// search.
 enum class unit_method : uint8_t {
   importance,  ///< weights stay; stores the mean of each column's squared inputs, for formats that search
   gptq,        ///< rounds with the inputs that the rounded units before produce, to the outputs of the original model

@@ -43,19 +43,19 @@ struct window_range {
 /// Selects hidden states: those of the original model, or those of the current weights, unit by unit.
 enum class walk_stream : uint8_t { current, original };
 
-/// Returns the most bytes of host memory that a walk occupies: a unit's weights, the windows that pass together, and,
-/// if `fits_weights`, a method's data about one weight and the sums of its inputs. An estimate from the table, of
-/// memory allocated for elements.
+/// Returns the most bytes of host memory that a unit_walk occupies: a unit's weights, the windows that are computed
+/// together, and, if `fits_weights`, a method's data about one weight and the sums of its inputs. An estimate from the
+/// table, of memory allocated for elements.
 uint64_t walk_bytes(const model_spec& spec, uint64_t columns, bool fits_weights);
 
 class unit_walk {
  public:
-  /// Opens a walk. `source` and `windows` must outlive it; hidden states are stored in the existing `folder`.
+  /// Opens a unit_walk. `source` and `windows` must outlive it; hidden states are stored in the existing `folder`.
   static core::result<std::unique_ptr<unit_walk>> open(const model_spec& spec, const checkpoint::tensor_source& source,
                                                        const token_windows& windows,
                                                        const std::filesystem::path& folder, go_on_function go_on);
 
-  /// Returns the number of segments before the head, which are run in order.
+  /// Returns the number of segments before the head, which are computed in order.
   [[nodiscard]] uint64_t steps() const { return places_.size(); }
   [[nodiscard]] std::pair<uint32_t, uint32_t> place(uint64_t step) const { return places_[step]; }
   [[nodiscard]] uint32_t head() const { return static_cast<uint32_t>(table().units.size() - 1); }
@@ -76,16 +76,17 @@ class unit_walk {
   /// Returns the digest of all hidden states that enter step `step`; empty for the first step, which has none.
   [[nodiscard]] core::result<std::string> digest(uint64_t step, walk_stream of) const;
 
-  /// Runs all windows through a step. Stores the output for the next step if `writes`.
+  /// Computes the forward pass of segment number `step` for all windows; `watch` receives the inputs of its weights. If
+  /// `writes`, stores the output, which is the input of the next segment.
   core::result<void> run(uint64_t step, walk_stream of, input_statistics* watch, bool writes);
-  /// Runs all steps from the first on and returns the mean cross-entropy per token.
+  /// Computes the forward pass of the whole model for all windows, and returns the mean cross-entropy per token.
   core::result<double> loss();
 
  private:
   unit_walk(const token_windows& windows, std::filesystem::path folder, go_on_function go_on)
       : windows_(windows), folder_(std::move(folder)), go_on_(std::move(go_on)) {}
   [[nodiscard]] micro_batch batch_of(window_range windows) const;
-  /// Returns the files of a stream, opened at the first use: most walks have one stream.
+  /// Returns the files of a stream's hidden states, opened at the first use: most objects use one stream.
   core::result<const hidden_windows*> hidden(walk_stream of) const;
 
   const token_windows& windows_;

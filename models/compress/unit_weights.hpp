@@ -31,7 +31,7 @@ class unit_weights {
 
   /// Returns a parameter of the loaded unit, in its shape; forwards compute with values written to it.
   [[nodiscard]] at::Tensor tensor(uint32_t parameter) const { return memory_.at(parameter); }
-  /// Returns the parameter's name in the source.
+  /// Returns the name of the parameter's tensor in the source.
   [[nodiscard]] const std::string& name_in_source(uint32_t parameter) const { return entries_[parameter]->name; }
 
  private:

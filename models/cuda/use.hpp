@@ -16,7 +16,7 @@ struct cuda_settings {  ///< how Torch's operations compute
   bool operator==(const cuda_settings&) const = default;
 };
 
-/// The functions of the library that provides devices of kind cuda.
+/// The functions that the CUDA library of models/ registers, so that the program can use devices of kind cuda.
 struct cuda_process {
   void (*settle)(const cuda_settings& s);
   /// Limits Torch's operations to `bytes` of the device's memory, including the memory that Torch caches.
@@ -40,8 +40,8 @@ class cuda_use {  ///< settings of one session, while it is open
   cuda_use(const cuda_use&) = delete;
   cuda_use& operator=(const cuda_use&) = delete;
 
-  /// Lets Torch use `bytes` of the device's memory for this session; the shares of several sessions are added. Errors:
-  /// io.
+  /// Permits Torch to use `bytes` of the device's memory for this session; the shares of several sessions are added.
+  /// Errors: io.
   core::result<void> share_memory(uint64_t bytes);
 
  private:

@@ -24,7 +24,7 @@ class family_model final : public language_model {
 
   [[nodiscard]] const core::model_table& table() const override { return table_; }
   void read_copies(uint32_t first) override;
-  /// Makes this model a part of `whole`, from unit `first_unit` on.
+  /// Makes this model, a teacher, compute as part of the table `whole`, from unit `first_unit` on.
   void join(const core::model_table& whole, uint32_t first_unit);
   /// Makes this model learn from `teacher`, a part of the same table; `terms` define the loss against the teacher.
   void learn_from(std::shared_ptr<const family_model> teacher, const kernels::distillation_terms& terms);
@@ -46,7 +46,7 @@ class family_model final : public language_model {
   at::Tensor mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const;
   /// Returns the MLP's last layer, whose rows are multiplied in panels, like those of its first layers.
   static projection mlp_end(segment_scope& scope);
-  /// Returns the residual path with `y` added, after dropout if the family has it.
+  /// Returns `past`, the residual path, plus `y`, to which dropout was applied if the family has it.
   at::Tensor add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site site) const;
 
   /// Returns the heads of this rank's columns, with their numbers in the model.
@@ -69,13 +69,13 @@ class family_model final : public language_model {
   /// Computes the MLP in row tiles, before it is added to the residual path; after `norm`, if there is one.
   normed_outputs mlp_in_tiles(segment_scope& scope, const at::Tensor& x, std::optional<row_norm> norm) const;
 
-  // Functions for a sequence that is split over ranks.
+  // Returns the operations that move columns between the ranks over which a sequence is split.
   [[nodiscard]] sequence_parts parts(const segment_scope& scope) const;
   values attention_in(segment_scope& scope, const at::Tensor& x) const;
   values attention_of_own_heads(segment_scope& scope, const values& input) const;
   at::Tensor attention_of_own_queries(segment_scope& scope, const values& input) const;
 
-  // Functions for norms that are split over ranks.
+  // Returns the operations that move columns between the ranks over which norms are split.
   [[nodiscard]] sequence_parts norm_parts(const segment_scope& scope) const;
   [[nodiscard]] at::Tensor own_columns(segment_scope& scope, const at::Tensor& sum) const;
   values block_of_own_columns(segment_scope& scope, uint32_t segment, const values& input) const;

@@ -37,7 +37,7 @@ bool is_float(core::dtype type) {
   return type == core::dtype::f32 || type == core::dtype::bf16 || type == core::dtype::f16 || type == core::dtype::f64;
 }
 
-/// True for tensors that files contain besides parameters: constants of older releases.
+/// True for names of constant tensors that files of older transformers releases contain besides parameters.
 bool is_known_buffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
 }
@@ -53,7 +53,7 @@ struct tensor_there {  ///< a tensor in a folder, in any way of storing it
   std::string unread_type{};  ///< name of a type that cannot be read; `type` is invalid then
 };
 
-/// True if a file of a folder has weights, according to its name.
+/// True if a file's name is the name of a file with weights.
 bool is_of_weights(const std::string& name) {
   return name.ends_with(".safetensors") || checkpoint::is_index_name(name) ||
          (name.starts_with("pytorch_model") && name.ends_with(".bin"));

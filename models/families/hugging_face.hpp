@@ -58,14 +58,14 @@ class weights_source {
   core::result<stored> place_of(const checkpoint::safetensors_file& file, const checkpoint::safetensors_entry& entry);
 
   std::unique_ptr<checkpoint::weights_folder> folder_;
-  /// Source of a compressed model or of torch.save, which replaces `folder_`.
+  /// the weights, if they are compressed or in torch.save files; replaces `folder_`
   std::unique_ptr<const checkpoint::tensor_source> source_;
   std::vector<core::source_file> files_;  ///< shards that contain parameters
   std::vector<stored> parameters_;
   std::vector<std::string> names_;  ///< [parameter]: name of the parameter in the folder
 };
 
-/// Fills `out` with elements of a parameter from `first` on, in fp32.
+/// Function that fills `out` with elements of a parameter from `first` on, in fp32.
 using parameter_reader = std::function<core::result<void>(uint32_t parameter, uint64_t first, std::span<float> out)>;
 
 /// Writes config.json and the weights in `type` (fp32, bf16, fp16 or fp64; rounded once), sharded with an index beyond

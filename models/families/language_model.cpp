@@ -22,7 +22,7 @@ core::result<std::unique_ptr<family_model>> make_family(const model_spec& spec, 
   return std::make_unique<family_model>(spec, type, rows, columns, place, device);
 }
 
-/// Forwards calls by unit: the teacher's units come first, then the model's.
+/// A model together with its teacher: forwards each call by unit; the teacher's units come first.
 class taught_model final : public language_model {
  public:
   taught_model(std::shared_ptr<family_model> model, std::shared_ptr<family_model> teacher, const teaching& by,

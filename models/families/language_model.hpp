@@ -16,7 +16,8 @@
 
 namespace troupe::models {
 
-/// Runs segments of one model. Stateless between calls except for constant tables (rotary, masks).
+/// A model whose segments are computed one at a time. Stateless between calls except for constant tables (rotary,
+/// masks).
 class language_model {
  public:
   virtual ~language_model() = default;
@@ -34,7 +35,8 @@ class language_model {
   virtual std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
                                                const values& input, const parameter_binding& parameters) = 0;
 
-  /// True if forward copies all that it needs of the segment's last input tensor.
+  /// True if the segment's forward copies what backward needs of its last input tensor, whose memory may then be
+  /// reused.
   [[nodiscard]] virtual bool copies_last_input(uint32_t /*unit*/, uint32_t /*segment*/) const { return false; }
 
   /// True if, in training, the loss that the last segment returns gets its value only in that segment's backward, or in

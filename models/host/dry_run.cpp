@@ -18,7 +18,7 @@ namespace {
 
 using core::error_kind;
 
-/// Saves the values of a unit's buffers, and restores them.
+/// Stores the values of a unit's buffers, and restores them later.
 class kept_buffers {
  public:
   explicit kept_buffers(const module_unit& unit) : buffers_(parts_of(unit).buffers) {

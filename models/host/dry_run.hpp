@@ -52,7 +52,7 @@ class dry_run {
   std::vector<bool> draws_;
   std::vector<std::vector<value_info>> inputs_;
   std::vector<std::optional<summand_costs>> cut_;  // [unit]: costs of a summand, if the unit is cut
-  // Bytes of the last unit's output, and bytes still allocated after the loss.
+  // bytes of the last unit's output, and bytes that are still allocated after the loss was computed
   uint64_t output_bytes_ = 0, loss_bytes_ = 0;
   uint64_t statistics_bytes_ = 0;  // bytes of the last unit's row statistics, if it is cut by columns
   bool joins_loss_ = false;

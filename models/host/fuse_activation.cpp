@@ -21,7 +21,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// An activation of a tensor that nothing else uses.
+/// Function that computes an activation of a tensor to which no other code refers.
 using activation = std::function<at::Tensor(at::Tensor z)>;
 
 /// Computes the activation in place unless `z` is a view: for a view, autograd would copy the gradient.
@@ -74,7 +74,8 @@ std::shared_ptr<Module> exactly_a(const std::shared_ptr<nn::Module>& m) {
 
 using seen_modules = std::set<const nn::Module*>;
 
-/// Fuses neighbouring entries, unless `others` has the Sequential; returns the number of fused pairs.
+/// Fuses pairs of neighbouring entries of a Sequential, unless `others` contains the Sequential; returns the number of
+/// fused pairs.
 size_t fuse_entries(nn::SequentialImpl& s, const seen_modules& others) {
   if (others.contains(&s)) return 0;
   size_t fused = 0;
@@ -123,7 +124,8 @@ class fusion {
     return fused;
   }
 
-  /// Fuses Sequentials that factories make, when they are made.
+  /// Arranges that Sequentials which factories make later are fused when they are made. Returns the number of units
+  /// with such a factory.
   size_t factories() {
     size_t count = 0;
     for (module_unit& u : units_) {

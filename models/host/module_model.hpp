@@ -47,7 +47,7 @@ struct module_model {
   std::shared_ptr<const injection_policy> policy{};
 };
 
-/// Returns the number that seeds the random numbers of unit `u`.
+/// Returns the number with which the random numbers of unit `u` are seeded.
 inline uint32_t place_of(const module_model& model, size_t u) {
   return model.units[u].place.value_or(static_cast<uint32_t>(u));
 }
@@ -95,7 +95,7 @@ module_unit unit(std::string name, const Module& module) {
   return unit(std::move(name), module, own_forward{});
 }
 
-/// Returns a unit of a function without parameters.
+/// Returns a unit that consists of a function and has no parameters.
 template <class Forward>
 requires(!held_module<Forward> && !module_maker<Forward>) module_unit unit(std::string name, Forward forward) {
   return {std::move(name), nullptr, std::move(forward)};

@@ -17,7 +17,7 @@ class Module;
 
 namespace troupe::models {
 
-/// Holders of a module, e.g. torch::nn::Linear.
+/// A holder of a torch module, such as torch::nn::Linear.
 template <class T>
 concept module_holder = requires(T m) {
   m.ptr();
@@ -32,19 +32,19 @@ std::shared_ptr<Module> module_of(std::shared_ptr<Module> m) {  ///< returns the
   return m;
 }
 
-/// A module, as a holder or a shared pointer.
+/// A torch module, given as its holder or as a shared pointer.
 template <class T>
 concept held_module = requires(const T& m) {
   module_of(m);
 };
 
-/// A function that makes a module.
+/// A function without arguments that makes a torch module.
 template <class T>
 concept module_maker = !held_module<T> && requires(const T& make) {
   module_of(make());
 };
 
-/// The forward of a module itself.
+/// The forward function of the module itself.
 struct own_forward {
   template <class Module>
   auto operator()(Module& m, const at::Tensor& x) const -> decltype(m.forward(x)) {
@@ -77,7 +77,7 @@ struct shared_module {
   Factory factory;
 };
 
-/// Returns a factory of a module that units share by `key`, for `unit`.
+/// Returns a factory to pass to unit(): all units whose factories have the same `key` share one module.
 template <module_maker Factory>
 shared_module<Factory> shared(std::string key, Factory factory) {
   return {std::move(key), std::move(factory)};

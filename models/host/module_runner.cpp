@@ -27,7 +27,7 @@ namespace {
 /// The micro-batches of the latest step that were computed: a pipeline has several in flight.
 class micro_batches_of_step {
  public:
-  /// Adds a micro-batch; false if it was added before.
+  /// Records a micro-batch; returns false if it was recorded before.
   bool add(uint64_t step, uint32_t micro) {
     if (std::exchange(step_, step) != step) micros_.clear();
     return micros_.insert(micro).second;
@@ -114,7 +114,7 @@ class module_runner final : public language_model {
     return std::move(*made);
   }
 
-  /// Returns the loss, from the last unit's output.
+  /// Returns the loss of a micro-batch, computed from the last unit's output `y`.
   at::Tensor end(const named_values& y, const micro_batch& batch) const {
     if (batch.logits != nullptr) *batch.logits = batch.output.empty() ? y.only() : y[batch.output];
     return batch.computes_loss ? loss(y, *batch.host) : at::zeros({}, at::device(torch_device(facts_->device)));
@@ -142,7 +142,7 @@ class module_runner final : public language_model {
     return static_cast<int64_t>(std::accumulate(all.begin(), all.begin() + coordinate_, uint64_t{0}));
   }
 
-  /// Returns the statistics of a rank's own columns, which the ranks gather.
+  /// Returns the softmax statistics of this rank's own columns of the scores; the ranks then gather them.
   [[nodiscard]] at::Tensor statistics(const at::Tensor& own, const micro_batch& batch) const {
     const at::Tensor wide = own.detach().to(sum_dtype(own.scalar_type()));
     if (!batch.computes_loss)
@@ -172,7 +172,7 @@ class module_runner final : public language_model {
     return named_values(std::move(all));
   }
 
-  /// Throws if the values for `unit` have other names than in the first micro-batch.
+  /// Returns `x`; throws if its names differ from those of the values for `unit` in the first micro-batch.
   [[nodiscard]] named_values as_before(named_values x, size_t unit) const {
     named_values first;
     for (const value_info& v : facts_->inputs[unit]) first = first.with(v.name, {});
@@ -185,7 +185,7 @@ class module_runner final : public language_model {
                              x.names());
   }
 
-  // True if the gradient of this unit's input is needed.
+  // True if backward must compute the gradient of this unit's input, because an earlier unit is trained.
   [[nodiscard]] bool trains_before(uint32_t unit, const parameter_binding& parameters) const {
     const auto& units = table_.units;
     return std::any_of(units.begin(), units.begin() + unit, [&](const core::unit_info& u) {
@@ -249,7 +249,7 @@ class module_runner final : public language_model {
   module_model model_;
   std::shared_ptr<const module_facts> facts_;
   uint32_t coordinate_;      // coordinate on the tensor axis
-  core::model_table table_;  // table of the facts, with copies if they are read
+  core::model_table table_;  // the table of the whole model, with copies of shared parameters if they are read
   std::function<void(bool)> set_mode_;
   bool training_ = true;                          // true: modules are in the factory's modes
   std::vector<std::vector<at::Tensor>> buffers_;  // [unit]: buffers of the unit's module

@@ -14,14 +14,14 @@
 
 namespace troupe::models {
 
-/// One of a unit's input tensors.
+/// Name and shape of one of a unit's input tensors, and whether it has a gradient.
 struct value_info {
   std::string name;
   bool has_gradient = false;        ///< true: the value depends on something that is trained
   std::vector<int64_t> shape = {};  ///< shape of the value in the dry run
 };
 
-/// Facts about a host's model that the model itself does not contain.
+/// Facts about a host's model that its modules do not contain: names, shapes and costs from the dry run.
 struct module_facts {
   core::model_table table;
   std::vector<bool> draws;                      ///< [unit]: true if the unit draws numbers from torch's generator

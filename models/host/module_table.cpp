@@ -20,7 +20,7 @@ tl::unexpected<core::error> differ(const std::string& wanted, const std::string&
   return core::fail(error_kind::bad_input, "wanted " + wanted + " as in the first call of the factory, got " + got);
 }
 
-/// Compares one instance with the table: which of its tensors is which parameter.
+/// Compares one instance of a host's model with the table: finds out which tensor is which parameter.
 class likeness {
  public:
   explicit likeness(const core::model_table& table) : table_(table), named_by_(table.parameters.size()) {

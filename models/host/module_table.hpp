@@ -17,7 +17,7 @@ namespace troupe::models {
 /// forward, no loss.
 core::result<void> check_units(const module_model& model);
 
-/// Makes the table unit by unit, so that not all of them need to be built at once.
+/// Builds the table of a host's model unit by unit, so that not all units need to be in memory at once.
 class table_builder {
  public:
   /// Makes a row for each unit, without parameters.
@@ -33,7 +33,7 @@ class table_builder {
 
  private:
   core::model_table table_;
-  std::unordered_map<const c10::TensorImpl*, uint32_t> known_;  // numbers of parameters
+  std::unordered_map<const c10::TensorImpl*, uint32_t> known_;  // [tensor]: number of the parameter
 };
 
 /// Returns [parameter, copies left out]: the model's tensor of the parameter; undefined if no unit that has it is

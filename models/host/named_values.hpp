@@ -17,7 +17,7 @@ namespace troupe::models {
 class named_values {
  public:
   using entry = std::pair<std::string, at::Tensor>;
-  /// Name of a tensor that is a unit's only output.
+  /// Name of a unit's output if the unit returns one tensor without a name.
   static constexpr const char* hidden = "hidden";
 
   named_values() = default;

@@ -6,7 +6,7 @@
 
 namespace troupe::models {
 
-/// A counter of operations; at most one per thread at a time.
+/// Counts flops and allocated bytes of Torch's operations on this thread; at most one object per thread at a time.
 class operation_meter {
  public:
   operation_meter();

@@ -98,7 +98,8 @@ core::result<std::unique_ptr<prepared_modules>> prepared_modules::make(const mod
   return out;
 }
 
-// Determines the table, the values and the costs of the model; builds units with factories one at a time.
+// Determines the table of the model, the values of its parameters and its costs; builds units that have factories one
+// at a time.
 core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, const host_batch& first,
                                             uint32_t tensor) {
   TROUPE_TRY(check_units(model));

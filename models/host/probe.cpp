@@ -25,7 +25,7 @@ using core::error_kind;
 /// another order by a millionth.
 double tolerance(at::ScalarType type) { return type == at::kDouble ? 1e-9 : 1e-4; }
 
-/// Converts the unit's parameters and buffers to fp32 during its lifetime, if they are narrower.
+/// Converts a unit's parameters and buffers to fp32 while this object exists, if they are narrower.
 class widened_unit {
  public:
   explicit widened_unit(const module_unit& unit) {
@@ -74,12 +74,13 @@ class prober {
       if (t.requires_grad()) wanted_.emplace_back("its input", t);
   }
 
-  /// Runs the whole unit, or a coordinate's summand of it.
+  /// Computes the whole unit, or the summand of one tensor coordinate.
   [[nodiscard]] outcome run(double share) const {
     return run([share](const at::Tensor& y) { return y.mul(share); },
                [](const at::Tensor& y) { return direction_of(y.numel(), y.options()).view(y.sizes()); });
   }
-  /// Runs a coordinate's own columns, `first` on of `whole`.
+  /// Computes columns [first, ..) of the unit's output that belong to one tensor coordinate; `whole`: number of all
+  /// columns.
   [[nodiscard]] outcome run_columns(uint64_t first, uint64_t whole) const {
     const auto direction = [&](const at::Tensor& y) {
       auto shape = y.sizes().vec();
@@ -132,7 +133,7 @@ void add(outcome& to, const outcome& x) {
     to.gradients[i] = {x.gradients[i].of, sum(to.gradients[i].values, x.gradients[i].values)};
 }
 
-/// Returns ‖got - wanted‖ / ‖wanted‖.
+/// Returns the relative difference ‖got - wanted‖ / ‖wanted‖ of two tensors.
 double difference(const at::Tensor& got, const at::Tensor& wanted) {
   if (!wanted.defined()) return !got.defined() || got.norm().item<double>() == 0 ? 0 : 1;
   if (!got.defined() || got.sizes() != wanted.sizes()) return 1;
@@ -172,7 +173,7 @@ core::result<void> compare(const std::string& name, const injection& cut, const 
   return {};
 }
 
-/// Returns the outcome of all coordinates, added, or with columns concatenated.
+/// Computes the unit on every tensor coordinate, and returns the sum of the outputs, or their columns concatenated.
 outcome together(const prober& each, injection& cut, uint32_t degree, bool in_columns, uint32_t& coordinate) {
   outcome got;
   std::vector<at::Tensor> columns;

@@ -1,5 +1,5 @@
-// Turns at Torch's default CPU generator, of which the process has one: threads use it one after another, so that a
-// rank's random numbers depend on its position in the run and not on other threads.
+// Exclusive use of Torch's default CPU generator, of which the process has one: threads use it one after another, so
+// that a rank's random numbers depend on its position in the run and not on other threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,10 +9,10 @@
 
 namespace troupe::models {
 
-/// Identifies a sequence of random numbers.
+/// Seed of one use of random numbers: the run's seed, the step, and the place in the model.
 struct random_key {
   uint64_t seed = 0, step = 0;
-  /// Micro-batch, rank, and position of the unit that draws; other uses have constants.
+  /// micro-batch, rank, and number of the unit that draws; uses outside of units have constant numbers
   uint32_t micro = 0, rank = 0, use = 0;
 };
 inline constexpr uint32_t drawing_a_model = 0xFFFFFFFF, drawing_a_batch = 0xFFFFFFFE,
@@ -27,12 +27,12 @@ class random_turn {
   random_turn(const random_turn&) = delete;
   random_turn& operator=(const random_turn&) = delete;
 
-  /// True if anything was drawn so far.
+  /// True if random numbers were drawn since the object was constructed.
   [[nodiscard]] bool drew() const;
 
  private:
   std::unique_lock<std::mutex> turn_;
-  at::Tensor before_, seeded_;  // states of the generator: before the turn, and after seeding
+  at::Tensor before_, seeded_;  // states of the generator: before this object's use, and after seeding
 };
 
 }  // namespace troupe::models

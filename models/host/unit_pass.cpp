@@ -21,7 +21,7 @@ bool overlap(const std::vector<std::string>& a, const std::vector<std::string>& 
   return std::ranges::any_of(a, [&](const std::string& x) { return has(b, x); });
 }
 
-/// True if `x` has to run after `y`.
+/// True if pass `x` must run after pass `y`.
 bool behind(const unit_pass& x, const unit_pass& y) {
   return overlap(x.promise.needs, y.promise.provides) || overlap(x.promise.ends, y.promise.needs);
 }

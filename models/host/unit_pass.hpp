@@ -18,7 +18,7 @@ namespace troupe::models {
 
 class prepared_modules;
 
-/// Names of facts in contracts; a host's passes may use any others.
+/// Names of the facts that contracts of passes refer to; passes of a host may use any other names.
 namespace unit_facts {
 /// A linear layer and the activation after it are separate modules, as the factory made them: true at the beginning.
 inline constexpr std::string_view apart = "activations stand apart";
@@ -34,7 +34,7 @@ struct unit_contract {
   std::vector<std::string> conflicts = {};
 };
 
-/// Facts about a unit from the dry run of the factory's model, with the first micro-batch of one rank.
+/// Facts about one unit that the dry run of the factory's model has found, with the first micro-batch of one rank.
 struct unit_node {
   struct value {
     std::string name;
@@ -60,7 +60,7 @@ struct unit_surroundings {          ///< facts that a pass may use besides the m
   bool recomputes = false;          ///< true: units may keep only their inputs, and recompute the rest in backward
 };
 
-/// A change of a host's units, with its name and its contract.
+/// A pass over a host's units: a function that changes them, with its name and its contract.
 struct unit_pass {
   std::string name;
   unit_contract promise{};
@@ -85,15 +85,15 @@ using unit_pass_order = std::vector<const unit_pass*>;
 /// Returns the passes in an order in which every contract holds. Errors (bad_input): those of plan::in_order.
 core::result<unit_pass_order> in_order(const unit_pass_order& passes);
 
-/// Runs the passes and returns one account each; units keep the position that the factory gave them for their random
-/// numbers. Errors (bad_input): a pass that throws, or that leaves units that no run accepts.
+/// Runs the passes, and returns the statistics of each. Units keep the position that the factory assigned for their
+/// random numbers. Errors (bad_input): a pass that throws, or that leaves units that no run accepts.
 core::result<std::vector<unit_account>> run_unit_passes(module_model& m, const unit_surroundings& s,
                                                         const unit_pass_order& passes);
 
 /// Returns the units of a model that was prepared.
 std::vector<unit_node> nodes_of(const prepared_modules& made);
 
-/// Returns a text with a line for each pass.
+/// Returns the statistics of all passes as text, one line for each pass.
 std::string text_of(const std::vector<unit_account>& accounts);
 
 }  // namespace troupe::models

@@ -23,7 +23,7 @@ own_targets among(const at::Tensor& target, int64_t first, int64_t count) {
   return {is_own, t.masked_fill(is_own.logical_not(), 0)};
 }
 
-/// A number whose gradient is already known.
+/// Autograd function for a number whose gradient was computed together with it.
 struct known_gradient : torch::autograd::Function<known_gradient> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& /*of*/,
                             const at::Tensor& slope, const at::Tensor& value) {

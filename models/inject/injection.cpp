@@ -52,7 +52,7 @@ std::string full_name(const std::string& unit, const std::string& path) {
 
 }  // namespace
 
-class injector {  ///< performs the walk
+class injector {  ///< finds the layers of a module tree and decides for each whether and how it is cut
  public:
   injector(const std::string& unit, const injection_policy& policy, uint32_t degree, uint32_t way)
       : unit_(unit), policy_(policy), way_(way) {
@@ -82,7 +82,8 @@ class injector {  ///< performs the walk
   static core::error refused(const std::string& what) { return {error_kind::bad_input, "injection: " + what}; }
 
   void list(const std::shared_ptr<nn::Module>& tree) {
-    std::set<const nn::Module*> seen, inside;  // `inside`: layers whose weights torch's attention reads by itself
+    // modules visited so far; `inside`: linear layers whose weights torch's attention reads without calling the layers
+    std::set<const nn::Module*> seen, inside;
     for (const auto& [path, module] : tree->named_modules().pairs()) {
       if (!seen.insert(module.get()).second) continue;
       if (const auto* a = dynamic_cast<const nn::MultiheadAttentionImpl*>(module.get()))
@@ -112,7 +113,7 @@ class injector {  ///< performs the walk
                : "it computes with another weight than it registered";
   }
 
-  /// Chooses a rule for each layer.
+  /// Chooses for each layer the rule that applies to it.
   core::result<void> choose() {
     bool any = false, named = false;
     for (found& f : found_) {
@@ -263,7 +264,8 @@ class injector {  ///< performs the walk
     return out;
   }
 
-  /// Checks pairs: columns return parts of an output, which rows must combine.
+  /// Checks that the unit has both a layer cut by columns and a layer cut by rows, or neither: row layers combine the
+  /// partial outputs of column layers.
   [[nodiscard]] core::result<void> check_pairs() const {
     const injected_layer *column = nullptr, *row = nullptr;
     for (const auto& l : out_.layers_) {

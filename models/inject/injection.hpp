@@ -25,7 +25,7 @@ class Module;
 
 namespace troupe::models {
 
-struct injected_layer {        ///< result of the walk for a layer, also for one that is left whole
+struct injected_layer {        ///< the decision for one layer of the tree, also for a layer that is not cut
   std::string name;            ///< name of the layer, such as "mlp 0.up"
   core::parameter_cut weight;  ///< cut of the layer's weight; replicated: the layer is left whole
   std::string why;             ///< rule that cuts the layer, or the reason why the layer is left whole
@@ -33,7 +33,7 @@ struct injected_layer {        ///< result of the walk for a layer, also for one
   size_t rule = no_rule;  ///< rule of the policy that matched, if any
 };
 
-class injection {  ///< cuts one module and all modules below it
+class injection {  ///< cuts the layers of one module, and of all modules below it, over tensor-parallel ranks
  public:
   /// Walks `tree`, whose names get the prefix `name`, and changes nothing yet; a null module has no layers. If no rule
   /// decides it, a policy's row names and its heuristic leave open how columns are packed, and which of several rows
@@ -51,13 +51,13 @@ class injection {  ///< cuts one module and all modules below it
   [[nodiscard]] uint32_t ways() const { return ways_; }
 
   struct cut_parameter {
-    at::Tensor tensor;  ///< the tensor that the module registers
+    at::Tensor tensor;  ///< the parameter's tensor, as the module registers it
     core::parameter_cut cut;
   };
   /// Returns the rows of the vocabulary on each coordinate, if the cut of one vocabulary layer is the only cut; else
   /// empty.
   [[nodiscard]] core::tp_widths vocabulary() const;
-  /// Returns the parameters that are cut, each once for each layer that has it.
+  /// Returns the parameters that are cut; a parameter of several layers is listed once for each of them.
   [[nodiscard]] std::vector<cut_parameter> parameters() const;
 
   /// Makes the layers compute with the parts of `coordinate` until the next call. Copies parts from the current bytes
@@ -69,7 +69,7 @@ class injection {  ///< cuts one module and all modules below it
   void revert();
 
  private:
-  struct place {  // a layer that is cut
+  struct place {  // a layer that is cut, its own tensors, and the parts with which it computes
     std::shared_ptr<torch::nn::Module> module;
     at::Tensor *weight = nullptr, *bias = nullptr;  // tensors that the layer computes with
     at::Tensor own_weight, own_bias;                // tensors that the layer registered
@@ -84,7 +84,7 @@ class injection {  ///< cuts one module and all modules below it
   uint32_t degree_ = 1, ways_ = 1;
 };
 
-/// Returns a text with a line for each layer: replaced or not, and why.
+/// Returns a text with one line for each layer: whether it is replaced or cut, and why.
 std::string text_of(const std::vector<injected_layer>& layers);
 
 }  // namespace troupe::models

@@ -69,7 +69,7 @@ struct own_norm : nn::LayerNormImpl {
   at::Tensor forward(const at::Tensor& x) { return own_layer_norm(*this, x); }
 };
 
-/// Returns why the layer cannot be replaced; empty if it can.
+/// Returns the reason why Troupe's layers cannot replace a module; empty if they can.
 std::string obstacle_of(const nn::Module& m) {
   const auto* norm = dynamic_cast<const nn::LayerNormImpl*>(&m);
   if (norm == nullptr) return "Troupe has no separate kernel for it";

@@ -38,10 +38,10 @@ class own_layers {  ///< replaces layers of one module and all modules below it
 
   /// Returns every layer with weights, in the order of the module.
   [[nodiscard]] const std::vector<layer>& layers() const { return layers_; }
-  /// Returns the replacement of the tree's own forward; empty: the own forward stays.
+  /// Returns the function that replaces the forward of the tree itself; empty: its own forward stays.
   [[nodiscard]] const std::function<at::Tensor(const at::Tensor&)>& forward() const { return forward_; }
 
-  /// Puts Troupe's layers into the entries of Sequentials, until `revert`.
+  /// Replaces the entries of Sequentials by Troupe's layers, until `revert` is called.
   void sit();
   void revert();
 

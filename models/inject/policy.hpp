@@ -38,7 +38,7 @@ struct injection_policy {                  ///< rules of a model
   bool own_layers = false;  ///< true: Troupe's layers compute what they can (own_layers.hpp), also with one tensor rank
 };
 
-/// Returns a pattern that matches this text only.
+/// Returns a regular expression that matches only the text `text`.
 std::string exactly(std::string_view text);
 
 /// Returns the number of the rule for a layer; rules.size() if there is none. Errors (bad_input): an invalid pattern.

@@ -17,7 +17,7 @@
 namespace troupe::models {
 namespace {
 
-/// True if kernels compute the activation, and its product with the values if it is a gate.
+/// True if a kernel computes the activation; for a gate (two inputs), together with the product with the values.
 bool has_kernel(activation act, size_t inputs) {
   return act == (inputs == 1 ? activation::gelu_tanh : activation::silu);
 }

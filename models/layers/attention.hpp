@@ -13,7 +13,7 @@
 
 namespace troupe::models {
 
-/// Arguments that forward and backward of a micro-batch share.
+/// Arguments that forward and backward of attention share for one micro-batch.
 struct attention_work {
   attention_shape shape;
   dropout_masks masks;
@@ -23,7 +23,7 @@ struct attention_work {
   at::Tensor boundaries{};           ///< batch_numbers::boundaries, if the device cannot read the host's memory
   int64_t longest_document = 0;      ///< number of tokens of the longest document, for a device that reads `boundaries`
 
-  /// Returns the blocks of row `row`, in order.
+  /// Returns the blocks of queries into which row `row` of the micro-batch is divided, in order.
   [[nodiscard]] std::vector<query_block> blocks(int64_t row, int64_t most_queries) const {
     const auto n = static_cast<size_t>(columns);
     return query_blocks(queries, most_queries,

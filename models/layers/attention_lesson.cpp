@@ -47,7 +47,7 @@ struct row_heads {
   }
 };
 
-/// Copies (heads, T, D) into columns of (T, ..) from head `first` on.
+/// Copies heads (heads, T, D) into the columns of a row (T, ..), from head number `first` on.
 void put_heads(const at::Tensor& heads, int64_t first, const at::Tensor& row) {
   const int64_t count = heads.size(0), width = heads.size(2);
   row.narrow(1, first * width, count * width).copy_(heads.transpose(0, 1).reshape({row.size(0), count * width}));
@@ -97,7 +97,7 @@ at::Tensor learn_map(const segment_scope& scope, const at::Tensor& qkv, const at
       const at::Tensor map = heads.map();
       at::Tensor apart = map.sub(lesson.map.select(0, r));
       squares += square_sum(apart);
-      // The gradient passes through the square, then through softmax and scores.
+      // multiplies by the derivative of the squared difference; softmax and scores follow
       apart.mul_(2 * lesson.weight * lesson.scale / count);
       const at::Tensor scores = map.mul(apart.sub(apart.mul(map).sum(-1, /*keepdim=*/true)));
       const at::Tensor row = node->of_lesson.select(0, r);

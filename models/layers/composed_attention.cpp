@@ -44,7 +44,7 @@ struct head_group {
   }
 };
 
-/// Returns (T, heads * D) as (kv_heads, T, D) of group `g`.
+/// Returns a view of (T, heads * D) as (kv_heads, T, D): for each key head its query head number `g`.
 at::Tensor group_view(const at::Tensor& row, const attention_shape& s, int64_t g) {
   return row.view({row.size(0), s.kv_heads, s.heads / s.kv_heads, s.head_width}).select(2, g).transpose(0, 1);
 }

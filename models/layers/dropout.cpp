@@ -82,7 +82,7 @@ void dropout_masks::apply_rows(const at::Tensor& rows, int64_t first) const {
   const core::dtype type = core_dtype(rows.scalar_type());
   std::byte* next = bytes_in(rows);
   const int64_t end = first + rows.size(0);
-  int64_t begins = 0;  // number of the run's first row among all rows
+  int64_t begins = 0;  // number of rows in the runs of columns before this run
   for (uint64_t sample = 0; sample < samples_.size(); ++sample)
     for (const core::column_run& run : columns_.runs) {
       const int64_t from = std::max(first, begins), to = std::min<int64_t>(end, begins + run.count);

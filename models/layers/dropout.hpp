@@ -12,22 +12,23 @@
 
 namespace troupe::models {
 
-/// Distinguishes the dropouts of one unit.
+/// The places in a unit at which dropout is applied; each place has masks of its own.
 enum class dropout_site : uint32_t { embedding, attention_weights, attention_output, mlp_output };
 
-/// The masks of one site. Refers to the keys of the batch, whose arrays must outlive forward and backward.
+/// The dropout masks of one place in a unit. Refers to the keys of the batch, whose arrays must outlive forward and
+/// backward.
 class dropout_masks {
  public:
   dropout_masks() = default;
   dropout_masks(const segment_scope& scope, dropout_site site, float probability);
 
-  /// False if nothing is dropped: probability 0, or not training.
+  /// False if no element is dropped: the probability is 0, or the model does not train.
   [[nodiscard]] bool active() const { return probability_ > 0; }
 
-  /// Returns the factor on elements that are kept.
+  /// Returns the factor by which kept elements are multiplied.
   [[nodiscard]] double factor() const { return 1.0 / (1.0 - static_cast<double>(probability_)); }
 
-  /// Returns the kernels' key for the masks of row `row`.
+  /// Returns the key with which kernels draw the masks of row `row`.
   [[nodiscard]] kernels::dropout_key key(uint64_t row) const;
 
   /// Multiplies `x`, contiguous, by the factor if `keep` (bytes, as many) is 1, and by 0 if it is 0.

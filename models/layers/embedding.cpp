@@ -29,7 +29,7 @@ at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary, const core::c
   return columns_of(tokens_on(batch, where), 1, own).contiguous();
 }
 
-/// Returns the vectors of ids (B, T) that are among `own`, zero for others.
+/// Returns the embedding vectors of ids (B, T) that are rows in `own`; zero for all other ids.
 at::Tensor vectors_of(const at::Tensor& table, const at::Tensor& ids, const vocabulary_rows& own) {
   if (own.are_all()) return at::embedding(table, ids);
   const at::Tensor places = ids.sub(own.first);
@@ -105,7 +105,7 @@ class embedding_run final : public segment_run {
     return {};
   }
 
-  // There is no input to differentiate: all work is in the weight part.
+  // Stores the gradient for the weight part: an embedding has no input to differentiate.
   values backward_input(const values& gradient) override {
     gradient_ = gradient;
     output_ = {};

@@ -17,7 +17,7 @@
 
 namespace troupe::models {
 
-/// Returns the activation of an MLP, element by element, with ATen's history.
+/// Computes the activation of an MLP, element by element, with ATen's operations and autograd history.
 at::Tensor activate(const at::Tensor& x, activation act);
 
 /// Returns act(before[0]), times before[1] if there are two, for rows without history; may reuse the memory of
@@ -32,7 +32,7 @@ struct activated_gradients {
 };
 activated_gradients activated_backward(activation act, const std::vector<at::Tensor>& before, at::Tensor dy);
 
-/// Returns the linear layer's output, x (.., in) -> (.., out).
+/// Computes a linear layer: x (.., in) -> (.., out).
 at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const projection& p);
 
 /// Returns linear(act(x)); backward recomputes act(x) if that is cheap (tanh-GELU) instead of keeping it.

@@ -32,11 +32,11 @@ class gradient_in_parts {
 /// outlive this object.
 class gradient_sums {
  public:
-  /// Begins gradients over `rows` rows in all.
+  /// Begins the gradients of the weights of `p`, summed over `rows` rows in all.
   gradient_sums(const sink_slot& slot, const projection& p, int64_t rows);
   /// Adds the next rows and the gradient of their outputs: whole panels, except for the last rows.
   void add(const at::Tensor& rows, const at::Tensor& g);
-  /// Writes the gradients; called after the last rows.
+  /// Writes the gradients of the weights; call after the last rows were added.
   void finish();
 
  private:

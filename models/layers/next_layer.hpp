@@ -11,7 +11,7 @@ namespace troupe::models {
 /// Returns the weight of the segment's next layer of `kind`, which must have one.
 weight next_weight(segment_scope& scope, core::layer_kind kind);
 
-/// Returns the segment's next linear layer.
+/// Returns the next linear layer of the segment, in the order of its table.
 projection next_linear(segment_scope& scope);
 /// Returns the segment's next `count` linear layers, with `panels` as the way in which their rows are multiplied.
 std::vector<projection> next_linears(segment_scope& scope, size_t count, panel_sums panels);

@@ -21,7 +21,7 @@
 namespace troupe::models {
 namespace {
 
-/// A teacher's logits of the same rows, tile by tile, and the losses of the rows against them.
+/// A teacher's logits for the rows of the model, tile by tile, and the loss of each row against them.
 class tiled_teacher {
  public:
   tiled_teacher(const taught_head& head, int64_t tile_rows, int64_t vocabulary)
@@ -32,7 +32,8 @@ class tiled_teacher {
     room_ = at::empty({tile_rows, vocabulary}, y_.options().requires_grad(false));
     losses_ = at::empty({rows.size(0)}, y_.options().dtype(at::kDouble).requires_grad(false));
   }
-  /// Replaces a tile's logits by their gradient, from the gradient of the mean over all rows.
+  /// Replaces the logits of a tile by the gradient of the loss with respect to them; `gradient`: gradient of the mean
+  /// over all rows.
   void go_back(int64_t first, const at::Tensor& logits, const int64_t* targets, const at::Tensor& gradient) {
     const int64_t count = logits.size(0);
     at::Tensor taught = room_.narrow(0, 0, count);
@@ -42,7 +43,7 @@ class tiled_teacher {
                                bytes_of(gradient), static_cast<uint64_t>(losses_.size(0)),
                                bytes_in(losses_.narrow(0, first, count)));
   }
-  /// Returns the mean loss, added in row order.
+  /// Returns the mean loss over all rows, whose losses are added in the order of rows.
   [[nodiscard]] at::Tensor mean(const at::TensorOptions& as) const {
     const auto* each = losses_.const_data_ptr<double>();
     double sum = 0;
@@ -82,7 +83,8 @@ class tiled_head {
     }
   }
 
-  /// Replaces a tile's logits by their gradient, from the gradient of the mean over all rows.
+  /// Replaces the logits of a tile by the gradient of the loss with respect to them; `gradient`: gradient of the mean
+  /// over all rows.
   void go_back(int64_t first, const at::Tensor& logits, const at::Tensor& gradient) {
     const int64_t count = logits.size(0);
     (void)mean_of(first, count);

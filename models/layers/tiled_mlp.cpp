@@ -20,7 +20,7 @@ at::Tensor rows_like(const at::Tensor& x, int64_t rows, int64_t width) {
   return at::empty({rows, width}, x.options().requires_grad(false));
 }
 
-/// An MLP of rows (N, C), tile by tile.
+/// Computes an MLP over rows (N, C), one tile of rows after the other.
 class tiles_of_mlp {
  public:
   tiles_of_mlp(const at::Tensor& x, const mlp_layers& layers, uint64_t tile_rows)

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t array_alignment_bytes = 64;
 
-/// Returns the columns of inputs in their documents.
+/// Returns for each input its column within its document.
 std::vector<int64_t> places_in_documents(const micro_batch& batch) {
   std::vector<int64_t> out(batch.document_start.size());
   for (size_t i = 0; i < out.size(); ++i)
@@ -73,7 +73,7 @@ at::Tensor view_of(std::span<const T> numbers, at::ScalarType type) {
   return at::from_blob(const_cast<T*>(numbers.data()), {static_cast<int64_t>(numbers.size())}, type);
 }
 
-/// Returns the numbers in the shape (B, T).
+/// Returns a tensor with one number per input in the shape (B, T).
 at::Tensor by_input(const at::Tensor& numbers, const micro_batch& batch) {
   return numbers.view({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.columns)});
 }

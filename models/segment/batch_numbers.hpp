@@ -48,7 +48,7 @@ class packed_numbers {
   explicit packed_numbers(const micro_batch& batch);
 
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
-  /// Writes the numbers to `out`, which has bytes() bytes.
+  /// Writes all numbers of the batch to `out`, which must have bytes() bytes.
   void write(std::byte* out) const;
   /// Returns tensors over `bytes`, a copy of that run on any device, whose memory they keep alive.
   [[nodiscard]] batch_numbers over(const at::Tensor& bytes) const;

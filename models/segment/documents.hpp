@@ -11,8 +11,8 @@
 
 namespace troupe::models {
 
-/// Queries [first, first + count) of one document, and `document`, the first key that they may see: its start. Among
-/// the columns that attend, they are those from `own` on.
+/// A block of queries of one document: queries [first, first + count), and `document`, the start of the document, which
+/// is the first key that these queries may see. `own`: index of the first query among the columns that attend.
 struct query_block {
   int64_t first = 0, count = 0, document = 0, own = 0;
   /// Returns the number of keys of the block, which are [document, document + seen()); each query sees those up to

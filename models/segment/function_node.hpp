@@ -26,7 +26,7 @@ struct function_node {
   virtual ~function_node() = default;
   /// Returns one gradient for each input that `attach` was given, in order, from those of its outputs.
   virtual gradient_list apply(gradient_list&& gradients) = 0;
-  /// Frees saved tensors, when no backward will follow.
+  /// Frees the tensors that were saved for backward, if no backward will follow.
   virtual void release_variables() {}
   [[nodiscard]] virtual std::string name() const = 0;
   /// True if the node can recompute its outputs, for the backward of the next function, from tensors that it keeps

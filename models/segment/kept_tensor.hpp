@@ -15,7 +15,8 @@ namespace troupe::models {
 class kept_tensor {
  public:
   kept_tensor() = default;
-  /// Keeps `x`, with its history in the graph, as `held`, which has its elements, possibly in another shape.
+  /// Saves tensor `x` for backward, with its autograd history, by storing `held`, which has the same elements, possibly
+  /// in another shape.
   kept_tensor(const segment_scope& scope, const at::Tensor& x, at::Tensor held) : sizes_(held.sizes()) {
     if (scope.batch().keeps_light) std::tie(maker_, output_) = function_of(x);
     if (maker_ != nullptr && !maker_->makes_again()) maker_.reset();
@@ -23,7 +24,7 @@ class kept_tensor {
   }
 
   [[nodiscard]] bool is_made_again() const { return maker_ != nullptr; }
-  /// Returns the tensor; called once, in backward, before the preceding function's backward.
+  /// Returns the tensor. Call once, in backward, before the backward of the preceding function runs.
   [[nodiscard]] at::Tensor take() {
     if (maker_ == nullptr) return std::exchange(held_, {});
     const below_autograd plain;  // a view that tracks its base would keep the base alive

@@ -28,7 +28,7 @@ const operations& operations_for(const at::Tensor& t);
 /// Makes `table`, which must live as long as the process, the table of every device of `kind`; see device::provide.
 void provide(device::device_kind kind, const operations& table);
 
-/// Returns the kernels of the device of `t`.
+/// Returns the table of kernels for the device of tensor `t`.
 inline const kernels::operations& kernels_for(const at::Tensor& t) { return *operations_for(t).memory; }
 
 }  // namespace troupe::models

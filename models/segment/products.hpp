@@ -30,7 +30,7 @@ void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, cons
 /// The CPU's product_out, by the library that `products_by` returns.
 void product_on_cpu(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias);
 
-/// Returns the product as a new tensor.
+/// Returns a * b, plus `bias` if it is defined, as a new tensor.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {});
 
 /// Computes out += a * b, in fp32 or fp64, by the function of the device of `out`.

@@ -14,15 +14,15 @@
 
 namespace troupe::models {
 
-/// Returns (.., C) as (N, C).
+/// Returns a tensor (.., C) viewed as rows (N, C).
 at::Tensor as_rows(const at::Tensor& x);
 
-/// Returns rows (N, C) in the shape of `like` (.., C').
+/// Returns rows (N, C) viewed in the shape of `like` (.., C').
 at::Tensor like_rows_of(const at::Tensor& rows, const at::Tensor& like);
 
 using core::weight_layout;
 
-/// A linear layer: rows (N, in) -> (N, out).
+/// A linear layer of rows (N, in) -> (N, out): its weight and bias, and how its products are computed.
 struct projection {
   weight w;
   std::optional<weight> bias;
@@ -36,12 +36,12 @@ struct projection {
   std::optional<input_rounding> input = std::nullopt;
   input_watch* watch = nullptr;  ///< called with the rows of each forward; null: not called
 
-  /// Returns rows in the form in which they are multiplied.
+  /// Returns rows as the product reads them: quantised, if the layer's input is.
   [[nodiscard]] at::Tensor taken(const at::Tensor& rows) const;
 
   [[nodiscard]] int64_t outputs() const { return w.tensor.size(layout == weight_layout::in_out ? 1 : 0); }
   [[nodiscard]] at::Tensor forward(const at::Tensor& rows) const;
-  /// Returns memory for the output of forward.
+  /// Allocates the output of the layer's forward for `rows`.
   [[nodiscard]] at::Tensor room_for(const at::Tensor& rows) const;
   /// Returns the gradient of the input rows from that of the output (N, out).
   [[nodiscard]] at::Tensor input_gradient(const at::Tensor& g) const;

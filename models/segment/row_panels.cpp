@@ -18,7 +18,7 @@ namespace {
 /// True if the device of `x` multiplies all rows that come at once in one product.
 bool is_one_panel(const at::Tensor& x) { return operations_for(x).panel_rows == 0; }
 
-/// Returns the rows of a panel, out of `rows`, on the device of `x`.
+/// Returns the number of rows of a panel on the device of `x`, for `rows` rows that come at once.
 int64_t panel_of(const at::Tensor& x, int64_t rows) {
   const int64_t panel = operations_for(x).panel_rows;
   return panel == 0 ? std::max<int64_t>(rows, 1) : panel;

@@ -27,19 +27,20 @@ class row_sums {
  public:
   /// Begins a sum into `out` (m, n), contiguous, over `rows` rows in all.
   row_sums(at::Tensor out, int64_t rows, panel_sums how);
-  /// Adds the next rows: whole panels, except for the last rows.
+  /// Adds the products of the next rows, which are whole panels except at the end.
   void add(const at::Tensor& left, const at::Tensor& right);
   /// Sets `out` to its value; called after the last rows.
   void finish();
 
  private:
-  /// Chooses how sums are formed if `first_rows` rows come at a time.
+  /// Chooses how the products of several panels are added, and allocates the memory for that. `first_rows`: number of
+  /// rows in the first call of add(), or of all rows if the device has a fixed panel size.
   void begin(int64_t first_rows);
 
   at::Tensor out_;
   int64_t rows_, added_ = 0;
   panel_sums how_;
-  // Sums of 16-bit types, from the first of several panels on: one of the three is used.
+  // Running sum of the panels' products for 16-bit types; at most one of the three members is used.
   std::optional<widened_sums> wide_;
   at::Tensor rounded_;  // rounded result (m, n), in fp32
   at::Tensor sums_;     // sums (m, n) in fp32, on a device whose products add to them
@@ -53,7 +54,7 @@ class column_sums {
  public:
   /// Begins sums into `out` (C), over `rows` rows in all.
   column_sums(at::Tensor out, int64_t rows);
-  /// Adds the next rows: whole panels, except for the last rows.
+  /// Adds the next rows, which are whole panels except at the end.
   void add(const at::Tensor& g);
   void finish();
 

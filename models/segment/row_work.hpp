@@ -20,12 +20,12 @@ class row_work {
     f(0, std::min(rows, count));
     later_.push_back({rows, std::move(f)});
   }
-  /// Calls all functions in order, for those of these rows that exist.
+  /// Calls all stored functions in order for rows [first, first + count).
   void run(int64_t first, int64_t count) const {
     for (const entry& e : later_)
       if (const int64_t end = std::min(e.rows, first + count); first < end) e.f(first, end - first);
   }
-  /// Frees the functions: no more rows will be requested.
+  /// Frees the stored functions, because no more rows will be requested.
   void end() { later_.clear(); }
 
  private:

@@ -28,7 +28,7 @@ struct gradient_target {
   bool is_watched = false;  ///< true: the sink reads the contribution before the mask is applied: gradient_sink::formed
 };
 
-/// Receives gradients: called once per contribution, during backward, on the compute lane's thread.
+/// Receives the gradients of parameters during backward, on the compute lane's thread, one contribution at a time.
 class gradient_sink {
  public:
   virtual ~gradient_sink() = default;
@@ -38,11 +38,11 @@ class gradient_sink {
   virtual void formed(uint32_t /*parameter*/, const at::Tensor& /*contribution*/) {}
 };
 
-/// Rounding of a linear layer's input before it is multiplied.
+/// Quantisation of a linear layer's input before the product.
 struct input_rounding {
   kernels::quantiser grid;
   bool is_static = false;  ///< true: one range for all tokens; false: each token has its own range
-  /// Range of a static rounding; nullopt: values stay as they are.
+  /// range of a static quantisation; nullopt: the input is not quantised yet
   std::optional<kernels::value_range<double>> range = {};
   kernels::value_range<double>* seen = nullptr;  ///< range of inputs seen in training, which a static rounding widens
 };
@@ -50,12 +50,12 @@ struct input_rounding {
 struct host_batch;
 class input_watch;
 
-/// The attention map of a teacher that a block learns.
+/// The attention map of a teacher that a block of the model is trained to reproduce.
 struct map_lesson {
   at::Tensor map;     ///< map of the teacher (B, heads, T, T), in the type that sums are formed in
   double weight = 0;  ///< weight of the mean squared difference of the maps
-  double scale = 1;   ///< factor on the lesson's loss in the gradient
-  /// Memory that the lesson's loss is added to; null in a recompute, whose loss is counted already.
+  double scale = 1;   ///< factor with which the gradient of this map's loss enters backward
+  /// address to which the loss of the map is added; null in a recompute, whose loss was counted before
   double* lost = nullptr;
 };
 

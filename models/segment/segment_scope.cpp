@@ -11,7 +11,7 @@
 namespace troupe::models {
 namespace {
 
-/// Fills the slot while backward runs, and empties it afterwards, also after an exception.
+/// Sets the slot's sink while backward runs, and clears it afterwards, even after an exception.
 class filled_slot {
  public:
   filled_slot(sink_slot& slot, const sink_slot& with) : slot_(slot) { slot_ = with; }
@@ -99,7 +99,8 @@ class graph_run final : public segment_run {
   std::vector<at::Tensor> inputs_, results_;
   values output_;
   std::shared_ptr<sink_slot> slot_;
-  std::shared_ptr<row_work> later_rows_;  // null: outputs have all their rows
+  // rows of the outputs that are computed later; null: all rows are computed in the forward
+  std::shared_ptr<row_work> later_rows_;
   std::optional<weight_work> work_;       // set between the two parts of a split backward
 };
 

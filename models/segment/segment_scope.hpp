@@ -24,7 +24,7 @@ class segment_scope {
   /// Returns the segment's next layer of `kind`, in the order of the table; layers without parameters may be skipped.
   const core::layer_info& next(core::layer_kind kind);
   [[nodiscard]] weight parameter(uint32_t id) const;
-  /// Returns the rounding of the input of `layer`, a layer of the table.
+  /// Returns how the input of `layer`, a layer of the table, is quantised; nullopt: not at all.
   [[nodiscard]] std::optional<input_rounding> input_grid(const core::layer_info& layer) const;
 
   [[nodiscard]] const micro_batch& batch() const { return batch_; }
@@ -36,13 +36,13 @@ class segment_scope {
   /// True if the segment's output comes in pieces of rows: then `later_rows` has the functions that compute it by rows.
   [[nodiscard]] bool gives_pieces() const { return batch_.first_rows > 0; }
   [[nodiscard]] const std::shared_ptr<row_work>& later_rows() const { return later_rows_; }
-  /// Calls `f` for the rows that are computed now, and keeps it for the others.
+  /// Calls `f` for the rows that are computed now, and stores `f` for the rows that are computed later.
   void by_rows(int64_t rows, row_function f) const {
     later_rows_->add(rows, static_cast<int64_t>(batch_.first_rows), std::move(f));
   }
   /// Returns the columns of the batch that tensors on this rank have; inside attention they have all columns.
   [[nodiscard]] const core::column_set& columns() const { return columns_; }
-  /// True if other ranks have other columns.
+  /// True if other ranks of the sequence group have other columns of the samples.
   [[nodiscard]] bool shares_columns() const { return columns_.count() != static_cast<int64_t>(batch_.columns); }
 
  private:

@@ -60,7 +60,7 @@ struct partition {
   }
 };
 
-/// The autograd node of a move; its backward moves the gradient back.
+/// Autograd node of a move between a tensor and its parts; its backward moves the gradient in the opposite direction.
 struct partition_node final : function_node {
   partition of;
   direction way = direction::give;

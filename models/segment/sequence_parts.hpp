@@ -29,7 +29,8 @@ struct sequence_parts {
 /// (ranks, B, widest T', packed_width): the heads that the rank computes.
 at::Tensor give_heads(const segment_scope& scope, const at::Tensor& qkv, const sequence_parts& parts);
 
-/// Returns all columns (B, T, width), in their order, from the parts (ranks, B, widest T', width) that all ranks sent.
+/// Returns a tensor of all columns (B, T, width) in their order, from the parts (ranks, B, widest T', width) that the
+/// ranks have sent.
 at::Tensor take_columns(const segment_scope& scope, const at::Tensor& got, const sequence_parts& parts);
 
 /// Returns all columns (B, T, width) as a part for each rank (ranks, B, widest T', width): the rank's columns.

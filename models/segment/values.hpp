@@ -34,7 +34,7 @@ class values {
   [[nodiscard]] values without_last() const {
     return values(std::vector<at::Tensor>(all_.begin(), all_.empty() ? all_.end() : all_.end() - 1));
   }
-  /// Returns a copy with `t` as the last tensor.
+  /// Returns a copy of these values in which `t` replaces the last tensor.
   [[nodiscard]] values with_last(at::Tensor t) const {
     std::vector<at::Tensor> out = without_last().all_;
     out.push_back(std::move(t));

@@ -34,7 +34,7 @@ void convert(const std::byte* from, core::dtype from_type, int64_t from_stride, 
     kernels::cast(from, from_type, to, to_type, static_cast<uint64_t>(count));
 }
 
-/// Memory for a widened tile of one factor.
+/// Scratch memory for one tile of a factor, converted to fp32.
 class widened_factor {
  public:
   widened_factor(const at::Tensor& from, int64_t rows_max, int64_t cols_max)

@@ -52,7 +52,7 @@ struct value_row {
   std::string_view allowed;  ///< the one allowed value, as JSON; null and an absent key are allowed, too
 };
 
-/// Keys that change the model unless they have these values.
+/// Keys that would change the model unless they have the value in the row.
 constexpr value_row valued[] = {{"is_encoder_decoder", "false"},
                                 {"add_cross_attention", "false"},
                                 {"tie_encoder_decoder", "false"},

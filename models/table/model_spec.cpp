@@ -83,7 +83,8 @@ class key_reader {
     return v->get<std::string>();
   }
 
-  /// Accepts only `wanted`, for keys that change the arithmetic in an unsupported way.
+  /// Reports an error unless the boolean key is absent or has the value `wanted`. Used for keys whose other value would
+  /// change the arithmetic in a way that Troupe does not support.
   void only(std::string_view key, bool wanted) {
     if (flag(key, wanted) != wanted) refuse(key, wanted ? "true" : "false", object_.at(std::string(key)));
   }
@@ -109,7 +110,7 @@ class key_reader {
                                   "' are two names of one size, got " + own->dump() + " and " + other->dump());
     return own != nullptr ? own : other;
   }
-  /// Returns the keys of the object that were not read.
+  /// Returns the keys of the object that no call has read.
   [[nodiscard]] std::vector<std::string> unread() const {
     std::vector<std::string> out;
     for (const auto& [key, value] : object_.items())
@@ -262,7 +263,7 @@ void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
   if (keys.problems().empty()) check_heads(keys, f, spec);  // the check combines the read keys
 }
 
-/// A spec, and all errors in its keys.
+/// A model's specification as far as config.json could be read, and all errors in its keys.
 struct reading {
   model_spec spec;
   bool has_family = false;

@@ -81,9 +81,9 @@ class layer_writer {
   float range_;
 };
 
-/// All numbers that a segment's size depends on.
+/// The sizes from which the flops and bytes of a segment are computed.
 struct extent {
-  /// Number of tokens of a rank, and number of columns of a whole row.
+  /// number of tokens that a rank computes, and number of columns of a sample
   double tokens, columns;
   uint64_t element_bytes;
   sequence_split sequence = {};
@@ -98,7 +98,7 @@ struct extent {
   [[nodiscard]] uint64_t own_activations(double per_token) const {
     return static_cast<uint64_t>((own_tokens > 0 ? own_tokens : tokens) * per_token) * element_bytes;
   }
-  /// Returns the bytes of token numbers kept for backward.
+  /// Returns the bytes of numbers that are kept for each token until backward.
   [[nodiscard]] uint64_t numbers(double per_token) const {
     return static_cast<uint64_t>(tokens * per_token) * sizeof(int64_t);
   }
@@ -216,7 +216,7 @@ void add_unit(const extent& e, std::string name, std::vector<segment_layers> seg
   table.units.push_back(std::move(unit));
 }
 
-/// Returns the layer of attention itself, between its projections.
+/// Returns the attention layer itself, which computes between the linear layers of a block's attention.
 layer_info attention_layer(const layer_writer& w, const model_spec& s, const std::string& name) {
   const uint64_t packed = (uint64_t{s.heads} + uint64_t{2} * s.kv_heads) * s.head_width;
   layer_info l = w.plain(name, layer_kind::attention, packed, uint64_t{s.heads} * s.head_width);

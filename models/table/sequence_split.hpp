@@ -12,7 +12,7 @@ namespace troupe::models {
 
 struct model_spec;
 
-/// How attention gets the columns of other ranks.
+/// How attention obtains the columns of a sample that other ranks have.
 enum class sequence_way : uint8_t {
   heads,  ///< a rank computes some heads with all columns; heads are exchanged (DeepSpeed Ulysses, arXiv:2309.14509)
   keys,   ///< a rank computes all heads of its own queries; keys and values of all columns are gathered (context

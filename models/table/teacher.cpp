@@ -33,7 +33,7 @@ void keep_ends(uint32_t first, core::model_table& table) {
   }
 }
 
-/// Returns the unit without the costs of a backward.
+/// Returns the unit with the costs of a forward only, for a teacher.
 core::unit_info forward_only(core::unit_info unit, uint32_t parameters) {
   unit.name = "teacher " + unit.name;
   move_by(parameters, unit.parameters);

@@ -66,7 +66,7 @@ core::model_table with_teacher(core::model_table model, const teaching& by, uint
                                uint64_t element_bytes, const tensor_split& split = {},
                                const sequence_split& sequence = {});
 
-/// Returns the table without the teacher's parameters; its units remain.
+/// Returns the table without the parameters of the teacher; the teacher's units remain.
 core::model_table without_teacher(core::model_table table);
 
 }  // namespace troupe::models

@@ -35,7 +35,7 @@ struct tensor_split {      ///< split of a family's model
   bool operator==(const tensor_split&) const = default;
 
   [[nodiscard]] block_split of(uint32_t block) const { return block < blocks.size() ? blocks[block] : block_split{}; }
-  /// Returns the columns that each rank computes norms of.
+  /// Returns how the columns of samples are distributed over the ranks for norms.
   [[nodiscard]] sequence_split of_columns() const { return {norms ? degree : 1}; }
 };
 
@@ -49,7 +49,7 @@ struct model_place {  ///< a rank's part in computing a model
 /// Returns the spec by which a rank computes a block: widths are those of the widest rank. Heads stay with the
 /// key-value heads that they share.
 model_spec local_block(const model_spec& whole, const tensor_split& split, uint32_t block);
-/// Returns the inner width of the widest rank's widest MLP.
+/// Returns the largest inner width of an MLP on any tensor rank.
 uint64_t widest_inner(const model_spec& whole, const tensor_split& split);
 /// Returns the spec by which a rank computes embedding and head: widths are those of the widest rank.
 model_spec local_ends(const model_spec& whole, const tensor_split& split);
@@ -65,10 +65,10 @@ struct vocabulary_rows {  ///< rows of the vocabulary that a rank has
   [[nodiscard]] bool are_all() const { return count == whole; }
 };
 
-/// Returns the rows of the rank at `place`.
+/// Returns the rows of the vocabulary that the rank at `place` holds.
 vocabulary_rows own_vocabulary(const model_spec& whole, const model_place& place);
 
-/// Sizes of one micro-batch's exchanges.
+/// Sizes of the tensors that tensor-parallel ranks exchange for one micro-batch.
 struct exchanged_bytes {
   uint64_t hidden = 0;      ///< bytes of a hidden state of one micro-batch
   uint64_t own = 0;         ///< bytes of the hidden state in a rank's own columns; 0: norms are not cut

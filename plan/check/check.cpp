@@ -123,7 +123,7 @@ bool is_one_of_its_own(const rank_plan& p, branch taken) {
                              [=](const instruction& x) { return runs(x, taken) != runs(x, branch::not_skipped); });
 }
 
-/// Returns the name of a branch in errors.
+/// Returns the name of a branch (an outcome of the vote) for error messages.
 std::string when(branch taken) {
   return taken == branch::skipped ? "when the step is skipped" : "when the gradients are clipped";
 }
@@ -152,7 +152,7 @@ core::result<void> whole_columns(rank_plans plans) {
   return {};
 }
 
-/// Checks order and memory: every instruction, its waits and its slots.
+/// Checks the order of instructions and the use of memory: every instruction, its waits and its slots.
 core::result<void> runs_well(rank_plans plans) {
   for (const branch taken : {branch::not_skipped, branch::clipped, branch::skipped}) {
     if (taken != branch::not_skipped &&

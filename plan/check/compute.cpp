@@ -7,7 +7,7 @@
 namespace troupe::plan::rules {
 namespace {
 
-/// Checks one micro-batch of one rank: the computations of its stages, their order and their inputs.
+/// Checks the computations of one micro-batch on one rank: their order, and the slots that they read and write.
 class micro_batch_order {
  public:
   micro_batch_order(const world& w, uint32_t rank, uint32_t micro)
@@ -36,7 +36,7 @@ class micro_batch_order {
     return {};
   }
 
-  /// True if an exchange must follow a segment's forward or backward.
+  /// True if the forward or backward of the segment must be followed by an exchange between ranks.
   [[nodiscard]] bool is_exchanged(uint32_t unit, uint32_t s, use way) const {
     const auto& what = l_.exchange_of(unit, s, way);
     const bool of_loss = what.op == core::exchange_op::gather;
@@ -69,8 +69,8 @@ class micro_batch_order {
     last_ = id;
     return at_once ? core::result<void>{} : pieces(unit, s, what);
   }
-  // Checks the pieces of the product that `computed_` has begun: each in its turn, in the same slot, followed by an
-  // exchange that waits for the one before. `last_`, the last exchange, therefore represents all.
+  // Checks the pieces of the product that `computed_` has begun: they are in order, in the same slot, and each is
+  // followed by an exchange that waits for the one before. `last_`, the last exchange, therefore represents all.
   core::result<void> pieces(uint32_t unit, uint32_t s, const core::segment_exchange& what) {
     uint32_t before = computed_;
     for (uint32_t piece = 1; piece < l_.pieces_of(what); ++piece) {
@@ -212,7 +212,7 @@ class micro_batch_order {
     TROUPE_TRY(slot_is_sound(source, slot, way, later));
     return in_order(w_, rank_, done, id, "which brings its input");
   }
-  // Checks that `computed_` writes the data that cross the boundary before stage `later`.
+  // Checks that `computed_` writes the data that a transfer sends over the boundary before stage `later`.
   core::result<void> goes(use way, uint32_t later, bool wanted) {
     const uint32_t id = computed_, slot = p_.instructions[id].output;
     if (!wanted) return slot == none ? core::result<void>{} : broken(p_, id, "names the slot of a transfer in vain");
@@ -258,7 +258,7 @@ class micro_batch_order {
   const roll& r_;
   uint32_t micro_, last_ = none;
   uint32_t computed_ = none;  // the latest computation; `last_` is that computation or its exchange
-  uint32_t waiting_ = none;   // the slot that the exchange in `last_` completes
+  uint32_t waiting_ = none;   // id of the slot that the exchange `last_` completes; none: `last_` is no exchange
 };
 
 /// Checks that the compute lane follows its schedule. Another order of instructions would sum gradients in another
@@ -272,7 +272,7 @@ core::result<void> follows_its_schedule(const rank_plan& p) {
   const auto same = [](const unit_use& u, const instruction& x) {
     return u.unit == x.subject && u.micro == x.micro && u.kind == x.use && u.has(x.segment);
   };
-  uint32_t segment = none;  // segment of the latest instruction
+  uint32_t segment = none;  // number of the segment that the previous instruction computes
   bool begun = false;       // true: the use that is due has begun
   uint32_t again = none;    // id of the previous instruction if it is a recompute, else none
   for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {

@@ -9,12 +9,12 @@
 
 namespace troupe::plan::rules {
 
-/// A run of elements, half open.
+/// A half-open range of elements.
 struct extent {
   uint64_t first = 0, end = 0;
 };
 
-/// Sorts the runs. True if no two overlap and none ends beyond `elements`.
+/// Sorts the ranges. Returns true if no two overlap and none ends beyond `elements`.
 inline bool apart(std::vector<extent>& all, uint64_t elements) {
   std::erase_if(all, [](const extent& x) { return x.first == x.end; });
   const auto is_before = [](const extent& a, const extent& b) { return a.first < b.first; };
@@ -27,7 +27,7 @@ inline bool apart(std::vector<extent>& all, uint64_t elements) {
   return true;
 }
 
-/// Adds `x`; extends the last run if `x` continues it.
+/// Appends range `x`, or extends the last range if `x` continues it.
 inline void add_extent(std::vector<extent>& all, const extent& x) {
   if (!all.empty() && all.back().end == x.first)
     all.back().end = x.end;

@@ -280,7 +280,7 @@ class order_builder {
       previous_;  // [instruction]: the previous instruction of its lane or communicator, skipped ones left out
   std::vector<node> order_;
   std::vector<std::vector<news>> heard_;  // [line]: asyncs that have ended, by position
-  // [line * lines + other]: number of entries of heard_[other] that the line has taken over
+  // [line * lines + other]: number of entries of heard_[other] that the line has copied
   std::vector<size_t> taken_over_;
   std::vector<uint32_t> scratch_;
 };

@@ -139,7 +139,7 @@ core::result<void> set_is_laid_out(const job_layout& l, const parameter_set& s) 
   return {};
 }
 
-/// Returns how many of the `sets` hold each parameter.
+/// Returns [parameter]: number of sets among `sets` that contain the parameter.
 std::vector<uint32_t> membership(const job_layout& l, const std::vector<parameter_set>& sets) {
   std::vector<uint32_t> out(l.table->parameters.size(), 0);
   for (const auto& s : sets)

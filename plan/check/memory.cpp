@@ -66,10 +66,10 @@ core::result<void> life_is_sound(const world& w, uint32_t rank, uint32_t b) {
   return {};
 }
 
-/// The buffer that last held each byte of a pool, as runs.
+/// Records which buffer last occupied each byte of a pool, as ranges of bytes.
 class holders {
  public:
-  /// Calls f(buffer) for each holder of a byte of [first, end), then assigns the bytes to `next`.
+  /// Calls f(buffer) for each buffer that last occupied a byte of [first, end), then records `next` for these bytes.
   template <class F>
   core::result<void> take(uint64_t first, uint64_t end, uint32_t next, F f) {
     split(first);
@@ -82,7 +82,7 @@ class holders {
   }
 
  private:
-  // Splits the run at byte `at`. A run extends to the next key.
+  // Splits the range that contains byte `at` into two. A range extends to the next key of the map.
   void split(uint64_t at) {
     auto it = runs_.upper_bound(at);
     const uint32_t holder = it == runs_.begin() ? none : std::prev(it)->second;
@@ -100,7 +100,7 @@ core::result<void> slots(const world& w, uint32_t rank) {
   const auto& accessors = w.rolls[rank].accessors;
   std::vector<uint32_t> order;
   for (uint32_t b = 0; b < p.buffers.size(); ++b) {
-    // Windows of updates that are done again are used in clipped steps alone.
+    // windows for updates that are done again are used in clipped steps only
     const bool again = p.instructions[p.buffers[b].first].guard == guard::clipped;
     if (accessors[b].empty() && w.taken == (again ? branch::clipped : branch::not_skipped))
       return broken(p, "a buffer is never used");

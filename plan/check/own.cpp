@@ -33,7 +33,7 @@ struct updated {
   }
 };
 
-// Checks that `all` contains every element that the rank owns exactly once.
+// Checks that `all` contains every element that the rank owns, and none twice.
 core::result<void> are_all(const rank_plan& p, const rank_slices& own, std::vector<updated>& all) {
   const auto is_before = [](const updated& a, const updated& b) { return a.is_before(b); };
   if (!std::is_sorted(all.begin(), all.end(), is_before)) std::sort(all.begin(), all.end(), is_before);

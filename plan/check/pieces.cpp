@@ -15,7 +15,7 @@ namespace {
 
 uint64_t numel(const job_layout& l, uint32_t q) { return l.table->parameters[q].numel(); }
 
-// Finds the parameter at an element of a set, whose placements do not overlap.
+// Returns the parameter that contains element `element` of a set; the set's placements do not overlap.
 std::optional<placement> member_at(const std::vector<placement>& sorted, uint64_t element) {
   auto it = std::upper_bound(sorted.begin(), sorted.end(), element,
                              [](uint64_t e, const placement& x) { return e < x.offset; });
@@ -36,7 +36,7 @@ const std::vector<uint32_t>& members_of(const job_layout& l, purpose why, const 
   return l.communicators[c].members;
 }
 
-/// Returns the elements of `q` that a rank sends or receives.
+/// Returns the elements of parameter `q` that a rank sends or receives for purpose `why`.
 slice share_of(const rank_slices& of_rank, purpose why, uint32_t q) {
   return why == purpose::near ? of_rank.near(q) : of_rank.of(q);
 }
@@ -83,7 +83,7 @@ class other_side {
   std::vector<std::vector<shard_run>> windows_;  // [owner]: runs of slices that are gathered from files
 };
 
-/// The elements that the owners of one replica receive or send.
+/// The elements that the owners in one replica send or receive, as ranges and as a total.
 struct coverage {
   std::vector<extent> all;
   uint64_t elements = 0;
@@ -182,7 +182,7 @@ core::result<void> measure_covers(const job_layout& l, const std::vector<moved_p
   return {};
 }
 
-/// The doubles of the vote that each rank may write.
+/// Records which of the vote's numbers each rank may write.
 class voters {
  public:
   explicit voters(const job_layout& l)

@@ -25,7 +25,7 @@ bool holds_use(const rank_plan& p, uint32_t tie) {
   return std::ranges::any_of(p.layout->ties[tie].parameters, [&](uint32_t q) { return p.layout->holds(p.rank, q); });
 }
 
-/// True if the subject of an instruction is on other ranks of the pipeline.
+/// True if the subject of the instruction (unit, bucket, tie) belongs to other ranks of the pipeline.
 bool is_elsewhere(const rank_plan& p, const instruction& x) {
   const job_layout& l = *p.layout;
   const auto other = [&](const std::vector<parameter_set>& sets) {

@@ -18,11 +18,11 @@ namespace troupe::plan::rules {
 
 /// Returns an error of instruction `id`: "rank 1: gather block 3, micro 0, backward (instruction 57) <what>".
 tl::unexpected<core::error> broken(const rank_plan& p, uint32_t id, const std::string& what);
-/// Returns an error of a plan as a whole.
+/// Returns the error that a plan violates the rule `what`, which concerns no single instruction.
 tl::unexpected<core::error> broken(const rank_plan& p, const std::string& what);
-/// Returns an error of the layout that all plans share.
+/// Returns the error that the layout, which all plans share, violates the rule `what`.
 tl::unexpected<core::error> broken(const job_layout& l, const std::string& what);
-/// Returns the name of an instruction: "forward block 3, micro 0 (instruction 12)".
+/// Returns the name of an instruction for errors: "forward block 3, micro 0 (instruction 12)".
 std::string name(const rank_plan& p, uint32_t id);
 
 // structure.cpp checks facts that later rules require.
@@ -31,14 +31,14 @@ core::result<void> agreement(rank_plans ranks);    ///< Checks that collectives 
 /// Checks that a rank's step can run in the order of its instruction ids.
 core::result<void> serial(const rank_plan& p);
 
-/// layout.cpp: checks that every element has its place and its owner.
+/// layout.cpp: checks that every element of every parameter has its place in memory and its owner.
 core::result<void> layout(const job_layout& l);
-/// pieces.cpp: checks the elements that collectives move.
+/// pieces.cpp: checks the elements that each collective moves.
 core::result<void> pieces(const job_layout& l, const collective_pieces& all);
 /// pieces.cpp: checks the elements that one reduction moves; `places` has the place where each rank keeps them.
 core::result<void> reduction(const job_layout& l, const collective_pieces& places, uint32_t bucket,
                              const std::vector<moved_piece>& moved);
-/// pieces.cpp: checks the numbers that the vote moves.
+/// pieces.cpp: checks the numbers that the collective of the vote moves.
 core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& moved);
 /// exchanges.cpp: checks the elements that one exchange moves in the slots of its ranks: all of it, or one piece of
 /// rows.
@@ -54,7 +54,7 @@ core::result<void> tied_layout(const job_layout& l);
 core::result<void> tied_pieces(const job_layout& l, const collective_pieces& all);
 /// own.cpp: checks the rank's own slices, updates and swaps, at the places where collectives access them.
 core::result<void> own(const rank_plan& p, const collective_pieces& places);
-/// Makes the own part of a rank.
+/// Function that makes one rank's own part of a plan: slices, sub-groups and offsets.
 using rank_part = std::function<rank_plan(uint32_t rank)>;
 /// own.cpp: checks every rank's own part, as `part` makes it, and its share of a checkpoint. Each rank is represented
 /// by the plan of its class; `plans` are in the order of `classes`.
@@ -62,7 +62,8 @@ core::result<void> own_parts(std::span<const rank_class> classes, rank_plans pla
                              const rank_part& part);
 /// swaps.cpp: checks the extents of a rank's states in its swap file.
 core::result<void> swap_layout(const rank_plan& p, const collective_pieces& places);
-/// activations.cpp: checks the extents of units' inputs in the swap file, from byte `from` to the end of the file.
+/// activations.cpp: checks that the inputs of this rank's units have extents of the right size in the swap file, one
+/// after the other without gaps, from byte `from` to the end of the file.
 core::result<void> activation_extents(const rank_plan& p, uint64_t from);
 
 /// saves.cpp: checks the contents of the checkpoint's files. Call `take` with every rank's own part, in any order, then
@@ -125,7 +126,7 @@ struct roll {
   [[nodiscard]] uint32_t writer(size_t segment) const {
     return weigh[segment] == none ? backward[segment] : weigh[segment];
   }
-  /// Returns the reduction that completes the sum of a bucket.
+  /// Returns the id of the reduction that completes the gradient sum of a bucket.
   [[nodiscard]] uint32_t last_reduce(const job_layout& l, uint32_t bucket) const {
     return reduce[size_t{bucket} * l.options.accumulation + l.last_micro(bucket)];
   }
@@ -157,7 +158,7 @@ inline bool computes(const instruction& x) {
 /// or rank.
 core::result<roll> call_roll(const rank_plan& p, branch taken);
 
-/// The input of the checker's rules: one branch of a step.
+/// The input of the checker's rules: all ranks' plans in one branch (outcome of the vote) of a step.
 struct world {
   rank_plans ranks;
   branch taken;
@@ -191,7 +192,8 @@ core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint
 core::result<void> speculation(const world& w, uint32_t rank);  // speculation.cpp: checks updates before the vote
 core::result<void> undo_copies(const rank_plan& p);       // speculation.cpp: checks that undo copies share no memory
 core::result<void> swaps(const world& w, uint32_t rank);  // swaps.cpp: checks states that are stored in files
-// activations.cpp: checks the inputs of units that leave device memory.
+// activations.cpp: checks that inputs of units which are moved to a file are written, read back before their use, and
+// not overwritten.
 core::result<void> activations(const world& w, uint32_t rank);
 core::result<void> publishes(const world& w);             // updates.cpp: checks that updated parameters are published
 core::result<void> slots(const world& w, uint32_t rank);  // memory.cpp: checks that no byte is reused too early

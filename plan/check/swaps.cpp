@@ -126,7 +126,7 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
   return {};
 }
 
-// Returns the gather sets whose slices come from pages that sub-group `g` writes.
+// Returns the gather sets whose slices are read from file pages that the update of sub-group `g` writes.
 std::vector<uint32_t> sets_that_read(const rank_plan& p, uint32_t g) {
   std::vector<uint32_t> out;
   if (p.blocks.empty() || !p.blocks[g].holds(weights_part(*p.layout))) return out;

@@ -14,7 +14,7 @@ const std::string& name_of(const job_layout& l, uint32_t tie) {
   return l.table->parameters[l.ties[tie].parameters.front()].name;
 }
 
-/// Returns the first unit that reads `q`.
+/// Returns the first unit that reads parameter `q`.
 uint32_t reader_of(const job_layout& l, uint32_t q) {
   for (uint32_t u = 0; u < l.table->units.size(); ++u)
     if (std::ranges::find(l.table->units[u].parameters, q) != l.table->units[u].parameters.end()) return u;
@@ -100,7 +100,7 @@ core::result<void> others_have_come(const world& w, uint32_t rank, uint32_t tie)
   return {};
 }
 
-// Checks that every reader of a reduced gradient waits for the sum.
+// Checks that every reader of a tied parameter's reduced gradient waits for the sum over its uses.
 core::result<void> readers_wait(const world& w, uint32_t rank, uint32_t tie) {
   const rank_plan& p = *w.ranks[rank];
   const job_layout& l = *p.layout;

@@ -65,10 +65,10 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
   return in_order(w, rank, norm, r.vote, "whose square sums it carries");
 }
 
-// Returns the update whose result the step keeps.
+// Returns the id of the update of sub-group `g` whose result the step keeps: the redo, if there is one.
 uint32_t last_update(const roll& r, uint32_t g) { return r.redo[g] != none ? r.redo[g] : r.update[g]; }
 
-// Checks that without overlap_comm no backward overlaps with a reduction.
+// Checks that no backward overlaps with a reduction, which overlap_comm: false forbids.
 core::result<void> does_not_overlap(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   uint32_t last = none;

@@ -10,7 +10,7 @@
 
 namespace troupe::plan {
 
-/// The batch sizes of a process with all ranks of a job.
+/// The sizes of batches in a process that has all ranks of a job.
 struct batch_request {
   uint64_t rows = 1;          ///< number of samples of a micro-batch
   uint64_t columns = 1;       ///< number of tokens of a sample
@@ -22,13 +22,13 @@ struct batch_request {
   bool inputs_on_disk = false;  ///< true: the inputs of recomputed units are on the disk, not in memory
 };
 
-/// Bytes that the batches require, by purpose.
+/// Bytes of memory that the batches of a process require, by purpose.
 struct batch_need {
   double tokens = 0, activations = 0, plans = 0;
   [[nodiscard]] double total() const { return tokens + activations + plans; }
 };
 
-/// Computes the need of a request. `one_row` is the model's table for a micro-batch of one sample.
+/// Returns the memory that batches require. `one_row`: the model's table for a micro-batch of one sample.
 batch_need need_of(const core::model_table& one_row, const batch_request& request);
 
 /// The reason why memory does not hold the batches: the key to change, and the explanation in `text`. refusal_of()

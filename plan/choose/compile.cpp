@@ -20,11 +20,11 @@ constexpr uint64_t fewest_buckets = 64;
 constexpr double hidden_latencies = 3;
 /// Number of parts into which a rank's optimizer states are divided; the search chooses how many parts stay in memory.
 constexpr uint32_t offload_parts = 32;
-/// Maximum number of pieces of rows. Each piece costs a start of a product and of an exchange, and the exposed time
-/// shrinks with their number.
+/// Maximum number of pieces into which the rows of a product are divided. Each piece costs a start of a product and of
+/// an exchange, and the exposed time decreases with the number of pieces.
 constexpr uint32_t most_exchange_pieces = 8;
 
-/// Returns the units of the model that compute, except its first one.
+/// Returns the units of the model that have segments, except the first one.
 std::vector<uint32_t> computing_units(const core::model_table& table) {
   std::vector<uint32_t> out;
   for (uint32_t u = table.teacher_units + 1; u < table.units.size(); ++u)
@@ -32,7 +32,7 @@ std::vector<uint32_t> computing_units(const core::model_table& table) {
   return out;
 }
 
-/// Returns the segments that may keep fewer tensors for backward, the last one first.
+/// Returns the segments that may keep fewer tensors for backward, from the last to the first.
 std::vector<segment_place> light_segments(const core::model_table& table) {
   std::vector<segment_place> out;
   for (auto u = static_cast<uint32_t>(table.units.size()); u-- > 0;)
@@ -48,9 +48,9 @@ struct rule {
   option_pass pass;
   /// Returns the settings from the one that needs least memory on; empty if there is nothing to choose.
   std::vector<std::function<void(plan_options&)>> (*settings)(const compile_request& request);
-  /// Copies the options that the pass may change from another step's options.
+  /// function that copies those options that the pass may change from `from` to `to`
   void (*take)(const plan_options& from, plan_options& to);
-  /// Returns what the pass has changed, in a few words.
+  /// function that returns a short text about what the pass has changed
   std::string (*change)(const plan_options& from, const plan_options& to);
 };
 

@@ -27,10 +27,10 @@ struct option_pass {
   bool keeps_bits = true;
 };
 
-/// Returns all option passes, in the order in which they are shown.
+/// Returns the table of all option passes, in the order in which reports list them.
 std::span<const option_pass> option_passes();
 
-/// A step, and the passes that may change it.
+/// The input of a choice of passes: the step, and the passes that may change it.
 struct compile_request {
   std::shared_ptr<const core::model_table> table;
   plan_options base;                ///< options of the step without passes
@@ -50,7 +50,7 @@ struct pass_gain {
   int64_t saved_bytes = 0;  ///< bytes that the pass saves on the rank that needs most memory
 };
 
-/// The result of a compilation.
+/// The result of a choice of passes: the step's options, memory and predicted time, and the gain of each pass.
 struct compiled_step {
   fitted chosen;  ///< the chosen step; if `fits` is false, the step that needs least memory
   fitted base;

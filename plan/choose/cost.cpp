@@ -42,8 +42,8 @@ uint64_t computed_bytes(const rank_plan& p, const instruction& x) {
       if (o.reduce_to_all()) return 2 * x.bytes;
       return x.bytes + (o.replicas() > 1 ? x.bytes / o.shards() : 0);
     }
-    // If the exchange adds, each rank adds its part of all summands and writes it to all; otherwise it reads the
-    // others' parts.
+    // If the exchange adds, each rank adds its part of all summands and writes the sum to all ranks; otherwise each
+    // rank reads the other ranks' parts.
     case kind::exchange:
       return (core::adds(p.layout->exchange_of(x.subject, x.segment, x.use).op) ? 2 : 1) * x.bytes;
     default:
@@ -214,7 +214,7 @@ cost_model card_costs(core::dtype parameter) {
 
 namespace {
 
-/// True if the instruction moves bytes between host memory and the device's memory.
+/// True if the instruction copies bytes between host memory and device memory.
 bool crosses(const rank_plan& p, const instruction& x) {
   const auto& tiers = p.options().tiers;
   return x.kind == kind::gather ? tiers.parameters != tier::device : x.kind == kind::reduce && tiers.updates_on_host();
@@ -231,7 +231,7 @@ double seconds_on_card(const rank_plan& p, const instruction& x, const cost_mode
 
 double predicted_seconds(const rank_plan& p, const instruction& x, const cost_model& costs) {
   if (x.kind == kind::write) return static_cast<double>(x.bytes) / costs.disk_bytes_per_s;
-  // The ranks share a disk and use it at the same time.
+  // divides the disk's rate by the number of ranks, because all ranks use the one disk at the same time
   if (x.lane == lane::io) {
     const double rate = x.kind == kind::swap_in ? costs.disk_read_bytes_per_s : costs.disk_bytes_per_s;
     return costs.disk_latency_s + static_cast<double>(x.bytes) * p.options().ranks() / rate;

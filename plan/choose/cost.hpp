@@ -26,13 +26,13 @@ struct cost_model {
   double device_bytes_per_s = 0, link_bytes_per_s = 0;
 };
 
-/// Returns the measured defaults for this dtype of parameters. In 16 bits there are twice as many products if the
-/// processor multiplies 16-bit numbers natively (`core::multiplies_natively`), else nearly as many as in fp32; in fp64
-/// half as many.
+/// Returns the default rates of a CPU for parameters of this dtype. For 16-bit types, flops_per_s is about twice that
+/// of fp32 if the processor multiplies 16-bit numbers natively (`core::multiplies_natively`), else a little less than
+/// that of fp32; for fp64 it is half that of fp32.
 cost_model default_costs(core::dtype parameter, bool native_products = true);
 
-/// Returns the assumed rates of a GPU that was not measured, for this dtype of parameters: half the products and three
-/// quarters of the bytes in NVIDIA's data sheet of the A100 (80 GB, PCIe).
+/// Returns the assumed rates of a GPU that was not measured, for this dtype of parameters: half of the flops per second
+/// and three quarters of the bytes per second in NVIDIA's data sheet of the A100 (80 GB, PCIe).
 cost_model card_costs(core::dtype parameter);
 
 /// Returns the seconds of the instruction alone, from the moment when it may start (a collective: when all members have
@@ -46,7 +46,7 @@ struct timed {
   double start_s = 0, moving_s = 0, end_s = 0;
 };
 
-/// One rank's step on the virtual clock.
+/// The predicted step of one rank on the virtual clock.
 struct rank_timeline {
   std::vector<timed> instructions;  ///< [instruction id]: predicted start and end of the instruction
   double idle_s[num_lanes] = {};    ///< [lane]: seconds of the step in which the lane does not work
@@ -55,7 +55,7 @@ struct rank_timeline {
   double exposed_s = 0;  ///< seconds of communication_s in which neither the compute nor the shard lane works
 };
 
-/// The step of all ranks on the virtual clock.
+/// The predicted step of all ranks on the virtual clock.
 struct timeline {
   std::vector<std::shared_ptr<const rank_plan>> plans;  ///< [rank]: plan of the rank; or one plan for each class
   std::vector<uint32_t> stands_for;                     ///< [plan]: number of ranks that the plan represents
@@ -63,8 +63,8 @@ struct timeline {
   double step_s = 0;                                    ///< seconds of the slowest rank's step
 };
 
-/// Returns the seconds of an instruction alone, from the moment when it may start. A collective takes the longest of
-/// its members' prices.
+/// Function that returns the seconds which an instruction takes alone, from the moment when it may start. A collective
+/// takes the largest of the times that the function returns for its members.
 using instruction_price = std::function<double(const rank_plan& p, const instruction& x)>;
 
 /// Plays a step that is neither skipped nor clipped: lanes in order, dependencies, collectives one after the other once

@@ -9,7 +9,7 @@
 
 namespace troupe::plan {
 
-/// The estimators' view of a model, in parameters.
+/// Size of a model in parameters, as DeepSpeed's estimators count it.
 struct model_size {
   uint64_t total = 0;          ///< number of all parameters; a tied one counts once, frozen ones count, too
   uint64_t largest_layer = 0;  ///< number of parameters of the largest module, without the modules inside it
@@ -18,13 +18,13 @@ struct model_size {
 /// Computes the size of a model. Parameters whose names are equal up to their last dot belong to one module.
 model_size size_of(const core::model_table& table);
 
-/// Machines in the estimators' view. Both numbers must be at least 1.
+/// Numbers of nodes and of GPUs per node, for DeepSpeed's estimators. Both must be at least 1.
 struct machine_shape {
   uint32_t gpus_per_node = 1, nodes = 1;
   double buffer_factor = 1.5;  ///< factor on the estimate of host memory: DeepSpeed's `additional_buffer_factor`
 };
 
-/// The memory in which the estimators may place states.
+/// Memory in which DeepSpeed's estimators may place states.
 enum class state_home : uint8_t { device, host };
 struct estimated_placement {
   state_home optimizer = state_home::host;  ///< memory that holds the optimizer's states: DeepSpeed's `cpu_offload`
@@ -34,7 +34,7 @@ struct estimated_placement {
   bool initialised_in_shards = true;  ///< true: the model is created in shards, at stage 3: DeepSpeed's `zero_init`
 };
 
-/// Estimated needs in bytes.
+/// Estimated memory needs of a node, in bytes.
 struct estimated_needs {
   uint64_t host = 0;           ///< bytes of host memory that a node needs
   uint64_t device = 0;         ///< bytes of device memory that a GPU needs

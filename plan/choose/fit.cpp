@@ -20,7 +20,7 @@ constexpr uint32_t resident_cuts = 64;
 /// Maximum of units times micro-batches; plans of larger steps take too long to be tried in hundreds.
 constexpr size_t traded_uses_max = 2048;
 
-/// Returns least, 2 x least ... up to and with `most`.
+/// Returns the numbers least, 2 * least, 4 * least ... below `most`, and `most` itself.
 std::vector<uint64_t> doublings(uint64_t least, uint64_t most) {
   std::vector<uint64_t> out;
   for (uint64_t n = std::max<uint64_t>(1, least); n < most; n *= 2) out.push_back(n);
@@ -78,7 +78,7 @@ class search {
  private:
   using levels = knob_search::levels;
 
-  /// Elements that a rank would hold if all stages of a pipeline were equal.
+  /// Returns the number of elements that a rank would hold if all stages of a pipeline were equal.
   [[nodiscard]] uint64_t held_by_a_rank() const {
     return core::div_up(request_.table->numel(), request_.options.mesh.degree(core::axis::pipeline));
   }
@@ -95,7 +95,7 @@ class search {
     knobs_.push_back(std::move(k));
   }
 
-  /// A state that may stay in memory; `keep` keeps `part` / resident_cuts of it.
+  /// States that may stay in memory instead of in files; `keep` keeps the fraction `part` / resident_cuts of them.
   struct keepable {
     std::function<void(plan_options&, uint32_t)> keep;
     bool in_parts = true;

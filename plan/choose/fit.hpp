@@ -46,7 +46,7 @@ struct knob {
   std::function<void(plan_options&)> hiding{};
 };
 
-/// A step, and its open choices.
+/// The input of fit(): a step, its limits, and the options that are to be chosen.
 struct fit_request {
   std::shared_ptr<const core::model_table> table;
   plan_options options;  ///< options of the training step; its memory budgets are ignored in favour of `limits`
@@ -60,7 +60,7 @@ struct fit_request {
   std::function<core::result<void>()> go_on{};  ///< called before each plan that is tried; an error ends the search
 };
 
-/// Bytes between memory and files in one step of a rank.
+/// Bytes that one rank moves between memory and files in a step.
 struct swap_traffic {
   uint64_t read = 0, written = 0;
 };
@@ -69,7 +69,7 @@ swap_traffic traffic_of(const rank_plan& p);
 /// Returns the traffic of swapped data of kind `what` in a plan, without the swaps of updates that are done again.
 swap_traffic traffic_of(const rank_plan& p, swapped what);
 
-/// Options with every choice made, and the needs of a step with these options.
+/// The result of fit(): options with every choice made, and the memory and time of a step with these options.
 struct fitted {
   plan_options options;
   memory_table memory;   ///< memory of the rank that needs most
@@ -90,7 +90,7 @@ core::result<fitted> choose(const fit_request& request);
 
 /// Returns the unit with the most parameters, all of which must be gathered when the unit is used.
 const core::unit_info& largest_unit(const core::model_table& table);
-/// Elements of the unit's parameters.
+/// Returns the number of elements of the unit's parameters.
 uint64_t elements_of(const core::model_table& table, const core::unit_info& unit);
 
 /// Largest number of ranks of which the search judges every plan. Beyond it, the search judges the plan of the first

@@ -17,7 +17,8 @@ namespace troupe::plan {
 /// predictions.
 inline constexpr double worth_it = 0.002;
 
-/// A search over knobs. Deterministic; each setting is judged once.
+/// Search for the fastest options within memory limits, one option (knob) at a time. Deterministic; each setting is
+/// evaluated once.
 class knob_search {
  public:
   using levels = std::vector<size_t>;  ///< [knob]: index of the chosen setting; the number of settings means `hiding`
@@ -52,7 +53,7 @@ class knob_search {
   core::result<fitted> judged(const levels& at);
   /// Returns the best next setting of one knob; empty if none is worth it. `worth` of a candidate must be above 0.
   core::result<levels> further(const levels& at, const std::function<double(const fitted&)>& worth);
-  /// Climbs from `at`. On return `at` is the setting at which the search stopped.
+  /// Improves the setting `at` step by step. On return, `at` is the setting at which no step improves it further.
   core::result<fitted> climb(levels& at, whether counted);
   /// Gives settings up until the limits hold, each time the one that costs least time for a byte, but never settings of
   /// knob `kept`.

@@ -1,4 +1,4 @@
-// Computes how much of the model is gathered at once, for people: in parameters, whereas memory_table counts bytes.
+// Computes how many parameters of the model are gathered at once, for display; memory_table counts bytes instead.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 
 namespace troupe::plan {
 
-/// Sums over instructions that count as equal.
+/// Measured seconds of an instruction, summed over repetitions that count as equal: the same kind, subject and segment.
 struct price_sum {
   plan::kind kind = kind::load;
   plan::use use = use::forward;
@@ -33,9 +33,9 @@ class measured_prices {
 
   /// Adds a measurement: instruction `x` of a plan that has run took `seconds` by itself.
   void add(const rank_plan& p, const instruction& x, double seconds);
-  /// Adds the measurements of another rank.
+  /// Adds the measured times of another rank.
   void add(const price_sum& x);
-  /// Returns all that was added, in an order that is equal on every rank.
+  /// Returns all sums that were added, in an order that is equal on every rank.
   [[nodiscard]] std::vector<price_sum> sums() const;
   /// Returns the seconds of an instruction, of any plan of the same model with the same micro-batches. If the
   /// instruction does more or less work than the measured one, since units keep other data for it, its price is scaled

@@ -17,7 +17,7 @@ inline constexpr std::string_view profile_file_name = "profile.csv";
 /// Limit of the bytes of a profile that is read.
 inline constexpr uint64_t max_profile_bytes = uint64_t{16} << 20;
 
-/// One unit: the numbers that identify it, then the times of one micro-batch.
+/// Profile of one unit: numbers that identify the unit, and its measured times for one micro-batch.
 struct profiled_unit {
   std::string name;
   uint64_t elements = 0;  ///< elements of the unit's parameters
@@ -36,15 +36,15 @@ struct model_profile {
   std::vector<profiled_unit> units;
 };
 
-/// Returns the units of a profile before anything is measured: everything but times.
+/// Returns the units of a profile with everything except measured times.
 std::vector<profiled_unit> units_to_profile(const core::model_table& table);
 
-/// Returns the text of a profile, in the format of docs/formats.md.
+/// Returns the content of a profile file as text, in the format of docs/formats.md.
 std::string write_profile(const model_profile& profile);
-/// Reads the text of a profile. Errors (bad_input) start with `path:line: `.
+/// Parses the content of a profile file. Errors (bad_input) start with `path:line: `.
 core::result<model_profile> read_profile(std::string_view text, const std::string& path);
 
-/// True if the profile is of this model with this micro-batch and dtype.
+/// True if the profile was measured for this model with this micro-batch and dtype.
 bool is_of(const model_profile& profile, const core::model_table& table, core::dtype parameter);
 
 /// Replaces the modelled times of `units` by measured ones; bytes stay. The profile must be of this model.

@@ -13,7 +13,7 @@ std::string too_many(size_t prices) {
   return "wanted at most " + std::to_string(vote_prices_max) + " different instructions, got " + std::to_string(prices);
 }
 
-// Returns the reason why nothing can be chosen by this vote; empty: it can.
+// Returns the reason why a rank's vote permits no choice; empty if it permits one.
 std::string fault_of(const rank_vote& v) {
   if (!v.failure.empty()) return v.failure;
   if (v.prices.empty()) return "no step was measured";

@@ -26,13 +26,13 @@ struct rank_vote {
   std::vector<price_sum> prices{};  ///< prices of the rank's instructions, over the measured steps
 };
 
-/// The result that all ranks use.
+/// The votes of all ranks, joined; equal on every rank.
 struct joined_votes {
   std::string failure;  ///< failure of the first rank without a profile, with its number; empty: all ranks have one
   uint64_t memory_bytes = 0;  ///< smallest memory of all ranks in bytes; 0: unknown on all ranks
   uint64_t peak_bytes = 0;    ///< peak bytes of the rank with the highest peak
   double step_s = 0;          ///< seconds of the slowest rank's step, since no step ends before its last rank
-  /// Mean prices of instructions over all ranks; null if a rank has no profile.
+  /// mean measured times of instructions over all ranks; null if a rank has no measurements
   std::shared_ptr<const measured_prices> prices;
 };
 

@@ -43,13 +43,14 @@ class wait_graph {
     return plans_[0]->layout->communicators[x.communicator].members.size() > 1 ? latency_s_ : 0;
   }
 
-  /// Starts the instructions that wait for nothing when the step begins.
+  /// Calls `start` for the instructions that wait for nothing at the beginning of the step.
   void begin(auto&& start) const {
     for (uint32_t r = 0; r < num_ranks(); ++r)
       for (uint32_t id = 0; id < ranks_[r].unmet.size(); ++id)
         if (ranks_[r].unmet[id] == 0) start(0.0, r, id);
   }
-  /// Removes the wait of the next instruction in the line of `id` for `id`.
+  /// Marks the line of instruction `id` as free at time `at_s`, and calls `start` for its next instruction if that is
+  /// ready.
   void free_line(uint32_t rank, uint32_t id, double at_s, auto&& start) {
     if (const uint32_t next = ranks_[rank].behind[id]; next != none) met(rank, next, at_s, start);
   }

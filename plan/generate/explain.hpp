@@ -9,10 +9,12 @@
 
 namespace troupe::plan {
 
-/// A plan and its history.
+/// A plan, and the number of instructions that each phase of its generation added, removed or moved.
 struct explained_plan {
   std::shared_ptr<const rank_plan> plan;
-  std::vector<account> accounts;  ///< one account of the writers, then one for each pass in the order of running
+  /// Statistics of the draft: first the instructions that the schedule's writers have made, then the changes by each
+  /// pass, in the order in which the passes ran.
+  std::vector<account> accounts;
 };
 
 /// Makes the same plan as `generate`, and returns its history, too. Fails as `generate` does.

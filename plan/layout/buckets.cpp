@@ -25,7 +25,7 @@ class bucket_packer {
     of(q).add(q);
     of(q).close();
   }
-  /// Closes the open sets that have at least this many elements.
+  /// Closes all open buckets that have at least `elements` elements.
   void close(uint64_t elements = 0) {
     for (auto& packer : packers_)
       if (packer.elements() >= elements) packer.close();

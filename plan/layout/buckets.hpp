@@ -9,7 +9,7 @@
 
 namespace troupe::plan {
 
-/// Fills in the buckets of a layout whose stages, parameters and ties are known.
+/// Assigns the parameters of a layout to gradient buckets. Requires that stages, parameters and ties are set.
 void make_buckets(job_layout& l);
 
 /// One write to a parameter's gradient: the unit and segment whose backward writes it. contributions() returns the

@@ -14,7 +14,7 @@ namespace {
 
 using numbers = std::vector<uint64_t>;
 
-/// A set of distinct numbers below a bound. Thousands of parameters name a few of them again and again.
+/// A set of distinct numbers below a bound, for thousands of insertions of few different numbers.
 class distinct {
  public:
   explicit distinct(size_t bound) : seen_(bound, 0) {}
@@ -23,7 +23,7 @@ class distinct {
     seen_[number] = 1;
     all_.push_back(number);
   }
-  /// Appends the count of the numbers and the numbers in ascending order to `to`, and empties the set.
+  /// Appends to `to` the count of this set's numbers and the numbers in ascending order, and empties the set.
   void move_to(numbers& to) {
     std::ranges::sort(all_);
     to.push_back(all_.size());
@@ -68,7 +68,8 @@ void add_snapshots(numbers& to, const rank_plan& p) {
   }
 }
 
-/// Appends the buckets that gradients come from, and the gathers and publishes that read the updated elements.
+/// Describes the pieces of one sub-group by plain numbers, so that ranks with equal numbers can share a plan: undo
+/// bytes, gradient buckets of the pieces' parameters, and the gather and publish sets that contain these parameters.
 class piece_facts {
  public:
   piece_facts(const job_layout& l, const parameter_lists& sets_of)

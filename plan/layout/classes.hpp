@@ -12,7 +12,7 @@
 
 namespace troupe::plan {
 
-/// A class of ranks, in ascending order. The first rank represents all of them.
+/// Ranks that can share one plan, in ascending order. The first rank represents all of them.
 struct rank_class {
   std::vector<uint32_t> ranks;
   [[nodiscard]] uint32_t representative() const { return ranks.front(); }
@@ -43,7 +43,7 @@ class parameter_lists {
   std::vector<uint32_t> begin_, all_;
 };
 
-/// The facts that make plans of one layout equal.
+/// Computes for each rank the numbers that determine its plan, so that ranks with equal numbers form a class.
 class rank_shapes {
  public:
   explicit rank_shapes(const job_layout& l);  ///< Keeps a reference to `l`, which must outlive this object.

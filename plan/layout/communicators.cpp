@@ -29,7 +29,7 @@ uint32_t tensor_ranks(const plan_options& o) { return o.mesh.degree(core::axis::
 /// Number of pairs of a pipeline and a tensor coordinate. The ranks of a pair hold the same parameters.
 uint32_t holders_of(const plan_options& o) { return o.mesh.degree(core::axis::pipeline) * tensor_ranks(o); }
 
-/// Number of columns, which is the number of ranks of one pipeline coordinate.
+/// Returns the number of ranks with the same pipeline coordinate.
 uint32_t columns_of(const plan_options& o) { return o.ranks() / o.mesh.degree(core::axis::pipeline); }
 
 /// Returns the number of the first communicator of a replica, if there are any.
@@ -61,7 +61,7 @@ std::string holder_name(const plan_options& o, uint32_t pipeline, uint32_t tenso
   return out;
 }
 
-/// Calls f(pipeline, tensor) in the order of their numbers.
+/// Calls f(pipeline, tensor) for all pairs of these coordinates, in the order of their communicators.
 template <class F>
 void for_each_holder(const plan_options& o, F f) {
   for (uint32_t k = 0; k < o.mesh.degree(core::axis::pipeline); ++k)

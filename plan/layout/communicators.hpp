@@ -38,7 +38,7 @@ uint32_t near_communicator(const job_layout& l, uint32_t rank);
 /// the pipeline coordinate among replicas, sharers of a second copy, tensor coordinates, tensor groups or sequence
 /// groups; for any other communicator `c` itself.
 uint32_t alike(const job_layout& l, uint32_t c);
-/// Returns the communicator of all ranks.
+/// Returns the number of the communicator that contains all ranks.
 uint32_t world_communicator(const job_layout& l);
 /// Returns the later one of the two stages between which transfer `x` crosses.
 uint32_t later_stage(const job_layout& l, const operation& x);

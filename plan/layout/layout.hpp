@@ -9,18 +9,18 @@
 
 namespace troupe::plan {
 
-/// Returns a set of the parameters in the order given. Each starts at a 64-byte boundary for elements of at least 2
-/// bytes.
+/// Returns a set that contains the parameters in the given order. Each parameter starts at a 64-byte boundary for
+/// elements of at least 2 bytes.
 parameter_set lay_out(const core::model_table& table, const std::vector<uint32_t>& parameters, std::string name);
 
-/// Returns the offset of a member in its set, in elements.
+/// Returns the offset in elements of `parameter` in a set that contains it.
 uint64_t offset_in(const parameter_set& set, uint32_t parameter);
 
 /// Returns the offset, in elements, of a rank's part of `parameter` in the second copy of gather set `set`; `at` are
 /// the rank's offsets.
 uint64_t near_place(const rank_slices& of_rank, const rank_offsets& at, uint32_t set, uint32_t parameter);
 
-/// Elements of gather set `set` that a plan's rank keeps in the second copy.
+/// Returns the number of elements of gather set `set` that the plan's rank keeps in its second copy.
 uint64_t near_elements(const rank_plan& p, uint32_t set);
 
 /// Place of the reduced gradient of element `first` of `parameter`, in elements. `in_bucket`: `offset` is in the buffer

@@ -34,9 +34,9 @@ uint32_t shares_of(const job_layout& l, uint32_t parameter);
 /// of a coordinate follow those of the coordinate before.
 uint64_t matrix_place(const job_layout& l, const parameter_set& set, uint32_t parameter, uint32_t tensor);
 
-/// Elements of the slot of a matrix set, with gaps.
+/// Returns the number of elements of the slot for a matrix set, gaps included.
 uint64_t matrix_slot_elements(const job_layout& l, const parameter_set& set);
-/// Elements of the matrices in the slot of a matrix set, without gaps.
+/// Returns the number of elements of the matrices in the slot for a matrix set, without gaps.
 uint64_t matrix_elements(const job_layout& l, const parameter_set& set);
 
 /// Shape of a parameter's whole matrix, of which each rank of a tensor group may hold only a share.

@@ -25,7 +25,7 @@ void place_moments(rank_plan& p, const rank_slices& mine) {
   }
 }
 
-// Makes sub-groups if states are swapped: each is a block of the linear layout.
+// Makes the sub-groups of a rank whose states are swapped: each sub-group is a block of the linear layout.
 void make_swapped_sub_groups(rank_plan& p) {
   for (const auto& b : p.blocks) {
     if (b.frozen) continue;

@@ -9,7 +9,7 @@
 
 namespace troupe::plan {
 
-/// Computes the offsets of the slices and states of a rank.
+/// Computes the offsets of a rank's slices and states in the rank's memory.
 rank_offsets offsets_of(const rank_slices& of_rank);
 
 /// Returns a plan of `rank` with everything except instructions, lanes, buffers and memory.

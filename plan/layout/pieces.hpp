@@ -30,9 +30,9 @@ class collective_pieces {
   /// Returns the pieces of a reduction: from the bucket's layout to the place of reduced gradients (in place, full or
   /// slice layout). Each replica has an owner of every element; the pieces of the replicas are next to each other.
   [[nodiscard]] std::vector<moved_piece> reduce(uint32_t bucket) const;
-  /// Returns the pieces of a publish: within the full layout.
+  /// Returns the pieces that the all-gather of publish set `set` moves, with offsets in the full layout.
   [[nodiscard]] std::vector<moved_piece> publish(uint32_t set) const;
-  /// Returns the pieces of `measure`: within the doubles of `job_layout::measured_elements`.
+  /// Returns the pieces that `measure` moves, with offsets among the doubles of job_layout::measured_elements.
   [[nodiscard]] std::vector<moved_piece> measure() const;
   /// Returns the pieces of a collect: every owner's slices of its share, within the slot of the matrix set.
   [[nodiscard]] std::vector<moved_piece> collect(uint32_t set) const;
@@ -55,16 +55,16 @@ class collective_pieces {
   /// Returns the pieces of an agreement on ranges: each rank's part of the slot, in bytes.
   [[nodiscard]] std::vector<moved_piece> agree(uint32_t unit) const;
 
-  /// Returns the pieces that a collective instruction moves; empty for other kinds.
+  /// Returns the pieces that a collective instruction moves; empty for other kinds of instructions.
   [[nodiscard]] std::vector<moved_piece> of(const instruction& x) const;
 
   /// Returns the offsets of the slices and states of `rank`.
   [[nodiscard]] const rank_offsets& offsets(uint32_t rank) const { return offsets_[rank]; }
-  /// Returns the slices that `rank` owns.
+  /// Returns the slices of parameters that `rank` owns.
   [[nodiscard]] const rank_slices& slices(uint32_t rank) const { return slices_[rank]; }
 
  private:
-  /// Returns a piece for each slice of the set within a replica.
+  /// Returns one piece for each slice of the set's parameters within a replica.
   template <class From, class To>
   [[nodiscard]] std::vector<moved_piece> slices_of(const parameter_set& set, From from, To to) const;
 

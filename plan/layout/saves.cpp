@@ -8,7 +8,7 @@
 namespace troupe::plan {
 namespace {
 
-/// Fills blocks in the order of the file.
+/// Packs saved pieces into blocks, in the order of the file.
 class packer {
  public:
   explicit packer(const job_layout& l) : l_(l), block_bytes_(staging_slot_bytes(l)) {}
@@ -24,7 +24,7 @@ class packer {
       done += count;
     }
   }
-  /// Closes the current block; the next piece begins a new one.
+  /// Closes the current block, so that the next piece begins a new one.
   void close() { closed_ = true; }
 
   std::vector<snapshot_block> take() { return std::move(out_); }

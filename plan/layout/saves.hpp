@@ -40,7 +40,7 @@ slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank);
 
 /// Bytes of a block's slot in the staging memory, a multiple of save_grain_bytes; equal on all ranks.
 uint64_t staging_slot_bytes(const job_layout& l);
-/// Number of slots in the staging memory.
+/// Returns the number of snapshot blocks that the staging memory can hold at a time.
 uint64_t staging_slots(const job_layout& l);
 
 /// Returns the blocks that follow the header in this rank's file: weights of trained parameters, their first moments,

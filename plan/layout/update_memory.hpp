@@ -19,7 +19,7 @@ uint64_t undo_bytes(const job_layout& l, const owned_piece& piece);
 /// slices that stay in memory next to the file.
 uint64_t undo_bytes(const rank_plan& p, uint32_t group, const owned_piece& piece);
 
-/// True if slices of `parameter` stay in memory next to the file.
+/// True if slices of `parameter` are kept in memory as well as in the swap file.
 bool stays_beside_file(const job_layout& l, uint32_t parameter);
 
 /// True if sub-groups may be updated before the vote. With swapped states only if nothing is ever undone, or if states

@@ -24,7 +24,7 @@ core::result<void> check(const writer_layout& l) {
   return {};
 }
 
-/// Number of sockets or machines, and of the ranks on each.
+/// Number of sockets or machines of the job, and number of ranks on each.
 struct resources_of_a_job {
   uint32_t count, ranks_each;
   [[nodiscard]] uint32_t of(uint32_t rank) const { return rank / ranks_each; }
@@ -109,7 +109,7 @@ shares completed(const writer_layout& l, shares out) {
 
 namespace {
 
-/// Assigns shares to the ranks of one slice of the model.
+/// Assigns to the ranks of one slice of the model their shares of the writing.
 void share_slice(const writer_layout& l, uint32_t stage, uint32_t tensor, shares& out) {
   const auto on = resources_of(l);
   const auto peers = replicas(l, stage, tensor);

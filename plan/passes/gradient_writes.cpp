@@ -44,7 +44,7 @@ class gradient_writes {
     d_.at(x).staged = slot_[bucket];
     if (d_.at(x).micro != p_.layout->last_micro(bucket)) write(x, bucket, d_.at(x).micro);
   }
-  // Adds the read of the sum so far, to which the reduction adds.
+  // Adds the swap that reads a bucket's partial sum back, to which the reduction then adds.
   handle read_back(handle reduction, uint64_t bytes) {
     const uint32_t bucket = d_.at(reduction).subject;
     const handle x = d_.insert_before(reduction, kind::swap_in, bucket, d_.at(reduction).micro);
@@ -69,7 +69,7 @@ class gradient_writes {
     d_.buffer(slot_[bucket]).last = written_[bucket] = x;
     leaving_.push_back(slot_[bucket]);
   }
-  // Frees the oldest windows, so that `opener` can open one.
+  // Ends the lifetimes of the oldest windows, so that `opener` can open a new one.
   void make_room(handle opener) {
     const size_t slots = std::max(1U, p_.options().tiers.gradient_slots);
     for (; leaving_.size() >= slots; leaving_.pop_front()) d_.buffer(leaving_.front()).free_from = opener;

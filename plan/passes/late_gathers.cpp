@@ -18,7 +18,7 @@ class late_gathers {
       const size_t at = std::min({x.use, latest, std::max(x.from, begin_of(x))});
       latest = at;
       if (at == x.use) continue;
-      // The gather moves directly after the computation before it.
+      // moves the gather to the position directly after the preceding computation
       d_.move_before(x.what, at == 0 ? computed_.front() : d_.next(computed_[at - 1]));
       d_.depend_on_nothing(x.what);
       if (at > 0) d_.depend(x.what, computed_[at - 1]);

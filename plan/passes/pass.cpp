@@ -7,7 +7,7 @@
 namespace troupe::plan {
 namespace {
 
-/// True if `x` must run after `y`.
+/// True if pass `x` must run after pass `y`.
 bool behind(const pass& x, const pass& y) {
   const facts taken_away = all_facts.without(x.promise.keeps | x.promise.provides);
   return x.promise.needs.overlaps(y.promise.provides) || taken_away.overlaps(y.promise.needs);

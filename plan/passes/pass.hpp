@@ -16,7 +16,7 @@
 
 namespace troupe::plan {
 
-/// A property that a draft has between two passes.
+/// A property of drafts that a pass may require or establish.
 enum class fact : uint8_t {
   written_plainly,      ///< every use has its own gather and release around it
   updates_follow_vote,  ///< every update is after the vote and waits for nothing else
@@ -27,7 +27,7 @@ enum class fact : uint8_t {
 inline constexpr uint32_t num_facts = 5;
 std::string_view name_of(fact x);  ///< Returns the name of a fact as errors print it.
 
-/// A set of facts.
+/// A set of properties of a draft.
 struct facts {
   uint32_t bits = 0;
   constexpr facts() = default;
@@ -45,9 +45,9 @@ struct facts {
     return out;
   }
 };
-/// The facts that hold for a draft as plan/write/ writes it, before any pass.
+/// The properties of a draft as plan/write/ writes it, before any pass has run.
 inline constexpr facts written_facts = {fact::written_plainly, fact::updates_follow_vote};
-/// All facts; the value of contract::keeps for a pass after which every fact still holds.
+/// All properties of drafts; the value of contract::keeps for a pass that preserves every property.
 inline constexpr facts all_facts = {fact::written_plainly, fact::updates_follow_vote, fact::gathers_placed,
                                     fact::updates_placed, fact::gradients_placed};
 
@@ -55,11 +55,11 @@ inline constexpr facts all_facts = {fact::written_plainly, fact::updates_follow_
 /// after all passes that need a fact that it does not keep.
 struct contract {
   facts needs, provides, keeps;
-  /// Names of passes that may not be in one plan with this one. It is enough if one of the two names the other.
+  /// Names of passes that may not be used together with this one. It suffices if one of the two passes names the other.
   std::vector<std::string> conflicts = {};
 };
 
-/// A change of drafts, with its name and its contract.
+/// A pass: a function that changes drafts, with its name and its contract.
 struct pass {
   std::string name;
   contract promise;
@@ -72,7 +72,8 @@ struct pass {
 /// counts as one that does not end.
 inline constexpr uint64_t pass_looks_max = 10'000;
 
-/// The changes of a draft in one phase, in instructions. Edges and windows are not counted.
+/// The number of instructions that a phase of plan generation has added, moved and removed. Edges and windows are not
+/// counted.
 struct account {
   std::string name;
   draft_changes changes;
@@ -89,7 +90,7 @@ core::result<pass_order> in_order(const pass_order& passes);
 /// Returns Troupe's passes, then those that the embedding program adds to the plans of these options.
 pass_order passes_of(const plan_options& options);
 
-/// Runs the passes in this order, and returns one account for each. Fails if a pass throws, or does not end within
+/// Runs the passes in this order, and returns the changes of each. Fails if a pass throws, or does not end within
 /// `pass_looks_max`.
 core::result<std::vector<account>> run_passes(draft& d, const rank_plan& p, const pass_order& passes);
 

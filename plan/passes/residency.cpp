@@ -8,7 +8,7 @@ namespace troupe::plan {
 
 namespace {
 
-// Walks the uses of units once, and decides where each unit is gathered and released.
+// Goes through the uses of units once, and decides where each unit is gathered and released.
 class residency_planner {
  public:
   residency_planner(const job_layout& l, const schedule& uses)
@@ -70,7 +70,7 @@ class residency_planner {
     }
     return false;
   }
-  // True if the rest of the unit's segments follows, alternating with the segments of another unit.
+  // True if the remaining segments of the unit follow, alternating with the segments of another unit.
   [[nodiscard]] bool goes_on(uint32_t at) const {
     const unit_use& u = uses_[at];
     for (uint32_t k = at + 1; u.end != none && k < std::min(n_, at + 3); ++k)
@@ -136,7 +136,7 @@ class resident_units {
   }
 
  private:
-  // Finds the gather and the release of each use; persistent parameters have neither.
+  // Finds the gather and the release of each use; uses of persistent parameters have neither.
   void find() {
     uint32_t i = 0;
     for (handle x = d_.begin; x != none && i < d_.uses.size(); x = d_.next(x)) {
@@ -148,7 +148,7 @@ class resident_units {
   }
   // Moves the gather of `use` to the begin of use `at`, after the computation before it.
   void issue(uint32_t use, uint32_t at) {
-    if (use == at) return;  // the gather is there already, before all others
+    if (use == at) return;  // the gather is at the begin of use `at` already
     d_.move_before(gather_[use], d_.marks[at].computes);
     d_.depend_on_nothing(gather_[use]);
     d_.depend(gather_[use], last_compute_);

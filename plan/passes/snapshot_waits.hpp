@@ -7,8 +7,8 @@
 
 namespace troupe::plan {
 
-/// The pass for steps that save makes instructions that change states wait for the snapshots of these states. Returns
-/// one line for `troupe plan --explain` that says what changed.
+/// The pass for steps that save: makes instructions that change states wait for the snapshots of these states. Returns
+/// a line for `troupe plan --explain` about its changes.
 std::string wait_for_snapshots(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

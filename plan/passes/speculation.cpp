@@ -8,7 +8,7 @@
 namespace troupe::plan {
 namespace {
 
-/// The units that read each parameter, in one list per parameter.
+/// Lists for each parameter the units that read it.
 class parameter_readers {
  public:
   explicit parameter_readers(const core::model_table& table) : begin_(table.parameters.size() + 1, 0) {
@@ -96,7 +96,7 @@ class speculation {
   // their order.
   [[nodiscard]] bool has_window(uint32_t group) const { return !p_.blocks.empty() && p_.blocks[group].swapped != 0; }
 
-  // True if no use after `use` reads the parameters of the sub-group.
+  // True if no use after use number `use` reads the parameters of the sub-group.
   [[nodiscard]] bool read(uint32_t group, uint32_t use) const {
     return std::ranges::all_of(readers_[group], [&](uint32_t x) { return x >= ends_.size() || ends_[x] <= use; });
   }
@@ -193,7 +193,7 @@ std::string add_undo(draft& d, const rank_plan& p) {
     d.depend(last, x);
   }
   if (last == none) return {};
-  // The last `undo` fails if a gradient is not finite: then nothing is published.
+  // if a gradient is not finite, the last `undo` fails, and nothing may be published before
   for (handle x = d.vote; x != none; x = d.next(x))
     if (!d.is_mark(x) && d.at(x).kind == kind::publish) d.depend(x, last);
   if (!may_clip) return "a skipped step undoes the updates before its vote";

@@ -105,7 +105,7 @@ class state_swaps {
   void read(uint32_t g, handle vote, handle where) {
     const swap_block& b = p_.blocks[g];
     const uint64_t bytes = states_read(*p_.layout, b).bytes + part_offset(*p_.layout, b, state_part::master);
-    if (bytes == 0) return;  // the update itself opens the window
+    if (bytes == 0) return;  // nothing is read: the update opens the window
     const handle x = read_[g] = d_.insert_before(where, kind::swap_in, g, p_.options().accumulation - 1);
     d_.at(x).what = swapped::states;
     d_.at(x).bytes = bytes;
@@ -184,7 +184,7 @@ class state_swaps {
     d_.at(x).staged = d_.at(redo).staged = window;
     d_.depend(redo, x);
   }
-  // Adds the write of a redo, and returns the last user of the window.
+  // Adds the swap that writes a redo's states, and returns the last user of the window.
   handle write_again(handle redo) {
     const uint32_t g = d_.at(redo).subject;
     const uint64_t bytes = states_written(*p_.layout, p_.blocks[g]).bytes;

@@ -17,7 +17,7 @@ class arena {
 
   /// Takes the first free range of `bytes`, rounded up to `alignment`. The pool grows if no range is large enough.
   lease take(uint64_t bytes);
-  /// Frees the buffer at `offset`, whose last reader is instruction `reader`.
+  /// Frees the bytes at `offset`, whose last reader is instruction `reader`.
   void give_back(uint64_t offset, uint32_t reader);
 
   [[nodiscard]] uint64_t peak_bytes() const { return peak_; }

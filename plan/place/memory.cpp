@@ -97,7 +97,7 @@ void count_activations(rank_plan& p, uint64_t kept) {
     if (in_flight == 0 || !l.runs(u)) continue;
     uint64_t unit = 0;
     const bool again = p.options().recomputes(u);
-    if (trains && p.options().recompute && !again) continue;  // included in `kept`
+    if (trains && p.options().recompute && !again) continue;  // `kept` already includes the activations of this unit
     for (uint32_t s = 0; s < p.table().units[u].segments.size(); ++s) {
       const segment_keeping keeps = keeping_of(p.table(), p.options(), u, s);
       unit += keeps.bytes + keeps.beside;

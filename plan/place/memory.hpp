@@ -6,7 +6,7 @@
 
 namespace troupe::plan {
 
-/// Computes `p.memory` from the layouts and the pools.
+/// Computes the memory table `p.memory` from the layouts and the pools of the plan.
 void count_memory(rank_plan& p);
 
 }  // namespace troupe::plan

@@ -98,7 +98,7 @@ class placer {
     p_.lanes[static_cast<size_t>(x.lane)].push_back(x.id);
     count_live(x);
   }
-  // Makes `x` wait for `on`: adds one edge, however often it is requested.
+  // Adds the dependency of `x` on instruction `on`; a repeated call adds nothing.
   void wait_for(const instruction& x, uint32_t on) {
     if (on == none || named_by_[on] == x.id) return;
     named_by_[on] = x.id;

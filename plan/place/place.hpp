@@ -1,5 +1,6 @@
-// Owns the last phase, which turns a draft into a plan: lifetimes become offsets, with edges from earlier users of the
-// same bytes; instructions get their numbers, lanes and collectives their order; memory is counted.
+// Owns the last phase of plan generation, which makes a plan from a draft: lifetimes become offsets, with edges from
+// earlier users of the same bytes; instructions get their numbers, lanes and collectives their order; memory is
+// counted.
 #pragma once
 
 #include "plan/draft.hpp"

@@ -36,8 +36,8 @@ class dual_rank {
   std::deque<action> waiting_;
 };
 
-// Writes the first four steps: forwards alone, both chunks in turn, the first backwards, and the pairs of the steady
-// state.
+// Writes the first four steps of the schedule: forwards alone, both chunks alternating, the first backwards, and the
+// pairs of the steady state.
 void fill(dual_rank& r, const pipeline_shape& s, uint32_t rank, uint32_t micro_batches) {
   const uint32_t beyond = s.ranks - 1 - rank;
   for (uint32_t i = 0; i < 2 * beyond; ++i) r.forward(0);
@@ -61,8 +61,8 @@ void fill(dual_rank& r, const pipeline_shape& s, uint32_t rank, uint32_t micro_b
   }
 }
 
-// Writes the last four steps: the remaining pairs, backwards in turn, the second half of them split, and the weight
-// parts.
+// Writes the last four steps of the schedule: the remaining pairs, backwards of both chunks alternating, the second
+// half of them split, and the weight parts.
 void drain(dual_rank& r, const pipeline_shape& s, uint32_t rank) {
   const uint32_t beyond = s.ranks - 1 - rank, turns = rank + 1;
   for (uint32_t i = 0; i < beyond; ++i) {

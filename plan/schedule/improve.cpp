@@ -20,7 +20,7 @@ struct block {
   size_t first = 0, last = 0;
 };
 
-// Computes times of F, I and W, many times for tables that differ little.
+// Computes the times of the actions F, I and W, fast enough for many tables that differ little.
 class fast_player {
  public:
   explicit fast_player(const pipeline_problem& p)

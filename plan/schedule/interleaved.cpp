@@ -7,7 +7,7 @@ namespace troupe::plan {
 
 namespace {
 
-// The n-th forward and the n-th backward of a rank: group after group, and in each group chunk after chunk.
+// Determines the n-th forward and the n-th backward of a rank: group after group, and in each group chunk after chunk.
 class turns {
  public:
   turns(const pipeline_shape& s, uint32_t rank) : shape_(s), rank_(rank) {

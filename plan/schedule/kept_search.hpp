@@ -10,9 +10,9 @@
 
 namespace troupe::plan {
 
-/// Name of the table in a run's folder.
+/// Name of the file in a run's folder that contains the found schedule's table.
 inline constexpr std::string_view schedule_file_name = "schedule.csv";
-/// Name of the text about the search in a run's folder.
+/// Name of the file in a run's folder that contains the text about the schedule search.
 inline constexpr std::string_view search_file_name = "schedule.txt";
 /// Limit of the bytes of a search text that is read.
 inline constexpr uint64_t max_search_bytes = uint64_t{64} << 20;

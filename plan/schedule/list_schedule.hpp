@@ -1,5 +1,5 @@
-// Makes schedules by playing: each rank that is free takes the action that a policy prefers, under a limit of memory.
-// Owns the policies; search.hpp tries all of them and keeps the best table.
+// Makes schedules by simulation: each rank that is free starts the action that a policy prefers, under a limit of
+// memory. Owns the policies; search.hpp tries all of them and keeps the best table.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct list_policy {
   bool deep_first = true;
 };
 
-/// Returns all policies that are worth a try.
+/// Returns all policies of list scheduling that a search should try.
 std::vector<list_policy> list_policies(bool several_chunks);
 
 /// Returns the table that a policy makes: with split backwards, and micro-batches in order in each stage. Memory for

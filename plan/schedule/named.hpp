@@ -11,7 +11,7 @@
 
 namespace troupe::plan {
 
-/// One schedule, for pipelines of any size.
+/// The definition of a named schedule, which applies to pipelines of any size.
 struct named_schedule {
   /// `other_name`: the spelling of PyTorch or Megatron, if it differs.
   std::string_view name, other_name;

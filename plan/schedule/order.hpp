@@ -12,7 +12,7 @@
 
 namespace troupe::plan {
 
-/// The size of a pipeline.
+/// Numbers of ranks, of chunks per rank and of micro-batches of a pipeline.
 struct pipeline_shape {
   uint32_t ranks = 1, chunks = 1;  ///< ranks of the pipeline, and stages of each rank
   uint32_t micro_batches = 1;

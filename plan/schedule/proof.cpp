@@ -11,7 +11,7 @@ namespace {
 
 using type = action_type;
 
-// Checks every action by itself, and counts its occurrences: [type][stage * micro_batches + micro].
+// Checks each action by itself, and counts how often it occurs: [type][stage * micro_batches + micro].
 class roll_call {
  public:
   explicit roll_call(const pipeline_table& t) : t_(t), trains_(trains(t)) {
@@ -89,13 +89,13 @@ action as_it_stands(const pipeline_table& t, action wanted) {
   return std::ranges::count(t.orders[t.rank_of_stage[wanted.stage]], split) > 0 ? split : wanted;
 }
 
-// Plays the table. Ranks that cannot proceed at the end wait in a cycle.
+// Executes the table symbolically. Ranks that cannot proceed at the end wait for each other in a cycle.
 std::optional<table_fault> find_deadlock(const pipeline_table& t) {
   progress p(t);
   while (p.sweep([](uint32_t, const action&) {})) {
   }
   if (p.done()) return {};
-  // Follows the waits from a rank that cannot proceed, until a rank repeats.
+  // follows the waits from a rank that cannot proceed, until a rank repeats
   std::vector<bool> visited(t.ranks(), false);
   uint32_t r = 0;
   while (p.ended(r)) ++r;
@@ -114,7 +114,7 @@ std::optional<table_fault> find_deadlock(const pipeline_table& t) {
   }
 }
 
-// Checks UNSHARD, RESHARD and REDUCE_GRAD, which PyTorch's tables may have, too.
+// Checks the actions UNSHARD, RESHARD and REDUCE_GRAD, which PyTorch's tables may contain.
 std::string check_state(const pipeline_table& t, const std::vector<action>& order) {
   std::vector<uint8_t> sharded(t.stages(), 0);  // [stage]: 1 if the order has an UNSHARD of it
   for (const action& a : order)

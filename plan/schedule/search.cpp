@@ -185,7 +185,7 @@ core::result<void> check(const search_request& r) {
   return {};
 }
 
-// Returns the error that names the rank that keeps most for one micro-batch.
+// Returns the error for too little memory, with the rank that needs most for one micro-batch.
 core::error no_room(const search_request& r) {
   const auto placement = r.placement.value_or(stage_placement::round_robin);
   const auto chunks = static_cast<uint32_t>(r.costs.stages.size()) / r.ranks;

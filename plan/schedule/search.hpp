@@ -11,7 +11,7 @@
 
 namespace troupe::plan {
 
-/// The input of a search.
+/// The input of a search for a pipeline schedule: size, costs and limits.
 struct search_request {
   uint32_t ranks = 1, micro_batches = 1;
   pipeline_costs costs;  ///< costs of all stages; each rank has equally many stages
@@ -21,7 +21,7 @@ struct search_request {
   std::optional<stage_placement> placement;
 };
 
-/// The result of a search.
+/// The schedule that a search has found, its predicted time, and a lower bound of that time.
 struct found_schedule {
   pipeline_table table;
   std::string from;  ///< named schedule that the table is or was improved from, or "played"

@@ -84,7 +84,7 @@ core::result<stage_offsets> check_offsets(stage_offsets offsets, uint32_t units,
 
 namespace {
 
-// Computes times and bytes of any stage that a cut may have.
+// Computes the time and bytes of any stage, as a range of units, from prefix sums.
 class stage_sums {
  public:
   stage_sums(std::span<const unit_cost> units, uint32_t stages, const stage_limits& limits)

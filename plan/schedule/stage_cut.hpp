@@ -30,14 +30,14 @@ stage_offsets cut_by_weight(std::span<const double> weights, uint32_t stages);
 /// stages, not from 0 to `units`, a stage without units.
 core::result<stage_offsets> check_offsets(stage_offsets offsets, uint32_t units, uint32_t stages);
 
-/// The costs of a unit that cut_best reads.
+/// The costs of one unit from which cut_best() computes those of a stage.
 struct unit_cost {
   double step_s = 0;              ///< seconds of the unit's forward and backward for one micro-batch
   uint64_t state_bytes = 0;       ///< bytes of the unit's parameters, gradients and optimizer states on its rank
   uint64_t activation_bytes = 0;  ///< bytes that the unit keeps for each micro-batch in flight
 };
 
-/// Costs of stages in addition to their units, and the limits of a stage.
+/// Costs of a stage in addition to those of its units, and the memory limits of a stage.
 struct stage_limits {
   double first_s = 0, last_s = 0;            ///< further seconds of the first and the last stage: input, loss
   uint64_t first_bytes = 0, last_bytes = 0;  ///< further bytes of the first and the last stage
@@ -47,7 +47,7 @@ struct stage_limits {
   uint64_t activation_bytes = UINT64_MAX;
 };
 
-/// A cut by time, and the stage that bounds the step.
+/// A division of units into stages by time, and the stage that bounds the step.
 struct best_cut {
   stage_offsets offsets;
   uint32_t slowest = 0;  ///< number of the slowest stage; the first one if several are equally slow

@@ -132,7 +132,7 @@ class reader {
     return {};
   }
 
-  // Determines the ranks of stages, and the numbers of stages and micro-batches.
+  // Derives the rank of each stage, and the numbers of stages and micro-batches, from the table.
   core::result<void> place() {
     uint64_t stages = wanted_.stages, micros = wanted_.micro_batches;
     const auto unknown = [&](const action& part) -> std::string {

@@ -17,7 +17,7 @@ inline constexpr uint64_t max_table_bytes = uint64_t{256} << 20;
 /// _PipelineScheduleRuntime reads this text.
 std::string write_table(const pipeline_table& t);
 
-/// The size that a file must have; 0: any.
+/// The numbers of ranks, stages and micro-batches that a file must have; 0: any number.
 struct table_size {
   uint32_t ranks = 0, stages = 0, micro_batches = 0;
 };

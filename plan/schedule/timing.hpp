@@ -29,7 +29,7 @@ struct action_time {
   double start_s = 0, end_s = 0;
 };
 
-/// The times of one rank's step.
+/// Times of the actions of one rank in a step.
 struct rank_timing {
   /// [position]: start and end of the action; for one that does not compute, both are the rank's time at that point.
   std::vector<action_time> actions;
@@ -40,7 +40,7 @@ struct rank_timing {
   uint64_t peak_bytes = 0;  ///< peak bytes of activations and of data that weight parts need
 };
 
-/// The times of all ranks' step.
+/// Times of the actions of all ranks in a step.
 struct table_timing {
   std::vector<rank_timing> ranks;
   double total_s = 0;  ///< seconds from the start of the step to the end of the last action

@@ -15,7 +15,8 @@ class use_list {
     const schedule all = unsplit(whole(stage, micro, kind));
     append(l_.options.overlap_exchanges && kind == use::backward ? beside_exchanges(all) : all);
   }
-  // Adds the uses of an overlap, segment by segment in turns. While one part waits, products of the other part run.
+  // Adds the uses of an overlap, the two parts alternating segment by segment. While one part waits for an exchange,
+  // products of the other part run.
   void overlap(const action& a) {
     if (l_.options.mode != mode::train) return forward(a.stage, a.micro);
     const schedule f = pieces(whole(a.stage, a.micro, use::forward));

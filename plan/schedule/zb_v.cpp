@@ -6,7 +6,7 @@ namespace troupe::plan {
 
 namespace {
 
-// The actions of a rank on its two chunks so far, by type.
+// The actions of a rank with two chunks (stages): appends them in order, and counts them by type.
 class folded_rank {
  public:
   folded_rank(const pipeline_shape& s, uint32_t rank) : out_(s.micro_batches) {

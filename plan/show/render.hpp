@@ -1,4 +1,4 @@
-// Shows plans to people and their tools: a table, a trace, a graph, a page of memory. Pure functions to text.
+// Formats plans for users and their tools: a table, a trace, a graph, a page of memory. Pure functions to text.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ struct interval {
   double from, to;
 };
 
-/// Returns the times in which a rank's lanes worked, in order and without overlaps.
+/// Returns the intervals in which one of a rank's lanes worked, in order and without overlaps.
 std::vector<interval> busy(const timeline& t, uint32_t rank, std::initializer_list<lane> lanes) {
   std::vector<interval> all;
   for (const lane l : lanes)

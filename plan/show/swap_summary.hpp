@@ -1,6 +1,5 @@
-// Shows the traffic of a step between memory and files to people: bytes by kind of piece, and how much of the disk's
-// time is hidden by work. The figures are those of the plan and of its predicted timeline; telemetry measures the real
-// ones.
+// Formats the traffic of a step between memory and files: bytes by kind of piece, and how much of the disk's time is
+// hidden by work. The figures are those of the plan and of its predicted timeline; telemetry measures the real ones.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@ namespace {
 struct wanted {
   const char* name;
   tier optimizer, parameters;
-  bool gradients;  // true: gradients are in files
+  bool gradients;  // true: reduced gradients are in swap files
   tier activations;
 };
 
@@ -63,7 +63,7 @@ std::string seconds_text(double s) { return core::text_of(s < 10 ? "%.1f ms" : "
 
 const char* name_in_yaml(tier t) { return t == tier::device ? "none" : t == tier::cpu ? "cpu" : "nvme"; }
 
-/// Returns the text in quotes, so that YAML reads it back, whatever it contains.
+/// Returns `text` in quotes, so that YAML reads it back unchanged.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {

@@ -13,7 +13,7 @@ void exchange_writer::read(handle x, const place& at) {
   waiting_.erase(found);
 }
 
-// Frees the slots that were read before `x`, for use from `x` on.
+// Ends the lifetimes of slots that were read before `x`; later instructions may reuse their bytes.
 void exchange_writer::give_back(handle x) {
   for (const uint32_t slot : read_) d_.buffer(slot).free_from = x;
   read_.clear();

@@ -12,7 +12,7 @@
 
 namespace troupe::plan {
 
-/// Writes exchanges; the writer of a step calls it for each segment.
+/// Adds exchanges between ranks to a draft; the writer of a step calls its functions for each segment.
 class exchange_writer {
  public:
   exchange_writer(draft& d, const rank_plan& p) : d_(d), p_(p), l_(*p.layout) {}
@@ -30,10 +30,11 @@ class exchange_writer {
   void leaves(handle exchanged);
 
  private:
-  /// Key of a waiting result: stage, micro-batch, direction, true in a recompute.
+  /// Identifies a result that waits for its reader: stage, micro-batch, direction, true in a recompute.
   using place = std::tuple<uint32_t, uint32_t, use, bool>;
   void read(handle x, const place& at);
-  /// Adds the exchange after `x`, which opens its slot.
+  /// Adds the exchange that follows computation `x`, and the slot of the exchange, whose lifetime begins with `x`.
+  /// Returns the exchange; none if no exchange is needed.
   handle exchange(handle x, const place& at);
   void give_back(handle x);
 

@@ -11,7 +11,7 @@
 
 namespace troupe::plan {
 
-/// Writes reductions and norms; the writer of a step calls it through backward.
+/// Adds reductions and norms to a draft; the writer of a step calls its functions during backward.
 class gradient_writer {
  public:
   gradient_writer(draft& d, const rank_plan& p);
@@ -23,7 +23,7 @@ class gradient_writer {
   /// Adds, after this rank's last backward, the exchange and the sum of the gradients of each tied parameter of which
   /// the rank holds a use. These come last, so that only they wait for the slowest stage.
   void tie();
-  /// Returns the norms written so far, in order.
+  /// Returns the handles of the `norm` instructions written so far, in order.
   [[nodiscard]] const std::vector<handle>& norms() const { return norms_; }
 
  private:

@@ -14,7 +14,7 @@
 
 namespace troupe::plan {
 
-/// Writes transfers; the writer of a step calls it for each use.
+/// Adds sends and receives between pipeline stages to a draft; the writer of a step calls its functions for each use.
 class transfer_writer {
  public:
   transfer_writer(draft& d, const rank_plan& p);

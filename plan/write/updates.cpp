@@ -30,7 +30,7 @@ class update_writer {
         prepared_(p.sub_groups.size(), none),
         orthogonal_(sets_.size(), none) {}
 
-  // Prepares every sub-group whose optimizer needs more than elements, then updates every sub-group.
+  // Writes `prepare` for every sub-group whose optimizer needs more than elements, then `update` for every sub-group.
   void run() {
     const auto matrix_sets = static_cast<uint32_t>(sets_.size());
     for (uint32_t g = 0; g < first_set_; ++g)

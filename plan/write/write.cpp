@@ -1,4 +1,4 @@
-// Walks the schedule once and adds loads, gathers, computation and releases, use by use.
+// Goes through the schedule once and adds loads, gathers, computation and releases, use by use.
 #include "plan/write/write.hpp"
 
 #include <algorithm>
@@ -190,7 +190,7 @@ class step_writer {
     d_.at(x).flops -= made.flops;
     return m;
   }
-  // Keeps the slot that `x` reads until the last of `more` has ended.
+  // Extends the lifetime of the slot that `x` reads to the end of the last of `more`.
   void read_with(handle x, const std::vector<handle>& more) {
     const uint32_t slot = d_.at(x).input;
     for (const handle m : more) d_.at(m).input = slot;
@@ -261,7 +261,7 @@ class step_writer {
     d_.depend(x, last_compute_);
   }
 
-  /// Compressed parameters that the next use of the unit reads, too.
+  /// A slot of compressed parameters that is kept for the next use of the unit.
   struct kept_copy {
     uint32_t unit = none, slot = none;
   };

@@ -59,7 +59,7 @@ class block_runner {
   void advance(bool block, std::vector<block_job_end>& out);
 
   [[nodiscard]] bool idle() const { return waiting_.empty() && queue_->in_flight() == 0; }
-  /// True if no further block can start before a block in flight is finished.
+  /// True if no further block can start until a block in flight has finished.
   [[nodiscard]] bool full() const;
   [[nodiscard]] const io_queue& queue() const { return *queue_; }
 

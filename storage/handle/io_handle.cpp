@@ -72,7 +72,8 @@ struct io_handle::state {
   io_operation last = 0;
   unsigned next_worker = 0;
   int event = -1;
-  std::vector<std::unique_ptr<handle_worker>> workers;  // last member: the workers end before the rest is destroyed
+  // last member: destroyed first, which ends the workers while the other members still exist
+  std::vector<std::unique_ptr<handle_worker>> workers;
 
   ~state() {
     workers.clear();

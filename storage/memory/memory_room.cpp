@@ -35,7 +35,7 @@ uint64_t left(uint64_t limit, uint64_t used, uint64_t given_back) {
   return limit - std::min(limit, held);
 }
 
-/// Names of files, and of keys in memory.stat, in one version of control groups.
+/// Names of a control group's files, and of keys in its memory.stat, in one of the two versions of control groups.
 struct group_files {
   const char *limit, *used, *inactive, *active;
 };

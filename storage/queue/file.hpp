@@ -47,7 +47,7 @@ class file {
   static core::result<file> open(const std::filesystem::path& path, file_access access, file_mode mode,
                                  mode_t permissions = 0666);
 
-  /// Opens `path` for direct I/O if the file system supports it, else buffered; mode() of the result tells which.
+  /// Opens `path` for direct I/O if the file system supports it, else buffered; mode() of the result returns which.
   /// Errors: those of `open` except `mismatch`.
   static core::result<file> open_best(const std::filesystem::path& path, file_access access, mode_t permissions = 0666);
 

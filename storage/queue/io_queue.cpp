@@ -64,7 +64,7 @@ size_t io_queue::take(bool block, std::vector<io_completion>& out) {
       continue;
     }
     out.push_back(t.completion());
-    t = transfer();  // releases the request's file
+    t = transfer();  // releases the reference to the request's file
     free_.push_back(a.slot);
   }
   if (again) flush();

@@ -43,7 +43,7 @@ struct io_completion {
   std::optional<core::error> error;  ///< error of the request: `stopped` after a cancellation, `no_space` or `io`
 };
 
-/// A request in progress, with the number of bytes transferred so far.
+/// State of a request in progress: the bytes transferred so far, and its error.
 class transfer {
  public:
   transfer() = default;

@@ -128,7 +128,7 @@ core::result<void> swap_file::write(uint64_t offset, std::span<const std::byte> 
     std::span<const std::byte> pages = source;
     if (!direct) {
       const std::span<std::byte> whole(bounce.data(), last - first);
-      // Pages of which only a part is written are read first. One page may be both the first and the last.
+      // reads pages of which only a part is written before it writes them; one page may be both the first and the last
       const bool head = offset > first || (last - first == page && end < last), tail = end < last;
       if (head) TROUPE_TRY(read_pages(first, whole.first(page)));
       if (tail && last - first > page) TROUPE_TRY(read_pages(last - page, whole.last(page)));

@@ -297,7 +297,8 @@ void swap_queue::cancel_all() {
     auto& request = requests_[of];
     if (request.what.parts.empty() || request.error) continue;
     const bool begun = request.part == request.what.parts.size();
-    if (begun && request.to_retry == 0) continue;  // all its blocks are in flight and report their ends
+    // all blocks of the request are in flight, and report their ends later
+    if (begun && request.to_retry == 0) continue;
     const auto& part = request.what.parts.front();
     give_up(of, {core::error_kind::stopped, part.on->handle().path().string() + ": " + name_of(request.what.kind) +
                                                 " at " + std::to_string(part.offset) + ": cancelled"});

@@ -21,7 +21,7 @@ struct step_values {
   double seconds = 0;
   double loss = 0, lr = 0, grad_norm = 0, loss_scale = 1;
   bool skipped = false;
-  /// Sum over all ranks of resident bytes and the peak bytes of activations.
+  /// sum over all ranks of resident bytes plus peak bytes of activations
   uint64_t memory_bytes = 0;
   /// Mean seconds over the ranks: of the step, with compute busy, with a collective in progress, and with a collective
   /// in progress that no computation hides.
@@ -37,7 +37,7 @@ struct validation_values {
 
 /// Optional labels that a run writes.
 struct label_options {
-  bool loss_scale = false;  ///< true: the loss scale is written; set in fp16
+  bool loss_scale = false;  ///< true: the loss scale is among the written curves (fp16 only)
   bool breakdown = false;   ///< true: times of a step's phases are written; set by wall_clock_breakdown
 };
 
@@ -58,7 +58,7 @@ inline constexpr std::array<std::string_view, 13> all_labels = {"Train/Samples/t
                                                                 "Train/Samples/elapsed_time_ms_step",
                                                                 validation_label};
 
-/// Returns the values of a step with their labels; see docs/telemetry.md.
+/// Returns the values of a step as curves, each with its label; see docs/telemetry.md.
 std::vector<curve_value> labelled(const step_values& v, const step_breakdown& times, const label_options& options);
 
 /// Returns one line of steps.jsonl, without its line end.

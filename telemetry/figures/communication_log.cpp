@@ -33,7 +33,7 @@ communication_row row_of(const plan::rank_plan& p, const plan::instruction& x) {
   return row;
 }
 
-// True if rank `p` counts collective `x`; one member of each collective does.
+// True if rank `p` records collective `x` in the log; exactly one member of each collective does.
 bool speaks(const plan::rank_plan& p, const plan::instruction& x) {
   if (plan::is_transfer(x.kind)) return x.kind == plan::kind::send;
   return p.layout->communicators[x.communicator].members.front() == p.rank;

@@ -8,7 +8,7 @@
 namespace troupe::telemetry {
 namespace {
 
-// Returns the times in which at least `cores` lanes of all ranks were working.
+// Returns the intervals in which at least `cores` lanes of all ranks were working.
 std::vector<interval> all_cores_taken(std::span<const rank_spans> ranks, uint32_t cores) {
   struct edge {
     int64_t at_ns;
@@ -55,7 +55,7 @@ std::vector<readiness> readiness_of(const rank_spans& rank) {
       const auto& x = p.instructions[id];
       readiness& r = out[id];
       uint32_t last = plan::none;
-      if (before != plan::none && !plan::starts_ahead(x.lane)) {  // otherwise the predecessor need not have ended
+      if (before != plan::none && !plan::starts_ahead(x.lane)) {  // this lane starts `x` only after `before` has ended
         last = before;
         r.at_ns = rank.spans[last].end_ns;
       }

@@ -43,7 +43,7 @@ std::vector<readiness> readiness_of(const rank_spans& rank);
 /// unlimited. The caller sets `between_s`.
 control_figures control_of(std::span<const rank_spans> ranks, uint32_t cores);
 
-/// Updates `mean` to the means over `steps` steps, of which `x` is the latest.
+/// Updates the running means `mean` with figures `x`, the latest of `steps` steps.
 void take_mean(control_figures& mean, const control_figures& x, uint64_t steps);
 
 }  // namespace troupe::telemetry

@@ -134,7 +134,8 @@ std::string lanes_svg(std::span<const rank_spans> step) {
       double busy = 0;
       for (const auto& d : drawn_bars) busy += d.to - d.from;
       if (lane == plan::lane::control && busy < 0.01 * (right - left)) continue;  // the data were available at once
-      if (lane > plan::lane::shard && drawn_bars.empty()) continue;  // a step without checkpoint or without swap files
+      // omits writer and io lanes without instructions: the step has no checkpoint or no swap files
+      if (lane > plan::lane::shard && drawn_bars.empty()) continue;
       if (lane == plan::lane::compute) bars += label_of(*step[r].plan, y);
       bars += text_of("<text class=\"tick end\" x=\"%.0f\" y=\"%.1f\">", left - 8, y + 11) +
               std::string(plan::name_of(lane)) + "</text>" +

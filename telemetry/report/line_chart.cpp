@@ -85,8 +85,8 @@ std::string raw_path(const frame& f, const thinned_series& s) {
   return path;
 }
 
-// Returns the path of a mean over a thirtieth of the curve around each point, narrower at the ends; the mean does not
-// lag.
+// Returns an SVG path of the running mean over a thirtieth of the curve around each point, narrower at the curve's
+// ends; the mean does not lag behind the curve.
 std::string smooth_path(const frame& f, const thinned_series& s) {
   std::string path;
   const auto& bins = s.bins();

@@ -14,7 +14,8 @@
 
 namespace troupe::telemetry {
 
-/// Options of recording. `log` receives text for people, one line per call without a line end; `warn` receives errors.
+/// Options of recording. `log` receives lines of text for the user, one per call without a line end; `warn` receives
+/// errors.
 struct recorder_options {
   curve_options curves;
   label_options labels;

@@ -24,7 +24,7 @@ struct run_facts {
   std::string parameter_dtype;
   uint32_t zero_stage = 0, ranks = 1;
   uint32_t pipeline = 1;             ///< pipeline degree: parts of the model, each on its own ranks
-  std::string mesh;                  ///< axes and degrees as text for people
+  std::string mesh;                  ///< axes and degrees as text for display
   uint64_t parameters = 0;           ///< number of elements of the model; a shared parameter counts once
   uint64_t parameters_per_rank = 0;  ///< largest number of elements that a rank stores between steps
   uint64_t steps = 0;                ///< number of steps that the job requests

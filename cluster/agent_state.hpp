@@ -34,8 +34,8 @@ struct tell_people {
 /// Action of an agent. A machine_question, which comes before a job, requires a machine_answer. A job_order is the
 /// first action of a job: processes can be started after it. start_place and kill_place mean the same as the messages
 /// to an agent, and signalled is a signal for the process at its place.
-using agent_action = std::variant<tell_supervisor, tell_process, let_end, tell_people, job_order, start_place, kill_place,
-                                  signalled, machine_question>;
+using agent_action = std::variant<tell_supervisor, tell_process, let_end, tell_people, job_order, start_place,
+                                  kill_place, signalled, machine_question>;
 
 class agent_state {  ///< state of one agent that has joined; used by one thread
  public:

@@ -28,8 +28,8 @@ class arrivals {  ///< the agents of other machines that connect
   virtual std::vector<arrival> take() = 0;
 };
 
-struct job_standing {  ///< progress of a job, from which follows whether another host may have to become the leader
-  bool has_run = false;       ///< true if steps of the job have been done, or were about to be
+struct job_standing {    ///< progress of a job, from which follows whether another host may have to become the leader
+  bool has_run = false;  ///< true if steps of the job have been done, or were about to be
   bool misses_hosts = false;  ///< true if hosts are missing that could lead the job, as supervision::misses_hosts
 };
 

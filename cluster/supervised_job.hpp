@@ -15,9 +15,9 @@ namespace troupe::cluster {
 struct supervised_job {
   /// number of processes that have ranks at first; number of spare processes, which wait
   uint32_t processes = 1, spares = 0;
-  uint32_t ranks_each = 1;             ///< number of ranks of each process that has ranks
-  uint32_t data = 1;                   ///< number of data ranks at first
-  uint32_t replica_ranks = 1;          ///< number of ranks for each data rank
+  uint32_t ranks_each = 1;     ///< number of ranks of each process that has ranks
+  uint32_t data = 1;           ///< number of data ranks at first
+  uint32_t replica_ranks = 1;  ///< number of ranks for each data rank
   /// Returns the most data ranks that a term may have with `ranks` ranks. Errors: why there can be no further term.
   std::function<core::result<uint32_t>(uint32_t ranks)> feasible;
   /// Returns the state of a silent process according to the system: ": it is stopped (SIGSTOP)"; may be empty.

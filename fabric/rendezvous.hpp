@@ -66,7 +66,7 @@ class rendezvous {  ///< the arrivals of a group's members at its operations
   core::result<void> check_turn(uint32_t rank, const request& r) const;
   core::result<void> open(uint32_t rank, const request& r);
 
-  std::vector<uint64_t> next_;                   ///< sequence of the operation that a rank posts next, by rank
+  std::vector<uint64_t> next_;  ///< sequence of the operation that a rank posts next, by rank
   /// [member]: the rank number that error messages print for the member; empty: the member's own number
   std::vector<uint32_t> ranks_;
   uint64_t oldest_ = 0;                          ///< sequence of the operation at the front of `window_`

@@ -39,8 +39,8 @@ struct draft_changes {
 /// One rank's instructions in order, each named by its handle, and the lifetimes of their buffers.
 class draft {
  public:
-  schedule uses;                         ///< the schedule that the draft was written for
-  std::vector<use_marks> marks;          ///< [use]: marks of the use
+  schedule uses;                 ///< the schedule that the draft was written for
+  std::vector<use_marks> marks;  ///< [use]: marks of the use
   /// handle of the mark that follows the instructions which save; all other instructions come after this mark
   handle begin = none;
   handle vote = none;                    ///< handle of the vote; none if the plan has no vote

@@ -21,7 +21,7 @@ enum class kind : uint8_t {
   /// compute lane: computes the value ranges of this rank's part of the compressed groups of unit `subject` that are
   /// cut over tensor ranks, into the slot `output`
   survey,
-  agree,     ///< fabric lane: all-gathers the value ranges of the ranks of the tensor group in the slot `staged`
+  agree,  ///< fabric lane: all-gathers the value ranges of the ranks of the tensor group in the slot `staged`
   /// compute lane: writes the compressed weights that unit `subject` multiplies with into the slot `compressed`
   compress,
   /// fabric lane: sends the output (or the gradient of the input) of unit `subject` from `staged` to its neighbour in
@@ -43,16 +43,16 @@ enum class kind : uint8_t {
   recompute,
   /// compute lane: runs the backward of segment `segment` of unit `subject`; with use::input only its input part
   backward,
-  weigh,     ///< compute lane: runs the weight part of a split backward, which writes the gradients of the parameters
-  reduce,    ///< fabric lane: reduces gradient bucket `subject` over the ranks
+  weigh,   ///< compute lane: runs the weight part of a split backward, which writes the gradients of the parameters
+  reduce,  ///< fabric lane: reduces gradient bucket `subject` over the ranks
   /// fabric lane: swaps the reduced gradients of tie exchange `subject` between two ranks, in both directions, into
   /// `buffer`
   tie,
   /// shard lane: adds the gradients of all uses of tied parameter `subject`; gradients received from other ranks are in
   /// `buffer`
   tied_sum,
-  norm,      ///< shard lane: computes the square sums, per block, of this rank's part of bucket `subject`
-  vote,      ///< fabric lane: sends the square sums and losses of every rank to all ranks
+  norm,  ///< shard lane: computes the square sums, per block, of this rank's part of bucket `subject`
+  vote,  ///< fabric lane: sends the square sums and losses of every rank to all ranks
   /// shard lane: updates the moments of sub-group `subject`, and computes the whole-parameter values that its update
   /// needs
   prepare,

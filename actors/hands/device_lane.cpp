@@ -67,8 +67,7 @@ core::result<progress> device_lane::start_hands(const plan::instruction& x) {
 core::result<progress> device_lane::start(const plan::instruction& x) {
   bool waited = false;
   // waits for the last instruction of each lane first, because that wait covers the lane's earlier instructions
-  for (const uint32_t on : std::views::reverse(x.after))
-    waited |= wait(x, context_->plan().instructions[on]);
+  for (const uint32_t on : std::views::reverse(x.after)) waited |= wait(x, context_->plan().instructions[on]);
   if (waited) context_->spans[x.id].start_ns.store(core::now_ns(), std::memory_order_relaxed);
   auto did = start_hands(x);
   if (!did || use_ == device_use::none) return did;

@@ -323,8 +323,8 @@ class wishes {
   // [parameter, coordinate]: slices of the parameter that the tensor coordinate's targets hold
   std::map<std::pair<uint32_t, uint32_t>, core::tp_slices> shares_;
   std::vector<choice> chosen_;  // [parameter]: tensors of the checkpoint that were chosen for the parameter
-  std::vector<checkpoint::scattered_tensor> wanted_;                 // [tensor]; null tensors have no targets
-  std::vector<swapped_target> swapped_;                              // targets whose states are in a swap file
+  std::vector<checkpoint::scattered_tensor> wanted_;  // [tensor]; null tensors have no targets
+  std::vector<swapped_target> swapped_;               // targets whose states are in a swap file
 };
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/memory/rank_memory.hpp"
 #include "actors/loading/load_options.hpp"
+#include "actors/memory/rank_memory.hpp"
 #include "checkpoint/source/scatter_read.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "job/optimizer_groups.hpp"

@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "actors/processes/calls.hpp"
 #include "actors/loading/load_options.hpp"
+#include "actors/processes/calls.hpp"
 #include "core/model_table.hpp"
 
 namespace troupe::actors {

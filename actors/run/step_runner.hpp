@@ -17,9 +17,9 @@ struct training_run;
 struct run_wish {
   /// batch with which the run computes instead of the loader's, as step_order::given
   std::shared_ptr<const data::batch> given{};
-  uint32_t micros = 0;                         ///< number of micro-batches of the run, as step_order::micros
-  bool keeps_logits = false;                   ///< true: an evaluation stores its logits, as step_order::keeps_logits
-  std::string output{};                        ///< name of the model's output to store, as step_order::output
+  uint32_t micros = 0;        ///< number of micro-batches of the run, as step_order::micros
+  bool keeps_logits = false;  ///< true: an evaluation stores its logits, as step_order::keeps_logits
+  std::string output{};       ///< name of the model's output to store, as step_order::output
   /// False: an evaluation computes outputs only, as step_order::computes_loss.
   bool computes_loss = true;
 };

@@ -18,8 +18,8 @@ struct host_facts {           ///< facts that a host reports about itself
   std::string instructions;   ///< the processor's instructions that can change the bits of matrix products
   uint32_t cores = 0;
   uint64_t memory_bytes = 0, available_bytes = 0;
-  std::string folder;                      ///< folder of the run's output, or its parent if only that exists
-  uint64_t free_bytes = 0;                 ///< free bytes in `folder`
+  std::string folder;       ///< folder of the run's output, or its parent if only that exists
+  uint64_t free_bytes = 0;  ///< free bytes in `folder`
   /// true if the host can read the file that the first host has written to `folder`, so that the folder is shared
   bool sees_token = false;
   std::string cannot_write;                ///< the system's reason why the host cannot write to `folder`; empty: it can

@@ -48,7 +48,7 @@ class part_reader {
   deepspeed_part out_;
   /// [name of a master weight]: dtype of the master weight
   std::map<std::string, core::dtype, std::less<>> masters_;
-  std::set<std::string, std::less<>> listed_;                ///< names that have a tensor already or are tied to one
+  std::set<std::string, std::less<>> listed_;  ///< names that have a tensor already or are tied to one
 };
 
 std::vector<deepspeed_file> of_rank(const std::vector<deepspeed_file>& files, uint32_t mp) {

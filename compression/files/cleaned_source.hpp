@@ -15,7 +15,7 @@ namespace troupe::compression {
 struct cleaned_source {           ///< a checkpoint that is computed from another one when it is read
   checkpoint::tensor_source now;  ///< the checkpoint with permanent compression
   std::shared_ptr<const checkpoint::tensor_source> before;  ///< the original checkpoint, from which `now` is computed
-  std::shared_ptr<const job::cleaning> done;  ///< the changes that `now` applies to the tensors of `before`
+  std::shared_ptr<const job::cleaning> done;   ///< the changes that `now` applies to the tensors of `before`
   uint64_t elements_before = 0, elements = 0;  ///< numbers of elements of all weights, before the cleaning and after it
 };
 

@@ -17,8 +17,8 @@ enum class partition_type : uint8_t { column, row, skip };  ///< split dimension
 /// Returns "column", "row" or "skip".
 std::string_view name_of(partition_type type);
 
-struct shape_part {  ///< one dimension in a layer's `shape`, from which the packing of the layer's outputs follows
-  bool nested = false;         ///< true: a list with the sizes of blocks side by side
+struct shape_part {     ///< one dimension in a layer's `shape`, from which the packing of the layer's outputs follows
+  bool nested = false;  ///< true: a list with the sizes of blocks side by side
   /// sizes of the blocks, a single one if the entry is no list; -1: the remaining elements
   std::vector<int64_t> sizes;
 };

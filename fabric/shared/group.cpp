@@ -16,7 +16,7 @@ struct shared_group::local {
     bool begun = false;  ///< true if this member's share has begun
   };
   std::shared_ptr<const waker> wake;
-  uint64_t next = 0;                              ///< sequence of the operation that this member posts next
+  uint64_t next = 0;  ///< sequence of the operation that this member posts next
   /// [sequence]: operations whose end has not been reported to this member
   std::map<uint64_t, operation_here> unfinished;
 };

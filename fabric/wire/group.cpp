@@ -48,12 +48,12 @@ struct wire_group::local {
     bool refused = false;
   };
   std::shared_ptr<const waker> wake;
-  uint64_t next = 0;                              ///< sequence of the operation that this member posts next
-  uint64_t begun = 0;                             ///< sequence of the first operation that this member has not begun
+  uint64_t next = 0;   ///< sequence of the operation that this member posts next
+  uint64_t begun = 0;  ///< sequence of the first operation that this member has not begun
   /// [sequence]: operations whose end has not been reported to this member
   std::map<uint64_t, operation_here> unfinished;
-  std::unique_ptr<member_work> work;              ///< used by the member's thread while `works`, else under the lock
-  bool works = false;                             ///< true while the member works without the lock
+  std::unique_ptr<member_work> work;  ///< used by the member's thread while `works`, else under the lock
+  bool works = false;                 ///< true while the member works without the lock
 };
 
 class wire_group::member final : public communicator {

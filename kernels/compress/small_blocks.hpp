@@ -42,7 +42,7 @@ inline float reciprocal_scale(float d) {
 /// The quantisation parameters of one block of 32 elements; computed once, then used for each element of the block.
 struct small_scale {
   float reciprocal = 0, least = 0;  ///< q = (x - least) * reciprocal, shifted and clamped
-  bool fits = false;                        ///< true if the stored fp16 numbers of the block are finite
+  bool fits = false;                ///< true if the stored fp16 numbers of the block are finite
 };
 
 /// Writes the scale d of a block (and its minimum m, in formats that store one) to `out` as fp16. `largest`: the

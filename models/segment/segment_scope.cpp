@@ -101,7 +101,7 @@ class graph_run final : public segment_run {
   std::shared_ptr<sink_slot> slot_;
   // rows of the outputs that are computed later; null: all rows are computed in the forward
   std::shared_ptr<row_work> later_rows_;
-  std::optional<weight_work> work_;       // set between the two parts of a split backward
+  std::optional<weight_work> work_;  // set between the two parts of a split backward
 };
 
 /// True if a segment has only this rank's columns, when norms are split: it is on the other side of an exchange of

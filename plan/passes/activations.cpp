@@ -244,7 +244,7 @@ class pipelined_swaps {
   std::vector<wait> waits_;        // waits of inputs for backward, in the order in which they begin
   // indices in waits_ of those waits whose inputs are written to the file, in the order in which the waits end
   std::vector<uint32_t> reads_;
-  size_t next_ = 0, held_ = 0;     // `next_`: index in reads_. `held_`: windows that wait for backward.
+  size_t next_ = 0, held_ = 0;  // `next_`: index in reads_. `held_`: windows that wait for backward.
   uint64_t now_ = 0;
   std::deque<uint32_t> leaving_;  // windows that are being written to the file, in order of their writes
 };

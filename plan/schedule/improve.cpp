@@ -157,9 +157,10 @@ class climber {
     for (const action& a : order) {
       const stage_cost& c = p_.costs->stages[a.stage];
       if (a.type == action_type::forward) kept += c.activation_bytes;
-      if (a.type == action_type::backward_input) kept += c.weight_part_bytes - c.activation_bytes;  // may be negative;
-                                                                                                    // sums are modulo
-                                                                                                    // 2^64
+      if (a.type == action_type::backward_input)
+        kept += c.weight_part_bytes - c.activation_bytes;  // may be negative;
+                                                           // sums are modulo
+                                                           // 2^64
       if (a.type == action_type::backward_weight) kept -= c.weight_part_bytes;
       if (kept > p_.memory_bytes) return false;
     }

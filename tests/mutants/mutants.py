@@ -20,14 +20,14 @@ faults = [
     ("backward's kernels take the stream of Torch's thread", "models/segment/function_node.cpp",
      "    if (forward_) in_order.emplace(*forward_);\n", "", "far", "late"),
     ("a run on a device ends before its streams are over", "actors/hands/device_lane.cpp",
-     "  if (use_ != device_use::none)\n    if (auto ok = stream_->finish(); !ok) return ok;\n", "", "far", "late"),
+     "  if (use_ != device_use::none) TROUPE_TRY(stream_->finish());\n", "", "far", "late"),
     ("LAMB reads norms that kernels have yet to write", "actors/hands/shard_executor.cpp",
      "  norms_written_.finish();\n", "", "far", "late"),
     ("a reduction drops what the device's work came to", "fabric/movement.cpp",
      "  return stream.finish();", "  (void)stream.finish();\n  return {};", "far", "sessions"),
     ("an event stands before the work of its instruction", "actors/hands/device_lane.cpp",
-     "  auto did = hands_->start(x);\n", "  if (use_ != device_use::none) stream_->record(context_->work[x.id]);\n"
-     "  auto did = hands_->start(x);\n  if (use_ != device_use::none) return did;\n", "far", "late"),
+     "  auto did = start_hands(x);\n", "  if (use_ != device_use::none) stream_->record(context_->work[x.id]);\n"
+     "  auto did = start_hands(x);\n  if (use_ != device_use::none) return did;\n", "far", "late"),
     ("the loss is divided by the stages, too", "actors/step_context.cpp",
      "  v.loss /= contributions;", "  v.loss /= contributions * p.layout->num_stages();", "parity", "pipeline"),
     ("a sample that is left out is taken where a range begins", "data/left_out.cpp",

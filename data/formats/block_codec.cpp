@@ -1,15 +1,17 @@
-// Expands Snappy and LZ4 with code of this library, gzip and zstd with their libraries as streams, so that a wrong
-// length costs no memory.
+// Expands every codec with its own library: gzip, zstd and LZ4 frames as streams, Snappy and LZ4 blocks at once, after
+// a check that the packed bytes can hold the stated length. A wrong length therefore costs no memory.
 #include "data/formats/block_codec.hpp"
 
 #include <fmt/format.h>
+#include <lz4.h>
+#include <lz4frame.h>
+#include <snappy.h>
 #include <zlib.h>
 #include <zstd.h>
 
 #include <algorithm>
 #include <memory>
-
-#include "data/formats/lz4.hpp"
+#include <string_view>
 
 namespace troupe::data {
 namespace {
@@ -29,54 +31,26 @@ core::result<void> wrong_length(const char* codec, uint64_t wanted, uint64_t got
       codec, fmt::format("wanted {} bytes, got {}{}", wanted, got < wanted ? "" : "more than ", std::min(got, wanted)));
 }
 
-/// Expands a Snappy block. Format: https://github.com/google/snappy/blob/main/format_description.txt
+/// Resizes `out` to the stated length of a block that its library expands at once. Refuses a length that exceeds
+/// `largest_ratio` bytes per packed byte, which the codec cannot reach.
+core::result<void> make_room(const char* codec, uint64_t packed_bytes, uint64_t largest_ratio, uint64_t bytes,
+                             std::vector<std::byte>& out) {
+  if (bytes / largest_ratio > packed_bytes)
+    return wrong(codec, fmt::format("{} packed bytes are too few for {} bytes", packed_bytes, bytes));
+  out.resize(bytes);
+  return {};
+}
+
 core::result<void> expand_snappy(std::span<const std::byte> in, uint64_t bytes, std::vector<std::byte>& out) {
-  size_t at = 0;
-  const auto byte = [&](size_t i) { return static_cast<uint64_t>(in[i]); };
-  const auto number = [&](size_t count) {
-    uint64_t value = 0;
-    for (size_t i = 0; i < count; ++i) value |= byte(at + i) << (8 * i);
-    at += count;
-    return value;
-  };
-  uint64_t said = 0;
-  for (unsigned shift = 0;; shift += 7) {
-    if (at == in.size() || shift > 28) return wrong("snappy", "its length is cut off");
-    const uint64_t b = byte(at++);
-    said |= (b & 0x7F) << shift;
-    if (b < 0x80) break;
-  }
+  constexpr uint64_t largest_ratio = 22;  // a copy of 64 bytes takes 3
+  const auto* const packed = reinterpret_cast<const char*>(in.data());
+  size_t said = 0;
+  if (!snappy::GetUncompressedLength(packed, in.size(), &said)) return wrong("snappy", "its length is cut off");
   if (said != bytes) return wrong_length("snappy", bytes, said);
-  while (at < in.size()) {
-    const uint64_t tag = byte(at++), kind = tag & 3;
-    uint64_t length = 0, offset = 0;
-    if (kind == 0) {
-      length = (tag >> 2) + 1;
-      if (length > 60) {
-        const size_t more = length - 60;
-        if (in.size() - at < more) return wrong("snappy", "it ends in the middle");
-        length = number(more) + 1;
-      }
-      if (length > in.size() - at) return wrong("snappy", "it ends in the middle");
-    } else {
-      const size_t more = kind == 1 ? 1 : kind == 2 ? 2 : 4;
-      if (in.size() - at < more) return wrong("snappy", "it ends in the middle");
-      length = kind == 1 ? ((tag >> 2) & 7) + 4 : (tag >> 2) + 1;
-      offset = number(more) | (kind == 1 ? (tag >> 5) << 8 : 0);
-      if (offset == 0 || offset > out.size()) return wrong("snappy", "a copy begins before the text");
-    }
-    if (length > bytes - out.size()) return wrong_length("snappy", bytes, bytes);
-    if (kind == 0) {
-      out.insert(out.end(), in.begin() + static_cast<ptrdiff_t>(at), in.begin() + static_cast<ptrdiff_t>(at + length));
-      at += length;
-    } else {
-      const size_t to = out.size();
-      out.resize(to + length);
-      // Source and target may overlap; the format requires this order.
-      for (size_t i = 0; i < length; ++i) out[to + i] = out[to + i - offset];
-    }
-  }
-  return out.size() == bytes ? core::result<void>{} : wrong_length("snappy", bytes, out.size());
+  TROUPE_TRY(make_room("snappy", in.size(), largest_ratio, bytes, out));
+  if (!snappy::RawUncompress(packed, in.size(), reinterpret_cast<char*>(out.data())))
+    return wrong("snappy", "it is cut off or damaged");
+  return {};
 }
 
 core::result<void> expand_gzip_block(std::span<const std::byte> in, uint64_t bytes, std::vector<std::byte>& out) {
@@ -119,11 +93,42 @@ core::result<void> expand_zstd(std::span<const std::byte> in, uint64_t bytes, st
   return out.size() == bytes ? core::result<void>{} : wrong_length("zstd", bytes, out.size());
 }
 
-core::result<void> expand_lz4(block_codec codec, std::span<const std::byte> in, uint64_t bytes,
-                              std::vector<std::byte>& out) {
-  const std::string problem =
-      codec == block_codec::lz4_frame ? expand_lz4_frames(in, bytes, out) : expand_lz4_block(in, bytes, 0, out);
-  if (!problem.empty()) return wrong("LZ4", problem);
+core::result<void> expand_lz4_block(std::span<const std::byte> in, uint64_t bytes, std::vector<std::byte>& out) {
+  constexpr uint64_t largest_ratio = 255;  // each byte of a copy's length adds at most 255
+  TROUPE_TRY(make_room("LZ4", in.size(), largest_ratio, bytes, out));
+  const int got = LZ4_decompress_safe(reinterpret_cast<const char*>(in.data()), reinterpret_cast<char*>(out.data()),
+                                      static_cast<int>(in.size()), static_cast<int>(bytes));
+  if (got < 0) return wrong("LZ4", fmt::format("it is cut off or damaged, or holds more than {} bytes", bytes));
+  return static_cast<uint64_t>(got) == bytes ? core::result<void>{}
+                                             : wrong_length("LZ4", bytes, static_cast<uint64_t>(got));
+}
+
+/// True if an LZ4 frame begins here whose blocks refer to a dictionary: liblz4 would expand it without one.
+bool needs_dictionary(std::span<const std::byte> frame) {
+  constexpr std::string_view magic{"\x04\x22\x4D\x18"};
+  constexpr std::byte dictionary_flag{1};
+  return frame.size() > magic.size() &&
+         std::ranges::equal(std::as_bytes(std::span(magic)), frame.first(magic.size())) &&
+         (frame[magic.size()] & dictionary_flag) != std::byte{};
+}
+
+core::result<void> expand_lz4_frames(std::span<const std::byte> in, uint64_t bytes, std::vector<std::byte>& out) {
+  LZ4F_dctx* made = nullptr;
+  if (LZ4F_isError(LZ4F_createDecompressionContext(&made, LZ4F_VERSION)) != 0) return wrong("LZ4", "no memory");
+  const std::unique_ptr<LZ4F_dctx, LZ4F_errorCode_t (*)(LZ4F_dctx*)> stream(made, LZ4F_freeDecompressionContext);
+  bool begins = true;
+  for (size_t left = 1; left != 0 || !in.empty(); begins = left == 0) {
+    if (begins && needs_dictionary(in)) return wrong("LZ4", "it needs a dictionary, which is not supported");
+    const size_t held = out.size();
+    size_t wrote = std::min<uint64_t>(step_bytes, bytes - held + 1), taken = in.size();
+    out.resize(held + wrote);
+    left = LZ4F_decompress(stream.get(), out.data() + held, &wrote, in.data(), &taken, nullptr);
+    if (LZ4F_isError(left) != 0) return wrong("LZ4", LZ4F_getErrorName(left));
+    out.resize(held + wrote);
+    if (out.size() > bytes) return wrong_length("LZ4", bytes, out.size());
+    if (left != 0 && taken == 0 && wrote == 0) return wrong("LZ4", "it ends in the middle");
+    in = in.subspan(taken);
+  }
   return out.size() == bytes ? core::result<void>{} : wrong_length("LZ4", bytes, out.size());
 }
 
@@ -146,8 +151,9 @@ core::result<void> expand_block(block_codec codec, std::span<const std::byte> pa
     case block_codec::zstd:
       return expand_zstd(packed, bytes, out);
     case block_codec::lz4_block:
+      return expand_lz4_block(packed, bytes, out);
     case block_codec::lz4_frame:
-      return expand_lz4(codec, packed, bytes, out);
+      return expand_lz4_frames(packed, bytes, out);
   }
   return wrong("unknown", "no such codec");
 }

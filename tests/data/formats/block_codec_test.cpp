@@ -1,9 +1,13 @@
-// Tests LZ4's blocks and frames, and delta encodings, made by hand: wrong ones are refused by name, and a length that
-// is stated but not there costs no memory.
+// Tests blocks and frames that the codecs' own libraries packed, and delta encodings made by hand: wrong ones are
+// refused by name, and a length that is stated but not there costs no memory.
 #include "data/formats/block_codec.hpp"
 
-#include <boost/test/unit_test.hpp>
+#include <fmt/format.h>
+#include <lz4.h>
+#include <lz4frame.h>
+#include <snappy.h>
 
+#include <boost/test/unit_test.hpp>
 #include <string>
 
 #include "data/formats/delta.hpp"
@@ -29,9 +33,37 @@ std::string frame(const std::string& packed, uint64_t bytes) {
   return expanded(data::block_codec::lz4_frame, packed, bytes);
 }
 
-const std::string magic = "\x04\x22\x4D\x18"s, end = "\0\0\0\0"s;
-/// Headers of frames with independent blocks without checksums, and with linked ones, each with its header's checksum.
-const std::string independent = magic + "\x60\x40\x82"s, linked = magic + "\x40\x40\xC0"s;
+/// Returns text of `count` words that repeat each other in part.
+std::string words(size_t count) {
+  std::string out;
+  for (size_t i = 0; i < count; ++i) out += fmt::format("word {} of {}; ", i * i % 101, count);
+  return out;
+}
+
+std::string lz4_packed(const std::string& text) {
+  std::string out(static_cast<size_t>(LZ4_compressBound(static_cast<int>(text.size()))), '\0');
+  const int bytes =
+      LZ4_compress_default(text.data(), out.data(), static_cast<int>(text.size()), static_cast<int>(out.size()));
+  out.resize(static_cast<size_t>(bytes));
+  return out;
+}
+
+/// Returns a frame of blocks of 64 KiB with a checksum of its content.
+std::string lz4_frame(const std::string& text, LZ4F_blockMode_t mode) {
+  LZ4F_preferences_t how{};
+  how.frameInfo.blockMode = mode;
+  how.frameInfo.blockSizeID = LZ4F_max64KB;
+  how.frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled;
+  std::string out(LZ4F_compressFrameBound(text.size(), &how), '\0');
+  out.resize(LZ4F_compressFrame(out.data(), out.size(), text.data(), text.size(), &how));
+  return out;
+}
+
+std::string snappy_packed(const std::string& text) {
+  std::string out;
+  snappy::Compress(text.data(), text.size(), &out);
+  return out;
+}
 
 std::string delta_error(const std::string& packed, bool repeats) {
   data::delta_texts texts(bytes_of(packed), repeats);
@@ -42,79 +74,84 @@ std::string delta_error(const std::string& packed, bool repeats) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(an_lz4_block_is_literals_and_copies) {
-  BOOST_TEST(block("\x30"
-                   "abc"s,
-                   3) == "abc");
-  BOOST_TEST(block("\x16"
-                   "a\x01\x00\x10"
-                   "b"s,
-                   12) == "aaaaaaaaaaab");  // a copy of bytes that it has just written
-  BOOST_TEST(block("\xF0\x02"s + std::string(17, 'x'), 17) == std::string(17, 'x'));
-  BOOST_TEST(block("\0"s, 0).empty());
+BOOST_AUTO_TEST_CASE(a_block_expands_to_the_text_that_its_library_packed) {
+  for (const std::string& text : {""s, "abc"s, std::string(300'000, 'x'), words(5'000)}) {
+    BOOST_TEST_CONTEXT(text.size() << " bytes") {
+      BOOST_TEST((block(lz4_packed(text), text.size()) == text));
+      BOOST_TEST((expanded(data::block_codec::snappy, snappy_packed(text), text.size()) == text));
+      for (const auto mode : {LZ4F_blockIndependent, LZ4F_blockLinked})
+        BOOST_TEST((frame(lz4_frame(text, mode), text.size()) == text));
+    }
+  }
 }
 
-BOOST_AUTO_TEST_CASE(an_lz4_block_that_lies_is_named) {
-  const std::string cut = "refused: broken LZ4 block: it ends in the middle";
-  for (const std::string& text : {""s,
-                                  "\x30"
-                                  "ab"s,
-                                  "\xF0"s, "\xF0\xFF"s,
-                                  "\x10"
-                                  "a"s +
-                                      "\x01"s,
-                                  "\x16"
-                                  "a\x01\x00"s})
-    BOOST_TEST(block(text, 100) == cut);
-  BOOST_TEST(block("\x16"
-                   "a\x02\x00"s,
-                   100) == "refused: broken LZ4 block: a copy begins before the text");
-  BOOST_TEST(block("\x16"
-                   "a\x00\x00"s,
-                   100) == "refused: broken LZ4 block: a copy begins before the text");
+BOOST_AUTO_TEST_CASE(a_block_that_lies_is_named) {
+  const auto text = words(500);
+  const auto damaged = [](uint64_t bytes) {
+    return fmt::format("refused: broken LZ4 block: it is cut off or damaged, or holds more than {} bytes", bytes);
+  };
+  const auto packed = lz4_packed(text);
+  BOOST_TEST(block(packed.substr(0, packed.size() - 1), text.size()) == damaged(text.size()));
+  BOOST_TEST(block(packed, text.size() - 1) == damaged(text.size() - 1));
+  BOOST_TEST(block(packed, text.size() + 1) ==
+             fmt::format("refused: broken LZ4 block: wanted {} bytes, got {}", text.size() + 1, text.size()));
+  BOOST_TEST(block("", 10) == damaged(10));
+  // a copy from 2 bytes back, where only one byte is there
+  BOOST_TEST(block("\x1F"
+                   "a\x02\x00\x20\x50"
+                   "bcdef"s,
+                   45) == damaged(45));
+  const auto snapped = snappy_packed(text);
+  const auto snappy = [](const std::string& x, uint64_t bytes) {
+    return expanded(data::block_codec::snappy, x, bytes);
+  };
+  BOOST_TEST(snappy(snapped.substr(0, snapped.size() - 1), text.size()) ==
+             "refused: broken snappy block: it is cut off or damaged");
+  BOOST_TEST(snappy(snapped, text.size() + 1) ==
+             fmt::format("refused: broken snappy block: wanted {} bytes, got {}", text.size() + 1, text.size()));
+  BOOST_TEST(snappy("\xFF\xFF", 10) == "refused: broken snappy block: its length is cut off");
+}
+
+BOOST_AUTO_TEST_CASE(a_length_that_the_packed_bytes_cannot_hold_costs_no_memory) {
   BOOST_TEST(block("\x30"
                    "abc"s,
-                   2) == "refused: broken LZ4 block: it holds more than it states");
-  BOOST_TEST(block("\x16"
-                   "a\x01\x00\x10"
-                   "b"s,
-                   8) == "refused: broken LZ4 block: it holds more than it states");
-  BOOST_TEST(block("\x30"
-                   "abc"s,
-                   4) == "refused: broken LZ4 block: wanted 4 bytes, got 3");
+                   uint64_t{1} << 28) == "refused: broken LZ4 block: 4 packed bytes are too few for 268435456 bytes");
+  BOOST_TEST(expanded(data::block_codec::snappy, "\x80\x80\x80\x80\x01 abc"s, uint64_t{1} << 28) ==
+             "refused: broken snappy block: 9 packed bytes are too few for 268435456 bytes");
   BOOST_TEST(block("\x30"
                    "abc"s,
                    data::max_block_bytes + 1)
                  .find("at most 536870912 are read") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(lz4_frames_hold_blocks_that_follow_each_other) {
-  const std::string abcd =
-                        "\x05\0\0\0\x40"
-                        "abcd"s,
-                    again = "\x04\0\0\0\x00\x04\x00\x00"s;
-  const std::string stored = "\x02\0\0\x80yz"s;
-  BOOST_TEST(frame(independent + abcd + stored + end, 6) == "abcdyz");
-  BOOST_TEST(frame(linked + abcd + again + end, 8) == "abcdabcd");
-  BOOST_TEST(frame(independent + abcd + again + end, 8) == "refused: broken LZ4 block: a copy begins before the text");
-  BOOST_TEST(frame(independent + abcd + end + independent + stored + end, 6) == "abcdyz");
-  BOOST_TEST(frame("\x50\x2A\x4D\x18\x03\0\0\0..."s + independent + stored + end, 2) == "yz");  // skippable frame
+BOOST_AUTO_TEST_CASE(lz4_frames_follow_each_other) {
+  const auto text = words(2'000);
+  const auto whole = lz4_frame(text, LZ4F_blockIndependent);
+  const auto skippable = "\x50\x2A\x4D\x18\x03\0\0\0..."s;
+  BOOST_TEST((frame(whole + skippable + whole, 2 * text.size()) == text + text));
+  BOOST_TEST((frame(skippable + whole, text.size()) == text));
 }
 
 BOOST_AUTO_TEST_CASE(lz4_frames_that_lie_are_named) {
-  const std::string stored = "\x02\0\0\x80yz"s;
-  const auto refused = [&](const std::string& text, const std::string& words) {
-    const auto got = frame(text, 2);
-    BOOST_TEST(got.find(words) != std::string::npos, got);
+  const auto text = words(500);
+  const auto whole = lz4_frame(text, LZ4F_blockIndependent);
+  const auto refused = [&](const std::string& packed, const std::string& reason) {
+    BOOST_TEST(frame(packed, text.size()) == "refused: broken LZ4 block: " + reason);
   };
-  refused("some text", "it does not begin like a frame");
-  refused(independent, "it ends in the middle");
-  refused(independent + stored, "it ends in the middle");
-  refused(independent + "\xFF\xFF\xFF\x7F"s, "it ends in the middle");
-  refused(independent + stored + stored + end, "it holds more than it states");
-  refused(magic + "\x60\x40\x83"s + stored + end, "its header does not match its checksum");
-  refused(magic + "\xA0\x40\x00"s, "an unknown version of frames");
-  refused(magic + "\x61\x40\x00\0\0\0\0"s, "a dictionary, which is not supported");
+  const auto changed = [&](size_t at, char to) {
+    auto out = whole;
+    out.at(at) = to;
+    return out;
+  };
+  refused("some text", "ERROR_frameType_unknown");
+  refused("", "it ends in the middle");
+  refused(whole.substr(0, 4), "it ends in the middle");
+  refused(whole.substr(0, whole.size() / 2), "it ends in the middle");
+  refused(whole.substr(0, whole.size() - 1), "it ends in the middle");
+  refused(whole + whole, fmt::format("wanted {0} bytes, got more than {0}", text.size()));
+  refused(changed(whole.size() - 1, static_cast<char>(whole.back() + 1)), "ERROR_contentChecksum_invalid");
+  refused(changed(6, static_cast<char>(whole[6] + 1)), "ERROR_headerChecksum_invalid");
+  refused(changed(4, static_cast<char>(whole[4] | 1)), "it needs a dictionary, which is not supported");
 }
 
 BOOST_AUTO_TEST_CASE(delta_encoded_texts_are_read_to_the_last_and_no_further) {

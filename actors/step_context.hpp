@@ -13,9 +13,9 @@
 
 #include "actors/meetings.hpp"
 #include "actors/program.hpp"
+#include "actors/verdict.hpp"
 #include "data/batch.hpp"
 #include "device/stream.hpp"
-#include "job/step_rules.hpp"
 #include "kernels/compress/quantiser.hpp"
 #include "plan/lane_order.hpp"
 #include "telemetry/spans.hpp"
@@ -25,23 +25,6 @@ namespace troupe::actors {
 /// Start and end of an instruction, in core::now_ns; 0 until then. Written by its lane, read by any thread.
 struct span {
   std::atomic<int64_t> start_ns{0}, end_ns{0};
-};
-
-/// The result of the vote, equal on every rank: gradient norm, losses, and whether the step is skipped or clipped.
-struct verdict {
-  double loss = 0;        ///< mean loss over the global batch
-  double square_sum = 0;  ///< sum of the squares of the scaled gradient sums
-  double grad_norm = 0;   ///< norm of the mean gradient; not finite on overflow
-  bool overflow = false;  ///< the gradient has a NaN or an infinity
-  bool skipped = false;   ///< true: the gradient overflowed, and the precision's rule is to skip such a step
-  /// True: the norm exceeds its limit so far that gradient_scale differs from its value without clipping.
-  bool clipped = false;
-  double gradient_scale = 1;  ///< factor that `update` multiplies gradients by; rounded to fp32 unless masters are fp64
-  /// Range of the inputs over all ranks and micro-batches, by calibrated layer
-  std::vector<kernels::value_range<double>> input_ranges{};
-  [[nodiscard]] plan::branch taken() const {
-    return skipped ? plan::branch::skipped : clipped ? plan::branch::clipped : plan::branch::not_skipped;
-  }
 };
 
 class save_target;
@@ -142,13 +125,5 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   std::once_flag once_;
   verdict verdict_;
 };
-
-/// Returns the factor that turns the sum of all contributions into a mean. Pure.
-double factor_of_mean(const plan::rank_plan& p, double loss_scale, const job::scaling_rules& rules);
-
-/// Returns the verdict of `votes`, with the losses of the first `micros` micro-batches; 0: all. Clips by the global
-/// norm, and multiplies mean, loss scale and clipping into one factor that is applied once. Pure.
-verdict judge(const plan::rank_plan& p, std::span<const double> votes, double loss_scale,
-              const job::scaling_rules& rules, uint32_t micros = 0);
 
 }  // namespace troupe::actors

@@ -42,9 +42,10 @@ bool machine_watch::misses_beats(uint32_t machine, int64_t now_ns) const {
   return machine > 0 && now_ns - all_[machine].heard_ns > unheard_ns(job_.lost_after_ns);
 }
 
-int64_t machine_watch::quiet_ns(uint32_t machine, int64_t now_ns, bool was_away) {
+std::optional<int64_t> machine_watch::lost_for_ns(uint32_t machine, int64_t now_ns, bool was_away) {
   if (was_away) all_[machine].heard_ns = now_ns;
-  return now_ns - all_[machine].heard_ns;
+  const int64_t silent_ns = now_ns - all_[machine].heard_ns;
+  return silent_ns > job_.lost_after_ns ? std::optional(silent_ns) : std::nullopt;
 }
 
 std::vector<uint32_t> machine_watch::awaited() const {

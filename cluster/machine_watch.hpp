@@ -33,9 +33,10 @@ class machine_watch {  ///< machine 0 is the supervisor's own, has no agent and 
   [[nodiscard]] bool is_silent(uint32_t machine, int64_t now_ns) const;
   /// True if the agent has been quiet for so long that its processes receive no more beats.
   [[nodiscard]] bool misses_beats(uint32_t machine, int64_t now_ns) const;
-  /// Returns how long the agent has been quiet, in nanoseconds; `was_away`: the supervisor itself did not run, so the
-  /// silence counts from now.
-  int64_t quiet_ns(uint32_t machine, int64_t now_ns, bool was_away);
+  /// Decides whether a machine is lost: returns how long its agent has been silent, in nanoseconds, if that is longer
+  /// than cluster.lost_after; nothing otherwise. `was_away`: the supervisor itself did not run, so the silence counts
+  /// from now.
+  std::optional<int64_t> lost_for_ns(uint32_t machine, int64_t now_ns, bool was_away);
 
   /// Returns the machines that have not come yet and have ranks at first, except those that the job has lost before.
   [[nodiscard]] std::vector<uint32_t> awaited() const;

@@ -316,10 +316,10 @@ bool supervision::misses_hosts(int64_t now_ns) const {
 void supervision::look_at_machines(int64_t now_ns, bool was_away, bool beats) {
   for (uint32_t i = 1; i < machines_.size(); ++i) {
     if (!machines_.is_there(i)) continue;
-    const int64_t quiet_ns = machines_.quiet_ns(i, now_ns, was_away);
-    if (quiet_ns > job_.lost_after_ns) {
+    if (const auto silent_ns = machines_.lost_for_ns(i, now_ns, was_away)) {
       actions_.emplace_back(std::in_place_type<drop_agent>, i);
-      parted(i, fmt::format("was lost: its host was silent for {:.1f} s (cluster.lost_after)", double(quiet_ns) / 1e9),
+      parted(i,
+             fmt::format("was lost: its host was silent for {:.1f} s (cluster.lost_after)", double(*silent_ns) / 1e9),
              now_ns);
     } else if (beats) {
       actions_.emplace_back(std::in_place_type<send_to_agent>, i, beat{});

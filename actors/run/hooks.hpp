@@ -12,7 +12,7 @@
 #include "actors/processes/slow_link_report.hpp"
 #include "actors/run/reports.hpp"
 #include "actors/saving/save_request.hpp"
-#include "plan/choose/vote.hpp"
+#include "plan/choose/profile_votes.hpp"
 
 namespace troupe::data {
 struct reading_progress;

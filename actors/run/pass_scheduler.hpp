@@ -11,7 +11,7 @@
 #include "actors/run/reports.hpp"
 #include "job/changed_steps.hpp"
 #include "job/early_updates.hpp"
-#include "plan/choose/vote.hpp"
+#include "plan/choose/profile_votes.hpp"
 #include "telemetry/instruction_times.hpp"
 
 namespace troupe::actors {

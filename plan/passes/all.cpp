@@ -3,7 +3,7 @@
 #include "plan/passes/gradient_writes.hpp"
 #include "plan/passes/near_copies.hpp"
 #include "plan/passes/pass.hpp"
-#include "plan/passes/residency.hpp"
+#include "plan/passes/prefetch.hpp"
 #include "plan/passes/shard_reads.hpp"
 #include "plan/passes/snapshot_waits.hpp"
 #include "plan/passes/speculation.hpp"
@@ -13,7 +13,7 @@ namespace troupe::plan {
 namespace {
 
 const pass passes[] = {
-    {"residency",
+    {"prefetch",
      {.needs = {fact::written_plainly},
       .provides = {fact::gathers_placed},
       .keeps = all_facts.without({fact::written_plainly})},

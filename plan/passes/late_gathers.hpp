@@ -1,6 +1,6 @@
 // Owns the moves that make each gather as late as computation can still hide it: the least memory for the same time.
-// The residency pass calls this after it has decided which gather serves which use; this file then decides the position
-// of a gather that only its own use needs.
+// The pass in prefetch.hpp calls this after it has decided which gather serves which use; this file then decides the
+// position of a gather that only its own use needs.
 #pragma once
 
 #include <cstdint>

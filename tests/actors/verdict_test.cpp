@@ -1,4 +1,6 @@
 // Tests the vote's verdict: loss, norm, clipping, overflow and skipping.
+#include "actors/verdict.hpp"
+
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>

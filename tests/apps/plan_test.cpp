@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(a_plan_says_how_it_came_about) {
   const command_folder f;
   const auto r = f.troupe({"plan", "job.yaml", "--explain", "--rank", "1"});
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
-  for (const char* part : {"pass ", "added  moved  removed  why\n", "write ", "residency ", "speculation "})
+  for (const char* part : {"pass ", "added  moved  removed  why\n", "write ", "prefetch ", "speculation "})
     BOOST_TEST(has(r.out, part), r.out);
   const auto json = nlohmann::json::parse(f.troupe({"plan", "job.yaml", "--explain", "--json"}).out);
   BOOST_TEST(json.at(0).at("pass") == "write");

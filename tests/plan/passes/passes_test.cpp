@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(a_pass_runs_where_its_contract_puts_it_and_the_checker_prov
   const pass sooner{"sooner", {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts}, gather_sooner};
   const auto order = names(beside_ours({&sooner, 1}));
   BOOST_TEST(order.size() == all_passes().size() + 1);
-  BOOST_TEST(comes_before(order, "residency", "sooner"));
+  BOOST_TEST(comes_before(order, "prefetch", "sooner"));
   for (const bool tied : {false, true})
     for (uint32_t ranks = 1; ranks <= 3; ++ranks)
       for (const uint32_t accumulation : {1U, 2U})
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_pass_that_takes_a_fact_away_runs_behind_all_that_need_it)
                  {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts.without({fact::gathers_placed})},
                  gather_sooner};
   const auto order = names(beside_ours({&own, 1}));
-  for (const char* who : {"residency", "speculation", "slices from files"})
+  for (const char* who : {"prefetch", "speculation", "slices from files"})
     BOOST_TEST(comes_before(order, who, "sooner"), who);
 }
 
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(passes_that_conflict_or_share_a_name_are_refused) {
   const contract alone{.needs = {}, .provides = {}, .keeps = all_facts, .conflicts = {"undo"}};
   BOOST_TEST(refusal_of({{"mine", alone, nothing}}) == "passes mine and undo conflict");
   BOOST_TEST(refusal_of({{"mine", any, nothing}, {"mine", any, nothing}}) == "two passes are named mine");
-  BOOST_TEST(refusal_of({{"residency", any, nothing}}) == "two passes are named residency");
+  BOOST_TEST(refusal_of({{"prefetch", any, nothing}}) == "two passes are named prefetch");
   BOOST_TEST(refusal_of({{"mine", any, nothing}, {"theirs", any, nothing}}).empty());
 }
 

@@ -1,4 +1,4 @@
-#include "plan/choose/vote.hpp"
+#include "plan/choose/profile_votes.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,12 @@
 // Tests the rules of residency on four units A B C D of 1000 elements each, used A B C D D C B A: a sequence that is
 // small enough to follow by hand.
-#include "plan/passes/residency.hpp"
+#include "plan/passes/prefetch.hpp"
 
 #include "plan/check/check.hpp"
 #include "plan/schedule/uses.hpp"
 #include "tests/plan/samples.hpp"
 
-BOOST_AUTO_TEST_SUITE(residency)
+BOOST_AUTO_TEST_SUITE(prefetch)
 
 using namespace troupe::plan;
 

@@ -1,11 +1,11 @@
 // Tests how the ranks' votes on their measurements are joined.
-#include "plan/choose/vote.hpp"
+#include "plan/choose/profile_votes.hpp"
 
 #include <limits>
 
 #include "tests/plan/samples.hpp"
 
-BOOST_AUTO_TEST_SUITE(vote)
+BOOST_AUTO_TEST_SUITE(profile_votes)
 
 using namespace troupe;
 using namespace troupe::plan;

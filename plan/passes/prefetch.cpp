@@ -1,4 +1,4 @@
-#include "plan/passes/residency.hpp"
+#include "plan/passes/prefetch.hpp"
 
 #include <algorithm>
 

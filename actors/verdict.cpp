@@ -1,0 +1,52 @@
+#include "actors/verdict.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace troupe::actors {
+
+namespace {
+
+/// Returns the factor in the precision with which updates multiply.
+double as_masters_take(const plan::rank_plan& p, double factor) {
+  return p.options().master() == core::dtype::f64 ? factor : double(static_cast<float>(factor));
+}
+
+}  // namespace
+
+double factor_of_mean(const plan::rank_plan& p, double loss_scale, const job::scaling_rules& rules) {
+  return 1.0 / (double(p.options().data()) * p.options().accumulation * loss_scale * rules.input_scale);
+}
+
+double unclipped_scale(const plan::rank_plan& p, double loss_scale, const job::scaling_rules& rules) {
+  return as_masters_take(p, factor_of_mean(p, loss_scale, rules));
+}
+
+verdict judge(const plan::rank_plan& p, std::span<const double> votes, double loss_scale,
+              const job::scaling_rules& rules, uint32_t micros) {
+  verdict v;
+  for (uint64_t b = 0; b < p.layout->num_blocks; ++b) v.square_sum += votes[b];
+  if (micros == 0) micros = p.options().accumulation;
+  const double contributions = double(p.options().data()) * micros;
+  for (uint32_t m = 0; m < micros; ++m)
+    for (uint32_t r = 0; r < p.options().data(); ++r) v.loss += votes[p.layout->loss_offset(r, m)];
+  v.loss /= contributions;
+  const double mean_factor = factor_of_mean(p, loss_scale, rules);
+  v.grad_norm = std::sqrt(v.square_sum) * mean_factor;
+  v.overflow = !std::isfinite(v.square_sum);
+  v.skipped = v.overflow && rules.skip_overflow;
+  const double clip = rules.clip > 0 ? std::max(1.0, (v.grad_norm + 1e-6) / rules.clip) : 1.0;
+  v.gradient_scale = as_masters_take(p, mean_factor / clip);
+  for (uint64_t k = 0; k < p.layout->calibrated(); ++k) {
+    kernels::value_range<double> all{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
+    const uint64_t end = p.layout->vote_elements(), each = 2 * p.layout->calibrated();
+    for (uint64_t at = p.layout->loss_offset(p.options().data(), 0) + 2 * k; at < end; at += each)
+      all = kernels::joined(all, {votes[at], votes[at + 1]});
+    v.input_ranges.push_back(all);
+  }
+  v.clipped = !v.skipped && v.gradient_scale != unclipped_scale(p, loss_scale, rules);
+  return v;
+}
+
+}  // namespace troupe::actors

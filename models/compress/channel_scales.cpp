@@ -58,7 +58,7 @@ std::vector<scaled_channels> channels_of(const model_spec& spec, const core::mod
   const core::layer_info* activation = nullptr;
   std::vector<const core::layer_info*> before;  // linear layers after the norm
   for (const auto& l : table.layers_of(unit, segment)) {
-    if (l.kind == layer_kind::norm) norm = &l;
+    if (l.kind == layer_kind::norm && before.empty()) norm = &l;  // a norm after a linear layer is not its input's
     if (l.kind == layer_kind::attention) attention = &l;
     if (l.kind == layer_kind::activation) activation = &l;
     if (l.kind != layer_kind::linear || norm == nullptr) continue;

@@ -1,5 +1,5 @@
-// Owns the one table of the schedules that have a name. The rule of each schedule is declared in order.hpp and defined
-// in a file of its own.
+// Owns the one table of the schedules that have a name. The rule of each schedule is declared in order.hpp; 1F1B and
+// the zero-bubble schedules share interleaved.cpp, the others have a file each.
 #pragma once
 
 #include <span>

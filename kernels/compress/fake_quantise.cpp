@@ -371,8 +371,13 @@ void run(const quantise_call& call, bool with_vectors) {
 core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y,
                                  const stochastic_rounding* rounding) {
   TROUPE_TRY(check_call(x, q, y));
-  run({.x = x, .q = q, .y = y, .rounding = rounding}, true);
+  fake_quantise_unchecked(x, q, y, rounding);
   return {};
+}
+
+void fake_quantise_unchecked(const grouped_values& x, const quantiser& q, std::byte* y,
+                             const stochastic_rounding* rounding) {
+  run({.x = x, .q = q, .y = y, .rounding = rounding}, true);
 }
 
 void fake_quantise_reference(const grouped_values& x, const quantiser& q, std::byte* y,
@@ -385,8 +390,14 @@ core::result<void> fake_quantise_within(const grouped_values& x, const quantiser
                                         const stochastic_rounding* rounding) {
   TROUPE_TRY(check_call(x, q, y, ranges));
   TROUPE_TRY(check_ranges(x, q, ranges.size()));
-  run({x, q, ranges.data(), ranges.size(), y, rounding}, true);
+  fake_quantise_within_unchecked(x, q, ranges, y, rounding);
   return {};
+}
+
+void fake_quantise_within_unchecked(const grouped_values& x, const quantiser& q,
+                                    std::span<const value_range<double>> ranges, std::byte* y,
+                                    const stochastic_rounding* rounding) {
+  run({x, q, ranges.data(), ranges.size(), y, rounding}, true);
 }
 
 void fake_quantise_within_reference(const grouped_values& x, const quantiser& q,
@@ -397,6 +408,10 @@ void fake_quantise_within_reference(const grouped_values& x, const quantiser& q,
 
 core::result<magnitudes> sum_above(const grouped_values& x, double threshold) {
   TROUPE_TRY(check_sums(x));
+  return sum_above_unchecked(x, threshold);
+}
+
+magnitudes sum_above_unchecked(const grouped_values& x, double threshold) {
   magnitudes out;
   if (x.type == core::dtype::f64)
     return sum_above_reference(reinterpret_cast<const double*>(x.x), x.group_size, threshold);
@@ -414,9 +429,14 @@ core::result<void> fake_quantise_by_sums(const grouped_values& x, const quantise
   TROUPE_TRY(check_call(x, q, y));
   TROUPE_TRY(check_sums(x));
   if (q.has_grid()) return wanted("a ternary or binary quantiser beside sums, got one with a grid");
+  fake_quantise_by_sums_unchecked(x, q, all, above, y);
+  return {};
+}
+
+void fake_quantise_by_sums_unchecked(const grouped_values& x, const quantiser& q, const magnitudes& all,
+                                     const magnitudes& above, std::byte* y) {
   const magnitudes both[] = {all, above};
   run({.x = x, .q = q, .y = y, .sums = both}, true);
-  return {};
 }
 
 core::result<void> group_ranges(const grouped_values& x, std::span<value_range<double>> out) {
@@ -426,11 +446,15 @@ core::result<void> group_ranges(const grouped_values& x, std::span<value_range<d
                   std::to_string(x.group_size) + " and " + std::to_string(out.size()) + " ranges");
   const memory_view all[] = {view_of_values(x), view_of("ranges", out)};
   TROUPE_TRY(check_apart(call_name, all));
+  group_ranges_unchecked(x, out);
+  return {};
+}
+
+void group_ranges_unchecked(const grouped_values& x, std::span<value_range<double>> out) {
   if (x.type == core::dtype::f64)
     group_ranges_reference(x, out);
   else
     HWY_DYNAMIC_DISPATCH(ranges)(x, out.data());
-  return {};
 }
 
 void group_ranges_reference(const grouped_values& x, std::span<value_range<double>> out) {

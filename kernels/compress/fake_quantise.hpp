@@ -65,6 +65,17 @@ double ternary_threshold(core::dtype type, const magnitudes& all);
 core::result<void> fake_quantise_by_sums(const grouped_values& x, const quantiser& q, const magnitudes& all,
                                          const magnitudes& above, std::byte* y);
 
+/// The functions of this file for callers whose arguments are valid, such as every step of a run: they check nothing.
+void fake_quantise_unchecked(const grouped_values& x, const quantiser& q, std::byte* y,
+                             const stochastic_rounding* rounding = nullptr);
+void group_ranges_unchecked(const grouped_values& x, std::span<value_range<double>> out);
+void fake_quantise_within_unchecked(const grouped_values& x, const quantiser& q,
+                                    std::span<const value_range<double>> ranges, std::byte* y,
+                                    const stochastic_rounding* rounding = nullptr);
+magnitudes sum_above_unchecked(const grouped_values& x, double threshold);
+void fake_quantise_by_sums_unchecked(const grouped_values& x, const quantiser& q, const magnitudes& all,
+                                     const magnitudes& above, std::byte* y);
+
 /// The scalar twins of the functions of this file: the same bits; fp64 throughout for f64.
 void fake_quantise_reference(const grouped_values& x, const quantiser& q, std::byte* y,
                              const stochastic_rounding* rounding = nullptr);

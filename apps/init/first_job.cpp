@@ -14,7 +14,8 @@
 #include "apps/init/job_text.hpp"
 #include "apps/machine/machine.hpp"
 #include "apps/plan/plan_fit.hpp"
-#include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/compressed/format.hpp"
+#include "checkpoint/convert/folder_contents.hpp"
 #include "config/keys/values.hpp"
 #include "config/load.hpp"
 #include "core/cores.hpp"
@@ -231,7 +232,7 @@ class maker {
     if (!has("model.path")) return false;
     const fs::path folder = fs::is_directory(a_.model) ? fs::path(a_.model) : a_.from;
     const auto format = checkpoint::recognise(folder);
-    return format && *format == checkpoint::source_format::hugging_face;
+    return format && *format == &checkpoint::hugging_face_format;
   }
 
   /// Limits the sequence length if training begins from trained weights: samples of the model's full length would fill

@@ -8,24 +8,19 @@
 #include <charconv>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/open.hpp"
+#include "checkpoint/convert/formats.hpp"
 #include "checkpoint/convert/unread_weights.hpp"
 #include "checkpoint/deepspeed/files.hpp"
 #include "checkpoint/distributed/megatron_common.hpp"
-#include "checkpoint/distributed/safetensors_shards.hpp"
-#include "checkpoint/distributed/source.hpp"
-#include "checkpoint/gguf/header.hpp"
-#include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/safetensors/weights_index.hpp"
 #include "checkpoint/source/peft_names.hpp"
-#include "checkpoint/source/torch.hpp"
-#include "checkpoint/torch/distributed_metadata.hpp"
 #include "core/dangling_link.hpp"
 #include "core/json_text.hpp"
-#include "core/lfs_pointer.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -58,15 +53,6 @@ bool is_plain_name(std::string_view name) {
          name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code ec;
-  return fs::exists(path, ec);
-}
-bool is_folder(const fs::path& path) {
-  std::error_code ec;
-  return fs::is_directory(path, ec);
-}
-
 /// Returns the name in a small text file, such as DeepSpeed's `latest`.
 core::result<std::string> tag_in(const fs::path& path) {
   TROUPE_ASSIGN(const auto text, read_small_file(real_files(), path, max_latest_bytes));
@@ -88,24 +74,15 @@ bool latest_is_ours(const fs::path& root) {
   return latest && *latest && (*latest)->seal;
 }
 
-/// True for file names by which a folder of DeepSpeed is recognised.
-bool is_deepspeed_file(std::string_view name) {
-  return name.ends_with("_model_states.pt") || name.ends_with("-model_states.pt") || name.ends_with("optim_states.pt");
-}
-
 /// Calls `see(entry)` for each entry of a folder until it returns true; returns true if it did.
 template <class See>
-bool any_in(const fs::path& folder, const See& see, size_t most = max_folder_entries) {
+bool any_in(const fs::path& folder, const See& see) {
   std::error_code ec;
   size_t seen = 0;
-  for (fs::directory_iterator at(folder, ec), end; !ec && at != end && seen < most; at.increment(ec), ++seen)
+  for (fs::directory_iterator at(folder, ec), end; !ec && at != end && seen < max_folder_entries;
+       at.increment(ec), ++seen)
     if (see(*at)) return true;
   return false;
-}
-
-bool holds_deepspeed_files(const fs::path& folder, size_t most = max_folder_entries) {
-  return any_in(
-      folder, [](const fs::directory_entry& e) { return is_deepspeed_file(e.path().filename().string()); }, most);
 }
 
 /// Returns the error that refuses an adapter's folder; nothing for any other folder.
@@ -144,68 +121,18 @@ std::string seen_in(const fs::path& folder) {
   return fmt::format("it holds {}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-/// Returns the format of a folder that contains exactly one checkpoint.
-core::result<source_format> format_of_folder(const fs::path& path) {
-  if (is_there(path / manifest_file_name)) return source_format::troupe;
-  if (is_folder(path / "zero")) return source_format::universal;
-  if (is_there(path / distributed_metadata_name) ||
-      is_there(path / accelerate_model_folder / distributed_metadata_name))
-    return source_format::distributed;
-  if (holds_safetensors_shards(path)) return source_format::distributed;
-  std::error_code ec;
-  if (const fs::directory_iterator at(path, ec); ec)
-    return fail(error_kind::io, fmt::format("cannot list '{}': {}", path.string(), ec.message()));
-  if (holds_deepspeed_files(path)) return source_format::deepspeed;
-  if (is_there(path / single_file_name) || is_there(path / index_file_name)) return source_format::hugging_face;
-  if (is_there(path / torch_file_name) || is_there(path / torch_index_file_name) ||
-      is_there(path / full_fsdp_file_name))
-    return source_format::torch;
-  if (find_weights_index(path, index_file_name, safetensors_index_infix)) return source_format::hugging_face;
-  if (find_weights_index(path, torch_index_file_name, torch_index_infix)) return source_format::torch;
+/// Returns why a folder of no format is not a checkpoint: what it is instead, or which files would identify one.
+core::error no_checkpoint(const fs::path& path) {
+  const auto refusal = [&](const std::string& why) {
+    return core::error{error_kind::bad_input, fmt::format("'{}' is not a checkpoint: it {}", path.string(), why)};
+  };
   for (const auto infix : {safetensors_index_infix, torch_index_infix})
     if (const auto all = weights_indices(path, infix); all.size() > 1)
-      return refused(
-          fmt::format("'{}' is not a checkpoint: it has {} index files of weights: name one of them, such as '{}'",
-                      path.string(), all.size(), all.front().string()));
-  if (const auto adapter = adapter_in(path)) return fail(*adapter);
-  if (const auto unread = unread_weights_in(path))
-    return refused(fmt::format("'{}' is not a checkpoint: it holds {}", path.string(), *unread));
-  return refused(
-      fmt::format("'{}' is not a checkpoint: it holds neither {} nor {} (Troupe), no *_model_states.pt or folder zero "
-                  "(DeepSpeed), no {} (torch.distributed.checkpoint) and no {} or {} (Hugging Face); {}",
-                  path.string(), manifest_file_name, latest_file_name, distributed_metadata_name, single_file_name,
-                  torch_file_name, seen_in(path)));
-}
-
-/// Returns the format of the shards that an index lists, by the ending of the first one.
-core::result<source_format> format_of_index(const fs::path& path) {
-  TROUPE_ASSIGN(const auto weights, read_weights_index(path));
-  return weights.front().second.ends_with(".safetensors") ? source_format::hugging_face : source_format::torch;
-}
-
-core::result<source_format> format_of_file(const fs::path& path) {
-  if (is_index_name(path)) return format_of_index(path);
-  TROUPE_ASSIGN(const auto file, core::source_file::open(path));
-  TROUPE_TRY(core::refuse_lfs_pointer(file));
-  std::array<std::byte, 10> begin{};
-  const auto got = std::span(begin).first(static_cast<size_t>(std::min<uint64_t>(begin.size(), file.size())));
-  TROUPE_TRY(file.read(0, got));
-  const auto byte = [&](size_t i) { return i < got.size() ? std::to_integer<int>(begin[i]) : -1; };
-  if (begins_like_gguf(got)) return source_format::gguf;
-  if (byte(8) == '{') return source_format::hugging_face;
-  if ((byte(0) == 'P' && byte(1) == 'K') || byte(0) == 0x80) return source_format::torch;
-  return refused(fmt::format("'{}' is not a safetensors file, a torch.save file or a GGUF file", path.string()));
-}
-
-/// True if the folder of one checkpoint has an optimizer's states, judged by the names of its files.
-bool has_states(const fs::path& path, source_format format) {
-  if (format == source_format::distributed) {
-    const bool is_accelerates =
-        !is_there(path / distributed_metadata_name) && is_folder(path / accelerate_model_folder);
-    return !is_accelerates || is_folder(path / accelerate_optimizer_folder) || is_there(path / "optimizer.bin");
-  }
-  if (format != source_format::hugging_face && format != source_format::torch) return true;
-  return is_there(path / "optimizer.pt") || is_there(path / "optimizer.bin");
+      return refusal(fmt::format("has {} index files of weights: name one of them, such as '{}'", all.size(),
+                                 all.front().string()));
+  if (auto adapter = adapter_in(path)) return std::move(*adapter);
+  if (const auto unread = unread_weights_in(path)) return refusal("holds " + *unread);
+  return refusal(fmt::format("holds {}; {}", lacking_signs(), seen_in(path)));
 }
 
 struct numbered_folder {
@@ -338,7 +265,7 @@ trainer_parts parts_in(const fs::path& folder, int depth) {
   const auto inside = contents_of_folder(folder, depth + 1);
   if (!inside || inside->checkpoints.front().problem) return out;
   const auto& first = inside->checkpoints.front();
-  out.states = first.format && has_states(first.path, *first.format);
+  out.states = first.format != nullptr && first.format->has_states(first.path);
   return out;
 }
 
@@ -401,13 +328,12 @@ std::optional<folder_contents> deeper_in(const fs::path& path, int depth) {
   return std::nullopt;
 }
 
-/// True if one of the three newest checkpoints has an optimizer's states, or the newest is Troupe's, whose file names
-/// do not show it.
+/// True if one of the three newest checkpoints has an optimizer's states.
 bool any_has_states(const folder_contents& c, int depth) {
   constexpr size_t most = 3;
-  for (size_t i = 0; i < std::min(most, c.checkpoints.size()); ++i)
-    if (!c.checkpoints[i].name.empty() && parts_in(c.checkpoints[i].path, depth).states) return true;
-  return c.checkpoints.front().format == source_format::troupe;
+  const auto newest = std::span(c.checkpoints).first(std::min(most, c.checkpoints.size()));
+  return std::ranges::any_of(
+      newest, [&](const found_checkpoint& one) { return !one.name.empty() && parts_in(one.path, depth).states; });
 }
 
 core::result<folder_contents> contents_of_folder(const fs::path& path, int depth) {
@@ -415,7 +341,7 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
     return fail(error_kind::limit,
                 fmt::format("'{}': its folders are nested too deeply: name the folder of the checkpoint itself",
                             path.string()));
-  const auto ours = [&] { return only({path, "", source_format::troupe}); };
+  const auto ours = [&] { return only({path, "", &troupe_format}); };
   if (is_there(path / manifest_file_name)) return ours();
   if (const auto latest = path / latest_file_name; is_there(latest)) {
     TROUPE_ASSIGN(const auto name, tag_in(latest));
@@ -436,16 +362,17 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
     TROUPE_ASSIGN(const auto folder, megatron_folder(path));
     return contents_of_tag(path, folder.filename().string(), fmt::format("'{}' names", latest.string()), depth);
   }
-  const auto own = format_of_folder(path);
-  const auto itself = [&] { return only({path, "", *own}); };
-  if (own && has_states(path, *own)) return itself();
-  if (!own && has_ours(path)) return ours();  // a folder of Troupe's checkpoints without `latest`
+  const auto found = format_of_folder(path);
+  const auto* own = found ? *found : nullptr;
+  const auto itself = [&] { return only({path, "", own}); };
+  if (own != nullptr && own->has_states(path)) return itself();
+  if (own == nullptr && has_ours(path)) return ours();  // a folder of Troupe's checkpoints without `latest`
   auto deeper = deeper_in(path, depth);
-  if (!own) {
+  if (own == nullptr) {
     if (deeper) return std::move(*deeper);
     for (const auto name : inner_names)
       if (const auto link = core::dangling_link_in(path / name)) return refused(*link);
-    return fail(own.error());
+    return fail(found ? no_checkpoint(path) : found.error());
   }
   if (!deeper || !any_has_states(*deeper, depth)) return itself();
   deeper->weights = itself().checkpoints.front();
@@ -453,26 +380,6 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
 }
 
 }  // namespace
-
-std::string_view described(source_format f) {
-  switch (f) {
-    case source_format::troupe:
-      return "a Troupe checkpoint";
-    case source_format::deepspeed:
-      return "a DeepSpeed checkpoint";
-    case source_format::universal:
-      return "a universal DeepSpeed checkpoint";
-    case source_format::distributed:
-      return "a folder of torch.distributed.checkpoint";
-    case source_format::hugging_face:
-      return "weights in safetensors files";
-    case source_format::torch:
-      return "weights in files of torch.save";
-    case source_format::gguf:
-      return "weights in a GGUF file";
-  }
-  return "?";
-}
 
 core::result<folder_contents> look_into(const fs::path& path, const std::optional<std::string>& tag) {
   if (!is_there(path)) {
@@ -482,7 +389,7 @@ core::result<folder_contents> look_into(const fs::path& path, const std::optiona
   if (!is_folder(path)) {
     if (tag)
       return refused(fmt::format("'{}' is a file, not a folder with the tag '{}'", path.string(), core::shown(*tag)));
-    TROUPE_ASSIGN(const auto format, format_of_file(path));
+    TROUPE_ASSIGN(const auto* format, format_of_file(path));
     return only({path, "", format});
   }
   if (!tag) return contents_of_folder(path, 0);
@@ -491,13 +398,13 @@ core::result<folder_contents> look_into(const fs::path& path, const std::optiona
   return contents_of_tag(is_inside ? inner : path, *tag, "the requested tag is", 0);
 }
 
-core::result<source_format> recognise(const fs::path& path, const std::optional<std::string>& tag) {
+core::result<const source_format*> recognise(const fs::path& path, const std::optional<std::string>& tag) {
   std::string last;
   for (auto contents = look_into(path, tag);; contents = look_into(fs::path(last))) {
     if (!contents) return fail(contents.error());
     const auto& first = contents->checkpoints.front();
     if (first.problem) return fail(*first.problem);
-    if (first.format) return *first.format;
+    if (first.format != nullptr) return first.format;
     if (first.path.string() == last) return refused(fmt::format("'{}' is not a checkpoint", last));
     last = first.path.string();
   }

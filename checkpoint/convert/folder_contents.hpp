@@ -3,27 +3,21 @@
 // about the others. Reads only names, small text files and first bytes; open_source.hpp opens the chosen one.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "checkpoint/source/source_format.hpp"
 #include "core/error.hpp"
 
 namespace troupe::checkpoint {
-
-/// The formats of checkpoints that open_source() opens.
-enum class source_format : uint8_t { troupe, deepspeed, universal, distributed, hugging_face, torch, gguf };
-/// Returns the format as text for messages: "a checkpoint of Troupe's", ...
-std::string_view described(source_format f);
 
 /// One of the checkpoints that exist in a folder.
 struct found_checkpoint {
   std::filesystem::path path;
   std::string name;                       ///< path below the searched path: `checkpoint-20`; empty: that path itself
-  std::optional<source_format> format{};  ///< format; missing until look_into() examines `path` itself
+  const source_format* format = nullptr;  ///< null until look_into() examines `path` itself
   std::optional<core::error> problem{};   ///< reason why `path` is no checkpoint, or not complete
 };
 
@@ -48,7 +42,8 @@ core::result<folder_contents> look_into(const std::filesystem::path& path,
                                         const std::optional<std::string>& tag = std::nullopt);
 
 /// Returns the format of the checkpoint that look_into() chooses.
-core::result<source_format> recognise(const std::filesystem::path& path, const std::optional<std::string>& tag = {});
+core::result<const source_format*> recognise(const std::filesystem::path& path,
+                                             const std::optional<std::string>& tag = {});
 
 /// Returns `path`, or the folder `checkpoints` in it if the chosen checkpoint is there.
 std::filesystem::path checkpoints_below(const std::filesystem::path& path);

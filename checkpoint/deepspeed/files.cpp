@@ -97,6 +97,17 @@ core::result<void> check_ranks(const std::vector<deepspeed_file>& files) {
 
 }  // namespace
 
+bool holds_deepspeed_files(const fs::path& folder, size_t most) {
+  std::error_code ec;
+  size_t seen = 0;
+  for (fs::directory_iterator at(folder, ec), end; !ec && at != end && seen < most; at.increment(ec), ++seen) {
+    const auto name = at->path().filename().string();
+    if (name.ends_with("_model_states.pt") || name.ends_with("-model_states.pt") || name.ends_with("optim_states.pt"))
+      return true;
+  }
+  return false;
+}
+
 std::string tag_from(std::string_view text) {
   text = core::trimmed(text.substr(0, text.find('\n')), " \t\r");
   while (text.starts_with("./")) text.remove_prefix(2);

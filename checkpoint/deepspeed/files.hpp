@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/files/file_system.hpp"
 #include "core/error.hpp"
 
 namespace troupe::checkpoint {
@@ -32,6 +33,9 @@ struct deepspeed_files {
   std::vector<deepspeed_file> layers;     ///< `layer_*` of a pipeline, ascending by (layer, mp)
   bool has_offloaded = false;             ///< true: the folder contains `offloaded_tensors`
 };
+
+/// True if the folder has a file of DeepSpeed's among its first `most` names.
+bool holds_deepspeed_files(const std::filesystem::path& folder, size_t most = max_folder_entries);
 
 /// Returns the name in a file such as `latest`: its first line without blanks and a carriage return around it, `./` in
 /// front and slashes at the end, which people and scripts leave there.

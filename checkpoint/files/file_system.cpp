@@ -132,6 +132,16 @@ file_system& real_files() {
   return files;
 }
 
+bool is_there(const fs::path& path) {
+  std::error_code ec;
+  return fs::exists(path, ec);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ec;
+  return fs::is_directory(path, ec);
+}
+
 core::result<std::string> read_small_file(file_system& files, const fs::path& path, uint64_t max_bytes) {
   TROUPE_ASSIGN(const auto file, files.open(path));
   if (file->bytes() > max_bytes)

@@ -112,6 +112,11 @@ class file_system {
 /// Returns the machine's own file system; one object, usable from any thread.
 file_system& real_files();
 
+/// True if the machine's own file system has an entry at `path`; false if the path cannot be examined.
+bool is_there(const std::filesystem::path& path);
+/// True if `path` is a folder of the machine's own file system; false if the path cannot be examined.
+bool is_folder(const std::filesystem::path& path);
+
 /// Reads a whole small file. Returns error_kind::limit if it is longer than `max_bytes`, before memory is allocated.
 core::result<std::string> read_small_file(file_system& files, const std::filesystem::path& path, uint64_t max_bytes);
 

@@ -245,6 +245,10 @@ class trainer_reader {
 
 core::result<tensor_source> with_trainer_states(tensor_source s) { return trainer_reader(std::move(s)).run(); }
 
+bool has_optimizer_file(const fs::path& folder) {
+  return std::ranges::any_of(optimizer_names, [&](std::string_view name) { return is_there(folder / name); });
+}
+
 std::optional<fs::path> newest_trainer_folder(const fs::path& root) {
   constexpr std::array<std::string_view, 2> beginnings{"checkpoint-", "checkpoint_"};
   std::optional<std::pair<uint64_t, fs::path>> newest;

@@ -23,6 +23,9 @@ inline constexpr uint64_t max_trainer_state_bytes = uint64_t{64} << 20;
 /// without a step.
 core::result<tensor_source> with_trainer_states(tensor_source s);
 
+/// True if `folder` has the optimizer's file of Trainer or Accelerate, judged by its name.
+bool has_optimizer_file(const std::filesystem::path& folder);
+
 /// Returns the newest `checkpoint-500` of the Trainer, or `checkpoint_3` of Accelerate, in a folder of them; nothing if
 /// there is none.
 std::optional<std::filesystem::path> newest_trainer_folder(const std::filesystem::path& root);

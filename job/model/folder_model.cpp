@@ -47,8 +47,7 @@ std::string untied(const std::string& text) {
 /// Opens the weights of a folder in a format that --resume and model.path read; nullopt if the folder has none.
 std::optional<checkpoint::tensor_source> weights_in(const fs::path& folder) {
   const auto format = checkpoint::recognise(folder);
-  if (!format || (*format != checkpoint::source_format::hugging_face && *format != checkpoint::source_format::torch))
-    return std::nullopt;
+  if (!format || !(*format)->is_model_folder) return std::nullopt;
   auto opened = checkpoint::open_source(folder);
   return opened ? std::optional(std::move(*opened)) : std::nullopt;  // the code that loads the folder reports the error
 }

@@ -8,18 +8,18 @@
 #include <string>
 #include <unordered_map>
 
+#include "checkpoint/commit/format.hpp"
 #include "checkpoint/compressed/foreign.hpp"
+#include "checkpoint/compressed/format.hpp"
 #include "checkpoint/compressed/scheme.hpp"
 #include "checkpoint/compressed/source.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
-#include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/convert/unread_weights.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/peft_names.hpp"
 #include "checkpoint/source/source_reader.hpp"
 #include "checkpoint/source/tensor_source.hpp"
-#include "checkpoint/source/torch.hpp"
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
@@ -62,34 +62,34 @@ bool is_of_weights(const std::string& name) {
 /// Returns the newest checkpoint that another program has written, at `path` or below; empty if there is none.
 std::filesystem::path checkpoint_at(const std::filesystem::path& path) {
   const auto contents = checkpoint::look_into(path);
-  if (!contents || contents->checkpoints.front().format == checkpoint::source_format::troupe) return {};
+  if (!contents || contents->checkpoints.front().format == &checkpoint::troupe_format) return {};
   return contents->checkpoints.front().path;
 }
 
 /// Returns the weights as a list of tensors if they are not plain safetensors; null if they are.
 core::result<std::unique_ptr<const checkpoint::tensor_source>> listed(const std::filesystem::path& path,
                                                                       bool is_compressed) {
+  const checkpoint::source_format* format = nullptr;
   if (!is_compressed) {
     std::error_code ignored;
     // other files of such a folder are ignored
     if (std::filesystem::exists(path / checkpoint::single_file_name, ignored) ||
         std::filesystem::exists(path / checkpoint::index_file_name, ignored))
       return std::unique_ptr<const checkpoint::tensor_source>();
-    const auto format = checkpoint::recognise(path);
-    if (!format) return core::fail(format.error().kind, format.error().text + from_scratch);
+    const auto found = checkpoint::recognise(path);
+    if (!found) return core::fail(found.error().kind, found.error().text + from_scratch);
     if (const auto newest = checkpoint_at(path); !newest.empty() && newest != path)
       return core::fail(error_kind::bad_input,
                         core::in_quotes(path.string()) +
                             " contains checkpoints but no weights of its own: wanted one of them, such as " +
                             core::in_quotes(newest.string()) + from_scratch);
-    if (*format == checkpoint::source_format::hugging_face) return std::unique_ptr<const checkpoint::tensor_source>();
-    if (*format != checkpoint::source_format::torch)
+    format = *found;
+    if (format == &checkpoint::hugging_face_format) return std::unique_ptr<const checkpoint::tensor_source>();
+    if (!format->is_model_folder)
       return core::fail(error_kind::bad_input, core::in_quotes(path.string()) + ": wanted Hugging Face weights, got " +
-                                                   std::string(checkpoint::described(*format)) +
-                                                   "; load it with --resume");
+                                                   std::string(format->described) + "; load it with --resume");
   }
-  TROUPE_ASSIGN(auto opened,
-                is_compressed ? checkpoint::read_compressed_source(path) : checkpoint::read_torch_source(path));
+  TROUPE_ASSIGN(auto opened, is_compressed ? checkpoint::read_compressed_source(path) : format->open(path, {}));
   return std::make_unique<const checkpoint::tensor_source>(std::move(opened));
 }
 

@@ -1,6 +1,7 @@
 // Tests which part of a folder with several contents is read: folders as trainers leave them, made here.
 #include "checkpoint/convert/folder_contents.hpp"
 
+#include "checkpoint/compressed/format.hpp"
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/source/inspect.hpp"
@@ -85,7 +86,7 @@ BOOST_AUTO_TEST_CASE(the_newest_checkpoint_of_a_trainers_output_is_taken_and_not
       has(got.said, "checkpoint-20, a checkpoint with optimizer states, is used, not the weights in this folder"),
       got.said);
   BOOST_TEST(has(inspect_text(*got.source), "holds 2 checkpoints, checkpoint-20, checkpoint-9: the newest is used\n"));
-  BOOST_TEST(static_cast<int>(recognise(at.path()).value()) == static_cast<int>(source_format::hugging_face));
+  BOOST_TEST(recognise(at.path()).value() == &hugging_face_format);
   // A request for weights only opens the final ones, which are as exact as the checkpoint's.
   const auto weights = open(at.path(), false, wanted_of_folder::weights);
   check_ok(weights.source);

@@ -1,0 +1,71 @@
+#include "checkpoint/convert/formats.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include "checkpoint/safetensors/weights_folder.hpp"
+#include "core/lfs_pointer.hpp"
+#include "core/source_file.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Number of bytes at the start of a file that the formats compare.
+constexpr size_t file_start_bytes = 10;
+
+/// Returns the first format that is certain by `compare(format)`, or else the first that is possible; null if there is
+/// none.
+template <class Compare>
+core::result<const source_format*> likest_format(const Compare& compare) {
+  const source_format* likest = nullptr;
+  for (const auto* format : all_formats) {
+    TROUPE_ASSIGN(const likeness found, compare(*format));
+    if (found == likeness::certain) return format;
+    if (found == likeness::possible && likest == nullptr) likest = format;
+  }
+  return likest;
+}
+
+/// Returns one text of each format, without the empty ones: "a, b or c".
+std::string listed_texts(std::string_view source_format::*text, std::string_view last) {
+  std::string out, behind;
+  for (const auto* format : all_formats) {
+    if ((format->*text).empty()) continue;
+    if (!behind.empty()) out += out.empty() ? behind : ", " + behind;
+    behind = format->*text;
+  }
+  return fmt::format("{} {} {}", out, last, behind);
+}
+
+}  // namespace
+
+core::result<const source_format*> format_of_folder(const fs::path& folder) {
+  return likest_format([&](const source_format& f) { return f.in_folder(folder); });
+}
+
+core::result<const source_format*> format_of_file(const fs::path& file) {
+  const auto of_start = [&](const file_start& start) {
+    return likest_format([&](const source_format& f) -> core::result<likeness> { return f.in_file(start); });
+  };
+  if (is_index_name(file)) {
+    TROUPE_ASSIGN(const auto weights, read_weights_index(file));
+    return of_start({.first_shard = weights.front().second});
+  }
+  TROUPE_ASSIGN(const auto opened, core::source_file::open(file));
+  TROUPE_TRY(core::refuse_lfs_pointer(opened));
+  std::array<std::byte, file_start_bytes> start{};
+  const auto got = std::span(start).first(static_cast<size_t>(std::min<uint64_t>(start.size(), opened.size())));
+  TROUPE_TRY(opened.read(0, got));
+  TROUPE_ASSIGN(const auto* format, of_start({.bytes = got}));
+  if (format != nullptr) return format;
+  return core::refused(fmt::format("'{}' is not {}", file.string(), listed_texts(&source_format::file_kind, "or")));
+}
+
+std::string lacking_signs() { return listed_texts(&source_format::lacks, "and"); }
+
+}  // namespace troupe::checkpoint

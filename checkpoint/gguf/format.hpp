@@ -1,0 +1,11 @@
+// The row of GGUF files in the list of formats.
+#pragma once
+
+#include "checkpoint/source/source_format.hpp"
+
+namespace troupe::checkpoint {
+
+/// A GGUF file of llama.cpp; folders are not of this format.
+extern const source_format gguf_format;
+
+}  // namespace troupe::checkpoint

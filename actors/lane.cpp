@@ -34,8 +34,8 @@ void finish(lane_self self, uint32_t id) {
   }
 }
 
-// Records the interval from `begin_ns` until now as work of a lane that starts instructions ahead. Must be called
-// before the run has ended, because readers use `worked` after that.
+// If the lane starts instructions ahead, adds the interval from `begin_ns` until now to the times in which it worked
+// (step_context::worked). Must be called before the run has ended, because other threads read `worked` after that.
 void note_work(lane_self self, int64_t begin_ns) {
   auto& s = self->state;
   if (plan::starts_ahead(s.mine)) s.context->worked[static_cast<size_t>(s.mine)].push_back({begin_ns, now_ns(self)});

@@ -16,10 +16,11 @@ bool in_parts(const plan::job_layout& l) {
          l.exchange_of(head, l.table->logits_segment(), plan::use::forward).op == core::exchange_op::gather;
 }
 
-/// Rows of each part of an output along a dimension, by part.
+/// [part]: the indices along a dimension of the whole output at which the slices of this part are placed. A part is one
+/// rank's output, or that of neighbouring ranks joined.
 using part_rows = std::vector<core::column_set>;
 
-/// Returns the rows of parts that follow one after the other.
+/// Returns the indices of each part along `dimension` if the parts are simply concatenated.
 part_rows side_by_side(const std::vector<model_output>& parts, size_t dimension) {
   part_rows out;
   int64_t first = 0;
@@ -64,8 +65,8 @@ struct placed_outputs {
   [[nodiscard]] auto place() const { return std::tuple(samples, sequence, tensor); }
 };
 
-/// Joins neighbours for which `same` holds along a dimension, counted from the last one; `rows` returns the rows of
-/// their parts.
+/// Joins neighbours for which `same` holds along a dimension, counted from the last one; `rows` returns the indices of
+/// each part along that dimension.
 template <class Same, class Rows>
 std::vector<placed_outputs> joined_where(std::vector<placed_outputs> all, Same same, size_t from_last, Rows rows) {
   std::vector<placed_outputs> out;
@@ -83,7 +84,7 @@ std::vector<placed_outputs> joined_where(std::vector<placed_outputs> all, Same s
   return out;
 }
 
-/// Returns the columns of the ranks of a sequence group.
+/// Returns, for each rank of a sequence group, the columns of a sample that the rank holds.
 part_rows dealt_columns(const std::vector<model_output>& parts, size_t dimension, core::column_order order) {
   int64_t all = 0;
   for (const auto& part : parts) all += part.shape[dimension];

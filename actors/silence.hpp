@@ -1,7 +1,7 @@
-// Detects stalls. Silence is a wait for another lane or rank that shows no progress; a lane that computes, or waits for
-// a disk after a request, is working. Owns the state that a rank shows to the other ranks (`pulse`), the board that
-// shows it (`pulse_board`), the limits of a wait (`patience`) and the clock that watches them (`silence_clock`). The
-// rank decides when to look and to whom to report (rank.hpp).
+// Detects stalls. A lane is silent if it waits for another lane or rank that shows no progress; a lane that computes,
+// or waits for a disk after a request, is working. Owns the state that a rank shows to the other ranks (`pulse`), the
+// board that shows it (`pulse_board`), the limits of a wait (`patience`) and the clock that watches them
+// (`silence_clock`). The rank decides when to look and to whom to report (rank.hpp).
 #pragma once
 
 #include <chrono>

@@ -100,9 +100,9 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   /// Intervals, by lane, in which a lane that starts instructions ahead was moving bytes, written by that lane; empty
   /// for other lanes, whose spans are such intervals.
   std::vector<telemetry::interval> worked[plan::num_lanes];
-  /// Flags at index parameter * micro-batches + micro-batch: true if the parameter's bucket holds a contribution.
-  /// Written by the stages of the rank, which run in turns and may share a parameter. A bucket that stays for all
-  /// micro-batches uses the first element. Empty unless the plan trains.
+  /// [parameter * micro-batches + micro-batch]: true if the parameter's bucket holds a contribution. Written by the
+  /// stages of the rank, which run in turns and may share a parameter. If one buffer of a bucket sums all micro-batches
+  /// (plan_options::buckets_stay), only the element of the first micro-batch is used. Empty unless the plan trains.
   std::vector<bool> gradients_written;
   /// Outputs by micro-batch, if the order requests them and in generation; written by the compute lane
   std::vector<model_output> logits;

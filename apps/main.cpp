@@ -96,7 +96,7 @@ int run(int argc, char** argv) {
   auto* doctor = app.add_subcommand("doctor", "what this machine offers, what is missing and how to get it");
   std::string folder = ".";
   doctor->add_option("folder", folder, "where checkpoints or offloaded states shall go")->capture_default_str();
-  apps::doctor_arguments cluster;  // only parsed here: troupe-agent examines the hosts of a job
+  apps::doctor_arguments cluster;  // only parsed here: troupe-agent examines the machines of a job
   apps::add_doctor_options(*doctor, cluster);
   apps::checkpoint_command checkpoint(app);
   apps::compress_command compress(app);

@@ -13,14 +13,15 @@
 
 namespace troupe::cluster {
 
-class agent_links {  ///< links of one job; used by one thread
+class agent_links {  ///< owns the links to the agents of one job, and handles their messages; used by one thread
  public:
   /// Creates the links; no agent is connected yet. `order`: first message to each agent, completed with the agent's
   /// machine and the numbers of its processes. `on_signal`: called with the number of a system signal that an agent has
-  /// received, unless its host was replaced.
+  /// received, unless the agent's machine was replaced.
   agent_links(const supervised_job& job, job_order order, supervision& decides, std::function<void(int)> on_signal);
 
-  /// Handles an agent that connects. Drops an agent of a host outside the job; if the job is over, tells the agent so.
+  /// Handles an agent that connects from machine `host`. Drops an agent of a machine that is not in the job; if the job
+  /// is over, tells the agent so.
   void welcome(const std::string& host, std::unique_ptr<polled_link> link, int64_t now_ns);
   void tell(uint32_t machine, message m, int64_t now_ns);
   void tell_process(uint32_t place, const parcel& p, int64_t now_ns);

@@ -58,7 +58,7 @@ core::result<void> agent_state::hear(message m, int64_t now_ns) {
 void agent_state::pass_down(uint32_t place, message m) {
   std::vector<shared_descriptor> with;
   if (const auto* x = std::get_if<begin_term>(&m)) term_ = *x;
-  // Users of every host read the reason: the text names both ends of a link that was lost.
+  // Users of every machine read the reason: the text names both ends of a link that was lost.
   if (const auto* x = std::get_if<end_term>(&m); x != nullptr && !x->is_final && x->term > ended_term_) {
     ended_term_ = x->term;
     actions_.emplace_back(tell_people{fmt::format("term {} ends, another one follows: {}", x->term, x->text)});

@@ -23,9 +23,9 @@ struct tell_process {
 };
 /// Action: the job is over, so processes that close their links may take their time to end.
 struct let_end {
-  /// reason, as a message for the user, why the host is left out or the job ended; empty: no message
+  /// reason, as a message for the user, why this machine is left out or the job ended; empty: no message
   std::string why{};
-  bool goes_on = false;  ///< true if the job continues without this host
+  bool goes_on = false;  ///< true if the job continues without this machine
 };
 /// Action: print a line to the console's log.
 struct tell_people {
@@ -37,7 +37,9 @@ struct tell_people {
 using agent_action = std::variant<tell_supervisor, tell_process, let_end, tell_people, job_order, start_place,
                                   kill_place, signalled, machine_question>;
 
-class agent_state {  ///< state of one agent that has joined; used by one thread
+/// Makes the decisions of one agent that has joined a job: receives events, and returns actions for the caller to
+/// execute. Used by one thread.
+class agent_state {
  public:
   explicit agent_state(int64_t now_ns) : heard_ns_(now_ns), looked_ns_(now_ns) {}
 

@@ -17,7 +17,7 @@ struct clock_reading {    ///< measured offset of another clock
   int64_t error_ns = 0;   ///< largest possible error of the offset, however much the two directions differ in latency
 };
 
-class clock_offset {  ///< offset to one other clock
+class clock_offset {  ///< estimates the offset of one other process's clock
  public:
   /// Number of latest round trips whose times are stored.
   static constexpr size_t trips_max = 64;

@@ -19,7 +19,7 @@ inline constexpr size_t kept_saves_max = 2;
 /// message that the current one is complete; and a failed save is never reported.
 inline constexpr size_t begun_saves_max = 3;
 
-class kept_saves {  ///< the saves in memory of one job that this machine holds; used by one thread
+class kept_saves {  ///< lists the saves in memory of one job, and the files that this machine holds; used by one thread
  public:
   struct file {
     uint64_t bytes = 0;

@@ -18,7 +18,7 @@
 namespace troupe::cluster {
 namespace {
 
-/// Nanoseconds within which equal signals, from other hosts or from this one, count as one.
+/// Nanoseconds within which equal signals, from other machines or from this one, count as one.
 constexpr int64_t same_signal_ns_max = 1'000'000'000;
 
 core::result<void> check_machines(const launch_options& o) {
@@ -156,8 +156,8 @@ class launcher {
     return {};
   }
   void tell(uint32_t machine, message m) { agents_.tell(machine, std::move(m), core::now_ns()); }
-  /// True while the launcher waits for lost hosts: a host that was cut off reconnects when the network is back, and
-  /// then receives the end of the job.
+  /// True while the launcher waits for lost machines: a machine that was cut off reconnects when the network is back,
+  /// and then receives the end of the job.
   [[nodiscard]] bool waits_for_agents() const {
     return agents_.some_are_away() && !is_hurried_ && core::now_ns() < over_ns_ + coming_back_ns_max;
   }
@@ -166,8 +166,8 @@ class launcher {
     for (auto& x : options_.agents->take()) agents_.welcome(x.host, std::move(x.link), core::now_ns());
   }
 
-  /// Sends a signal to the leading process. Launchers signal all hosts at once, so equal signals from several hosts
-  /// count as one.
+  /// Sends a signal to the leading process. Launchers signal all machines at once, so equal signals from several
+  /// machines count as one.
   void signal_leader(int number) {
     const int64_t now = core::now_ns();
     is_hurried_ = is_hurried_ || (code_ && core::ends_run(number));

@@ -15,12 +15,12 @@
 
 namespace troupe::cluster {
 
-struct arrival {  ///< a connected agent of another machine: the name of its host, and the link to it
+struct arrival {  ///< a connected agent of another machine: the name of that machine, and the link to the agent
   std::string host;
   std::unique_ptr<polled_link> link;
 };
 
-class arrivals {  ///< the agents of other machines that connect
+class arrivals {  ///< listens for agents of other machines, and returns those that have connected
  public:
   virtual ~arrivals() = default;
   /// Returns a descriptor that is readable when an agent has connected.
@@ -28,9 +28,9 @@ class arrivals {  ///< the agents of other machines that connect
   virtual std::vector<arrival> take() = 0;
 };
 
-struct job_standing {    ///< progress of a job, from which follows whether another host may have to become the leader
+struct job_standing {    ///< progress of a job, which decides whether another machine may have to become the leader
   bool has_run = false;  ///< true if steps of the job have been done, or were about to be
-  bool misses_hosts = false;  ///< true if hosts are missing that could lead the job, as supervision::misses_hosts
+  bool misses_hosts = false;  ///< true if machines are missing that could lead the job, as supervision::misses_hosts
 };
 
 struct launch_options {  ///< the job that launch() runs, and how it starts the job's processes
@@ -42,8 +42,8 @@ struct launch_options {  ///< the job that launch() runs, and how it starts the 
   /// Non-blocking signalfd of the signals that are passed on to the leading process; null: none.
   shared_descriptor signals{};
   arrivals* agents = nullptr;  ///< connecting agents, for a job on several machines
-  /// Descriptor that is readable when another host leads the job: then all processes here are killed and the launcher
-  /// returns. Null: this host leads until the end.
+  /// Descriptor that is readable when another machine leads the job: then all processes here are killed and the
+  /// launcher returns. Null: this machine leads until the end.
   shared_descriptor replaced{};
   std::function<void(const job_standing&)> watch{};  ///< called on every pass of the loop; null: not called
   /// Arguments for the agents, and the text of the file that one of them names. This machine's processes get the same,
@@ -54,13 +54,13 @@ struct launch_options {  ///< the job that launch() runs, and how it starts the 
 
 /// Nanoseconds that processes may take to end after the job is over; then they are killed.
 inline constexpr int64_t ending_ns_max = 5'000'000'000;
-/// Nanoseconds that the launcher waits, after the job is over, for lost hosts to reconnect and receive the end; a
+/// Nanoseconds that the launcher waits, after the job is over, for lost machines to reconnect and receive the end; a
 /// signal ends the wait.
 inline constexpr int64_t coming_back_ns_max = 3'000'000'000;
 
 /// Runs the job to its end and returns its exit code. Errors: bad_input, for invalid options, before any process is
-/// started; limit, if the system refuses a process or a link; peer_lost, if another host leads the job now: no process
-/// is left here.
+/// started; limit, if the system refuses a process or a link; peer_lost, if another machine leads the job now: no
+/// process is left here.
 core::result<int> launch(const launch_options& options);
 
 }  // namespace troupe::cluster

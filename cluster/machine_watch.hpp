@@ -1,5 +1,5 @@
-// The states of a job's machines in its supervisor: connected, silent, replaced or left out. Owns these states and the
-// time limits for a silent agent; leaves processes and terms to supervision.hpp.
+// Tracks for the supervisor of a job which machines are connected, silent, replaced or left out. Owns these states and
+// the time limits for a silent agent; leaves processes and terms to supervision.hpp.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,9 @@
 
 namespace troupe::cluster {
 
-class machine_watch {  ///< machine 0 is the supervisor's own, has no agent and is never silent; used by one thread
+/// Tracks the state of each machine of a job. Machine 0 is the supervisor's own, has no agent and is never silent. Used
+/// by one thread.
+class machine_watch {
  public:
   /// Watches the machines of `job`, which must outlive this object.
   explicit machine_watch(const supervised_job& job);

@@ -216,7 +216,7 @@ struct signalled {
 struct job_over {
   int32_t code = 0;
   std::string why{};     ///< reason why the job ended; empty if it ended well or the leading process reported it
-  bool goes_on = false;  ///< true if the job continues without this host
+  bool goes_on = false;  ///< true if the job continues without the agent's machine
 };
 
 /// Asks an agent a question of `troupe doctor`, before there is a job.

@@ -26,7 +26,7 @@ struct file_in_memory {
 
 struct term_order {  ///< the supervisor's order to begin a term, with the files that the term continues from
   begin_term order;
-  std::map<std::string, file_in_memory> files;  ///< files of the save that the term continues from, by path
+  std::map<std::string, file_in_memory> files;  ///< [path]: file of the save that the term continues from
 };
 
 /// Actions that the caller must take after an event.
@@ -37,7 +37,9 @@ struct consequence {
   std::optional<uint64_t> question;  ///< number of a user's question about the state of this process
 };
 
-class process_state {  ///< state of one process; used by one thread at a time
+/// Makes the decisions of one process of a job: receives events, and returns consequences for the caller to execute.
+/// Used by one thread at a time.
+class process_state {
  public:
   process_state(uint32_t place, int64_t lost_after_ns, int64_t now_ns);
 

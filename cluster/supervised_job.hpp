@@ -33,10 +33,10 @@ struct supervised_job {
   int64_t backoff_ns = 500'000'000;
   /// Machine of the process of each place, numbered from 0, the supervisor's; empty: all run on machine 0.
   std::vector<uint32_t> machines{};
-  std::vector<std::string> hosts{};  ///< [machine]: name of the machine's host
+  std::vector<std::string> hosts{};  ///< [machine]: name of the machine
   /// Returns a new secret for a term whose processes run on several machines.
   std::function<std::string()> secret{};
-  /// Missing machines of a job that another host led before; the first term does not wait for them. The term waits
+  /// Missing machines of a job that another machine led before; the first term does not wait for them. The term waits
   /// `gathers_ns` for the other machines, then begins without those that have not come; later machines join the run.
   std::vector<uint32_t> lost{};
   int64_t gathers_ns = INT64_MAX;
@@ -46,7 +46,7 @@ struct supervised_job {
 };
 /// Longest wait before a process is started again.
 inline constexpr int64_t backoff_max_ns = 30'000'000'000;
-/// Number of times that a host may join a run and be unable to take part; then it is not tried again.
+/// Number of times that a machine may join a run and be unable to take part; then it is not tried again.
 inline constexpr uint32_t times_left_out_max = 3;
 /// Number of losses in a row without a step in between after which a run ends, because the cause persists.
 inline constexpr uint32_t fruitless_losses_max = 3;

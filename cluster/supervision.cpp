@@ -75,7 +75,7 @@ void supervision::begin_when_gathered() {
 }
 
 // Lost processes are started again within a second, and continue from the saves that the supervisor keeps in memory, or
-// from the newest checkpoint on the disk. Hosts that have gone may join again in the meantime.
+// from the newest checkpoint on the disk. Machines that have gone may join again in the meantime.
 bool supervision::gathers_again(uint32_t there) {
   if (there > 0 && !job_.waits_for_ranks) return false;
   uint32_t coming = 0;

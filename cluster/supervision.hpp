@@ -45,7 +45,7 @@ struct send_to_agent {  ///< action: sends a message to the agent of another mac
 struct drop_agent {  ///< action: closes the link of an agent
   uint32_t machine = 0;
 };
-/// action: tells an agent that its host is left out and that it must end with this code; the job continues
+/// action: tells an agent that its machine is left out and that it must end with this code; the job continues
 struct leave_out_agent {
   uint32_t machine = 0;
   int32_t code = 0;
@@ -68,7 +68,9 @@ std::string_view name_of(standing s);
 /// Returns the exit code of a process that ends before it has run, because of `why`.
 int32_t code_of(core::error_kind why);
 
-class supervision {  ///< decisions of the supervisor of one job, as events in and actions out; used by one thread
+/// Makes the decisions of the supervisor of one job: receives events, and returns actions for the caller to execute.
+/// Used by one thread.
+class supervision {
  public:
   explicit supervision(supervised_job job);
   supervision(const supervision&) = delete;
@@ -110,7 +112,7 @@ class supervision {  ///< decisions of the supervisor of one job, as events in a
   /// True if steps may be done now; `has_run` returns whether steps ever could be done.
   [[nodiscard]] bool is_running() const { return term_.is == phase::running; }
   [[nodiscard]] bool has_run() const { return has_run_; }
-  /// True if hosts of a job that has begun, which could lead it, are missing, or so quiet that they are about to be
+  /// True if the job has begun and some machines that could lead it are missing, or so quiet that they are about to be
   /// lost.
   [[nodiscard]] bool misses_hosts(int64_t now_ns) const;
   /// True if another machine has replaced this one.
@@ -152,7 +154,8 @@ class supervision {  ///< decisions of the supervisor of one job, as events in a
   /// Ends the term because of a loss; ends the run if it has had too many losses.
   void end_by_loss(const core::error& why);
   void end_followed();
-  /// Returns a text about the links that processes of the term have lost, with their hosts; empty if there are none.
+  /// Returns a text about the links that processes of the term have lost, with the machines at their ends; empty if
+  /// there are none.
   [[nodiscard]] std::string lost_links() const;
   /// Tells the processes to begin the term's steps, because all of them are ready.
   void start_term();
@@ -160,7 +163,8 @@ class supervision {  ///< decisions of the supervisor of one job, as events in a
   void end_job(int32_t code);
   void begin_next();
   void begin_when_gathered();
-  /// Waits for processes that come back, if too few are there for a term. Returns false if those are not enough either.
+  /// If too few processes run for a term, waits for processes that are started again or reconnect. Returns false if the
+  /// next term cannot be begun with these either.
   [[nodiscard]] bool gathers_again(uint32_t there);
   /// True if the process with number `place` is being started, or will be started soon.
   [[nodiscard]] bool is_coming(uint32_t place) const;
@@ -203,7 +207,7 @@ class supervision {  ///< decisions of the supervisor of one job, as events in a
   current_term term_;
   uint32_t wanted_;  ///< largest number of data ranks that the next term may have
   uint32_t last_leader_ = 0;
-  bool replaces_ = false;  ///< true if the term is to end for one with other hosts and as many ranks
+  bool replaces_ = false;  ///< true if the term is to end for one with other machines and as many ranks
   std::string cause_;
   loss_record losses_;
   std::optional<core::error> final_;

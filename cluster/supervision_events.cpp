@@ -244,8 +244,8 @@ bool supervision::crosses_machines() const {
   return std::ranges::any_of(term_.seats, [&](const seat& s) { return s.machine != term_.seats.front().machine; });
 }
 
-// Tells users about replaced hosts that keep their ranks: a spare may be gone by the boundary, or have taken the place
-// of another host.
+// Tells users about machines that were to be replaced and keep their ranks: a spare may be gone by the boundary, or
+// have taken the place of another machine.
 void supervision::say_who_stays(const std::vector<uint32_t>& places) {
   if (!replaces_) return;
   for (const uint32_t m : machines_of(job_, places))
@@ -283,7 +283,7 @@ bool supervision::is_newcomer(uint32_t place) const {
 }
 
 // A process that cannot take part ends no run that continues without it. It does not count as a loss either: several
-// hosts whose disks are not mounted may join at once. Its ranks end with the term, like those of all processes.
+// machines whose disks are not mounted may join together. Its ranks end with the term, like the ranks of all processes.
 void supervision::leave_out(uint32_t place, const core::error& why) {
   const std::string text = fmt::format("{} is left out: {}", process_of(place), why.text);
   actions_.push_back(say{"warning: " + text});
@@ -296,8 +296,8 @@ void supervision::leave_out(uint32_t place, const core::error& why) {
   }
 }
 
-// Drops the processes that were left out of the next term for a reason (`lacks`). Their host is dropped with them if
-// none of its other processes has run a term.
+// Drops the processes that were left out of the next term for a reason (`lacks`). Their machine is dropped with them if
+// none of the machine's other processes has run a term.
 void supervision::drop_left_out() {
   for (uint32_t p = 0; p < members_.size(); ++p) {
     if (!members_[p].lacks || members_[p].is == standing::working) continue;

@@ -223,7 +223,7 @@ class loading {
     return accept_open(given, c, open, name);
   }
 
-  /// Applies all rules to a job. If its degrees are open, they are those of division `way` in `open`.
+  /// Applies all rules to a job. If the job's degrees are open, sets them to the degrees of division `way` in `open`.
   attempt resolved(settings given, job_config config, const open_degrees& open, size_t way, const std::string& name) {
     attempt a{std::move(given), std::move(config), report_, {}};
     for (size_t k = 0; k < open.keys.size() && !open.ways.empty(); ++k)

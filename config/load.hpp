@@ -1,5 +1,5 @@
 // Reads a configuration: a YAML or JSON file with Troupe's and DeepSpeed's keys, overridden by `--set` texts, into one
-// validated job_config. Reports all errors at once, each with its place. Leaves the keys to key_table.hpp, rules
+// validated job_config. Reports all errors together, each with its place. Leaves the keys to key_table.hpp, rules
 // between keys to resolve.hpp, the display of the result to explain.hpp.
 #pragma once
 

@@ -61,7 +61,7 @@ struct coordinate {  ///< position of one rank: for each axis a number below its
   bool operator==(const coordinate&) const = default;
 };
 
-class mesh {  ///< the degrees of a job's axes
+class mesh {  ///< stores the degrees of a job's axes, and converts between ranks and their coordinates
  public:
   mesh() = default;  ///< a mesh of one rank
   /// Sets the degrees of the named axes; all other axes have degree 1. Degrees are at least 1 and their product is

@@ -90,7 +90,7 @@ struct light_keeping {
 };
 
 /// A part of a unit with its own autograd segment; communication happens between segments. If the segment is split over
-/// the tensor axis, its widths, flops and bytes are those of one rank.
+/// the tensor axis, its widths, flops and bytes count one rank's part.
 struct segment_info {
   std::string name;                  ///< name of the segment: "attention", "mlp", "embedding", "head"
   std::vector<uint32_t> parameters;  ///< indices whose gradients this segment's backward writes

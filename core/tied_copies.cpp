@@ -24,7 +24,7 @@ model_table with_copies(model_table table) {
   std::vector<uint32_t> first(table.parameters.size(), nobody);  // first unit that reads a parameter, by parameter
   for (uint32_t u = 0; u < table.units.size(); ++u) {
     unit_info& unit = table.units[u];
-    std::map<uint32_t, uint32_t> copies;  // copies for this unit, by parameter
+    std::map<uint32_t, uint32_t> copies;  // [original parameter]: index of the copy that this unit reads
     for (const uint32_t q : unit.parameters) {
       if (copies.contains(q)) continue;  // two segments of the unit read this parameter
       if (first[q] == nobody) first[q] = u;
@@ -61,7 +61,7 @@ bool has_shared(const model_table& table) {
 }
 
 std::vector<std::vector<uint32_t>> uses_of_tied(const model_table& table) {
-  std::map<uint32_t, std::vector<uint32_t>> copies;  // copies of a parameter, by original parameter
+  std::map<uint32_t, std::vector<uint32_t>> copies;  // [original parameter]: indices of its copies
   for (uint32_t q = 0; q < table.parameters.size(); ++q)
     if (table.parameters[q].is_copy()) copies[table.original(q)].push_back(q);
   std::vector<std::vector<uint32_t>> out;

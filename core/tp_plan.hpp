@@ -19,7 +19,7 @@ enum class tp_style : uint8_t {
   replicated,  ///< not split: every coordinate has the whole parameter
   column,      ///< the outputs of a linear layer are split
   row,         ///< the inputs of a linear layer are split; its outputs are sums over coordinates
-  vocabulary,  ///< the rows of an embedding are split, and those of the head's weight, which may be the same parameter
+  vocabulary,  ///< the rows of an embedding, or of the head's weight, which may be the same parameter, are split
 };
 
 /// Returns "replicated", "column" ...

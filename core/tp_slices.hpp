@@ -41,7 +41,7 @@ std::vector<tp_common> common_to(const std::vector<tp_run>& first, const std::ve
 /// (in files).
 enum class tp_room : uint8_t { widest, own };
 
-class tp_slices {  ///< the share of a parameter that one tensor coordinate stores
+class tp_slices {  ///< maps elements of the share that a tensor coordinate stores to elements of the whole parameter
  public:
   /// Describes the share of `coordinate` in a parameter of this shape; `check_cut` must accept `cut`.
   tp_slices(const std::vector<int64_t>& shape, const parameter_cut& cut, uint32_t coordinate,

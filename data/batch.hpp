@@ -1,5 +1,5 @@
-// The contents of one rank's micro-batch. Pure functions of the corpus and the position: any thread may call them for
-// any step, in any order, with equal results.
+// Makes the micro-batches of a rank: tokens, sample numbers and document starts. The functions depend only on the
+// corpus and on the position in it: any thread may call them for any step, in any order, with equal results.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,8 @@ struct batch {  ///< the tokens of one micro-batch on one rank
   std::optional<core::error> failure{};
 };
 
-/// Returns samples [first, first + rows) of the training order without `skipped`; step and micro remain 0.
+/// Returns `rows` samples from number `first` on, where numbers count only samples that are not in `skipped`: each row
+/// has a sample, and the range steps over the skipped ones. The batch's step and micro remain 0.
 batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_out& skipped = {});
 
 /// Returns the micro-batch number `micro` < shape.micros of `step` for `rank` < shape.ranks; the batch has a failure

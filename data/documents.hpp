@@ -19,8 +19,8 @@ namespace troupe::data {
 
 /// A longer text is encoded in pieces. A piece of at least this size ends after the next line break between two
 /// characters that are not white space; if none follows soon, before the next blank that no white space follows. No
-/// word of GPT-2's pattern crosses such a place, so the byte pairs are those of the whole text; SentencePiece may begin
-/// the next piece with a space of its own, as it does with every text.
+/// word of GPT-2's pattern crosses such a place, so the tokens equal the tokens of the whole text; SentencePiece may
+/// begin the next piece with a space of its own, as it does with every text.
 inline constexpr uint64_t piece_bytes = uint64_t{1} << 16;
 /// Largest size of a piece: if a text has no line break or blank at which the piece may end, it is cut between two
 /// characters after this many bytes. Only such a cut may split a word.

@@ -21,7 +21,7 @@ enum class tier : uint8_t {
   pinned   ///< page-locked host memory: copies to and from it overlap with the host's work, and kernels can access it
 };
 
-class memory {  ///< usable from any thread, one thread at a time
+class memory {  ///< owns one allocation; usable from any thread, one thread at a time
  public:
   memory() = default;
   memory(memory&&) noexcept = default;

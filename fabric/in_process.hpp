@@ -17,8 +17,8 @@
 
 namespace troupe::fabric {
 
-/// Bytes (of all pieces) up to which the last member to arrive does all members' shares at once, within its `post`:
-/// waking the others costs more than the work, and this way they are woken once instead of twice.
+/// Bytes (of all pieces) up to which the last member that posts an operation does the shares of all members, within its
+/// `post`: waking the other members costs more than the work, and this way they are woken once instead of twice.
 inline constexpr uint64_t last_arrival_does_all_bytes = uint64_t{64} << 10;
 
 /// One communicator within a process. The work is divided by pieces: in reductions the owner of a piece sums it, in

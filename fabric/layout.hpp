@@ -64,11 +64,12 @@ uint64_t elements_of(std::span<const piece> pieces);
 uint64_t received_bytes(const request& r, uint32_t size);
 
 /// Checks that every owner is one of `size` members, that offsets are below `elements_max`, and that the number of
-/// members, the owners and the dtypes suit the operation. Linear in the number of pieces; done at every first arrival.
+/// members, the owners and the dtypes suit the operation. Linear in the number of pieces; called for the first member
+/// that posts the operation.
 core::result<void> check_request(const request& r, uint32_t size);
 
-/// Checks that no two pieces are written to the same element of any member's output. Sorts the pieces: for tests and
-/// debug builds.
+/// Checks that no two pieces are written to the same element of any member's output. Sorts a list of all pieces, so it
+/// is slow; called only in tests and debug builds.
 core::result<void> check_outputs(operation op, std::span<const piece> pieces, uint32_t size);
 
 /// Checks that the request of `rank` has the address of an input if the operation reads one, and of an output if the
@@ -76,7 +77,7 @@ core::result<void> check_outputs(operation op, std::span<const piece> pieces, ui
 core::result<void> check_presence(const request& r, uint32_t rank);
 
 /// Checks that input and output of `rank` do not overlap, except in place as `request` describes, where a range counts
-/// as one piece. Sorts the pieces: for tests and debug builds.
+/// as one piece. Sorts a list of all pieces, so it is slow; called only in tests and debug builds.
 core::result<void> check_memory(const request& r, uint32_t rank);
 
 }  // namespace troupe::fabric

@@ -1,5 +1,5 @@
-// Moves the bytes of an operation: one member's share of the work, on the calling thread. Leaves arrival, waking and
-// failure to the groups.
+// Moves the bytes of an operation: one member's share of the work, on the calling thread. Leaves the posting of
+// operations, waking and failure to the groups.
 #pragma once
 
 #include <atomic>

@@ -30,7 +30,7 @@ struct meeting {
   int64_t ready_ns = 0;                ///< virtual time at which the operation is done, for the modelled backend
 };
 
-class rendezvous {  ///< the arrivals of a group's members at its operations
+class rendezvous {  ///< records which members of a group have posted which operation, and compares their requests
  public:
   /// Creates a rendezvous of `size` members. `ranks`: the ranks that errors name, where they differ from the members'
   /// numbers.

@@ -16,7 +16,7 @@ bool is_phase_of(const blueprint& b, uint64_t updates);
 /// step_plans::write returns an error, the blueprint stays unchanged.
 core::result<void> enter_phase(blueprint& b, uint64_t updates);
 
-/// Training steps with other passes than those of the blueprint.
+/// Training steps whose passes differ from the passes of the blueprint.
 struct changed_steps {
   plan::plan_options train, train_saving;
   step_plans plans;  ///< plans of `train`; the plans of `train_saving` are proved, too, but not kept

@@ -13,7 +13,8 @@
 namespace troupe::job {
 namespace {
 
-/// Largest number of ranks of which every plan is compared; larger jobs compare one rank of each pipeline stage.
+/// Largest number of ranks of a job whose step time is predicted from the plans of all ranks; in larger jobs it is
+/// predicted from the plan of one rank of each pipeline stage.
 constexpr uint32_t early_ranks_max = 4;
 /// Late updates become early ones if the share of undone steps is below this factor times the worthwhile share; the
 /// margin keeps a single step from changing the order.

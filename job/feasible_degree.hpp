@@ -1,12 +1,12 @@
-// Computes the data degree at which a job continues when ranks are lost, and the same job with that degree. The other
-// axes stay: only whole replicas train, and surplus ranks wait. Pure; make_blueprint decides whether the degree can be
-// planned.
+// Computes the data degree at which a job continues when ranks are lost, and the same job with that degree. The degrees
+// of the other axes do not change: only whole replicas train, and surplus ranks wait. Pure; make_blueprint decides
+// whether the degree can be planned.
 //
 // Settings that follow from the data degree of a loaded job and change with it: parallel.ranks,
 // train_micro_batch_size_per_gpu and gradient_accumulation_steps; at run time the factor of prescale_gradients and each
 // rank's part of cluster.host_memory_budget. Settings that must not change: the other degrees, train_batch_size, and
 // groups within the data ranks (parallel.shard, mics_shard_size, zero_hpz_partition_size), which the degree has to
-// suit. Processes do not change either: a number in cluster.processes stays as in the file.
+// suit. The number of processes does not change either, if the file has cluster.processes.
 #pragma once
 
 #include <cstdint>

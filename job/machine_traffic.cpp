@@ -17,7 +17,7 @@ std::vector<uint32_t> machines_in(const plan::communicator& c, const std::vector
   return out;
 }
 
-/// Returns for each rank its machine before any loss; all are 0 if the job has no hosts.
+/// Returns for each rank its machine before any loss; all are 0 if the configuration lists no machines.
 std::vector<uint32_t> machines_of_ranks(const config::job_config& config) {
   const auto job = supervised(config);
   std::vector<uint32_t> out;

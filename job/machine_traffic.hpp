@@ -1,4 +1,4 @@
-// Computes the bytes that cross the network in a step of a job on several hosts, from its plan and the rules of
+// Computes the bytes that cross the network in a step of a job on several machines, from its plan and the rules of
 // fabric/wire, before anything runs.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Finds the memory budget that a chosen step exceeds, for the error that refuses the step.
+// Finds which of the configured memory budgets the step plan of a job exceeds, for the error that refuses the job.
 #pragma once
 
 #include <string_view>
@@ -13,11 +13,11 @@ inline constexpr std::string_view passes_budget = "compile.memory_budget";
 
 struct missed_budget {
   std::string_view key;
-  uint64_t needed = 0, given = 0;  ///< required and permitted bytes of all ranks
+  uint64_t needed = 0, given = 0;  ///< bytes that all ranks together require, and bytes that the budget permits
 };
 
-/// Returns the first budget that `x` exceeds: first that of all memory, then that of the device; if it exceeds neither,
-/// that of the states on the host.
+/// Returns the first budget that `x` exceeds: the budget of all memory, then the budget of device memory; if it exceeds
+/// neither, the budget of states in host memory.
 missed_budget missed_budget_of(const config::job_config& c, const plan::memory_limits& limits, const plan::fitted& x);
 
 }  // namespace troupe::job

@@ -68,8 +68,8 @@ core::result<core::model_table> read_table(blueprint& b) {
   TROUPE_ASSIGN(const auto sequence, choose_sequence(c, b.spec, b.tensor.split, b.sequence));
   b.tensor.sequence = sequence;
   set_tiles(c, c.train_micro_batch_size_per_gpu * sequence.most_columns(b.sequence), b.tensor.split, b.spec);
-  // Distillation compares the teacher's logits of a row with the model's own, panel by panel, so the head must be
-  // tiled.
+  // Distillation compares the teacher's logits of a row with the model's own logits, a tile of rows at a time, so the
+  // head must be tiled.
   if (c.distillation.enabled && b.spec.head_tile_rows == 0) b.spec.head_tile_rows = models::panel_rows;
   TROUPE_ASSIGN(auto teaching, choose_teaching(c, b.spec, b.sequence));
   b.teaching = std::move(teaching);

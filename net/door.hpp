@@ -15,7 +15,7 @@
 
 namespace troupe::net {
 
-/// Exchange of first messages between two ends after the TLS handshake, before the caller receives the connection.
+/// Exchanges the first messages between two ends after the TLS handshake, before the caller receives the connection.
 class first_words {
  public:
   virtual ~first_words() = default;

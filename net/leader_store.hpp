@@ -28,7 +28,7 @@ std::optional<lead> read_lead(const std::string& text);
 std::string key_of_leader(const std::string& job);
 std::string key_of_end(const std::string& job);
 
-class leader_store {  ///< the store of one job, as one host uses it; used by one thread
+class leader_store {  ///< reads and changes the entry of one job's leader in the store; used by one thread
  public:
   virtual ~leader_store() = default;
 

@@ -15,7 +15,7 @@ namespace troupe::plan {
 /// Source of the notation: PyTorch 2.11, torch/distributed/pipelining/schedules.py.
 enum class action_type : uint8_t {
   forward,          ///< `2F0`: computes the forward of stage 2 for micro-batch 0
-  backward,         ///< `2B0`: computes the gradients of the input and of the weights at once
+  backward,         ///< `2B0`: computes the gradients of the input and of the weights together
   backward_input,   ///< `2I0`: computes the gradient of the input
   backward_weight,  ///< `2W0`: computes the gradients of the weights, some time after `2I0`
   send_forward,     ///< `2SEND_F0`: sends the output of stage 2 to stage 3
@@ -30,8 +30,8 @@ enum class action_type : uint8_t {
 };
 inline constexpr uint32_t num_action_types = 12;
 
-/// One action. `micro` is `none` if the type has no micro-batch. `backward_stage` and `backward_micro` are the backward
-/// of an overlap.
+/// One action of a rank. `micro` is `none` if the type has no micro-batch. For the type overlap, `stage` and `micro`
+/// are those of its forward, `backward_stage` and `backward_micro` those of its backward.
 struct action {
   action_type type = action_type::forward;
   uint32_t stage = none, micro = none;
@@ -49,7 +49,7 @@ constexpr bool moves(action_type t) { return t >= action_type::send_forward && t
 /// True if the type has one micro-batch.
 constexpr bool has_micro(action_type t) { return t <= action_type::recv_backward; }
 
-/// Calls `visit` with the action, or with both actions of an overlap, the forward first.
+/// Calls `visit` with the action; for an action of type overlap, first with its forward, then with its backward.
 void for_each_part(const action& a, auto visit) {
   if (a.type != action_type::overlap) return visit(a);
   visit(action{action_type::forward, a.stage, a.micro});
@@ -79,8 +79,8 @@ struct pipeline_table {
 /// True if some action is a backward or a part of one. False: all computation is forward.
 bool trains(const pipeline_table& t);
 
-/// Limit of stages times micro-batches of a table. With this limit the data that are kept per micro-batch of a stage
-/// stay below 1 GiB.
+/// Limit of stages times micro-batches of a pipeline table. With this limit, the memory of the code that keeps some
+/// bytes for each micro-batch of each stage of a table remains below 1 GiB.
 inline constexpr uint64_t max_stage_micro_batches = 1U << 22U;
 
 }  // namespace troupe::plan

@@ -100,13 +100,14 @@ struct job_layout {
   std::vector<parameter_set> publish_sets;
   /// sets of parameters that follow each other in the linear layout of every rank, if states are swapped
   std::vector<parameter_set> state_runs;
-  std::vector<bool> cached;         ///< [gather set]: true if the swapped slices stay in memory as well
-  std::vector<bool> persistent;     ///< [parameter]: true if the parameter stays gathered for the whole step
+  std::vector<bool> cached;         ///< [gather set]: true if slices in the swap file are in memory as well
+  std::vector<bool> persistent;     ///< [parameter]: true if the parameter is gathered for the whole step
   std::vector<uint32_t> bucket_of;  ///< [parameter]: bucket of its gradient; none if the parameter is frozen
   /// [bucket]: micro-batches in the order in which they complete the bucket's gradients. Empty if that is the order of
   /// their numbers for all buckets.
   std::vector<std::vector<uint32_t>> bucket_order;
-  /// [parameter]: position among matrix_ranks() of the rank that orthogonalises it (matrices.hpp); none: no rank
+  /// [parameter]: position, among matrix_ranks() (matrices.hpp), of the rank that orthogonalises the matrix; none: no
+  /// rank does
   std::vector<uint32_t> matrix_owner;
   std::vector<uint64_t> full_offset;  ///< [parameter]: offset in the full layout of the ranks that hold it, in elements
   std::vector<uint64_t> full_elements;  ///< [pipeline coordinate]: elements of the full layout of its ranks
@@ -274,7 +275,8 @@ struct job_layout {
     return holds(rank, parameter) ? partition.of(parameter, shard_at(rank)) : slice{};
   }
 
-  /// The elements of `parameter` that `rank` keeps in the second copy; empty for a parameter that stays gathered.
+  /// The elements of `parameter` that `rank` keeps in the second copy; empty for a parameter that is gathered for the
+  /// whole step.
   [[nodiscard]] slice near_slice(uint32_t parameter, uint32_t rank) const {
     if (!options.has_near_copies() || persistent[parameter] || !holds(rank, parameter)) return {};
     return near_partition.of(parameter, shard_at(rank) % options.gathering.near);
@@ -300,7 +302,7 @@ struct job_layout {
     return num_blocks + uint64_t{data} * options.accumulation + micro;
   }
   [[nodiscard]] bool gathers() const { return options.stage == 3; }
-  /// The gather set of the parameters of `rank` that stay gathered for the whole step; the set may be empty.
+  /// The gather set of the parameters of `rank` that are gathered for the whole step; the set may be empty.
   [[nodiscard]] uint32_t persistent_set(uint32_t rank) const {
     return static_cast<uint32_t>(table->units.size()) + pipeline_at(rank);
   }

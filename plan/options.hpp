@@ -169,7 +169,8 @@ struct compression_options {
 struct pipeline_options {
   /// [stage]: first unit of the stage, in the order of the model; empty: the model is one stage.
   std::vector<uint32_t> first_unit = {};
-  /// actions of all ranks, for as many stages and micro-batches as the plan has; without sends and receives
+  /// pipeline schedule of a step: the actions of all ranks, for as many stages and micro-batches as the plan has,
+  /// without sends and receives
   pipeline_table table = {};
   bool operator==(const pipeline_options&) const = default;
 };

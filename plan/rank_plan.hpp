@@ -17,7 +17,7 @@ namespace troupe::plan {
 
 /// The pools of a rank. Each pool is one allocation, sized by the plan. The first `num_pools` pools are cut into slots.
 /// Of these, the pools from `states` on hold windows onto swap files: for the states of sub-groups, the slices of
-/// units, reduced gradients, and the inputs of units (which may also stay in their windows until backward). The other
+/// units, reduced gradients, and the inputs of units (which may also remain in their windows until backward). The other
 /// pools hold states from step to step, undo copies, votes or norms.
 enum class pool : uint8_t {
   gathered,
@@ -98,7 +98,7 @@ struct memory_table {
   uint64_t gradients = 0;              ///< bytes of the pool of gradient buckets
   uint64_t accumulated = 0;            ///< bytes of reduced gradients that are stored outside of the buckets
   uint64_t activations = 0;            ///< predicted bytes of activations saved for backward
-  uint64_t offloaded_activations = 0;  ///< bytes of the pool of units' inputs that wait on the host for backward
+  uint64_t offloaded_activations = 0;  ///< bytes of the pool in host memory for units' inputs until their backward
   uint64_t directions = 0;             ///< bytes of the pool of whole update directions
   uint64_t votes = 0;                  ///< bytes of the vote: square sums per block, and losses
   uint64_t transfers = 0;              ///< bytes of the pool of activations and gradients between pipeline stages
@@ -140,7 +140,7 @@ struct rank_plan {
   /// [sub-group]: offset of its undo copy, in bytes; no_undo if the sub-group does not speculate
   std::vector<uint64_t> undo_offset;
   uint64_t undo_bytes = 0;  ///< bytes of all undo copies
-  /// Blocks of the swap file, if states are swapped: one per sub-group, then those of frozen parameters.
+  /// Blocks of the swap file, if states are swapped: one per sub-group, then the blocks of frozen parameters.
   std::vector<swap_block> blocks;
   std::vector<file_range> activation_extents;  ///< [activation_extent()]: extent of a unit's input in the swap file
   uint64_t swap_file_bytes = 0;

@@ -39,7 +39,7 @@ struct tier_options {
   bool write_behind = false;     ///< true: the previous sub-group is written while the next one is updated
   uint32_t parameter_slots = 2;  ///< number of units whose slices are read ahead of their gathers, at least 1
   uint32_t gradient_slots = 2;   ///< number of windows for buckets whose reduced gradients are being written to a file
-  /// Number of elements of this rank's slices that stay in memory as well as in the file, from unit 0 on.
+  /// Number of elements of this rank's slices that are cached in memory as well as in the file, from unit 0 on.
   uint64_t resident_parameters = 0;
   /// True: sub-groups have two places in the file. An update reads the valid place and writes the other one, which
   /// becomes valid with the step unless the step is skipped. An update before the vote therefore overwrites nothing.
@@ -81,7 +81,8 @@ struct owned_piece {
 /// parameters.
 struct swap_block {
   std::vector<owned_piece> pieces;
-  uint64_t first = 0, elements = 0;  ///< run of the linear layout, in elements; multiples of page_elements
+  /// Index of the block's first element in the linear layout, and number of elements; multiples of page_elements().
+  uint64_t first = 0, elements = 0;
   uint8_t swapped = 0;               ///< bits of the parts that are stored in the file
   uint64_t file_offset = 0;          ///< offset of the first swapped part in the file, in bytes
   /// [state_part]: for a part that is not swapped, the offset of its elements in the pool of that part, in elements.

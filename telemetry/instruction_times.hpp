@@ -12,7 +12,7 @@
 namespace troupe::telemetry {
 
 /// Returns the own seconds of every instruction [rank][id]. In a lane, an instruction's own time begins when its
-/// predecessor has ended; that of a collective when all members have posted it and none of them moves another one.
+/// predecessor has ended; the time of a collective when all members have posted it and no member moves another one.
 std::vector<std::vector<double>> own_seconds(std::span<const rank_spans> ranks);
 
 /// Number of first steps that count only in a run without later ones, because they do set-up work that later steps

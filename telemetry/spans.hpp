@@ -50,7 +50,7 @@ int64_t length_ns(const std::vector<interval>& joined);
 /// Returns the nanoseconds that lie in both `a` and `b`, each sorted and joined.
 int64_t common_length_ns(const std::vector<interval>& a, const std::vector<interval>& b);
 
-class posted_times {  ///< the time when the last member had posted each collective of a step
+class posted_times {  ///< computes the time at which the last member had posted each collective of a step
  public:
   /// Reads the posting times of `ranks`, which contain all members whose times count.
   explicit posted_times(std::span<const rank_spans> ranks);

@@ -51,7 +51,8 @@ void bound_parameters::release(const plan::instruction& x) {
 models::gradient_target bound_parameters::target(uint32_t q, uint32_t micro, step_context& run) {
   const auto& o = p().options();
   const uint32_t b = p().layout->bucket_of[q];
-  // Buckets that stay sum all micro-batches; slots of one micro-batch start empty, and several may be open.
+  // If a bucket has one buffer for the whole step (buckets_stay), the buffer sums all micro-batches; otherwise each
+  // micro-batch has a buffer that starts empty, and several may be open.
   const auto& buffer = p().buffers[p().bucket_buffer[b * o.accumulation + micro]];
   const size_t place = size_t{q} * o.accumulation + (o.buckets_stay() ? 0 : micro);
   const bool accumulate = run.gradients_written[place];

@@ -56,7 +56,7 @@ class bound_parameters {
   // Program of the run; bucket_offset_ and persistent_buffer_ belong to its plan.
   std::shared_ptr<const program> program_;
   std::vector<uint64_t> bucket_offset_;      // offset of a parameter in its gradient bucket in elements, by parameter
-  uint32_t persistent_buffer_ = plan::none;  // slot of the parameters that stay gathered
+  uint32_t persistent_buffer_ = plan::none;  // slot of the parameters that are gathered for the whole step
 };
 
 }  // namespace troupe::actors

@@ -175,7 +175,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       return put_piece(x);
     }
     hidden_ = out_of(slot(x.staged), run->outputs());
-    if (!training() || !is_own) hidden_ = out_of(slot(x.input), hidden_);  // otherwise the slot stays until backward
+    if (!training() || !is_own) hidden_ = out_of(slot(x.input), hidden_);  // in training, backward reads the slot again
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
     if (ends_unit(p(), x) && !ends_in_exchange(p(), x.subject)) learn(f, x.subject, hidden_.first());
     TROUPE_TRY(leave_stage(x, f));

@@ -30,7 +30,7 @@ struct compute_setup {
   uint32_t ledger_owner = 0;       ///< owner of ATen's allocations for this rank (actors/memory/ledger.hpp)
   /// modules whose weights the instruction `compress` rounds or masks; null: no compression
   std::shared_ptr<const job::chosen_compression> compression{};
-  std::shared_ptr<const pruning_masks> masks{};  ///< masks of compressed weights; null: all elements stay
+  std::shared_ptr<const pruning_masks> masks{};  ///< masks of pruned weights; null: no weight is pruned
   /// Returns a host's own model, whose batches are tensor_batch; empty: `spec` describes the model.
   std::function<core::result<std::unique_ptr<models::language_model>>()> own{};
 };

@@ -3,9 +3,10 @@
 // the dependencies.
 //
 // An event follows the work of each instruction of the compute and shard lanes (step_context::work). A lane that starts
-// work on the device lets its stream wait for the events of the instructions that it depends on; a lane of the host
-// (fabric, io, writer, and the shard lane if the host updates) waits itself, before it accesses any data. The work of
-// host lanes is complete when their instruction ends, and has no event. On the CPU no executor is decorated.
+// work on the device lets its stream wait for the events of the instructions that it depends on. A lane that works on
+// the CPU (fabric, io, writer, and the shard lane if states are in host memory) blocks its thread until these events,
+// before it accesses any data; its work is complete when an instruction ends, and has no event. If the job's device is
+// the CPU, no executor is decorated.
 #pragma once
 
 #include <array>

@@ -12,7 +12,7 @@
 
 namespace troupe::actors {
 
-class device_room {  ///< memory of one device, for all ranks on it together
+class device_room {  ///< counts the memory that the pools of all ranks on a device use, and that remains for Torch
  public:
   device_room() = default;
   /// `allowed_bytes`: bytes that the run may use; 0: not known. `file`: the job's file, for commands in the error text.

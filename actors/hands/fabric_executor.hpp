@@ -54,8 +54,8 @@ fabric::request describe_collective(step_context& context, const plan::instructi
 /// wake may be late if the operation was already done when it was posted, or an earlier wake has ended it.
 std::optional<uint32_t> pending_collective(const step_context& context, const meeting_id& m);
 
-/// Implements an executor's `start` of a collective: posts this member's arrival, and does its share if it was the last
-/// to arrive.
+/// Implements an executor's `start` of a collective: posts the collective for this member, and, if all other members
+/// have posted it before, also does this member's share of the work.
 core::result<progress> meet(fabric::communicator& communicator, const fabric::request& r);
 
 /// Implements executor::advance for the collective operation with this number. Returns the instruction if it has now

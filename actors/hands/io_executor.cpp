@@ -80,8 +80,9 @@ void io_executor::begin(std::shared_ptr<step_context> context) {
   current_ = &moves;
 }
 
-// True if the write may outlive its step. A write from a window that the update itself fills may not, because no read
-// of the next step would wait for it. Swaps around a repeated update are held back like those of the next step.
+// True if the write may still be running when its step ends. A write from a window that the update itself fills may
+// not, because no read of the next step would wait for it. The swaps around a repeated update (`redo`) wait for earlier
+// writes as the swaps of the next step do.
 bool io_executor::outlives(const plan::instruction& x) const {
   if (x.kind != plan::kind::swap_out || x.what != plan::swapped::states) return false;
   const auto& p = context_->plan();

@@ -35,7 +35,7 @@ class learned_masks {
   /// Makes the unit's masks; call when the unit is bound. Does so once per run, because scores do not change within
   /// one. `agreed`: ranges of all ranks, as in weight_grids; a copy is stored for backward.
   void make(uint32_t unit, core::dtype type, std::span<const std::byte> agreed);
-  /// Returns the elements of the parameter that stay, for a unit that learns; null: all do.
+  /// Returns the elements of the parameter that are not pruned, for a unit with learned masks; null: none is pruned.
   [[nodiscard]] const kernels::mask_bits* kept(uint32_t unit, uint32_t parameter) const;
 
   /// Writes to `sink` the gradients of the scores that `gradient`, the gradient of parameter `q` before its mask,

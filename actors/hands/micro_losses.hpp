@@ -20,7 +20,7 @@ namespace troupe::actors {
 /// not broken weights; a dynamic loss scale fails earlier.
 inline constexpr uint32_t bad_steps_max = 50;
 
-class micro_losses {  ///< losses of one stage; used by its thread
+class micro_losses {  ///< copies and checks the losses of one pipeline stage; used by the stage's thread
  public:
   /// `broken`: function that returns where the first number that is not finite was found, for an error message.
   explicit micro_losses(std::function<std::string()> broken) : broken_(std::move(broken)) {}

@@ -298,7 +298,8 @@ std::byte* shard_executor::undo_in_memory(undo_copy what, uint32_t group, const 
   keep(memory_->master(piece), plan::state_part::master);
   for (uint32_t k = 0; k < plan::max_moments; ++k) keep(memory_->moment(piece, k), plan::moment_part(k));
   keep(memory_->copy(piece), plan::state_part::copy);
-  // A window of 16-bit weights is filled by the update alone: the old weights are in the slices that stay.
+  // Swapped 16-bit weights are not read before an update, so their window has no old weights. If this rank's slices are
+  // also cached in memory (plan::tier_options::resident_parameters), the old weights are copied from and to the cache.
   const auto weights = plan::weights_part(*p.layout);
   std::byte* const beside = b.holds(weights) ? memory_->cached_weights(piece) : nullptr;
   if (beside == nullptr) return kept;

@@ -63,7 +63,7 @@ class shard_executor final : public executor {
   /// Updates with optimizers that need no values of whole parameters.
   template <class State>
   void update_elements(std::span<const kernels::piece_update<State>> all);
-  /// Copies new weights of pieces that were updated in `window` to the slices that stay in memory.
+  /// Copies new weights of pieces that were updated in `window` to the slices that are cached in memory.
   void refresh_cached(const std::vector<plan::owned_piece>& pieces, std::byte* window);
   /// Updates before the vote, as if the vote clipped nothing, and keeps a copy of the data that it overwrites.
   template <class State>

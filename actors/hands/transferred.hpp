@@ -31,7 +31,7 @@ struct slot_parts {
   uint32_t count = 1;
   uint64_t bytes = 0;       ///< bytes of the slot that are reserved for each part
   uint64_t given_at = 0;    ///< byte offset in the slot of the parts that this rank provides
-  bool become_one = false;  ///< true: each rank receives the sum of the parts for it
+  bool become_one = false;  ///< true: the exchange adds up the parts for each rank, so that a rank receives one tensor
 };
 /// Copies this rank's part, or the parts `t` (count, ..) that it provides, into the slot. After the exchange,
 /// `transferred` returns one tensor of all parts, (count, ..), or of their sum, (..). Returns an error if they do not

@@ -38,9 +38,9 @@ struct load_options {
   /// True: ranks load one after another, each only its own parts. False: all ranks read at once, and shared parts are
   /// read once.
   bool pipeline_loading_checkpoint = false;
-  /// Most bytes that a load into swap files holds in memory at a time, or the elements of one tensor if these are more.
-  /// Because digests are those of whole pieces, that tensor's elements are those of all ranks; with
-  /// `pipeline_loading_checkpoint`, of one rank.
+  /// Limit of the bytes that a load into swap files holds in memory at a time. A single tensor may exceed the limit:
+  /// the elements that all ranks need of it are in memory together, because a digest covers a whole piece; with
+  /// `pipeline_loading_checkpoint`, the elements that one rank needs.
   uint64_t swap_batch_bytes = uint64_t{64} << 20;
   /// True: if the checkpoint that `latest` names is damaged, loads the newest whole one of the folder instead. Applies
   /// to folders of Troupe's checkpoints.

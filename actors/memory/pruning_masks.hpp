@@ -36,8 +36,8 @@ class pruning_masks {
   /// Puts the masks into effect whose pruning has begun after `updates` updates, and no others.
   void begin(uint64_t updates);
 
-  /// Returns the elements of a parameter that stay, for unit `unit` on tensor rank `coordinate`: a bit for each element
-  /// of the rank's share, in memory order; null: all stay.
+  /// Returns the elements of a parameter that are not pruned, for unit `unit` on tensor rank `coordinate`: a bit for
+  /// each element of the rank's share, in memory order; null: none is pruned.
   [[nodiscard]] const kernels::mask_bits* kept(uint32_t unit, uint32_t parameter, uint32_t coordinate) const;
   /// Returns the bytes of all masks, single and combined.
   [[nodiscard]] uint64_t bytes() const;

@@ -139,7 +139,7 @@ class rank_memory {
     std::vector<plan::shard_run> runs;
     uint64_t offset = 0;  // offset of the set in the parameters' pool, in elements
   };
-  std::vector<cached_set> cached_;                // slices that stay in memory, by gather set; empty if none do
+  std::vector<cached_set> cached_;  // [gather set]: slices in memory that are in the swap file as well; empty if none
   std::vector<std::vector<uint32_t>> cached_in_;  // indices of the cached sets that contain a parameter, by parameter
   std::shared_ptr<storage::swap_file> swap_file_;
   std::atomic<uint32_t> valid_place_{0};

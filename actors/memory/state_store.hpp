@@ -50,8 +50,8 @@ class state_store final : public state_source {
 
   core::result<void> read(uint32_t parameter, plan::state_part part, uint64_t first,
                           std::span<std::byte> out) const override;
-  /// Writes elements in their stored form, from `first` on. Also writes copies of weights that stay in memory in
-  /// addition to the file.
+  /// Writes elements in their stored form, from `first` on. Weights in the file that are also cached in memory are
+  /// written to both places.
   core::result<void> write(uint32_t parameter, plan::state_part part, uint64_t first,
                            std::span<const std::byte> in) const;
   /// read_as and write_as convert between the stored elements and `range.count` elements of `type`, rounding once.

@@ -27,7 +27,7 @@ std::vector<storage::swap_category> swap_categories(plan::rank_plans plans) {
 core::result<swap_files> open_swap_files(const config::job_config& config, const std::filesystem::path& folder,
                                          plan::rank_plans plans) {
   swap_files out;
-  // Passes may need a larger file from one step to the next.
+  // The passes of `compile` may replace the plan during a run, and the new plan may need a larger swap file.
   const auto bytes_of = [&](const plan::rank_plan& p) {
     return config.compile.enabled ? plan::most_swap_file_bytes(p) : p.swap_file_bytes;
   };

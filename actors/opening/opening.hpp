@@ -19,7 +19,7 @@ inline constexpr std::chrono::milliseconds opening_interval{100};
 /// Name of the phase whose duration depends on the length of the text.
 inline constexpr const char* reading_phase = "reading the data";
 
-class opening_watch {  ///< progress of one session that is being opened
+class opening_watch {  ///< reports the progress of one session that is being opened, and ends the opening on request
  public:
   /// Must be constructed on the thread that opens the session.
   explicit opening_watch(opening_hook hook) : hook_(std::move(hook)), opener_(std::this_thread::get_id()) {}
@@ -41,7 +41,8 @@ class opening_watch {  ///< progress of one session that is being opened
   }
   [[nodiscard]] core::error why() const;
 
-  /// Waits for a task of the opening and meanwhile asks the host; the task must poll `wants_end`.
+  /// Waits for work of the opening that runs on another thread, and meanwhile asks the host whether to continue. The
+  /// work must poll `wants_end`.
   template <class T>
   void wait(const std::future<T>& of) {
     while (of.wait_for(opening_interval) == std::future_status::timeout) (void)go_on(share_.load());

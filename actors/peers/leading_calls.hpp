@@ -1,6 +1,7 @@
-// Calls of the process that leads a term to those that serve it: runs of plans, access to states of ranks in other
-// processes, and actions of all processes between two steps (load a checkpoint, move states, name a checkpoint). Owns
-// that either all processes do such an action or none; actors/processes/calls.hpp owns the form of calls.
+// Sends the calls of the process that leads a term to the processes that serve it: runs of plans, access to states of
+// ranks in other processes, and operations of all processes between two steps (load a checkpoint, move states, name a
+// checkpoint). Owns that either all processes perform such an operation or none; actors/processes/calls.hpp owns the
+// form of calls.
 #pragma once
 
 #include <filesystem>

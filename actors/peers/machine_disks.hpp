@@ -1,7 +1,7 @@
 // Handles checkpoints of a job on several machines: checks whether `output` is one folder of all, or with
 // `checkpoint.use_node_local_storage` a disk of each machine. Owns where a process writes its part of a checkpoint,
-// which data the other machines receive, and which host has which file; actors/processes/node_local_files.hpp owns the
-// names and the reads.
+// which data the other machines receive, and which machine has which file; actors/processes/node_local_files.hpp owns
+// the names and the reads.
 #pragma once
 
 #include <memory>

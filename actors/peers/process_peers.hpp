@@ -1,4 +1,4 @@
-// The other processes of a job whose ranks are in several: begins terms with the ranks of this process, and ends them.
+// Implements `peers` for a job of several processes: begins terms with the ranks of this process, and ends them.
 // Every process has the whole run and plans all ranks; it has memory and actors for its own ranks only. Owns the order
 // of these phases; leading_calls.hpp and served_calls.hpp own the messages during a term, memory_keeper.hpp the saves
 // in memory, machine_disks.hpp checkpoints on disks of machines.

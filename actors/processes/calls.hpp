@@ -57,7 +57,7 @@ struct chosen_passes {
   uint32_t activation_units = 0;
 };
 
-/// An entry of a schedule of passes from a host, with the fields of scheduled_passes.
+/// An entry of a schedule of passes that the embedding program has set, with the fields of scheduled_passes.
 struct told_schedule {
   uint64_t step = 0;
   std::vector<std::string> passes;
@@ -157,7 +157,7 @@ struct tag_call {
 struct committed_call {
   std::string folder, manifest, latest;
   std::vector<std::string> save_ids;  ///< ids of all existing checkpoints, in hexadecimal digits
-  /// Text with one line for each file of the checkpoint: the file's name and the host that wrote it.
+  /// Text with one line for each file of the checkpoint: the file's name and the machine that wrote it.
   std::string writers;
 };
 

@@ -1,5 +1,5 @@
-// Saves in memory that outlive the process that wrote them: one process's view of those of a term. Owns their files and
-// names; the supervisor keeps the memory (cluster/supervision.hpp), save_job writes it.
+// Manages the saves in memory of a term, which outlive the process that wrote them, as one process of the term sees
+// them. Owns their files and names; the supervisor keeps the memory (cluster/supervision.hpp), save_job writes it.
 #pragma once
 
 #include <filesystem>
@@ -56,8 +56,8 @@ class memory_saves {
   /// other processes must make. For the leading process.
   core::result<std::vector<kept_name>> committed(const std::filesystem::path& folder,
                                                  const std::filesystem::path& written, uint64_t step);
-  /// prepare() makes the folder of a save, and follow() changes names as the leading process did. For the other
-  /// processes.
+  /// For processes that do not lead: prepare() makes the folder of a save, and follow() changes names as the leading
+  /// process did.
   core::result<void> prepare(const std::filesystem::path& working);
   core::result<void> follow(const std::vector<kept_name>& names);
 

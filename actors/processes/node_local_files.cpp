@@ -33,7 +33,7 @@ bool is_of_leader(const fs::path& path) {
   return path.filename() == checkpoint::manifest_file_name || path.filename() == checkpoint::latest_file_name;
 }
 
-class far_file final : public input_file {  ///< a file on another machine
+class far_file final : public input_file {  ///< reads a file on another machine's disk by range
  public:
   far_file(std::shared_ptr<machine_files> from, uint32_t place, std::string path, uint64_t bytes)
       : from_(std::move(from)), place_(place), path_(std::move(path)), bytes_(bytes) {}

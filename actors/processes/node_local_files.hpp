@@ -1,5 +1,5 @@
-// Checkpoints of a job whose machines each write to a disk of their own (`checkpoint.use_node_local_storage`): the
-// paths of a machine's files, and a file system that reads those of other machines by range. Owns these names;
+// Handles checkpoints of a job whose machines each write to a disk of their own (`checkpoint.use_node_local_storage`):
+// the paths of a machine's files, and a file system that reads files of other machines by range. Owns these names;
 // machine_files.hpp transfers files, and checkpoint/commit decides, on the machine that leads, when a checkpoint is
 // committed.
 //
@@ -55,8 +55,8 @@ class node_local_files final : public checkpoint::file_system {
       : host_(std::move(host)), others_(std::move(others)), elsewhere_(std::move(elsewhere)) {}
 
   core::result<std::unique_ptr<checkpoint::output_file>> create(const std::filesystem::path& path) override;
-  /// Opens a file here, or on the first other machine that has it. Errors: bad_input, with the file and the host that
-  /// wrote it.
+  /// Opens a file here, or on the first other machine that has it. Errors: bad_input, with the file and the machine
+  /// that wrote it.
   core::result<std::unique_ptr<checkpoint::input_file>> open(const std::filesystem::path& path) override;
   core::result<void> rename(const std::filesystem::path& from, const std::filesystem::path& to) override;
   core::result<void> remove(const std::filesystem::path& path) override;

@@ -12,7 +12,7 @@
 
 namespace troupe::actors {
 
-class output_sign {  ///< a file of the leading process, removed when this object is destroyed
+class output_sign {  ///< owns a file that the leading process has put into the folder; the destructor removes the file
  public:
   /// Writes the file into `folder`, or into its closest parent that exists; removes files that killed processes have
   /// left there. Returns nothing if the folder cannot be written; opening the run's files there reports the reason

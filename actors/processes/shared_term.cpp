@@ -38,8 +38,8 @@ uint64_t record_bytes(const plan::communicator& c, const term_members& who) {
   return spans_machines(c, who) ? fabric::machine_record::bytes_of(shape) : fabric::board::bytes_of(shape);
 }
 
-/// Offsets in shared memory of the communicators' boards, which record arrivals at collectives. A communicator within
-/// one process has no board; the ranks' pulses follow the last board.
+/// Offsets in shared memory of the communicators' boards. A board records which members have posted which collective. A
+/// communicator within one process has no board; the ranks' pulses follow the last board.
 struct boards_layout {
   std::vector<uint64_t> offset;
   uint64_t bytes = 0;

@@ -1,5 +1,5 @@
-// Report of a link between hosts that has become slow (docs/cluster.md), which a session passes to its host. Plain
-// values.
+// Defines the report of a link between machines that has become slow (docs/cluster.md). A session passes the report to
+// the program that embeds it. Plain values.
 #pragma once
 
 #include <cstdint>

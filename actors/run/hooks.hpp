@@ -55,14 +55,14 @@ struct session_hooks {
   /// Called in the leading process when a term after the first has begun and the run has recovered to the step at which
   /// the loss interrupted it. Never called in a job of one process.
   std::function<void(const term_report&)> on_term{};
-  /// Called when a link between hosts has become slow; on_warning receives the sentence. Called before the step's
+  /// Called when a link between machines has become slow; on_warning receives the sentence. Called before the step's
   /// `on_step`, in the leading process of several.
   std::function<void(const slow_link_report&)> on_slow_link{};
   /// Called before `on_term` for a step that `on_step` has already reported and that was repeated, with the result of
   /// the repetition.
   std::function<void(const step_report&)> on_step_again{};
-  /// Called after a save has ended, successfully or not: during the next call, at the latest during the call that waits
-  /// for the save.
+  /// Called once for each save after it has ended, successfully or not: at the end of a later successful `step`, or
+  /// earlier during a call that waits for saves (`save`, `wait_for_saves`) or begins one (`save_async`).
   std::function<void(const save_report&)> on_saved{};
   /// Called in each serving process of several: returns its name for the checkpoint of the states after `step` steps,
   /// which the leading process is saving. `checkpoint.tag_validation` decides what happens if the name differs from the

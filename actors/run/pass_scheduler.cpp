@@ -58,8 +58,8 @@ job::measured_run within(const plan::joined_votes& votes, plan::rank_plans ran, 
 
 }  // namespace
 
-// An entry that stays replaces all entries before it. An entry on trial begins once there are measured steps to compare
-// it with; skipped steps are not measured.
+// An entry that is not on trial replaces all entries before it. An entry on trial begins once there are measured steps
+// to compare it with; skipped steps are not measured.
 size_t pass_scheduler::due(uint64_t steps) const {
   size_t end = next_;
   for (size_t i = next_; i < entries_.size() && entries_[i].step <= steps; ++i)
@@ -168,7 +168,7 @@ core::result<void> pass_scheduler::enter_phase() {
   TROUPE_TRY(job::enter_phase(run_.term->plan, run_.progress.applied));
   run_.term->drop_programs();
   before_.reset();
-  // with several processes the passes of the term's begin stay, because all processes have these
+  // with several processes the passes with which the term began remain in effect, because all processes have these
   if (next_ > 0 && !run_.others->are_there()) {
     TROUPE_ASSIGN(auto changed, job::change_steps(run_.term->plan, entries_[next_ - 1].wish));
     return take_steps(std::move(changed), {run_.progress.steps, false, {}, {}});

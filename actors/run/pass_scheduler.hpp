@@ -62,8 +62,8 @@ class pass_scheduler {
   struct entry {
     uint64_t step = 0;
     job::pass_wish wish;
-    /// If greater than 0, the entry is on trial: after so many steps the faster plan of this entry and the previous one
-    /// stays.
+    /// If greater than 0, the entry is on trial: after this number of steps the run continues with the faster of two
+    /// plans, that of this entry and that of the previous one.
     uint64_t tried_steps = 0;
   };
   struct earlier {       ///< the steps that ran before an entry that is on trial

@@ -1,5 +1,5 @@
-// The other processes of a run's job. The class `peers` implements a run whose ranks are all in this process;
-// process_peers.hpp implements a run whose ranks are in several processes.
+// Owns a run's view of the other processes of its job: which ranks are in this process, and what the processes must do
+// together. The class `peers` implements a job of one process; process_peers.hpp implements a job of several.
 #pragma once
 
 #include <chrono>

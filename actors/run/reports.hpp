@@ -64,9 +64,9 @@ struct scheduled_passes {
   /// Passes of the embedding program; they must outlive the session.
   std::vector<std::shared_ptr<const plan::pass>> own{};
   bool is_automatic = false;  ///< true: all of Troupe's own passes, each as far as it helps
-  /// Steps of a trial, after which the earlier plan returns if its steps took less. 0: no trial, these passes stay.
-  /// Three steps before the trial and three steps of it must have been measured (skipped steps do not count); until
-  /// then the change or its end waits.
+  /// Number of steps of a trial, after which the run returns to the earlier plan if that plan's steps were faster. 0:
+  /// no trial, the passes remain in effect. A trial begins once three steps before it have been measured, and ends once
+  /// three of its own steps have been measured (skipped steps do not count).
   uint64_t tried_steps = 0;
 };
 

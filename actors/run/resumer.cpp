@@ -80,8 +80,9 @@ std::optional<uint64_t> batch_of(const checkpoint::source_run& run) {
   return *run.samples / *run.steps;
 }
 
-/// Checks that the data are those that the checkpoint's position refers to. Otherwise returns an error, or adds a
-/// remark if the options permit changed data.
+/// Compares the run's data set with the description of the data set that the checkpoint contains, because the
+/// checkpoint's position is a sample number in that data set. If they differ, returns an error, or adds a remark to
+/// `said` if the options permit changed data.
 core::result<void> same_data(const checkpoint::tensor_source& from, const load_options& options,
                              const std::optional<checkpoint::data_record>& now, remarks& said) {
   if (!now) return {};

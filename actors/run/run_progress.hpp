@@ -1,4 +1,4 @@
-// How far a training run is, and whether it is over: plain values that steps, saves and loads change.
+// Records how far a training run is, and whether it is over: plain values that steps, saves and loads change.
 #pragma once
 
 #include <atomic>

@@ -66,7 +66,7 @@ class run_term {
   [[nodiscard]] whole_states whole() const { return {memory.ranks, plan.tensor}; }
   /// Returns all ranks' plans that save; from then on the ranks here have staging memory.
   core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> saving_plans();
-  /// Releases memory and programs; the plan stays. The actors must have ended.
+  /// Releases memory and programs, and keeps the plan. The actors must have ended.
   void release();
 
  private:

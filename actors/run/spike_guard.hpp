@@ -40,8 +40,8 @@ class spike_guard {
   /// Forgets all checkpoints, because the run continues from another one.
   void forget_places() { places_.clear(); }
 
-  /// Returns the decisions on left-out samples for a run that has taken `first_sample` samples in `first_step` steps;
-  /// the decisions in `recorded` stay.
+  /// Returns the decisions on left-out samples for a run that has taken `first_sample` samples in `first_step` steps,
+  /// among them all decisions in `recorded`.
   core::result<std::vector<core::left_out_steps>> decide_left_out(std::vector<core::left_out_steps> recorded,
                                                                   uint64_t first_step, uint64_t first_sample) const;
   /// Decides which samples a run that begins at step 0 leaves out, and applies the decision at once.

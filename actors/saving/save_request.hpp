@@ -14,9 +14,9 @@ struct save_request {                 ///< request for one checkpoint
   std::filesystem::path root{};       ///< the folder of checkpoints; created if missing
   std::string configuration{};        ///< text of the run's configuration, stored unchanged
   std::string client_state = "null";  ///< JSON of the host program, stored unchanged
-  /// Number of checkpoints that stay; older ones are removed after the commit; 0: none is removed.
+  /// Number of newest checkpoints that are kept; older ones are removed after the commit; 0: none is removed.
   uint32_t keep_last = 0;
-  uint64_t keep_every = 0;  ///< checkpoints of steps that are multiples of this number stay, too
+  uint64_t keep_every = 0;  ///< checkpoints of steps that are multiples of this number are kept, too; 0: no such rule
   bool exclude_frozen_parameters = false;
   /// The folder's name in `root`, in place of the step's: up to 200 letters, digits, '.', '_' and '-'. A checkpoint of
   /// that name is replaced; anything else of that name is an error. A checkpoint with a tag is never removed for

@@ -53,7 +53,7 @@ class kept_lead {  ///< renews the lease on a thread until the lead is given up
   /// Notes whether hosts that could lead the job are missing. If some are missing and the store has been silent for a
   /// lease, one of them may lead by now, so this host counts as replaced. A silent store alone does not end the lead.
   void miss_hosts(bool some);
-  /// Stores the job's exit code, so that hosts that are cut off can read it later, unless another host leads.
+  /// Unless another host leads, stores the job's exit code, so that hosts that are cut off can read it later.
   void end(int code);
   /// Returns a descriptor that is readable once another host leads, or may lead.
   [[nodiscard]] const cluster::shared_descriptor& replaced() const { return replaced_; }

@@ -11,7 +11,7 @@
 namespace troupe::apps {
 
 /// Expands every text option and argument of `app` and of its commands; --set leaves that to its key. Refuses an empty
-/// text, such as that of an unset variable.
+/// text, such as the value of an unset variable.
 inline void expand_paths(CLI::App& app) {
   const auto expand = [](std::string& text) -> std::string {
     if (text.empty()) return "wanted a path or a text, got nothing";

@@ -40,7 +40,7 @@ class progress {
   void step_again(const actors::step_report& r);
   /// Reports, only in JSON output, that a further term of the job has begun.
   void term(const actors::term_report& t);
-  /// Reports, only in JSON, that a link between hosts has become slow; other styles show a warning instead.
+  /// Reports, only in JSON, that a link between machines has become slow; other styles show a warning instead.
   void slow_link(const actors::slow_link_report& x);
   void evaluation(uint64_t step, double loss);
   void checkpoint(const checkpoint_event& e);

@@ -33,8 +33,9 @@ struct source_arguments {  ///< arguments of a command that reads a checkpoint
   /// Function that receives the progress and can stop the work, for callers without a terminal; empty: the progress is
   /// shown on the terminal, and Ctrl-C stops the work
   checkpoint::progress_function progress{};
-  /// Function that receives notes about unexpected facts, such as a head with values of its own; empty: the notes are
-  /// printed to stderr, unless the output is quiet
+  /// Function that receives notes about unexpected facts, such as an output head that the model ties to the embedding
+  /// but whose stored values differ from the embedding's; empty: the notes are printed to stderr, unless the output is
+  /// quiet
   std::function<void(const std::string&)> note{};
 };
 

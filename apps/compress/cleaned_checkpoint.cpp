@@ -60,7 +60,7 @@ core::result<void> change_model(const job::cleaning& done, model_description& m)
   return {};
 }
 
-/// Returns the scales of the outputs that stay; each output has `each` scales.
+/// Returns the scales of the outputs that are kept; each output has `each` scales.
 std::vector<float> scales_of(const std::vector<uint64_t>& outputs, const std::vector<float>& scales, uint64_t each) {
   std::vector<float> out;
   for (const uint64_t o : outputs)

@@ -1,6 +1,6 @@
 // Interface of `troupe compress` to a program that computes with the model: the loss over a text that is not used for
-// calibration, and weights that a method has chosen. Only troupe-train implements it; without an implementation weights
-// are rounded to nearest.
+// calibration, and weights that a compression method (GPTQ, AWQ ...) has chosen. Only troupe-train implements it;
+// without an implementation weights are rounded to nearest.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace troupe::apps {
 
-/// Result of a method: a source with the method's changes, and the weights that need no further rounding.
+/// Result of a compression method: a source with changed weights, and the weights that need no further rounding.
 struct compress_work {
   checkpoint::tensor_source source;
   checkpoint::prepared_weights prepared;
@@ -32,12 +32,12 @@ class compress_calibration {
   /// Computes the loss of `of` over the held-out text. `beside`: folder in which hidden states are stored temporarily.
   virtual core::result<double> loss(const checkpoint::tensor_source& of, const std::filesystem::path& beside) = 0;
 
-  /// Runs the method of `--method`. `beside` is a folder that only this work uses; the call continues work that an
-  /// ended process left in it. Error `stopped` if the user interrupts the work.
+  /// Runs the compression method that `--method` names. `beside` is a folder that only this work uses; the call
+  /// continues work that an ended process left in it. Error `stopped` if the user interrupts the work.
   virtual core::result<compress_work> prepare(const compress_target& target, const std::filesystem::path& beside) = 0;
 };
 
-/// Opens a calibration. Refused: a text that is missing or too short, a method that requires a text.
+/// Opens a calibration. Refused: a text that is missing or too short; a method that requires a text, without one.
 using calibration_opener = std::function<core::result<std::unique_ptr<compress_calibration>>(
     const compress_arguments&, const described_checkpoint&)>;
 

@@ -60,8 +60,8 @@ std::string last_line(const compress_summary& s, const compress_calibration* wit
   return out;
 }
 
-/// The folder with the intermediate results of a method, from which the same command continues if this process was
-/// stopped or killed.
+/// Owns the folder with the intermediate results of a compression method, from which the same command continues if this
+/// process was stopped or killed.
 class work_folder {
  public:
   explicit work_folder(const fs::path& out)
@@ -82,7 +82,8 @@ class work_folder {
 
 fs::path without_slash(const fs::path& p) { return p.has_filename() ? p : p.parent_path(); }
 
-/// Runs the work after the checks: computes the loss, runs the method, writes the output, and computes its loss.
+/// Runs the work after the checks: computes the loss, runs the compression method, writes the output, and computes its
+/// loss.
 class compression {
  public:
   compression(const compress_arguments& a, const described_checkpoint& from, const compress_target& target,
@@ -120,7 +121,7 @@ class compression {
     return {};
   }
 
-  /// True if trained grids are kept; a method other than rtn chooses its own values.
+  /// True if trained grids are kept; a compression method other than rtn chooses its own values.
   [[nodiscard]] bool keeps_trained() const { return !trained_.empty() && a_.method == "rtn"; }
   [[nodiscard]] bool tells_loss() const { return with_ != nullptr && !with_->held_out().empty(); }
 

@@ -23,7 +23,7 @@ class compress_command {
 
   /// True, after parsing, if the command line chose this command; run() then executes it and returns the exit code.
   [[nodiscard]] bool chosen() const;
-  /// True if `run` needs an opener, because a method or a loss computes with the model.
+  /// True if `run` needs an opener, because a compression method or a loss computes with the model.
   [[nodiscard]] bool computes() const;
   int run(const calibration_opener& open);
 

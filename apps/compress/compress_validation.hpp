@@ -7,8 +7,8 @@
 
 namespace troupe::apps {
 
-/// Checks the method. Refused: an unknown method, one that requires `--calibrate` without it, and one that the format
-/// does not support.
+/// Checks the compression method that `--method` names. Refused: an unknown method, a method that requires
+/// `--calibrate` without this option, and a method that the output's format does not support.
 core::result<void> check_method(const compress_arguments& a);
 
 /// True if the run of the checkpoint that `a` names held out a part of its text, and the text still exists.

@@ -1,6 +1,6 @@
 // Owns troupe-own-model, a host program that trains its own torch::nn modules with ZeRO-3 over two ranks: a classifier
-// of pictures that it draws itself. make_classifier describes the model, pictures the data, and the configuration the
-// run; Troupe shards, gathers and reduces.
+// of images that the program draws itself. The function make_classifier describes the model, the function pictures
+// returns the training data, and the configuration describes the run; Troupe shards, gathers and reduces.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <torch/nn/functional/loss.h>

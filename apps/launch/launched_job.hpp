@@ -26,7 +26,8 @@ struct launched_job {
   uint32_t node = 0;
   std::string own_name;        ///< name of this machine, after which its certificate's files are named
   std::string leader;          ///< HOST:PORT where the other hosts reach the leader
-  std::string name_of_leader;  ///< name in the leader's certificate; empty: any of the job's authority
+  /// Name that the leader's certificate must have; empty: any certificate that the job's authority has signed.
+  std::string name_of_leader;
 };
 
 /// Returns the job of a launcher's environment `p` and a file. The file was loaded without `settings`, or with keys

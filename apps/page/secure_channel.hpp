@@ -10,7 +10,7 @@
 
 namespace troupe::apps {
 
-class byte_channel {  ///< the bytes of one connection
+class byte_channel {  ///< reads and writes the bytes of one connection
  public:
   /// Outcome of a call: bytes were moved, the socket must become ready first, or the connection is over.
   enum class outcome : uint8_t { moved, wants_to_read, wants_to_write, over };

@@ -73,7 +73,7 @@ class summary_rows {
     row_key key;
     std::vector<std::string> modules;  ///< names of the row's modules in the order of the model's table
   };
-  std::map<std::string, size_t> blocks_;  ///< number of layers that share a name, by the name for all blocks
+  std::map<std::string, size_t> blocks_;  ///< [name without the block's number]: number of layers with this name
   std::vector<row> rows_;
 };
 

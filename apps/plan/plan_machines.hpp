@@ -1,4 +1,5 @@
-// Formats the network traffic of a job on several hosts for `troupe plan`: the bytes that enter each host in a step.
+// Formats the network traffic of a job on several machines for `troupe plan`: the bytes that enter each machine in a
+// step.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace troupe::apps {
 
-/// Returns one line that lists the hosts; empty with fewer than two hosts. Errors: those of plans.
+/// Returns one line that lists the machines; empty with fewer than two machines. Errors: those of plans.
 core::result<std::string> machines_summary(const job::blueprint& b);
 
 }  // namespace troupe::apps

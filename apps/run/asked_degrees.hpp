@@ -1,5 +1,5 @@
 // Checks `troupe train --degrees` before anything listens or starts: whether the batch can be divided for each degree,
-// and whether processes and hosts suffice. Leaves the proof of plans to the training process (degree_schedule.hpp).
+// and whether processes and machines suffice. Leaves the proof of plans to the training process (degree_schedule.hpp).
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace troupe::apps {
 /// data ranks than at the beginning; on several hosts, a first degree that differs from the number of the hosts' ranks.
 core::result<std::vector<job::degree_change>> asked_degrees(const std::string& text, const config::job_config& config);
 
-/// Returns `a` changed to `data` data ranks, which must divide the batch; the size of the batch stays.
+/// Returns `a` changed to `data` data ranks, which must divide the batch; the size of the batch does not change.
 common_arguments at_data_ranks(common_arguments a, const config::job_config& config, uint32_t data);
 
 }  // namespace troupe::apps

@@ -24,7 +24,8 @@ class degree_schedule {
   [[nodiscard]] bool is_empty() const { return changes_.empty(); }
   /// Returns the configuration that the run begins with; requires a schedule that is not empty.
   [[nodiscard]] const config::loaded& first() const { return *loaded_.front(); }
-  /// Returns the job at the file's own degree, whose batch the other degrees divide; null for an empty schedule.
+  /// Returns the configuration at the data-parallel degree that the file itself has. The schedule's other degrees
+  /// divide the global batch of this configuration. Null for an empty schedule.
   [[nodiscard]] std::shared_ptr<const config::job_config> file() const { return file_; }
   /// Changes to the degree that is due; called before a step. Returns a line about the change, or an empty one if there
   /// was none.

@@ -37,8 +37,8 @@
 namespace troupe::apps {
 namespace {
 
-/// True if the text of the file or an argument contains a word of the keys for processes and hosts. Most jobs contain
-/// none, and their file is then not parsed here.
+/// True if the text of the file or an argument contains a word of the keys for processes and machines. Most jobs
+/// contain none, and their file is then not parsed here.
 bool names_processes(const train_arguments& a) {
   const auto has_key = [](const std::string& text) {
     return text.find("processes") != std::string::npos || text.find("hosts") != std::string::npos;
@@ -91,7 +91,7 @@ class swap_places {
   bool made_ = false;
 };
 
-/// Stores the job's order for its processes on all hosts in `out`, with the effective configuration in place of the
+/// Stores the job's order for its processes on all machines in `out`, with the effective configuration in place of the
 /// file: a restarted process trains with the same settings even if the user has edited the file, and paths and `--set`
 /// mean the same on all hosts. Keys of checkpoint.load from the command line stay arguments.
 void describe_job(const train_arguments& a, const config::loaded& loaded, std::span<const std::string> argv,
@@ -152,7 +152,7 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
     return failed(
         {core::error_kind::bad_input, "cluster.hosts: cannot execute " + other.string() + ": " + std::strerror(errno)});
   }
-  const config::loaded asked = *loaded;  // the configuration that the file defines for all hosts
+  const config::loaded asked = *loaded;  // the configuration that the file defines for all machines
   std::vector<std::string> arguments(argv, argv + argc);
   if (!loaded->config.open_degrees.empty()) {
     auto chosen = choose_degrees_first(program, arguments);

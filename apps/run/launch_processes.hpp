@@ -15,11 +15,11 @@
 
 namespace troupe::apps {
 
-struct agents_of_hosts {  ///< the agents of a job's other hosts
+struct agents_of_hosts {  ///< the agents of a job's other machines
   std::unique_ptr<cluster::arrivals> arrivals;
   std::function<std::string()> secret;  ///< draws the secret of a new term, for supervised_job::secret
-  std::string address;                  ///< address on which processes of this host receive bytes
-  /// Descriptor that becomes readable when another host leads the job, for launch_options::replaced; null: none.
+  std::string address;                  ///< address on which processes of this machine receive bytes
+  /// Descriptor that becomes readable when another machine leads the job, for launch_options::replaced; null: none.
   cluster::shared_descriptor replaced{};
   /// Function that receives the progress of the job, for launch_options::watch.
   std::function<void(const cluster::job_standing&)> watch{};
@@ -30,16 +30,17 @@ struct agents_of_hosts {  ///< the agents of a job's other hosts
 };
 /// Function that receives messages for the user. May be called on any thread, also after the job has ended.
 using say_function = std::function<void(const std::string&)>;
-/// Function that listens for the agents of the other hosts. `names_hosts` is true if certificates name the hosts, false
-/// if a launcher has numbered the machines. A result without arrivals means that another host leads the job, so that
-/// this host starts no processes. The last argument receives messages about the agents.
+/// Function that listens for the agents of the other machines and returns them. `names_hosts` is true if certificates
+/// name the machines, false if a launcher has numbered them. A result whose `arrivals` is null means that another
+/// machine leads the job, so that this machine starts no processes. The last argument receives messages about the
+/// agents.
 using agents_opener =
     std::function<core::result<agents_of_hosts>(const config::loaded&, bool names_hosts, const say_function& say)>;
 
 /// Runs the job for a program that a user or a launcher (launched_train.hpp) has started; if a launcher starts several
 /// programs on one machine, all but one return at once. Runs each process as `program` with the same arguments, and
 /// returns the exit code of the job. Returns nothing, without any effect, if the job has one process or the command is
-/// wrong, which `program` reports better. A job on several hosts requires `open_agents`; without it, this function
+/// wrong, which `program` reports better. A job on several machines requires `open_agents`; without it, this function
 /// executes `troupe-agent` next to `program`, which passes it.
 std::optional<int> launch_processes(int argc, char** argv, const std::filesystem::path& program,
                                     const agents_opener& open_agents = {});

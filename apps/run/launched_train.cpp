@@ -63,7 +63,7 @@ tl::unexpected<core::error> says(const core::error& e) { return core::fail(e.kin
 }  // namespace
 
 core::result<std::optional<launched_train>> launched_train_of(int argc, char** argv) {
-  // this host has become the leader of a running job
+  // this machine has become the leader of a running job
   if (std::getenv(continues_variable) != nullptr) return std::nullopt;
   if (!read_train_arguments(argc, argv)) return std::nullopt;
   const auto place = read_launch_place(own_environment());

@@ -35,8 +35,8 @@ class opening_display {
   clock::time_point begin_ = clock::now(), next_;
 };
 
-/// Shows how much of a text has been read, in a rewritten line on a terminal; shows nothing elsewhere. Returns false
-/// once a signal has requested the end.
+/// Rewrites a line on the terminal that shows how much of the data's text has been read; without a terminal, prints
+/// nothing. Returns false once a signal has requested the end of the program.
 bool show_reading(const data::reading_progress& p, const interrupts& stop);
 
 }  // namespace troupe::apps

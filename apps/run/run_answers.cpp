@@ -27,13 +27,13 @@ std::string diagnosis(const actors::session& s, const cluster::roster& people) {
 
 std::string refused(const std::string& why) { return fmt::format("{{\"error\":{}}}", core::json_string(why)); }
 
-/// Returns the number of processes on `host` that have ranks.
+/// Returns the number of processes on machine `host` that have ranks.
 size_t works_of(const std::string& host, const cluster::roster& people) {
   return static_cast<size_t>(
       std::ranges::count_if(people.places, [&](const auto& p) { return p.host == host && p.count > 0; }));
 }
 
-/// Returns the reason why `host` cannot be replaced; empty if it can be.
+/// Returns the reason why machine `host` cannot be replaced; empty if it can be.
 std::string objection_to_replacing(const std::string& host, const cluster::roster& people, const run_state& state) {
   const size_t works = works_of(host, people);
   size_t waits = 0;
@@ -59,7 +59,7 @@ std::string objection_to_replacing(const std::string& host, const cluster::roste
   return {};
 }
 
-/// Requests that a spare host replaces `host`; the answer is sent once another term has begun.
+/// Requests that a spare machine replaces machine `host`; the answer is sent once another term has begun.
 pending_answer replace(const std::string& host, run_state& state, cluster::process* process) {
   const auto before = process == nullptr ? cluster::roster() : process->people();
   if (auto why = objection_to_replacing(host, before, state); !why.empty())

@@ -28,7 +28,7 @@ void say_end(const end_summary& e, const train_arguments& a, const char* unit);
 std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps, const config::parallel_section& p,
                               bool took_over);
 
-/// Returns a sentence about the bytes that entered each host; empty if the job's last term had one host.
+/// Returns a sentence about the bytes that entered each machine; empty if the job's last term had one machine.
 std::string network_sentence(const actors::network_count& n, const std::vector<config::cluster_host>& hosts);
 
 }  // namespace troupe::apps

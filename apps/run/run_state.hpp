@@ -61,10 +61,10 @@ class run_state {
     std::string folder, failure;
   };
   [[nodiscard]] std::optional<save_end> saved(uint64_t number) const;
-  /// Spare processes that a request to replace hosts has reserved for the next term.
+  /// Spare processes that a request to replace machines has reserved for the next term.
   struct promised_spares {
     size_t processes = 0;
-    std::string hosts;  ///< names of the hosts that the spare processes will replace: "b, c"
+    std::string hosts;  ///< names of the machines that the spare processes will replace: "b, c"
   };
   void promise_spares(uint64_t term, const std::string& host, size_t processes);
   [[nodiscard]] promised_spares promised(uint64_t term, const std::string& to_others_than) const;
@@ -80,7 +80,7 @@ class run_state {
   bool pauses_ = false, waits_ = false, stops_ = false, saves_ = false;
   uint64_t wishes_ = 0, taken_ = 0;
   uint64_t promised_in_ = 0;                  ///< number of the term in which spare processes were promised
-  std::map<std::string, size_t> promised_{};  ///< number of spare processes that will replace a host, by host name
+  std::map<std::string, size_t> promised_{};  ///< [name of a machine]: number of spare processes that will replace it
   /// Results of saves, each with the number of requests that had been taken when it ended
   std::vector<std::pair<uint64_t, save_end>> ends_;
 };

@@ -120,7 +120,7 @@ checkpoint_save::checkpoint_save(checkpoint_save&& other) noexcept
       latest_(other.latest_) {}
 
 checkpoint_save::~checkpoint_save() {
-  if (!working_.empty()) (void)remove_files_and_folder(*files_, working_);  // what stays, remove_leftovers() removes
+  if (!working_.empty()) (void)remove_files_and_folder(*files_, working_);  // remove_leftovers() removes the rest later
 }
 
 core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const fs::path& root, uint64_t step,
@@ -179,7 +179,7 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
     return undone(named.error(), target, replaced);
   }
   TROUPE_TRY(files_->sync_folder(root_));
-  // The new checkpoint is committed; remove_leftovers() removes what stays of the old one.
+  // The new checkpoint is committed; remove_leftovers() later removes files of the old one that could not be removed.
   if (taken) (void)remove_files_and_folder(*files_, replaced);
   return target;
 }

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// A file on another machine's disk; opening it is an error that names the host.
+/// Represents a file on another machine's disk; opening it returns an error that names the machine.
 class file_of_host final : public source_view {
  public:
   file_of_host(fs::path path, std::string host) : path_(std::move(path)), host_(std::move(host)) {}

@@ -17,7 +17,7 @@
 namespace troupe::checkpoint {
 
 /// Name of the folder next to the checkpoints that has a subfolder for each save; name of the file in that subfolder
-/// that lists which host wrote which file.
+/// that lists which machine wrote which file.
 inline constexpr std::string_view node_parts_name = ".parts", node_writers_name = "writers";
 inline constexpr uint64_t max_node_writers_bytes = uint64_t{16} << 20;
 
@@ -25,12 +25,13 @@ inline constexpr uint64_t max_node_writers_bytes = uint64_t{16} << 20;
 /// `root`/.parts/ID. The ranks of the leading machine write to the checkpoint's own folder.
 std::filesystem::path node_parts_folder(const std::filesystem::path& root, digest128 save_id);
 
-/// Parses the text of a list of writers; returns a map from a file's name to the host that wrote the file.
+/// Parses the text of a list of writers; returns a map from a file's name to the machine that wrote the file.
 std::map<std::string, std::string> node_writers_in(const std::string& text);
 
 /// Opens the checkpoint at `path`, or the one that `latest` in `path` names, if a list of writers shows that machines
 /// have its files on their own disks; nothing if there is no such list. Files of this machine are opened when they are
-/// read. For files of other machines source_file::host is the host, and reading them is an error that names it.
+/// read. For files of other machines source_file::host names the machine, and reading them is an error that names it,
+/// too.
 core::result<std::optional<tensor_source>> open_node_parts(file_system& files, const std::filesystem::path& path);
 
 }  // namespace troupe::checkpoint

@@ -111,7 +111,7 @@ class code_finder {
     return std::nullopt;
   }
 
-  /// Finds the method of a weight whose name shows none, by the tensors next to it.
+  /// Finds the compression method of a weight by the names of tensors next to it, if the weight's own name shows none.
   [[nodiscard]] foreign_codes of_weight(std::string_view name, const std::string& type) const {
     for (const auto& [end, method] : scale_names)
       if (has(name, ".weight", end)) return {std::string(method), sign_of(name, type)};

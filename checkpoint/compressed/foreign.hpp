@@ -1,6 +1,6 @@
-// Recognises weights that are codes of methods which Troupe does not decode (GPTQ, AWQ, bitsandbytes, MLX ...), by
-// config.json or by the names and types of tensors. Owns these signs and the refusal that names the method, so that no
-// command takes codes for values.
+// Recognises weights that are codes of compression methods which Troupe does not decode (GPTQ, AWQ, bitsandbytes,
+// MLX ...), by config.json or by the names and types of tensors. Owns these signs and the error that names the method,
+// so that no command takes codes for values.
 #pragma once
 
 #include <optional>
@@ -13,15 +13,16 @@
 namespace troupe::checkpoint {
 
 struct foreign_codes {
-  std::string method;  ///< name of the method for messages, such as `GPTQ`
+  std::string method;  ///< name of the compression method for messages, such as `GPTQ`
   std::string sign;    ///< evidence for the method, such as `config.json: quantization_config.quant_method 'gptq'`
 };
 
-/// Returns the method that a config.json names; nothing if it names none, or compressed-tensors or fp8, which are read.
+/// Returns the compression method that a config.json names; nothing if it names none, or one that is decoded
+/// (compressed-tensors, fp8).
 std::optional<foreign_codes> foreign_codes_of(std::string_view config);
 
-/// Returns the method that the tensors show: codes and scales under the names that its tool uses, or a weight matrix of
-/// whole numbers; nothing if there are none. Buffers and moments do not count.
+/// Returns the compression method that the tensors show: codes and scales under the names that the method's tool uses,
+/// or a weight matrix of whole numbers; nothing if there are none. Buffers and moments do not count.
 std::optional<foreign_codes> foreign_codes_of(const tensor_source& s);
 
 /// Returns the error that explains why no weights can be read from `place`, and how to get whole weights.

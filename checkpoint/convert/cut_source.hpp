@@ -1,5 +1,5 @@
 // A checkpoint whose tensors are masked, changed and cut when they are read; for a reader it is a checkpoint like any
-// other. Owns the arithmetic of rows and columns; the caller chooses which of them stay.
+// other. Owns the arithmetic of rows and columns; the caller chooses which rows and columns are kept.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,9 @@ struct source_cut {
   /// Changes all elements, in their stored order and in place; for weights only, before the mask.
   std::function<void(core::dtype type, std::span<std::byte> whole)> change{};
   /// One bit for each element, in their stored order, the first in the lowest bit of the first byte: a 0 sets the
-  /// element to 0. Empty: all elements stay.
+  /// element to 0. Empty: all elements are kept.
   std::vector<uint8_t> mask{};
-  /// Indices along the first and second dimension that stay, ascending; empty: all.
+  /// Indices along the first and second dimension that are kept, ascending; empty: all.
   std::vector<uint64_t> rows{}, columns{};
   bool drops = false;  ///< true: the parameter is removed
 };

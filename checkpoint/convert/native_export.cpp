@@ -42,7 +42,7 @@ run_state run_of(const tensor_source& from) {
   return out;
 }
 
-/// Two blocks that are filled and written alternately.
+/// Owns two blocks of memory, so that one is filled while the other is written.
 class piece_blocks {
  public:
   explicit piece_blocks(uint64_t bytes) {

@@ -16,7 +16,7 @@ namespace troupe::checkpoint {
 /// or a tag's own folder; a universal folder; a folder of torch.distributed.checkpoint; a Hugging Face folder; a
 /// safetensors file; a file of torch.save; a GGUF file. Reads only the description of the tensors. Parts of names that
 /// wrappers add are removed in all formats except Troupe's. Errors (bad_input, mismatch, io) name file or folder;
-/// weights that are codes of a method that is not decoded are refused with the method's name.
+/// weights that are codes of a compression method that is not decoded are refused with the method's name.
 core::result<tensor_source> open_source(const std::filesystem::path& path, const source_options& options = {});
 
 /// Returns the error `e` of reading a source that open_source() opened. If bytes of the newest checkpoint do not match

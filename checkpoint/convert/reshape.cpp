@@ -116,7 +116,7 @@ core::result<void> take_written_names(prepared& p) {
 
 core::result<void> prepare(prepared& p, const tensor_source& from, const reshape_options& o) {
   p.whole = from;
-  p.whole.save_id.reset();  // other files will be stored next to those of the source
+  p.whole.save_id.reset();  // `whole` will list other files, too, and these have no such id in a header
   TROUPE_ASSIGN(auto client, client_of(from));
   p.client = std::move(client);
   TROUPE_ASSIGN(auto rules, choose_rules(from, o.patterns, o.qkv_version, {o.cuts, o.to.tensor}));

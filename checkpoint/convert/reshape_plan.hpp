@@ -67,7 +67,7 @@ class reshape_plan {
   rule_chooser rules_;
   std::optional<uint32_t> zeros_;
   pipeline_map map_;
-  std::map<uint32_t, uint32_t> stage_of_;  ///< layer -> pipeline stage
+  std::map<uint32_t, uint32_t> stage_of_;  ///< [number of a layer]: pipeline stage that holds the layer
   uint64_t bytes_ = 0;
 };
 

@@ -1,5 +1,6 @@
-// Chooses the rules by which a source's parameters are cut over tensor-parallel ranks: the caller's, those that the
-// source's writer published, those of Megatron's names, a job's own plan, or those of Hugging Face's GPT-2 and Llama.
+// Chooses the rules by which a source's parameters are cut over tensor-parallel ranks: the caller's rules, rules that
+// the source's writer published, the rules for Megatron's names, a job's own plan, or the rules for Hugging Face's
+// GPT-2 and Llama.
 #pragma once
 
 #include <memory>

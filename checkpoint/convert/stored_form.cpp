@@ -18,7 +18,7 @@ using core::error_kind;
 using core::fail;
 using kernels::group_scale;
 
-/// Storage as integers or floating-point codes of compressed-tensors.
+/// Stores a matrix as integers or floating-point codes in the formats of compressed-tensors.
 class compressed_form final : public stored_form {
  public:
   explicit compressed_form(const compressed_matrix& m) : stored_form(m.rows, m.columns), m_(m) {}
@@ -91,7 +91,7 @@ class compressed_form final : public stored_form {
   compressed_matrix m_;
 };
 
-/// Storage as blocks of a GGUF type, along the input dimension.
+/// Stores a matrix as blocks of a GGUF type, along the input dimension.
 class block_form final : public stored_form {
  public:
   block_form(gguf_type type, kernels::block_format format, uint64_t rows, uint64_t columns)

@@ -28,7 +28,8 @@ struct stored_bytes {
   std::vector<std::byte> bytes;
 };
 
-/// Storage of a matrix of `rows` (outputs) x `columns` (inputs) in one format.
+/// Converts a matrix of `rows` (outputs) x `columns` (inputs) to the bytes of one storage format, and rounds values to
+/// those that the format can represent.
 class stored_form {
  public:
   stored_form(uint64_t rows, uint64_t columns) : rows_(rows), columns_(columns) {}

@@ -1,6 +1,6 @@
-// The file of weights that a compression method has made so far, next to the output, and the journal that lists its
-// contents. A process that is killed leaves both, and the next one continues after the last step in the journal. Owns
-// these two files; the caller defines what a step is.
+// Owns two files next to a compression's output: the weights that the compression method has made so far, and the
+// journal that lists them. A process that is killed leaves both, and the next one continues after the last step in the
+// journal. The caller defines what a step is.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,8 @@ class weight_store {
   weight_store& operator=(const weight_store&) = delete;
   ~weight_store();
 
-  /// Returns the number of steps of the method (segments of the model) that the journal records as complete.
+  /// Returns the number of steps that the journal records as complete; the caller of commit() defines what a step is,
+  /// and compression methods commit after each segment of the model.
   [[nodiscard]] uint64_t steps() const { return steps_; }
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 

@@ -33,7 +33,9 @@ uint64_t number_of(const shape_type& whole, const shape_type& at) {
   return out;
 }
 
-/// Bands along a dimension: begin -> width and number. bands_of() returns nothing if some overlap or leave a gap.
+/// The bands into which chunks cut one dimension of a tensor. Key: index of the band's first element along the
+/// dimension. Value: the band's width in elements, and the band's position among the bands, counted from 0. bands_of()
+/// returns nothing if chunks overlap partly, leave a gap or do not cut the dimension.
 using bands = std::map<int64_t, std::pair<int64_t, uint32_t>>;
 std::optional<bands> bands_of(const shape_type& whole, const std::vector<placed_chunk>& chunks, size_t d) {
   bands out;

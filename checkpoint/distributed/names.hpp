@@ -27,8 +27,8 @@ bool is_optimizers_name(std::string_view name);
 /// `model` in it. For one key it is that key, without keys the flat name.
 std::string own_name(const std::string& name, const distributed_entry& e);
 
-/// The optimizer's entries of one folder. A key `state` belongs to an optimizer if keys or entries around it show it; a
-/// parameter's own name, the last key, is never looked at.
+/// Decides which entries of one folder belong to the optimizer. A key `state` belongs to an optimizer if keys or
+/// entries around it show it; a parameter's own name, the last key, is never examined.
 class optimizers_entries {
  public:
   explicit optimizers_entries(const distributed_entries& all);

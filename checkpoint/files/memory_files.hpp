@@ -30,7 +30,7 @@ struct shared_file {
   uint64_t bytes = 0;
 };
 
-/// Limits of a memory_files, and its callback.
+/// Options of a memory_files: its limit of memory, and a callback for files that have been synced.
 struct memory_files_options {
   uint64_t limit_bytes = uint64_t{1} << 60;  ///< maximum bytes of files written here and of memory kept for later ones
   /// Called when a file is synced, in the thread that syncs. The descriptor is valid during the call.

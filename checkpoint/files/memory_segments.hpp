@@ -38,7 +38,7 @@ class memory_segments : public std::enable_shared_from_this<memory_segments> {
   /// user releases it. Errors: no_space beyond the limit or if the machine has too little such memory free; limit if it
   /// has no descriptors left.
   core::result<segment> take(uint64_t bytes);
-  /// Returns all kept segments to the machine.
+  /// Releases the memory of all kept segments to the operating system.
   void forget();
   [[nodiscard]] segment_use use() const;
   [[nodiscard]] uint64_t limit_bytes() const { return limit_bytes_; }

@@ -16,7 +16,7 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// The state that the threads share: the offset of the next block, and the first error.
+/// Distributes the blocks of a file among threads: stores the offset of the next block, and the first error.
 class block_queue {
  public:
   explicit block_queue(uint64_t bytes) : bytes_(bytes) {}

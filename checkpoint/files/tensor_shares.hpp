@@ -22,7 +22,8 @@ core::result<void> check_shares(const tensor_entry& t, uint64_t elements);
 /// Returns the piece as text for messages: "elements 0 to 384 of share 1 of tensor 'h.0.bias' (master)".
 std::string shown(const tensor_entry& t, const piece& p);
 
-/// Index of the pieces of a tensor that passed check_shares(); the tensor must outlive the index.
+/// Finds the pieces that hold given elements of a tensor. The tensor must have passed check_shares(), and must outlive
+/// this object.
 class tensor_shares {
  public:
   explicit tensor_shares(const tensor_entry& t);

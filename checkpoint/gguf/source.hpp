@@ -1,5 +1,5 @@
-// Reads the weights of a GGUF file as a tensor_source. Tensors of a known family have the model's names and element
-// order; tensors of any other file have those of the file. Only the header is read.
+// Reads the weights of a GGUF file as a tensor_source. Tensors of a known family get the model's names and element
+// order; in any other file, tensors keep the file's names and element order. Only the header is read.
 #pragma once
 
 #include <filesystem>

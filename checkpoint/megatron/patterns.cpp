@@ -37,7 +37,7 @@ std::optional<std::string> plain_name(std::string_view pattern) {
   return out;
 }
 
-/// The compiled patterns of one list.
+/// Compiles the patterns of one list, and finds the patterns that match a parameter's name.
 class pattern_list {
  public:
   core::result<void> fill(std::string_view key, const std::vector<std::string>& patterns) {

@@ -22,7 +22,7 @@ namespace {
 
 using core::fail;
 
-/// The tensors of one source, found by the names that tensors of the other source have.
+/// Finds the tensors of one source by the names that tensors of another source have.
 class tensors_by_name {
  public:
   explicit tensors_by_name(const tensor_source& s) {

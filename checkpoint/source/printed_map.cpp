@@ -78,7 +78,7 @@ std::optional<row> row_of_layers(const std::string& from, const std::string& to)
 }  // namespace
 
 std::string printed_map(const std::vector<std::pair<std::string, std::string>>& names) {
-  std::map<std::string, std::set<std::string>> meanings;  // right sides of the rows with each left side
+  std::map<std::string, std::set<std::string>> meanings;  // [left side of a row]: right sides of all rows with it
   for (const auto& [from, to] : names) {
     const auto shared = row_of_layers(from, to);
     // A row for all layers is used only if its pattern maps no layer to a wrong name.

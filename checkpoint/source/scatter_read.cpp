@@ -51,7 +51,8 @@ struct open_file {
   std::optional<storage::file> direct;
 };
 
-/// The source's files, opened on demand; a file in use stays open after it is removed from this list.
+/// Opens the source's files when they are first needed, and keeps at most max_open_source_files open. When one more is
+/// needed, drops all of them; a dropped file is closed as soon as no thread uses it any more.
 class open_files {
  public:
   open_files(file_system& files, const tensor_source& from) : files_(files), from_(from), open_(from.files.size()) {}
@@ -137,7 +138,7 @@ void add_units(std::vector<unit>& out, const scattered_tensor& s, const tensor_s
   }
 }
 
-/// State that all threads of one load share.
+/// Holds the state that all threads of one load share: open files, units of work, and the first error.
 class shared_load {
  public:
   shared_load(file_system& files, const tensor_source& from, std::vector<unit> units,
@@ -196,8 +197,8 @@ class shared_load {
   std::optional<core::error> failure_;
 };
 
-/// One thread of a load. Keeps as many blocks in flight as its memory allows and processes the oldest one, so that the
-/// blocks of a unit are processed in order: one thread computes its digest.
+/// Runs one thread of a load. Keeps as many blocks in flight as its memory allows and processes the oldest one, so that
+/// the blocks of a unit are processed in order: one thread computes its digest.
 class block_reader {
  public:
   /// `memory` must be a whole number of slots and begin at a page boundary.

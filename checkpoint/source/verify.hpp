@@ -34,7 +34,7 @@ struct verify_report {
   uint64_t compared_bytes = 0;  ///< number of bytes compared with a digest or a zip archive's CRC-32
   uint64_t damages = 0;         ///< number of damages; 0: the checkpoint is complete, as far as its format can show
   std::vector<damage> listed;
-  /// Files that only another machine's disk contains, by host; these files are not read.
+  /// [name of a machine]: files that only the disk of this other machine contains; these files are not read.
   std::map<std::string, std::vector<std::string>> elsewhere{};
 };
 

@@ -1,5 +1,6 @@
-// Reads YAML into nodes through yaml-cpp's events: yaml-cpp's own tree would accept duplicate names and expand aliases
-// before they could be counted, and every limit here ends the parser from inside an event.
+// Reads YAML into nodes through yaml-cpp's events. yaml-cpp's own tree is not used, because it accepts duplicate names
+// and expands aliases before they can be counted. A limit that is exceeded ends the parser by an exception from within
+// an event.
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>

@@ -24,7 +24,7 @@ hand_made partition_field() {
           }};
 }
 
-/// Names of passes: DeepSpeed's, those of plan::option_passes, and those over a host's units.
+/// Names of passes: DeepSpeed's passes, the passes of plan::option_passes, and the passes over a host's units.
 const std::vector<std::string_view> pass_names = {"z1",
                                                   "z3",
                                                   "autosp",

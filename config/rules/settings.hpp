@@ -69,7 +69,7 @@ struct setting {
   bool held_back = false;  ///< true: a known value that nothing can honour yet; it is never stored in job_config
   size_t item = 0;         ///< index of the item, for a key of a list
   bool made = false;       ///< true: not in the file, but derived from an older key there
-  bool in_part = false;    ///< true: a mapping that is merged with the value below it; names that it lacks stay
+  bool in_part = false;    ///< true: a mapping that is merged with the value below it; names that it lacks are kept
 };
 
 /// Given keys by canonical name. A key whose value was refused is not in `given`, but in `refused`.

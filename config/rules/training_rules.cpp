@@ -221,7 +221,8 @@ class training {
     derived_["scheduler.params.cycle_momentum"] = "derived";
   }
 
-  /// Checks the first beta at the end of the run: decay_mom_rate lets it rise after the cycle.
+  /// Refuses a decay_mom_rate that would raise OneCycle's first beta above its limit between the end of the cycle and
+  /// the end of the run.
   void momentum_at_the_end() {
     const auto& s = config_.scheduler;
     const auto& o = config_.optimizer;

@@ -27,7 +27,8 @@ struct compile_section {  ///< configuration section `compile`
 
   /// True if all passes are used, each as far as it helps.
   [[nodiscard]] bool is_automatic() const { return enabled && schedule.empty() && !passes_given; }
-  /// Returns the schedule. Without a schedule: the passes at once, by modelled times, and again later by measured ones.
+  /// Returns the schedule. Without a schedule: the passes from the first step on, chosen by modelled times, and again
+  /// later, chosen by measured times.
   /// Omits the names of DeepSpeed's passes that are in every plan. Empty if the section is disabled.
   [[nodiscard]] std::vector<compile_entry> entries() const;
 };

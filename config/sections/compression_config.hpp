@@ -25,7 +25,8 @@ struct weight_quantization_section {  ///< configuration section `compression_tr
   uint64_t schedule_offset = 0;  ///< number of applied updates before quantisation begins
   uint64_t quantize_groups = 1;  ///< number of ranges of a matrix, each with its own scale
   grid_type type = grid_type::symmetric;
-  /// Key: quantize_weight_in_forward. True: weights have target_bits at once; false: bits are removed one by one (MoQ).
+  /// Key: quantize_weight_in_forward. True: weights have target_bits from the start; false: bits are removed one by one
+  /// (MoQ).
   bool in_forward = false;
   bool stochastic = false;      ///< true: stochastic rounding; false: rounding to nearest
   bool mixed = false;           ///< key: fp16_mixed_quantize; true: the uncompressed weight keeps a decreasing share

@@ -36,7 +36,8 @@ struct model_section {            ///< configuration section `model`
   std::vector<std::string> ignore_keys;  ///< keys of config.json that are treated as absent
 };
 
-/// Degrees by DeepSpeed's keys, from which those of `parallel` follow. 1 or less: not given.
+/// Degrees that DeepSpeed's keys set; the degrees in the section `parallel` are derived from them. 1 or less: not
+/// given.
 struct deepspeed_degrees {
   uint32_t autotp_size = 0, tp_size = 1;
   uint32_t sequence_parallel_size = 1, sequence_size = 1;
@@ -166,8 +167,9 @@ struct job_config {            ///< a validated job, never changed once loaded
   std::filesystem::path output;  ///< folder for the run's outputs; default runs/<file stem> below the current folder
   cluster_section cluster;
   double stall_after_s = 0;     ///< cluster.stall_after in seconds; 0: 30 s
-  uint64_t row_tile_bytes = 0;  ///< cluster.row_tile_bytes: bytes of a rank's logits at once; 0: all of them
-  /// cluster.mlp_tile_bytes: bytes of inputs of an MLP's activation at once; 0: all of them.
+  /// cluster.row_tile_bytes: limit of the bytes of logits that a rank computes at a time; 0: no limit.
+  uint64_t row_tile_bytes = 0;
+  /// cluster.mlp_tile_bytes: limit of the bytes of activation inputs that an MLP computes at a time; 0: no limit.
   uint64_t mlp_tile_bytes = 0;
   uint64_t host_memory_budget = 0;  ///< cluster.host_memory_budget in bytes, of all ranks of a process; 0: no budget
   early_choice early_updates = early_choice::automatic;  ///< key: cluster.early_updates; updates before the vote

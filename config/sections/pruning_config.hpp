@@ -11,7 +11,7 @@
 
 namespace troupe::config {
 
-/// Criterion for the parts of a weight that stay.
+/// Criterion that chooses which parts of a weight are kept.
 enum class pruning_method : uint8_t {
   l1,             ///< the magnitude of the weights at the start of the run
   topk,           ///< learned scores
@@ -30,8 +30,8 @@ struct pruning_section {  ///< section `sparse_pruning`, `row_pruning`, `head_pr
   uint64_t schedule_offset = 1000;            ///< number of applied updates before pruning begins
   std::optional<uint64_t> schedule_end = {};  ///< snip_momentum: update of the last mask change
   uint64_t schedule_stride = 1;               ///< snip_momentum: number of updates between two masks
-  std::optional<double> dense_ratio = {};     ///< snip_momentum: share that finally stays; nullopt: each group's
-  std::string block_pattern = "4x1";          ///< snip_momentum: rows x columns that stay or are removed together
+  std::optional<double> dense_ratio = {};     ///< snip_momentum: share that is kept in the end; nullopt: each group's
+  std::string block_pattern = "4x1";          ///< snip_momentum: rows x columns that are kept or removed together
   std::vector<std::string> excluded = {};     ///< snip_momentum: patterns of modules that are not pruned
   std::optional<uint64_t> num_heads = {};     ///< number of the model's heads, if heads are pruned
   std::vector<pruned_group> groups = {};

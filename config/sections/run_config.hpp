@@ -86,8 +86,8 @@ struct checkpoint_section {  ///< configuration section `checkpoint`
 
   uint64_t every_steps = 0;  ///< number of steps between checkpoints; 0: steps trigger none
   double every_minutes = 0;  ///< minutes between checkpoints; 0: time triggers none
-  uint64_t keep_last = 0;    ///< number of newest checkpoints that stay; 0: all
-  uint64_t keep_every = 0;   ///< checkpoints of multiples of this many steps stay for good; 0: none do
+  uint64_t keep_last = 0;    ///< number of newest checkpoints that are kept; 0: all
+  uint64_t keep_every = 0;   ///< checkpoints of steps that are multiples of this number are always kept; 0: no rule
   bool asynchronous = true;
   uint64_t staging_bytes = uint64_t{64} << 20;  ///< bytes of staging memory of each rank
   bool staging_bytes_given = false;

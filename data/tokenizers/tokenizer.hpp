@@ -29,7 +29,8 @@ struct tokenizer_description {            ///< identity of a tokenizer, for file
   std::string digest;                     ///< digest of the files' content; equal digests mean equal tokenizers
 };
 
-/// One vocabulary with its scratch memory: an object serves one thread at a time.
+/// Converts text to tokens and back by one vocabulary. An object has scratch memory, so one thread may use it at a
+/// time.
 class tokenizer {
  public:
   virtual ~tokenizer() = default;

@@ -15,7 +15,7 @@ inline constexpr uint32_t word_match_limit = 100'000'000;
 inline constexpr uint32_t word_depth_limit = 10'000;
 inline constexpr uint32_t word_heap_limit_kib = 64 * 1024;
 
-/// One compiled pattern and its scratch memory: an object serves one thread at a time.
+/// Cuts text into words by a compiled pattern. An object has scratch memory, so one thread may use it at a time.
 class word_cutter {
  public:
   static core::result<word_cutter> make();

@@ -21,7 +21,9 @@ struct location {
   friend bool operator==(const location&, const location&) = default;
 };
 
-class address_space {  ///< the segments of one process; complete before a group uses it, unchanged from then on
+/// Converts addresses of this process to locations and back, by a list of its segments. The list is complete before a
+/// group uses the object, and unchanged from then on.
+class address_space {
  public:
   /// Adds `bytes`, not empty, as segment `segment` of this process. Errors: bug, for a number or bytes that were added
   /// before.

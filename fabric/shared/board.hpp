@@ -46,17 +46,18 @@ struct arrival {
   std::array<piece, 4> first_pieces{};
   std::array<char, 128> what{};  ///< name of the instruction, ends with 0; longer names are cut
 
-  /// Returns the arrival for a request whose operands are at `input` and `output`.
+  /// Returns `r` in the form in which other processes see it; its operands are at `input` and `output`.
   static arrival of(const request& r, const location& input, const location& output);
   /// Returns the request as far as this object stores it. The result refers to memory of this object.
   [[nodiscard]] request as_request(uint64_t sequence) const;
 };
 
-/// Returns the first difference between two members' arrivals; nothing if they mean the same operation.
+/// Returns the first difference between the requests that two members have posted; nothing if they mean the same
+/// operation.
 std::optional<std::string> difference(const arrival& wanted, const arrival& got, uint64_t sequence);
 
-/// View of the arrivals, shares and failure of a communicator in shared memory. Callable from any thread of any
-/// process, one at a time for each member.
+/// Reads and writes the state of a communicator in shared memory: the requests that members have posted, whose share is
+/// done, and the failure. Callable from any thread of any process, one at a time for each member.
 class board {
  public:
   /// Returns the size in bytes of a board of this shape; a board that is all zeros is unused.

@@ -1,6 +1,7 @@
-// Represents one machine: sends the arrivals and endings of its members to the other machines, and writes those
-// received from them into its machine's record. Owns the state of what has been sent, and arrivals received too early.
-// Leaves wakes and the comparison of arrivals to group.hpp.
+// Represents one machine: sends the requests that its members have posted (arrivals) and their endings to the other
+// machines, and writes the arrivals and endings of members of other machines into its own machine's record. Owns the
+// state of what has been sent, and arrivals received too early. Leaves wakes and the comparison of requests to
+// group.hpp.
 //
 // Endings come into force in one order on all machines: the first machine's carrier decides it. Other carriers propose
 // endings to it and wait for its answer. The exception is a lost link: its ending is in force at once on the machine
@@ -22,12 +23,13 @@
 
 namespace troupe::fabric {
 
-/// the notes that one machine sends to the other machines and receives from them; used by one thread at a time
+/// Exchanges notes with the other machines for all members of one machine; used by one thread at a time.
 class carrier {
  public:
   carrier(const homes& where, uint32_t machine, uint64_t communicator, std::shared_ptr<byte_mover> mover);
 
-  /// Sends to the other machines the arrivals of this machine's members that were not sent before, then the endings.
+  /// Sends to the other machines the requests that members of this machine have posted and that were not sent before,
+  /// then the endings.
   void tell(const machine_record& record);
 
   /// Handles a note of process `from`. Errors: mismatch, for bytes that are not a note, or for a note about members
@@ -38,7 +40,8 @@ class carrier {
     uint32_t member = 0;
     uint64_t sequence = 0;
   };
-  /// Writes received arrivals for which the record has room now, and returns them.
+  /// Writes the received arrivals (requests of members of other machines) for which the record now has room, and
+  /// returns them.
   std::vector<admitted> admit(machine_record& record);
 
  private:
@@ -50,13 +53,15 @@ class carrier {
   uint32_t machine_;
   uint64_t communicator_;
   std::shared_ptr<byte_mover> mover_;
-  /// Number of arrivals that were sent to the other machines, by member of this machine
+  /// [member of this machine]: number of its posted requests that were sent to the other machines
   std::vector<uint64_t> told_;
   /// Flags by member: true if the member's ending was proposed; true if another machine's note has put it in force
   std::vector<bool> proposed_, heard_;
   uint32_t enforced_told_ = 0;              ///< number of endings in force that have been sent to the other machines
-  std::vector<std::deque<wire_note>> due_;  ///< received arrivals for which the machine's record has no room, by member
-  /// Sequence of the operation at which a member of another machine arrives next, by member
+  /// [member]: received requests of the member for which the machine's record has no room yet
+  std::vector<std::deque<wire_note>> due_;
+  /// [member]: sequence of the next operation of which a request of the member, which runs on another machine, is
+  /// expected
   std::vector<uint64_t> next_;
 };
 

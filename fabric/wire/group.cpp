@@ -161,9 +161,10 @@ void wire_group::tell_all(std::unique_lock<std::mutex>& lock, uint32_t but, std:
   for (const uint32_t other : whom.elsewhere) setting_.ring(other);
 }
 
-/// Sends and admits arrivals and endings, if this process represents its machine. If an admitted arrival differs from
-/// another member's, ends the communicator in the name of the machine's first member. True if arrivals were admitted,
-/// so that processes of this machine may have work.
+/// If this process represents its machine, sends the posted requests and endings of the machine's members to the other
+/// machines, and writes requests and endings received from them into the shared record. If a request differs from
+/// another member's, ends the communicator in the name of the machine's first member. Returns true if requests were
+/// written, so that processes of this machine may have work.
 bool wire_group::carry() {
   if (!carrier_) return false;
   const auto admitted = carrier_->admit(record_);

@@ -39,7 +39,7 @@ struct machine_record {
     return true;
   }
 
-  board arrivals;  ///< arrivals of all machines' members; shares of this machine's members only
+  board arrivals;  ///< requests that members of all machines have posted; shares of this machine's members only
   endings ended;
   sent_counts sent;
   uint32_t first, count;  ///< first member and number of members on this machine

@@ -1,6 +1,6 @@
 // Does one member's work for the operations of a communicator over several machines: starts its transfers, and adds,
-// copies and passes on received bytes. Owns the plans of unfinished operations and the staging memory. Leaves arrivals
-// and wakes to group.hpp.
+// copies and passes on received bytes. Owns the plans of unfinished operations and the staging memory. Leaves posted
+// requests and wakes to group.hpp.
 //
 // Sums are made in one order, chunk by chunk and operation by operation. Staging memory is allocated in that order,
 // separately for the bytes that come in before a sum and for the bytes that come out of it. Only operations at which
@@ -90,7 +90,7 @@ class member_work {
     std::vector<size_t> to_spread;               ///< indices of landings whose bytes must be copied to neighbours
     std::deque<chunk_under_way> adding, coming;  ///< chunks and results that have memory and are not done
     size_t added = 0, stored = 0;                ///< number of chunks that are added, and of results that are stored
-    std::map<uint64_t, leaving> outgoing;        ///< sums of chunks that are being sent, by number of the chunk
+    std::map<uint64_t, leaving> outgoing;        ///< [number of a chunk]: sum of the chunk, which is being sent
     bool copied = false;
   };
 
@@ -114,7 +114,7 @@ class member_work {
   uint32_t me_, machine_;
   sent_counts sent_;
   std::shared_ptr<transfer_ends> ends_;
-  std::map<uint64_t, job> jobs_;  ///< operations that are not finished, by sequence
+  std::map<uint64_t, job> jobs_;  ///< [sequence]: operation that is not finished
   uint64_t contributions_ = 0;    ///< number of contributions that all operations begun so far send
   staging incoming_, outgoing_, results_;
   std::atomic<bool> waits_ = false;

@@ -1,6 +1,6 @@
-// Counts the contributions to sums that each member of a machine has sent, visible to all processes of the machine. In
-// place, a received sum may overwrite a contribution once that contribution has been sent. Stored in memory that those
-// processes map; a count has one writer and only grows.
+// Counts the contributions to sums that each member of a machine has sent. The counts are in memory that all processes
+// of the machine map; a count has one writer and only grows. An operation in place needs them: a received sum may
+// overwrite a contribution only after that contribution has been sent.
 #pragma once
 
 #include <atomic>

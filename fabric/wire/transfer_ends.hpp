@@ -20,7 +20,7 @@ struct transfer_tag {
   uint64_t sequence = 0;
   kind what = kind::send;
   uint32_t peer = 0;   ///< number of the member at the other end of the transfer
-  uint64_t index = 0;  ///< index of the transfer among those of its kind
+  uint64_t index = 0;  ///< index of the transfer among the operation's transfers of the same kind
 };
 
 /// The ended transfers of one member.

@@ -23,7 +23,7 @@ struct cleaned_parameter {
   std::string name;
   uint64_t rows = 0, columns = 1;  ///< size in memory order, before the change
   const kernels::weight_recipe* recipe = nullptr;
-  kernels::mask_bits mask;                        ///< kept elements in memory order; empty: all stay
+  kernels::mask_bits mask;                        ///< kept elements in memory order; empty: all are kept
   std::vector<uint64_t> kept_rows, kept_columns;  ///< remaining indices in memory order; empty: all remain
   bool drops = false;                             ///< true: removed, as scores of a mask that is permanent now
 };

@@ -22,7 +22,7 @@ enum class pruned_part : uint8_t { elements, rows, heads, channels };
 /// Returns "sparse_pruning", "row_pruning" ..., the name in configurations and checkpoints.
 std::string_view name_of(pruned_part part);
 
-/// A vector that loses elements together with the rows of a weight, such as that of a norm after it.
+/// A vector that loses elements together with the rows of a weight, such as the weight of a norm after it.
 struct pruned_vector {
   uint32_t unit = 0, parameter = 0;
 };

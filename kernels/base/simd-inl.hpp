@@ -91,7 +91,8 @@ HWY_INLINE floats<D> from_f16_bits(D d, words<D> h) {
 #endif
 }
 
-/// Returns a pointer to the bits at `p`, which may have any alignment; a pointer to a member may not.
+/// Casts a pointer to elements to a pointer to their bits. Unlike the address of the element's member, the result may
+/// point to memory of any alignment.
 template <class T>
 HWY_INLINE const uint16_t* bits_at(const T* p) {
   return reinterpret_cast<const uint16_t*>(p);

@@ -20,8 +20,8 @@ namespace {
 
 using run_codes = std::array<float, small_block>;
 
-/// Searches one scale, of either sign; codes count from the least level. The scale of plain rounding is one of those
-/// tried; the result is rounded to fp16.
+/// Searches for the best scale, of either sign; codes count from the least level. The tried scales include the scale of
+/// plain rounding; the result is rounded to fp16.
 template <class By>
 block_grid plain_grid(const float* x, By by_column, level_range of, run_codes& q) {
   const float largest =

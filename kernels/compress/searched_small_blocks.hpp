@@ -1,6 +1,6 @@
-// Quantises one block of 32 elements by searching the scale, or scale and offset, of least squared error; the plain
-// form of block_formats.hpp computes them from the largest elements. Every sum has a fixed order, so the bits are the
-// same on all processors.
+// Quantises one block of 32 elements by searching for the scale, or the scale and offset, with the least squared error.
+// The faster functions of block_formats.hpp compute scale and offset from the largest elements instead. Every sum has a
+// fixed order, so the bits are the same on all processors.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,5 @@
-// Distributes a stream of random words (kernels/base/random.hpp) over threads. Owns which words a thread computes:
-// those of neighbouring counters, so that none is computed twice and neighbouring elements are loaded and stored as
-// packs.
+// Distributes a stream of random words (kernels/base/random.hpp) over threads. A thread computes the words of
+// neighbouring counters, so that no word is computed twice and neighbouring elements are loaded and stored as packs.
 #pragma once
 
 #include "kernels/base/random.hpp"

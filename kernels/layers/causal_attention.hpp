@@ -50,8 +50,8 @@ uint64_t causal_attention_backward_scratch(const attention_sizes& sizes);
 void causal_attention(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
                       std::byte* y, std::span<float> scratch);
 
-/// Computes causal attention for the queries `runs`, in their order; y has a row for each token of `in.queries`. The
-/// keys are those of `sizes.tokens` tokens. A query's bits are those of causal_attention.
+/// Computes causal attention for the queries `runs`, in their order; y has a row for each token of `in.queries`. `in`
+/// has the keys of `sizes.tokens` tokens. The result of a query has the same bits as in causal_attention.
 void partial_attention(const attention_sizes& sizes, const attention_dropout& dropout, const attention_input& in,
                        std::span<const query_run> runs, std::byte* y, std::span<float> scratch);
 

@@ -1,5 +1,6 @@
-// Muon: momentum, made orthogonal over a whole matrix, then a step. Owns the formulas of elements; leaves those of the
-// matrix to orthogonalise.hpp. Between the two halves, the caller gathers the pieces of a direction from all shards.
+// Computes Muon's update: momentum, which is made orthogonal over a whole matrix, then a step. Owns the formulas of
+// elements; leaves the formulas of the matrix to orthogonalise.hpp. Between the two halves, the caller gathers the
+// pieces of a direction from all shards.
 #pragma once
 
 #include "kernels/optimizer/optimizer_piece.hpp"

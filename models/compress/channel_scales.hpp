@@ -38,7 +38,7 @@ std::vector<scaled_channels> channels_of(const model_spec& spec, const core::mod
 
 /// Function that returns the memory of a parameter; the memory may be read and changed.
 using parameter_memory = std::function<at::Tensor(uint32_t parameter)>;
-/// Returns the form in which a weight is stored; null if the weight stays as it is.
+/// Returns the form in which a weight is stored; null if the weight is not changed.
 using parameter_form = std::function<const checkpoint::stored_form*(uint32_t parameter)>;
 
 /// Returns a contiguous copy of the weight as (out, in).

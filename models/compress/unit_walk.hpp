@@ -40,7 +40,8 @@ struct window_range {
   uint64_t first = 0, rows = 0;
 };
 
-/// Selects hidden states: those of the original model, or those of the current weights, unit by unit.
+/// Selects the hidden states of one of the two forward passes: `original`: the pass with the original weights;
+/// `current`: the pass with the weights as they are now, some of them changed already.
 enum class walk_stream : uint8_t { current, original };
 
 /// Returns the most bytes of host memory that a unit_walk occupies: a unit's weights, the windows that are computed

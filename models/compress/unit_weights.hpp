@@ -1,5 +1,5 @@
-// The parameters of one unit of a model, read from any source when they are needed and bound for a forward: a model
-// larger than memory is processed unit by unit. Owns the memory; leaves the computation to the families.
+// Reads the parameters of one unit of a model from any source when they are needed, and binds them for a forward, so
+// that a model larger than memory is processed unit by unit. Owns the memory; leaves the computation to the families.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@
 
 namespace troupe::models {
 
-/// The parameters of the loaded unit, in fp32. `table`, `source` and `binding` must outlive this object.
+/// Holds the parameters of one unit at a time, in fp32. `table`, `source` and `binding` must outlive this object.
 class unit_weights {
  public:
   /// Opens the source. Errors (mismatch): a parameter that the source lacks, or has in another shape or type.

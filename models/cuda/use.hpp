@@ -31,7 +31,7 @@ constexpr double part_of_memory(uint64_t bytes, uint64_t all_bytes) {
   return bytes >= all_bytes ? 1 : static_cast<double>(bytes) / static_cast<double>(all_bytes);
 }
 
-class cuda_use {  ///< settings of one session, while it is open
+class cuda_use {  ///< applies a session's CUDA settings to the process while the session is open
  public:
   /// Requests settings, which hold from now on; called before the session computes. Errors: bad_input, if another open
   /// session of this process has other settings, or the environment contradicts them.

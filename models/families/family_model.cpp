@@ -71,7 +71,8 @@ std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segme
                      copies_last_input(unit, segment) ? last_input::is_copied : last_input::stays);
 }
 
-// True if the input comes from a group in parts: these are put together in a new tensor, or added to another.
+// True if the input consists of parts that ranks of a group have exchanged: the parts are put together in a new tensor,
+// or added to another one.
 bool family_model::copies_last_input(uint32_t unit, uint32_t segment) const {
   if (unit == 0 || unit > spec_.layers || segment == 0) return false;
   const core::exchange_op op = table_.units[first_unit_ + unit].segments[segment - 1].output.op;

@@ -44,7 +44,8 @@ class family_model final : public language_model {
   at::Tensor packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const;
   /// Returns the MLP's contribution to the residual path, before dropout.
   at::Tensor mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const;
-  /// Returns the MLP's last layer, whose rows are multiplied in panels, like those of its first layers.
+  /// Returns the MLP's last layer, whose rows are multiplied panel by panel (models/table/row_tiles.hpp), like the rows
+  /// of its first layers.
   static projection mlp_end(segment_scope& scope);
   /// Returns `past`, the residual path, plus `y`, to which dropout was applied if the family has it.
   at::Tensor add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site site) const;

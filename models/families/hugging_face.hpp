@@ -70,7 +70,7 @@ using parameter_reader = std::function<core::result<void>(uint32_t parameter, ui
 
 /// Writes config.json and the weights in `type` (fp32, bf16, fp16 or fp64; rounded once), sharded with an index beyond
 /// `max_shard_bytes`. Calls `read` for ascending ranges of one parameter after another; holds a few MiB at a time. The
-/// folder's previous contents stay until all weights are written.
+/// folder's previous contents are removed only after all weights are written.
 core::result<void> write_folder(const std::filesystem::path& folder, const model_spec& spec,
                                 const core::model_table& table, core::dtype type, const parameter_reader& read,
                                 uint64_t max_shard_bytes = 5'000'000'000);

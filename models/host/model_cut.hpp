@@ -14,7 +14,7 @@
 
 namespace troupe::models {
 
-class model_cut {  ///< cut of a model, built unit by unit
+class model_cut {  ///< computes how a model is cut over the tensor axis, unit by unit
  public:
   /// Uses the model's policy; without one nothing is cut.
   model_cut(const module_model& model, uint32_t degree);

@@ -30,7 +30,7 @@ class module_builder {
   [[nodiscard]] core::result<std::shared_ptr<void>> make(const module_model& model, size_t first) const;
 
   std::optional<uint64_t> seed_;
-  std::map<std::string, std::shared_ptr<void>> shared_;  // modules that units share, by key
+  std::map<std::string, std::shared_ptr<void>> shared_;  // [key of the factory]: module that several units share
 };
 
 }  // namespace troupe::models

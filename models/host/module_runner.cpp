@@ -24,7 +24,7 @@
 namespace troupe::models {
 namespace {
 
-/// The micro-batches of the latest step that were computed: a pipeline has several in flight.
+/// Records which micro-batches of the latest step were computed, because a pipeline has several in flight.
 class micro_batches_of_step {
  public:
   /// Records a micro-batch; returns false if it was recorded before.

@@ -38,8 +38,8 @@ class unit_forward {
   std::function<named_values(const named_values&)> run_;
 };
 
-/// The mean loss of a micro-batch, a scalar, from the last unit's output (one tensor or named values, floating ones
-/// widened to fp32; fp64 stays) and the batch's target, or the whole batch.
+/// Computes the mean loss of a micro-batch, a scalar, from the last unit's output (one tensor or named values; floating
+/// types narrower than fp32 are widened to fp32) and the batch's target, or the whole batch.
 class loss_function {
  public:
   loss_function(std::nullptr_t = nullptr) {}  // NOLINT(google-explicit-constructor)

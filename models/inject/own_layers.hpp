@@ -26,7 +26,7 @@ class own_layers {  ///< replaces layers of one module and all modules below it
  public:
   struct layer {
     std::string path;  ///< path of the layer within the module; empty: the module itself
-    std::string why;   ///< reason why the layer stays; empty: it is replaced
+    std::string why;   ///< reason why the layer is not replaced; empty: it is replaced
   };
 
   /// Walks `tree`, which may be null, and changes nothing yet. `is_called_alone`: true if the unit is computed by the
@@ -38,7 +38,7 @@ class own_layers {  ///< replaces layers of one module and all modules below it
 
   /// Returns every layer with weights, in the order of the module.
   [[nodiscard]] const std::vector<layer>& layers() const { return layers_; }
-  /// Returns the function that replaces the forward of the tree itself; empty: its own forward stays.
+  /// Returns the function that replaces the forward of the tree itself; empty: its own forward is kept.
   [[nodiscard]] const std::function<at::Tensor(const at::Tensor&)>& forward() const { return forward_; }
 
   /// Replaces the entries of Sequentials by Troupe's layers, until `revert` is called.

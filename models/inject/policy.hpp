@@ -34,7 +34,7 @@ struct injection_policy {                  ///< rules of a model
   std::vector<std::string> rows = {};
   bool heuristic = false;   ///< true: units without a layer that a rule matches are cut by the order of their layers
   bool strict = false;      ///< true: a linear layer that no rule or name matches is an error
-  uint64_t grain = 1;       ///< number of elements that stay together if there are no heads
+  uint64_t grain = 1;       ///< number of neighbouring elements that no cut divides, for layers without heads
   bool own_layers = false;  ///< true: Troupe's layers compute what they can (own_layers.hpp), also with one tensor rank
 };
 

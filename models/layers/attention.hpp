@@ -31,8 +31,9 @@ struct attention_work {
   }
 };
 
-/// Inputs of attention: (B, T', heads * head_width) of the columns that attend, and (B, T, 2 * kv_heads * head_width)
-/// of all columns. Tokens may have gaps between them; the elements of a token are contiguous.
+/// Inputs of attention: queries (B, T', heads * head_width) of the T' columns that attend (attention_work::queries),
+/// and keys with values (B, T, 2 * kv_heads * head_width) of all T columns. Tokens may have gaps between them; the
+/// elements of a token are contiguous.
 struct attention_tensors {
   at::Tensor queries, keys;
 };
@@ -40,7 +41,8 @@ struct attention_tensors {
 /// Computes attention with LibTorch's own operations, each rounded to the type of the tensors: for any floating type,
 /// and simple to read.
 at::Tensor composed_forward(const attention_work& work, const attention_tensors& in);
-/// Fills `out`, which is like `in`, from dy (B, T', heads * head_width), contiguous. Keys that no query sees get zero.
+/// Computes the gradients of `in` into `out`, whose tensors have the same shapes, from the gradient `dy` of the output,
+/// which is contiguous. The gradient of keys that no query sees is zero.
 void composed_backward(const attention_work& work, const attention_tensors& in, const at::Tensor& dy,
                        const attention_tensors& out);
 
@@ -52,7 +54,7 @@ void fused_backward(const attention_work& work, const attention_tensors& in, con
 /// Results that backward of an attention needs besides its inputs. Undefined on a device that recomputes both, as the
 /// CPU does.
 struct attention_results {
-  at::Tensor y;         ///< (B, T', heads * head_width): the output
+  at::Tensor y;         ///< output of attention, (B, number of query columns, heads * head_width)
   at::Tensor log_sums;  ///< logarithms of the softmax's sums, in the device's own shape
 };
 

@@ -98,8 +98,8 @@ void dropout_masks::apply_rows(const at::Tensor& rows, int64_t first) const {
 
 namespace {
 
-/// Adds x and masked y row by row if the segment's output comes in pieces: then y, which has the sum's memory, does not
-/// have all of its rows yet.
+/// Adds x and masked y row by row if the segment's output is computed in pieces of rows: then y, in whose memory the
+/// sum is stored, does not have all of its rows yet.
 at::Tensor add_by_rows(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, const dropout_masks& masks) {
   if (!scope.leads() && !masks.active()) return std::move(y);
   at::Tensor sum;

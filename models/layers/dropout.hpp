@@ -15,8 +15,8 @@ namespace troupe::models {
 /// The places in a unit at which dropout is applied; each place has masks of its own.
 enum class dropout_site : uint32_t { embedding, attention_weights, attention_output, mlp_output };
 
-/// The dropout masks of one place in a unit. Refers to the keys of the batch, whose arrays must outlive forward and
-/// backward.
+/// Draws and applies the dropout masks of one place in a unit. Refers to the arrays of the batch that hold the keys of
+/// the masks; these arrays must outlive forward and backward.
 class dropout_masks {
  public:
   dropout_masks() = default;

@@ -13,8 +13,8 @@
 
 namespace troupe::models {
 
-/// A gradient that is formed while its backward runs: in its target, or, if only the input part runs, in memory of its
-/// own until the weight part.
+/// Provides the memory for a gradient of a weight that is summed while backward runs: the memory of the gradient's
+/// target, or, if only the input part of backward runs, memory of its own until the weight part.
 class gradient_in_parts {
  public:
   gradient_in_parts(const sink_slot& slot, const weight& w);
@@ -28,11 +28,11 @@ class gradient_in_parts {
   at::Tensor out_;
 };
 
-/// The gradients of a layer's weight and bias, with the bits of `projection::write_gradients`. Slot and layer must
-/// outlive this object.
+/// Sums the gradients of a layer's weight and bias over rows that the caller passes in several calls, with the bits of
+/// `projection::write_gradients`. Slot and layer must outlive this object.
 class gradient_sums {
  public:
-  /// Begins the gradients of the weights of `p`, summed over `rows` rows in all.
+  /// Begins the gradients of the weights of `p`. `rows`: number of rows that all calls of add() together pass.
   gradient_sums(const sink_slot& slot, const projection& p, int64_t rows);
   /// Adds the next rows and the gradient of their outputs: whole panels, except for the last rows.
   void add(const at::Tensor& rows, const at::Tensor& g);

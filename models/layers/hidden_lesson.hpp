@@ -11,7 +11,7 @@ struct hidden_lesson {
 };
 
 /// Compares two hidden states of equal shape and type. `scale` multiplies the loss in the gradient. Differences are
-/// rounded to the type; their squares are added as those of a norm (kernels/sums/norm.hpp).
+/// rounded to the type; their squares are added in the same order as the squares of a norm (kernels/sums/norm.hpp).
 hidden_lesson learn_hidden(const at::Tensor& model, const at::Tensor& teacher, double weight, double scale);
 
 }  // namespace troupe::models

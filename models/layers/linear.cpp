@@ -65,8 +65,8 @@ struct gated_linear_node final : function_node {
 
 at::Tensor rows_without_elements(const at::Tensor& x) { return without_elements(x, x.size(-1)).flatten(0, -2); }
 
-/// Returns all rows of the product, or those of the first piece if the product ends a segment whose output comes in
-/// pieces.
+/// Returns all rows of the product, or only the rows of the first piece if the product ends a segment whose output is
+/// computed in pieces of rows.
 at::Tensor forward_of(const segment_scope& scope, const at::Tensor& rows, const projection& p) {
   if (!p.ends_segment || !scope.gives_pieces()) return p.forward(rows);
   const at::Tensor out = p.room_for(rows);

@@ -21,7 +21,7 @@
 namespace troupe::models {
 namespace {
 
-/// A teacher's logits for the rows of the model, tile by tile, and the loss of each row against them.
+/// Computes a teacher's logits for the rows of the model, tile by tile, and the loss of each row against them.
 class tiled_teacher {
  public:
   tiled_teacher(const taught_head& head, int64_t tile_rows, int64_t vocabulary)
@@ -57,7 +57,7 @@ class tiled_teacher {
   at::Tensor y_, room_, losses_;
 };
 
-/// The head of rows (N, C), and the numbers of each row that its loss depends on.
+/// Computes the head for rows (N, C), tile by tile, and stores the numbers of each row that the row's loss depends on.
 class tiled_head {
  public:
   tiled_head(const at::Tensor& x, const projection& layer, const at::Tensor& targets, uint64_t tile_rows)

@@ -41,7 +41,7 @@ ordered_places by_column_on(const micro_batch& batch, at::Device where);
 /// Returns an order that is not the batch's own, as views of its arrays, for the CPU alone.
 ordered_places views_of(const core::token_order& order);
 
-/// All numbers of a micro-batch in one run of bytes, each array at a multiple of 64 bytes.
+/// Packs all numbers of a micro-batch into one run of bytes, each array at a multiple of 64 bytes.
 class packed_numbers {
  public:
   /// Requires `batch` to outlive this object.

@@ -17,9 +17,9 @@ enum class product_library : uint8_t { aten, onednn, widened };
 /// the type and the shape alone, so bits do not depend on the run.
 /// fp32: oneDNN on processors with AVX-512 that are not Intel's (MKL uses only AVX2 on those: 93 against 205 GFLOP/s on
 /// a Zen 5 core), and not for products too small to pay for a call; otherwise ATen's.
-/// 16-bit types: ATen's if the processor has instructions for them, otherwise widened. Without these instructions
-/// LibTorch's own products reach 1 to 10 GFLOP/s without AVX-512, as those of fp16 do nearly everywhere, and with
-/// AVX-512 alone a third of fp32's for bf16.
+/// 16-bit types: ATen's if the processor has instructions for them, otherwise widened. On a processor without these
+/// instructions, LibTorch's own products in 16 bits are slow: 1 to 10 GFLOP/s for fp16 on nearly all processors and for
+/// bf16 without AVX-512; with AVX-512, a bf16 product has a third of the speed of the same product in fp32.
 product_library products_by(at::ScalarType type, int64_t m, int64_t k, int64_t n);
 
 /// Computes out (m, n), contiguous and distinct, = a (m, k) * b (k, n), plus `bias` (n) if it is defined. Either factor

@@ -28,7 +28,8 @@ struct projection {
   std::optional<weight> bias;
   weight_layout layout = weight_layout::in_out;
   bool adds_bias = true;      ///< false: another rank adds the bias, and its gradient on this rank is zero
-  bool ends_segment = false;  ///< true: its rows become the segment's output, which may come in pieces (row_work.hpp)
+  /// True: the product's rows become the segment's output, which may be computed in pieces of rows (row_work.hpp).
+  bool ends_segment = false;
   /// How sums over rows are formed, if rows are multiplied panel by panel (row_panels.hpp).
   panel_sums panels = panel_sums::none;
   /// Rounding of a row before it is multiplied and before the weight's gradient is formed; the row's own gradient is

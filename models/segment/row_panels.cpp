@@ -15,10 +15,10 @@
 namespace troupe::models {
 namespace {
 
-/// True if the device of `x` multiplies all rows that come at once in one product.
+/// True if the device of `x` has no fixed panel size: all rows of one call are then a single panel.
 bool is_one_panel(const at::Tensor& x) { return operations_for(x).panel_rows == 0; }
 
-/// Returns the number of rows of a panel on the device of `x`, for `rows` rows that come at once.
+/// Returns the number of rows that the device of `x` multiplies at once (a panel), in a call with `rows` rows.
 int64_t panel_of(const at::Tensor& x, int64_t rows) {
   const int64_t panel = operations_for(x).panel_rows;
   return panel == 0 ? std::max<int64_t>(rows, 1) : panel;

@@ -1,6 +1,7 @@
-// Products and sums over the rows of a micro-batch, panel by panel (models/table/row_tiles.hpp): rows that come in
-// tiles of whole panels have the bits of rows that come at once. A device that multiplies all rows at once
-// (operations.hpp) has one panel, and adds up tiles in fp32. Owns the order; products.hpp multiplies.
+// Computes products and sums over the rows of a micro-batch in panels of a fixed number of rows
+// (models/table/row_tiles.hpp), so that a caller which passes the rows tile by tile, in whole panels, gets the same
+// bits as a caller which passes all rows in one call. On a device without a fixed panel size (operations.hpp) the rows
+// of one call are one panel, and the sums of several calls are added in fp32. Owns the order; products.hpp multiplies.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,11 +22,12 @@ enum class panel_sums : uint8_t { none, wide, rounded };
 /// Computes out (N, n), contiguous, = rows (N, k) * b (k, n), plus `bias` if it is defined, a panel at a time.
 void panel_product_out(at::Tensor& out, const at::Tensor& rows, const at::Tensor& b, const at::Tensor& bias = {});
 
-/// A product over all rows, left (N, m) transposed times right (N, n). Rows of several panels are multiplied panel by
-/// panel; the rows of one panel have the bits of a plain product.
+/// Computes left (N, m) transposed times right (N, n), a product that sums over all N rows, from rows that the caller
+/// passes in several calls. The rows of each panel form one product, and these products are added in order; if N is at
+/// most one panel, the result has the bits of a plain product.
 class row_sums {
  public:
-  /// Begins a sum into `out` (m, n), contiguous, over `rows` rows in all.
+  /// Begins a sum into `out` (m, n), contiguous. `rows`: number N of rows that all calls of add() together pass.
   row_sums(at::Tensor out, int64_t rows, panel_sums how);
   /// Adds the products of the next rows, which are whole panels except at the end.
   void add(const at::Tensor& left, const at::Tensor& right);
@@ -49,10 +51,11 @@ class row_sums {
 /// Sets out (C) = the sums of the columns of g (N, C), whose elements are contiguous.
 void sum_columns(const at::Tensor& g, const at::Tensor& out);
 
-/// Sums of columns of rows that come in tiles: each panel's sums, added in order in fp32 (fp64 for fp64), rounded once.
+/// Sums each column over rows that the caller passes in several calls: computes the sums of each panel, adds them in
+/// order in fp32 (fp64 for fp64), and rounds once.
 class column_sums {
  public:
-  /// Begins sums into `out` (C), over `rows` rows in all.
+  /// Begins sums into `out` (C). `rows`: number of rows that all calls of add() together pass.
   column_sums(at::Tensor out, int64_t rows);
   /// Adds the next rows, which are whole panels except at the end.
   void add(const at::Tensor& g);

@@ -1,5 +1,6 @@
-// Functions that compute the rows of a segment's output if it comes in pieces of rows: the product that ends the
-// segment, and additions to its rows. Owns their order; leaves the computation and its memory to the functions.
+// Stores the functions that compute the rows of a segment's output if it is computed in pieces of rows: the product
+// that ends the segment, and additions to its rows. Owns their order; leaves the computation and its memory to the
+// functions.
 #pragma once
 
 #include <algorithm>

@@ -89,11 +89,12 @@ struct micro_batch {
   at::Tensor* logits = nullptr;  ///< forward only: receives the scores that the loss depends on; null: not stored
   /// Name of the output of a host's last unit that is stored at `logits`; empty: its only output.
   std::string_view output = {};
-  /// In training: tensors that backward needs are not kept if products alone recompute them
-  /// (`core::segment_info::light`).
+  /// True, in training only: the segment keeps its smaller set of activations from forward to backward
+  /// (`core::segment_info::light`), and backward recomputes the activations that this set lacks.
   bool keeps_light = false;
   bool wants_output = true;  ///< false, only with keeps_light: the output's shape and history alone are read
-  /// Rows (of B x T) that forward computes of the segment's output if that comes in pieces of rows; 0: all.
+  /// If the segment's output is computed in pieces of rows: number of rows (of B x T) of the first piece, which forward
+  /// computes; 0: forward computes all rows.
   uint64_t first_rows = 0;
   /// The teacher's last hidden state for the same tokens (B, T, C'), when a model with a teacher trains. Outlives
   /// forward and backward; null: none.
@@ -105,7 +106,7 @@ struct micro_batch {
   bool computes_loss = true;  ///< false, in evaluation alone: the last segment returns 0 and reads no target
 };
 
-/// A segment after its forward: its output, and the state that its backward needs.
+/// Holds the output of a segment after its forward and the state that its backward needs, and runs the backward.
 class segment_run {
  public:
   virtual ~segment_run() = default;

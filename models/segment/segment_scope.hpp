@@ -33,7 +33,8 @@ class segment_scope {
   /// True if this rank adds the parts of the segment's output that are not split, the residual path and the biases of
   /// the last layer, when ranks of a tensor group compute summands of the output. Always true otherwise.
   [[nodiscard]] bool leads() const { return leads_; }
-  /// True if the segment's output comes in pieces of rows: then `later_rows` has the functions that compute it by rows.
+  /// True if the segment's output is computed in pieces of rows: then `later_rows` has the functions that compute its
+  /// rows.
   [[nodiscard]] bool gives_pieces() const { return batch_.first_rows > 0; }
   [[nodiscard]] const std::shared_ptr<row_work>& later_rows() const { return later_rows_; }
   /// Calls `f` for the rows that are computed now, and stores `f` for the rows that are computed later.
@@ -54,11 +55,11 @@ class segment_scope {
   bool leads_;
   core::column_set columns_;
   std::shared_ptr<sink_slot> slot_ = std::make_shared<sink_slot>();
-  std::shared_ptr<row_work> later_rows_;  // set if the output comes in pieces
+  std::shared_ptr<row_work> later_rows_;  // set if the output is computed in pieces of rows
 };
 
-/// Handling of a segment's last input tensor: `stays`: it may be saved for backward as it is; `is_copied`: `forward`
-/// has copied what it needs, and the tensor's bytes are freed.
+/// Handling of a segment's last input tensor: `stays`: its memory is valid until backward, so it may be saved for
+/// backward as it is; `is_copied`: `forward` has copied the data that it needs, and the tensor's bytes are freed.
 enum class last_input : uint8_t { stays, is_copied };
 
 /// Runs `forward` on `input`, detached, and keeps the graph for one backward; keeps no graph when not training.

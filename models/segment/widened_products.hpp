@@ -19,8 +19,9 @@ inline constexpr int64_t widened_rows = 512, widened_cols = 1024, widened_depth 
 /// factor whose elements are contiguous neither in rows nor in columns is copied as well.
 void widened_product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {});
 
-/// A product without bias, of factors that come in parts of their common dimension: with the bits of
-/// widened_product_out, if all parts but the last are multiples of `widened_depth`. Keeps m x n sums in fp32, in tiles.
+/// Computes a product without bias from factors that the caller passes in parts along their common dimension. The
+/// result has the bits of widened_product_out if all parts but the last are multiples of `widened_depth`. Keeps m x n
+/// sums in fp32, in tiles.
 class widened_sums {
  public:
   /// Begins a product (m, n) on the device of `like`.

@@ -1,6 +1,6 @@
-// How many rows the head and the MLPs process at a time, given the bytes that their results may occupy. Owns the panels
-// that a tile consists of, whose size the bits depend on; leaves the computation of a tile to
-// models/layers/tiled_{loss,mlp}.cpp. No Torch here.
+// Computes how many rows the head and the MLPs process at a time (a tile), given the bytes that their results may
+// occupy. A tile consists of whole panels, the rows that one product multiplies; owns the size of a panel, which the
+// bits depend on. Leaves the computation of a tile to models/layers/tiled_{loss,mlp}.cpp. No Torch here.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,10 @@
 
 namespace troupe::models {
 
-/// Rows that the head and MLPs multiply at once, in tiles and without them: sums over more rows are formed panel by
-/// panel, in order. Enough rows that a product's time is spent in its multiplications, few enough that a panel of
-/// logits fits into memory that is too small for all logits of a large vocabulary.
+/// Number of rows of a panel: the rows that one product of the head or of an MLP multiplies, with tiles and without.
+/// Sums over more rows are formed panel by panel, in order. Enough rows that a product's time is spent in its
+/// multiplications, few enough that a panel of logits fits into memory that is too small for all logits of a large
+/// vocabulary.
 inline constexpr uint64_t panel_rows = 2048;
 
 /// Returns the rows of the largest tile, in whole panels, that occupies at most `bytes`, at `row_bytes` each, and at

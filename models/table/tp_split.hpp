@@ -25,7 +25,7 @@ struct block_split {
 
 struct tensor_split {      ///< split of a family's model
   uint32_t degree = 1;     ///< number of ranks; 1: nothing is cut
-  uint64_t grain = 1;      ///< number of elements of an MLP's inner width that stay together
+  uint64_t grain = 1;      ///< number of neighbouring elements of an MLP's inner width that no cut divides
   bool vocabulary = true;  ///< true: rows of the token embedding and of the head are cut
   /// True if each rank computes norms, dropout and the residual path for its own columns of the micro-batch ("Reducing
   /// Activation Recomputation in Large Transformer Models", arXiv:2205.05198, section 4.2.2). Requires all else to be

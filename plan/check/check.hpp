@@ -24,9 +24,9 @@ core::result<void> check(rank_plans ranks);
 
 /// Checks a step for all ranks of a job, from one plan of each class, `plans` in the order of `classes`. Places and
 /// owners of elements are checked for every rank, the order of instructions only for the given plans. That is enough: a
-/// wait of any rank is a wait of its class's plan, and a collective is one node for all, so a cycle among ranks would
-/// be a cycle among the plans, and each wait of a plan is a wait of every rank that the plan represents. Memory and
-/// time grow with ranks x parameters, not with ranks x instructions.
+/// dependency of any rank is a dependency in its class's plan, and a collective is one node for all ranks, so a cycle
+/// among ranks would be a cycle among the plans; and each dependency in a plan holds on every rank that the plan
+/// represents. Memory and time grow with ranks x parameters, not with ranks x instructions.
 core::result<void> check_classes(std::span<const rank_class> classes, rank_plans plans);
 
 }  // namespace troupe::plan

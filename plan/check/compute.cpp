@@ -101,7 +101,7 @@ class micro_batch_order {
       for (uint32_t s = 0; l_.stage_of_unit[u] == stage && l_.runs(u) && s < p_.table().units[u].segments.size(); ++s) {
         const uint32_t id = segment(r_.forward, u, s);
         TROUPE_TRY(next(id, "forward of ", u));
-        // The exchanged result of a teacher's last unit is read at the start of the model.
+        // If the output of the teacher's last unit is exchanged, the model's first unit reads the result (`waiting_`).
         const bool ends_teacher = u == l_.first_of_model() && stage == 0 && waiting_ != none;
         const bool begins = (u == first || u == l_.first_forward(stage)) && s == 0 && !ends_teacher;
         if (begins) TROUPE_TRY(comes(id, use::forward, stage, stage > 0));

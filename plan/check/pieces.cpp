@@ -41,8 +41,8 @@ slice share_of(const rank_slices& of_rank, purpose why, uint32_t q) {
   return why == purpose::near ? of_rank.near(q) : of_rank.of(q);
 }
 
-/// The place of each element of a collective in the memory of the rank that owns it. The set describes only the other
-/// side.
+/// Computes where the rank that owns an element of a collective stores it. The parameter set describes the layout only
+/// at the other end of the transfer, such as the slot of gathered parameters.
 class other_side {
  public:
   other_side(const collective_pieces& all, purpose why, const parameter_set& set, const std::vector<uint32_t>& ranks)
@@ -140,7 +140,8 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
   return {};
 }
 
-// Checks that the pieces of the same sum follow each other, so that it is computed once, and in place if buckets stay.
+// Checks that the pieces of the same sum follow each other, so that the sum is computed once, and in place if gradients
+// are reduced in place.
 core::result<void> replicas_share_sums(const job_layout& l, const parameter_set& set,
                                        const std::vector<moved_piece>& all) {
   const uint32_t replicas =

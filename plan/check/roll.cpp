@@ -1,5 +1,6 @@
-// Collects the instructions of a plan by task, for all other rules. Owns the place of every instruction in the roll,
-// and the list of instructions that use each buffer.
+// Fills a `roll` (rules.hpp) with the instructions of a plan: each id is stored at an index that says what the
+// instruction does and for which part of the model. Owns these indices, and the list of instructions that use each
+// buffer. All other rules of the checker read the roll.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -145,8 +146,8 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
   return nullptr;
 }
 
-// Adds the instruction to the accessors of its buffers. Buckets that stay are read in place; otherwise the reduced
-// gradient is stored elsewhere by then.
+// Adds the instruction to the accessors of its buffers. With reduces_in_place(), the instructions after a reduction
+// read its result in the bucket's buffer; otherwise they read it in memory that is no buffer of the plan.
 void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
   const auto note = [&](uint32_t buffer) {
     auto& all = r.accessors[buffer];

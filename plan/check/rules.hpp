@@ -87,29 +87,31 @@ class saved_once {
   std::vector<slice> held_;  // [parameter]: elements held by the rank of the current `take`
 };
 
-/// The ids of all instructions that one rank's plan must have in one branch, by their task; `none`: missing.
+/// Lists the ids of all instructions of one rank's plan in one branch. Each member has one kind of instruction, and an
+/// index says for which part of the model or step the instruction works; `none`: the plan has no such instruction.
 struct roll {
   uint32_t num_segments = 0;           ///< number of segments of all units together
   std::vector<uint32_t> segment_base;  ///< [unit]: number of segments in the units before it
-  std::vector<uint32_t> load;          ///< [micro-batch]: id of its load
+  std::vector<uint32_t> load;          ///< [micro-batch]: id of the instruction that loads the micro-batch
   std::vector<uint32_t> forward, backward,
-      weigh;  ///< instruction ids at [micro-batch * num_segments + segment_base + segment]
+      weigh;  ///< [micro-batch * num_segments + segment_base[unit] + segment]: id of the segment's instruction
   /// Ids of recomputes, indexed like `forward`; a recompute of the whole unit is at the unit's first segment.
   std::vector<uint32_t> recompute;
   std::vector<uint32_t> reduce;                 ///< [bucket * accumulation + micro-batch]: id of the bucket's reduction
-  std::vector<uint32_t> norm, update, publish;  ///< instruction ids at [bucket], [sub-group], [publish set]
-  std::vector<uint32_t> tie, tied_sum;          ///< instruction ids at [exchange of a tie], [tie]
-  std::vector<uint32_t> prepare, undo, redo;    ///< instruction ids at [sub-group]
-  std::vector<uint32_t> collect, orthogonalise, spread;  ///< instruction ids at [matrix set]
-  std::vector<uint32_t> gather, release, compress;       ///< instruction ids at [buffer]
-  std::vector<uint32_t> survey, agree;                   ///< instruction ids at [buffer]
-  std::vector<uint32_t> snapshot, write;                 ///< instruction ids at [block of the checkpoint]
+  std::vector<uint32_t> norm, update, publish;  ///< ids of norm[bucket], update[sub-group], publish[publish set]
+  std::vector<uint32_t> tie, tied_sum;          ///< ids of tie[exchange of a tie], tied_sum[tie]
+  std::vector<uint32_t> prepare, undo, redo;    ///< [sub-group]: id of the instruction for the sub-group
+  std::vector<uint32_t> collect, orthogonalise, spread;  ///< [matrix set]: id of the instruction for the set
+  std::vector<uint32_t> gather, release, compress;       ///< [buffer]: id of the instruction that uses the buffer
+  std::vector<uint32_t> survey, agree;                   ///< [buffer]: id of the instruction that uses the buffer
+  std::vector<uint32_t> snapshot, write;                 ///< [block of the checkpoint]: id of the block's instruction
   std::vector<uint32_t> state_in, state_out;             ///< [sub-group]: ids of the swaps of its states
-  /// [sub-group]: ids of the swaps of its states for an update that is done again.
+  /// [sub-group]: ids of the swaps of its states for a `redo`, which repeats an undone update.
   std::vector<uint32_t> again_in, again_out;
-  /// [bucket * accumulation + micro-batch]: ids of the swaps of its gradients.
+  /// [bucket * accumulation + micro-batch]: ids of the swaps of the bucket's reduced gradients.
   std::vector<uint32_t> gradient_in, gradient_out;
-  std::vector<uint32_t> shard_in;  ///< [buffer]: id of the swap that reads the slices of its gather
+  /// [buffer]: id of the swap that reads slices of parameters from the file into this window, for a gather.
+  std::vector<uint32_t> shard_in;
   /// [micro-batch * units + unit]: ids of the swaps of the unit's input.
   std::vector<uint32_t> activation_in, activation_out;
   std::vector<uint32_t> send, receive;  ///< [place_of]: ids of the transfers between pipeline stages
@@ -154,8 +156,8 @@ inline bool computes(const instruction& x) {
   return x.kind == kind::forward || x.kind == kind::multiply || x.kind == kind::recompute || x.kind == kind::backward ||
          x.kind == kind::weigh;
 }
-/// roll.cpp: collects the instructions of a plan. Fails if a task is done twice or has no place in a plan of this kind
-/// or rank.
+/// roll.cpp: returns the ids of the instructions of a plan by kind and subject. Fails if two instructions do the same
+/// work, or if an instruction must not occur in a plan of this kind or of this rank.
 core::result<roll> call_roll(const rank_plan& p, branch taken);
 
 /// The input of the checker's rules: all ranks' plans in one branch (outcome of the vote) of a step.

@@ -56,10 +56,10 @@ struct rule {
 
 using setting = std::function<void(plan_options&)>;
 
-// Returns the settings of `recompute`. The units that keep their activations are those whose recomputation takes
-// longest for a byte; of equal ones the last, whose wait for backward is shortest. The backward of the model's last
-// unit directly follows its forward, so its recompute gains nothing. Before any segment keeps all, every segment of a
-// unit that keeps its activations keeps less, if it can.
+// Returns the settings of `recompute`. The units that keep their activations are those whose recomputation takes the
+// most time per byte of activations; of equal ones the last unit, which keeps them for the shortest time. The backward
+// of the model's last unit directly follows its forward, so recomputing it saves nothing. The settings in which
+// segments keep their smaller set of activations (core::light_keeping) come before those in which they keep all.
 std::vector<setting> recompute_settings(const compile_request& r) {
   std::vector<uint32_t> order = computing_units(*r.table);
   const auto worth = [&](uint32_t u) {
@@ -89,7 +89,7 @@ std::vector<setting> recompute_settings(const compile_request& r) {
   if (r.base.tiers.activations != tier::device || r.base.repeat_exchanges) return out;
   std::vector<segment_place> ends{all};
   ends.insert(ends.end(), light.begin(), light.end());
-  if (!light.empty()) ends.back() = {};  // before the first segment: no segment keeps less
+  if (!light.empty()) ends.back() = {};  // before the first segment: no segment keeps only its smaller set
   for (size_t k = 0; k < ends.size(); ++k)
     out.emplace_back([before = ends[k]](plan_options& o) {
       o.recompute = false;
@@ -99,8 +99,9 @@ std::vector<setting> recompute_settings(const compile_request& r) {
   return out;
 }
 
-// Returns the settings of `selective_gather`. The units that stay gathered are those whose gathers take longest for a
-// byte that stays. All units have equally many gathers, so the small units have the largest share of latency.
+// Returns the settings of `selective_gather`. The units whose parameters remain gathered for the whole step are those
+// whose gathers take the most time per byte of parameters. All units have equally many gathers, so these are the small
+// units, whose gathers consist mostly of latency.
 std::vector<setting> selective_gather_settings(const compile_request& r) {
   if (r.base.stage != 3 || r.base.shards() == 1) return {};
   std::vector<uint32_t> order(r.table->units.size());
@@ -176,7 +177,8 @@ std::vector<setting> split_exchanges_settings(const compile_request& r) {
   return out;
 }
 
-// Returns the settings of `offload_activation`: inputs of the first units, which wait longest, are offloaded first.
+// Returns the settings of `offload_activation`. The inputs of the first units are offloaded first, because the time
+// from their forward to their backward is the longest.
 std::vector<setting> offload_activation_settings(const compile_request& r) {
   if (r.base.tiers.activations == tier::device) return {};
   std::vector<setting> out;

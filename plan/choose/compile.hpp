@@ -1,4 +1,4 @@
-// Owns the passes that change a step by its options: which parameters are gathered ahead or stay gathered, which
+// Owns the passes that change a step by its options: which parameters are gathered ahead or for the whole step, which
 // activations are recomputed, how large buckets are. Defines their names, the options that each may change, and the
 // choice by predicted time under a limit of memory. The search is in fit.hpp; times are modelled or measured
 // (measured_prices.hpp).
@@ -58,7 +58,7 @@ struct compiled_step {
 };
 
 /// Returns the settings with the shortest predicted step that meet the limits. If the base meets them and no setting is
-/// faster by a five-hundredth, the base stays. Errors: an unknown name of a pass (bad_input), and the generator's
+/// faster by a five-hundredth, returns the base. Errors: an unknown name of a pass (bad_input), and the generator's
 /// errors. Deterministic: all ranks choose alike.
 core::result<compiled_step> compile(const compile_request& request);
 

@@ -65,10 +65,10 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
   return 0;
 }
 
-/// Plays all ranks at once, instruction by instruction in the order of the times at which they may start: when the
-/// instructions that they wait for have ended and their line is free. A line is a lane of a rank; on the fabric lane,
-/// the instructions of a rank in one communicator. A collective moves when all members have posted it and none of them
-/// moves another one.
+/// Simulates all ranks at once: visits instructions in the order of the times at which they may start, which is when
+/// the instructions that they wait for have ended and their line is free. A line is a lane of a rank; on the fabric
+/// lane, the instructions of a rank in one communicator. A collective moves bytes when all members have posted it and
+/// no member is moving the bytes of another one.
 class player {
  public:
   player(rank_plans ranks, const instruction_price& price, double latency_s, std::vector<uint32_t> stands_for)
@@ -107,7 +107,7 @@ class player {
     const auto& x = waits_.at(m.rank, m.id);
     if (x.lane == lane::fabric) return post(m, x);
     const double seconds = price_(*out_.plans[m.rank], x);
-    // A write leaves the lane at once: the ranks share a disk, and the step does not wait for it.
+    // A write does not occupy the lane while it moves: the ranks share a disk, and the step does not wait for it.
     if (x.kind == kind::write) {
       const double moving = std::max(m.at_s, disk_free_);
       disk_free_ = moving + seconds * out_.stands_for[m.rank];

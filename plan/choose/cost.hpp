@@ -1,5 +1,5 @@
-// Predicts how long a plan takes: a price for each instruction, and the step played on a virtual clock. Owns the model
-// of time; the costs of a machine are measured elsewhere and passed in.
+// Predicts how long a plan takes: computes a price for each instruction, and simulates the step on a virtual clock.
+// Owns the model of time; the costs of a machine are measured elsewhere and passed in.
 #pragma once
 
 #include <cstdint>
@@ -67,14 +67,16 @@ struct timeline {
 /// takes the largest of the times that the function returns for its members.
 using instruction_price = std::function<double(const rank_plan& p, const instruction& x)>;
 
-/// Plays a step that is neither skipped nor clipped: lanes in order, dependencies, collectives one after the other once
-/// all members have posted them. `latency_s` passes from the end of an instruction to a start on another lane or rank.
-/// The plans must have passed check(). Deterministic. For many ranks, one plan of each class may be given, with the
-/// number of ranks it represents; `stands_for` empty: each plan represents one rank.
+/// Simulates a step that is neither skipped nor clipped. Each lane runs its instructions in order; an instruction
+/// starts after its dependencies; a rank moves one collective at a time, once all members have posted it. `latency_s`
+/// passes from the end of an instruction to the start of a dependent one on another lane or rank. The plans must have
+/// passed check(). Deterministic. For many ranks, one plan of each class may be given, with the number of ranks it
+/// represents; `stands_for` empty: each plan represents one rank.
 timeline play(rank_plans ranks, const instruction_price& price, double latency_s,
               std::vector<uint32_t> stands_for = {});
 
-/// Plays the step with the prices of a cost model. Instructions that act only in skipped or clipped steps take no time.
+/// Simulates the step with the prices of a cost model. Instructions that act only in skipped or clipped steps take no
+/// time.
 timeline predict(rank_plans ranks, const cost_model& costs, std::vector<uint32_t> stands_for = {});
 
 }  // namespace troupe::plan

@@ -147,8 +147,8 @@ class search {
     if (limited()) {
       for (const auto& x : keepables(o)) {
         knob k;
-        k.look = resident_cuts;  // a unit stays whole or not at all, so a few more parts may change nothing
-        // Gradients stay in memory as a whole or not at all.
+        k.look = resident_cuts;  // a unit is in memory whole or not at all, so a few more parts may change nothing
+        // Gradients are in memory as a whole or not at all.
         const std::vector<uint32_t> parts = x.in_parts ? std::vector<uint32_t>{0, 4, 8, 16, 32, 48, resident_cuts}
                                                        : std::vector<uint32_t>{0, resident_cuts};
         for (uint32_t part : parts) k.settings.emplace_back([part, x](plan_options& y) { x.keep(y, part); });

@@ -55,7 +55,7 @@ struct fit_request {
   cost_model costs;
   /// Choices in addition to `open`; if there are any, the search begins even if the options fit as they are.
   std::vector<knob> knobs{};
-  /// Prices of instructions instead of those of `costs`; the latency is still that of `costs`.
+  /// Prices of instructions, in place of the prices that `costs` implies; the latency is always taken from `costs`.
   instruction_price price{};
   std::function<core::result<void>()> go_on{};  ///< called before each plan that is tried; an error ends the search
 };

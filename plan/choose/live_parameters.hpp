@@ -1,4 +1,5 @@
-// Computes how many parameters of the model are gathered at once, for display; memory_table counts bytes instead.
+// Computes the most parameters of the model that are gathered at the same time, for display; memory_table counts bytes
+// instead.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace troupe::plan {
 /// gathered.
 uint64_t peak_live_parameters(const rank_plan& p);
 
-/// Returns `: ` and the setting that keeps all parameters gathered at once; empty if they never are.
+/// Returns `: ` and the setting because of which all parameters are gathered at the same time; empty if they never are.
 std::string why_whole(const rank_plan& p);
 
 }  // namespace troupe::plan

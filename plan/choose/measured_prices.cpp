@@ -47,8 +47,8 @@ std::vector<price_sum> measured_prices::sums() const {
 
 double measured_prices::seconds(const rank_plan& p, const instruction& x) const {
   if (x.guard != guard::always && x.guard != guard::not_skipped) return 0;
-  // Numbers of buckets, sub-groups and sets have another meaning in another plan: an instruction with other bytes is
-  // another one.
+  // Another plan may number its buckets, sub-groups and sets differently, so that an equal key can denote different
+  // data: the measurement counts only if it moved as many bytes as `x` does.
   const auto same = known_.find(key_of(p, x));
   const double modelled_s = predicted_seconds(p, x, costs_);
   if (same != known_.end() && same->second.bytes == x.bytes * same->second.count) {

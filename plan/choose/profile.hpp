@@ -47,7 +47,8 @@ core::result<model_profile> read_profile(std::string_view text, const std::strin
 /// True if the profile was measured for this model with this micro-batch and dtype.
 bool is_of(const model_profile& profile, const core::model_table& table, core::dtype parameter);
 
-/// Replaces the modelled times of `units` by measured ones; bytes stay. The profile must be of this model.
+/// Replaces the modelled times of `units` by measured ones and leaves their bytes unchanged. The profile must be of
+/// this model.
 void take_times(const model_profile& profile, const core::model_table& table, const plan_options& options,
                 std::vector<modelled_unit>& units);
 

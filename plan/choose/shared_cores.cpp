@@ -10,8 +10,8 @@
 namespace troupe::plan {
 namespace {
 
-/// Plays all ranks on two clocks: seconds, and work. All running tasks advance in work by the same amount. With n tasks
-/// and c cores, a second is min(1, c / n) of work.
+/// Simulates all ranks on two clocks: seconds, and work. A task is an instruction that needs a core. All running tasks
+/// advance by the same amount of work: with n tasks and c cores, a second is min(1, c / n) of work.
 class player {
  public:
   player(rank_plans ranks, const cost_model& costs, uint32_t cores, std::vector<uint32_t> stands_for)
@@ -93,7 +93,7 @@ class player {
       return at(now_s_ + waits_.latency_of(x), {what::begin_meeting, r, x.id});
     }
     const double seconds = price(r, x);
-    // Swaps and writes leave the lane at once, and move one after the other.
+    // Swaps and writes do not occupy the lane while they move; they move one after the other.
     if (x.lane == lane::io || x.kind == kind::write) {
       double& free_s = x.kind == kind::write ? disk_free_s_ : io_free_s_[r];
       free_s = std::max(now_s_, free_s) + seconds * (x.kind == kind::write ? stands_for_[r] : 1);

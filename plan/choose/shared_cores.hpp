@@ -1,6 +1,6 @@
-// Predicts the time of a step if ranks share the cores of a machine. Everything that computes or copies needs a core;
-// if more of it is ready than there are cores, all of it runs slower. Owns this way of playing a step, which compares
-// degrees (job/degrees.hpp); cost.hpp plays a step with a core for each rank and free copies.
+// Predicts the time of a step if ranks share the cores of a machine. Every instruction that computes or copies needs a
+// core; if more of them are ready than there are cores, all of them run slower. Owns this simulation of a step, by
+// which job/degrees.hpp compares degrees; the simulation in cost.hpp has a core for each rank, and copies need no core.
 #pragma once
 
 #include "plan/choose/cost.hpp"

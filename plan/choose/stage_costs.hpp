@@ -29,8 +29,8 @@ void add_costs(const modelled_unit& more, modelled_unit& to);
 /// Returns the costs of each unit for cut_best. An update is spread over the step's micro-batches.
 std::vector<unit_cost> costs_for_cut(const std::vector<modelled_unit>& units, uint32_t micro_batches);
 
-/// Returns the costs of each stage for the clock of tables, and the transfer of the slowest boundary. `units` and `cut`
-/// are of the model itself, without a teacher.
+/// Returns the costs of each stage and of a transfer over the slowest boundary, for the simulation of pipeline tables
+/// (play_table). `units` and `cut` are of the model itself, without a teacher.
 pipeline_costs costs_of_stages(const core::model_table& table, const std::vector<modelled_unit>& units,
                                const stage_offsets& cut, const cost_model& costs);
 

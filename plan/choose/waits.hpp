@@ -1,6 +1,6 @@
-// Owns the waits of instructions while a player simulates a step: for the instructions that they name, and for the
-// predecessor in their line. Counts these waits, and records which members have posted which collective. Clocks and
-// prices are in the players (cost.cpp, shared_cores.cpp).
+// Decides during the simulation of a step which instructions may start: an instruction waits for the instructions that
+// it names in `after`, and for its predecessor in its line. Counts these waits, and records which members have posted
+// which collective. Clocks and prices are in the simulations (cost.cpp, shared_cores.cpp).
 #pragma once
 
 #include <algorithm>

@@ -8,8 +8,9 @@
 namespace troupe::plan {
 namespace {
 
-/// The buckets that a stage writes to. at_once: with the input part of a split backward, for units whose backward is
-/// not split. with_weights: with the weight part.
+/// The buckets that a stage writes to if its backward is split. at_once: buckets that are written during the input
+/// part, because the backward of their units is not split. with_weights: buckets that are written during the weight
+/// part.
 struct written_buckets {
   std::set<uint32_t> at_once, with_weights;
 };

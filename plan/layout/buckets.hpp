@@ -26,8 +26,9 @@ inline constexpr uint64_t unit_bucket_min = uint64_t{1} << 20;
 /// least `unit_bucket_min`.
 uint64_t unit_bucket(const core::model_table& table);
 
-/// Elements of a bucket if buckets stay, or follow units: the gradients that the largest segment completes by itself,
-/// at least `unit_bucket_min`. In these cases smaller buckets cost no memory and are reduced sooner.
+/// Elements of a bucket if each bucket has a buffer of its own for the whole step (buckets_stay), or ends with its
+/// unit: the gradients that the largest segment completes by itself, at least `unit_bucket_min`. In these cases smaller
+/// buckets cost no memory and are reduced sooner.
 uint64_t segment_bucket(const core::model_table& table);
 
 }  // namespace troupe::plan

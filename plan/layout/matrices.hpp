@@ -30,8 +30,8 @@ uint32_t matrix_communicator(const job_layout& l, uint32_t pipeline, uint32_t re
 /// Number of shares that make up a matrix; 1 if every rank of a tensor group has the whole matrix.
 uint32_t shares_of(const job_layout& l, uint32_t parameter);
 
-/// Returns the offset, in elements, of the share of tensor coordinate `tensor` in the slot of a matrix set. All shares
-/// of a coordinate follow those of the coordinate before.
+/// Returns the offset, in elements, of the share of `parameter` of tensor coordinate `tensor` in the slot of a matrix
+/// set. The slot has the shares of all matrices of coordinate 0, then all shares of coordinate 1, and so on.
 uint64_t matrix_place(const job_layout& l, const parameter_set& set, uint32_t parameter, uint32_t tensor);
 
 /// Returns the number of elements of the slot for a matrix set, gaps included.

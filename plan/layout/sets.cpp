@@ -19,8 +19,8 @@
 namespace troupe::plan {
 namespace {
 
-// Chooses the parameters that stay gathered: first the parameters of resident units, then small parameters until their
-// sum reaches the threshold of the model.
+// Chooses the parameters that remain gathered for the whole step: first the parameters of resident units, then small
+// parameters until their sum reaches the threshold of the model.
 void choose_persistent(job_layout& l) {
   l.persistent.assign(l.table->parameters.size(), false);
   if (!l.gathers()) return;
@@ -164,8 +164,8 @@ void place_parameters(job_layout& l) {
   if (l.options.mode == mode::train) l.num_blocks = blocks;
 }
 
-// Chooses the gather sets that stay in memory. The first units come first, because they are read when a step begins,
-// without computation that overlaps with the reads.
+// Chooses the gather sets whose slices are kept in memory as well as in the swap file: those of the first units before
+// others, because they are read when a step begins, when no computation overlaps with the reads.
 void choose_cached(job_layout& l) {
   l.cached.assign(l.gather_sets.size(), false);
   uint64_t left = l.options.tiers.resident_parameters;

@@ -65,7 +65,7 @@ void choose_parts(rank_plan& p) {
     if (l.trains(q)) moments = std::max(moments, l.options.update_of(q).moments);
   const auto groups = static_cast<uint64_t>(
       std::count_if(p.blocks.begin(), p.blocks.end(), [](const swap_block& b) { return !b.frozen; }));
-  // The last sub-groups are offloaded, the first `stay` stay in memory.
+  // The states of the first `stay` sub-groups remain in memory; the states of the others are offloaded.
   const auto stay = static_cast<uint64_t>((1 - t.ratio) * double(groups));
   const bool apart = !l.options.master_is_parameter();
   const state_part weights = weights_part(l);

@@ -14,9 +14,9 @@ uint64_t updated_bytes(const job_layout& l, const sub_group& group);
 /// Bytes of the undo copy of a piece: weights, moments and the 16-bit copy, each rounded up to 64 bytes, in the layout
 /// of kernels::update_keeping. 0 if no step is ever skipped or clipped, so that nothing is undone.
 uint64_t undo_bytes(const job_layout& l, const owned_piece& piece);
-/// Bytes of the undo copy of a piece of sub-group `group` of a plan. States in files need no undo copy, because their
-/// former place in the file stays valid. The copy holds only the states that the update changes in memory, including
-/// slices that stay in memory next to the file.
+/// Bytes of the undo copy of a piece of sub-group `group` of a plan. States in files need no undo copy, because the
+/// file still has their former values in another place. The copy holds only the states that the update changes in
+/// memory, including slices that are in memory as well as in the file.
 uint64_t undo_bytes(const rank_plan& p, uint32_t group, const owned_piece& piece);
 
 /// True if slices of `parameter` are kept in memory as well as in the swap file.

@@ -20,7 +20,7 @@ struct writer_layout {
   uint32_t ranks = 1;  ///< number of ranks: a multiple of tensor * pipeline
   uint32_t tensor = 1, pipeline = 1;
   uint32_t machines = 1;
-  uint32_t experts = 1;  ///< expert-parallel degree; divides the ranks
+  uint32_t experts = 1;  ///< expert-parallel degree; the number of ranks must be a multiple of it
   uint32_t stage = 0;    ///< ZeRO stage
   writer_unit unit = writer_unit::single;
 };

@@ -92,17 +92,20 @@ class activation_swaps {
   bool in_files_;
   std::vector<uint64_t> bytes_;  // [unit]: bytes of the window for the unit's input
   std::vector<uint32_t> units_;  // units whose inputs have windows, in order of forward
-  // `stay_from_`: index in units_ of the first unit whose input stays. `slots_`: number of windows.
+  // `stay_from_`: index in units_ of the first unit whose input remains in its window until backward, instead of being
+  // written to the file. `slots_`: number of windows.
   size_t stay_from_ = 0, slots_ = 0;
   std::vector<uint32_t> window_;        // [unit]: window of the unit's input
   std::vector<handle> written_, read_;  // [unit]: the write and the read of the unit's input
   std::deque<uint32_t> leaving_;        // windows that are being written to the file, in order of their writes
-  // `held_`: windows that wait for backward. `next_`: number of units_ whose reads are still to be added.
+  // `held_`: number of windows with an input that backward has yet to read. `next_`: number of units_ whose reads are
+  // still to be added.
   size_t held_ = 0, next_ = 0;
 };
 
-// Moves the activations of a pipeline, in which inputs of several micro-batches wait at a time. The inputs that wait
-// shortest stay in their windows; the others leave, and are read again in the order in which backward needs them.
+// Adds the swaps of units' inputs for a pipeline, in which several micro-batches are between their forward and their
+// backward at a time. The inputs that backward reads soonest after their forward remain in their windows; the other
+// inputs are written to the file, and read again in the order in which backward needs them.
 class pipelined_swaps {
  public:
   pipelined_swaps(draft& d, const rank_plan& p)
@@ -125,8 +128,9 @@ class pipelined_swaps {
   }
 
  private:
+  // The time from the forward that stores a unit's input to the backward that uses it last.
   struct wait {
-    uint64_t put = 0, taken = 0;  // begin and end of the wait, counted in puts and takes of the rank
+    uint64_t put = 0, taken = 0;  // begin and end, counted in stores and last uses of inputs on this rank
     uint32_t window = none;
     handle written = none, read = none;
     bool stays = true;
@@ -152,8 +156,8 @@ class pipelined_swaps {
     if (takes(x)) waits_[wait_at(x)].taken = now_++;
   }
 
-  // Chooses the inputs that stay in windows. Two windows remain free of them: one for an input that leaves, one for an
-  // input that is read.
+  // Chooses the inputs that remain in windows until backward. Two windows are left for the other inputs: one for an
+  // input that is being written to the file, one for an input that is being read.
   void choose() {
     if (!in_files_) return;
     std::vector<uint32_t> shortest(waits_.size());
@@ -205,8 +209,8 @@ class pipelined_swaps {
     read_ahead(out);
   }
 
-  // Adds the read of the input that is needed next, as soon as there is a window for it in addition to one for an input
-  // that leaves.
+  // Adds the read of the input that backward needs next, as soon as there is a window for it in addition to one for an
+  // input that is being written to the file.
   void read_ahead(handle behind) {
     if (next_ == reads_.size() || held_ + 2 > slots_) return;
     const wait& w = waits_[reads_[next_]];
@@ -241,10 +245,12 @@ class pipelined_swaps {
   bool in_files_;
   size_t slots_;
   std::vector<uint32_t> wait_of_;  // [unit * micro-batches + micro]: index in waits_
-  std::vector<wait> waits_;        // waits of inputs for backward, in the order in which they begin
-  // indices in waits_ of those waits whose inputs are written to the file, in the order in which the waits end
+  std::vector<wait> waits_;        // one entry for each unit's input of each micro-batch, in the order of the forwards
+  // Indices in waits_ of the inputs that are written to the file and read again, in the order in which backward uses
+  // them.
   std::vector<uint32_t> reads_;
-  size_t next_ = 0, held_ = 0;  // `next_`: index in reads_. `held_`: windows that wait for backward.
+  // `next_`: index in reads_ of the next read. `held_`: number of windows with an input that backward has yet to read.
+  size_t next_ = 0, held_ = 0;
   uint64_t now_ = 0;
   std::deque<uint32_t> leaving_;  // windows that are being written to the file, in order of their writes
 };

@@ -1,6 +1,7 @@
-// Owns the moves that make each gather as late as computation can still hide it: the least memory for the same time.
-// The pass in prefetch.hpp calls this after it has decided which gather serves which use; this file then decides the
-// position of a gather that only its own use needs.
+// Moves gathers to later positions in a step: the computation between a gather and its use remains just long enough to
+// overlap with the whole transfer, so that gathered parameters occupy memory for the shortest time without making the
+// step slower. The prefetch pass decides first which gather provides the parameters of which use; this file then
+// decides the position of each gather that a single use reads.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace troupe::plan {
 /// `gather_options::hidden`. A gather never moves before the release of the unit's previous gather, nor past another
 /// use's gather. Only gathers that are still directly before their use are moved. Returns how many were moved.
 /// Source: DeepCompile's list scheduler. The order of computation is fixed here, so only two of its rules remain:
-/// gather late, and release at once.
+/// gather late, and release directly after the use.
 uint32_t gather_late(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

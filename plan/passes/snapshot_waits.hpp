@@ -1,4 +1,4 @@
-// Owns the waits of instructions that change states: they wait for the snapshots of these states.
+// Makes instructions that change states wait for the snapshots of these states, in steps that save.
 #pragma once
 
 #include <string>

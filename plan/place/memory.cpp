@@ -47,7 +47,7 @@ void count_gradients(rank_plan& p) {
 }
 
 // Computes, for each stage, the most micro-batches at a time between their first forward and their last backward, and
-// between their last backward and their last weight part. Returns the most bytes that segments keep at once: between
+// between their last backward and their last weight part. Returns the most bytes that segments keep at a time: between
 // forward and backward and, if backward is split, between its parts. With recomputation the inputs that units keep are
 // not included, since some of them leave device memory.
 uint64_t count_in_flight(rank_plan& p) {

@@ -20,7 +20,7 @@ struct block {
   size_t first = 0, last = 0;
 };
 
-// Computes the times of the actions F, I and W, fast enough for many tables that differ little.
+// Computes the times of the actions F, I and W of a pipeline table, fast enough for many tables that differ little.
 class fast_player {
  public:
   explicit fast_player(const pipeline_problem& p)
@@ -53,7 +53,7 @@ class fast_player {
     return total;
   }
 
-  // Finds the blocks of two or more actions on the critical path of the table played last.
+  // Finds the blocks of two or more actions on the critical path of the table that was passed to play() last.
   void find_blocks(const pipeline_table& t, std::vector<block>& out) const {
     out.clear();
     uint32_t r = 0;
@@ -147,7 +147,7 @@ class climber {
  private:
   uint64_t random(uint64_t below) { return core::mix64(++drawn_) % below; }
 
-  // True if two actions of a rank may change places. Effects on other ranks show when the table is played.
+  // True if two actions of a rank may change places. Effects on other ranks are known only after play().
   static bool may_pass(const action& a, const action& b) {
     return a.stage != b.stage || (a.type != b.type && a.micro != b.micro);
   }

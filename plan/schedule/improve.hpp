@@ -10,12 +10,13 @@ namespace troupe::plan {
 
 /// The effort of one improvement.
 struct improve_effort {
-  uint64_t actions = 0;  ///< largest number of actions that are played, over all tries
+  uint64_t actions = 0;  ///< limit of the number of actions whose times are computed, added over all tried tables
   double enough_s = 0;   ///< total time in seconds at which the search stops, since no better one is needed
 };
 
-/// Returns the fastest table found from `t` within the effort, never a slower one. The result keeps to the problem's
-/// memory if `t` does. `t` must be proved and have no actions but F, I and W. Deterministic.
+/// Searches from table `t` for faster tables within the effort, and returns the fastest one, never one that is slower
+/// than `t`. The result meets the problem's memory limit if `t` does. Requires that find_fault() finds no fault in `t`,
+/// and that `t` has no actions but F, I and W. Deterministic.
 ///
 /// The method is late acceptance hill climbing (Burke and Bykov 2017) over moves of an action within its block of the
 /// critical path (Balas and Vazacopoulos 1998). Micro-batches of a stage keep their order: they are alike, so another

@@ -10,12 +10,13 @@
 
 namespace troupe::plan {
 
-/// The input of a schedule: stages on ranks, their costs, and the bytes that a rank may keep at once.
+/// The input of a schedule: stages on ranks, their costs, and the bytes that a rank may keep at a time.
 struct pipeline_problem {
   std::vector<uint32_t> rank_of_stage;  ///< [stage]: rank that computes the stage
   uint32_t ranks = 1, micro_batches = 1;
   const pipeline_costs* costs = nullptr;
-  uint64_t memory_bytes = UINT64_MAX;  ///< limit of one rank's activations and data that weight parts need
+  /// Limit of the bytes that one rank keeps at a time: activations, and the data that weight parts need.
+  uint64_t memory_bytes = UINT64_MAX;
 };
 
 /// The rule by which a rank chooses among several possible actions. Source: Qi et al. 2023, zerobubble/scheduler/zb.py,
@@ -36,9 +37,9 @@ struct list_policy {
 /// Returns all policies of list scheduling that a search should try.
 std::vector<list_policy> list_policies(bool several_chunks);
 
-/// Returns the table that a policy makes: with split backwards, and micro-batches in order in each stage. Memory for
-/// the oldest micro-batch of a rank is kept free, so every limit that holds one micro-batch allows a schedule. Returns
-/// nullopt if the limit does not hold one.
+/// Returns the pipeline table that a policy makes: with split backwards, and micro-batches in order in each stage.
+/// Memory for the oldest micro-batch of a rank is reserved, so a schedule exists for every memory limit that is large
+/// enough for one micro-batch. Returns nullopt for a smaller limit.
 std::optional<pipeline_table> list_schedule(const pipeline_problem& p, const list_policy& policy);
 
 }  // namespace troupe::plan

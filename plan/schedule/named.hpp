@@ -29,7 +29,8 @@ std::span<const named_schedule> named_schedules();
 /// Errors (bad_input): no such schedule; the error lists all names.
 core::result<const named_schedule*> find_schedule(std::string_view name);
 
-/// Returns the table of this schedule for a pipeline of this size. The tests prove the tables, not this function.
+/// Returns the pipeline table of this schedule for a pipeline of this size. Tests check the tables with find_fault();
+/// this function does not.
 /// Errors (bad_input): a count of 0, another number of chunks than the schedule has, a group below the number of ranks;
 /// (limit): more than max_stage_micro_batches.
 core::result<pipeline_table> make_table(const named_schedule& schedule, const pipeline_shape& s);

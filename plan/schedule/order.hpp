@@ -63,7 +63,8 @@ std::vector<action> breadth_first_order(const pipeline_shape& s, uint32_t rank);
 /// PyTorch's ZBVZeroBubble).
 std::vector<action> zb_v_order(const pipeline_shape& s, uint32_t rank);
 
-/// Returns the order for two folded chunks with pairs that may overlap (DeepSeek's DualPipeV; PyTorch's DualPipeV).
+/// Returns the order for two folded chunks, with pairs of a forward and a backward that may overlap (DeepSeek's
+/// DualPipeV; PyTorch's DualPipeV).
 std::vector<action> dual_pipe_v_order(const pipeline_shape& s, uint32_t rank);
 
 /// Returns the forwards in the order of interleaved_order, and no other action: the order of an evaluation.

@@ -1,5 +1,6 @@
-// Runs the actions of a table as their dependencies allow. Owns the rule of which action waits for which; proofs,
-// transfers and times are computed from the order in which actions run.
+// Simulates the ranks of a pipeline table, one action after another, as dependencies allow. Owns the rule of which
+// action waits for which; the checks of a table, the places of its sends and receives, and its times are computed from
+// the order in which the actions run.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace troupe::plan {
 
-/// The actions of a table that each rank has done so far. The table must have valid stages and micro-batches, and may
-/// be wrong in every other respect.
+/// Records which actions of a pipeline table each rank has done so far; the next action of a rank is its head. The
+/// table must have valid stages and micro-batches, and may be wrong in every other respect.
 class progress {
  public:
   explicit progress(const pipeline_table& t)
@@ -29,8 +30,8 @@ class progress {
   [[nodiscard]] size_t position(uint32_t rank) const { return next_[rank]; }
   [[nodiscard]] const action& head(uint32_t rank) const { return t_.orders[rank][next_[rank]]; }
 
-  /// Returns the action that the head of a rank waits for; an action of type overlap (without a stage) if the head may
-  /// run.
+  /// Returns the action that must be done before the rank's next action; an action of type overlap without a stage
+  /// means that nothing must be, so that the next action may run.
   [[nodiscard]] action awaited(uint32_t rank) const {
     action out{action_type::overlap};
     for_each_part(head(rank), [&](const action& part) {
@@ -45,8 +46,8 @@ class progress {
     ++next_[rank];
   }
 
-  /// Runs one action of each rank whose head may run, in the order of ranks, and calls `visit(rank, action)` before the
-  /// action counts as done. Returns false if no head may run.
+  /// Runs the next action of each rank for which ready() is true, in the order of ranks, and calls `visit(rank,
+  /// action)` before the action counts as done. Returns false if no rank's next action may run.
   bool sweep(auto&& visit) {
     bool any = false;
     for (uint32_t r = 0; r < t_.ranks(); ++r) {
@@ -76,8 +77,8 @@ class progress {
     if (a.type == recv_backward) b |= received;
   }
 
-  // Returns the action that is not done yet and provides the value that stage `a.stage` reads from a neighbour: the
-  // neighbour's computation, or this rank's receive if the table has transfers. Type overlap: the value exists.
+  // Returns the action that provides the value which stage `a.stage` reads from a neighbour, if it is not done yet: the
+  // neighbour's computation, or this rank's receive if the table has transfers. An action of type overlap: it is done.
   [[nodiscard]] action awaited_from(uint32_t neighbour, const action& a, bool is_forward) const {
     using enum action_type;
     const auto& done = is_forward ? forwards_ : backwards_;

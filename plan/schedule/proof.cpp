@@ -82,7 +82,7 @@ class roll_call {
   std::array<std::vector<uint8_t>, num_action_types> seen_;
 };
 
-// Returns the awaited action as the table has it: a gradient is computed by B or by I.
+// Returns the action that computes the gradient `wanted` in this table: B if the backward is whole, I if it is split.
 action as_it_stands(const pipeline_table& t, action wanted) {
   if (wanted.type != type::backward) return wanted;
   const action split{type::backward_input, wanted.stage, wanted.micro};
@@ -149,7 +149,7 @@ std::optional<table_fault> find_fault(const pipeline_table& t) {
 }
 
 std::optional<table_fault> find_reordering(const pipeline_table& t) {
-  std::array<std::vector<uint32_t>, 3> next;  // F, B or I, B or W: [stage], the next micro-batch in order
+  std::array<std::vector<uint32_t>, 3> next;  // [F; B or I; B or W][stage]: micro-batch that must be next in order
   for (auto& n : next) n.assign(t.stages(), 0);
   for (uint32_t r = 0; r < t.ranks(); ++r)
     for (const action& a : t.orders[r]) {

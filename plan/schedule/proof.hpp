@@ -1,5 +1,5 @@
-// Proves a pipeline table before anything runs. Owns the rules; leaves the times of tables to timing.hpp, and the files
-// of tables to text.hpp.
+// Checks before anything runs that a pipeline table can be executed. Owns the rules; leaves the times of tables to
+// timing.hpp, and the files of tables to text.hpp.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,8 @@
 
 namespace troupe::plan {
 
-/// A fault of a table: the rank whose order has it, and a sentence that names the action.
+/// The reason why a pipeline table is refused: the rank whose list of actions is wrong, and a sentence that names the
+/// action.
 struct table_fault {
   uint32_t rank = 0;
   std::string text;

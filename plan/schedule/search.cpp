@@ -15,12 +15,12 @@ namespace troupe::plan {
 
 namespace {
 
-constexpr uint64_t tables_played = 1000;  // number of tables that all improvements together may play
-// Lower bound of the actions that improvements may play; allows more tables if they are small.
+constexpr uint64_t tables_played = 1000;  // number of tables that all improvements together may simulate
+// Lower bound of the number of actions that improvements may simulate; allows more tables if they are small.
 constexpr uint64_t least_actions_played = 100'000;
-// Upper bound of the actions that improvements may play; allows fewer tables if they are large.
+// Upper bound of the number of actions that improvements may simulate; allows fewer tables if they are large.
 constexpr uint64_t most_actions_played = 6'000'000;
-constexpr uint64_t policies_actions = 5'000'000;  // largest number of actions that policies play
+constexpr uint64_t policies_actions = 5'000'000;  // largest number of actions that list scheduling simulates
 constexpr size_t starts = 3;                      // number of tables that are improved
 
 struct candidate {

@@ -1,5 +1,5 @@
-// Makes a schedule for given costs of stages. Owns the choice among named schedules, played ones and improvements of
-// both; its caller provides the costs.
+// Searches for the fastest pipeline schedule for given costs of stages. Owns the choice among named schedules,
+// schedules made by simulation (list_schedule.hpp) and improvements of both; its caller provides the costs.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace troupe::plan {
 struct search_request {
   uint32_t ranks = 1, micro_batches = 1;
   pipeline_costs costs;  ///< costs of all stages; each rank has equally many stages
-  /// Limit of the bytes that a rank may keep at once: activations, and the data that weight parts need.
+  /// Limit of the bytes that a rank may keep at a time: activations, and the data that weight parts need.
   uint64_t memory_bytes = UINT64_MAX;
   /// Placement of stages on ranks; nothing: the faster one of both placements.
   std::optional<stage_placement> placement;
@@ -24,16 +24,17 @@ struct search_request {
 /// The schedule that a search has found, its predicted time, and a lower bound of that time.
 struct found_schedule {
   pipeline_table table;
-  std::string from;  ///< named schedule that the table is or was improved from, or "played"
+  /// Name of the schedule that the table equals or was improved from; "played": a schedule made by list_schedule().
+  std::string from;
   double total_s = 0;
   uint64_t peak_bytes = 0;   ///< peak bytes of the rank that keeps most
   double bound_s = 0;        ///< lower bound of the time of every schedule with this placement
   uint32_t bound_stage = 0;  ///< most expensive stage of the rank that determines the bound
 };
 
-/// Returns the fastest table found that trains within the memory. The table is not slower than any named schedule for
-/// this size within the memory, and each stage has its micro-batches in order. Tests prove the tables; the search is
-/// deterministic. Of equally fast tables it returns the one that keeps least, and of these a named one. It takes
+/// Returns the fastest pipeline table that was found and meets the memory limit. It is not slower than any named
+/// schedule of this size that meets the limit, and each stage has its micro-batches in order. Of equally fast tables,
+/// returns one with the lowest peak bytes, and of these a named schedule. The search is deterministic, and takes
 /// milliseconds for hundreds of actions, about a second for 100,000.
 ///
 /// Errors (bad_input): no ranks, stages or micro-batches, stages that the ranks do not divide; (limit): too many;

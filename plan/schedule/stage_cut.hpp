@@ -37,7 +37,7 @@ struct unit_cost {
   uint64_t activation_bytes = 0;  ///< bytes that the unit keeps for each micro-batch in flight
 };
 
-/// Costs of a stage in addition to those of its units, and the memory limits of a stage.
+/// Costs of a stage in addition to the costs of its units, and the memory limits of a stage.
 struct stage_limits {
   double first_s = 0, last_s = 0;            ///< further seconds of the first and the last stage: input, loss
   uint64_t first_bytes = 0, last_bytes = 0;  ///< further bytes of the first and the last stage

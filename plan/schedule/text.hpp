@@ -17,18 +17,19 @@ inline constexpr uint64_t max_table_bytes = uint64_t{256} << 20;
 /// _PipelineScheduleRuntime reads this text.
 std::string write_table(const pipeline_table& t);
 
-/// The numbers of ranks, stages and micro-batches that a file must have; 0: any number.
+/// The numbers of ranks, stages and micro-batches that a pipeline table in a file must have; 0: any number.
 struct table_size {
   uint32_t ranks = 0, stages = 0, micro_batches = 0;
 };
 
-/// Returns the table of a file, proved (proof.hpp). The text has a line for each rank, and may have blank lines at its
-/// end. Cells are separated by commas; an empty cell means idle and is dropped. Transfers may be present or not. Older
-/// files of PyTorch are read as well: BW is a whole backward, and in a file without any I, a B together with a W of the
-/// same stage and micro-batch is its input part.
+/// Reads a pipeline table from the text of a file, and returns the table if find_fault() (proof.hpp) finds no fault in
+/// it. The text has a line for each rank, and may have blank lines at its end. Cells are separated by commas; an empty
+/// cell means idle and is dropped. Sends and receives may be present or not. Older files of PyTorch are read as well:
+/// there BW is a whole backward. If such a file has no I, then a B whose stage and micro-batch also have a W computes
+/// only the gradient of the input, and is read as I.
 ///
-/// Errors start with `path:line: `, the line of the rank: (bad_input) an unknown action, and every fault that the proof
-/// finds; (limit) more stages times micro-batches than max_stage_micro_batches.
+/// Errors start with `path:line: `, where the line is that of the rank: bad_input for an unknown action and for every
+/// fault that find_fault() finds; limit for more stages times micro-batches than max_stage_micro_batches.
 core::result<pipeline_table> read_table(std::string_view text, const std::string& path, const table_size& wanted = {});
 
 }  // namespace troupe::plan

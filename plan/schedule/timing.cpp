@@ -21,7 +21,7 @@ class player {
   }
 
   table_timing run() {
-    std::vector<uint32_t> part(t_.ranks(), 0);  // [rank]: number of the next part of an overlap
+    std::vector<uint32_t> part(t_.ranks(), 0);  // [rank]: 1 between forward and backward of an action of type overlap
     for (bool any = true; any;) {
       any = false;
       for (uint32_t r = 0; r < t_.ranks(); ++r)
@@ -41,7 +41,8 @@ class player {
  private:
   [[nodiscard]] size_t at(const action& a) const { return size_t{a.stage} * t_.micro_batches + a.micro; }
 
-  // Runs the next action of the rank, or the next part of one, if its input has arrived.
+  // Runs the next action of the rank if its input has arrived; of an action of type overlap only the forward or, in a
+  // later call, the backward.
   bool step(uint32_t r, uint32_t& part) {
     auto& spans = out_.ranks[r].actions;
     const size_t position = spans.size() - (part > 0 ? 1 : 0);

@@ -46,9 +46,10 @@ struct table_timing {
   double total_s = 0;  ///< seconds from the start of the step to the end of the last action
 };
 
-/// Plays a proved table. Each rank runs its actions in order; an action starts when the rank is free and the action's
-/// inputs have arrived. An overlap runs as its two parts, forward first, without any gain. A table that does not train
-/// keeps nothing after the end of F. Whole-number costs give exact whole numbers.
+/// Simulates a pipeline table in which find_fault() finds no fault. Each rank runs its actions in order; an action
+/// starts when the rank is free and the action's inputs have arrived. An action of type overlap runs as its forward and
+/// then its backward, without any saving of time. A table that does not train keeps nothing after the end of F. If all
+/// costs are whole numbers, so are the results, without rounding.
 table_timing play_table(const pipeline_table& t, const pipeline_costs& costs);
 
 /// Returns, for each stage, the most micro-batches that are at a time between the start of their F and the end of their

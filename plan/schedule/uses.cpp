@@ -15,8 +15,8 @@ class use_list {
     const schedule all = unsplit(whole(stage, micro, kind));
     append(l_.options.overlap_exchanges && kind == use::backward ? beside_exchanges(all) : all);
   }
-  // Adds the uses of an overlap, the two parts alternating segment by segment. While one part waits for an exchange,
-  // products of the other part run.
+  // Adds the uses of an action of type overlap: segments of its forward alternate with segments of its backward, so
+  // that products of the backward run while the forward waits for an exchange, and the reverse.
   void overlap(const action& a) {
     if (l_.options.mode != mode::train) return forward(a.stage, a.micro);
     const schedule f = pieces(whole(a.stage, a.micro, use::forward));

@@ -6,10 +6,12 @@
 
 namespace troupe::plan {
 
-/// Returns the uses of a rank in order. The units of a stage are used in order in forward, and in reverse order in
-/// backward and its parts. The two actions of an overlap alternate segment by segment. If exchanges overlap with
-/// computation, a segment whose gradient is exchanged runs its backward in two parts. Only forward unless the plan
-/// trains; empty if the plan only saves.
+/// Returns the forwards and backwards of units that a rank computes, in order. Forward visits the units of a stage in
+/// the model's order; backward, also if it is split into its input part and its weight part, visits them in reverse
+/// order. An action of type overlap (action.hpp) alternates between a segment of its forward and a segment of its
+/// backward. With `overlap_exchanges`, the backward of a segment whose input gradient is exchanged is split in two, so
+/// that its weight part runs during the exchange. A plan that does not train has only forwards; a plan that only saves
+/// has no uses.
 schedule uses_of(const rank_plan& p);
 
 }  // namespace troupe::plan

@@ -28,7 +28,7 @@ std::string as_perfetto(const timeline& t);
 std::string as_dot(const rank_plan& p);
 
 /// Returns, for each plan, host memory by owner and in total, next to the budget, if there is one, and the other ranks
-/// that the plan represents. The figures are those that the checker has proved.
+/// that the plan represents. The checker has verified these figures.
 std::string memory_summary(const timeline& t);
 
 }  // namespace troupe::plan

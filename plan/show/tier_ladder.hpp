@@ -30,7 +30,7 @@ struct tier_ladder {
 
 /// Tries the rungs; the configured tiers are ignored. The order is: nothing, optimizer states on the host, parameters
 /// on the host, optimizer states in files, gradients too, parameters too, activations too (if all memory is limited).
-/// Below stage 3, parameters stay on the device and the rungs continue at stage 3. On every rung the sizes that the
+/// Below stage 3, parameters are on the device and the rungs continue at stage 3. On every rung the sizes that the
 /// request leaves open are chosen.
 tier_ladder try_tiers(const fit_request& request);
 

@@ -36,7 +36,8 @@ void gradient_writer::backward(handle x) {
   }
 }
 
-// Opens a bucket's buffer. With overlap one bucket may be in reduction while the next is filled.
+// Opens a bucket's buffer. If reductions overlap with backward, one bucket may be in reduction while the next is
+// filled.
 void gradient_writer::open(handle x, uint32_t bucket) {
   const size_t reducing_max = p_.options().overlap ? 1 : 0;
   for (; reducing_.size() > reducing_max; reducing_.pop_front()) d_.buffer(reducing_.front()).free_from = x;

@@ -27,9 +27,9 @@ class gradient_writer {
   [[nodiscard]] const std::vector<handle>& norms() const { return norms_; }
 
  private:
-  /// Returns the buffer of `bucket` for a micro-batch. A bucket that stays has one buffer for all micro-batches. Of any
-  /// other bucket several buffers may be open if stages of this rank share a parameter, since one stage may be
-  /// micro-batches ahead of another.
+  /// Returns the buffer of `bucket` for a micro-batch. With buckets_stay() a bucket has one buffer for all
+  /// micro-batches of a step. Otherwise several buffers of a bucket may be open if stages of this rank share a
+  /// parameter, since one stage may be micro-batches ahead of another.
   [[nodiscard]] uint32_t& open_for(uint32_t bucket, uint32_t micro) { return open_[place_of(bucket, micro)]; }
   [[nodiscard]] size_t place_of(uint32_t bucket, uint32_t micro) const {
     return size_t{bucket} * p_.options().accumulation + (p_.options().buckets_stay() ? 0 : micro);

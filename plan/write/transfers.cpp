@@ -11,8 +11,8 @@ constexpr uint32_t forward_slots = 2;
 }  // namespace
 
 transfer_writer::transfer_writer(draft& d, const rank_plan& p) : d_(d), p_(p), l_(*p.layout) {
-  // An action is a stage's forward, its backward, or a part of its backward, of one micro-batch. The uses of two
-  // actions may alternate.
+  // Marks the first use of each action of the pipeline table. Here an action is the forward, the backward, or one of
+  // the two parts of a split backward, of one stage and micro-batch. The uses of two actions may alternate.
   std::set<std::tuple<uint32_t, uint32_t, use>> begun;
   for (size_t i = 0; i < d.uses.size(); ++i) {
     const use part = d.uses[i].kind == use::weights ? use::weights : way_of(d.uses[i].kind);

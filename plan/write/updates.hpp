@@ -5,8 +5,8 @@
 
 namespace troupe::plan {
 
-/// Adds the part of the step that follows the vote, which must have been added. The lifetimes of buckets that stay end
-/// with their last reader in this part.
+/// Adds the part of the step that follows the vote, which must have been added. If gradients are reduced in place, the
+/// lifetimes of buckets end with their last reader in this part.
 void write_updates(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

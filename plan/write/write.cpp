@@ -145,8 +145,8 @@ class step_writer {
     d_.depend(x, agreed);
     d_.buffer(ranges).last = x;  // the slot is not freed before `x`: no slot that `x` opens may reuse its few bytes
   }
-  // Keeps the compressed parameters for the next use of the unit, if parameters stay in memory, and if that use comes
-  // at once, or after one use of another unit with which it alternates segment by segment.
+  // Keeps the compressed parameters for the next use of the unit, if the unit's parameters need no gather, and if that
+  // use follows directly, or after one use of another unit with which it alternates segment by segment.
   void leave_compressed(size_t at) {
     if (compressed_ == none) return;
     const uint32_t slot = std::exchange(compressed_, none);

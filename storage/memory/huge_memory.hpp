@@ -10,7 +10,7 @@
 
 namespace troupe::storage {
 
-class huge_memory {  ///< owner of one mapping of memory, zeroed at first
+class huge_memory {  ///< owns one mapping of memory, which is zeroed at first
  public:
   static constexpr uint64_t alignment_bytes = uint64_t{2} << 20;
 

@@ -17,7 +17,7 @@ namespace troupe::storage {
 
 inline constexpr size_t pinned_buffers_max = 65536;  ///< largest number of buffers of one manager
 
-class pinned_memory {  ///< manager of pinned buffers; may be used by any thread
+class pinned_memory {  ///< allocates and releases pinned buffers; may be used by any thread
  public:
   /// Returns a buffer of `bytes` zeros at a multiple of 4096 bytes, or of 2 MiB for buffers of at least 2 MiB. A buffer
   /// that cannot be locked is returned unlocked, and `remarks` contains the reason. Errors: `bad_input` for 0 bytes;

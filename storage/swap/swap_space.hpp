@@ -42,7 +42,7 @@ class swap_space {
   /// Creates and locks the scratch folder, removes files of a crashed run, and checks the free space. A failed call
   /// leaves no new files behind. Errors: `bad_input` if the folder is at fault: parent missing, not a folder, not
   /// writable, another user's, a symbolic link, in use by another run or another object (with the lock file and, if
-  /// known, the process); `no_space` with the free bytes, the required bytes and those of each category; else `io`.
+  /// known, the process); `no_space` with the free bytes, and the required bytes in all and by category; else `io`.
   static core::result<std::shared_ptr<swap_space>> open(const swap_options& options);
 
   /// Returns a space without folder and lock, whose files are in memory, for simulations.

@@ -66,7 +66,7 @@ core::result<void> append_file::flush() {
     if (n <= 0) {
       const int why = n < 0 ? errno : ENOSPC;
       // Cuts the file back to the last complete flush, so that readers see no half record. If the cut is refused, the
-      // written bytes stay, and the rest follows them.
+      // written bytes remain in the file, and the rest follows them.
       if (done > 0 && ::ftruncate(fd_, static_cast<off_t>(written_)) != 0) {
         written_ += done;
         waiting_.erase(0, done);

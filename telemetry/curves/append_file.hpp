@@ -14,7 +14,7 @@ namespace troupe::telemetry {
 /// Limit of the bytes that wait in memory for a disk. A record that would exceed it is dropped and counted.
 inline constexpr uint64_t waiting_bytes_limit = uint64_t{4} << 20;
 
-class append_file {  ///< a file to which whole records are appended
+class append_file {  ///< appends whole records to a file
  public:
   /// Creates a new file in an existing folder. An existing regular file `file` is renamed to NAME.previous, which
   /// replaces an earlier one.

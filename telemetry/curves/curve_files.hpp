@@ -29,7 +29,7 @@ std::string csv_file_name(std::string_view label);
 /// Returns the header row of a curve's CSV file, such as `step,lr`.
 std::string csv_header(std::string_view label);
 
-class curve_files {  ///< the output files of a run's curves
+class curve_files {  ///< writes the output files of a run's curves
  public:
   /// Creates folders and files. A new run renames JSON lines and CSV of an earlier run to NAME.previous. An event file
   /// is always new; in a resumed run it begins with the mark that makes tensorboard ignore older values from the

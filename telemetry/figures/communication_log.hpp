@@ -42,7 +42,7 @@ struct communication_options {    ///< selects the collectives that are logged
   bool purpose = false;           ///< comms_logger.debug: rows also show the purpose of an operation
 };
 
-class communication_log {  ///< log of a run's collectives: counts, bytes and times by operation and message size
+class communication_log {  ///< sums counts, bytes and times of a run's collectives by operation and message size
  public:
   explicit communication_log(communication_options options = {}) : options_(std::move(options)) {}
 

@@ -13,7 +13,8 @@ namespace {
 
 double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-// Returns the stage of a gather. Parameters that stay gathered count for the first stage of their rank.
+// Returns the stage of a gather. Parameters that are gathered for the whole step count for the first stage of their
+// rank.
 uint32_t stage_of_gather(const plan::rank_plan& p, const plan::instruction& x) {
   const uint32_t stage = plan::stage_served(*p.layout, x);
   return stage != plan::none ? stage : plan::stages_of(*p.layout, p.layout->pipeline_at(p.rank)).front();

@@ -82,8 +82,8 @@ std::string time_axis(const scale& s, double bottom) {
   return out;
 }
 
-// Returns the positions in `step` of the ranks to draw, ascending. If there are too many, the first ones; in a
-// pipeline, those of whole copies of the model.
+// Returns the positions in `step` of the ranks to draw, ascending. If there are too many ranks, returns the first
+// ranks; in a pipeline, the ranks of the first whole copies of the model.
 std::vector<size_t> drawn_ranks(std::span<const rank_spans> step) {
   std::vector<size_t> out(step.size());
   std::iota(out.begin(), out.end(), size_t{0});
@@ -133,7 +133,7 @@ std::string lanes_svg(std::span<const rank_spans> step) {
       const auto drawn_bars = bars_of(step[r], posted, lane, s, narrow);
       double busy = 0;
       for (const auto& d : drawn_bars) busy += d.to - d.from;
-      if (lane == plan::lane::control && busy < 0.01 * (right - left)) continue;  // the data were available at once
+      if (lane == plan::lane::control && busy < 0.01 * (right - left)) continue;  // the lane hardly waited for data
       // omits writer and io lanes without instructions: the step has no checkpoint or no swap files
       if (lane > plan::lane::shard && drawn_bars.empty()) continue;
       if (lane == plan::lane::compute) bars += label_of(*step[r].plan, y);

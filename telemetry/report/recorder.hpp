@@ -1,4 +1,4 @@
-// Owns everything that a run records about itself: receives steps and validations, writes curves at once, and sums up
+// Owns everything that a run records about itself: receives steps and validations, writes curves directly, and sums up
 // at the end. One thread at a time owns the recorder; the telemetry actor feeds it, so that no lane waits for a file.
 #pragma once
 

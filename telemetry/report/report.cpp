@@ -124,8 +124,8 @@ std::string stages(const report_data& d) {
              rows);
 }
 
-// Returns the rows of memory to show. If there are too many, the first ones; in a pipeline, those of whole copies of
-// the model.
+// Returns the rows of memory to show, one for each rank. If there are too many ranks, returns the rows of the first
+// ranks; in a pipeline, of the first whole copies of the model.
 std::vector<memory_row> rows_to_show(const report_data& d) {
   auto out = d.end.memory;
   if (out.size() <= drawn_ranks_limit) return out;

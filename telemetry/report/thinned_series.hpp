@@ -19,12 +19,12 @@ struct series_bin {  ///< neighbouring values joined into one bin
   [[nodiscard]] double middle() const { return (first_x + last_x) / 2; }
 };
 
-class thinned_series {  ///< a curve with at most series_bins_limit bins
+class thinned_series {  ///< stores a curve in at most series_bins_limit bins, which it joins when they become too many
  public:
   /// Adds a value. `x` never decreases, except after a cut. A value that is not finite is counted and omitted.
   void add(double x, double y);
-  /// Removes the bins beyond `x`. Values that were joined across `x` stay, and the counts do not change. last() becomes
-  /// the mean of the last bin.
+  /// Removes the bins beyond `x`. A bin that begins before `x` keeps all values that were joined in it, and the counts
+  /// do not change. last() becomes the mean of the last bin.
   void cut(double x);
 
   [[nodiscard]] const std::vector<series_bin>& bins() const { return bins_; }

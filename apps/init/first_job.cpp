@@ -14,7 +14,6 @@
 #include "apps/init/job_text.hpp"
 #include "apps/machine/machine.hpp"
 #include "apps/plan/plan_fit.hpp"
-#include "checkpoint/compressed/format.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
 #include "config/keys/values.hpp"
 #include "config/load.hpp"
@@ -232,7 +231,7 @@ class maker {
     if (!has("model.path")) return false;
     const fs::path folder = fs::is_directory(a_.model) ? fs::path(a_.model) : a_.from;
     const auto format = checkpoint::recognise(folder);
-    return format && *format == &checkpoint::hugging_face_format;
+    return format && (*format)->is_model_folder;
   }
 
   /// Limits the sequence length if training begins from trained weights: samples of the model's full length would fill

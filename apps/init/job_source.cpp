@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "apps/checkpoint/model_description.hpp"
-#include "checkpoint/compressed/format.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
 #include "checkpoint/safetensors/weights_index.hpp"
 #include "checkpoint/source/source_view.hpp"
@@ -78,7 +77,7 @@ core::result<void> put_source(job_text& text, std::map<std::string, std::string>
     return fail(opened.error().kind,
                 "--from: wanted a ds_config.json, a file of Accelerate's or a checkpoint: " + opened.error().text);
   const auto format = checkpoint::recognise(from);
-  if (format && *format == &checkpoint::hugging_face_format && fs::is_directory(from, e) && !opened->source.run.steps) {
+  if (format && (*format)->is_model_folder && fs::is_directory(from, e) && !opened->source.run.steps) {
     text.put("model.path", near(folder, from));
     return {};
   }

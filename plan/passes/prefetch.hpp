@@ -24,7 +24,7 @@ struct residency {
 /// DeepSpeed's parameter coordinator (partitioned_param_coordinator.py).
 residency plan_residency(const job_layout& l, const schedule& uses);
 
-/// The residency pass: moves gathers ahead, and removes the gathers of units that are still resident, together with the
+/// The prefetch pass: moves gathers ahead, and removes the gathers of units that are still resident, together with the
 /// releases before them.
 std::string keep_resident(draft& d, const rank_plan& p);
 

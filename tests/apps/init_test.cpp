@@ -285,6 +285,14 @@ BOOST_AUTO_TEST_CASE(a_trained_models_tokenizer_is_used_with_a_rate_and_a_length
   BOOST_TEST(has(value_in(at, "tune.yaml", "data.tokenizer"), "words"));
   BOOST_TEST(value_in(at, "tune.yaml", "optimizer.params.lr") == "2e-05");
   BOOST_TEST(value_in(at, "tune.yaml", "data.sequence_length") == "1024");
+  // Weights in a file of torch.save are as trained as those in safetensors.
+  BOOST_TEST(at.troupe({"checkpoint", "to-fp32", "words", "words/pytorch_model.bin", "--quiet"}).code == 0);
+  fs::remove(at.folder / "words/model.safetensors");
+  const auto of_torch = begin({"--samples", "4"});
+  BOOST_TEST_REQUIRE(of_torch.code == 0, of_torch.err);
+  BOOST_TEST(value_in(at, "tune.yaml", "model.path") == "words");
+  BOOST_TEST(value_in(at, "tune.yaml", "optimizer.params.lr") == "2e-05");
+  BOOST_TEST(value_in(at, "tune.yaml", "data.sequence_length") == "1024");
   // A tokenizer that cannot be read ends the command.
   at.folder.write("words/tokenizer.json", R"({"pre_tokenizer": {"type": "Whitespace"}})");
   fs::remove(at.folder / "tune.yaml");

@@ -129,6 +129,13 @@ inline std::string yaml_quoted(std::string_view text) {
   return out + '\'';
 }
 
+/// Returns the numbers of `count` things as text, the last one included: "elements 4 to 7", or "element 4" for one.
+inline std::string range_text(std::string_view thing, uint64_t first, uint64_t count) {
+  std::string out(thing);
+  if (count == 1) return out.append(" ").append(std::to_string(first));
+  return out.append("s ").append(std::to_string(first)).append(" to ").append(std::to_string(first + count - 1));
+}
+
 /// Returns a tensor's shape as text: "(2, 3)".
 inline std::string shape_text(std::span<const int64_t> shape) {
   std::string out(1, '(');

@@ -48,22 +48,28 @@ core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wi
 }
 
 core::result<void> use_chosen_passes(blueprint& b, const plan::plan_options& chosen) {
-  for (const auto which : {plan::plan_choice::train_saving, plan::plan_choice::train}) {
-    plan::plan_options& now_used = b.options[static_cast<size_t>(which)];
-    plan::plan_options options = now_used;
-    take_passes(chosen, options);
-    TROUPE_ASSIGN(auto now, step_plans::write(b.table, options));
-    note_pools(now, b.pools);
+  plan::plan_options& train = b.options[static_cast<size_t>(plan::plan_choice::train)];
+  plan::plan_options& saving = b.options[static_cast<size_t>(plan::plan_choice::train_saving)];
+  plan::plan_options new_train = train, new_saving = saving;
+  auto pools = b.pools;
+  step_plans plans;
+  for (auto* options : {&new_saving, &new_train}) {
+    take_passes(chosen, *options);
+    TROUPE_ASSIGN(auto now, step_plans::write(b.table, *options));
+    note_pools(now, pools);
     TROUPE_TRY(now.prove());
     for (const uint64_t from : b.compression->phases()) {
-      plan::plan_options later = options;
+      plan::plan_options later = *options;
       later.compressed = b.compression->after(from);
-      TROUPE_ASSIGN(const auto plans, step_plans::write(b.table, later));
-      note_pools(plans, b.pools);
+      TROUPE_ASSIGN(const auto of_phase, step_plans::write(b.table, later));
+      note_pools(of_phase, pools);
     }
-    now_used = std::move(options);
-    if (which == plan::plan_choice::train) b.train = std::move(now);
+    plans = std::move(now);
   }
+  train = std::move(new_train);
+  saving = std::move(new_saving);
+  b.train = std::move(plans);
+  b.pools = std::move(pools);
   return {};
 }
 

@@ -29,7 +29,7 @@ struct changed_steps {
 core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish, const measured_run& measured = {});
 
 /// Applies the passes in `chosen`, which were chosen elsewhere for this blueprint, to its training steps; pools become
-/// as large as any phase of these steps needs. On an error the pools and the options of saving steps may have changed.
+/// as large as any phase of these steps needs. On an error the blueprint stays unchanged.
 core::result<void> use_chosen_passes(blueprint& b, const plan::plan_options& chosen);
 
 /// Enlarges the pools `all`, indexed by rank, to at least the sizes that `plans` need.

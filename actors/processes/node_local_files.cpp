@@ -68,10 +68,11 @@ core::result<void> remove_parts_but(const fs::path& root, const std::set<std::st
   const auto there = real_files().exists(parts);
   if (!there || !*there) return there ? core::result<void>() : core::fail(there.error());
   TROUPE_ASSIGN(const auto all, real_files().list(parts));
+  core::result<void> removed;
   for (const auto& e : all)
     if (checkpoint::digest_from_hex(e.name) && !stay.contains(e.name))
-      TROUPE_TRY(checkpoint::remove_files_and_folder(real_files(), parts / e.name));
-  return {};
+      if (auto ok = checkpoint::remove_files_and_folder(real_files(), parts / e.name); !ok) removed = std::move(ok);
+  return removed;
 }
 
 }  // namespace
@@ -124,13 +125,15 @@ core::result<void> keep_copy(const committed_call& c, bool leads) {
     TROUPE_TRY(checkpoint::write_file_atomically(root / checkpoint::latest_file_name, c.latest));
   const std::set<std::string> stay(c.save_ids.begin(), c.save_ids.end());
   TROUPE_ASSIGN(const auto all, files.list(root));
+  core::result<void> removed;
   for (const auto& e : all) {
     if (leads || e.kind != checkpoint::entry_kind::folder || !checkpoint::is_checkpoint_name(e.name)) continue;
     const auto old = checkpoint::read_manifest(files, root / e.name);
     if (!old || stay.contains(checkpoint::to_hex(old->content.save_id))) continue;
-    TROUPE_TRY(checkpoint::remove_checkpoint(files, root, e.name));
+    if (auto ok = checkpoint::remove_checkpoint(files, root, e.name); !ok) removed = std::move(ok);
   }
-  return remove_parts_but(root, stay);
+  TROUPE_TRY(remove_parts_but(root, stay));
+  return removed;
 }
 
 core::result<std::unique_ptr<input_file>> open_for_others(const std::string& path) {

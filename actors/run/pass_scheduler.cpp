@@ -165,23 +165,28 @@ core::result<void> pass_scheduler::change_passes() {
 core::result<void> pass_scheduler::enter_phase() {
   run_.term->pruner.turn_masks();
   if (job::is_phase_of(run_.term->plan, run_.progress.applied)) return {};
-  TROUPE_TRY(job::enter_phase(run_.term->plan, run_.progress.applied));
-  run_.term->drop_programs();
-  before_.reset();
+  job::blueprint entered = run_.term->plan;
+  TROUPE_TRY(job::enter_phase(entered, run_.progress.applied));
   // with several processes the passes with which the term began remain in effect, because all processes have these
   if (next_ > 0 && !run_.others->are_there()) {
-    TROUPE_ASSIGN(auto changed, job::change_steps(run_.term->plan, entries_[next_ - 1].wish));
+    TROUPE_ASSIGN(auto changed, job::change_steps(entered, entries_[next_ - 1].wish));
+    TROUPE_TRY(switch_memory(changed.ranks, changed.pools));
+    begin_phase(std::move(entered));
     return take_steps(std::move(changed), {run_.progress.steps, false, {}, {}});
   }
-  TROUPE_ASSIGN(const auto all, run_.term->plan.train.all());
-  for (uint32_t r = 0; r < run_.term->memory.ranks.size(); ++r) {
-    TROUPE_TRY(same_states(*run_.term->memory.ranks[r], *all[r]));
-    TROUPE_TRY(run_.term->memory.ranks[r]->train_by(all[r], run_.term->plan.pools[r]));
-  }
+  TROUPE_ASSIGN(const auto all, entered.train.all());
+  TROUPE_TRY(switch_memory(all, entered.pools));
+  begin_phase(std::move(entered));
   run_.term->use_programs(plan::plan_choice::train, all);
   times_ = {};
   peak_bytes_.clear();
   return {};
+}
+
+void pass_scheduler::begin_phase(job::blueprint entered) {
+  run_.term->plan = std::move(entered);
+  run_.term->drop_programs();
+  before_.reset();
 }
 
 core::result<void> pass_scheduler::end_trial() {
@@ -207,12 +212,24 @@ core::result<void> pass_scheduler::take_steps(job::changed_steps changed, passes
   return {};
 }
 
+core::result<void> pass_scheduler::switch_memory(plan::rank_plans to, std::span<const plan::pool_sizes> sizes) {
+  const auto& ranks = run_.term->memory.ranks;
+  for (uint32_t r = 0; r < ranks.size(); ++r) TROUPE_TRY(same_states(*ranks[r], *to[r]));
+  for (uint32_t r = 0; r < ranks.size(); ++r) {
+    auto ok = ranks[r]->train_by(to[r], sizes[r]);
+    if (ok) continue;
+    // pools never shrink, so the earlier plans still fit
+    for (uint32_t done = 0; done < r; ++done)
+      (void)ranks[done]->train_by(run_.term->program_of(plan::plan_choice::train, done)->plan,
+                                  run_.term->plan.pools[done]);
+    return ok;
+  }
+  return {};
+}
+
 core::result<void> pass_scheduler::use_steps(job::changed_steps& changed) {
-  for (uint32_t r = 0; r < run_.term->memory.ranks.size(); ++r)
-    TROUPE_TRY(same_states(*run_.term->memory.ranks[r], *changed.ranks[r]));
+  TROUPE_TRY(switch_memory(changed.ranks, changed.pools));
   forget_measurements();
-  for (uint32_t r = 0; r < run_.term->memory.ranks.size(); ++r)
-    TROUPE_TRY(run_.term->memory.ranks[r]->train_by(changed.ranks[r], changed.pools[r]));
   run_.term->plan.options[static_cast<size_t>(plan::plan_choice::train)] = changed.train;
   run_.term->plan.options[static_cast<size_t>(plan::plan_choice::train_saving)] = changed.train_saving;
   run_.term->plan.pools = std::move(changed.pools);

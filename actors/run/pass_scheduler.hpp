@@ -83,7 +83,11 @@ class pass_scheduler {
   core::result<void> end_trial();
   /// Makes training use the plans in `changed` from the next step on.
   core::result<void> take_steps(job::changed_steps changed, passes_report report);
-  /// Makes the memory and the programs of the ranks those of `changed`.
+  /// Switches the memory of all ranks to the plans `to`; on an error, of none.
+  core::result<void> switch_memory(plan::rank_plans to, std::span<const plan::pool_sizes> sizes);
+  /// Makes the plans of a phase of compression those of the run, which ends a trial of passes.
+  void begin_phase(job::blueprint entered);
+  /// Makes the memory and the programs of the ranks those of `changed`. On an error nothing has changed.
   core::result<void> use_steps(job::changed_steps& changed);
   /// Returns all ranks' votes on the measured steps, joined. Reports a rank without a profile to the host.
   plan::joined_votes vote();

@@ -162,8 +162,11 @@ core::result<void> checkpoint_start::claim(const say_function& say) {
         "the run does not",
         root_.string()));
   for (const auto& l : claimed.left)
-    say(fmt::format("{}: a crash had left {}{}", root_.string(), l.name,
-                    l.restored ? ", which was renamed back" : ": removed"));
+    say(l.kept_for.empty()
+            ? fmt::format("{}: a crash had left {}{}", root_.string(), l.name,
+                          l.restored ? ", which was renamed back" : ": removed")
+            : fmt::format("{}: {} is left over and is not removed: '{}' is not a file; move it elsewhere",
+                          root_.string(), l.name, l.kept_for));
   return {};
 }
 

@@ -6,6 +6,7 @@
 
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/files/file_system.hpp"
+#include "checkpoint/safetensors/older_weights.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -34,6 +35,8 @@ core::result<void> check_export(const fs::path& folder, uint64_t bytes) {
   for (const char* name : {"config.json", "model.safetensors"})
     if (fs::is_directory(folder / name, e))
       return refused(error_kind::bad_input, fmt::format("'{}' is a folder", (folder / name).string()));
+  if (const auto ok = checkpoint::check_no_other_weights(folder, checkpoint::safetensors_names); !ok)
+    return refused(ok.error().kind, ok.error().text);
   // only tests that a file can be made there; the destructor removes the file
   if (const auto file = checkpoint::atomic_file::create(there / "config.json"); !file)
     return refused(file.error().kind == error_kind::no_space ? error_kind::no_space : error_kind::bad_input,

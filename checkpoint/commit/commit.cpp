@@ -179,7 +179,8 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
     return undone(named.error(), target, replaced);
   }
   TROUPE_TRY(files_->sync_folder(root_));
-  // The new checkpoint is committed; remove_leftovers() later removes files of the old one that could not be removed.
+  // The new checkpoint is committed; remove_leftovers() later removes or reports files of the old one that could not be
+  // removed.
   if (taken) (void)remove_files_and_folder(*files_, replaced);
   return target;
 }

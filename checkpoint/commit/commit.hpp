@@ -104,16 +104,19 @@ class checkpoint_save {
 
 struct leftover {  ///< entry of a folder of checkpoints that a crash left behind and remove_leftovers() handled
   std::string name;
-  bool restored = false;  ///< true: a replaced checkpoint that was renamed back; false: the remains were removed
+  bool restored = false;  ///< true: a replaced checkpoint that was renamed back
+  /// Path within the folder of checkpoints of something that is not a file, for which the entry stays; empty: if it is
+  /// not restored, the entry was removed.
+  std::string kept_for;
 };
 
 /// Removes the remains of interrupted saves and removals in `root`, which may be missing. Only for the start of a run,
 /// while no save is in progress; claim_folder() of folder_lock.hpp ensures that. Touches only working names of Troupe.
-/// If `latest` is damaged, replaced checkpoints are kept.
+/// If `latest` is damaged, replaced checkpoints are kept. A folder that holds anything other than files stays as it is.
 core::result<std::vector<leftover>> remove_leftovers(file_system& files, const std::filesystem::path& root);
 
 /// Removes a checkpoint's folder from `root`; a crash never leaves a part of it under its name, because it is renamed
-/// first. Returns an error after the rename, and removes no file, if the folder contains anything other than files.
+/// first. Returns an error, and changes nothing, if the folder contains anything other than files.
 core::result<void> remove_checkpoint(file_system& files, const std::filesystem::path& root, const std::string& name);
 
 }  // namespace troupe::checkpoint

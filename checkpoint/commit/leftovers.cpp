@@ -40,21 +40,32 @@ core::result<void> check_is_folder(file_system& files, const fs::path& folder) {
   return {};
 }
 
+/// Returns the name of an entry of a folder that is not a file, and that is therefore not Troupe's; nothing if all are.
+std::optional<std::string> foreign_among(const std::vector<folder_entry>& inside) {
+  const auto it = std::ranges::find_if(inside, [](const auto& e) { return e.kind != entry_kind::file; });
+  return it == inside.end() ? std::nullopt : std::optional(it->name);
+}
+
+/// Returns the entries of a folder that is to be removed, all of which are files.
+core::result<std::vector<folder_entry>> files_to_remove(file_system& files, const fs::path& folder) {
+  TROUPE_TRY(check_is_folder(files, folder));
+  TROUPE_ASSIGN(auto inside, files.list(folder));
+  const auto foreign = foreign_among(inside);
+  if (!foreign) return inside;
+  return fail(error_kind::bad_input, fmt::format("'{}' is not removed: '{}' in it is not a file; move it elsewhere",
+                                                 folder.string(), *foreign));
+}
+
 }  // namespace
 
 core::result<void> remove_files_and_folder(file_system& files, const fs::path& folder) {
-  TROUPE_TRY(check_is_folder(files, folder));
-  TROUPE_ASSIGN(const auto inside, files.list(folder));
-  for (const auto& e : inside)
-    if (e.kind != entry_kind::file)
-      return fail(error_kind::bad_input,
-                  fmt::format("'{}' is not removed: '{}' in it is not a file", folder.string(), e.name));
+  TROUPE_ASSIGN(const auto inside, files_to_remove(files, folder));
   for (const auto& e : inside) TROUPE_TRY(files.remove(folder / e.name));
   return files.remove(folder);
 }
 
 core::result<void> remove_checkpoint(file_system& files, const fs::path& root, const std::string& name) {
-  TROUPE_TRY(check_is_folder(files, root / name));
+  TROUPE_TRY(files_to_remove(files, root / name));
   const fs::path aside = root / beside(name, removing_mark, random_save_id());
   TROUPE_TRY(files.rename(root / name, aside));
   TROUPE_TRY(files.sync_folder(root));
@@ -63,24 +74,35 @@ core::result<void> remove_checkpoint(file_system& files, const fs::path& root, c
 
 namespace {
 
-/// Renames a replaced checkpoint back to its name if `latest` still names it or no other checkpoint has its name;
-/// returns true if it did.
-core::result<bool> restore(file_system& files, const fs::path& root, const std::string& aside, const std::string& name,
-                           const std::optional<latest_name>& latest) {
+/// Returns the entry of the list of leftovers for `name`, which stays, if `folder` holds anything other than files.
+core::result<std::optional<leftover>> kept_for_foreign(file_system& files, const fs::path& folder,
+                                                       const std::string& name) {
+  TROUPE_ASSIGN(const auto inside, files.list(folder));
+  const auto foreign = foreign_among(inside);
+  if (!foreign) return std::nullopt;
+  return leftover{name, false, (folder.filename() / *foreign).string()};
+}
+
+/// Renames a replaced checkpoint back to its name if `latest` still names it or no other checkpoint has its name.
+/// Returns nothing if it may be removed.
+core::result<std::optional<leftover>> restore(file_system& files, const fs::path& root, const std::string& aside,
+                                              const std::string& name, const std::optional<latest_name>& latest) {
   const auto old = open_folder(files, root / aside);
   TROUPE_ASSIGN(const auto taken, files.exists(root / name));
   const bool named = latest && latest->folder == name;
-  if (!old && (taken || !named)) return false;  // an interrupted removal left only a part of `aside`
-  if (taken && !(named && latest->seal == old->seal)) return false;
+  if (!old && (taken || !named)) return std::nullopt;  // an interrupted removal left only a part of `aside`
+  if (taken && !(named && latest->seal == old->seal)) return std::nullopt;
   if (taken) {
     // The new checkpoint was renamed but `latest` never named it: its save was not committed.
     const auto now = read_manifest(files, root / name);
-    if (now && now->seal == old->seal) return false;
+    if (now && now->seal == old->seal) return std::nullopt;
+    TROUPE_ASSIGN(auto kept, kept_for_foreign(files, root / name, aside));
+    if (kept) return kept;
     TROUPE_TRY(remove_checkpoint(files, root, name));
   }
   TROUPE_TRY(files.rename(root / aside, root / name));
   TROUPE_TRY(files.sync_folder(root));
-  return true;
+  return leftover{aside, true, {}};
 }
 
 }  // namespace
@@ -99,20 +121,21 @@ core::result<std::vector<leftover>> remove_leftovers(file_system& files, const f
     };
     if (const std::string name = of(replaced_mark); !name.empty()) {
       if (!latest) continue;
-      TROUPE_ASSIGN(const auto restored, restore(files, root, e.name, name, *latest));
-      if (restored) {
-        out.push_back({e.name, true});
+      TROUPE_ASSIGN(auto stays, restore(files, root, e.name, name, *latest));
+      if (stays) {
+        out.push_back(std::move(*stays));
         continue;
       }
     } else if (e.kind == entry_kind::file && is_beside(e.name, latest_file_name, writing_mark)) {
       TROUPE_TRY(files.remove(root / e.name));
-      out.push_back({e.name, false});
+      out.push_back({e.name, false, {}});
       continue;
     } else if (of(writing_mark).empty() && of(removing_mark).empty()) {
       continue;
     }
-    TROUPE_TRY(remove_files_and_folder(files, root / e.name));
-    out.push_back({e.name, false});
+    TROUPE_ASSIGN(auto kept, kept_for_foreign(files, root / e.name, e.name));
+    if (!kept) TROUPE_TRY(remove_files_and_folder(files, root / e.name));
+    out.push_back(kept ? std::move(*kept) : leftover{e.name, false, {}});
   }
   if (!out.empty()) TROUPE_TRY(files.sync_folder(root));
   return out;

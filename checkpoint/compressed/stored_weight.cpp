@@ -10,6 +10,7 @@
 
 #include "checkpoint/source/element_cast.hpp"
 #include "core/math.hpp"
+#include "core/text.hpp"
 #include "kernels/base/small_floats.hpp"
 
 namespace troupe::checkpoint {
@@ -111,8 +112,8 @@ core::result<std::vector<group_scale>> scales_of(const compressed_matrix& m, std
   for (size_t at = 0; at < values.size(); at += m.group()) {
     auto scale = kernels::scale_of(format, values.subspan(at, m.group()), global);
     if (!scale)
-      return fail(scale.error().in(fmt::format("row {}, columns {} to {}", first_row + at / m.columns, at % m.columns,
-                                               at % m.columns + m.group())));
+      return fail(scale.error().in(fmt::format("row {}, {}", first_row + at / m.columns,
+                                               core::range_text("column", at % m.columns, m.group()))));
     out.push_back(*scale);
   }
   return out;

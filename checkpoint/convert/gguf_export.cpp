@@ -16,6 +16,7 @@
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/source_reader.hpp"
 #include "core/tensor_view.hpp"
+#include "core/text.hpp"
 #include "families/rows.hpp"
 
 namespace troupe::checkpoint {
@@ -290,10 +291,10 @@ core::result<void> write_tensor(const tensor_source& from, const planned_tensor&
     if (bad != kernels::no_block)
       return fail(
           error_kind::numeric,
-          fmt::format("'{}': tensor '{}': one of the elements {} to {} of its rows in the file cannot be stored as {}: "
-                      "it is NaN, infinite or too large; --allow-overflow clamps values that are too large",
-                      shown_place(from), shown(t.from->name), elements_done + bad * per_block,
-                      elements_done + (bad + 1) * per_block - 1, name_of(t.tensor.type)));
+          fmt::format("'{}': tensor '{}': {} of its rows in the file cannot be stored as {}: "
+                      "a value is NaN, infinite or too large; --allow-overflow clamps values that are too large",
+                      shown_place(from), shown(t.from->name),
+                      core::range_text("element", elements_done + bad * per_block, per_block), name_of(t.tensor.type)));
     elements_done += blocks * per_block;
     if (lost != nullptr) {
       back.resize(blocks * per_block);

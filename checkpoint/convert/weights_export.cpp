@@ -11,10 +11,10 @@
 
 #include "checkpoint/files/parallel_output.hpp"
 #include "checkpoint/safetensors/header.hpp"
+#include "checkpoint/safetensors/older_weights.hpp"
 #include "checkpoint/safetensors/weights_index.hpp"
 #include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/source_reader.hpp"
-#include "checkpoint/source/torch.hpp"
 #include "checkpoint/torch/archive_writer.hpp"
 #include "core/system_error.hpp"
 #include "core/tensor_view.hpp"
@@ -52,12 +52,10 @@ struct output_layout {
   std::vector<output_shard> shards;
   uint64_t tensor_bytes = 0;
 
-  [[nodiscard]] fs::path index() const {
-    return folder / (format == file_format::torch ? torch_index_file_name : index_file_name);
+  [[nodiscard]] const weights_names& names() const {
+    return format == file_format::torch ? torch_names : safetensors_names;
   }
-  [[nodiscard]] fs::path single() const {
-    return folder / (format == file_format::torch ? torch_file_name : single_file_name);
-  }
+  [[nodiscard]] fs::path index() const { return folder / names().index(); }
 };
 
 /// Reports the written bytes to the caller. Any thread may call it, but only one at a time.
@@ -177,18 +175,15 @@ core::result<std::vector<output_shard>> shards_of(const weights& all, const weig
   if (plan.size() > max_shards)
     return fail(error_kind::limit, fmt::format("{} files would be needed at {} bytes a file, at most {} are allowed",
                                                plan.size(), options.max_shard_bytes, max_shards));
-  const char* stem = torch ? "pytorch_model" : "model";
-  const char* ending = torch ? "bin" : "safetensors";
   std::vector<output_shard> out;
   std::map<const tensor_entry*, size_t> place;
   for (size_t s = 0; s < plan.size(); ++s) {
     auto& shard = out.emplace_back();
     if (!layout.is_folder)
       shard.path = options.out;
-    else if (plan.size() == 1)
-      shard.path = layout.single();
     else
-      shard.path = layout.folder / fmt::format("{}-{:05}-of-{:05}.{}", stem, s + 1, plan.size(), ending);
+      shard.path =
+          layout.folder / (plan.size() == 1 ? layout.names().single() : layout.names().shard(s + 1, plan.size()));
     for (const size_t i : plan[s]) {
       shard.holds.push_back(counted[i]);
       place.emplace(counted[i]->from, s);
@@ -257,16 +252,12 @@ core::result<atomic_file> write_index(const output_layout& layout) {
   return file;
 }
 
-/// Removes files of an older export whose names readers would take for the new one's.
+/// Removes files that an earlier export left in the folder.
 core::result<void> remove_older(const output_layout& layout) {
   if (!layout.is_folder) return {};
-  std::error_code ec;
-  if (layout.shards.size() > 1) fs::remove(layout.single(), ec);
-  if (!ec) fs::remove(layout.index(), ec);
-  if (ec)
-    return fail(error_kind::io,
-                fmt::format("cannot replace what is in '{}': {}", layout.folder.string(), ec.message()));
-  return {};
+  std::vector<std::string> kept;
+  for (const auto& s : layout.shards) kept.push_back(s.path.filename().string());
+  return remove_older_weights(layout.folder, layout.names(), kept);
 }
 
 core::result<void> write_all(const tensor_source& from, const output_layout& layout, const string_map& about,
@@ -315,6 +306,7 @@ core::result<weights_export_report> export_weights(const tensor_source& from, co
   TROUPE_ASSIGN(const auto all, weights_of(from, options));
   TROUPE_ASSIGN(const auto layout, layout_of(all, options));
   const auto& folder = layout.folder;
+  if (layout.is_folder) TROUPE_TRY(check_no_other_weights(folder, layout.names()));
   std::error_code ec;
   const bool made = layout.is_folder && fs::create_directories(folder, ec);
   if (ec)

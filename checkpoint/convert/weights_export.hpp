@@ -56,8 +56,9 @@ core::result<std::vector<exported_weight>> weights_of(const tensor_source& from,
 /// Writes the weights. In safetensors a tied name has its own bytes; in torch's files it shares its tensor's storage in
 /// the same file. Memory: two blocks of parallel_output.hpp or streamed_file.hpp and the lists of names, whatever the
 /// tensors' sizes. All safetensors files are synced before the first is renamed; torch's appear one after the other,
-/// the index last. Files of an earlier export under these names are replaced. Refused before a byte is written: a name
-/// that occurs twice, too little space (with needed and free bytes), nothing to write.
+/// the index last. Files of an earlier export under these names are replaced or removed. Refused before a byte is
+/// written: a name that occurs twice, too little space (with needed and free bytes), nothing to write, a folder with
+/// weights under other names.
 core::result<weights_export_report> export_weights(const tensor_source& from, const weights_export_options& options);
 
 /// Parses "5GB", "200MB", "750KB", "1TB" (decimal units) or a number of bytes.

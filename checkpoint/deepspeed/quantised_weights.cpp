@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/text.hpp"
+
 namespace troupe::checkpoint {
 
 using core::error_kind;
@@ -25,7 +27,8 @@ core::result<quantised_values> quantise(std::span<const float> weight, uint32_t 
     for (const float x : weight.subspan(first, size)) largest = std::max(largest, std::fabs(x));
     const float scale = 1.0F / (2.0F * largest + 1e-5F) * top;
     if (std::isinf(largest))
-      return fail(error_kind::numeric, fmt::format("elements {} to {} contain an infinite value", first, first + size));
+      return fail(error_kind::numeric,
+                  fmt::format("an infinite value is among {}", core::range_text("element", first, size)));
     for (size_t i = first; i < first + size; ++i) {
       if (std::isnan(weight[i])) return fail(error_kind::numeric, fmt::format("element {} is not a number (NaN)", i));
       out.values[i] = static_cast<int8_t>(std::clamp(std::nearbyint(weight[i] * scale), least, most));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/tensor_view.hpp"
+#include "core/text.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -47,13 +48,15 @@ core::result<void> check_shares(const tensor_entry& t, uint64_t elements) {
       if (p.count == 0) return bad(fmt::format("an empty piece at element {}{}", p.first, of));
       if (p.first < reached)
         return bad(fmt::format("the piece at element {}{} overlaps the one that ends at {}", p.first, of, reached));
-      if (p.first > reached) return bad(fmt::format("no piece holds its elements {} to {}{}", reached, p.first, of));
+      if (p.first > reached)
+        return bad(fmt::format("no piece holds its {}{}", core::range_text("element", reached, p.first - reached), of));
       if (p.count > count - reached)
         return bad(
             fmt::format("{} elements from element {} on reach beyond its {} elements{}", p.count, p.first, count, of));
       reached += p.count;
     }
-    if (reached != count) return bad(fmt::format("no piece holds its elements {} to {}{}", reached, count, of));
+    if (reached != count)
+      return bad(fmt::format("no piece holds its {}{}", core::range_text("element", reached, count - reached), of));
   }
   if (at < t.pieces.size())
     return bad(fmt::format("a piece of share {} is out of order, or its share does not exist: there are {}",
@@ -62,7 +65,7 @@ core::result<void> check_shares(const tensor_entry& t, uint64_t elements) {
 }
 
 std::string shown(const tensor_entry& t, const piece& p) {
-  return fmt::format("elements {} to {} of {}tensor {}", p.first, p.first + p.count,
+  return fmt::format("{} of {}tensor {}", core::range_text("element", p.first, p.count),
                      t.cut.cuts() ? fmt::format("share {} of ", p.share) : "", shown(t));
 }
 

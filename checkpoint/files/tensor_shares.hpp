@@ -19,7 +19,7 @@ inline constexpr size_t max_shares = 4096, max_cut_parts = 16;
 /// The error names the tensor.
 core::result<void> check_shares(const tensor_entry& t, uint64_t elements);
 
-/// Returns the piece as text for messages: "elements 0 to 384 of share 1 of tensor 'h.0.bias' (master)".
+/// Returns the piece as text for messages: "elements 0 to 383 of share 1 of tensor 'h.0.bias' (master)".
 std::string shown(const tensor_entry& t, const piece& p);
 
 /// Finds the pieces that hold given elements of a tensor. The tensor must have passed check_shares(), and must outlive

@@ -234,6 +234,10 @@ std::optional<uint64_t> bytes_of_entry(const safetensors_entry& e) {
   return bits / 8;
 }
 
+std::string outside_tensors(uint64_t begin, uint64_t end) {
+  return fmt::format("no tensor holds {} of the data", core::range_text("byte", begin, end - begin));
+}
+
 /// Checks that every byte of the data belongs to exactly one tensor.
 core::result<void> check_layout(const std::vector<safetensors_entry>& entries, uint64_t data_bytes) {
   std::vector<const safetensors_entry*> by_place;
@@ -241,7 +245,7 @@ core::result<void> check_layout(const std::vector<safetensors_entry>& entries, u
   const auto bad = [](std::string text) { return fail(error_kind::bad_input, std::move(text)); };
   for (const auto& e : entries) {
     if (e.begin > e.end || e.end > data_bytes)
-      return bad(fmt::format("tensor '{}' claims bytes {} to {}, the file holds {} bytes of data", shown(e.name),
+      return bad(fmt::format("tensor '{}' has data_offsets [{}, {}], the file holds {} bytes of data", shown(e.name),
                              e.begin, e.end, data_bytes));
     const auto wanted = bytes_of_entry(e);
     if (!wanted)
@@ -259,13 +263,11 @@ core::result<void> check_layout(const std::vector<safetensors_entry>& entries, u
     if (e->begin < reached)
       return bad(fmt::format("tensor '{}' begins at byte {} inside tensor '{}', which ends at {}", shown(e->name),
                              e->begin, shown(last->name), reached));
-    if (e->begin > reached)
-      return bad(fmt::format("bytes {} to {} of the data do not belong to a tensor", reached, e->begin));
+    if (e->begin > reached) return bad(outside_tensors(reached, e->begin));
     reached = e->end;
     last = e;
   }
-  if (reached != data_bytes)
-    return bad(fmt::format("bytes {} to {} of the data do not belong to a tensor", reached, data_bytes));
+  if (reached != data_bytes) return bad(outside_tensors(reached, data_bytes));
   return {};
 }
 

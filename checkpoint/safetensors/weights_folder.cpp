@@ -7,6 +7,7 @@
 #include <map>
 #include <system_error>
 
+#include "checkpoint/safetensors/older_weights.hpp"
 #include "checkpoint/safetensors/weights_index.hpp"
 #include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
@@ -166,8 +167,7 @@ core::result<file_list> list_files(std::span<const tensor_to_write> tensors, uin
                                                "are allowed",
                                                files, out.total_bytes, max_shard_bytes, max_shards));
   for (size_t s = 0; s < files; ++s) {
-    out.names.push_back(files == 1 ? std::string(single_file_name)
-                                   : fmt::format("model-{:05}-of-{:05}.safetensors", s + 1, files));
+    out.names.push_back(files == 1 ? safetensors_names.single() : safetensors_names.shard(s + 1, files));
     for (const size_t i : out.shards[s]) out.weights.emplace_back(tensors[i].name, out.names.back());
   }
   std::sort(out.weights.begin(), out.weights.end());
@@ -186,7 +186,7 @@ core::result<atomic_file> write_index(const fs::path& path, const file_list& lis
   return index;
 }
 
-/// Writes all files under working names, then removes an older index and single file, then renames all.
+/// Writes all files under working names, then removes what an earlier export left, then renames all.
 core::result<void> write_files(const fs::path& folder, std::span<const tensor_to_write> tensors,
                                const file_list& list) {
   std::vector<atomic_file> files;
@@ -196,14 +196,11 @@ core::result<void> write_files(const fs::path& folder, std::span<const tensor_to
     TROUPE_ASSIGN(auto file, prepare_safetensors(folder / list.names[s], part, pytorch_metadata));
     files.push_back(std::move(file));
   }
-  std::error_code ec;
   if (list.shards.size() > 1) {
     TROUPE_ASSIGN(auto index, write_index(folder / index_file_name, list));
     files.push_back(std::move(index));
-    fs::remove(folder / single_file_name, ec);
   }
-  if (!ec) fs::remove(folder / index_file_name, ec);
-  if (ec) return fail(error_kind::io, fmt::format("cannot replace what is in '{}': {}", folder.string(), ec.message()));
+  TROUPE_TRY(remove_older_weights(folder, safetensors_names, list.names));
   TROUPE_TRY(sync_folder(folder));
   for (auto& file : files) TROUPE_TRY(file.commit());
   return {};
@@ -214,6 +211,7 @@ core::result<void> write_files(const fs::path& folder, std::span<const tensor_to
 core::result<void> write_weights_folder(const fs::path& folder, std::span<const tensor_to_write> tensors,
                                         uint64_t max_shard_bytes) {
   TROUPE_ASSIGN(const auto list, list_files(tensors, max_shard_bytes));
+  TROUPE_TRY(check_no_other_weights(folder, safetensors_names));
   std::error_code ec;
   const bool made = fs::create_directories(folder, ec);
   if (ec)

@@ -73,7 +73,8 @@ std::vector<std::vector<size_t>> plan_shards(std::span<const uint64_t> tensor_by
 /// Writes `tensors` into `folder` (created if missing) under Hugging Face's file names, with an index if there are
 /// several files. All files are written and synced under working names before the first is renamed, so that a failed
 /// write leaves the old files; a power cut during the renaming leaves a folder without index, which open() refuses,
-/// never a mixture.
+/// never a mixture. Files of an earlier export under these names are replaced or removed. Refused with bad_input: a
+/// folder with weights under other names (an index of another name, pytorch_model.bin).
 core::result<void> write_weights_folder(const std::filesystem::path& folder, std::span<const tensor_to_write> tensors,
                                         uint64_t max_shard_bytes = default_shard_bytes);
 

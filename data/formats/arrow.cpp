@@ -278,7 +278,8 @@ class arrow_reader {
       TROUPE_ASSIGN(const auto begin, offsets->integer(i, width, true));
       TROUPE_ASSIGN(const auto end, offsets->integer(i + 1, width, true));
       if (begin < 0 || end < begin || static_cast<uint64_t>(end) > texts->size())
-        return lies(fmt::format("row {} has the bytes {} to {}, but there are {}", i, begin, end, texts->size()));
+        return lies(
+            fmt::format("row {} has the offsets {} and {}, but there are {} bytes", i, begin, end, texts->size()));
       const auto bytes = static_cast<uint64_t>(end - begin);
       if (bytes > max_row_bytes)
         return lies(fmt::format("row {} has {} bytes, at most {} are read", i, bytes, max_row_bytes),

@@ -42,24 +42,32 @@ core::result<std::string_view> viewed_texts::text(std::span<const std::byte> vie
     return fail(error_kind::bad_input, fmt::format("a text is in buffer {}, but there are {}", index, buffers_));
   TROUPE_ASSIGN(const auto in, buffer(static_cast<uint64_t>(index)));
   if (begin < 0 || static_cast<uint64_t>(begin) + bytes > in->size())
-    return fail(error_kind::bad_input, fmt::format("a text has the bytes {} to {}, but there are {} in buffer {}",
-                                                   begin, int64_t{begin} + length, in->size(), index));
-  TROUPE_ASSIGN(const auto found, in->read(static_cast<uint64_t>(begin), bytes));
+    return fail(error_kind::bad_input,
+                fmt::format("a text of {} bytes begins at byte {}, but there are {} in buffer {}", length, begin,
+                            in->size(), index));
+  TROUPE_ASSIGN(const auto found, read(static_cast<uint64_t>(index), static_cast<uint64_t>(begin), bytes));
   return as_text(found);
 }
 
-// Returns an open buffer. Rows mostly refer to one buffer after the other. The bytes of all open buffers in memory
-// together stay below the limit of one.
 core::result<column_buffer*> viewed_texts::buffer(uint64_t index) {
   if (const auto at = opened_.find(index); at != opened_.end()) return &at->second;
   TROUPE_ASSIGN(auto opened, open_(index));
-  const uint64_t bytes = std::max(opened.held_bytes(), column_buffer::piece_read_bytes);
-  if (opened_bytes_ + bytes > max_block_bytes) {
-    opened_.clear();
+  opened_bytes_ += opened.held_bytes_after(0);
+  return &opened_.emplace(index, std::move(opened)).first->second;
+}
+
+// Reads from an open buffer. Rows mostly refer to one buffer after the other. If all open buffers together would occupy
+// more memory than one may, the others are closed first.
+core::result<std::span<const std::byte>> viewed_texts::read(uint64_t index, uint64_t begin, uint64_t bytes) {
+  column_buffer& in = opened_.at(index);
+  opened_bytes_ -= in.held_bytes_after(0);
+  if (opened_bytes_ + in.held_bytes_after(bytes) > max_block_bytes) {
+    std::erase_if(opened_, [index](const auto& other) { return other.first != index; });
     opened_bytes_ = 0;
   }
-  opened_bytes_ += bytes;
-  return &opened_.emplace(index, std::move(opened)).first->second;
+  auto found = in.read(begin, bytes);
+  opened_bytes_ += in.held_bytes_after(0);
+  return found;
 }
 
 }  // namespace troupe::data

@@ -26,11 +26,12 @@ class viewed_texts {  ///< the texts of one column of views in one batch
 
  private:
   core::result<column_buffer*> buffer(uint64_t index);
+  core::result<std::span<const std::byte>> read(uint64_t index, uint64_t begin, uint64_t bytes);
 
   uint64_t buffers_;
   open_buffer open_;
   std::map<uint64_t, column_buffer> opened_;
-  uint64_t opened_bytes_ = 0;
+  uint64_t opened_bytes_ = 0;  ///< memory that the open buffers occupy at most
 };
 
 }  // namespace troupe::data

@@ -48,13 +48,18 @@ class column_buffer {
   }
 
   [[nodiscard]] uint64_t size() const { return size_; }
-  /// Returns the bytes that are in memory now.
-  [[nodiscard]] uint64_t held_bytes() const { return held_.size(); }
+  /// Returns the most bytes of memory that the buffer occupies after a read of `bytes`.
+  [[nodiscard]] uint64_t held_bytes_after(uint64_t bytes) const {
+    return std::max<uint64_t>({held_.capacity(), bytes, piece_read_bytes});
+  }
 
   /// Returns bytes [at, at + bytes), which must be inside the buffer; valid until the next call.
   core::result<std::span<const std::byte>> read(uint64_t at, uint64_t bytes) {
     if (at < first_ || at + bytes > first_ + held_.size()) {
-      held_.resize(std::min(std::max(bytes, piece_read_bytes), size_ - at));
+      const uint64_t wanted = std::min(std::max(bytes, piece_read_bytes), size_ - at);
+      // resize() would copy the old bytes, and reserve more than `wanted`
+      if (wanted > held_.capacity()) held_ = std::vector<std::byte>();
+      held_.resize(wanted);
       first_ = at;
       TROUPE_TRY(file_->read(begin_ + at, held_));
     }

@@ -103,7 +103,8 @@ class mds_reader {
     }
     const uint64_t begin = offsets_[sample - first_], end = offsets_[sample + 1 - first_];
     if (begin < table_bytes() || begin > end || end > file_.size())
-      return wrong(fmt::format("sample {} lies at bytes {} to {} of {}", sample, begin, end, file_.size()));
+      return wrong(
+          fmt::format("sample {} has the offsets {} and {} in a file of {} bytes", sample, begin, end, file_.size()));
     return std::pair(begin, end);
   }
 

@@ -120,7 +120,8 @@ numbers rank_shapes::of(const rank_plan& own) const {
   add_sizes(out, own);
   piece_facts facts(l_, sets_of_);
   for (const auto& g : own.sub_groups) {
-    out.insert(out.end(), {g.elements, static_cast<uint64_t>(g.need), g.matrices});
+    out.insert(out.end(),
+               {g.elements, static_cast<uint64_t>(g.need), g.matrices, prepared_bytes(l_, g), updated_bytes(l_, g)});
     facts.add(out, g.pieces);
   }
   for (const auto& b : own.blocks) {

@@ -6,9 +6,25 @@
 
 namespace troupe::plan {
 
+uint64_t prepared_bytes(const job_layout& l, const sub_group& group) {
+  const uint64_t state = core::size_of(l.options.master()), gradient = core::size_of(l.options.types.accumulation);
+  uint64_t bytes = 0;
+  for (const auto& x : group.pieces)
+    if (l.need_of(x.parameter) != update_need::elements)
+      bytes += x.range.count * (state * (1 + 2 * l.options.update_of(x.parameter).moments) + gradient);
+  return bytes;
+}
+
 uint64_t updated_bytes(const job_layout& l, const sub_group& group) {
-  return group.elements * (6 * sizeof(float) + core::size_of(l.options.types.accumulation) +
-                           (l.options.master_is_parameter() ? 0 : core::size_of(l.options.types.parameter)));
+  const uint64_t state = core::size_of(l.options.master()), gradient = core::size_of(l.options.types.accumulation);
+  const uint64_t copy = l.options.master_is_parameter() ? 0 : core::size_of(l.options.types.parameter);
+  uint64_t bytes = 0;
+  for (const auto& x : group.pieces) {
+    const uint64_t moments = l.options.update_of(x.parameter).moments;
+    const bool is_prepared = l.need_of(x.parameter) != update_need::elements;
+    bytes += x.range.count * (is_prepared ? state * (2 + moments) + copy : state * 2 * (1 + moments) + gradient + copy);
+  }
+  return bytes;
 }
 
 uint64_t undo_bytes(const job_layout& l, const owned_piece& piece) {

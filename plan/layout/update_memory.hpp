@@ -8,7 +8,12 @@
 
 namespace troupe::plan {
 
-/// Estimated bytes that the update of a sub-group reads and writes: those of fp32 weights and two moments (Adam).
+/// Bytes that `prepare` of a sub-group reads and writes, for parameters whose update needs more than their elements:
+/// gradients and moments, and the weights that norms are taken of or the directions of matrices.
+uint64_t prepared_bytes(const job_layout& l, const sub_group& group);
+/// Bytes that the update of a sub-group reads and writes: weights, moments, gradients, and copies in the parameters'
+/// type. If `prepare` has read a parameter's gradients and changed its moments, the update only reads its moments or
+/// directions.
 uint64_t updated_bytes(const job_layout& l, const sub_group& group);
 
 /// Bytes of the undo copy of a piece: weights, moments and the 16-bit copy, each rounded up to 64 bytes, in the layout

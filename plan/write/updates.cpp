@@ -59,7 +59,7 @@ class update_writer {
   }
   void prepare(uint32_t g) {
     const handle x = prepared_[g] = append(kind::prepare, g);
-    d_.at(x).bytes = p_.sub_groups[g].elements * 4 * core::size_of(p_.options().master());
+    d_.at(x).bytes = prepared_bytes(*p_.layout, p_.sub_groups[g]);
     read_gradients(d_, p_, g, x);
   }
   void measure() {

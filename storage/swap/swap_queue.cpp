@@ -99,12 +99,22 @@ core::result<void> swap_queue::submit(swap_request request) {
 
 void swap_queue::keep(const swap_request& request) {
   for (const auto& part : request.parts) {
-    const uint64_t identity = part.on->handle().identity();
-    if (std::find(seen_files_.begin(), seen_files_.end(), identity) != seen_files_.end()) continue;
+    const file& on = part.on->handle();
+    if (std::ranges::find(seen_files_, on.identity(), &seen_file::identity) != seen_files_.end()) continue;
+    forget_closed();
     if (seen_files_.size() >= registered_files_max) return;
-    seen_files_.push_back(identity);
-    queue_->keep(part.on->handle());
+    seen_files_.push_back({on.identity(), part.on, queue_->keep(on) ? on : file()});
   }
+}
+
+// Forgets swap files that nobody has any more, whose descriptors and room on the disk the kernel would hold otherwise.
+// Requests in flight have their files.
+void swap_queue::forget_closed() {
+  std::erase_if(seen_files_, [&](const seen_file& x) {
+    if (!x.of.expired()) return false;
+    if (x.registered.is_open()) queue_->forget(x.registered);
+    return true;
+  });
 }
 
 bool swap_queue::next_block(block& out) {
@@ -255,6 +265,7 @@ void swap_queue::settle(uint32_t of) {
   counters_.failed += request.error ? 1 : 0;
   over_.push_back({request.what.token, request.done_bytes, std::move(request.error)});
   request = under_way{};  // releases the request's files
+  forget_closed();
   free_requests_.push_back(of);
   --pending_;
 }

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "storage/queue/file.hpp"
 #include "storage/queue/io_queue.hpp"
 #include "storage/swap/swap_file.hpp"
 
@@ -129,9 +130,16 @@ class swap_queue {
     unsigned tries = 0;
   };
 
+  struct seen_file {  // a swap file for which keep() of the queue was called
+    uint64_t identity = 0;
+    std::weak_ptr<swap_file> of;
+    file registered;  // refers to a file only if the queue has registered it
+  };
+
   swap_queue(const swap_queue_options& options, std::unique_ptr<io_queue> queue);
   static core::result<void> check(const swap_request& request);
   void keep(const swap_request& request);
+  void forget_closed();
   void pump();
   bool next_block(block& out);
   void begin(const block& what);
@@ -155,7 +163,7 @@ class swap_queue {
   std::vector<io_completion> ended_;
   std::vector<block> ended_blocks_;  // block of each completion in `ended_`
   std::vector<swap_completion> over_;
-  std::vector<uint64_t> seen_files_;  // identities of files for which keep() of the queue was called
+  std::vector<seen_file> seen_files_;
   unsigned pending_ = 0;
   swap_counters counters_;
   std::unique_ptr<io_queue> queue_;  // destroyed first: waits for blocks in flight

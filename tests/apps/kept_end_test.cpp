@@ -64,7 +64,8 @@ BOOST_AUTO_TEST_CASE(a_run_that_another_error_ends_says_that_error_and_the_save_
   BOOST_TEST(cause != std::string::npos, r.err);
   BOOST_TEST_REQUIRE(save != std::string::npos, r.err);
   BOOST_TEST(cause < save, r.err);
-  BOOST_TEST(has(r.err, "; step 2 is safe in '" + (f.folder / "out/checkpoints/step-00000002").string() + "'\n"), r.err);
+  BOOST_TEST(has(r.err, "; step 2 is safe in '" + (f.folder / "out/checkpoints/step-00000002").string() + "'\n"),
+             r.err);
 }
 
 BOOST_AUTO_TEST_CASE(the_last_checkpoint_is_tried_again_until_it_can_be_written) {
@@ -84,7 +85,8 @@ BOOST_AUTO_TEST_CASE(an_export_that_cannot_be_written_is_refused_before_the_firs
   f.folder.write("a_file", "text");
   fs::create_symlink("nowhere", f.folder / "a_link");
   fs::create_directories(f.folder / "taken/config.json");
-  for (const std::string to : {"a_file", "a_file/below", "a_link", "taken", "/proc/below/it"}) {
+  f.folder.write("another_model/pytorch_model.bin.index.json", "{}");
+  for (const std::string to : {"a_file", "a_file/below", "a_link", "taken", "another_model", "/proc/below/it"}) {
     const auto r = f.troupe({"train", "job.yaml", "--json", "--export", to});
     BOOST_TEST(r.code == 2, to + ": " + r.err);
     BOOST_TEST(has(r.err, "error: --export: cannot write to '" + to + "': "), r.err);
@@ -116,7 +118,8 @@ BOOST_AUTO_TEST_CASE(a_run_keeps_its_output_folder_whatever_becomes_of_its_check
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":1,"));
   fs::remove_all(f.folder / "out/checkpoints");
   const auto before = scratch_folder::read(f.folder / "out/config.yaml");
-  for (const std::vector<std::string>& more : {std::vector<std::string>{"--fresh"}, {"--set", "checkpoint.every_steps=0"}}) {
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--fresh"}, {"--set", "checkpoint.every_steps=0"}}) {
     std::vector<std::string> all{"train", "job.yaml", "--steps", "3"};
     all.insert(all.end(), more.begin(), more.end());
     const auto second = f.troupe(all);

@@ -59,6 +59,11 @@ BOOST_AUTO_TEST_CASE(a_comma_locale_changes_no_number) {
   BOOST_TEST(naive == std::string("1,5"));  // and is the host's again
 }
 
+BOOST_AUTO_TEST_CASE(a_range_is_named_with_its_last_number) {
+  BOOST_TEST(range_text("element", 0, 8192) == "elements 0 to 8191");
+  BOOST_TEST(range_text("byte", 4, 1) == "byte 4");
+}
+
 BOOST_AUTO_TEST_CASE(a_text_of_any_length_is_whole) {
   const std::string word(3000, 'x');
   BOOST_TEST(text_of("<%s>", word.c_str()) == "<" + word + ">");

@@ -2,7 +2,10 @@
 #include "job/compile.hpp"
 #include "job/changed_steps.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <iterator>
+#include <vector>
 
 #include "config/load.hpp"
 #include "job/blueprint.hpp"
@@ -68,6 +71,35 @@ BOOST_AUTO_TEST_CASE(a_choice_keeps_to_the_memory_and_the_peaks_that_ranks_have_
   const auto refused = job::change_steps(*b, all, {.price = {}, .memory_bytes = less, .over_bytes = less});
   BOOST_REQUIRE(!refused.has_value());
   BOOST_TEST(refused.error().text.ends_with(" bytes for 1 ranks with these passes, got 1"), refused.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(passes_chosen_elsewhere_are_used_in_all_steps_or_in_none) {
+  constexpr auto train = static_cast<size_t>(plan::plan_choice::train),
+                 saving = static_cast<size_t>(plan::plan_choice::train_saving);
+  auto made = job::make_blueprint(loaded("{}"));
+  BOOST_REQUIRE_MESSAGE(made.has_value(), (made ? "" : made.error().text));
+  auto chosen = made->options[train];
+  chosen.recompute = !chosen.recompute;
+  chosen.gathering.max_reuse_distance = 0;
+  const auto pool_bytes = [](const job::blueprint& b) {
+    std::vector<uint64_t> out;
+    for (const auto& of_rank : b.pools) out.insert(out.end(), std::begin(of_rank.bytes), std::end(of_rank.bytes));
+    return out;
+  };
+  job::blueprint used = *made;
+  BOOST_TEST_REQUIRE(job::use_chosen_passes(used, chosen).has_value());
+  for (const auto which : {train, saving}) BOOST_TEST((used.options[which].recompute == chosen.recompute));
+  BOOST_TEST(used.train.layout().options.recompute == chosen.recompute);
+
+  job::blueprint refused = *made;
+  refused.options[train].updates.rules.resize(1);  // rules of another model
+  for (auto& of_rank : refused.pools) std::fill(std::begin(of_rank.bytes), std::end(of_rank.bytes), 0);
+  const auto options = refused.options[train];
+  BOOST_TEST_REQUIRE(!job::use_chosen_passes(refused, chosen).has_value());
+  BOOST_TEST((refused.options[train] == options));
+  BOOST_TEST((refused.options[saving] == made->options[saving]));
+  BOOST_TEST(&refused.train.layout() == &made->train.layout());
+  BOOST_TEST(std::ranges::all_of(pool_bytes(refused), [](uint64_t bytes) { return bytes == 0; }));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

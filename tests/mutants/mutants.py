@@ -2,7 +2,8 @@
 """Faults of one line, and the test that has to notice each: `make mutants`.
 
 Each fault is put into a tree of its own (build/mutants/tree), the program of its test is built there and the test is run.
-A fault that its test does not notice has survived, and is an error. Arguments: words that the names of faults must have.
+A fault that its test does not notice has survived, and is an error. Arguments: words that the names of faults must have;
+or `--check`, which builds nothing and only finds the faults whose line is not once in its file, as the test mutants.lines does.
 """
 import os
 import pathlib
@@ -49,9 +50,9 @@ faults = [
      "plan", "stages"),
     ("a transfer takes the bytes of its receiver", "plan/layout/pieces.cpp",
      "l_.pipeline_of_stage(from) ? 0 : 1;", "l_.pipeline_of_stage(from) ? 1 : 0;", "parity", "pipeline"),
-    ("sums over micro-batches begin with the second", "actors/hands/fabric_executor.cpp",
+    ("sums over micro-batches begin with the second", "job/collective_form.cpp",
      "x.micro != p.layout->first_micro(x.subject);", "x.micro > 1;", "parity", "any_order"),
-    ("sums begin with the first number, not with what a stage writes first", "actors/hands/fabric_executor.cpp",
+    ("sums begin with the first number, not with what a stage writes first", "job/collective_form.cpp",
      "x.micro != p.layout->first_micro(x.subject);", "x.micro > 0;", "parity", "any_order"),
     ("samples go by rank, not by data position", "actors/rank.cpp",
      "s.context->plan().layout->samples_at(s.setup.rank)", "s.setup.rank", "parity", "pipeline"),
@@ -62,7 +63,7 @@ faults = [
     ("a reduction does not wait for the last weight part", "plan/write/gradients.cpp",
      "  d_.depend(x, writer);\n", "", "plan", "stages"),
     ("replicas all vote", "plan/layout/pieces.cpp",
-     "l.replica_at(r) == 0 && (l.tensor_at(r)", "true && (l.tensor_at(r)", "plan", "check"),
+     "of_rank.replica() == 0 && (of_rank.tensor()", "true && (of_rank.tensor()", "plan", "check"),
     ("a clipped step updates what it has not undone", "actors/hands/shard_executor.cpp",
      "  if (!context_->acts(x.guard)) return {};", "  if (!context_->decide().skipped) return {};", "parity", "speculation"),
     ("a clipped step keeps the updates before its vote", "actors/step_context.cpp",
@@ -113,7 +114,8 @@ faults = [
     ("queries and keys are turned by their place among own columns", "models/layers/rotary.cpp",
      "if (!scope.shares_columns()) return", "if (own.count() > 0) return", "parity", "sequence"),
     ("masks begin with the first column on every rank", "models/layers/dropout.cpp",
-     "static_cast<uint64_t>(run.first) * width);", "static_cast<uint64_t>(run.first * 0) * width);", "parity", "sequence"),
+     "static_cast<uint64_t>(run.first + from - begins) * width);", "static_cast<uint64_t>(from - begins) * width);", "parity",
+     "sequence"),
     ("a rank attends with the key-value head of its neighbour", "models/segment/sequence_parts.cpp",
      "add(from + (first + j) / repeats, to + j, 1);", "add(from + (first + j) % kv_heads, to + j, 1);", "parity",
      "sequence"),
@@ -128,15 +130,16 @@ faults = [
      "return bucket.over_tensor ?", "return bucket.over_tensor && tensor > 0 ?", "plan",
      "shared_cuts"),
     ("a norm that tensor ranks share is counted by each of them", "plan/layout/pieces.cpp",
-     "(l.tensor_at(r) == 0 || l.is_cut(q));", "(l.tensor_at(r) < l.tensor_ranks());", "plan", "shared_cuts"),
+     "(of_rank.tensor() == 0 || of_rank.layout().is_cut(q));", "(of_rank.tensor() < of_rank.layout().tensor_ranks());",
+     "plan", "shared_cuts"),
     ("gradients of a norm of own tokens are not summed", "models/table/tp_split.cpp",
      "        share = core::tensor_share::summed;", "        share = core::tensor_share::alike;", "plan", "exchanges"),
     ("a rank drops the tokens of its neighbour behind a sharded norm", "models/segment/segment_scope.cpp",
      "own_columns(batch.columns, place.coordinate)", "own_columns(batch.columns, (place.coordinate + 1) % place.split.degree)",
      "parity", "sharded_norms"),
     ("every rank adds the bias of what is scattered", "models/segment/segment_scope.cpp",
-     "!core::adds(table.units[unit].segments[segment].output.op)",
-     "table.units[unit].segments[segment].output.op != core::exchange_op::sum", "parity", "sharded_norms"),
+     "!core::adds(table.units[first_unit + unit].segments[segment].output.op)",
+     "table.units[first_unit + unit].segments[segment].output.op != core::exchange_op::sum", "parity", "sharded_norms"),
     ("norms of whole states are those of a tensor rank's share", "plan/layout/matrices.cpp",
      "return l.measured_elements() > 0 && collects_matrices(l);",
      "return l.measured_elements() > 0 && !l.options.updates_all();", "parity", "tensor"),
@@ -147,13 +150,14 @@ faults = [
      "{static_cast<uint64_t>(b.first - b.document),", "{static_cast<uint64_t>(b.own),", "parity", "sequence"),
     ("a recompute's exchange is that of another micro-batch", "plan/write/exchanges.cpp",
      "  made.again = std::get<3>(at);", "  made.again = std::get<3>(at) && o.micro > 0;", "plan", "exchanges"),
-    ("passes of the entry before stay", "job/blueprint.cpp",
-     "compile_step(*b.config, b.table, b.plain, wish, b.costs, price)",
-     "compile_step(*b.config, b.table, b.options[0], wish, b.costs, price)", "parity", "passes"),
+    ("passes of the entry before stay", "job/changed_steps.cpp",
+     "compile_step(*b.config, b.table, b.plain, wish, b.costs,",
+     "compile_step(*b.config, b.table, b.options[static_cast<size_t>(plan::plan_choice::train)], wish, b.costs,", "parity",
+     "passes"),
     ("a budget of passes counts the states alone", "job/compile.cpp",
-     "c.compile.memory_budget / ranks};", "0};", "parity", "passes"),
+     "c.compile.memory_budget / ranks, c.cuda", "0, c.cuda", "parity", "passes"),
     ("a unit that keeps its activations counts as one that recomputes", "plan/place/memory.cpp",
-     "p.options().recomputes(x.subject) ? 0 : s.saved_bytes;", "p.options().recompute ? 0 : s.saved_bytes;", "plan", "compile"),
+     "again = p.options().recomputes(x.subject);", "again = p.options().recompute;", "plan", "memory"),
     ("llama.cpp's rows of queries stay in the order of models", "checkpoint/gguf/families.hpp",
      "return row % 2 * (width / 2) + row / 2;", "return row + 0 * width;", "checkpoint", "gguf_source"),
     ("tensors of a GGUF file may overlap", "checkpoint/gguf/header.cpp",
@@ -191,12 +195,24 @@ def passes(program, test):
                stderr=subprocess.DEVNULL, timeout=900).returncode == 0
 
 
+def check(root):
+    """Ends with the list of all faults that cannot be put into the sources at `root`, if there are any."""
+    stale = []
+    for name, file, right, _, _, _ in faults:
+        path = root / file
+        found = path.read_text().count(right) if path.is_file() else 0
+        if found != 1:
+            stale.append(f"mutants: {name}: {file}: wanted once, got {found} times: {right.strip()}")
+    if stale:
+        sys.exit("\n".join(stale))
+
+
 def main():
+    if sys.argv[1:] == ["--check"]:
+        return check(here)
     wanted = [f for f in faults if all(word in f[0] for word in sys.argv[1:])]
     prepare()
-    for _, file, right, _, _, _ in faults:  # all of them: a line that has changed is found in any run
-        if (found := (tree / file).read_text().count(right)) != 1:
-            sys.exit(f"mutants: {file}: wanted once, got {found} times: {right}")
+    check(tree)  # all of them: a line that has changed is found in any run
     for program, test in sorted({(f[4], f[5]) for f in wanted}):
         if not made(program) or not passes(program, test):
             sys.exit(f"mutants: tests_{program} {test} does not pass without a fault")

@@ -367,4 +367,73 @@ BOOST_AUTO_TEST_CASE(retention_and_clean_up_touch_only_our_own_files) {
       "latest latest.writing-me step-00000000 step-00000001 step-00000004 step-00000009.writing-soon step-best ");
 }
 
+BOOST_AUTO_TEST_CASE(a_checkpoint_with_a_folder_in_it_is_not_removed_and_keeps_its_name) {
+  fake_files files;
+  for (uint64_t step = 1; step <= 2; ++step) check_ok(save_sample(files, at, step, samples(step), 2));
+  check_ok(files.make_folder(at / "step-00000001" / "plots"));
+  check_failed(remove_checkpoint(files, at, "step-00000001"), error_kind::bad_input,
+               "step-00000001' is not removed: 'plots' in it is not a file; move it elsewhere");
+  const auto kept = open_checkpoint(files, at / "step-00000001");
+  check_ok(kept);
+  check_loads(files, *kept, samples(1), 1);
+  BOOST_TEST(remove_leftovers(files, at)->empty());
+  check_ok(files.remove(at / "step-00000001" / "plots"));
+  check_ok(remove_checkpoint(files, at, "step-00000001"));
+  check_newest(files, at, 2, samples(2));
+  const auto left = files.list(at);
+  check_ok(left);
+  BOOST_TEST(left->size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_leftover_with_a_folder_in_it_stays_and_is_named_and_the_others_are_removed) {
+  fake_files files;
+  for (const auto mark : {".removing-", ".replaced-", ".writing-"}) {
+    check_ok(save_sample(files, at, 1, samples(1), 1));
+    const auto name = "step-00000001" + (mark + to_hex(random_save_id()));
+    check_ok(files.make_folder(at / "step-00000001" / "plots"));
+    check_ok(files.rename(at / "step-00000001", at / name));
+    check_ok(save_sample(files, at, 1, samples(2), 1));
+    const auto unfinished = "step-00000009.writing-" + to_hex(random_save_id());
+    check_ok(files.make_folder(at / unfinished));
+    for (const bool again : {false, true}) {
+      const auto left = remove_leftovers(files, at);
+      check_ok(left);
+      BOOST_REQUIRE(left->size() == (again ? 1U : 2U));
+      BOOST_TEST((*left)[0].name == name);
+      BOOST_TEST(!(*left)[0].restored);
+      BOOST_TEST((*left)[0].kept_for == name + "/plots");
+      check_newest(files, at, 1, samples(2));
+    }
+    BOOST_TEST(files.exists(at / name / "manifest.json").value());
+    check_ok(files.remove(at / name / "plots"));
+    check_ok(remove_leftovers(files, at));
+    BOOST_TEST(!files.exists(at / name).value());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_uncommitted_checkpoint_with_a_folder_in_it_stays_and_the_replaced_one_is_read) {
+  fake_files files;
+  check_ok(save_sample(files, at, 1, samples(1), 1));
+  const auto aside = "step-00000001.replaced-" + to_hex(random_save_id());
+  check_ok(files.rename(at / "step-00000001", at / aside));
+  const auto latest = *files.content(at / "latest");
+  check_ok(save_sample(files, at, 1, samples(2), 1));
+  *files.content(at / "latest") = latest;
+  check_ok(files.make_folder(at / "step-00000001" / "plots"));
+  const auto left = remove_leftovers(files, at);
+  check_ok(left);
+  BOOST_REQUIRE(left->size() == 1U);
+  BOOST_TEST((*left)[0].name == aside);
+  BOOST_TEST((*left)[0].kept_for == "step-00000001/plots");
+  const auto found = open_checkpoint(files, at);
+  check_ok(found);
+  check_loads(files, *found, samples(1), 1);
+  check_ok(files.remove(at / "step-00000001" / "plots"));
+  const auto later = remove_leftovers(files, at);
+  check_ok(later);
+  BOOST_REQUIRE(later->size() == 1U);
+  BOOST_TEST((*later)[0].restored);
+  check_newest(files, at, 1, samples(1));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

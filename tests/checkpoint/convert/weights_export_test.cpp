@@ -77,6 +77,10 @@ BOOST_AUTO_TEST_CASE(shards_of_torch_files_have_an_index_and_keep_tied_names_tog
   check_ok(export_weights(*source, {.out = at / "out", .torch_files = true}));
   BOOST_TEST(!fs::exists(at / "out/pytorch_model.bin.index.json"));
   BOOST_TEST(fs::exists(at / "out/pytorch_model.bin"));
+  BOOST_TEST(files_in(at / "out") == 1U);  // the shards of the earlier export are gone
+  check_failed(export_weights(*source, {.out = at / "out"}), core::error_kind::bad_input,
+               "pytorch_model.bin' names weights that this export does not replace");
+  BOOST_TEST(files_in(at / "out") == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(names_can_be_changed_or_dropped_and_types_changed) {

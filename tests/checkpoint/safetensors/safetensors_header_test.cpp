@@ -103,11 +103,11 @@ BOOST_AUTO_TEST_CASE(offsets_must_cover_the_data_exactly) {
   check_failed(two("[0,4]", "[2,6]", 8), error_kind::bad_input,
                "tensor 'b' begins at byte 2 inside tensor 'a', which ends at 4");
   check_failed(two("[0,4]", "[0,4]", 8), error_kind::bad_input, "inside tensor");
-  check_failed(two("[0,4]", "[5,9]", 9), error_kind::bad_input, "bytes 4 to 5 of the data do not belong to a tensor");
-  check_failed(two("[0,4]", "[4,8]", 9), error_kind::bad_input, "bytes 8 to 9 of the data do not belong to a tensor");
-  check_failed(two("[0,4]", "[4,8]", 7), error_kind::bad_input, "tensor 'b' claims bytes 4 to 8, the file holds 7");
-  check_failed(two("[0,4]", "[8,4]", 8), error_kind::bad_input, "claims bytes 8 to 4");
-  check_failed(two("[0,4]", "[4,18446744073709551615]", 8), error_kind::bad_input, "claims bytes");
+  check_failed(two("[0,4]", "[5,9]", 9), error_kind::bad_input, "no tensor holds byte 4 of the data");
+  check_failed(two("[0,4]", "[4,8]", 9), error_kind::bad_input, "no tensor holds byte 8 of the data");
+  check_failed(two("[0,4]", "[4,8]", 7), error_kind::bad_input, "tensor 'b' has data_offsets [4, 8], the file holds 7");
+  check_failed(two("[0,4]", "[8,4]", 8), error_kind::bad_input, "data_offsets [8, 4]");
+  check_failed(two("[0,4]", "[4,18446744073709551615]", 8), error_kind::bad_input, "has data_offsets");
   check_failed(two("[0,4]", "[4,7]", 7), error_kind::bad_input, "take 4 bytes, but its data_offsets span 3");
 }
 

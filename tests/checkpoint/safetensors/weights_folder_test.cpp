@@ -93,7 +93,32 @@ BOOST_AUTO_TEST_CASE(a_new_export_replaces_an_old_one_of_another_form) {
       check_ok(write_weights_folder(at / "out", all_to_write(old), before));
       check_ok(write_weights_folder(at / "out", all_to_write(model()), after));
       check_holds(at / "out", model());
+      BOOST_TEST(files_in(at / "out") == (after == default_shard_bytes ? 1U : after == 700 ? 6U : 4U));
     }
+}
+
+BOOST_AUTO_TEST_CASE(an_export_into_a_folder_with_weights_under_other_names_is_refused_and_changes_nothing) {
+  for (const std::string other : {"model.fp16.safetensors.index.json", "model.safetensors.index.fp16.json",
+                                  "pytorch_model.bin.index.json", "pytorch_model.bin"})
+    for (const uint64_t shard_bytes : {uint64_t{1500}, default_shard_bytes}) {
+      const scratch_folder at;
+      check_ok(write_weights_folder(at / "out", all_to_write(model()), 1500));
+      fs::rename(at / "out" / index_file_name, at / "out" / other);
+      check_failed(write_weights_folder(at / "out", all_to_write(model()), shard_bytes), error_kind::bad_input,
+                   (at / "out" / other).string() + "' names weights that this export does not replace");
+      BOOST_TEST(files_in(at / "out") == 4U);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_export_removes_no_file_that_it_could_not_have_written) {
+  const scratch_folder at;
+  const std::vector<std::string> kept{"model-00001-of-00002.bin", "model-1-of-2.safetensors",
+                                      "model-00001-of-0000x.safetensors", "adapter_model.safetensors", "config.json"};
+  for (const auto& name : kept) at.write("out/" + name, "mine");
+  at.write("out/model-00007-of-00009.safetensors", "of an earlier export");
+  check_ok(write_weights_folder(at / "out", all_to_write(model())));
+  for (const auto& name : kept) BOOST_TEST(fs::exists(at / "out" / name), name);
+  BOOST_TEST(files_in(at / "out") == kept.size() + 1);
 }
 
 BOOST_AUTO_TEST_CASE(an_export_that_fails_leaves_the_old_one_or_nothing) {

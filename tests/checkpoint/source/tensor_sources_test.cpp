@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(pieces_that_do_not_cover_their_shape_are_refused_by_name) {
   };
   refused([](auto& s) { s.tensors[0].shape = {int64_t{1} << 33, int64_t{1} << 33}; }, "'w' (master)");
   refused([](auto& s) { s.tensors[0].shape = {-3, -90'000}; }, "more elements than a file can hold");
-  refused([](auto& s) { s.tensors[0].pieces.pop_back(); }, "no piece holds its elements 90000 to 270000");
+  refused([](auto& s) { s.tensors[0].pieces.pop_back(); }, "no piece holds its elements 90000 to 269999");
   refused([](auto& s) { s.tensors[0].pieces[1].offset_bytes = 600'000; }, "reach beyond the end of");
   refused([](auto& s) { s.tensors[0].pieces[1].file = 1; }, "file number 1 does not exist");
   refused([](auto& s) { s.tensors.push_back(s.tensors[0]); }, "appears twice");

@@ -1,6 +1,9 @@
 // Tests Arrow's columns of text: the rows that pyarrow and `datasets` read, and wrong streams.
 #include "data/formats/arrow.hpp"
 
+#include <filesystem>
+
+#include "data/formats/arrow_views.hpp"
 #include "tests/data/formats/foreign.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -91,7 +94,7 @@ BOOST_AUTO_TEST_CASE(rows_of_a_batch_that_lies_are_named) {
   const auto place = text.find(std::string(8, '\0') + as_bytes(std::vector<uint64_t>{rows[0].size()}));
   BOOST_REQUIRE(place != text.npos);
   text[place + 8 + 6] = 1;
-  check_rows_refused(at.write("t.arrow", text), "row 0 has the bytes 0 to 2814749767106");
+  check_rows_refused(at.write("t.arrow", text), "row 0 has the offsets 0 and 2814749767106");
 }
 
 BOOST_AUTO_TEST_CASE(a_view_that_names_what_is_not_there_is_named) {
@@ -106,9 +109,34 @@ BOOST_AUTO_TEST_CASE(a_view_that_names_what_is_not_there_is_named) {
     return at.write("t.arrow", std::string(sound).replace(view + field, 4, as_bytes(std::vector<uint32_t>{value})));
   };
   check_rows_refused(with(8, 9), ": a text is in buffer 9, but there are 1");
-  check_rows_refused(with(12, 1'000'000), ": a text has the bytes 1000000 to ");
+  check_rows_refused(with(12, 1'000'000), " begins at byte 1000000, but there are ");
   check_rows_refused(with(0, 0x80000000), ": a text of -2147483648 bytes");
   check_rows_refused(with(0, 0x7FFFFFFF), ": a text of 2147483647 bytes, at most 67108864 are read");
+}
+
+BOOST_AUTO_TEST_CASE(buffers_of_views_are_closed_before_their_long_texts_exceed_the_memory_of_one) {
+  const scratch_folder at;
+  std::filesystem::resize_file(at.write("texts", ""), data::max_row_bytes);  // only zeros, without blocks on the disk
+  const auto file = core::source_file::open(at / "texts");
+  BOOST_TEST_REQUIRE(file.has_value());
+  constexpr uint32_t fitting = data::max_block_bytes / data::max_row_bytes;
+  uint32_t opened = 0;
+  data::viewed_texts texts(fitting + 1, [&](uint64_t) {
+    ++opened;
+    return data::column_buffer::open(*file, 0, data::max_row_bytes, data::block_codec::none);
+  });
+  const auto read = [&](uint32_t buffer) {
+    const std::string view = as_bytes(std::vector<uint32_t>{static_cast<uint32_t>(data::max_row_bytes), 0, buffer, 0});
+    const auto text = texts.text(std::as_bytes(std::span(view)));
+    BOOST_TEST_REQUIRE(text.has_value());
+    BOOST_TEST(text->size() == data::max_row_bytes);
+  };
+  for (uint32_t buffer = 0; buffer < fitting; ++buffer) read(buffer);
+  read(0);
+  BOOST_TEST(opened == fitting);  // all fit into the memory
+  read(fitting);                  // closes the others
+  read(0);
+  BOOST_TEST(opened == fitting + 2);
 }
 
 BOOST_AUTO_TEST_CASE(words_of_a_dictionary_and_where_they_end_have_one_limit) {

@@ -164,6 +164,9 @@ BOOST_AUTO_TEST_CASE(activations_of_one_micro_batch_are_held_or_of_one_unit_when
   BOOST_TEST(plans_of(table, o)[0]->memory.activations == 8 * 4096U);
   o.recompute = true;
   BOOST_TEST(plans_of(table, o)[0]->memory.activations == 2 * 4096U);
+  o.kept_units = {1, 3};  // hold their activations while another one is computed again
+  BOOST_TEST(plans_of(table, o)[0]->memory.activations == (2 * 2 + 2) * 4096U);
+  o.kept_units.clear();
   o.recompute = false;
   o.mode = mode::evaluate;
   BOOST_TEST(plans_of(table, o)[0]->memory.activations == 2 * 4096U);

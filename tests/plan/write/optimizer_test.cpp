@@ -45,6 +45,31 @@ BOOST_AUTO_TEST_CASE(moments_are_those_that_each_parameter_keeps) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(an_update_touches_the_weights_moments_gradients_and_copies_of_its_elements) {
+  using troupe::core::dtype;
+  const auto touched = [](const parameter_update& rule, const element_types& types, kind k) {
+    auto o = small_options(2, 3);
+    o.types = types;
+    o.updates.rules.assign(sizes.size(), rule);
+    o.updates.speculate = o.updates.may_clip = true;
+    const auto p = plans_of(chain_table(sizes), o)[0];
+    uint64_t bytes = 0, elements = 0;
+    for (const auto& x : p->instructions) bytes += x.kind == k && x.guard != guard::always ? x.bytes : 0;
+    for (const auto& g : p->sub_groups) elements += g.elements;
+    return bytes / elements;
+  };
+  const element_types fp32, fp64{dtype::f64, dtype::f64, dtype::f64}, bf16{dtype::bf16, dtype::f32, dtype::f32};
+  for (const uint32_t m : {0U, 1U, 2U}) {
+    BOOST_TEST(touched({m, elements}, fp32, kind::redo) == 2 * 4 * (1 + m) + 4);
+    BOOST_TEST(touched({m, elements}, fp64, kind::redo) == 2 * 8 * (1 + m) + 8);
+    BOOST_TEST(touched({m, elements}, bf16, kind::redo) == 2 * 4 * (1 + m) + 4 + 2);
+  }
+  BOOST_TEST(touched({2, norms}, fp32, kind::prepare) == 4 * (1 + 4) + 4U);
+  BOOST_TEST(touched({2, norms}, bf16, kind::update) == 4 * (2 + 2) + 2U);
+  BOOST_TEST(touched({1, matrix}, fp64, kind::prepare) == 8 * (1 + 2) + 8U);
+  BOOST_TEST(touched({1, matrix}, fp64, kind::update) == 8U * (2 + 1));
+}
+
 BOOST_AUTO_TEST_CASE(norms_are_gathered_once_if_parameters_are_cut) {
   for (uint32_t stage = 0; stage <= 3; ++stage) {
     const auto p = plans_with(std::vector<parameter_update>(sizes.size(), {2, norms}), 2, stage)[0];

@@ -86,6 +86,25 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(requests_beyond_the_depth_wait_inside_and_all_come
   BOOST_TEST(std::memcmp(memory.data(), back.data(), back.size()) == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_file_is_forgotten_when_its_last_request_ends_and_nobody_else_has_it) {
+  auto memory = *huge_memory::allocate(page);
+  const auto queue = opened(tests::engine::uring, {});
+  if (!queue) return;
+  const auto lasting = *swap_file::in_memory("lasting", page);
+  const bool registers = queue->below().keep(lasting->handle());  // false: the kernel has no table of files
+  for (unsigned i = 0; i < 2 * registered_files_max; ++i) {
+    auto passing = *swap_file::in_memory("passing", page);
+    const std::weak_ptr<swap_file> watch = passing;
+    BOOST_TEST(!run(*queue, {io_kind::write, {{std::move(passing), 0, all(memory)}}, 1}).error);
+    BOOST_TEST(!run(*queue, {io_kind::write, {{lasting, 0, all(memory)}}, 2}).error);
+    BOOST_TEST(watch.expired());
+    // a file that was not forgotten would occupy a place of the table
+    const auto other = *swap_file::in_memory("other", page);
+    BOOST_TEST(queue->below().keep(other->handle()) == registers);
+    queue->below().forget(other->handle());
+  }
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(without_overlap_a_round_ends_before_the_next_begins, Engine, tests::every_engine) {
   auto memory = *huge_memory::allocate(18 * page);
   const place where(18 * page);

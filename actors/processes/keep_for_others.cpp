@@ -10,9 +10,9 @@ core::result<void> keep_for_others(cluster::process& link, const cluster::term_o
   TROUPE_ASSIGN(const auto wire, machine_wire::open(link, {link.place(), order.order.seats}, order.order.secret));
   saves.use(wire->files(), link.place(), {});
   TROUPE_TRY(saves.keep(order.order.folder, order.files));
-  link.ready({});
+  const auto ready = link.ready({});
   // Calls are for processes with ranks, so they are ignored here.
-  auto next = link.next_call();
+  auto next = ready ? link.next_call() : core::fail(ready.error());
   while (next) next = link.next_call();
   wire->stop(next.error());
   return core::fail(next.error());

@@ -31,10 +31,12 @@ void memory_saves::finished(const checkpoint::shared_file& f) {
   // A term continues from a save in its own folder. The file that names the newest save is next to the folders and
   // belongs to this process alone: copied elsewhere it would add a file in each step that is never removed.
   if (f.path.parent_path() == root()) return;
-  cluster::shared_descriptor with;
-  if (f.descriptor >= 0)
-    if (const auto copy = duplicate(f.descriptor)) with = cluster::own(*copy);
-  if (with) link_.keep(f.path.string(), f.bytes, with);
+  if (f.descriptor >= 0) {
+    const auto copy = duplicate(f.descriptor);
+    const auto kept = copy ? link_.keep(f.path.string(), f.bytes, cluster::own(*copy)) : core::fail(copy.error());
+    if (!kept && warn_ && !link_.ending())
+      warn_("checkpoint.memory: '" + f.path.string() + "' would be lost with its process: " + kept.error().text);
+  }
   if (elsewhere_ == nullptr || copies_to_ == link_.place() || elsewhere_->is_serving()) return;
   if (const auto copied = elsewhere_->copy(copies_to_, files_, f.path); !copied && !link_.ending())
     warn_("checkpoint.memory: '" + f.path.string() + "' has no copy on another machine: " + copied.error().text);

@@ -16,7 +16,16 @@
 
 add_library(troupe_options INTERFACE)
 target_compile_features(troupe_options INTERFACE cxx_std_20)
-target_include_directories(troupe_options INTERFACE ${CMAKE_SOURCE_DIR})
+# Our sources see a copy of tl/expected.hpp whose class is [[nodiscard]]: the compiler refuses a dropped core::result.
+get_target_property(TROUPE_EXPECTED_DIRS tl::expected INTERFACE_INCLUDE_DIRECTORIES)
+list(GET TROUPE_EXPECTED_DIRS 0 TROUPE_EXPECTED_DIRS)
+file(READ ${TROUPE_EXPECTED_DIRS}/tl/expected.hpp TROUPE_EXPECTED)
+string(REPLACE "class expected : private" "class [[nodiscard]] expected : private" TROUPE_NODISCARD "${TROUPE_EXPECTED}")
+if(TROUPE_NODISCARD STREQUAL TROUPE_EXPECTED)
+  message(FATAL_ERROR "${TROUPE_EXPECTED_DIRS}/tl/expected.hpp: wanted 'class expected : private', which is not there")
+endif()
+file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/nodiscard/tl/expected.hpp CONTENT "${TROUPE_NODISCARD}")
+target_include_directories(troupe_options INTERFACE ${CMAKE_BINARY_DIR}/nodiscard ${CMAKE_SOURCE_DIR})
 target_compile_definitions(troupe_options INTERFACE FMT_SHARED)  # Debian's fmt is; those who link it would say so alone
 target_compile_options(troupe_options INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Werror

@@ -90,8 +90,7 @@ core::result<std::shared_ptr<shared_term>> shared_term::make(cluster::process& l
 core::result<void> shared_term::offer_segments(cluster::process& link, const std::vector<uint64_t>& bytes) {
   const auto offer = [&link](uint32_t number, const storage::shared_memory& m) -> core::result<void> {
     TROUPE_ASSIGN(const auto copy, duplicate(m.descriptor()));
-    link.give(number, cluster::own(copy));
-    return {};
+    return link.give(number, cluster::own(copy));
   };
   if (speaks_for_machine()) {
     TROUPE_ASSIGN(auto made, storage::shared_memory::create(boards_bytes_));
@@ -108,8 +107,7 @@ core::result<void> shared_term::offer_segments(cluster::process& link, const std
   }
   bell_ = cluster::own(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (bell_->number() < 0) return core::fail(system_error("an event"));
-  link.give(first_bell_offer + who_.place, bell_);
-  return {};
+  return link.give(first_bell_offer + who_.place, bell_);
 }
 
 core::result<void> shared_term::map(cluster::process& link, const plan::job_layout& layout,

@@ -18,8 +18,6 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-uint64_t bytes_of(const tensor_entry& t) { return core::numel_of(t.shape) * core::size_of(t.type); }
-
 run_state run_of(const tensor_source& from) {
   const auto& r = from.run;
   run_state out;
@@ -63,7 +61,7 @@ class native_writing {
  public:
   native_writing(const tensor_source& from, const progress_function& progress)
       : from_(from), progress_(progress), reader_(from), blocks_(native_piece_bytes) {
-    for (const auto& t : from.tensors) total_ += bytes_of(t);
+    for (const auto& t : from.tensors) total_ += bytes_of_tensor(t);
   }
 
   core::result<manifest> write(shard_writer& file) {
@@ -120,8 +118,8 @@ class native_writing {
 uint64_t native_bytes(const tensor_source& from) {
   uint64_t out = shard_header_bytes;
   for (const auto& t : from.tensors) {
-    const uint64_t whole = bytes_of(t) / native_piece_bytes * native_piece_bytes;
-    out += whole + core::round_up(bytes_of(t) - whole, piece_alignment_bytes);
+    const uint64_t whole = bytes_of_tensor(t) / native_piece_bytes * native_piece_bytes;
+    out += whole + core::round_up(bytes_of_tensor(t) - whole, piece_alignment_bytes);
   }
   return out;
 }

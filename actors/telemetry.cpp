@@ -14,6 +14,19 @@ std::string whole_trace(const std::string& events, const std::vector<telemetry::
          telemetry::trace_names(ranks) + events + "\n]}\n";
 }
 
+// Complains once if the run's folder was removed during the run.
+void look_home(telemetry_state& s) {
+  if (s.setup.home.empty() || s.told_gone) return;
+  std::error_code e;
+  const bool is_there = std::filesystem::is_directory(s.setup.home, e);
+  s.was_home = s.was_home || is_there;
+  if (is_there || !s.was_home) return;
+  s.told_gone = true;
+  if (s.setup.complain)
+    s.setup.complain({core::error_kind::io, "telemetry: the run's folder " + s.setup.home.string() +
+                                                " was removed; the run continues, and what it records there is lost"});
+}
+
 void trace(telemetry_state& s, const record_step& m) {
   const uint64_t step = m.values->step - 1;
   if (s.setup.trace_file.empty() || step < s.setup.from_step || step >= s.setup.from_step + s.setup.steps) return;
@@ -21,7 +34,7 @@ void trace(telemetry_state& s, const record_step& m) {
   if (!s.events.empty()) s.events += ",\n";
   s.events += telemetry::trace_events(*m.spans, step, s.zero_ns);
   auto wrote = checkpoint::write_file_atomically(s.setup.trace_file, whole_trace(s.events, *m.spans));
-  if (!wrote && !s.complained && s.setup.complain) {
+  if (!wrote && !s.complained && !s.told_gone && s.setup.complain) {
     s.complained = true;
     s.setup.complain(wrote.error());
   }
@@ -35,10 +48,14 @@ bool write(const telemetry_state& s, const std::filesystem::path& file, const st
   return wrote.has_value();
 }
 
-// Writes a file into the run's folder if this folder exists; returns true if the file was written.
-bool write_if_at_home(const telemetry_state& s, const std::filesystem::path& file, const std::string& text) {
+// Writes a file into the run's folder; returns true if the file was written. Without the folder the file's name is
+// added to `missing`.
+bool write_if_at_home(const telemetry_state& s, const std::filesystem::path& file, const std::string& text,
+                      std::string& missing) {
   std::error_code e;
-  return std::filesystem::is_directory(file.parent_path(), e) && write(s, file, text);
+  if (std::filesystem::is_directory(file.parent_path(), e)) return write(s, file, text);
+  if (!file.empty() && !text.empty()) missing += (missing.empty() ? "" : ", ") + file.filename().string();
+  return false;
 }
 
 void log(const telemetry_state& s, const std::string& text) {
@@ -80,6 +97,7 @@ telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<
   return {
       [self](const record_step& m) {
         auto& s = self->state;
+        look_home(s);
         trace(s, m);
         if (!s.setup.recorder) return;
         s.setup.recorder->step(*m.values, *m.spans);
@@ -96,10 +114,15 @@ telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<
         auto out = std::make_shared<telemetry::run_records>();
         if (!s.setup.recorder) return records_closed{out};
         *out = s.setup.recorder->close(*m.end, m.num_dropped);
-        write_if_at_home(s, s.setup.communication_file, out->communication_json);
-        write_if_at_home(s, s.setup.profile_file, out->profile);
+        std::string missing;
+        write_if_at_home(s, s.setup.communication_file, out->communication_json, missing);
+        write_if_at_home(s, s.setup.profile_file, out->profile, missing);
         if (!s.setup.report_file.empty())
-          out->report_written = write_if_at_home(s, s.setup.report_file, s.setup.recorder->report(files_beside(s)));
+          out->report_written =
+              write_if_at_home(s, s.setup.report_file, s.setup.recorder->report(files_beside(s)), missing);
+        if (!missing.empty() && s.was_home && s.setup.complain)
+          s.setup.complain({core::error_kind::io, "telemetry: not written, as the run's folder " +
+                                                      s.setup.home.string() + " was removed: " + missing});
         return records_closed{out};
       },
   };

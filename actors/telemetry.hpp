@@ -13,6 +13,7 @@
 namespace troupe::actors {
 
 struct telemetry_setup {                          ///< files to write
+  std::filesystem::path home;                     ///< the run's folder; empty: the run has none
   std::filesystem::path trace_file;               ///< path of the trace; empty: no trace is written
   uint64_t from_step = 0, steps = 0;              ///< steps [from_step, from_step + steps) are traced
   std::shared_ptr<telemetry::recorder> recorder;  ///< opened before the first message; null: only the trace is written
@@ -31,6 +32,8 @@ struct telemetry_state {        ///< a telemetry actor's state between messages
   std::string events;  ///< JSON text of the trace events recorded so far, of at most `setup.steps` training steps
   int64_t zero_ns = 0;
   bool complained = false, profiled = false;
+  bool was_home = false;   ///< true: the run's folder existed at a step
+  bool told_gone = false;  ///< true: a complaint has reported that the run's folder was removed
 };
 
 /// Makes the behavior of a telemetry actor, for `spawn`.

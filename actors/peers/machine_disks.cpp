@@ -77,8 +77,8 @@ void machine_disks::keep(const committed_call& c) {
   const bool is_first = who.first_place_of(who.machine()) == who.place;
   if (!is_first || who.machine() == who.seats.front().machine) return;
   if (auto ok = keep_copy(c, false); !ok)
-    run_.host.warnings->put("checkpoint.use_node_local_storage: no copy of the manifest of '" + c.folder +
-                            "' on this machine: " + ok.error().text);
+    run_.host.warnings->put("checkpoint.use_node_local_storage: after the checkpoint '" + c.folder +
+                            "' was written, on this machine: " + ok.error().text);
 }
 
 }  // namespace troupe::actors

@@ -110,7 +110,10 @@ core::result<committed_call> copy_of(const fs::path& folder, std::string writers
   return out;
 }
 
-core::result<void> keep_copy(const committed_call& c, bool leads) {
+namespace {
+
+/// Stores the manifest of a committed checkpoint, the list of the machines that wrote its files, and `latest`.
+core::result<void> store_copy(const committed_call& c, bool leads) {
   const fs::path folder = c.folder, root = folder.parent_path();
   auto& files = real_files();
   if (!leads) {
@@ -123,6 +126,13 @@ core::result<void> keep_copy(const committed_call& c, bool leads) {
   TROUPE_TRY(checkpoint::write_file_atomically(parts / writers_name, c.writers));
   if (!leads && !c.latest.empty())
     TROUPE_TRY(checkpoint::write_file_atomically(root / checkpoint::latest_file_name, c.latest));
+  return {};
+}
+
+/// Removes what this machine has of checkpoints that no longer exist. Returns the last failure, after all are tried.
+core::result<void> remove_old_copies(const committed_call& c, bool leads) {
+  const fs::path root = fs::path(c.folder).parent_path();
+  auto& files = real_files();
   const std::set<std::string> stay(c.save_ids.begin(), c.save_ids.end());
   TROUPE_ASSIGN(const auto all, files.list(root));
   core::result<void> removed;
@@ -134,6 +144,17 @@ core::result<void> keep_copy(const committed_call& c, bool leads) {
   }
   TROUPE_TRY(remove_parts_but(root, stay));
   return removed;
+}
+
+}  // namespace
+
+core::result<void> keep_copy(const committed_call& c, bool leads) {
+  if (auto ok = store_copy(c, leads); !ok)
+    return core::fail(ok.error().in(leads ? "cannot store which machine wrote which of its files"
+                                          : "cannot store a copy of its manifest"));
+  if (auto ok = remove_old_copies(c, leads); !ok)
+    return core::fail(ok.error().in("cannot remove the files of older checkpoints"));
+  return {};
 }
 
 core::result<std::unique_ptr<input_file>> open_for_others(const std::string& path) {

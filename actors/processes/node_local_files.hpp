@@ -37,7 +37,7 @@ std::filesystem::path native_folder(const std::filesystem::path& path, const std
 /// Returns the data that the other machines keep of a checkpoint that was committed on the machine that leads.
 core::result<committed_call> copy_of(const std::filesystem::path& folder, std::string writers);
 /// Stores the data of a committed checkpoint, and removes files of checkpoints that no longer exist. On the machine
-/// that leads it only removes files.
+/// that leads it only removes files. The error begins with which of the two failed.
 core::result<void> keep_copy(const committed_call& c, bool leads);
 
 /// Opens a file for another machine by the names of this file system; opens only files of checkpoints.

@@ -123,6 +123,10 @@ core::result<evaluation_report> evaluate_once(training_run& run, const evaluatio
   evaluation_report out;
   double ranks_with_windows = 0;
   for (uint64_t done = 0; done < n;) {
+    if (request.go_on && !request.go_on()) {
+      out.ended_early = true;
+      return out;
+    }
     const auto micros = static_cast<uint32_t>(std::min(n - done, at_once));
     TROUPE_ASSIGN(auto did, run.steps.run_and_tell(plan::plan_choice::evaluate, done,
                                                    {.micros = micros,

@@ -165,11 +165,16 @@ struct evaluation_request {
   std::string output{};
   /// False: computes outputs only, for batches without targets; nothing is recorded, and the report has no losses.
   bool compute_loss = true;
+  /// Called before each run of micro-batches, in the leading process of several; false leaves the evaluation. Empty: it
+  /// is always complete.
+  std::function<bool()> go_on{};
 };
 
 struct evaluation_report {     ///< the mean loss of an evaluation, and what it was computed from
   double loss = 0;             ///< mean loss over all evaluated tokens, in nats; 0 without tokens
   std::vector<double> losses;  ///< [global micro-batch]: mean loss over its tokens; empty if not requested
+  /// True: `go_on` has left the evaluation, which has no mean loss and is not recorded.
+  bool ended_early = false;
 };
 
 }  // namespace troupe::actors

@@ -99,6 +99,7 @@ telemetry_setup run_recorder::make_telemetry() {
   out.log = options.log = [box = run_.host.lines](const std::string& line) { box->put(line); };
   options.warn = run_.host.put_warning();
   out.complain = [box = run_.host.warnings](const core::error& e) { box->put(e.text); };
+  out.home = c.output;
   if (c.telemetry.trace && !c.output.empty()) out.trace_file = c.output / "trace.json";
   out.from_step = c.telemetry.trace_from_step;
   out.steps = c.telemetry.trace_steps;

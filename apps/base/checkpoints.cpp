@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstring>
 #include <thread>
 #include <utility>
 
+#include "apps/base/exit_code.hpp"
 #include "checkpoint/native/manifest_file.hpp"
 #include "core/clock.hpp"
 
@@ -21,6 +25,9 @@ constexpr double retry_pause_s = 0.5, retry_pause_max_s = 10;
 bool was_abandoned(const core::error& e) {
   return e.kind == core::error_kind::stopped || e.kind == core::error_kind::peer_lost;
 }
+
+/// Returns the text of a loss that is not finite. The sign of a NaN has no meaning and is omitted.
+const char* loss_text(double loss) { return std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf"; }
 
 }  // namespace
 
@@ -45,14 +52,44 @@ core::result<void> checkpoints::begin(const run_start& start, const actors::sess
   return start_.begin(start, s.steps_done(), heard_.on_warning);
 }
 
+void checkpoints::take_over() {
+  const auto latest = checkpoint::read_latest(checkpoint::real_files(), start_.root());
+  asked_ = latest && *latest;
+}
+
+void checkpoints::note_loss(uint64_t step, double loss) {
+  if (std::isfinite(loss)) return bad_.reset();
+  if (!bad_) bad_ = {.since = step};
+  bad_->newest = loss;
+}
+
+std::optional<core::error> checkpoints::broken() const {
+  if (!bad_) return std::nullopt;
+  return core::error{core::error_kind::numeric,
+                     fmt::format("the loss has been {} since step {}; {}", loss_text(bad_->newest), bad_->since,
+                                 newest([](uint64_t step, const std::string& folder) {
+                                   return fmt::format("the newest checkpoint from before, of step {}, is '{}'", step,
+                                                      folder);
+                                 }))};
+}
+
+// A request is always answered; checkpoints that are due by themselves are reported once.
+void checkpoints::withhold(uint64_t step, moment why) {
+  waiting_ = true;
+  if (std::exchange(bad_->told, true) && why != moment::asked) return;
+  heard_.on_warning(
+      fmt::format("checkpoint of step {}: left out, as the loss has been {} since step {}; the next one is written "
+                  "once the loss is finite",
+                  step, loss_text(bad_->newest), bad_->since));
+}
+
 bool checkpoints::is_due(uint64_t step, moment why) const {
   switch (why) {
     case moment::asked:
       return true;
     case moment::rescued:
-      return when_.is_on() || asked_;
     case moment::end:
-      return when_.is_on() || missing_;
+      return keeps_end() || missing_;
     case moment::step:
       break;
   }
@@ -68,6 +105,10 @@ core::result<void> checkpoints::after_step(actors::session& s, moment why) {
   asked_ = asked_ || why == moment::asked;
   const bool due = is_due(step, why);
   if (!due && !waiting_) return {};
+  if (bad_) {
+    withhold(step, why);
+    return {};
+  }
   if (!when_.asynchronous) return save(s);
   // A checkpoint that keep_every keeps is numbered by its step, so it waits for the save in progress instead of being
   // late.
@@ -94,13 +135,14 @@ core::result<void> checkpoints::save_last(actors::session& s, moment why) {
   const uint64_t step = s.steps_done();
   if (saved_step_ == step) return {};
   if (!is_due(step, why)) {
-    if (why == moment::rescued)
+    if (why == moment::rescued && asked_by_signal != 0)
       heard_.on_warning(
-          fmt::format("ended by SIGTERM after step {}: nothing is saved, as neither checkpoint.every_steps nor "
+          fmt::format("ended by SIG{} after step {}: nothing is saved, as neither checkpoint.every_steps nor "
                       "checkpoint.every_minutes asks for it",
-                      step));
+                      ::sigabbrev_np(asked_by_signal), step));
     return {};
   }
+  if (bad_) return {};  // `broken` says so
   const double until_s = double(core::now_ns()) / 1e9 + when_.retry_for_s;
   for (double pause_s = retry_pause_s;; pause_s = std::min(2 * pause_s, retry_pause_max_s)) {
     (void)save(s);
@@ -116,19 +158,25 @@ core::result<void> checkpoints::save_last(actors::session& s, moment why) {
 }
 
 std::string checkpoints::what_is_safe() const {
+  return newest(
+      [](uint64_t step, const std::string& folder) { return fmt::format("step {} is safe in '{}'", step, folder); });
+}
+
+std::string checkpoints::newest(const std::function<std::string(uint64_t, const std::string&)>& sentence) const {
   auto& files = checkpoint::real_files();
   const auto latest = checkpoint::read_latest(files, start_.root());
   if (!latest || !*latest) return "no step of this run is in a checkpoint";
   const fs::path folder = start_.root() / (*latest)->folder;
   const auto known = checkpoint::read_manifest(files, folder);
   if (!known) return fmt::format("'{}' cannot be read: {}", folder.string(), known.error().text);
-  return fmt::format("step {} is safe in '{}'", known->content.run.step, folder.string());
+  return sentence(known->content.run.step, folder.string());
 }
 
 void checkpoints::went_back(uint64_t step, bool has_one) {
   saved_step_.reset();
   if (has_one) saved_step_ = step;
   waiting_ = false;
+  bad_.reset();
   last_begin_ns_ = core::now_ns();
 }
 

@@ -39,7 +39,7 @@ class checkpoints {
     step,     ///< the run continues with another step
     asked,    ///< another step follows, and a signal or a user has requested a checkpoint
     end,      ///< no step follows: the run has ended
-    rescued,  ///< no step follows, because a signal or an error ended the run; reports if nothing is saved
+    rescued,  ///< no step follows, because a signal or an error ended the run; reports a signal without a save
   };
 
   /// Stores its arguments; `configuration` is written unchanged into every checkpoint.
@@ -49,14 +49,26 @@ class checkpoints {
   /// `checkpoint.tag`.
   core::result<run_start> choose_start(bool again = false);
   core::result<void> begin(const run_start& start, const actors::session& s);
+  /// Called instead of `begin` in a process that leads after the loss of the leading one. A checkpoint in the folder
+  /// shows that the run keeps its end.
+  void take_over();
   /// Locks the output folder; see checkpoint_start::claim_output.
   core::result<void> claim_output() { return start_.claim_output(heard_.on_warning); }
+
+  /// Notes the loss of a step, before `after_step`. While the newest loss is not finite, nothing is saved and no
+  /// checkpoint is removed; a checkpoint that is due meanwhile is written once a loss is finite again.
+  void note_loss(uint64_t step, double loss);
+  /// Returns since which step the loss is not finite, and the newest checkpoint from before; none: the newest loss is
+  /// finite.
+  [[nodiscard]] std::optional<core::error> broken() const;
 
   /// Called between steps. Starts a checkpoint if one is due and this step has none; at the end, waits until no save is
   /// in progress. Returns an error if `checkpoint.on_error` is stop, or if the session has ended; any other failure is
   /// a warning and is counted. The last checkpoint is retried for `checkpoint.retry_for`; if it fails, `unsaved` holds
   /// the error.
   core::result<void> after_step(actors::session& s, moment why);
+  /// True if the run's end is saved: checkpoints are configured, one was requested, or the run resumed from its own.
+  [[nodiscard]] bool keeps_end() const { return when_.is_on() || asked_; }
 
   /// Returns why the run's last checkpoint could not be written, and which step is safe. Also set if another error
   /// ended the run while its states were whole.
@@ -81,6 +93,9 @@ class checkpoints {
   core::result<void> save_last(actors::session& s, moment why);
   core::result<void> end_saves(actors::session& s);
   core::result<void> failed(uint64_t step, const core::error& e);
+  void withhold(uint64_t step, moment why);
+  /// Returns `sentence` of the newest checkpoint's step and folder, or a sentence that there is none to read.
+  [[nodiscard]] std::string newest(const std::function<std::string(uint64_t, const std::string&)>& sentence) const;
 
   checkpoint_start start_;
   config::checkpoint_section when_;
@@ -91,10 +106,17 @@ class checkpoints {
   std::optional<core::error> failure_;  ///< error of an asynchronous checkpoint, if `checkpoint.on_error` ends the run
   std::optional<core::error> missing_;  ///< reason why the checkpoint that was started last is missing
   std::optional<core::error> unsaved_;
-  bool asked_ = false;                   ///< true: a checkpoint was requested, or the run resumes from its own
-  bool waiting_ = false;                 ///< true: a checkpoint is due while another is in progress
-  bool blocking_ = false;                ///< true: training waits for the checkpoint in progress
-  bool ending_ = false;                  ///< true: the run's last checkpoint is being written
+  bool asked_ = false;     ///< true: a checkpoint was requested, or the run resumes from its own
+  bool waiting_ = false;   ///< true: a checkpoint is due while another is in progress
+  bool blocking_ = false;  ///< true: training waits for the checkpoint in progress
+  bool ending_ = false;    ///< true: the run's last checkpoint is being written
+  /// A run of steps whose losses are not finite, up to the newest step.
+  struct bad_losses {
+    uint64_t since = 0;
+    double newest = 0;
+    bool told = false;  ///< true: a warning has reported a checkpoint that was left out
+  };
+  std::optional<bad_losses> bad_;
   std::optional<uint64_t> told_step_;    ///< step of the last save report that this object received
   std::optional<uint64_t> failed_step_;  ///< newest step whose checkpoint was counted as failed
   int64_t last_begin_ns_ = 0;            ///< time of the begin of the run or of the newest checkpoint

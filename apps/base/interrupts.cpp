@@ -22,7 +22,7 @@ std::mutex mutex;
 constexpr unsigned grace_s = 5;
 }  // namespace
 
-interrupts::interrupts(save_requests asked, int same_within_ms) : same_ns_(int64_t{same_within_ms} * 1'000'000) {
+interrupts::interrupts(save_requests asked) {
   ignore_unused_signals();
   sigset_t set = signals_that_end();
   if (asked == save_requests::taken) {
@@ -50,7 +50,7 @@ void interrupts::take(int signal) {
   }
   if (count_.load() > 0 && !core::hurries(signal)) return;
   const int64_t now = core::now_ns();
-  if (count_.load() > 0 && now - last_ns_ < same_ns_) return;
+  if (count_.load() > 0 && now - last_ns_ < same_request_ns_max) return;
   last_ns_ = now;
   if (count_.load() == 0) {
     asked_by_signal = signal;

@@ -17,9 +17,8 @@ class interrupts {
 
   /// Blocks the signals and starts the thread that waits for them. Construct it before any other thread starts, since
   /// threads inherit the blocked signals. Throws std::runtime_error if the system refuses the thread. An interruption
-  /// within `same_within_ms` of the previous one is ignored as a duplicate: a launcher may signal every process of a
-  /// job, and its supervisor passes the signal on as well.
-  explicit interrupts(save_requests asked = save_requests::ignored, int same_within_ms = 0);
+  /// within `same_request_ns_max` of the previous one is ignored as a duplicate.
+  explicit interrupts(save_requests asked = save_requests::ignored);
   ~interrupts();
   interrupts(const interrupts&) = delete;
   interrupts& operator=(const interrupts&) = delete;
@@ -37,7 +36,6 @@ class interrupts {
  private:
   void take(int signal);
 
-  const int64_t same_ns_;
   int64_t last_ns_ = 0;  ///< time of the last interrupt; used only by the watching thread
   std::atomic<int> count_{0};
   std::atomic<bool> done_{false}, terminated_{false}, save_{false}, steps_{false};

@@ -129,7 +129,7 @@ void progress::evaluation(uint64_t step, double loss) {
     std::printf("{\"event\":\"evaluation\",\"step\":%llu,\"loss\":%s}\n", static_cast<unsigned long long>(step),
                 json_number(loss).c_str());
   else if (style_ != output_style::quiet)
-    std::printf("step %llu: validation loss %.4f %s\n", static_cast<unsigned long long>(step), loss,
+    std::printf("step %llu: validation loss %.4f %s\n", static_cast<unsigned long long>(step), shown(loss),
                 loss_unit_.c_str());
   std::fflush(stdout);
 }
@@ -382,13 +382,14 @@ std::string end_text(const end_summary& e) {
                      static_cast<unsigned long long>(e.skipped), static_cast<unsigned long long>(e.trained));
     if (const auto hidden = telemetry::overlap_line(e.lanes.overlap); !hidden.empty()) out += hidden + "\n";
     out += memory_line(e) + checkpoint_line(e.checkpoints);
-    if (!e.model_place.empty())
-      out += "model: " + e.model_place + "\n";
-    else
-      out += "model: not kept; --export FOLDER or checkpoint.every_steps keeps it\n";
-    if (!e.next_command.empty()) out += "next: " + e.next_command + "\n";
-    if (!e.report_file.empty()) out += "report: " + e.report_file + " (open in a browser; -v shows its tables here)\n";
   }
+  if (!e.model_place.empty())
+    out += "model: " + e.model_place + "\n";
+  else if (e.trained > 0)
+    out += "model: not kept; --export FOLDER or checkpoint.every_steps keeps it\n";
+  if (!e.next_command.empty()) out += "next: " + e.next_command + "\n";
+  if (e.trained > 0 && !e.report_file.empty())
+    out += "report: " + e.report_file + " (open in a browser; -v shows its tables here)\n";
   if (!e.sample.empty()) out += "sample: " + for_terminal(e.sample) + "\n";
   if (!e.no_sample.empty()) out += "sample: none, " + e.no_sample + "\n";
   return out;

@@ -3,10 +3,15 @@
 #pragma once
 
 #include <csignal>
+#include <cstdint>
 
 #include "core/signal_table.hpp"
 
 namespace troupe::apps {
+
+/// Longest time between two signals that count as one request to end: `timeout` signals the program and then its
+/// process group, and a launcher signals every process of a job while its supervisor passes the signal on.
+inline constexpr int64_t same_request_ns_max = 1'000'000'000;
 
 /// True if the process that started this program ignored the signal, as `nohup` ignores SIGHUP, so that the program
 /// survives it. Always false for SIGINT and SIGTERM: shells ignore SIGINT for a script's background commands, but users

@@ -1,16 +1,28 @@
 #include "apps/base/stop_request.hpp"
 
+#include <atomic>
+
 #include "apps/base/exit_code.hpp"
 #include "apps/base/signals.hpp"
+#include "core/clock.hpp"
 
 namespace troupe::apps {
 namespace {
 
 volatile std::sig_atomic_t is_stop_asked = 0;
+std::atomic<int64_t> asked_at_ns = 0;
+static_assert(std::atomic<int64_t>::is_always_lock_free);
 
+// Only functions that a signal handler may call are used here; reading the clock is one of them.
 void ask_to_stop(int signal) {
-  if (is_stop_asked == 0) asked_by_signal = signal;
-  is_stop_asked = 1;
+  if (is_stop_asked == 0) {
+    asked_by_signal = signal;
+    asked_at_ns = core::now_ns();
+    is_stop_asked = 1;
+  } else if (core::hurries(signal) && core::now_ns() - asked_at_ns.load() >= same_request_ns_max) {
+    std::signal(signal, SIG_DFL);
+    ::raise(signal);  // delivered when the handler returns
+  }
 }
 
 }  // namespace
@@ -24,7 +36,7 @@ stop_request::stop_request() {
     struct sigaction action {};
     sigemptyset(&action.sa_mask);
     action.sa_handler = s.effect == core::signal_effect::ends ? ask_to_stop : SIG_IGN;
-    action.sa_flags = SA_RESTART | (s.hurries ? SA_RESETHAND : 0);
+    action.sa_flags = SA_RESTART;
     const bool is_taken = s.effect == core::signal_effect::ignored && before_[i].sa_handler != SIG_DFL;
     if (!is_taken && !is_left_ignored(s.number)) ::sigaction(s.number, &action, nullptr);
   }

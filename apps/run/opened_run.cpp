@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
@@ -28,12 +29,13 @@ uint64_t memory_bytes(const actors::session& s) {
 
 core::result<end_summary> opened_run::operator()(interrupts& stop) {
   auto end = go(stop);
-  if (!end) rescue();
+  // States with numbers that are not finite must not replace an earlier checkpoint.
+  if (!end && end.error().kind != core::error_kind::numeric) rescue();
   return end;
 }
 
 void opened_run::rescue() {
-  if (!config_.checkpoint.is_on() || !session_.may_save()) return;
+  if (!saved_.keeps_end() || !session_.may_save()) return;
   if (auto ok = saved_.after_step(session_, checkpoints::moment::rescued); !ok)
     std::fprintf(stderr, "troupe: warning: %s\n", ok.error().text.c_str());
 }
@@ -51,14 +53,20 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
       tell_spike(*r.spike);
       continue;
     }
+    end_.last_loss = r.loss;
+    saved_.note_loss(r.step, r.loss);
     if (page_ != nullptr) page_->memory(session_.memory());
     // Updates the state before the step is shown, so that a question after the shown line gets this step.
     state_.step(r, memory_bytes(session_));
     show_.step(r, memory_bytes(session_));
     peak_.after_step(show_, say_);
     const uint64_t every = config_.evaluation.every_steps;
-    if (every > 0 && r.step % every == 0 && r.step < config_.steps)
-      TROUPE_TRY(evaluate(config_.evaluation.batches, r.step));
+    if (every > 0 && r.step % every == 0 && r.step < config_.steps) {
+      TROUPE_TRY(evaluate(r.step, is_over));
+      // The evaluation is the first to see weights that this step's update has broken.
+      if (last_evaluated_ == r.step && !std::isfinite(end_.validation_loss))
+        saved_.note_loss(r.step, end_.validation_loss);
+    }
     TROUPE_TRY(between_steps(stop, r.save_asked));
   }
   // A process that leads after a loss may have no steps left, but must still write the save that was due.
@@ -67,7 +75,7 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
     const moment why = stop.terminated() ? moment::rescued : moment::end;
     TROUPE_TRY(saved_.after_step(session_, why));
   }
-  end_.unsaved = saved_.unsaved().has_value();
+  end_.unsaved = saved_.unsaved() || saved_.broken();
   show_.finish_line();
   end_.seconds = double(core::now_ns() - begin) / 1e9;
   end_.stopped = session_.steps_done() < config_.steps;
@@ -75,8 +83,8 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
   end_.trained = steps_;
   end_.checkpoints = saved_.counts();
   if (!end_.stopped && session_.validation_tokens() > 0) {
-    TROUPE_TRY(evaluate(config_.evaluation.batches, end_.steps));
-    end_.has_validation = true;
+    TROUPE_TRY(evaluate(end_.steps, is_over));
+    end_.has_validation = last_evaluated_ == end_.steps;
   }
   TROUPE_TRY(sample());
   finish();
@@ -95,7 +103,10 @@ core::result<void> opened_run::between_steps(interrupts& stop, bool save_asked) 
     const bool asked = stop.take_save_request() || save_asked || wished;
     TROUPE_TRY(saved_.after_step(session_, asked ? moment::asked : moment::step));
     if (wished) {
-      if (auto ok = session_.wait_for_saves(); !ok) state_.checkpoint_failed(ok.error().text);
+      if (auto ok = session_.wait_for_saves(); !ok)
+        state_.checkpoint_failed(ok.error().text);
+      else if (const auto why = saved_.broken())
+        state_.checkpoint_failed(why->text);
       state_.end_wish();
       state_.enter("training");
     }
@@ -113,7 +124,6 @@ core::result<void> opened_run::between_steps(interrupts& stop, bool save_asked) 
 
 void opened_run::count(const actors::step_report& r) {
   end_.skipped += r.skipped;
-  end_.last_loss = r.loss;
   tokens_ += double(r.tokens);
   seconds_ += r.seconds;
   ++steps_;
@@ -130,14 +140,18 @@ void opened_run::tell_spike(const actors::loss_spike& s) {
   page_->line(spike_sentence(s));
 }
 
-core::result<void> opened_run::evaluate(uint64_t batches, uint64_t step) {
+// Leaves an evaluation between two batches if the run is to end: its states are saved at once.
+core::result<void> opened_run::evaluate(uint64_t step, const std::function<bool()>& is_over) {
+  last_evaluated_.reset();
   state_.enter("evaluating");
-  auto loss = session_.evaluate(batches);
+  auto did = session_.evaluate({.batches = config_.evaluation.batches, .go_on = [&is_over] { return !is_over(); }});
   state_.enter("training");
-  if (!loss) return core::fail(loss.error());
-  state_.evaluation(*loss);
-  end_.validation_loss = *loss;
-  show_.evaluation(step, *loss);
+  if (!did) return core::fail(did.error());
+  if (did->ended_early) return {};
+  last_evaluated_ = step;
+  state_.evaluation(did->loss);
+  end_.validation_loss = did->loss;
+  show_.evaluation(step, did->loss);
   return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -38,7 +39,7 @@ class opened_run {
               c.config.device == core::device_kind::cpu ? c.config.parallel.ranks() : 1) {}
 
   /// Runs the steps; call it once. Ends after the last step, or when a signal in `stop` has requested the end. If a
-  /// step fails, the states are still whole, and are saved if checkpoints are enabled.
+  /// step fails, the states are still whole, and are saved if the run keeps its end, unless numbers are not finite.
   core::result<end_summary> operator()(interrupts& stop);
 
  private:
@@ -47,7 +48,7 @@ class opened_run {
   void rescue();
   void count(const actors::step_report& r);
   void tell_spike(const actors::loss_spike& s);
-  core::result<void> evaluate(uint64_t batches, uint64_t step);
+  core::result<void> evaluate(uint64_t step, const std::function<bool()>& is_over);
   core::result<void> sample();
   void finish();
 
@@ -63,6 +64,7 @@ class opened_run {
   end_summary end_;
   double tokens_ = 0, seconds_ = 0;
   uint64_t steps_ = 0;
+  std::optional<uint64_t> last_evaluated_;  // steps that were done at the last evaluation; nullopt: it was left
   measured_peak peak_;
 };
 

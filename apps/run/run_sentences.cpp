@@ -72,20 +72,24 @@ void say_end(const end_summary& e, const train_arguments& a, const char* unit) {
   if (a.verbosity == verbosity::verbose) std::printf("%s", end_details(e).c_str());
   if (a.verbosity != verbosity::quiet) std::printf("%s", end_text(e).c_str());
   if (e.has_validation)
-    std::printf("validation loss %.2f %s after %llu steps, %.0f s\n", e.validation_loss, unit, steps, e.seconds);
+    std::printf("validation loss %.2f %s after %llu steps, %.0f s\n",
+                std::isnan(e.validation_loss) ? std::fabs(e.validation_loss) : e.validation_loss, unit, steps,
+                e.seconds);
   else if (e.trained == 0)
     std::printf("done after %llu steps, all of them before this run\n", steps);
   else
-    std::printf("%s after %llu steps, %.0f s, last loss %.4f %s\n", e.stopped ? "stopped" : e.unsaved ? "ended" : "done", steps, e.seconds,
-                std::isnan(e.last_loss) ? std::fabs(e.last_loss) : e.last_loss, unit);
+    std::printf("%s after %llu steps, %.0f s, last loss %.4f %s\n",
+                e.stopped   ? "stopped"
+                : e.unsaved ? "ended"
+                            : "done",
+                steps, e.seconds, std::isnan(e.last_loss) ? std::fabs(e.last_loss) : e.last_loss, unit);
 }
 
 std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps, const config::parallel_section& p,
                               bool took_over) {
   return fmt::format("{}; {}{} step{} done again, {:.1f} s lost",
                      job::as_sentence(r.degrees, steps, job::ranks_of_replica(p)), took_over ? "at least " : "",
-                     r.steps_again,
-                     r.steps_again == 1 ? "" : "s", r.lost_s);
+                     r.steps_again, r.steps_again == 1 ? "" : "s", r.lost_s);
 }
 
 std::string network_sentence(const actors::network_count& n, const std::vector<config::cluster_host>& hosts) {

@@ -114,7 +114,7 @@ std::optional<int> take_degrees(const train_arguments& a, config::loaded& loaded
 int train_to(console& out, const train_arguments& given) {
   const train_arguments a = with_load_keys(given);
   const auto link = cluster::take_link_place();
-  interrupts stop(interrupts::save_requests::taken, link ? 1000 : 0);
+  interrupts stop(interrupts::save_requests::taken);
   std::optional<orphan_watch> watched;
   if (link) watched.emplace(link->place);  // constructed here, so that its thread inherits the blocked signals
   auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory, !link);

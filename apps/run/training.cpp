@@ -97,7 +97,7 @@ class training {
                {[this](const std::string& line) { warn(line); },
                 [this](const checkpoint_event& e) {
                   if (show_) show_->checkpoint(e);
-                  if (!e.folder.empty()) newest_ = e.folder;
+                  if (!e.folder.empty()) newest_ = e;
                   state_.checkpoint(e);
                   page_state_.checkpoint(e);
                 }}) {
@@ -159,7 +159,7 @@ class training {
       const auto& unsaved = saved_.unsaved();
       if (unsaved)
         failed(*unsaved);
-      else if (config_->checkpoint.is_on())
+      else if (saved_.keeps_end())
         apps::warn(saved_.what_is_safe());
       // After the last step, weights can be exported in spite of an error.
       const bool is_exported = session_->steps_done() < config_->steps || export_weights();
@@ -177,9 +177,11 @@ class training {
       if (const auto network = network_sentence(r.network, config_->cluster.hosts); !network.empty()) say(network);
       say(recovery_sentence(r, end->steps, config_->parallel, took_over_));
     }
-    if (saved_.unsaved()) failed(*saved_.unsaved());
+    const auto broken = saved_.broken(), untrained = nothing_trained(*end);
+    for (const auto& why : {saved_.unsaved(), broken, untrained})
+      if (why) failed(*why);
     if (saved_.unsaved() || !is_exported) return unkept_code;
-    if (const auto why = nothing_trained(*end)) return failed(*why);
+    if (broken || untrained) return 1;
     return end->stopped && stop_.requested() ? stopped_code() : 0;
   }
 
@@ -192,36 +194,41 @@ class training {
   /// Stores the folder of the trained model in `end`, and the command that uses the model or resumes the run.
   void tell_place(end_summary& end) const {
     end.loss_unit = unit();
-    const bool is_as_it_was = newest_.empty() && session_->steps_done() == resumed_at_;
-    const std::string newest = is_as_it_was ? fs::path(start_.load.path).string() : newest_.string();
-    if (end.stopped) {
-      end.model_place = newest;
-      if (!newest.empty()) end.next_command = "the same command resumes after step " + std::to_string(end.steps);
-      return;
+    std::string newest;
+    uint64_t step = 0;
+    if (newest_) {
+      newest = newest_->folder.string();
+      step = newest_->step;
+    } else if (session_->steps_done() == resumed_at_) {
+      newest = fs::path(start_.load.path).string();
+      step = resumed_at_;
     }
-    if (!exported_.empty()) {
-      end.model_place = exported_.string();
+    end.model_place = exported_.empty() ? newest : exported_.string();
+    if (end.stopped && !newest.empty())
+      end.next_command = fmt::format("the same command resumes after step {}", step);
+    else if (!exported_.empty())
       end.next_command = fmt::format("troupe checkpoint to-gguf {} model.gguf", shell_word(exported_.string()));
-    } else if (!newest.empty()) {
-      end.model_place = newest;
+    else if (!newest.empty())
       end.next_command = fmt::format("troupe checkpoint to-hf {} {}", shell_word(newest),
                                      shell_word((config_->output / "hf").string()));
-    }
   }
-  /// Returns the error of a run in which a fixed loss scale made every step be skipped. A dynamic scale decreases until
-  /// steps count, or ends the run itself.
+  /// Returns the error of a run in which every step was skipped. A run with a dynamic loss scale that is stopped may
+  /// still have been looking for its scale.
   [[nodiscard]] std::optional<core::error> nothing_trained(const end_summary& end) const {
-    const bool is_dynamic = config_->fp16.enabled && config_->fp16.loss_scale == 0;
-    if (end.trained == 0 || end.skipped < end.trained || is_dynamic) return std::nullopt;
-    const std::string what = fmt::format(
-        "nothing was trained: gradients of all {} steps were not finite, so that each was "
-        "skipped; ",
-        end.trained);
+    const auto& half = config_->fp16;
+    const bool is_dynamic = half.enabled && half.loss_scale == 0;
+    if (end.trained == 0 || end.skipped < end.trained || (is_dynamic && end.stopped)) return std::nullopt;
+    const std::string advice =
+        is_dynamic ? fmt::format(
+                         "train more steps, in which the loss scale falls further, or set a smaller "
+                         "fp16.initial_scale_power than {}",
+                         half.initial_scale_power)
+        : half.enabled ? fmt::format("set a smaller fp16.loss_scale than {}, or 0, which finds one", half.loss_scale)
+                       : "try a smaller learning rate, or fp32";
     return core::error{core::error_kind::numeric,
-                       config_->fp16.enabled
-                           ? what + fmt::format("set a smaller fp16.loss_scale than {}, or 0, which finds one",
-                                                config_->fp16.loss_scale)
-                           : what + "try a smaller learning rate, or fp32"};
+                       fmt::format("nothing was trained: gradients of all {} steps were not finite, so that each was "
+                                   "skipped; {}",
+                                   end.trained, advice)};
   }
   static std::string shell_word(const std::string& text) {
     const bool is_plain = std::ranges::all_of(text, [](char c) {
@@ -302,8 +309,10 @@ class training {
     };
     if (auto ok = prepare_output(loaded_, *session_, degrees_.file, claim, open_records); !ok)
       return failed(ok.error());
-    if (is_first)
-      if (auto ok = saved_.begin(start_, *session_); !ok) return failed(ok.error());
+    if (!is_first)
+      saved_.take_over();
+    else if (auto ok = saved_.begin(start_, *session_); !ok)
+      return failed(ok.error());
     state_.begin(session_->steps_done(), unit());
     page_state_.begin(unit());
     asked_ = session_.get();
@@ -422,7 +431,7 @@ class training {
   process_log log_;               // writes the events of this process to a log; used only in a job of several processes
   checkpoints saved_;
   run_start start_;
-  fs::path newest_;                                      // folder of the newest checkpoint
+  std::optional<checkpoint_event> newest_;               // the newest checkpoint that this call has written
   fs::path exported_;                                    // folder to which --export has written the weights
   uint64_t resumed_at_ = 0;                              // number of steps before the first step of this call
   bool took_over_ = false;                               // another process led before this one

@@ -1,6 +1,7 @@
 #include "telemetry/curves/append_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -45,7 +46,8 @@ append_file::append_file(append_file&& other) noexcept
       fd_(std::exchange(other.fd_, -1)),
       written_(other.written_),
       waiting_(std::move(other.waiting_)),
-      num_dropped_(other.num_dropped_) {}
+      num_dropped_(other.num_dropped_),
+      is_removed_(other.is_removed_) {}
 
 append_file::~append_file() {
   if (fd_ >= 0) ::close(fd_);
@@ -77,7 +79,11 @@ core::result<void> append_file::flush() {
   }
   written_ += done;
   waiting_.clear();
-  return {};
+  struct stat now {};
+  if (done == 0 || ::fstat(fd_, &now) != 0 || now.st_nlink > 0) return {};
+  is_removed_ = true;
+  ++num_dropped_;
+  return core::fail(core::error_kind::io, "cannot write " + path_.string() + ": the file was removed during the run");
 }
 
 }  // namespace troupe::telemetry

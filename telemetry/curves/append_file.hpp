@@ -32,11 +32,12 @@ class append_file {  ///< appends whole records to a file
   void add(std::string_view record);
 
   /// Writes all waiting records to the file. After an error they still wait, and the file ends with the last complete
-  /// flush.
+  /// flush. Records that went into a file that was removed are counted as dropped, and the error says so.
   core::result<void> flush();
 
   [[nodiscard]] bool is_empty() const { return written_ == 0 && waiting_.empty(); }
   [[nodiscard]] uint64_t num_dropped() const { return num_dropped_; }  ///< number of records that were dropped
+  [[nodiscard]] bool is_removed() const { return is_removed_; }        ///< true: the open file has no name any more
   [[nodiscard]] uint64_t waiting_bytes() const { return waiting_.size(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
@@ -48,6 +49,7 @@ class append_file {  ///< appends whole records to a file
   uint64_t written_ = 0;
   std::string waiting_;
   uint64_t num_dropped_ = 0;
+  bool is_removed_ = false;
 };
 
 }  // namespace troupe::telemetry

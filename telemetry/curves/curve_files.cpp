@@ -189,4 +189,10 @@ bool curve_files::complete() const {
   return (!events_ || whole(*events_)) && (!lines_ || whole(*lines_));
 }
 
+bool curve_files::has_removed_file() const {
+  for (const auto& [label, file] : csv_)
+    if (file.is_removed()) return true;
+  return (events_ && events_->is_removed()) || (lines_ && lines_->is_removed());
+}
+
 }  // namespace troupe::telemetry

@@ -54,6 +54,8 @@ class curve_files {  ///< writes the output files of a run's curves
 
   /// True if every record is in its file: none was dropped, and none waits for a full disk.
   [[nodiscard]] bool complete() const;
+  /// True if an open file was removed, so that its records cannot be written again.
+  [[nodiscard]] bool has_removed_file() const;
 
  private:
   [[nodiscard]] core::result<append_file> make(const std::filesystem::path& file) const;

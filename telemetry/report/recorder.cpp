@@ -21,7 +21,10 @@ core::result<void> recorder::open(double unix_s, std::optional<uint64_t> goes_on
 void recorder::note(const core::result<void>& did) {
   if (did || warned_ || !options_.warn) return;
   warned_ = true;
-  options_.warn(did.error().text + "; the run continues and tries to write the missing records again at every step");
+  const bool is_lost = files_ && files_->has_removed_file();
+  options_.warn(did.error().text +
+                (is_lost ? "; the run continues without these records"
+                         : "; the run continues and tries to write the missing records again at every step"));
 }
 
 void recorder::log(const std::string& lines) const {

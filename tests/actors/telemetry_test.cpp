@@ -184,6 +184,35 @@ BOOST_AUTO_TEST_CASE(a_folder_that_vanishes_is_warned_of_once_and_the_run_contin
   BOOST_TEST(!closed->report_written);
 }
 
+BOOST_AUTO_TEST_CASE(a_runs_folder_that_is_removed_is_warned_of_once_and_the_end_names_what_is_not_written) {
+  const auto home = scratch / "out";
+  std::filesystem::create_directory(home);
+  ::troupe::telemetry::recorder_options o;
+  o.curves.json_lines_file = home / "steps.jsonl";
+  o.report = o.communication = true;
+  auto setup = with_recorder(std::move(o));
+  setup.home = home;
+  setup.report_file = home / "report.html";
+  setup.communication_file = home / "communication.json";
+  const auto actor = world.spawn(telemetry_impl, setup);
+  record(actor, 0);
+  BOOST_TEST(warnings.empty());
+  std::filesystem::remove_all(home);
+  for (uint64_t step = 1; step < 4; ++step) record(actor, step);
+  const std::vector<std::string> wanted = {
+      "telemetry: the run's folder " + home.string() +
+          " was removed; the run continues, and what it records there is lost",
+      "cannot write " + (home / "steps.jsonl").string() +
+          ": the file was removed during the run; the run continues without these records"};
+  BOOST_TEST(warnings == wanted, boost::test_tools::per_element());
+  const auto closed = close(actor);
+  BOOST_TEST(!closed->curves_complete);
+  BOOST_TEST(!closed->report_written);
+  BOOST_TEST_REQUIRE(warnings.size() == 3U);
+  BOOST_TEST(warnings.back() == "telemetry: not written, as the run's folder " + home.string() +
+                                    " was removed: communication.json, report.html");
+}
+
 BOOST_AUTO_TEST_CASE(records_that_come_while_the_writers_are_behind_are_dropped_and_counted) {
   ::troupe::telemetry::recorder_options o;
   o.curves.json_lines_file = scratch / "steps.jsonl";

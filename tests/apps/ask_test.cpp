@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -74,6 +75,13 @@ BOOST_AUTO_TEST_CASE(a_run_tells_its_state_pauses_goes_on_saves_and_stops) {
   (void)r.ask("stop");
   const auto ended = r.run.end();
   BOOST_TEST(ended.code == 0, ended.err);
+  // The run was asked for checkpoints, so that its end is one, too.
+  const auto end = ended.out.rfind("{\"event\":\"end\",\"steps\":");
+  BOOST_TEST_REQUIRE(end != std::string::npos, ended.out);
+  const auto summary = json::parse(ended.out.substr(end));
+  char last[32];
+  std::snprintf(last, sizeof last, "step-%08llu", summary["steps"].get<unsigned long long>());
+  BOOST_TEST(summary["model"] == (r.f.folder / "out/checkpoints" / last).string());
   BOOST_TEST(!std::filesystem::exists(r.f.folder / "out/troupe.sock"));
   const auto nobody = r.f.troupe({"status", "out"});
   BOOST_TEST(nobody.code == 2);

@@ -6,7 +6,10 @@
 #include <boost/test/unit_test.hpp>
 
 #include <condition_variable>
+#include <initializer_list>
+#include <limits>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "apps/base/checkpoints.hpp"
@@ -58,7 +61,9 @@ class busy_run {
  public:
   explicit busy_run(const std::string& more)
       : config_(job_.config({"checkpoint={every_steps: 2" + more + "}", "output=" + (job_.folder() / "out").string()})),
-        saved_(*config_, "", {}, {[](const std::string&) {}, [this](const apps::checkpoint_event& e) { hear(e); }}) {
+        saved_(*config_, "", {},
+               {[this](const std::string& line) { warnings_.push_back(line); },
+                [this](const apps::checkpoint_event& e) { hear(e); }}) {
     actors::session_options options;
     options.config = config_;
     options.hooks.on_saved = [this](const actors::save_report& r) { saved_.heard(r); };
@@ -88,6 +93,8 @@ class busy_run {
 
   [[nodiscard]] const std::vector<uint64_t>& steps_written() const { return written_; }
   [[nodiscard]] uint64_t left_out() const { return saved_.counts().skipped; }
+  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
+  apps::checkpoints& saved() { return saved_; }
 
  private:
   void hear(const apps::checkpoint_event& e) {
@@ -101,6 +108,7 @@ class busy_run {
   small_job job_;
   std::shared_ptr<const config::job_config> config_;
   std::vector<uint64_t> written_;
+  std::vector<std::string> warnings_;
   apps::checkpoints saved_;
   std::unique_ptr<actors::session> session_;
 };
@@ -145,6 +153,38 @@ BOOST_AUTO_TEST_CASE(checkpoints_that_are_due_meanwhile_are_left_out_and_counted
   run.save(at_the_end);
   BOOST_TEST(run.steps_written() == (std::vector<uint64_t>{2, 8}), boost::test_tools::per_element());
   BOOST_TEST(run.left_out() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_due_while_the_loss_is_not_finite_is_written_once_it_is) {
+  busy_run run(", keep_last: 1, asynchronous: false");
+  disk.open();
+  const auto steps = [&run](std::initializer_list<double> losses, uint64_t first) {
+    for (const double loss : losses) {
+      run.step();
+      run.saved().note_loss(first++, loss);
+      run.save();
+    }
+  };
+  steps({5, 5}, 1);
+  BOOST_TEST(!run.saved().broken().has_value());
+  steps({5, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}, 3);
+  BOOST_TEST(run.steps_written() == (std::vector<uint64_t>{2}), boost::test_tools::per_element());
+  const auto broken = run.saved().broken();
+  BOOST_TEST_REQUIRE(broken.has_value());
+  BOOST_TEST(broken->text.starts_with("the loss has been inf since step 4; the newest checkpoint from before, of step "
+                                      "2, is '"),
+             broken->text);
+  BOOST_TEST(run.saved().what_is_safe().starts_with("step 2 is safe in '"));
+  run.save(apps::checkpoints::moment::asked);
+  BOOST_TEST(run.warnings().size() == 2U);  // one by itself, one as the answer to the request
+  steps({5}, 6);
+  BOOST_TEST(!run.saved().broken().has_value());
+  BOOST_TEST(run.steps_written() == (std::vector<uint64_t>{2, 6}), boost::test_tools::per_element());
+  run.step();
+  run.saved().note_loss(7, std::numeric_limits<double>::quiet_NaN());
+  run.save(at_the_end);
+  BOOST_TEST(run.steps_written().size() == 2U);
+  BOOST_TEST(!run.saved().unsaved().has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

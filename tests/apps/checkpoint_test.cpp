@@ -59,6 +59,12 @@ void kill_once_said(const command_folder& f, const std::string& said) {
   BOOST_FAIL("the run could not be killed before it was done");
 }
 
+/// Returns the step of the checkpoint that `latest` names.
+uint64_t newest_step(const command_folder& f) {
+  const auto latest = scratch_folder::read(f.folder / "out/checkpoints/latest");
+  return std::stoull(latest.substr(latest.find_first_of("0123456789")));
+}
+
 /// Stops a run by SIGTERM in its third step or later.
 finished terminated(const command_folder& f) {
   process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
@@ -157,8 +163,29 @@ BOOST_AUTO_TEST_CASE(sigusr1_asks_for_a_checkpoint_and_training_continues) {
   p.send(SIGINT);
   const auto r = p.end();
   BOOST_TEST(r.code == 130, r.err);
-  // The folder has one checkpoint and `latest`: without checkpoint keys a run makes none at its end.
-  BOOST_TEST(checkpoints_in(f.folder.path()).size() == 2U);
+  // A run that was asked for a checkpoint keeps its end, too.
+  const uint64_t last = losses_of(r.out).rbegin()->first;
+  BOOST_TEST(newest_step(f) == last);
+  // The run resumes from its own checkpoint, and is interrupted again: its end is kept.
+  process again({troupe::places::troupe_binary, "train", "job.yaml", "--set", "steps_per_print=1"}, f.folder.path());
+  BOOST_TEST_REQUIRE(again.wait_for("step " + std::to_string(last + 1) + "/"));
+  again.send(SIGINT);
+  const auto ended = again.end();
+  BOOST_TEST(ended.code == 130, ended.err);
+  BOOST_TEST(newest_step(f) > last);
+  BOOST_TEST(has(ended.out, "next: the same command resumes after step " + std::to_string(newest_step(f)) + "\n"),
+             ended.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_was_asked_for_a_checkpoint_keeps_its_last_step) {
+  const command_folder f(replaced(smallest, "steps: 6", "steps: 400"));
+  process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
+  BOOST_TEST_REQUIRE(p.wait_for("step 1/"));
+  p.send(SIGUSR2);
+  const auto r = p.end();
+  BOOST_TEST(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, "model: " + (f.folder / "out/checkpoints/step-00000400").string() + "\n"), r.out);
+  BOOST_TEST(newest_step(f) == 400U);
 }
 
 BOOST_AUTO_TEST_CASE(an_interrupted_run_saves_where_it_keeps_checkpoints) {
@@ -268,9 +295,10 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_ends_the_run_only_where
     ::setrlimit(RLIMIT_FSIZE, &limit);
   };
   for (const bool asynchronous : {false, true}) {
-    const std::string job = replaced(smallest, "steps: 6", "steps: 3") +
-                            "telemetry: {trace: false, report: false}\ncheckpoint: {every_steps: 1, retry_for: 0, asynchronous: " +
-                            (asynchronous ? "true" : "false") + ", on_error: ";
+    const std::string job =
+        replaced(smallest, "steps: 6", "steps: 3") +
+        "telemetry: {trace: false, report: false}\ncheckpoint: {every_steps: 1, retry_for: 0, asynchronous: " +
+        (asynchronous ? "true" : "false") + ", on_error: ";
     const command_folder on(job + "continue}\n"), stop(job + "stop}\n");
     const auto went_on = on.troupe({"train", "job.yaml", "--json"}, small_files);
     BOOST_TEST(went_on.code == 3, went_on.err);  // all steps are done, and the last is in no checkpoint

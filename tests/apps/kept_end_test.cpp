@@ -80,6 +80,67 @@ BOOST_AUTO_TEST_CASE(the_last_checkpoint_is_tried_again_until_it_can_be_written)
   BOOST_TEST(fs::exists(f.folder / "out/checkpoints/best/manifest.json"));
 }
 
+// The first update breaks the weights, and bf16 skips every later step.
+BOOST_AUTO_TEST_CASE(a_run_whose_loss_stays_nan_keeps_its_last_good_checkpoint_and_ends_with_code_1) {
+  const command_folder f(replaced(quick, "steps: 2", "steps: 6") +
+                         "bf16: {enabled: true}\n"
+                         "checkpoint: {every_steps: 1, keep_last: 1, asynchronous: false}\n");
+  const std::string good = (f.folder / "out/checkpoints/step-00000001").string();
+  const auto r = f.troupe({"train", "job.yaml", "--set", "optimizer.params.lr=1.0e+30", "--export", "hf"});
+  BOOST_TEST(r.code == 1, r.err);
+  BOOST_TEST(has(r.err,
+                 "troupe: error: the loss has been nan since step 2; the newest checkpoint from before, of step "
+                 "1, is '" +
+                     good + "'\n"),
+             r.err);
+  const std::string left_out = ": left out, as the loss has been nan since step ";
+  BOOST_TEST(has(r.err, "warning: checkpoint of step 2" + left_out + "2;"), r.err);
+  BOOST_TEST(r.err.find(left_out) == r.err.rfind(left_out), r.err);  // reported once
+  BOOST_TEST(has(r.out, "ended after 6 steps"), r.out);
+  BOOST_TEST(!has(r.out, "done after"), r.out);
+  BOOST_TEST(fs::exists(good + "/manifest.json"));
+  for (const auto& x : fs::directory_iterator(f.folder / "out/checkpoints"))
+    if (const std::string name = x.path().filename(); name.starts_with("step-")) BOOST_TEST(name == "step-00000001");
+  // The run resumes there and says again that nothing later is good.
+  const auto again = f.troupe({"train", "job.yaml", "--json"});
+  BOOST_TEST(again.code == 1, again.err);
+  BOOST_TEST(has(again.err, "the loss has been nan since step 2; the newest checkpoint from before, of step 1, is '"),
+             again.err);
+  BOOST_TEST(has(again.out, "\"unsaved\":true"), again.out);
+}
+
+BOOST_AUTO_TEST_CASE(an_evaluation_whose_loss_is_nan_keeps_the_step_that_broke_the_weights_out_of_the_checkpoints) {
+  for (const char* bf16 : {"true", "false"}) {
+    const command_folder f(
+        replaced(replaced(quick, "steps: 2", "steps: 3"), "corpus.txt}", "corpus.txt, validation_fraction: 0.1}") +
+        "evaluation: {every_steps: 1}\ncheckpoint: {every_steps: 1}\n");
+    const auto r = f.troupe({"train", "job.yaml", "--json", "--set", std::string("bf16.enabled=") + bf16, "--set",
+                             "optimizer.params.lr=1.0e+30"});
+    BOOST_TEST(r.code == 1, r.err);
+    BOOST_TEST(has(r.err, "the loss "), r.err);
+    BOOST_TEST(has(r.err, "no step of this run is in a checkpoint"), r.err);
+    BOOST_TEST(!fs::exists(f.folder / "out/checkpoints/latest"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_skips_overflows_of_finite_losses_saves_as_ever) {
+  const command_folder f(replaced(quick, "steps: 2", "steps: 3") +
+                         "fp16: {enabled: true, initial_scale_power: 24, hysteresis: 1}\n"
+                         "checkpoint: {every_steps: 1, asynchronous: false}\n");
+  const auto searching = f.troupe({"train", "job.yaml", "--json", "--set", "fp16.initial_scale_power=30"});
+  BOOST_TEST(searching.code == 1, searching.err);
+  BOOST_TEST(has(searching.err,
+                 "nothing was trained: gradients of all 3 steps were not finite, so that each was skipped; train more "
+                 "steps, in which the loss scale falls further, or set a smaller fp16.initial_scale_power than 30"),
+             searching.err);
+  BOOST_TEST(has(searching.out, "\"checkpoints\":{\"written\":3,\"failed\":0,"), searching.out);
+  BOOST_TEST(!has(searching.err, "left out"), searching.err);
+  const auto found = f.troupe({"train", "job.yaml", "--json", "--fresh", "--steps", "20"});
+  BOOST_TEST(found.code == 0, found.err);
+  BOOST_TEST(has(found.out, "\"skipped\":true"), found.out);
+  BOOST_TEST(has(found.out, "\"checkpoints\":{\"written\":20,"), found.out);
+}
+
 BOOST_AUTO_TEST_CASE(an_export_that_cannot_be_written_is_refused_before_the_first_step) {
   const command_folder f(quick);
   f.folder.write("a_file", "text");

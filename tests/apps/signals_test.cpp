@@ -1,6 +1,9 @@
 // Tests that every program and every kind of job handle the signals of core/signal_table.hpp alike.
+#include <chrono>
 #include <csignal>
 #include <memory>
+#include <thread>
+#include <utility>
 
 #include "apps/base/exit_code.hpp"
 #include "apps/base/stop_request.hpp"
@@ -67,6 +70,51 @@ BOOST_AUTO_TEST_CASE(a_cpu_limit_that_tells_again_hurries_nobody) {
   BOOST_TEST(has(ended.out, "\"checkpoints\":{\"written\":1,"), ended.out);
 }
 
+// GNU timeout signals its child and then its process group, to which the child belongs.
+BOOST_AUTO_TEST_CASE(a_signal_that_comes_twice_at_once_is_one_request) {
+  for (const auto& more : kinds_of_job) {
+    signalled_run r(more);
+    r.run.send(SIGTERM);
+    BOOST_TEST_REQUIRE(r.run.wait_for_error("ends after this step"));
+    r.run.send(SIGTERM);
+    const auto ended = r.run.end();
+    BOOST_TEST(ended.code == 128 + SIGTERM, ended.err);
+    BOOST_TEST(!has(ended.err, "interrupted twice"), ended.err);
+    BOOST_TEST(has(ended.out, "\"checkpoints\":{\"written\":1,"), ended.out);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_without_checkpoints_names_the_signal_that_ended_it) {
+  for (const auto& [number, name] : {std::pair(SIGHUP, "SIGHUP"), {SIGXCPU, "SIGXCPU"}, {SIGTERM, "SIGTERM"}}) {
+    const command_folder f(replaced(smallest, "steps: 6", "steps: 1000000"));
+    process run({places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
+    BOOST_TEST_REQUIRE(run.wait_for("\"step\":2,"));
+    run.send(number);
+    const auto ended = run.end();
+    BOOST_TEST(ended.code == 128 + number, ended.err);
+    BOOST_TEST(has(ended.err, std::string("ended by ") + name + " after step "), ended.err);
+    BOOST_TEST(has(ended.err, ": nothing is saved, as neither checkpoint.every_steps nor"), ended.err);
+  }
+}
+
+// An evaluation of the whole text lasts much longer than the test may.
+BOOST_AUTO_TEST_CASE(a_signal_during_an_evaluation_ends_it_between_two_batches_and_the_step_is_saved) {
+  for (const auto& more : kinds_of_job) {
+    command_folder f(replaced(replaced(signalled_job, "corpus.txt}", "corpus.txt, validation_fraction: 0.9}"),
+                              "train_micro_batch_size_per_gpu: 4", "train_micro_batch_size_per_gpu: 1") +
+                     "evaluation: {every_steps: 2, batches: 0}\n" + more);
+    f.folder.write("corpus.txt", made_up_text(10'000'000));
+    process run({places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
+    BOOST_TEST_REQUIRE(run.wait_for("\"step\":2,"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    run.send(SIGTERM);
+    const auto ended = run.end(std::chrono::seconds(20));
+    BOOST_TEST(ended.code == 128 + SIGTERM, ended.err);
+    BOOST_TEST(!has(ended.out, "\"event\":\"evaluation\""), ended.out);
+    BOOST_TEST(std::filesystem::exists(f.folder / "out/checkpoints/step-00000002/manifest.json"));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_run_saves_by_either_signal_that_asks_and_ignores_the_others) {
   for (const auto& more : kinds_of_job) {
     signalled_run r(more);
@@ -127,6 +175,7 @@ BOOST_AUTO_TEST_CASE(a_command_that_writes_stops_by_the_same_signals) {
     std::raise(SIGHUP);
     BOOST_TEST(apps::stop_request::made());
     BOOST_TEST(apps::stopped_code() == 128 + SIGHUP);
+    for (const int number : {SIGTERM, SIGTERM, SIGINT}) std::raise(number);  // within a second: the same request
     std::raise(SIGHUP);  // the second signal is handled in a scope of its own
   }
   apps::asked_by_signal = 0;

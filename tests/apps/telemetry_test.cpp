@@ -157,6 +157,22 @@ BOOST_AUTO_TEST_CASE(a_disk_that_fills_up_is_a_warning_and_the_run_continues) {
   for (std::string line; std::getline(lines, line);) BOOST_TEST(json::parse(line).contains("loss"));
 }
 
+BOOST_AUTO_TEST_CASE(a_run_whose_folder_is_removed_trains_on_and_says_what_it_could_not_write) {
+  const command_folder f(replaced(smallest, "steps: 6", "steps: 1000000") + "telemetry: {json_lines: true}\n");
+  process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
+  BOOST_TEST_REQUIRE(p.wait_for("\"step\":20,"));
+  std::filesystem::remove_all(f.folder / "out");
+  BOOST_TEST_REQUIRE(p.wait_for_error(" was removed; the run continues"));
+  p.send(SIGINT);
+  const auto r = p.end();
+  BOOST_TEST(r.code == 130, r.err);
+  BOOST_TEST(has(r.err, "steps.jsonl: the file was removed during the run; the run continues without these records"),
+             r.err);
+  BOOST_TEST(has(r.err, "telemetry: not written, as the run's folder "), r.err);
+  BOOST_TEST(has(r.err, " was removed: report.html\n"), r.err);
+  BOOST_TEST(has(r.err, "the curves are not complete"), r.err);
+}
+
 BOOST_AUTO_TEST_CASE(an_interrupted_run_has_a_report_that_says_so) {
   const command_folder f(replaced(smallest, "steps: 6", "steps: 1000000"));
   process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());

@@ -151,7 +151,8 @@ BOOST_AUTO_TEST_CASE(quiet_prints_the_last_line_alone_and_plain_lines_end_with_i
   BOOST_TEST_REQUIRE(plain.code == 0, plain.err);
   BOOST_TEST(!has(plain.out, "\r"));
   for (const char* part : {"step 1/6  loss ", "step 6/6  loss ", "step 3: validation loss ", "train loss ",
-                           "hidden behind compute: gathers ", "memory: at most ", "model: not kept; --export FOLDER", "report: ", "sample: "})
+                           "hidden behind compute: gathers ", "memory: at most ", "model: not kept; --export FOLDER",
+                           "report: ", "sample: "})
     BOOST_TEST(has(plain.out, part), part << " is missing in\n" << plain.out);
   BOOST_TEST(!has(plain.out, "memory by owner"), plain.out);
   const auto begin = plain.out.find("\ntrain loss ") + 1;
@@ -182,6 +183,27 @@ BOOST_AUTO_TEST_CASE(the_end_says_where_the_model_is_and_which_command_goes_on_w
   const auto exported = f.troupe({"train", "job.yaml", "--set", "output=again", "--export", "a folder"});
   BOOST_TEST(has(exported.out, "model: a folder\nnext: troupe checkpoint to-gguf 'a folder' model.gguf\n"),
              exported.out);
+  // A run that has nothing left to train exports, too, and says where.
+  const auto over = f.troupe({"train", "job.yaml", "--export", "later"});
+  BOOST_TEST(over.code == 0, over.err);
+  BOOST_TEST(has(over.out, "model: later\nnext: troupe checkpoint to-gguf later model.gguf\n"), over.out);
+  BOOST_TEST(has(over.out, "done after 6 steps, all of them before this run"), over.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_says_where_it_has_exported_the_weights) {
+  for (const auto& [more, next] :
+       {std::pair("", "next: troupe checkpoint to-gguf hf model.gguf\n"),
+        {"checkpoint: {every_steps: 1000000}\n", "next: the same command resumes after step "}}) {
+    const command_folder f(slow + more);
+    process p({troupe::places::troupe_binary, "train", "job.yaml", "--export", "hf"}, f.folder.path());
+    BOOST_TEST_REQUIRE(p.wait_for("step 1/"));
+    p.send(SIGINT);
+    const auto r = p.end();
+    BOOST_TEST(r.code == 130, r.err);
+    BOOST_TEST(has(r.out, "model: hf\n"), r.out);
+    BOOST_TEST(has(r.out, next), r.out);
+    BOOST_TEST(std::filesystem::exists(f.folder / "hf/model.safetensors"));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_sample_that_prints_nothing_says_why) {
@@ -309,6 +331,7 @@ BOOST_AUTO_TEST_CASE(two_interrupts_end_at_once) {
   BOOST_TEST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(300)));  // the step has begun
   p.send(SIGINT);
   BOOST_TEST_REQUIRE(p.wait_for_error("ends after this step"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // two signals within a second are one request
   p.send(SIGTERM);
   const auto r = p.end(std::chrono::seconds(20));
   BOOST_TEST(!has(r.out, "step 1/"), r.out);

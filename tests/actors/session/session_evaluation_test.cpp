@@ -73,6 +73,23 @@ BOOST_AUTO_TEST_CASE(an_evaluation_of_nothing_is_refused_and_the_session_goes_on
   BOOST_TEST(evaluated(*s, {.batches = 1}).losses.size() == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(an_evaluation_that_is_left_between_batches_has_no_loss_and_the_session_goes_on) {
+  const small_job job;
+  auto s = job.open({"parallel.data=2", "data.validation_fraction=0.5"});
+  int batches = 0;
+  const auto left = s->evaluate({.go_on = [&batches] { return batches++ < 2; }});
+  BOOST_TEST_REQUIRE(left.has_value());
+  BOOST_TEST(left->ended_early);
+  BOOST_TEST(left->losses.size() == 2U);
+  BOOST_TEST(left->loss == 0);
+  const auto whole = s->evaluate(actors::evaluation_request{});
+  BOOST_TEST_REQUIRE(whole.has_value());
+  BOOST_TEST(!whole->ended_early);
+  BOOST_TEST(whole->losses.size() > 2U);
+  BOOST_TEST(whole->losses.front() == left->losses.front());
+  BOOST_TEST(step_of(*s).step == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(losses_are_those_of_the_uncut_run_whatever_number_is_asked_for) {
   const small_job job(tiny_llama);
   const auto uncut = job.open(common);

@@ -53,6 +53,23 @@ BOOST_AUTO_TEST_CASE(records_follow_each_other) {
   BOOST_TEST(scratch_folder::read(f / "a.csv") == "one\ntwo\nthree\n");
 }
 
+BOOST_AUTO_TEST_CASE(records_in_a_file_that_was_removed_are_dropped_and_said_to_be) {
+  const scratch_folder f;
+  auto file = telemetry::append_file::create(f / "a.csv");
+  BOOST_TEST_REQUIRE(file.has_value());
+  file->add("one\n");
+  BOOST_TEST(file->flush().has_value());
+  BOOST_TEST(!file->is_removed());
+  std::filesystem::remove(f / "a.csv");
+  file->add("two\n");
+  const auto did = file->flush();
+  BOOST_TEST_REQUIRE(!did.has_value());
+  BOOST_TEST(did.error().text == "cannot write " + (f / "a.csv").string() + ": the file was removed during the run");
+  BOOST_TEST(file->is_removed());
+  BOOST_TEST(file->num_dropped() == 1U);
+  BOOST_TEST(file->flush().has_value());  // nothing waits
+}
+
 BOOST_AUTO_TEST_CASE(an_earlier_file_is_set_aside) {
   const scratch_folder f;
   f.write("a.csv", "of yesterday");

@@ -116,6 +116,7 @@ endfunction()
 function(troupe_test_options target)
   target_link_libraries(${target} PRIVATE troupe_options Boost::unit_test_framework)
   target_compile_definitions(${target} PRIVATE BOOST_TEST_DYN_LINK)
+  target_compile_options(${target} PRIVATE -Wno-unused-result)  # a test calls for an effect and checks the effect
   troupe_cold(${target})
 endfunction()
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -177,11 +178,11 @@ class training {
       if (const auto network = network_sentence(r.network, config_->cluster.hosts); !network.empty()) say(network);
       say(recovery_sentence(r, end->steps, config_->parallel, took_over_));
     }
-    const auto broken = saved_.broken(), untrained = nothing_trained(*end);
-    for (const auto& why : {saved_.unsaved(), broken, untrained})
+    const auto broken = saved_.broken(), untrained = nothing_trained(*end), useless = weights_broken(*end);
+    for (const auto& why : {saved_.unsaved(), broken, untrained, useless})
       if (why) failed(*why);
     if (saved_.unsaved() || !is_exported) return unkept_code;
-    if (broken || untrained) return 1;
+    if (broken || untrained || useless) return 1;
     return end->stopped && stop_.requested() ? stopped_code() : 0;
   }
 
@@ -229,6 +230,15 @@ class training {
                        fmt::format("nothing was trained: gradients of all {} steps were not finite, so that each was "
                                    "skipped; {}",
                                    end.trained, advice)};
+  }
+  /// Returns the error of a run whose last evaluation alone shows that the last update broke the weights.
+  [[nodiscard]] std::optional<core::error> weights_broken(const end_summary& end) const {
+    if (saved_.broken() || !end.has_validation || std::isfinite(end.validation_loss)) return std::nullopt;
+    return core::error{core::error_kind::numeric,
+                       fmt::format("the validation loss after step {} is not finite: the weights of that step are not "
+                                   "usable, nor is its checkpoint; resume from an earlier one, with a smaller "
+                                   "learning rate",
+                                   end.steps)};
   }
   static std::string shell_word(const std::string& text) {
     const bool is_plain = std::ranges::all_of(text, [](char c) {

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 
 #include "apps/base/data.hpp"
 #include "apps/base/exit_code.hpp"
@@ -12,6 +13,7 @@
 #include "apps/base/terminal.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "core/clock.hpp"
+#include "core/text.hpp"
 #include "data/documents.hpp"
 #include "data/expand.hpp"
 #include "data/source_summary.hpp"
@@ -103,7 +105,7 @@ core::result<written_tokens> write(const tokenize_arguments& a, display& show, c
   if (data::kind_of(output) != data::source_kind::tokens || data::is_packed(output))
     return fail(error_kind::bad_input, fmt::format("--output: wanted a name that ends in .bin, got '{}'", a.output));
   TROUPE_ASSIGN(const auto inputs, all_inputs(a.inputs));
-  const auto has_key = [](const fs::path& f) { return data::kind_of(f) != data::source_kind::text; };
+  const auto has_key = [](const fs::path& f) { return data::has_keys(data::kind_of(f)); };
   const auto has_keys = [&](const input& in) { return std::ranges::any_of(in.listed.files, has_key); };
   if (a.names_text && std::ranges::none_of(inputs, has_keys))
     return fail(
@@ -134,7 +136,8 @@ core::result<written_tokens> write(const tokenize_arguments& a, display& show, c
       std::error_code ec;
       const auto scratch = fs::temp_directory_path(ec);
       data::scratch_file expanded;
-      TROUPE_ASSIGN(const auto text, data::open_expanded(f, budget, expanded, ec ? fs::path(".") : scratch,
+      const uint64_t most = data::is_packed(f) ? budget : std::numeric_limits<uint64_t>::max();
+      TROUPE_ASSIGN(const auto text, data::open_expanded(f, most, expanded, ec ? fs::path(".") : scratch,
                                                          [&](uint64_t, uint64_t) { return !stop.requested(); }));
       if (data::is_packed(f)) budget -= text.size();
       data::count_file(read, in.name, f, text.size());

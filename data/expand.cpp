@@ -186,7 +186,15 @@ core::result<core::source_file> open_expanded(const std::filesystem::path& path,
     if (auto ok = refuse_other_content(path, *file); !ok) return core::result<core::source_file>(fail(ok.error()));
     return file;
   };
-  if (!is_packed(path)) return looked_at(core::source_file::open(path));
+  if (!is_packed(path)) {
+    TROUPE_ASSIGN(auto file, core::source_file::open(path));
+    const auto kind = kind_of(path);
+    if ((kind == source_kind::text || kind == source_kind::json_lines) && file.size() > max_bytes)
+      return fail(error_kind::limit,
+                  fmt::format("'{}' has {} bytes, more than the {} that remain of data.max_bytes: raise it",
+                              path.string(), file.size(), max_bytes));
+    return looked_at(std::move(file));
+  }
   if (!scratch.is_open()) {
     TROUPE_ASSIGN(auto made, scratch_file::create(folder));
     scratch = std::move(made);

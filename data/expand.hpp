@@ -29,7 +29,8 @@ core::result<void> expand_packed(const std::filesystem::path& path, uint64_t max
 
 /// Returns the content of `path`: the file itself, or, if it has the name of a packed file, its expansion at the end of
 /// `scratch`, which is created in `folder` if it is not open. Returns every error of opening and expanding the file,
-/// and of refuse_other_content().
+/// and of refuse_other_content(). A text or a file of JSON lines with more than `max_bytes` is refused (limit) even if
+/// it is not packed; other files that are not packed are read in place or limited by their reader.
 core::result<core::source_file> open_expanded(const std::filesystem::path& path, uint64_t max_bytes,
                                               scratch_file& scratch, const std::filesystem::path& folder,
                                               const expand_watch& watch = {});

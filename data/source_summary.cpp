@@ -30,6 +30,7 @@ void count_file(source_summary& to, const std::filesystem::path& root, const std
   to.bytes += bytes;
   to.last = name_below(root, file);
   if (to.files == 1) to.first = to.last;
+  to.has_keys = to.has_keys || has_keys(kind_of(file));
 }
 
 void name_left_out(source_summary& to, const std::filesystem::path& root, const std::vector<left_out_file>& files) {

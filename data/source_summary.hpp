@@ -16,6 +16,7 @@ struct source_summary {
   uint64_t documents = 0, tokens = 0;
   uint64_t files = 0, bytes = 0;      ///< number of files, and their total number of bytes, expanded
   std::string first, last;            ///< first and last file, relative to the source's folder
+  bool has_keys = false;              ///< true: some file holds its texts under a key (JSON lines, rows)
   bool knows_documents = true;        ///< false: no file states where its documents begin
   bool ends_documents = false;        ///< true: each document ends with an end-of-text token
   std::vector<std::string> left_out;  ///< files that were left out, each with its reason in a few words
@@ -23,7 +24,8 @@ struct source_summary {
 /// Passes the members to an encoder, in order.
 template <class F>
 void fields(F& f, source_summary& x) {
-  f(x.documents, x.tokens, x.files, x.bytes, x.first, x.last, x.knows_documents, x.ends_documents, x.left_out);
+  f(x.documents, x.tokens, x.files, x.bytes, x.first, x.last, x.has_keys, x.knows_documents, x.ends_documents,
+    x.left_out);
 }
 
 /// Adds a file to the summary of the source at `root`, which is a folder or that file.

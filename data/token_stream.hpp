@@ -29,7 +29,7 @@ inline constexpr size_t open_files_max = 256;
 /// Options for reading a source's files. A file's name determines its format (data/formats/files.hpp).
 struct source_options {
   std::filesystem::path path;               ///< a file, or a folder whose files are all read, sorted by path
-  uint64_t max_bytes = uint64_t{16} << 30;  ///< largest number of bytes to which all packed files together may expand
+  uint64_t max_bytes = uint64_t{16} << 30;  ///< largest number of bytes of text, expanded, and of packed tokens
   bin_width bin = bin_width::u16;           ///< width of a `.bin`'s tokens if no description next to it states it
   uint64_t vocab_size = 256;                ///< every token must be below this number
   /// Folder for nameless files with expanded text and tokens; empty: the system's temporary folder.

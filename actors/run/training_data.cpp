@@ -6,6 +6,32 @@
 #include "actors/modules/host_run.hpp"
 
 namespace troupe::actors {
+namespace {
+
+/// Refuses a text key that none of the sources has a use for; `common` is the key of sources without one of their own.
+core::result<void> check_text_keys(const std::vector<config::data_source>& sources,
+                                   const std::vector<std::shared_ptr<const data::token_stream>>& streams,
+                                   const std::string& common) {
+  const auto idle = [](const std::string& key, const std::string& source) {
+    return core::fail(
+        core::error_kind::bad_input,
+        fmt::format("{} would do nothing: it is for JSON lines, Parquet, Arrow, .tar and .mds, and '{}' is plain text "
+                    "or tokens: remove it",
+                    key, source));
+  };
+  const config::data_source* without_use = nullptr;
+  bool is_used = common == data::source_options{}.text_key;  // the default need not be used
+  for (size_t i = 0; i < sources.size() && i < streams.size(); ++i) {
+    const bool has_keys = streams[i]->summary().has_keys;
+    const bool is_own = sources[i].text_key != common;
+    if (is_own && !has_keys) return idle(fmt::format("data.sources[{}].text_key", i), sources[i].text.string());
+    if (!is_own && !has_keys) without_use = &sources[i];
+    is_used = is_used || (!is_own && has_keys);
+  }
+  return is_used || without_use == nullptr ? core::result<void>{} : idle("data.text_key", without_use->text.string());
+}
+
+}  // namespace
 
 core::result<void> training_data::open(const job::blueprint& plan, const std::shared_ptr<const host_model>& model,
                                        const std::shared_ptr<const read_texts>& texts, bool is_shared,
@@ -78,6 +104,7 @@ core::result<std::shared_ptr<const data::token_stream>> training_data::open_sour
 core::result<void> training_data::take_streams(std::vector<std::shared_ptr<const data::token_stream>> streams) {
   const auto& c = *config_;
   const auto from = sources();
+  TROUPE_TRY(check_text_keys(from, streams, c.data.text_key));
   std::vector<data::weighted_stream> weighted;
   for (size_t i = 0; i < from.size(); ++i)
     weighted.push_back({std::move(streams[i]), from[i].weight, from[i].text.string()});

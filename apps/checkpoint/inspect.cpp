@@ -7,7 +7,9 @@
 #include "apps/base/data.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/idle_options.hpp"
+#include "core/source_file.hpp"
 #include "data/formats/files.hpp"
+#include "data/formats/indexed_pair.hpp"
 #include "data/token_file.hpp"
 #include "data/token_stream.hpp"
 
@@ -45,6 +47,20 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_for(const inspect_argum
   return std::shared_ptr<data::tokenizer>(std::move(opened));
 }
 
+/// Facts that Megatron's index next to a file states.
+struct index_facts {
+  std::string name, type;  ///< the index's file name, and the type of its tokens
+  uint64_t documents = 0;
+};
+
+core::result<std::optional<index_facts>> index_facts_of(const std::filesystem::path& bin) {
+  const auto index = data::index_of(bin);
+  if (!index) return std::nullopt;
+  TROUPE_ASSIGN(const auto content, core::source_file::open(bin));
+  TROUPE_ASSIGN(const auto pair, data::indexed_pair::open(*index, content, false));
+  return index_facts{index->filename().string(), data::name_of(pair.type()), pair.documents()};
+}
+
 core::result<void> show(const inspect_arguments& a) {
   const std::filesystem::path path = a.file;
   const auto dtype = data::bin_width_from(a.dtype);
@@ -55,9 +71,11 @@ core::result<void> show(const inspect_arguments& a) {
   const auto bytes = std::filesystem::file_size(path, ec);
   if (ec) return fail(error_kind::bad_input, fmt::format("cannot read '{}': {}", a.file, ec.message()));
   TROUPE_ASSIGN(const auto described, data::read_token_file(path, bytes));
-  const auto idle = refuse_idle(
-      a.given, {{!described, "a file without " + data::description_path(path).filename().string(), {"--dtype"}},
-                {described || !a.tokenizer.empty(), "a file whose tokenizer is known", {"--tokens"}}});
+  TROUPE_ASSIGN(const auto indexed, index_facts_of(path));
+  const auto describes = indexed ? indexed->name : data::description_path(path).filename().string();
+  const auto idle =
+      refuse_idle(a.given, {{!described && !indexed, "a file without " + describes, {"--dtype"}},
+                            {described || !a.tokenizer.empty(), "a file whose tokenizer is known", {"--tokens"}}});
   if (!idle) return idle;
   TROUPE_ASSIGN(const auto stream,
                 data::open_tokens({.path = path,
@@ -78,7 +96,10 @@ core::result<void> show(const inspect_arguments& a) {
     }
   }
   std::printf("%llu tokens, %s, largest %lld\n", static_cast<unsigned long long>(stream->size()),
-              described ? data::name_of(described->width) : a.dtype.c_str(), static_cast<long long>(largest));
+              described ? data::name_of(described->width)
+              : indexed ? indexed->type.c_str()
+                        : a.dtype.c_str(),
+              static_cast<long long>(largest));
   if (described) {
     const auto& t = described->tokenizer;
     std::printf(
@@ -89,6 +110,10 @@ core::result<void> show(const inspect_arguments& a) {
     std::printf("vocabulary of %llu: %s%s%s, end of text %s, digest %s\n",
                 static_cast<unsigned long long>(t.vocab_size), t.kind.c_str(), path_of_it.empty() ? "" : " ",
                 path_of_it.c_str(), has_end ? std::to_string(end).c_str() : "none", t.digest.c_str());
+  } else if (indexed) {
+    std::printf("%llu document%s by %s, of an unknown vocabulary\n",
+                static_cast<unsigned long long>(indexed->documents), indexed->documents == 1 ? "" : "s",
+                indexed->name.c_str());
   } else {
     std::printf("no %s beside it: one document of an unknown vocabulary\n",
                 data::description_path(path).filename().c_str());

@@ -1,5 +1,6 @@
 // Troupe's own keys: devices, data, length and outputs of a run. Leaves the processes of a job to keys_cluster.cpp.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
@@ -138,7 +139,9 @@ void add_data_keys(key_rows& t) {
       .by_default("17179869184")
       .at_least(1)
       .into<&job::data, &data::max_bytes>()
-      .means("The most bytes the text may have, after decompression.");
+      .means(
+          "The most bytes of text that a source may have, after decompression. Tokens that are not packed are not "
+          "limited.");
   t.row("data.sequence_length", integer)
       .by_default("0")
       .at_least(0)

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "core/source_file.hpp"
 #include "core/text.hpp"
+#include "data/formats/card_yaml.hpp"
 
 namespace troupe::data {
 namespace {
@@ -16,167 +16,84 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-struct card_line {
-  size_t number = 0, indent = 0;
-  std::string text;  ///< the line without its indentation
-};
-
-struct card_member;
-
-struct card_value {
-  std::string scalar;
-  std::vector<card_value> items;
-  std::vector<card_member> members;
-
-  [[nodiscard]] const card_value* member(std::string_view key) const;
-};
-
-struct card_member {
-  std::string key;
-  card_value value;
-};
-
-const card_value* card_value::member(std::string_view key) const {
-  const auto found = std::ranges::find(members, key, &card_member::key);
-  return found == members.end() ? nullptr : &found->value;
+/// True for keys that only the cards of data sets have. Pages of other programs begin with metadata, too.
+bool is_key_of_card(std::string_view key) {
+  constexpr std::string_view keys[] = {
+      "annotations_creators", "configs",         "dataset_info",    "extra_gated_prompt", "language",
+      "language_creators",    "license",         "license_name",    "multilinguality",    "pretty_name",
+      "size_categories",      "source_datasets", "task_categories", "task_ids",           "viewer"};
+  return std::ranges::find(keys, key) != std::end(keys);
 }
 
-/// Returns the end of the key in `text`; npos if the text is not a member of a mapping.
-size_t end_of_key(std::string_view text) {
-  if (text.ends_with(':') && text.find(": ") == std::string_view::npos) return text.size() - 1;
-  return text.starts_with('"') || text.starts_with('\'') ? std::string_view::npos : text.find(": ");
+tl::unexpected<core::error> wrong_form(std::string_view what) { return fail(error_kind::bad_input, std::string(what)); }
+
+core::result<std::string> card_text(const card_value& x, std::string_view key) {
+  if (!x.items.empty() || !x.members.empty() || x.is_unread || x.scalar.empty())
+    return wrong_form(fmt::format("wanted one line of text under {}", key));
+  return x.scalar;
 }
 
-std::string unquoted(std::string_view text) {
-  const bool quoted = text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
-  return std::string(quoted ? text.substr(1, text.size() - 2) : text);
+/// Returns a path in the form in which the files of a folder are named: `./a//b` becomes `a/b`.
+std::string normal_path(const std::string& path) {
+  std::string out = fs::path(path).lexically_normal().generic_string();
+  while (out.ends_with('/')) out.pop_back();
+  return out == "." ? "" : out;
 }
 
-class card_reader {
- public:
-  explicit card_reader(std::vector<card_line> lines) : lines_(std::move(lines)) {}
-
-  core::result<card_value> read() {
-    if (lines_.empty()) return card_value();
-    auto out = block(lines_.front().indent, 0);
-    if (out && at_ < lines_.size()) return wrong();
-    return out;
-  }
-
- private:
-  [[nodiscard]] tl::unexpected<core::error> wrong() const {
-    const size_t line = at_ < lines_.size() ? lines_[at_].number : lines_.back().number;
-    return fail(error_kind::bad_input, fmt::format("line {} of its metadata is not understood", line));
-  }
-  [[nodiscard]] bool is_item() const { return lines_[at_].text == "-" || lines_[at_].text.starts_with("- "); }
-  [[nodiscard]] bool is_here(size_t indent) const { return at_ < lines_.size() && lines_[at_].indent == indent; }
-
-  core::result<card_value> block(size_t indent, size_t depth) {
-    if (depth > max_card_depth) return wrong();
-    if (is_item()) return list(indent, depth);
-    if (end_of_key(lines_[at_].text) == std::string_view::npos) return scalar(lines_[at_++].text, indent);
-    return mapping(indent, depth);
-  }
-
-  core::result<card_value> list(size_t indent, size_t depth) {
-    card_value out;
-    while (is_here(indent) && is_item()) {
-      auto& line = lines_[at_];
-      const size_t content = std::min(line.text.size(), line.text.find_first_not_of(' ', 1));
-      if (content == line.text.size()) {
-        ++at_;
-        if (at_ == lines_.size() || lines_[at_].indent <= indent) return wrong();
-      } else {
-        line.indent += content;
-        line.text.erase(0, content);
-      }
-      auto item = block(lines_[at_].indent, depth + 1);
-      if (!item) return item;
-      out.items.push_back(std::move(*item));
-    }
-    return out;
-  }
-
-  core::result<card_value> mapping(size_t indent, size_t depth) {
-    card_value out;
-    while (is_here(indent) && !is_item()) {
-      const std::string text = lines_[at_].text;
-      const size_t key = end_of_key(text);
-      if (key == std::string::npos) return wrong();
-      const auto rest = core::trimmed(std::string_view(text).substr(key + 1));
-      ++at_;
-      core::result<card_value> value = card_value();
-      if (!rest.empty())
-        value = scalar(rest, indent);
-      else if (at_ < lines_.size() && (lines_[at_].indent > indent || (is_here(indent) && is_item())))
-        value = block(lines_[at_].indent, depth + 1);
-      if (!value) return value;
-      out.members.push_back({unquoted(text.substr(0, key)), std::move(*value)});
-    }
-    return out;
-  }
-
-  /// Reads a scalar. Continuation lines of a text are skipped, because no such text is needed here.
-  core::result<card_value> scalar(std::string_view text, size_t indent) {
-    card_value out;
-    if (text.starts_with('[')) {
-      if (!text.ends_with(']')) return --at_, wrong();
-      text = core::trimmed(text.substr(1, text.size() - 2));
-      while (!text.empty()) {
-        const size_t end = std::min(text.find(','), text.size());
-        out.items.push_back({unquoted(core::trimmed(text.substr(0, end))), {}, {}});
-        text.remove_prefix(std::min(end + 1, text.size()));
-      }
-    } else {
-      out.scalar = unquoted(text);
-    }
-    while (at_ < lines_.size() && lines_[at_].indent > indent && !is_item()) ++at_;
-    return out;
-  }
-
-  std::vector<card_line> lines_;
-  size_t at_ = 0;
-};
-
-/// Returns the lines below `configs:`, and the rest of its own line if it has one.
-std::vector<card_line> lines_of_configs(std::string_view metadata) {
-  std::vector<card_line> out;
-  bool is_inside = false;
-  for (size_t number = 2; !metadata.empty(); ++number) {
-    const auto line = metadata.substr(0, metadata.find('\n'));
-    metadata.remove_prefix(std::min(line.size() + 1, metadata.size()));
-    const auto text = core::trimmed(line.substr(0, std::min(line.find(" #"), line.size())));
-    if (text.empty() || text.starts_with('#')) continue;
-    const size_t indent = line.find_first_not_of(' ');
-    const bool begins_key = indent == 0 && !text.starts_with('-');
-    if (begins_key) is_inside = text.starts_with("configs:");
-    if (!is_inside) continue;
-    if (!begins_key) out.push_back({number, indent, std::string(text)});
-    if (begins_key && text.size() > 8) out.push_back({number, 0, std::string(core::trimmed(text.substr(8)))});
-  }
-  return out;
-}
-
-std::vector<std::string> texts_in(const card_value& x) {
-  if (x.items.empty()) return {x.scalar};
+core::result<std::vector<std::string>> card_paths(const card_value& x, std::string_view key) {
   std::vector<std::string> out;
-  for (const auto& one : x.items) out.push_back(one.scalar);
+  if (x.items.empty()) {
+    TROUPE_ASSIGN(const auto path, card_text(x, key));
+    return std::vector{normal_path(path)};
+  }
+  for (const auto& one : x.items) {
+    TROUPE_ASSIGN(const auto path, card_text(one, key));
+    out.push_back(normal_path(path));
+  }
   return out;
 }
 
-card_configuration configuration_in(const card_value& x) {
+core::result<card_configuration> configuration_in(const card_value& x) {
   card_configuration out;
-  if (const auto* name = x.member("config_name")) out.name = name->scalar;
-  if (const auto* folder = x.member("data_dir")) out.folder = folder->scalar;
+  if (x.members.empty()) return wrong_form("wanted a list of configurations, each with its keys");
+  if (const auto* name = x.member("config_name")) {
+    TROUPE_ASSIGN(out.name, card_text(*name, "config_name"));
+  }
+  if (const auto* folder = x.member("data_dir")) {
+    TROUPE_ASSIGN(const auto path, card_text(*folder, "data_dir"));
+    out.folder = normal_path(path);
+  }
   const auto* by_default = x.member("default");
-  out.is_default = out.name == "default" || (by_default != nullptr && by_default->scalar == "true");
+  if (x.member("<<") != nullptr || (by_default != nullptr && by_default->is_unread))
+    return wrong_form("aliases are not read");
+  const std::string answer = by_default == nullptr ? "" : core::lowered(by_default->scalar);
+  out.is_default = out.name == "default" || answer == "true" || answer == "yes" || answer == "on";
   const auto* files = x.member("data_files");
   if (files == nullptr) return out;
-  const bool has_splits = !files->items.empty() && files->items.front().member("split") != nullptr;
-  if (!has_splits) out.splits.push_back({"train", texts_in(*files)});
-  for (size_t i = 0; has_splits && i < files->items.size(); ++i) {
-    const auto *name = files->items[i].member("split"), *paths = files->items[i].member("path");
-    if (name != nullptr && paths != nullptr) out.splits.push_back({name->scalar, texts_in(*paths)});
+  if (files->items.empty() || files->items.front().members.empty()) {
+    TROUPE_ASSIGN(auto paths, card_paths(*files, "data_files"));
+    out.splits.push_back({"train", std::move(paths)});
+    return out;
+  }
+  for (const auto& one : files->items) {
+    const auto *name = one.member("split"), *path = one.member("path");
+    if (name == nullptr || path == nullptr) return wrong_form("wanted a split and a path in each item of data_files");
+    TROUPE_ASSIGN(auto split_name, card_text(*name, "split"));
+    TROUPE_ASSIGN(auto paths, card_paths(*path, "path"));
+    out.splits.push_back({std::move(split_name), std::move(paths)});
+  }
+  return out;
+}
+
+core::result<std::vector<card_configuration>> configurations_in(const card_outline& outline) {
+  std::vector<card_configuration> out;
+  if (outline.hides_configs) return wrong_form("wanted them under a key at the beginning of a line");
+  TROUPE_ASSIGN(const auto configs, read_card_value(outline.configs));
+  if (configs.items.empty() && (!configs.members.empty() || !configs.scalar.empty() || configs.is_unread))
+    return wrong_form("wanted a list of configurations, each with its keys");
+  for (const auto& x : configs.items) {
+    TROUPE_ASSIGN(auto one, configuration_in(x));
+    out.push_back(std::move(one));
   }
   return out;
 }
@@ -192,14 +109,16 @@ core::result<data_card> read_card(const fs::path& folder) {
   if (!text.starts_with("---\n") && !text.starts_with("---\r\n")) return out;
   const auto end = text.find("\n---", 3);
   if (end == std::string::npos) return out;
-  out.is_there = true;
-  const auto configs = card_reader(lines_of_configs(std::string_view(text).substr(4, end - 3))).read();
+  const auto outline = outline_of(std::string_view(text).substr(4, end - 3));
+  out.is_there = std::ranges::any_of(outline.keys, is_key_of_card);
+  if (!out.is_there && !outline.hides_configs) return out;
+  auto configs = configurations_in(outline);
   if (!configs)
     return fail(error_kind::bad_input,
                 fmt::format("'{}': its `configs`, which list the files to train on, cannot be read: {}: name one of "
                             "its data files as data.text, or a folder of them",
                             path.string(), configs.error().text));
-  for (const auto& x : configs->items) out.configurations.push_back(configuration_in(x));
+  out.configurations = std::move(*configs);
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Reads a data set's card: the `configs` in the metadata at the beginning of README.md. Owns the part of YAML that such
-// cards use: blocks of lists and mappings, scalars, lists in brackets on one line.
+// Reads a data set's card: the `configs` in the metadata at the beginning of README.md. Owns which forms of these keys
+// are accepted; leaves YAML to card_yaml.hpp.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,20 @@ namespace troupe::data {
 
 /// Largest card that is read, in bytes.
 inline constexpr uint64_t max_card_bytes = uint64_t{1} << 20;
-/// Deepest nesting of values in the metadata.
-inline constexpr size_t max_card_depth = 16;
 
 struct card_split {
   std::string name;
-  std::vector<std::string> paths;  ///< patterns relative to the configuration's folder
+  std::vector<std::string> paths;  ///< patterns relative to the configuration's folder, normalised; at least one
 };
 
 struct card_configuration {
-  std::string name, folder;  ///< `folder`: the configuration's data_dir; empty: none
+  std::string name, folder;  ///< `folder`: the configuration's data_dir, without a final slash; empty: none
   bool is_default = false;
   std::vector<card_split> splits;  ///< empty: the files' names determine the splits
 };
 
 struct data_card {
-  bool is_there = false;  ///< true if README.md begins with metadata
+  bool is_there = false;  ///< true if README.md begins with metadata that only cards have, such as a licence
   std::vector<card_configuration> configurations;
 };
 

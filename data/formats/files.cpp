@@ -2,12 +2,16 @@
 #include "data/formats/files.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "core/dangling_link.hpp"
+#include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "data/formats/repository.hpp"
+#include "data/formats/shard_lists.hpp"
+#include "data/formats/side_files.hpp"
 
 namespace troupe::data {
 namespace {
@@ -37,18 +41,54 @@ bool is_aside(const fs::path& p) {
   return name.starts_with('.') || name == "_metadata" || name == "_common_metadata" || name == "_SUCCESS";
 }
 
-/// Returns all regular files below `folder`, sorted by path.
-core::result<std::vector<fs::path>> files_below(const fs::path& folder) {
+/// Largest file that names a revision in Hugging Face's cache, in bytes.
+constexpr uint64_t max_revision_bytes = 1024;
+
+/// True for a data set's folder of Hugging Face's cache, which holds blobs and snapshots of links to them.
+bool is_hub_cache(const fs::path& folder) {
+  std::error_code ec;
+  return fs::is_directory(folder / "snapshots", ec) && fs::is_directory(folder / "blobs", ec);
+}
+
+/// Returns the snapshot that `refs/main` of a cache names; refuses a cache without it, and names the snapshots.
+core::result<fs::path> main_snapshot(const fs::path& cache) {
+  std::error_code ec;
+  if (const auto revision = core::read_file(cache / "refs" / "main", max_revision_bytes)) {
+    const fs::path name = core::trimmed(*revision);
+    if (!name.empty() && name == name.filename() && !is_aside(name) && fs::is_directory(cache / "snapshots" / name, ec))
+      return cache / "snapshots" / name;
+  }
+  std::vector<std::string> names;
+  for (fs::directory_iterator it(cache / "snapshots", ec), end; !ec && it != end; it.increment(ec))
+    names.push_back(it->path().filename().string());
+  std::ranges::sort(names);
+  return fail(
+      error_kind::bad_input,
+      fmt::format("'{}' is a folder of Hugging Face's cache, and its refs/main names no snapshot that is there: "
+                  "name the folder of one: snapshots/{}",
+                  cache.string(), fmt::join(names, ", snapshots/")));
+}
+
+/// Returns all regular files below `folder`, sorted by path; hidden files with a name of rows are left out.
+core::result<source_listing> files_below(const fs::path& folder) {
   std::error_code ec;
   const fs::path root = fs::canonical(folder, ec);
   if (ec) return fail(error_kind::bad_input, fmt::format("cannot read '{}': {}", folder.string(), ec.message()));
-  std::vector<fs::path> found;
+  source_listing found;
   fs::recursive_directory_iterator it(root, ec);
   for (; !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
     if (is_aside(it->path())) {
       it.disable_recursion_pending();
+      if (it->path().filename().string().starts_with('.') && kind_of(it->path()) != source_kind::text &&
+          it->is_regular_file(ec))
+        found.left_out.push_back({it->path(), "hidden"});
       continue;
     }
+    if (it->is_directory(ec) && is_hub_cache(it->path()))
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}' in the data folder is one of Hugging Face's cache: name this folder, or one of its "
+                              "snapshots",
+                              it->path().string()));
     const bool is_link = it->is_symlink(ec);
     const fs::path target = is_link ? fs::canonical(it->path(), ec) : fs::path();
     if (is_link && ec)
@@ -64,13 +104,14 @@ core::result<std::vector<fs::path>> files_below(const fs::path& folder) {
       continue;
     }
     if (!it->is_regular_file(ec)) continue;
-    if (found.size() == max_source_files)
+    if (found.files.size() == max_source_files)
       return fail(error_kind::limit,
                   fmt::format("the data folder '{}' holds more than {} files", folder.string(), max_source_files));
-    found.push_back(it->path());
+    found.files.push_back(it->path());
   }
   if (ec) return fail(error_kind::bad_input, fmt::format("cannot read all of '{}': {}", folder.string(), ec.message()));
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found.files);
+  std::ranges::sort(found.left_out, {}, &left_out_file::path);
   return found;
 }
 
@@ -101,10 +142,19 @@ std::string ending_of(const fs::path& p) {
 
 source_kind kind_of(const fs::path& p) {
   constexpr std::pair<std::string_view, source_kind> kinds[] = {
-      {".bin", source_kind::tokens},      {".jsonl", source_kind::json_lines}, {".ndjson", source_kind::json_lines},
-      {".json", source_kind::json_lines}, {".tar", source_kind::tar},          {".tgz", source_kind::tar},
-      {".parquet", source_kind::parquet}, {".arrow", source_kind::arrow},      {".arrows", source_kind::arrow},
-      {".ipc", source_kind::arrow},       {".feather", source_kind::arrow},    {".mds", source_kind::mds},
+      {".bin", source_kind::tokens},
+      {".jsonl", source_kind::json_lines},
+      {".jsonlines", source_kind::json_lines},
+      {".ndjson", source_kind::json_lines},
+      {".json", source_kind::json_lines},
+      {".tar", source_kind::tar},
+      {".tgz", source_kind::tar},
+      {".parquet", source_kind::parquet},
+      {".arrow", source_kind::arrow},
+      {".arrows", source_kind::arrow},
+      {".ipc", source_kind::arrow},
+      {".feather", source_kind::arrow},
+      {".mds", source_kind::mds},
   };
   const auto found = std::ranges::find(kinds, ending_of(p), [](const auto& x) { return std::string(x.first); });
   return found == std::end(kinds) ? source_kind::text : found->second;
@@ -119,10 +169,26 @@ core::result<source_listing> source_files(const fs::path& path) {
     if (const auto link = dangling_link_in(path)) return fail(error_kind::bad_input, *link);
     return source_listing{{path}, {}};
   }
-  TROUPE_TRY(check_no_splits(path));
-  TROUPE_ASSIGN(auto files, files_below(path));
-  std::erase_if(files, [&](const fs::path& p) { return describes_tokens(p) || describes_rows(p); });
-  return training_files_of(fs::canonical(path, ec), std::move(files));
+  fs::path folder = path;
+  if (is_hub_cache(path)) {
+    TROUPE_ASSIGN(folder, main_snapshot(path));
+  }
+  TROUPE_TRY(check_no_splits(folder));
+  TROUPE_ASSIGN(auto listed, files_below(folder));
+  TROUPE_TRY(keep_listed_shards(listed));
+  std::erase_if(listed.files, [](const fs::path& p) { return describes_tokens(p) || describes_rows(p); });
+  const fs::path whole = fs::canonical(folder, ec);
+  TROUPE_ASSIGN(auto out, training_files_of(whole, std::move(listed)));
+  TROUPE_TRY(refuse_second_forms(out.files));
+  if (out.files.empty() && !out.left_out.empty())
+    return fail(
+        error_kind::bad_input,
+        fmt::format("'{}' has no file to train on: all are left out, such as '{}' ({}): name the files to train "
+                    "on",
+                    path.string(), out.left_out.front().path.lexically_relative(whole).string(),
+                    out.left_out.front().why));
+  name_missing_shards(out);
+  return out;
 }
 
 bool describes_rows(const fs::path& p) {

@@ -15,10 +15,14 @@ namespace troupe::data {
 inline constexpr uint64_t max_source_files = uint64_t{1} << 20;
 
 /// How a file is read, by its name, ignoring case and a final `.gz`, `.dz` or `.zst`: `.bin` holds tokens; each object
-/// of a `.jsonl`, `.ndjson` or `.json`, each row of a `.parquet` or of an Arrow file or stream (`.arrow`, `.arrows`,
+/// of a `.jsonl`, `.jsonlines`, `.ndjson` or `.json`, each row of a `.parquet` or of an Arrow file or stream (`.arrow`,
+/// `.arrows`,
 /// `.ipc`, `.feather`), each sample of a `.tar` or `.tgz` and of MosaicML's `.mds` is a document; any other file is one
 /// text.
 enum class source_kind : uint8_t { text, json_lines, tokens, parquet, arrow, tar, mds };
+
+/// True for kinds whose files hold several texts under a key (JSON lines) or in a column (rows).
+inline bool has_keys(source_kind kind) { return kind != source_kind::text && kind != source_kind::tokens; }
 
 bool is_packed(const std::filesystem::path& path);       ///< true for the extensions .gz, .dz, .tgz and .zst
 source_kind kind_of(const std::filesystem::path& path);  ///< kind by the extension, without that of a compression
@@ -33,7 +37,7 @@ bool describes_tokens(const std::filesystem::path& path);
 /// Face's `datasets` next to an Arrow file, `index.json` of MosaicML's next to a `.mds`.
 bool describes_rows(const std::filesystem::path& path);
 
-/// A file of a folder that is not read as data, with the reason.
+/// A file of a folder that is not read as data, or a shard that is missing there, with the reason.
 struct left_out_file {
   std::filesystem::path path;
   std::string why;  ///< reason in a few words, such as "card or licence"
@@ -42,15 +46,17 @@ struct left_out_file {
 /// The files that a source names, and the files of its folder that are left out.
 struct source_listing {
   std::vector<std::filesystem::path> files;
-  std::vector<left_out_file> left_out;  ///< for a data set's repository: files that are not trained on
+  std::vector<left_out_file> left_out;  ///< files of the folder that are not trained on
 };
 
 /// Returns the files of a source: `path` itself, or `path`.bin if only that and its `path`.idx exist, or all regular
 /// files below the folder, sorted by path, without hidden files (a name that begins with a dot) and files that writers
-/// add to rows (`_metadata`, `_common_metadata`, `_SUCCESS`). A folder that is a data set's repository: the files of
-/// its train split (data/formats/repository.hpp). Refused: a link out of the folder, except links of Hugging Face's
-/// cache, and a folder of `datasets` with several splits. Links that stay inside are skipped, because their targets are
-/// read anyway.
+/// add to rows (`_metadata`, `_common_metadata`, `_SUCCESS`). Rows next to a list of shards: the files of the list
+/// (data/formats/shard_lists.hpp). A folder that is a data set's repository: the files of its train split
+/// (data/formats/repository.hpp). A data set's folder of Hugging Face's cache: the snapshot that `refs/main` names.
+/// Refused: a link out of the folder, except links of Hugging Face's cache; such a cache inside the folder; a folder of
+/// `datasets` with several splits; one file in two forms; a folder of which everything is left out. Links that stay
+/// inside are skipped, because their targets are read anyway.
 core::result<source_listing> source_files(const std::filesystem::path& path);
 
 }  // namespace troupe::data

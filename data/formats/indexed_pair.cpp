@@ -86,6 +86,28 @@ int64_t token_at(const std::byte* at, indexed_type type) {
 
 }  // namespace
 
+const char* name_of(indexed_type type) {
+  switch (type) {
+    case indexed_type::u8:
+      return "uint8";
+    case indexed_type::i8:
+      return "int8";
+    case indexed_type::i16:
+      return "int16";
+    case indexed_type::u16:
+      return "uint16";
+    case indexed_type::i32:
+      return "int32";
+    case indexed_type::i64:
+      return "int64";
+    case indexed_type::f32:
+      return "float32";
+    case indexed_type::f64:
+      return "float64";
+  }
+  return "";
+}
+
 std::optional<fs::path> index_of(const fs::path& bin) {
   fs::path index = bin;
   index.replace_extension(".idx");

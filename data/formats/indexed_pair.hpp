@@ -17,6 +17,8 @@ namespace troupe::data {
 /// Storage type of a token, with the codes of an index.
 enum class indexed_type : uint8_t { u8 = 1, i8, i16, i32, i64, f64, f32, u16 };
 
+const char* name_of(indexed_type type);  ///< name of the type in NumPy, such as "uint16"
+
 /// Returns NAME.idx next to NAME.bin, if it exists.
 std::optional<std::filesystem::path> index_of(const std::filesystem::path& bin);
 

@@ -5,8 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "core/json_text.hpp"
+#include "core/text.hpp"
 #include "data/formats/files.hpp"
 
 namespace troupe::data {
@@ -18,6 +23,9 @@ constexpr const char* unpack = "decompress it, or compress it with gzip under a 
 constexpr const char* no_text = "no text can be read from it";
 constexpr const char* array_to_tokens =
     "tokens are written for training by `numpy.load(FILE).astype('uint16').tofile('NAME.bin')`";
+constexpr const char* packed_to_tokens =
+    "its header has 24 bytes; tokens without it are written by `numpy.fromfile(FILE, 'uint16', "
+    "offset=24).tofile('NAME.bin')`";
 constexpr const char* rows_to_lines = "write its texts as JSON lines or Parquet";
 constexpr const char* as_utf8 = "convert it to UTF-8, for example by `iconv -f UTF-16 -t UTF-8`";
 constexpr const char* wide_as_utf8 = "convert it to UTF-8, for example by `iconv -f UTF-32 -t UTF-8`";
@@ -46,6 +54,7 @@ constexpr signature signatures[] = {
     {"SQLite format 3\0"sv, 0, {}, {}, "an SQLite database", rows_to_lines},
     {"\x89HDF\r\n\x1A\n"sv, 0, {}, {}, "an HDF5 file", rows_to_lines},
     {"\x93NUMPY"sv, 0, {}, {}, "a NumPy array", array_to_tokens},
+    {"LITPKDS"sv, 0, {}, {}, "tokens in lit-gpt's packed form", packed_to_tokens},
     {"%PDF-"sv, 0, {}, {}, "a PDF document", "extract its text, for example by `pdftotext`"},
     {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"sv, 0, {}, {}, "a Microsoft Office document", "save it as text"},
     {"{\\rtf"sv, 0, {}, {}, "a document in Rich Text Format", "save it as text"},
@@ -134,6 +143,39 @@ bool is_mosaic_shard(std::string_view begin, uint64_t bytes) {
   return first > description && first <= bytes && description < begin.size() && begin[description] == '{';
 }
 
+/// True if the file is a page of the web: a server's answer in place of the file that was asked for.
+bool is_web_page(std::string_view begin) {
+  const std::string first = core::lowered(core::trimmed(begin.substr(0, 256)));
+  return first.starts_with("<!doctype html") || first.starts_with("<html");
+}
+
+/// Returns the keys of the JSON object that is the first line of `text`, and removes the line. No keys: the line is
+/// something else. A line that `text` cuts off has the keys before the cut.
+std::vector<std::string> keys_of_line(std::string_view& text) {
+  using nlohmann::json;
+  const size_t end = text.find('\n');
+  const auto line = core::trimmed(text.substr(0, end));
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  std::vector<std::string> keys;
+  if (!line.starts_with('{') || (end != std::string_view::npos && !line.ends_with('}'))) return keys;
+  (void)core::parse_json(line, core::max_json_depth, [&](int depth, json::parse_event_t event, json& value) {
+    if (depth == 1 && event == json::parse_event_t::key) keys.push_back(value.get<std::string>());
+    return true;
+  });
+  return keys;
+}
+
+/// True if the text begins like JSON lines: an object with a `text`, or two objects that begin with the same key.
+bool begins_with_json_lines(std::string_view begin) {
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+  if (begin.starts_with(byte_order_mark)) begin.remove_prefix(byte_order_mark.size());
+  const auto first = keys_of_line(begin);
+  if (first.empty()) return false;
+  if (std::ranges::find(first, "text") != first.end()) return true;
+  const auto second = keys_of_line(begin);
+  return !second.empty() && second.front() == first.front();
+}
+
 std::string_view what_has_zeros(std::string_view text) {
   uint64_t even = 0, odd = 0;
   for (size_t i = 0; i < text.size(); ++i)
@@ -167,12 +209,18 @@ core::result<void> refuse_other_content(const std::filesystem::path& path, const
       return refused(s.what, s.mend);
   if (is_pickle(begin, end) && kind != source_kind::tokens) return refused("a Python pickle", rows_to_lines);
   if (is_tfrecord(begin, file.size())) return refused("a TFRecord file", rows_to_lines);
+  if (kind == source_kind::tokens && is_web_page(begin))
+    return refused("a page in HTML", "it is a server's answer in place of the file: fetch the file again");
   if (kind == source_kind::tokens) return {};
   const auto ending = ending_of(path);
   if (ending == ".csv" || ending == ".tsv")
     return refused("a table of separated values",
                    "write its texts as JSON lines or Parquet, or give it a name that ends in .txt to train on all of "
                    "its characters");
+  if (kind == source_kind::text && begins_with_json_lines(begin))
+    return refused("JSON lines",
+                   "give it a name that ends in .jsonl, or put an empty line before the first to train on all of its "
+                   "characters");
   for (const auto& s : encodings)
     if (fits(s, begin, end)) return refused(s.what, s.mend);
   const size_t zero = begin.find('\0');

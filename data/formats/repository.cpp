@@ -8,9 +8,13 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "core/text.hpp"
 #include "data/formats/card.hpp"
+#include "data/formats/path_pattern.hpp"
+#include "data/formats/side_files.hpp"
+#include "data/formats/split_names.hpp"
 
 namespace troupe::data {
 namespace {
@@ -18,105 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
-
-enum class split : uint8_t { none, training, held_out };
-
-/// The split that a file's path names.
-struct named_split {
-  split kind = split::none;
-  std::string name{};  ///< name as in the path, such as "train" or "train_sft"
-};
-
-/// Returns the split that the words of `text` name; words are separated by anything but letters.
-named_split split_in(std::string_view text) {
-  constexpr std::string_view training[] = {"train", "training"};
-  constexpr std::string_view held_out[] = {"test", "testing",    "eval",  "evaluation",
-                                           "val",  "validation", "valid", "dev"};
-  named_split out;
-  for (size_t at = 0; at < text.size();) {
-    std::string word;
-    while (at < text.size() && core::ascii_lower(text[at]) >= 'a' && core::ascii_lower(text[at]) <= 'z')
-      word += core::ascii_lower(text[at++]);
-    ++at;
-    const bool trains = std::ranges::find(training, word) != std::end(training);
-    const bool is_held_out = std::ranges::find(held_out, word) != std::end(held_out);
-    if (!trains && !is_held_out) continue;
-    if (out.kind != split::none && (out.kind == split::training) != trains) return {};  // the text names both splits
-    out = {trains ? split::training : split::held_out, trains ? "train" : word};
-  }
-  return out;
-}
-
-/// Returns NAME of NAME-00000-of-00001, the form in which `push_to_hub` names the files of a split.
-std::optional<std::string> name_of_shards(std::string_view stem) {
-  const auto digits = [&](size_t from, size_t count) {
-    return stem.size() >= from + count &&
-           std::ranges::all_of(stem.substr(from, count), [](char c) { return c >= '0' && c <= '9'; });
-  };
-  const size_t of = stem.find("-of-");
-  if (of == std::string_view::npos || of < 7 || stem[of - 6] != '-' || !digits(of - 5, 5) || !digits(of + 4, 5))
-    return std::nullopt;
-  return std::string(stem.substr(0, of - 6));
-}
-
-/// Returns the split that a path names; a folder's name is preferred to the file's.
-named_split split_of(const fs::path& relative) {
-  named_split out;
-  for (const auto& part : relative.parent_path())
-    if (auto found = split_in(part.string()); found.kind != split::none) out = found;
-  if (out.kind != split::none) return out;
-  const std::string stem = relative.filename().string();
-  out = split_in(stem.substr(0, stem.find('.') == 0 ? stem.npos : stem.rfind('.')));
-  if (const auto shards = name_of_shards(stem); shards && out.kind != split::none) out.name = *shards;
-  return out;
-}
-
-bool is_card_or_licence(const fs::path& p) {
-  constexpr std::string_view names[] = {"readme", "license", "licence", "copying", "notice", "citation", "changelog"};
-  const std::string name = core::lowered(p.filename().string());
-  const auto stem = name.substr(0, name.find('.'));
-  const auto first = stem.substr(0, stem.find_first_of("-_"));
-  return std::ranges::find(names, stem) != std::end(names) || first == "license" || first == "readme";
-}
-
-bool describes_data(const fs::path& p) {
-  constexpr std::string_view names[] = {"dataset_infos.json", "dataset_info.json", "dataset_dict.json", "state.json",
-                                        "croissant.json"};
-  return std::ranges::find(names, p.filename().string()) != std::end(names);
-}
-
-/// True if a path of the card's file lists matches: `*`, `?` and `[...]` match within a name, `**` across names. Keeps
-/// the positions of the path that the pattern has reached, so the time is at most the product of both lengths.
-bool matches(std::string_view pattern, std::string_view path) {
-  std::vector<char> reached(path.size() + 1);
-  reached[0] = 1;
-  while (!pattern.empty()) {
-    std::vector<char> next(path.size() + 1);
-    const bool folders = pattern.starts_with("**/"), anything = pattern.starts_with("**"),
-               name = pattern.starts_with('*'), one = pattern.starts_with('?') || pattern.starts_with('[');
-    for (size_t at = 0; at <= path.size(); ++at) {
-      const char before = at > 0 ? path[at - 1] : '\0';
-      if (anything)
-        next[at] = reached[at] != 0 || (at > 0 && next[at - 1] != 0);
-      else if (name)
-        next[at] = reached[at] != 0 || (at > 0 && next[at - 1] != 0 && before != '/');
-      else
-        next[at] = at > 0 && reached[at - 1] != 0 && (one ? before != '/' : before == pattern.front());
-    }
-    if (folders)  // `**` followed by a slash matches whole names only
-      for (size_t at = 0; at <= path.size(); ++at)
-        if (reached[at] == 0 && (at == 0 || path[at - 1] != '/')) next[at] = 0;
-    const size_t class_end = pattern.starts_with('[') ? pattern.find(']') : 0;
-    pattern.remove_prefix(folders ? 3 : anything ? 2 : std::min(class_end, pattern.size() - 1) + 1);
-    reached = std::move(next);
-  }
-  return reached.back() != 0;
-}
-
-bool has_row_kind(const fs::path& p) {
-  const auto kind = kind_of(p);
-  return kind != source_kind::text && kind != source_kind::tokens;
-}
 
 /// Selects the training files of a folder among files whose splits are known.
 class choosing {
@@ -158,35 +63,32 @@ class choosing {
 
   /// Keeps the files of the card's only or default configuration.
   core::result<void> keep_configured(const std::vector<card_configuration>& all) {
-    auto chosen = std::ranges::find_if(all, &card_configuration::is_default);
-    if (chosen == all.end() && all.size() > 1) {
-      std::vector<std::string> names;
-      for (const auto& c : all) names.push_back(c.name);
-      return fail(
-          error_kind::bad_input,
-          fmt::format(
-              "'{}' holds the configurations {} of a data set (README.md): name the files or the folder of one of them",
-              folder_.string(), fmt::join(names, ", ")));
-    }
-    if (chosen == all.end()) chosen = all.begin();
+    TROUPE_ASSIGN(const auto* const chosen, configuration_of(all));
     const std::string prefix = chosen->folder.empty() ? "" : chosen->folder + "/";
     if (chosen->splits.empty()) {
       if (!prefix.empty()) leave_out_where([&](const std::string& p) { return !p.starts_with(prefix); });
+      if (to_.files.empty()) return names_nothing(chosen->folder);
       return keep_named();
     }
     std::vector<named_split> splits(to_.files.size());
+    std::optional<std::string> unmatched;
     bool any = false;
-    for (const auto& s : chosen->splits)
-      for (size_t i = 0; i < to_.files.size(); ++i)
-        if (std::ranges::any_of(s.paths, [&](const auto& p) { return matches(prefix + p, relative(to_.files[i])); })) {
-          const bool trains = split_in(s.name).kind == split::training || chosen->splits.size() == 1;
-          splits[i] = {trains ? split::training : split::held_out, s.name};
-          any = true;
+    for (const auto& s : chosen->splits) {
+      const auto kind = split_in(s.name).kind;
+      const bool trains = kind == split::training || (kind == split::none && chosen->splits.size() == 1);
+      for (const auto& p : s.paths) {
+        bool matched = false;
+        for (size_t i = 0; i < to_.files.size(); ++i) {
+          if (!matches_pattern(prefix + p, relative(to_.files[i]))) continue;
+          any = matched = true;
+          if (splits[i].kind != split::training) splits[i] = {trains ? split::training : split::held_out, s.name};
         }
-    if (!any)
-      return fail(error_kind::bad_input, fmt::format("'{}': the data files that its README.md names do not exist: copy "
-                                                     "the whole data set, or name the files to train on",
-                                                     folder_.string()));
+        // A pattern may match nothing, as in `datasets`; held-out files are often not fetched.
+        if (!matched && !unmatched && trains && !is_pattern(p)) unmatched = prefix + p;
+      }
+    }
+    if (!any && !unmatched) unmatched = prefix + chosen->splits.front().paths.front();
+    if (unmatched) return names_nothing(*unmatched);
     return keep_training(splits);
   }
 
@@ -210,6 +112,29 @@ class choosing {
 
  private:
   [[nodiscard]] std::string relative(const fs::path& p) const { return p.lexically_relative(folder_).generic_string(); }
+
+  /// Returns the only or default configuration.
+  [[nodiscard]] core::result<const card_configuration*> configuration_of(
+      const std::vector<card_configuration>& all) const {
+    const auto defaults = std::ranges::count_if(all, &card_configuration::is_default);
+    if (all.size() == 1) return &all.front();
+    if (defaults == 1) return &*std::ranges::find_if(all, &card_configuration::is_default);
+    std::vector<std::string> names;
+    for (const auto& c : all)
+      if (defaults == 0 || c.is_default) names.push_back(c.name);
+    return fail(
+        error_kind::bad_input,
+        fmt::format("'{}' holds the {}configurations {} of a data set (README.md): name the files or the folder "
+                    "of one of them",
+                    folder_.string(), defaults == 0 ? "" : "default ", fmt::join(names, ", ")));
+  }
+
+  [[nodiscard]] core::result<void> names_nothing(const std::string& name) const {
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': the data files that its README.md names do not exist: nothing is named '{}': copy "
+                            "the whole data set, or name the files to train on",
+                            folder_.string(), core::shown(name)));
+  }
 
   void leave_out_where(const std::function<bool(const std::string&)>& other) {
     std::erase_if(to_.files, [&](const fs::path& p) {
@@ -236,32 +161,33 @@ core::result<void> check_one_form(const fs::path& folder, const std::vector<fs::
 
 }  // namespace
 
-core::result<source_listing> training_files_of(const fs::path& folder, std::vector<fs::path> files) {
-  source_listing out;
-  const auto has_rows = [](const fs::path& p) { return has_row_kind(p) && !describes_data(p); };
-  const bool rows = std::ranges::any_of(files, has_rows);
+core::result<source_listing> training_files_of(const fs::path& folder, source_listing listed) {
+  leave_out_side_files(folder, listed);
+  const auto has_rows = [](const fs::path& p) { return has_keys(kind_of(p)) && !describes_data(p); };
+  const bool rows = std::ranges::any_of(listed.files, has_rows);
   TROUPE_ASSIGN(const auto described, read_card(folder));
   std::error_code ec;
   const bool is_known = described.is_there || fs::exists(folder / "dataset_infos.json", ec);
-  if (!rows && !is_known) {
-    out.files = std::move(files);
-    choosing choice(folder, out);
-    if (choice.are_all_split()) (void)choice.keep_named();
-    return out;
-  }
   const bool is_repository = is_known || fs::exists(folder / ".gitattributes", ec);
-  for (auto& p : files) {
+  const bool has_card = rows || is_known;
+  source_listing out{{}, listed.left_out};
+  for (const auto& p : listed.files) {
     const bool is_text = kind_of(p) == source_kind::text;
     if (is_text && is_card_or_licence(p))
-      out.left_out.push_back({std::move(p), "card or licence"});
-    else if (describes_data(p))
-      out.left_out.push_back({std::move(p), "describes the data"});
+      out.left_out.push_back({p, "card or licence"});
+    else if (has_card && describes_data(p))
+      out.left_out.push_back({p, "describes the data"});
     else if (is_text && rows && is_repository)
-      out.left_out.push_back({std::move(p), "text next to the rows"});
+      out.left_out.push_back({p, "text next to the rows"});
     else
-      out.files.push_back(std::move(p));
+      out.files.push_back(p);
   }
   choosing choice(folder, out);
+  if (!has_card) {
+    if (!choice.are_all_split()) return listed;  // cards and licences are texts like any other
+    TROUPE_TRY(choice.keep_named());
+    return out;
+  }
   TROUPE_TRY(described.configurations.empty() ? choice.keep_named() : choice.keep_configured(described.configurations));
   if (is_repository && !out.files.empty()) TROUPE_TRY(check_one_form(folder, out.files));
   return out;

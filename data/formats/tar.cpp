@@ -77,9 +77,13 @@ class tar_reader {
     for (uint64_t members = 1; at_ < file_.size(); ++members) {
       if (members % rows_between_calls == 0) TROUPE_TRY(visit_(std::nullopt, at_));
       TROUPE_ASSIGN(const auto more, read_member());
-      if (!more) break;
+      if (more) continue;
+      TROUPE_TRY(only_zeros_follow());
+      return end_sample();
     }
-    return end_sample();
+    member_ = at_;
+    name_.clear();
+    return wrong("wanted another member or the end mark, a block of zeros: the file is cut short");
   }
 
  private:
@@ -94,6 +98,21 @@ class tar_reader {
     std::string out(bytes, '\0');
     TROUPE_TRY(file_.read(at_, std::as_writable_bytes(std::span(out))));
     return out;
+  }
+
+  /// Refuses data after the end mark, which only padding may follow.
+  core::result<void> only_zeros_follow() {
+    for (uint64_t blocks = 1; at_ < file_.size(); ++blocks) {
+      if (blocks % rows_between_calls == 0) TROUPE_TRY(visit_(std::nullopt, at_));
+      TROUPE_ASSIGN(const auto block, content(std::min(block_bytes, file_.size() - at_), block_bytes));
+      member_ = at_ + std::min(block.find_first_not_of('\0'), block.size());
+      if (member_ < at_ + block.size())
+        return wrong(
+            "something follows the end mark, as in tars that were joined: unpack them, and pack their files "
+            "into one");
+      at_ += block.size();
+    }
+    return {};
   }
 
   /// Reads one member; false at the end, which is a block of zeros.
@@ -120,7 +139,10 @@ class tar_reader {
       return fail(
           wrong(fmt::format("wanted {} bytes after its header, got {}", size.value_or(0), file_.size() - at_)).error());
     TROUPE_TRY(take(type, *size));
-    at_ += std::min((*size + block_bytes - 1) / block_bytes * block_bytes, file_.size() - at_);
+    const uint64_t padded = (*size + block_bytes - 1) / block_bytes * block_bytes;
+    if (padded > file_.size() - at_)
+      return fail(wrong("the file ends within the padding that follows its content: it is cut short").error());
+    at_ += padded;
     return true;
   }
 

@@ -73,6 +73,20 @@ BOOST_AUTO_TEST_CASE(tokens_are_written_with_a_description_and_shown) {
       f.troupe({"data", "tokenize", "corpus.txt", "--tokenizer", "bytes", "--output", "b.bin", "--quiet"}).out.empty());
 }
 
+BOOST_AUTO_TEST_CASE(an_indexed_pair_is_shown_with_its_type_and_documents) {
+  const tokens_folder f;
+  const auto fixtures = std::filesystem::path(troupe::places::source_dir) / "tests/data/fixtures/sources";
+  for (const char* name : {"megatron_int64.bin", "megatron_int64.idx"})
+    std::filesystem::copy_file(fixtures / name, f.folder / name);
+  const auto shown = f.troupe({"data", "inspect", "megatron_int64.bin"});
+  BOOST_TEST_REQUIRE(shown.code == 0, shown.err);
+  BOOST_TEST(has(shown.out, " tokens, int64, largest "), shown.out);
+  BOOST_TEST(has(shown.out, "\n5 documents by megatron_int64.idx, of an unknown vocabulary\n"), shown.out);
+  const auto refused = f.troupe({"data", "inspect", "megatron_int64.bin", "--dtype", "uint32"});
+  BOOST_TEST(refused.code == 2);
+  BOOST_TEST(has(refused.err, "it is for a file without megatron_int64.idx"), refused.err);
+}
+
 BOOST_AUTO_TEST_CASE(what_was_read_of_each_input_is_told_once) {
   const tokens_folder f;
   f.folder.write("repo/README.md", "---\nlicense: mit\n---\n# A data set\n");

@@ -144,6 +144,18 @@ BOOST_AUTO_TEST_CASE(the_limit_counts_all_files_of_a_folder) {
   BOOST_TEST(opened({.path = at / "in", .max_bytes = 1200})->size() == 1200U);
 }
 
+BOOST_AUTO_TEST_CASE(the_limit_holds_for_text_that_is_not_packed) {
+  const scratch_folder at;
+  const auto text = at.write("a.txt", std::string(600, 'a'));
+  check_refused({.path = text, .max_bytes = 599}, error_kind::limit,
+                "a.txt' has 600 bytes, more than the 599 that remain of data.max_bytes: raise it");
+  BOOST_TEST(opened({.path = text, .max_bytes = 600})->size() == 600U);
+  check_refused({.path = at.write("a.jsonl", "{\"text\": \"a\"}\n"), .max_bytes = 12}, error_kind::limit,
+                "has 14 bytes");
+  const auto tokens = at.write("a.bin", std::string(600, '\1'));  // tokens stay where they are
+  BOOST_TEST(opened({.path = tokens, .max_bytes = 1, .vocab_size = 65536})->size() == 300U);
+}
+
 BOOST_AUTO_TEST_CASE(a_scratch_folder_that_cannot_be_written_is_named) {
   const scratch_folder at;
   check_refused({.path = at.write("a.gz", gzip("text")), .scratch = at / "nowhere"}, error_kind::io, "nowhere");

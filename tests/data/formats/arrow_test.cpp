@@ -39,7 +39,22 @@ BOOST_AUTO_TEST_CASE(a_data_set_as_datasets_saves_it_is_its_rows) {
   check_refused({.path = foreign_path("splits")}, core::error_kind::bad_input,
                 "holds splits of a data set: name the folder of one of them: test, train");
   BOOST_TEST(as_text(*opened({.path = foreign_path("splits") / "train"})) == text_of("splits"));
-  const scratch_folder at;  // in other folders they are JSON files like any other
+  const scratch_folder at;
+  std::filesystem::copy(foreign_path("on_disk"), at / "saved", std::filesystem::copy_options::recursive);
+  std::filesystem::copy(foreign_path("file.arrow"), at / "saved/cache-0123.arrow");
+  const auto listed = opened({.path = at / "saved"});
+  BOOST_TEST(as_text(*listed) == text_of("on_disk"));
+  BOOST_TEST(listed->summary().left_out == std::vector<std::string>{"cache-0123.arrow (not listed in state.json)"},
+             boost::test_tools::per_element());
+  std::filesystem::remove(at / "saved/data-00001-of-00002.arrow");
+  check_refused({.path = at / "saved"}, core::error_kind::bad_input,
+                "state.json' lists 'data-00001-of-00002.arrow', which is missing");
+  for (const char* broken : {"{", R"({"_data_files": ["a"]})"}) {
+    at.write("saved/state.json", broken);
+    check_refused({.path = at / "saved"}, core::error_kind::bad_input,
+                  "state.json', which lists the files of its data set, cannot be read: ");
+  }
+  // in other folders they are JSON files like any other
   at.write("in/state.json", "{\"text\": \"a state\"}");
   BOOST_TEST(as_text(*opened({.path = at / "in"})) == "a state");
 }

@@ -41,6 +41,24 @@ BOOST_AUTO_TEST_CASE(links_of_hugging_faces_cache_are_read_and_others_that_lead_
   check_refused({.path = at / "hub/snapshots/abc"}, core::error_kind::bad_input, "leads out of the data folder");
 }
 
+BOOST_AUTO_TEST_CASE(a_folder_of_hugging_faces_cache_is_the_snapshot_of_its_main_revision) {
+  const scratch_folder at;
+  at.write("hub/set/blobs/0123", "new");
+  at.write("hub/set/snapshots/old/a.txt", "old");
+  std::filesystem::create_directories(at / "hub/set/snapshots/abc");
+  std::filesystem::create_symlink("../../blobs/0123", at / "hub/set/snapshots/abc/a.txt");
+  check_refused({.path = at / "hub/set"}, core::error_kind::bad_input,
+                "its refs/main names no snapshot that is there: name the folder of one: snapshots/abc, snapshots/old");
+  at.write("hub/set/refs/main", "abc\n");
+  BOOST_TEST(as_text(*opened({.path = at / "hub/set"})) == "new");
+  check_refused({.path = at / "hub"}, core::error_kind::bad_input,
+                "set' in the data folder is one of Hugging Face's cache: name this folder");
+  for (const char* revision : {"..", "gone", "", "/"}) {
+    at.write("hub/set/refs/main", revision);
+    check_refused({.path = at / "hub/set"}, core::error_kind::bad_input, "names no snapshot that is there");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_link_that_leads_nowhere_is_named) {
   const scratch_folder at;
   at.write("in/a.txt", "text");
@@ -54,6 +72,7 @@ BOOST_AUTO_TEST_CASE(endings_are_read_whatever_their_letters) {
   for (const auto& [name, kind] : std::vector<std::pair<const char*, data::source_kind>>{
            {"a.JSONL", data::source_kind::json_lines},
            {"a.ndjson", data::source_kind::json_lines},
+           {"a.jsonlines", data::source_kind::json_lines},
            {"c4-train.00000-of-01024.json.gz", data::source_kind::json_lines},
            {"a.Json.GZ", data::source_kind::json_lines},
            {"00.jsonl.zst", data::source_kind::json_lines},
@@ -117,6 +136,23 @@ BOOST_AUTO_TEST_CASE(packed_files_and_other_formats_are_no_text) {
                   core::error_kind::bad_input, "a pointer of git-lfs");
   check_refused({.path = at.write("t.bin", "\x93NUMPY\x01\0"s), .vocab_size = 65536}, core::error_kind::bad_input,
                 "wanted tokens, got a NumPy array");
+  for (const std::string rows : {"{\"text\": \"a\"}\n{\"text\": \"b\"}\n", "\xEF\xBB\xBF{\"id\": 1, \"text\": \"a\"}",
+                                 "{\"body\": \"a\", \"n\": NaN}\r\n{\"body\": \"b\"}\r\n"})
+    for (const char* name : {"part-00000", "a.jsonl.1", "a.jl", "a.txt", "a.txt.gz"})
+      check_refused({.path = at.write(name, std::string(name).ends_with(".gz") ? gzip(rows) : rows)},
+                    core::error_kind::bad_input, "wanted text, got JSON lines: give it a name that ends in .jsonl");
+  check_refused({.path = at.write("long", "{\"text\": \"" + std::string(1 << 17, 'a') + "\"}\n")},
+                core::error_kind::bad_input, "got JSON lines");
+  for (const std::string page : {"<!DOCTYPE html>\n<html>", "\n<HTML lang=en>"}) {
+    check_refused({.path = at.write("t.bin", page), .vocab_size = 65536}, core::error_kind::bad_input,
+                  "wanted tokens, got a page in HTML");
+    BOOST_TEST(as_text(*opened({.path = at.write("t.html", page)})) == page);
+  }
+  check_refused({.path = at.write("t.bin", "LITPKDS" + std::string(41, '\1')), .vocab_size = 65536},
+                core::error_kind::bad_input, "wanted tokens, got tokens in lit-gpt's packed form");
+  for (const std::string text : {"{\n  \"text\": \"a\"\n}\n", "{\"version\": 3}\n", "{text}\n{text}\n",
+                                 "\n{\"text\": 1}\n", "{\"a\": 1}\n{\"b\": 2}\n"})
+    BOOST_TEST(as_text(*opened({.path = at.write("t.txt", text)})) == text);
   for (const std::string text : {"PAR1 is a word", "BZh", "PK", "ARROW1", "P"})
     BOOST_TEST(as_text(*opened({.path = at.write("t.txt", text)})) == text);
 }

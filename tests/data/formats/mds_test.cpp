@@ -38,6 +38,12 @@ const std::string mds_columns =
     R"({"column_encodings":["int","str","bytes"],"column_names":["id","text","tokens"],"column_sizes":[8,null,null],)"
     R"("compression":null,"format":"mds","hashes":[],"size_limit":67108864,"version":2})";
 
+/// Returns the entry of a shard in an index.json.
+std::string mds_entry(const std::string& name, uint64_t samples, const std::string& packed = "null") {
+  return R"({"format": "mds", "raw_data": {"basename": ")" + name + R"("}, "zip_data": )" + packed +
+         ", \"samples\": " + std::to_string(samples) + "}";
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(mds)
@@ -55,10 +61,42 @@ BOOST_AUTO_TEST_CASE(a_folder_of_shards_is_read_without_its_index) {
   const scratch_folder at;
   at.write("in/shard.00000.mds", shard_of({mds_sample("one ")}, mds_columns));
   at.write("in/shard.00001.mds", shard_of({mds_sample("two")}, mds_columns));
-  at.write("in/index.json", R"({"shards": [], "version": 2})");
+  at.write("in/index.json", "{\"shards\": [" + mds_entry("shard.00000.mds", 1) + ", " +
+                                mds_entry("shard.00001.mds", 1) + "], \"version\": 2}");
   const auto stream = opened({.path = at / "in"});
   BOOST_TEST(as_text(*stream) == "one two");
   BOOST_TEST(stream->documents() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(the_index_says_which_shards_are_read) {
+  const scratch_folder at;
+  const auto index = [&](const std::string& entries) {
+    at.write("in/index.json", "{\"shards\": [" + entries + "], \"version\": 2}");
+  };
+  at.write("in/shard.00000.mds", shard_of({mds_sample("one")}, mds_columns));
+  at.write("in/shard.00001.mds", shard_of({mds_sample("stale")}, mds_columns));
+  index(mds_entry("shard.00000.mds", 1));
+  const auto stream = opened({.path = at / "in"});
+  BOOST_TEST(as_text(*stream) == "one");
+  BOOST_TEST(stream->summary().left_out == std::vector<std::string>{"shard.00001.mds (not listed in index.json)"},
+             boost::test_tools::per_element());
+  index(mds_entry("shard.00000.mds", 1) + ", " + mds_entry("shard.00002.mds", 1));
+  check_refused({.path = at / "in"}, core::error_kind::bad_input,
+                "index.json' lists 'shard.00002.mds', which is missing");
+  index(mds_entry("shard.00000.mds", 2));
+  check_refused({.path = at / "in"}, core::error_kind::bad_input, "shard.00000.mds' holds 1 samples, but '");
+  at.write("in/shard.00003.mds.gz", gzip(shard_of({mds_sample("three")}, mds_columns)));
+  index(mds_entry("shard.00003.mds", 1, R"({"basename": "shard.00003.mds.gz"})"));
+  BOOST_TEST(as_text(*opened({.path = at / "in"})) == "three");
+  at.write("in/index.json", "{}");
+  check_refused({.path = at / "in"}, core::error_kind::bad_input, "cannot be read: wanted the list shards");
+}
+
+BOOST_AUTO_TEST_CASE(one_index_can_list_the_shards_of_several_folders) {
+  const scratch_folder at;
+  at.write("in/a/shard.00000.mds", shard_of({mds_sample("one")}, mds_columns));
+  at.write("in/index.json", "{\"shards\": [" + mds_entry("a/shard.00000.mds", 1) + "]}");
+  BOOST_TEST(as_text(*opened({.path = at / "in"})) == "one");
 }
 
 BOOST_AUTO_TEST_CASE(columns_of_other_types_are_named) {

@@ -87,6 +87,50 @@ BOOST_AUTO_TEST_CASE(texts_that_all_name_their_splits_are_the_train_split) {
       .check({"train/a.txt", "train/b.txt"}, {"test/a.txt: split test"});
   made_repository({"test_of_time.txt", "test_pilots.txt"}).check({"test_of_time.txt", "test_pilots.txt"}, {});
   made_repository({"train.txt", "test.txt", "letters.txt"}).check({"letters.txt", "test.txt", "train.txt"}, {});
+  made_repository({"README", "LICENSE.txt", "ptb.train.txt", "ptb.valid.txt", "ptb.test.txt"})
+      .check({"ptb.train.txt"}, {"LICENSE.txt: card or licence", "README: card or licence", "ptb.test.txt: split test",
+                                 "ptb.valid.txt: split valid"});
+}
+
+BOOST_AUTO_TEST_CASE(missing_shards_are_told) {
+  made_repository({"data/train-00000-of-00003.jsonl", "data/train-00002-of-00003.jsonl"})
+      .check({"data/train-00000-of-00003.jsonl", "data/train-00002-of-00003.jsonl"},
+             {"data/train-00001-of-00003.jsonl: missing: 2 of 3 shards of train are there"});
+  made_repository({"c4-train.00001-of-01024.json.gz"})
+      .check({"c4-train.00001-of-01024.json.gz"},
+             {"c4-train.00000-of-01024.json.gz: missing: 1 of 1024 shards of c4-train are there"});
+  made_repository({"a-1-of-2.jsonl", "a-2-of-2.jsonl", "b-0-of-2.jsonl", "b-1-of-2.jsonl", "one-of-many.jsonl"})
+      .check({"a-1-of-2.jsonl", "a-2-of-2.jsonl", "b-0-of-2.jsonl", "b-1-of-2.jsonl", "one-of-many.jsonl"}, {});
+}
+
+BOOST_AUTO_TEST_CASE(backups_and_unfinished_copies_are_left_out) {
+  made_repository({"a.jsonl", "a.jsonl~", "a.jsonl.bak", "a.jsonl.TMP", "b.jsonl.part", "a.jsonl.1", "a.jsonl.old"})
+      .check({"a.jsonl"}, {"a.jsonl.1: older copy of a.jsonl", "a.jsonl.TMP: backup or unfinished copy",
+                           "a.jsonl.bak: backup or unfinished copy", "a.jsonl.old: older copy of a.jsonl",
+                           "a.jsonl~: backup or unfinished copy", "b.jsonl.part: backup or unfinished copy"});
+  made_repository({"ls.1", "gcc.1"}).check({"gcc.1", "ls.1"}, {});
+  made_repository({"a.jsonl.part"})
+      .check_refused("has no file to train on: all are left out, such as 'a.jsonl.part' (backup or unfinished copy)");
+}
+
+BOOST_AUTO_TEST_CASE(files_next_to_rows_that_are_not_data_are_left_out) {
+  made_repository({"a.jsonl", "_committed_12", "_temporary/0/a.jsonl", ".b.jsonl", ".c.crc", "SHA256SUMS",
+                   "md5sums.txt", "a.jsonl.sha256", "download.log", "notes.txt"})
+      .check({"a.jsonl", "notes.txt"},
+             {".b.jsonl: hidden", "SHA256SUMS: checksums", "_committed_12: a name with an underscore, next to rows",
+              "_temporary/0/a.jsonl: a name with an underscore, next to rows", "a.jsonl.sha256: checksums",
+              "download.log: log", "md5sums.txt: checksums"});
+  made_repository({"_rows/a.jsonl"}).check({"_rows/a.jsonl"}, {});
+  made_repository({"__init__.py", "a.log", "b.py"}).check({"__init__.py", "a.log", "b.py"}, {});
+}
+
+BOOST_AUTO_TEST_CASE(one_file_in_two_forms_is_refused) {
+  for (const auto& [one, other] : std::vector<std::pair<std::string, std::string>>{
+           {"a.jsonl", "a.jsonl.gz"}, {"a.txt.gz", "a.txt.zst"}, {"a.tar", "a.tgz"}, {"d/a.txt", "d/a.txt.dz"}})
+    made_repository({one, other}).check_refused(other + "' look like one file in two forms");
+  made_repository({"a.jsonl", "b.jsonl.gz", "d/a.jsonl.gz"}).check({"a.jsonl", "b.jsonl.gz", "d/a.jsonl.gz"}, {});
+  made_repository({"train.jsonl", "test.jsonl", "test.jsonl.gz"})
+      .check({"train.jsonl"}, {"test.jsonl: split test", "test.jsonl.gz: split test"});
 }
 
 BOOST_AUTO_TEST_CASE(texts_beside_a_card_have_splits) {
@@ -129,6 +173,91 @@ BOOST_AUTO_TEST_CASE(cards_are_read_as_people_write_them) {
   made_repository(names, deep + "a\n").check_refused("line 3 of its metadata is not understood");
 }
 
+BOOST_AUTO_TEST_CASE(configurations_are_read_whatever_their_form_of_yaml) {
+  const std::vector<std::string> names = {"a.jsonl", "b.jsonl", "test.jsonl"};
+  const std::vector<std::string> left_out = {"README.md: card or licence", "b.jsonl: of no split",
+                                             "test.jsonl: split test"};
+  for (const std::string card :
+       {"configs:\n- {config_name: default, data_files: [{split: train, path: a.jsonl}, {split: test, path: "
+        "[\"test.jsonl\"]}]}\n",
+        "configs: [{config_name: default, data_files: [{split: train, path: 'a.jsonl'}, {path: test.jsonl, split: "
+        "test}]}]  # 'one\n",
+        "\"configs\" :\n- 'config_name': default\n  \"data_files\":\n  - split: train\n    path: \"a.jsonl\" # it's # "
+        "one\n  - {\"split\": test, \"path\": test.jsonl}\n"})
+    made_repository(names, card).check({"a.jsonl"}, left_out);
+  made_repository({"it's #1.jsonl", "b.jsonl"}, "configs:\n- data_files: 'it''s #1.jsonl'\n")
+      .check({"it's #1.jsonl"}, {"README.md: card or licence", "b.jsonl: of no split"});
+  made_repository({"train.jsonl", "test.jsonl"}, "configs:\n- config_name: default\n  data_dir:\n  data_files:\n")
+      .check({"train.jsonl"}, {"README.md: card or licence", "test.jsonl: split test"});
+  for (const auto& [card, words] : std::vector<std::pair<std::string, std::string>>{
+           {"configs:\n- data_files: &files a.jsonl\n", "wanted one line of text under data_files"},
+           {"configs:\n- data_files: \"a\\x2Ejsonl\"\n", "wanted one line of text under data_files"},
+           {"configs:\n- data_files: >-\n    a.jsonl\n", "wanted one line of text under data_files"},
+           {"configs:\n- data_files: a\n    b\n", "wanted one line of text under data_files"},
+           {"configs:\n- data_files: \"a.jsonl\n", "wanted one line of text under data_files"},
+           {"configs:\n- data_files: {train: a.jsonl}\n", "wanted one line of text under data_files"},
+           {"configs:\n- data_files:\n  - split: train\n", "wanted a split and a path in each item"},
+           {"configs:\n- data_files: a.jsonl\n  default: *on\n", "aliases are not read"},
+           {"configs:\n- <<: *base\n  data_files: a.jsonl\n", "aliases are not read"},
+           {"configs: {config_name: default, data_files: a.jsonl}\n", "wanted a list of configurations"},
+           {"configs: a.jsonl\n", "wanted a list of configurations"},
+           {"configs:\n- a.jsonl\n", "wanted a list of configurations"},
+           {"configs:\n- {data_files: a.jsonl\n", "line 3 of its metadata is not understood"},
+           {"configs:\n- {data_files: [a.jsonl] b}\n", "line 3 of its metadata is not understood"},
+           {"{configs: [{data_files: a.jsonl}]}\n", "wanted them under a key"}})
+    made_repository(names, card).check_refused(words);
+  std::string deep = "configs: ";
+  for (int i = 0; i < 1000; ++i) deep += "[";
+  made_repository(names, deep + "\n").check_refused("line 2 of its metadata is not understood");
+}
+
+BOOST_AUTO_TEST_CASE(patterns_of_a_card_match_as_file_names_do_in_python) {
+  const auto train = [](const std::string& pattern) { return "configs:\n- data_files: \"" + pattern + "\"\n"; };
+  const std::vector<std::string> names = {"d/p-0.jsonl", "d/p-8.jsonl", "d/p-].jsonl", "d/p-x.jsonl"};
+  for (const auto& [pattern, wanted] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"d/p-[0-7].jsonl", {"d/p-0.jsonl"}},
+           {"d/p-[89x].jsonl", {"d/p-8.jsonl", "d/p-x.jsonl"}},
+           {"d/p-[!0-9].jsonl", {"d/p-].jsonl", "d/p-x.jsonl"}},
+           {"d/p-[]].jsonl", {"d/p-].jsonl"}},
+           {"d/p-[!]x].jsonl", {"d/p-0.jsonl", "d/p-8.jsonl"}},
+           {"?/p-[a-z-].*", {"d/p-x.jsonl"}},
+           {"./d//p-0.jsonl", {"d/p-0.jsonl"}}}) {
+    const auto got = made_repository(names, train(pattern)).list();
+    BOOST_REQUIRE_MESSAGE(got, got.error().text);
+    BOOST_TEST(got->files == wanted, boost::test_tools::per_element());
+  }
+  for (const char* pattern : {"d[/]p-0.jsonl", "d/p-[.jsonl", "d/{p-0,p-8}.jsonl"})
+    made_repository(names, train(pattern)).check_refused("do not exist");
+}
+
+BOOST_AUTO_TEST_CASE(data_files_of_a_card_that_do_not_exist_are_named) {
+  const std::string files =
+      "configs:\n- data_files:\n  - split: train\n    path: [a.jsonl, b.jsonl]\n  - split: test\n"
+      "    path: t.jsonl\n";
+  made_repository({"a.jsonl", "t.jsonl"}, files).check_refused("do not exist: nothing is named 'b.jsonl': copy");
+  made_repository({"a.jsonl", "b.jsonl"}, files).check({"a.jsonl", "b.jsonl"}, {"README.md: card or licence"});
+  made_repository({"a.jsonl"}, "configs:\n- data_dir: en/\n").check_refused("nothing is named 'en'");
+}
+
+BOOST_AUTO_TEST_CASE(a_card_without_a_split_for_training_is_refused) {
+  const auto split = [](const std::string& name) {
+    return "configs:\n- data_files:\n  - split: " + name + "\n    path: a.jsonl\n";
+  };
+  made_repository({"a.jsonl"}, split("test"))
+      .check_refused("holds the splits test of a data set but none for training");
+  made_repository({"a.jsonl"}, split("validation")).check_refused("none for training");
+  made_repository({"a.jsonl"}, split("english")).check({"a.jsonl"}, {"README.md: card or licence"});
+}
+
+BOOST_AUTO_TEST_CASE(only_keys_of_cards_make_a_card) {
+  for (const std::string page : {"title: Home\n", "tags: [a]\naliases:\n- b\n", "some words\n"})
+    made_repository({"evaluation.md", "intro.md", "training.md"}, page)
+        .check({"README.md", "evaluation.md", "intro.md", "training.md"}, {});
+  for (const std::string card : {"language:\n- en\n", "pretty_name: A\n", "'license': mit\n"})
+    made_repository({"train.txt", "notes.txt"}, card)
+        .check({"train.txt"}, {"README.md: card or licence", "notes.txt: of no split"});
+}
+
 BOOST_AUTO_TEST_CASE(several_configurations_are_refused_unless_one_is_the_default) {
   const auto card = [](const std::string& more) {
     return "configs:\n- config_name: en\n  data_dir: en\n- config_name: de\n  data_dir: de\n" + more;
@@ -137,6 +266,14 @@ BOOST_AUTO_TEST_CASE(several_configurations_are_refused_unless_one_is_the_defaul
       .check_refused("holds the configurations en, de of a data set");
   made_repository({"en/a.jsonl", "de/a.jsonl"}, card("  default: true\n"))
       .check({"de/a.jsonl"}, {"README.md: card or licence", "en/a.jsonl: another configuration"});
+  made_repository({"en/a.jsonl", "de/a.jsonl"},
+                  "configs:\n- config_name: en\n  data_dir: ./en/\n  default: True\n"
+                  "- config_name: de\n  data_dir: de\n")
+      .check({"en/a.jsonl"}, {"README.md: card or licence", "de/a.jsonl: another configuration"});
+  made_repository({"en/a.jsonl", "de/a.jsonl"},
+                  "configs:\n- config_name: default\n  data_dir: en\n- config_name: de\n"
+                  "  data_dir: de\n  default: yes\n")
+      .check_refused("holds the default configurations default, de of a data set");
 }
 
 BOOST_AUTO_TEST_CASE(a_data_set_in_several_forms_is_refused) {

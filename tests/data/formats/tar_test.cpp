@@ -74,6 +74,22 @@ BOOST_AUTO_TEST_CASE(tars_that_lie_are_named) {
   refused(member("__1__/2.txt", "") + member("__1.json", "{}") + end_of_tar, "__1.json:1: no key 'text'");
 }
 
+BOOST_AUTO_TEST_CASE(a_tar_ends_with_its_end_mark) {
+  const scratch_folder at;
+  const auto one = member("1.txt", "one"), two = member("2.txt", "two");
+  const auto refused = [&](const std::string& text, const std::string& words) {
+    check_rows_refused(at.write("t.tar", text), words);
+  };
+  refused(one + end_of_tar + two + end_of_tar,
+          "member at byte 2048: something follows the end mark, as in tars that were joined");
+  refused(one + end_of_tar + "x", "member at byte 2048: something follows the end mark");
+  refused(one + two, "member at byte 2048: wanted another member or the end mark");
+  refused("", "member at byte 0: wanted another member or the end mark");
+  refused(one.substr(0, 600), "('1.txt'): the file ends within the padding");
+  for (const size_t zeros : {512, 1024, 10240, 700})
+    BOOST_TEST(rows_of(at.write("t.tar", one + two + std::string(zeros, '\0'))).value().size() == 2U);
+}
+
 BOOST_AUTO_TEST_CASE(mutated_tars_are_read_or_refused) {
   const scratch_folder at;
   for (const char* name : {"texts.tar", "json.tar", "gnu.tar", "pax.tar"})

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 
 #include "core/math.hpp"
 
@@ -22,7 +23,12 @@ core::result<corpus> corpus::make(std::vector<weighted_stream> sources, const co
   for (const auto& s : sources) weights.push_back(s.weight);
   TROUPE_ASSIGN(const auto shares, shares_of(weights));
   std::vector<part> parts;
+  std::optional<token_maker> maker;
   for (auto& s : sources) {
+    if (const auto& other = s.stream->maker()) {
+      if (maker) TROUPE_TRY(check_same_tokenizer(*maker, *other));
+      maker = other;
+    }
     const auto split = split_tokens(s.stream->size(), options.validation_fraction, options.sequence);
     if (!split) return core::fail(split.error().in(s.name));
     parts.push_back({std::move(s.stream), split->validation,

@@ -32,7 +32,8 @@ struct corpus_options {            ///< how the sources are read
 /// large weight is repeated more often than a large one. A single source has exactly the order of its sample_order.
 class corpus {
  public:
-  /// Builds a corpus. Refused: no sources, invalid weights, a source shorter than a sequence.
+  /// Builds a corpus. Refused: no sources, invalid weights, a source shorter than a sequence, sources whose tokens are
+  /// known to be of two tokenizers.
   static core::result<corpus> make(std::vector<weighted_stream> sources, const corpus_options& options);
 
   /// A window of sequence() + 1 tokens of one source.

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "core/text.hpp"
 #include "core/utf8.hpp"
 #include "data/formats/json_lines.hpp"
 #include "data/formats/rows.hpp"
@@ -82,6 +83,16 @@ size_t first_piece(std::string_view text) {
   return last;
 }
 
+std::optional<size_t> first_piece_before(std::string_view text, std::string_view signs) {
+  constexpr std::string_view shown_space = "\xE2\x96\x81";  // a model may treat it as the space that it represents
+  if (text.size() <= piece_bytes) return text.size();
+  const std::string_view searched = text.substr(0, longest_piece_bytes);
+  for (size_t at = searched.find_first_of(signs, piece_bytes); at != searched.npos;
+       at = searched.find_first_of(signs, at + 1))
+    if (!space_before(text, at) && !text.substr(0, at).ends_with(shown_space)) return at;
+  return text.size() <= longest_piece_bytes ? std::optional(text.size()) : std::nullopt;
+}
+
 uint8_t token_width(uint64_t vocab_size) { return vocab_size <= 1U << 8 ? 1 : vocab_size <= 1U << 16 ? 2 : 4; }
 
 document_encoder::document_encoder(tokenizer& tokenizer, uint8_t width, uint64_t vocab_size, byte_sink sink,
@@ -121,12 +132,11 @@ core::result<void> document_encoder::add(const std::filesystem::path& file, cons
 }
 
 core::result<void> document_encoder::encode(text_window& document, uint64_t begin, bool lies_there) {
-  if (keep_starts_) starts_.push_back(tokens_);
+  const uint64_t first = tokens_;
+  if (keep_starts_) starts_.push_back(first);
   for (uint64_t at = 0; at < document.size();) {
     TROUPE_ASSIGN(const auto rest, document.at(at, seen_by_first_piece_bytes));
-    const size_t n = first_piece(rest);
-    ids_.clear();
-    TROUPE_TRY(tokenizer_.encode(rest.substr(0, n), ids_));
+    TROUPE_ASSIGN(const size_t n, encode_piece(rest, first));
     at += n;
     TROUPE_TRY(give(ids_));
     untold_ += n;
@@ -135,6 +145,25 @@ core::result<void> document_encoder::encode(text_window& document, uint64_t begi
   ++documents_;
   const auto end = tokenizer_.end_of_text();
   return end ? give(std::span(&*end, 1)) : core::result<void>{};
+}
+
+core::result<size_t> document_encoder::encode_piece(std::string_view text, uint64_t begin) {
+  const auto signs = tokenizer_.cut_signs();
+  const auto n = signs ? first_piece_before(text, *signs) : first_piece(text);
+  if (!n)
+    return core::refused(fmt::format(
+        "document {}: {} bytes, from token {} of the document on, have no blank before which this SentencePiece model "
+        "lets a long text be cut: divide it into shorter documents",
+        documents_ + 1, longest_piece_bytes, tokens_ - begin));
+  const auto piece = text.substr(0, *n);
+  ids_.clear();
+  TROUPE_TRY(signs && tokens_ > begin ? tokenizer_.encode_next(piece, ids_) : tokenizer_.encode(piece, ids_));
+  if (const auto end = tokenizer_.end_of_text(); end && std::ranges::find(ids_, *end) != ids_.end())
+    return core::refused(
+        fmt::format("document {}: a text in it becomes the end-of-text token {} ('{}'), which would end the document: "
+                    "remove it from the text, or name another eos_token in tokenizer_config.json",
+                    documents_ + 1, *end, core::shown(tokenizer_.decode(std::span(&*end, 1)))));
+  return *n;
 }
 
 core::result<void> document_encoder::give(std::span<const uint32_t> tokens) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,7 +21,8 @@ namespace troupe::data {
 /// A longer text is encoded in pieces. A piece of at least this size ends after the next line break between two
 /// characters that are not white space; if none follows soon, before the next blank that no white space follows. No
 /// word of GPT-2's pattern crosses such a place, so the tokens equal the tokens of the whole text; SentencePiece may
-/// begin the next piece with a space of its own, as it does with every text.
+/// begin the next piece with a space of its own, as it does with every text. A tokenizer with cut_signs() has places of
+/// its own.
 inline constexpr uint64_t piece_bytes = uint64_t{1} << 16;
 /// Largest size of a piece: if a text has no line break or blank at which the piece may end, it is cut between two
 /// characters after this many bytes. Only such a cut may split a word.
@@ -30,6 +32,10 @@ inline constexpr uint64_t give_bytes = uint64_t{1} << 20;
 
 /// Returns the length in bytes of the first piece in which `text` is encoded.
 size_t first_piece(std::string_view text);
+/// Returns the length of the first piece for a tokenizer whose cut_signs() are `signs`: the next piece begins with a
+/// sign that follows no white space, after at least piece_bytes. nullopt: no piece of at most longest_piece_bytes ends
+/// so, nor does the text.
+std::optional<size_t> first_piece_before(std::string_view text, std::string_view signs);
 
 /// Progress of reading one file.
 struct reading_progress {
@@ -54,7 +60,8 @@ class document_encoder {  ///< encodes texts as tokens, document by document
   document_encoder(tokenizer& tokenizer, uint8_t width, uint64_t vocab_size, byte_sink sink, reading_watch watch = {});
 
   /// Encodes all documents of one file's `content`: the lines of a .jsonl with their text under `text_key`, or one
-  /// text. Each document is followed by the tokenizer's end-of-text token, if it has one.
+  /// text. Each document is followed by the tokenizer's end-of-text token, if it has one. Refused: a text that encodes
+  /// to this token, and one that a tokenizer with cut_signs() can neither encode whole nor in pieces.
   core::result<void> add(const std::filesystem::path& file, text_window&& content, const std::string& text_key);
   /// Encodes any kind of file that holds text (data/formats/files.hpp), named `file`; the texts of its rows
   /// (data/formats/rows.hpp) may have `max_row_bytes` in total.
@@ -74,6 +81,9 @@ class document_encoder {  ///< encodes texts as tokens, document by document
   /// Encodes one document. If `lies_there` is true, the document's bytes are those of the file from `begin` on; else
   /// the reader has read the file up to `begin` to produce the document.
   core::result<void> encode(text_window& document, uint64_t begin, bool lies_there);
+  /// Encodes the next piece of a document into ids_ and returns its length. `begin` is the number of the document's
+  /// first token, `text` the rest of the document or more than a piece of it.
+  core::result<size_t> encode_piece(std::string_view text, uint64_t begin);
   core::result<void> give(std::span<const uint32_t> tokens);
   /// Calls the watch if enough bytes were read or encoded since its last call.
   core::result<void> tell_at_times(uint64_t bytes_done);

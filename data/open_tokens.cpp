@@ -57,7 +57,8 @@ class stream_builder {
       options_.scratch = fs::temp_directory_path(ec);
       if (ec) options_.scratch = ".";
     }
-    if (!options_.tokens_of) options_.tokens_of = make_byte_tokenizer();
+    is_given_ = options_.tokens_of != nullptr;
+    if (!is_given_) options_.tokens_of = make_byte_tokenizer();
     bytes_are_tokens_ = options_.tokens_of->description().kind == "bytes";
     stream_->tokens_are_bytes_ = bytes_are_tokens_;
   }
@@ -79,6 +80,7 @@ class stream_builder {
       if (const auto index = index_of(path)) return add_indexed(path, *index, std::move(file));
       return add_tokens(path, std::move(file), begin, may_copy);
     }
+    if (!stream_->maker_) stream_->maker_ = {options_.tokens_of->description(), path.string()};
     if (kind == source_kind::text && bytes_are_tokens_)
       return add_bytes(path, std::move(file), begin, may_copy, {0, 1});
     return encode(path, file);
@@ -111,7 +113,6 @@ class stream_builder {
 
   core::result<void> add_tokens(const fs::path& path, core::source_file file, uint64_t begin, bool may_copy) {
     TROUPE_ASSIGN(const auto described, read_token_file(path, file.size()));
-    const auto& mine = options_.tokens_of->description();
     token_place place;
     uint64_t documents = 1;
     std::optional<uint32_t> end;
@@ -122,12 +123,9 @@ class stream_builder {
       documents = d.documents;
       end = d.tokenizer.end_of_text;
       bytes = d.tokenizer.kind == "bytes";
-      if (!bytes_are_tokens_ && d.tokenizer.digest != mine.digest)
-        return fail(
-            error_kind::bad_input,
-            fmt::format(
-                "'{}' holds tokens of {} '{}' ({} tokens), but the requested tokenizer is another {} ({} tokens)",
-                path.string(), d.tokenizer.kind, d.tokenizer_path, d.tokenizer.vocab_size, mine.kind, mine.vocab_size));
+      if (is_given_) TROUPE_TRY(check_requested(path, d));
+      if (stream_->maker_) TROUPE_TRY(check_same_tokenizer(*stream_->maker_, {d.tokenizer, path.string()}));
+      stream_->maker_ = {d.tokenizer, path.string()};
       if (options_.keep_documents && documents > 1 && !end)
         return fail(error_kind::bad_input, fmt::format("'{}' holds {} documents without an end-of-text token between "
                                                        "them: data.document_mask cannot find their borders",
@@ -151,6 +149,21 @@ class stream_builder {
     stream_->tokens_are_bytes_ = bytes;
     stream_->documents_ += documents - 1;  // add_bytes has counted one document
     return add_bytes(path, std::move(file), begin, may_copy, place);
+  }
+
+  /// Refuses described tokens of another tokenizer than the requested one.
+  [[nodiscard]] core::result<void> check_requested(const fs::path& path, const token_file& d) const {
+    const auto& mine = options_.tokens_of->description();
+    if (d.tokenizer.digest != mine.digest)
+      return core::refused(
+          fmt::format("'{}' holds tokens of {} '{}' ({} tokens), but the requested tokenizer is {}{} ({} tokens)",
+                      path.string(), d.tokenizer.kind, d.tokenizer_path, d.tokenizer.vocab_size,
+                      bytes_are_tokens_ ? "" : "another ", mine.kind, mine.vocab_size));
+    if (d.tokenizer.end_of_text == mine.end_of_text) return {};
+    return core::refused(
+        fmt::format("'{}' ends its documents with {}, but the requested tokenizer with {}: encode the text again, or "
+                    "restore the tokenizer's files",
+                    path.string(), shown_end(d.tokenizer), shown_end(mine)));
   }
 
   /// Adds Megatron's pair of files. The tokens are read from the file, or copied if the stream stores them in another
@@ -320,6 +333,7 @@ class stream_builder {
   source_options options_;
   uint64_t budget_;  ///< number of bytes that further expansions may produce
   bool bytes_are_tokens_ = true;
+  bool is_given_ = false;   ///< true: described tokens must be of options_.tokens_of
   bool has_index_ = false;  ///< true: a Megatron index was read; its tokens may contain their own ends of documents
   std::optional<fs::path> first_file_;
   scratch_file expanded_, encoded_;

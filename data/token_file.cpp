@@ -7,6 +7,7 @@
 
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
+#include "data/formats/files.hpp"
 
 namespace troupe::data {
 namespace {
@@ -34,6 +35,25 @@ token_file parse(const json& j) {
 
 }  // namespace
 
+std::string shown_end(const tokenizer_description& t) {
+  return t.end_of_text ? fmt::format("token {}", *t.end_of_text) : std::string("no token");
+}
+
+core::result<void> check_same_tokenizer(const token_maker& one, const token_maker& other) {
+  const auto &a = one.tokenizer, &b = other.tokenizer;
+  if (a.kind != b.kind || a.digest != b.digest)
+    return core::refused(
+        fmt::format("'{}' holds tokens of {} ({} tokens, digest {}), and '{}' of {} ({} tokens, digest {}): wanted one "
+                    "tokenizer for all sources; encode both with the model's",
+                    one.file, a.kind, a.vocab_size, a.digest, other.file, b.kind, b.vocab_size, b.digest));
+  if (a.end_of_text != b.end_of_text)
+    return core::refused(
+        fmt::format("'{}' ends its documents with {}, and '{}' with {}: wanted one end of text for all sources; encode "
+                    "both with the model's tokenizer",
+                    one.file, shown_end(a), other.file, shown_end(b)));
+  return {};
+}
+
 std::optional<bin_width> bin_width_from(std::string_view name) {
   if (name == "uint16") return bin_width::u16;
   if (name == "uint32") return bin_width::u32;
@@ -43,6 +63,15 @@ std::optional<bin_width> bin_width_from(std::string_view name) {
 const char* name_of(bin_width width) { return width == bin_width::u16 ? "uint16" : "uint32"; }
 
 std::filesystem::path description_path(const std::filesystem::path& bin) { return bin.string() + ".json"; }
+
+std::optional<std::filesystem::path> description_of(const std::filesystem::path& bin) {
+  std::error_code ec;
+  if (auto own = description_path(bin); std::filesystem::exists(own, ec)) return own;
+  if (!is_packed(bin)) return std::nullopt;
+  // Programs that pack a file leave the description of the unpacked one where it is.
+  auto unpacked = description_path(bin.parent_path() / bin.stem());
+  return std::filesystem::exists(unpacked, ec) ? std::optional(std::move(unpacked)) : std::nullopt;
+}
 
 std::string as_text(const token_file& f) {
   const auto& t = f.tokenizer;
@@ -62,9 +91,9 @@ std::string as_text(const token_file& f) {
 }
 
 core::result<std::optional<token_file>> read_token_file(const std::filesystem::path& bin, uint64_t bytes) {
-  const auto path = description_path(bin);
-  std::error_code ec;
-  if (!std::filesystem::exists(path, ec)) return std::nullopt;
+  const auto there = description_of(bin);
+  if (!there) return std::nullopt;
+  const auto& path = *there;
   TROUPE_ASSIGN(const auto file, core::source_file::open(path));
   const auto wrong = [&](const std::string& why) {
     return fail(error_kind::bad_input, fmt::format("'{}' does not describe tokens: {}", path.string(), why));

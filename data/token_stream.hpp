@@ -34,7 +34,8 @@ struct source_options {
   uint64_t vocab_size = 256;                ///< every token must be below this number
   /// Folder for nameless files with expanded text and tokens; empty: the system's temporary folder.
   std::filesystem::path scratch = {};
-  /// Tokenizer for texts, used only while opening; empty: the bytes of a text are its tokens.
+  /// Tokenizer for texts, used only while opening, which must also be that of described tokens. Empty: the bytes of a
+  /// text are its tokens, and described tokens may be of any tokenizer.
   std::shared_ptr<tokenizer> tokens_of = {};
   std::string text_key = "text";  ///< key of the text in JSON lines, column of rows
   bool keep_documents = false;    ///< true: the start of each document is recorded for document_starts()
@@ -63,6 +64,8 @@ class token_stream {
   [[nodiscard]] const source_summary& summary() const { return summary_; }
   /// True if each token is a byte of text; false if tokens are something else or unknown.
   [[nodiscard]] bool tokens_are_bytes() const { return tokens_are_bytes_; }
+  /// Returns the tokenizer of the tokens; nullopt if it is unknown.
+  [[nodiscard]] const std::optional<token_maker>& maker() const { return maker_; }
 
  private:
   friend class stream_builder;
@@ -84,6 +87,7 @@ class token_stream {
   /// Starts of documents that may follow another token than the end of text, ascending.
   std::vector<uint64_t> starts_;
   std::optional<uint32_t> end_of_text_;  ///< token after which a document starts; nullopt: none
+  std::optional<token_maker> maker_;
   uint64_t documents_ = 0;
   source_summary summary_;
   uint64_t size_ = 0;
@@ -94,9 +98,10 @@ class token_stream {
 
 /// Opens a file or a folder and checks every token against the vocabulary (the error names position and value). Texts
 /// are encoded here, each document followed by the tokenizer's end-of-text token, into a nameless file. Refused: an
-/// empty source; a `.bin` whose size is not a multiple of its tokens' width, whose tokens are wider, or which another
-/// tokenizer made; a `.bin` without description if documents are to be kept; a folder that mixes `.bin` with text or
-/// has a link out of itself; content that contradicts the file's name (data/formats/packed_text.hpp).
+/// empty source; a `.bin` whose size is not a multiple of its tokens' width, or whose tokens are wider; described
+/// tokens of another tokenizer, or with another end of text, than `tokens_of` or another file of the folder; a `.bin`
+/// without description if documents are to be kept; a folder that mixes `.bin` with text or has a link out of itself;
+/// content that contradicts the file's name (data/formats/packed_text.hpp).
 core::result<std::shared_ptr<const token_stream>> open_tokens(const source_options& options);
 
 }  // namespace troupe::data

@@ -27,12 +27,13 @@ struct told_facts {
   uint64_t documents = 0, size = 0, vocab_size = 0;
   bool tokens_are_bytes = true;
   uint8_t width = 1;
+  std::optional<token_maker> maker;
   source_summary summary;
 };
 template <class F>
 void fields(F& f, told_facts& x) {
   f(x.name, x.segments, x.starts, x.end_of_text, x.documents, x.size, x.vocab_size, x.tokens_are_bytes, x.width,
-    x.summary);
+    x.maker, x.summary);
 }
 
 }  // namespace
@@ -40,7 +41,7 @@ void fields(F& f, told_facts& x) {
 std::optional<std::string> told_streams::facts_of(const token_stream& x) {
   if (x.nameless_ == nullptr) return std::nullopt;
   told_facts out{x.files_.front().name(), {},       x.starts_, x.end_of_text_, x.documents_, x.size_, x.vocab_size_,
-                 x.tokens_are_bytes_,     x.width_, x.summary_};
+                 x.tokens_are_bytes_,     x.width_, x.maker_,  x.summary_};
   for (const auto& s : x.segments_) out.segments.push_back({s.first, s.tokens, s.begin});
   return core::as_bytes(out);
 }
@@ -77,6 +78,7 @@ core::result<std::shared_ptr<const token_stream>> told_streams::stream_of(std::s
   out->vocab_size_ = told->vocab_size;
   out->tokens_are_bytes_ = told->tokens_are_bytes;
   out->width_ = told->width;
+  out->maker_ = std::move(told->maker);
   out->summary_ = std::move(told->summary);
   return std::shared_ptr<const token_stream>(std::move(out));
 }

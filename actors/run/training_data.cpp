@@ -87,7 +87,7 @@ core::result<std::shared_ptr<const data::token_stream>> training_data::open_sour
   source.max_bytes = c.data.max_bytes;
   source.bin = c.data.bin_dtype == core::dtype::i32 ? data::bin_width::u32 : data::bin_width::u16;
   source.vocab_size = vocabulary_;
-  source.tokens_of = tokenizer_;
+  if (c.data.tokenizer_given || tokenizer_->description().kind != "bytes") source.tokens_of = tokenizer_;
   source.text_key = s.text_key;
   source.keep_documents = c.data.document_mask;
   source.watch = [&](const data::reading_progress& r) {

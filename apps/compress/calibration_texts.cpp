@@ -53,7 +53,11 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
     std::optional<uint32_t> end;
     if (const auto id = metadata.whole("tokenizer.ggml.eos_token_id"); id && *id < data::max_vocabulary)
       end = static_cast<uint32_t>(*id);
-    if (words != nullptr && merges != nullptr) return shared(data::byte_pair_of(words->texts, merges->texts, end));
+    if (words != nullptr && merges != nullptr) {
+      auto made = data::byte_pair_of(words->texts, merges->texts, end);
+      if (!made) return fail(made.error().in(fmt::format("'{}'", checkpoint::shown_place(from.source))));
+      return shared(std::move(made));
+    }
   }
   std::error_code e;
   for (const char* name : {"tokenizer.model", "vocab.json"})
@@ -67,11 +71,11 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
 }
 
 core::result<stream_pointer> open_text(const fs::path& path, const std::shared_ptr<data::tokenizer>& tokenizer,
-                                       const models::model_spec& spec, const char* option) {
+                                       bool is_given, const models::model_spec& spec, const char* option) {
   data::source_options options;
   options.path = path;
   options.vocab_size = spec.vocabulary;
-  options.tokens_of = tokenizer;
+  if (is_given || tokenizer->description().kind != bytes_name) options.tokens_of = tokenizer;
   auto stream = data::open_tokens(options);
   if (!stream) return fail(stream.error().in(option));
   return stream;
@@ -131,7 +135,7 @@ class reading {
   }
 
   core::result<void> calibration() {
-    TROUPE_ASSIGN(auto stream, open_text(a_.calibrate, tokenizer_, spec_, "--calibrate"));
+    TROUPE_ASSIGN(auto stream, open_text(a_.calibrate, tokenizer_, !a_.tokenizer.empty(), spec_, "--calibrate"));
     const auto& s = *stream;
     const auto held_out = holds_out_ ? static_cast<uint64_t>(held_out_share * static_cast<double>(s.size())) : 0;
     const uint64_t end = s.size() - held_out, room = end / (columns_ + 1);
@@ -160,7 +164,7 @@ class reading {
 
   core::result<void> other_validation() {
     if (a_.validate.empty() || a_.validate == no_validation) return {};
-    TROUPE_ASSIGN(auto stream, open_text(a_.validate, tokenizer_, spec_, "--validate"));
+    TROUPE_ASSIGN(auto stream, open_text(a_.validate, tokenizer_, !a_.tokenizer.empty(), spec_, "--validate"));
     if (stream->size() < columns_ + 1)
       return fail(error_kind::bad_input, fmt::format("--validate: a window needs {} tokens, '{}' has {}", columns_ + 1,
                                                      core::shown(a_.validate), stream->size()));
@@ -177,7 +181,7 @@ class reading {
       options.max_bytes = job.data.max_bytes;
       options.bin = job.data.bin_dtype == core::dtype::i32 ? data::bin_width::u32 : data::bin_width::u16;
       options.vocab_size = spec_.vocabulary;
-      options.tokens_of = tokenizer;
+      if (tokenizer->description().kind != bytes_name) options.tokens_of = tokenizer;
       options.text_key = s.text_key;
       TROUPE_ASSIGN(auto stream, data::open_tokens(options));
       streams.push_back({std::move(stream), s.weight, s.text.string()});

@@ -28,7 +28,7 @@ core::result<void> check_data(const job::blueprint& b, double validation_fractio
     options.max_bytes = d.max_bytes;
     options.bin = d.bin_dtype == core::dtype::i32 ? data::bin_width::u32 : data::bin_width::u16;
     options.vocab_size = b.spec.vocabulary;
-    options.tokens_of = tokenizer;
+    if (d.tokenizer_given || tokenizer->description().kind != "bytes") options.tokens_of = tokenizer;
     options.text_key = source.text_key;
     options.watch = [](const data::reading_progress& r) { return r.bytes <= read_text_bytes_max; };
     auto stream = data::open_tokens(options);

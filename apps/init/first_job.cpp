@@ -20,6 +20,7 @@
 #include "core/cores.hpp"
 #include "core/text.hpp"
 #include "data/formats/files.hpp"
+#include "data/token_file.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 #include "job/blueprint.hpp"
@@ -192,33 +193,43 @@ class maker {
     return {};
   }
 
-  /// Sets the tokenizer to the one in the model's folder, or to bytes if the folder has none.
+  /// Sets the tokenizer to the one in the model's folder, or to bytes if the folder has none. Tokens need none, unless
+  /// they are described: a run then compares the description with the model's tokenizer.
   core::result<void> put_models_tokenizer() {
+    const auto tokens = files_of_tokens();
     const fs::path beside = tokenizer_beside();
+    const auto is_described = [](const fs::path& file) { return data::description_of(file).has_value(); };
+    if (!tokens.empty() && std::ranges::none_of(tokens, is_described)) return {};
     if (beside.empty()) {
-      if (!text_is_tokens()) text_.put("data.tokenizer", "bytes");
+      if (tokens.empty()) text_.put("data.tokenizer", "bytes");
       return {};
     }
     if (const auto opened = data::open_tokenizer(beside); !opened)
       return fail(
           error_kind::bad_input,
-          fmt::format("the model's tokenizer cannot be read: {}; tokenize the text with a program of the model's and "
-                      "give the tokens (.bin) as --text, or give another tokenizer by --tokenizer ({} feeds "
-                      "bytes in any case)",
-                      opened.error().text, data::bytes_as_ids));
+          tokens.empty()
+              ? fmt::format("the model's tokenizer cannot be read: {}; tokenize the text with a program of the model's "
+                            "and give the tokens (.bin) as --text, or give another tokenizer by --tokenizer ({} feeds "
+                            "bytes in any case)",
+                            opened.error().text, data::bytes_as_ids)
+              : fmt::format("the model's tokenizer cannot be read: {}; so the tokens of {} cannot be compared with it: "
+                            "if they are the model's, give the tokenizer that made them by --tokenizer",
+                            opened.error().text, core::shown(a_.text)));
     text_.put("data.tokenizer", relative_to(folder_, beside));
     return {};
   }
 
-  [[nodiscard]] bool text_is_tokens() const {
-    if (a_.text.empty()) return false;
+  /// Returns the files of the text if they hold tokens.
+  [[nodiscard]] std::vector<fs::path> files_of_tokens() const {
+    if (a_.text.empty()) return {};
     const auto listed = data::source_files(a_.text);
-    return listed && !listed->files.empty() && data::kind_of(listed->files.front()) == data::source_kind::tokens;
+    if (!listed || listed->files.empty() || data::kind_of(listed->files.front()) != data::source_kind::tokens)
+      return {};
+    return listed->files;
   }
 
-  /// Returns the model's folder if it has a tokenizer; empty if not, or if the text consists of tokens already.
+  /// Returns the model's folder if it has a tokenizer; empty if not.
   [[nodiscard]] fs::path tokenizer_beside() const {
-    if (text_is_tokens()) return {};
     std::error_code e;
     for (const fs::path& folder : {fs::path(a_.model), a_.from})
       if (fs::is_directory(folder, e) && data::has_vocabulary(folder)) return folder;

@@ -120,6 +120,7 @@ void add_data_keys(key_rows& t) {
   t.row("data.tokenizer", text)
       .by_default("bytes")
       .by_hand(tokenizer_field())
+      .tells<&job::data, &data::tokenizer_given>()
       .means(
           "How text becomes tokens: `bytes` (every byte is one), the path of a SentencePiece .model, or of a folder "
           "with "

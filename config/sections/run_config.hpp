@@ -29,6 +29,7 @@ struct data_section {                        ///< configuration section `data`
   std::vector<data_source> sources;          ///< never empty after load; contains `text`, too
   std::string text_key = "text";             ///< the key of a JSON line that holds its text
   std::string tokenizer = "bytes";           ///< `bytes`, or the path of a tokenizer as given
+  bool tokenizer_given = false;              ///< false: tokens of any tokenizer are read, and texts as bytes
   std::filesystem::path tokenizer_path;      ///< path of the tokenizer, absolute; empty for `bytes`
   bool document_mask = false;                ///< true: attention and positions stay within a document
   core::dtype bin_dtype = core::dtype::i16;  ///< type of tokens in .bin files: i16 = uint16, i32 = uint32

@@ -203,8 +203,11 @@ bool describes_rows(const fs::path& p) {
 bool describes_tokens(const fs::path& p) {
   std::error_code ec;
   if (p.extension() == ".idx") return fs::exists(fs::path(p).replace_extension(".bin"), ec);
-  return p.extension() == ".json" && kind_of(p.stem()) == source_kind::tokens &&
-         fs::exists(p.parent_path() / p.stem(), ec);
+  if (p.extension() != ".json" || kind_of(p.stem()) != source_kind::tokens) return false;
+  const std::string described = (p.parent_path() / p.stem()).string();
+  for (const char* packing : {"", ".gz", ".dz", ".zst"})
+    if (fs::exists(described + packing, ec)) return true;
+  return false;
 }
 
 }  // namespace troupe::data

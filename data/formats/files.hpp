@@ -29,8 +29,8 @@ source_kind kind_of(const std::filesystem::path& path);  ///< kind by the extens
 /// Returns the extension of a file name in lower case; an extension for compression, such as .gz, is ignored.
 std::string ending_of(const std::filesystem::path& path);
 
-/// True for `NAME.bin.json` or `NAME.idx` next to a `NAME.bin`: the file describes the tokens (data/token_file.hpp,
-/// data/formats/indexed_pair.hpp) and is not a text itself.
+/// True for `NAME.bin.json` next to a `NAME.bin` or a packed one, and for `NAME.idx` next to a `NAME.bin`: the file
+/// describes the tokens (data/token_file.hpp, data/formats/indexed_pair.hpp) and is not a text itself.
 bool describes_tokens(const std::filesystem::path& path);
 
 /// True for files that writers add to rows and that are not text: `dataset_info.json` and `state.json` of Hugging

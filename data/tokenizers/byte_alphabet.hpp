@@ -1,8 +1,11 @@
 // The characters with which byte-level vocabularies write bytes.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -29,6 +32,20 @@ struct byte_alphabet {
     std::string out;
     core::append_utf8(character_of[byte], out);
     return out;
+  }
+
+  /// Returns the first byte whose word is not in a vocabulary; `has` is true for words of the vocabulary. nullopt:
+  /// none.
+  template <class Has>
+  [[nodiscard]] std::optional<uint32_t> first_missing(Has&& has) const {
+    for (uint32_t b = 0; b < 256; ++b)
+      if (!has(word_of(b))) return b;
+    return std::nullopt;
+  }
+
+  /// Returns why a vocabulary without the word of `byte` is refused: a text with this byte would have no tokens.
+  [[nodiscard]] std::string fault_without(uint32_t byte) const {
+    return fmt::format("not a byte-level vocabulary: it lacks '{}', which represents byte {}", word_of(byte), byte);
   }
 
   /// Returns the bytes that a word of the vocabulary represents; a word with other characters (a special token) is

@@ -77,9 +77,9 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const std::filesystem::p
                                                         const std::filesystem::path& merges);
 
 /// Makes a tokenizer from lists, as model files contain them: words by token in the byte alphabet, merges `left right`
-/// by rank. A byte that no word stands for becomes token 0. `end_of_text` follows each document; without it the word
-/// <|endoftext|> does. Words in `added` are written as their own text. Refused: merges of missing words or into missing
-/// words.
+/// by rank. `end_of_text` follows each document; without it the word <|endoftext|> does. Words in `added` are written
+/// as their own text. Refused: a byte that no word represents, merges of missing words or into missing words, and a
+/// merge that occurs twice.
 core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::string>& words,
                                                       const std::vector<std::string>& merges,
                                                       std::optional<uint32_t> end_of_text = {}, added_words added = {});

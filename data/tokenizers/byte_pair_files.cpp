@@ -9,7 +9,6 @@
 #include "core/json_text.hpp"
 #include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
-#include "core/text.hpp"
 #include "core/utf8.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
 #include "data/tokenizers/byte_pair.hpp"
@@ -153,29 +152,28 @@ core::result<nlohmann::json> check_pipeline(const fs::path& path) {
   return model;
 }
 
-/// Adds the folder's added words to the vocabulary. Refused: a word with two numbers, and an end of text that no token
-/// has.
+/// Adds the folder's added words to the vocabulary. Refused: words that check_added_words() refuses, and an end of text
+/// that no token has.
 core::result<tokenizer_description> add_folder_words(const fs::path& folder, word_numbers& numbers,
                                                      byte_pair_vocabulary& out) {
   TROUPE_ASSIGN(const auto words, read_added_words(folder));
-  for (const auto& w : words) {
-    if (const auto at = numbers.emplace(w.text, w.id).first; at->second != w.id)
-      return core::refused(fmt::format("'{}': the added token '{}' has number {}, but {} in vocab.json",
-                                       folder.string(), core::shown(w.text), w.id, at->second));
-    if (w.id >= out.bytes_of.size()) out.bytes_of.resize(w.id + 1);
-    out.bytes_of[w.id] = w.text;
-  }
   const token_finder number_of = [&](std::string_view text) -> std::optional<uint32_t> {
     const auto at = numbers.find(std::string(text));
     return at == numbers.end() ? std::nullopt : std::optional(at->second);
   };
+  std::vector<std::string_view> word_of(out.bytes_of.size());
+  for (const auto& [word, number] : numbers) word_of[number] = word;
+  TROUPE_TRY(check_added_words(
+      folder, words, number_of,
+      [&](uint32_t number) { return number < word_of.size() ? word_of[number] : std::string_view(); }, "vocab.json"));
+  for (const auto& w : words) {
+    numbers.emplace(w.text, w.id);
+    if (w.id >= out.bytes_of.size()) out.bytes_of.resize(w.id + 1);
+    out.bytes_of[w.id] = w.text;
+  }
   tokenizer_description d{.kind = "gpt2", .vocab_size = out.bytes_of.size(), .end_of_text = {}, .digest = {}};
   TROUPE_ASSIGN(const auto special, read_special_tokens(folder, number_of, d.vocab_size));
-  if (!special.lost_end.empty())
-    return core::refused(
-        fmt::format("'{}' names '{}' as the end-of-text token, which is neither in vocab.json nor in "
-                    "added_tokens.json: add it there, or name another eos_token in tokenizer_config.json",
-                    folder.string(), core::shown(special.lost_end)));
+  TROUPE_TRY(check_end_of_text(folder, special, "vocab.json"));
   d.end_of_text = special.end ? special.end : number_of("<|endoftext|>");
   out.added = added_words(words, d.end_of_text);
   return d;
@@ -199,14 +197,9 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, c
   const byte_alphabet alphabet;
   byte_pair_vocabulary out;
   out.merges = std::move(table);
-  for (uint32_t b = 0; b < 256; ++b) {
-    const auto found = numbers.find(alphabet.word_of(b));
-    if (found == numbers.end())
-      return fail(error_kind::bad_input,
-                  fmt::format("'{}' is not a byte-level vocabulary: it lacks '{}', which represents byte {}",
-                              vocab.string(), alphabet.word_of(b), b));
-    out.token_of[b] = found->second;
-  }
+  if (const auto byte = alphabet.first_missing([&](const std::string& word) { return numbers.contains(word); }))
+    return core::refused(fmt::format("'{}' is {}", vocab.string(), alphabet.fault_without(*byte)));
+  for (uint32_t b = 0; b < 256; ++b) out.token_of[b] = numbers.at(alphabet.word_of(b));
   for (const auto& [word, number] : numbers) {
     if (number >= out.bytes_of.size()) out.bytes_of.resize(number + 1);
     out.bytes_of[number] = alphabet.bytes_of(word);

@@ -19,13 +19,12 @@ core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::str
   std::unordered_map<std::string_view, uint32_t> numbers;
   byte_pair_vocabulary out;
   for (const auto& word : words) {
-    numbers.emplace(word, static_cast<uint32_t>(out.bytes_of.size()));
+    if (!word.empty()) numbers.emplace(word, static_cast<uint32_t>(out.bytes_of.size()));
     out.bytes_of.push_back(alphabet.bytes_of(word));
   }
-  for (uint32_t b = 0; b < 256; ++b) {
-    const auto found = numbers.find(alphabet.word_of(b));
-    out.token_of[b] = found == numbers.end() ? 0 : found->second;
-  }
+  if (const auto byte = alphabet.first_missing([&](const std::string& word) { return numbers.contains(word); }))
+    return core::refused(alphabet.fault_without(*byte));
+  for (uint32_t b = 0; b < 256; ++b) out.token_of[b] = numbers.at(alphabet.word_of(b));
   out.merges = merge_table(merges.size() + 1);
   uint32_t rank = 0;
   for (const auto& merge : merges) {
@@ -41,7 +40,9 @@ core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::str
     if (left >= words.size() || right >= words.size() || both >= words.size())
       return fail(error_kind::bad_input,
                   fmt::format("the merge '{}' uses words that are not in the vocabulary", core::shown(merge)));
-    out.merges.add(static_cast<uint32_t>(left), static_cast<uint32_t>(right), {rank++, static_cast<uint32_t>(both)});
+    if (!out.merges.add(static_cast<uint32_t>(left), static_cast<uint32_t>(right),
+                        {rank++, static_cast<uint32_t>(both)}))
+      return core::refused(fmt::format("the merge '{}' occurs twice", core::shown(merge)));
   }
   tokenizer_description description;
   description.kind = "gpt2";

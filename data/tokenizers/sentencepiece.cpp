@@ -11,8 +11,10 @@
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "data/tokenizers/added_words.hpp"
+#include "data/tokenizers/folder_json.hpp"
 #include "data/tokenizers/sentencepiece_file.hpp"
 #include "data/tokenizers/special_tokens.hpp"
+#include "data/tokenizers/tokenizer_class.hpp"
 
 namespace troupe::data {
 namespace {
@@ -20,28 +22,53 @@ namespace {
 using core::error_kind;
 using core::fail;
 
+/// The character by which pieces represent a space.
+constexpr std::string_view space_piece = "\xE2\x96\x81";
+/// A field of a model file, its normalizer with add_dummy_prefix = true: behind a model, its value replaces the
+/// model's.
+constexpr std::string_view with_space_before_text("\x1A\x02\x18\x01", 4);
+
+core::result<void> load_into(sentencepiece::SentencePieceProcessor& processor, std::string_view model) {
+  const auto status = processor.LoadFromSerializedProto({model.data(), model.size()});
+  if (status.ok()) return {};
+  return fail(error_kind::bad_input, fmt::format("SentencePiece cannot load the model: {}", status.error_message()));
+}
+
+core::result<void> encode_with(const sentencepiece::SentencePieceProcessor& processor, std::string_view text,
+                               std::vector<int>& ids) {
+  const auto status = processor.Encode({text.data(), text.size()}, &ids);
+  if (status.ok()) return {};
+  return fail(error_kind::bad_input, fmt::format("SentencePiece cannot encode the text: {}", status.error_message()));
+}
+
 class sentencepiece_tokenizer final : public tokenizer {
  public:
-  core::result<void> load(std::string_view model) {
-    const auto status = processor_.LoadFromSerializedProto({model.data(), model.size()});
-    if (!status.ok())
-      return fail(error_kind::bad_input,
-                  fmt::format("SentencePiece cannot load the model: {}", status.error_message()));
+  core::result<void> load(std::string_view model, const sentencepiece_shape& shape) {
+    TROUPE_TRY(load_into(processor_, model));
     description_.kind = "sentencepiece";
     description_.vocab_size = static_cast<uint64_t>(processor_.GetPieceSize());
     const int eos = processor_.eos_id();
     if (eos >= 0 && processor_.IsControl(eos)) description_.end_of_text = static_cast<uint32_t>(eos);
     description_.digest = digest_of({model});
-    return {};
+    if (shape.adds_space || !shape.removes_extra_spaces) return {};
+    // The space at a cut would be removed as one at the beginning of a text, so a further part of a text is encoded by
+    // a model that adds it again.
+    TROUPE_TRY(load_into(further_, std::string(model) + std::string(with_space_before_text)));
+    return find_cut_signs();
   }
 
   /// Reads the added words and the end of text that files next to the model name.
-  core::result<void> read_folder(const std::filesystem::path& folder) {
+  core::result<void> read_folder(const std::filesystem::path& folder, const sentencepiece_shape& shape) {
+    TROUPE_TRY(check_piece_class(folder, shape.adds_space));
+    TROUPE_TRY(check_pipeline_numbers(folder / "tokenizer.json"));
     TROUPE_ASSIGN(auto words, read_added_words(folder));
-    const auto is_piece = [&](const added_word& w) {
-      return w.id < pieces() && processor_.IdToPiece(static_cast<int>(w.id)) == w.text;
+    const auto piece_number = [&](std::string_view text) { return number_of_piece(text); };
+    const auto piece_of = [&](uint32_t id) {
+      const bool is_used = id < pieces() && !processor_.IsUnused(static_cast<int>(id));
+      return is_used ? std::string_view(processor_.IdToPiece(static_cast<int>(id))) : std::string_view();
     };
-    std::erase_if(words, is_piece);
+    TROUPE_TRY(check_added_words(folder, words, piece_number, piece_of, "the model"));
+    std::erase_if(words, [&](const added_word& w) { return number_of_piece(w.text) == w.id; });
     for (const auto& w : words) {
       added_text_[w.id] = w.text;
       description_.vocab_size = std::max<uint64_t>(description_.vocab_size, uint64_t{w.id} + 1);
@@ -49,16 +76,10 @@ class sentencepiece_tokenizer final : public tokenizer {
     const token_finder number_of = [&](std::string_view text) -> std::optional<uint32_t> {
       for (const auto& [id, added] : added_text_)
         if (added == text) return id;
-      const int id = processor_.PieceToId({text.data(), text.size()});
-      if (id < 0 || static_cast<uint64_t>(id) >= pieces()) return std::nullopt;
-      return processor_.IdToPiece(id) == text ? std::optional(static_cast<uint32_t>(id)) : std::nullopt;
+      return number_of_piece(text);
     };
     TROUPE_ASSIGN(const auto special, read_special_tokens(folder, number_of, description_.vocab_size));
-    if (!special.lost_end.empty())
-      return core::refused(
-          fmt::format("'{}' names '{}' as the end-of-text token, which is neither in the model nor in "
-                      "added_tokens.json: add it there, or name another eos_token in tokenizer_config.json",
-                      folder.string(), core::shown(special.lost_end)));
+    TROUPE_TRY(check_end_of_text(folder, special, "the model"));
     if (special.end) description_.end_of_text = special.end;
     added_ = added_words(std::move(words), description_.end_of_text);
     if (!added_.is_empty()) description_.digest = digest_of({description_.digest, added_.as_text()});
@@ -66,18 +87,14 @@ class sentencepiece_tokenizer final : public tokenizer {
   }
 
   core::result<void> encode(std::string_view text, std::vector<uint32_t>& out) override {
-    if (const auto added = added_.next(text, 0))
-      return core::refused(
-          fmt::format("the text has the added token '{}', which the SentencePiece model lacks: such tokens are not "
-                      "supported yet; remove it from the text or from the tokenizer's files",
-                      core::shown(added->word->text)));
-    const auto status = processor_.Encode({text.data(), text.size()}, &ids_);
-    if (!status.ok())
-      return fail(error_kind::bad_input,
-                  fmt::format("SentencePiece cannot encode the text: {}", status.error_message()));
-    for (const int id : ids_) out.push_back(static_cast<uint32_t>(id));
-    return {};
+    return encode_by(processor_, text, out);
   }
+
+  core::result<void> encode_next(std::string_view text, std::vector<uint32_t>& out) override {
+    return encode_by(cut_signs_ ? further_ : processor_, text, out);
+  }
+
+  [[nodiscard]] std::optional<std::string_view> cut_signs() const override { return cut_signs_; }
 
   [[nodiscard]] std::string decode(std::span<const uint32_t> ids) const override {
     std::string text;
@@ -102,9 +119,68 @@ class sentencepiece_tokenizer final : public tokenizer {
  private:
   [[nodiscard]] uint64_t pieces() const { return static_cast<uint64_t>(processor_.GetPieceSize()); }
 
+  [[nodiscard]] std::optional<uint32_t> number_of_piece(std::string_view text) const {
+    const int id = processor_.PieceToId({text.data(), text.size()});
+    if (id < 0 || static_cast<uint64_t>(id) >= pieces()) return std::nullopt;
+    return processor_.IdToPiece(id) == text ? std::optional(static_cast<uint32_t>(id)) : std::nullopt;
+  }
+
+  /// Refuses a tokenizer.json that gives a piece another number than the model.
+  [[nodiscard]] core::result<void> check_pipeline_numbers(const std::filesystem::path& path) const {
+    TROUPE_ASSIGN(const auto pipeline, read_json_if_there(path));
+    const auto& words = json_value_of(json_value_of(pipeline, "model"), "vocab");
+    uint64_t place = 0;
+    for (const auto& [key, value] : words.items()) {
+      // A list has words with their scores by number, an object has numbers by word.
+      const bool has_score = words.is_array() && value.is_array() && !value.empty() && value[0].is_string();
+      const std::string word = has_score ? value[0].get<std::string>() : key;
+      const auto number = has_score ? nlohmann::json(place) : value;
+      ++place;
+      if (words.is_array() && !has_score) continue;
+      if (const auto piece = number_of_piece(word); piece && number != *piece)
+        return core::refused(
+            fmt::format("'{}': model.vocab: the word '{}' has number {}, but {} in the SentencePiece model next to it: "
+                        "wanted one tokenizer in a folder: remove the files of the other",
+                        path.string(), core::shown(word), number.dump(), *piece));
+    }
+    return {};
+  }
+
+  /// Finds the signs before which a text may be cut. No piece may cross such a place: each piece begins with its
+  /// spaces, and a space has a piece of its own, so it joins no unknown character before it.
+  core::result<void> find_cut_signs() {
+    cut_signs_ = "";
+    if (const auto space = number_of_piece(space_piece); !space || processor_.IsUnused(static_cast<int>(*space)))
+      return {};
+    for (int id = 0; static_cast<uint64_t>(id) < pieces(); ++id) {
+      const std::string_view piece = processor_.IdToPiece(id);
+      if (piece.find(space_piece, 1) != piece.npos || piece.find(' ') != piece.npos) return {};
+    }
+    std::vector<int> joined, at_break, at_space;
+    TROUPE_TRY(encode_with(processor_, "ab", joined));
+    TROUPE_TRY(encode_with(processor_, "a\nb", at_break));
+    TROUPE_TRY(encode_with(processor_, "a b", at_space));
+    cut_signs_ = at_break == at_space && at_break != joined ? " \n" : " ";
+    return {};
+  }
+
+  core::result<void> encode_by(const sentencepiece::SentencePieceProcessor& processor, std::string_view text,
+                               std::vector<uint32_t>& out) {
+    if (const auto added = added_.next(text, 0))
+      return core::refused(
+          fmt::format("the text has the added token '{}', which the SentencePiece model lacks: such tokens are not "
+                      "supported yet; remove it from the text or from the tokenizer's files",
+                      core::shown(added->word->text)));
+    TROUPE_TRY(encode_with(processor, text, ids_));
+    for (const int id : ids_) out.push_back(static_cast<uint32_t>(id));
+    return {};
+  }
+
   sentencepiece::SentencePieceProcessor processor_;
+  sentencepiece::SentencePieceProcessor further_;  ///< encodes further parts of a text; loaded if there are cut_signs_
+  std::optional<std::string_view> cut_signs_;
   std::vector<int> ids_;
-  /// Text of each word that adds to the model's pieces or replaces one; key: number of the token.
+  /// Text of each word that adds to the model's pieces or replaces an unused one; key: number of the token.
   std::map<uint32_t, std::string> added_text_;
   added_words added_;
 };
@@ -119,11 +195,12 @@ core::result<std::unique_ptr<tokenizer>> open_sentencepiece(const std::filesyste
                                                file.size(), max_tokenizer_bytes));
   TROUPE_ASSIGN(const auto text, file.read_all(max_tokenizer_bytes));
   const auto bytes = std::as_bytes(std::span(text));
-  if (const auto shape = check_sentencepiece_file(bytes); !shape) return fail(shape.error().in(path.string()));
+  const auto shape = check_sentencepiece_file(bytes);
+  if (!shape) return fail(shape.error().in(path.string()));
   auto out = std::make_unique<sentencepiece_tokenizer>();
-  if (auto ok = out->load({reinterpret_cast<const char*>(bytes.data()), bytes.size()}); !ok)
+  if (auto ok = out->load({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, *shape); !ok)
     return fail(ok.error().in(path.string()));
-  TROUPE_TRY(out->read_folder(path.parent_path()));
+  TROUPE_TRY(out->read_folder(path.parent_path(), *shape));
   return out;
 }
 

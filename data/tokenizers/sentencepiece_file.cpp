@@ -16,7 +16,8 @@ using core::error_kind;
 using core::fail;
 
 enum field_number : uint64_t { pieces = 1, trainer = 2, normalizer = 3, denormalizer = 5 };
-constexpr uint64_t table_of_rules = 2;  ///< number of a normalizer's field with the table of rules
+/// Numbers of a normalizer's fields.
+enum normalizer_field : uint64_t { table_of_rules = 2, space_before_text = 3, no_extra_spaces = 4 };
 
 /// True for a valid piece: it has a text (1); score (2) and type (3) are optional.
 bool is_piece(std::span<const std::byte> bytes) {
@@ -30,12 +31,15 @@ bool is_piece(std::span<const std::byte> bytes) {
   return text;
 }
 
-/// Returns why a normalizer's table is invalid; of several tables the library uses the last.
-std::string_view fault_in_normalizer(std::span<const std::byte> bytes) {
+/// Returns why a normalizer's table is invalid, and stores the normalizer's options in `shape`; of several values the
+/// library uses the last.
+std::string_view read_normalizer(std::span<const std::byte> bytes, sentencepiece_shape& shape) {
   wire_reader in(bytes);
   while (!in.at_end()) {
     const auto f = in.next();
     if (!f) return "a normalizer that is cut short";
+    if (f->number == space_before_text) shape.adds_space = f->value != 0;
+    if (f->number == no_extra_spaces) shape.removes_extra_spaces = f->value != 0;
     if (f->number != table_of_rules) continue;
     if (f->wire != lengthy) return "a normalizer's table of another type";
     if (const auto fault = fault_in_rules(f->bytes); !fault.empty()) return fault;
@@ -64,8 +68,11 @@ core::result<sentencepiece_shape> check_sentencepiece_file(std::span<const std::
       if (!is_piece(field->bytes)) return wrong(start, "a piece without text");
       if (++shape.pieces > max_vocabulary) return wrong(start, "more pieces than any vocabulary has");
     }
+    sentencepiece_shape of_denormalizer;
     if ((field->number == normalizer || field->number == denormalizer) && field->wire == lengthy)
-      if (const auto fault = fault_in_normalizer(field->bytes); !fault.empty()) return wrong(start, std::string(fault));
+      if (const auto fault = read_normalizer(field->bytes, field->number == normalizer ? shape : of_denormalizer);
+          !fault.empty())
+        return wrong(start, std::string(fault));
     has_trainer |= field->number == trainer;
     has_normalizer |= field->number == normalizer;
   }

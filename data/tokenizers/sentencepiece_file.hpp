@@ -9,8 +9,11 @@
 
 namespace troupe::data {
 
+/// Facts about a model that the library does not return.
 struct sentencepiece_shape {
   uint64_t pieces = 0;
+  bool adds_space = true;            ///< a space is added before a text
+  bool removes_extra_spaces = true;  ///< spaces at the ends of a text, and repeated ones, are removed
 };
 
 /// Walks the fields of `ModelProto` (sentencepiece_model.proto): pieces (1), trainer (2) and normalizer (3) must exist

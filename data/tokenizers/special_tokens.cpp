@@ -342,6 +342,35 @@ core::result<std::vector<added_word>> read_added_words(const fs::path& folder) {
   return std::move(out).words();
 }
 
+core::result<void> check_added_words(const fs::path& folder, const std::vector<added_word>& words,
+                                     const token_finder& number_of, const token_texts& text_of,
+                                     std::string_view vocabulary) {
+  std::map<std::string_view, uint32_t> seen;
+  for (const auto& w : words) {
+    if (const auto number = number_of(w.text).value_or(w.id); number != w.id)
+      return core::refused(fmt::format("'{}': the added token '{}' has number {}, but {} in {}", folder.string(),
+                                       core::shown(w.text), w.id, number, vocabulary));
+    if (const auto text = text_of(w.id); !text.empty() && text != w.text)
+      return core::refused(
+          fmt::format("'{}': the added token '{}' has number {}, which '{}' has in {}: give it a "
+                      "number of its own",
+                      folder.string(), core::shown(w.text), w.id, core::shown(text), vocabulary));
+    if (const auto [at, is_new] = seen.emplace(w.text, w.id); !is_new)
+      return core::refused(fmt::format("'{}': the added token '{}' has the numbers {} and {}: wanted one of them",
+                                       folder.string(), core::shown(w.text), at->second, w.id));
+  }
+  return {};
+}
+
+core::result<void> check_end_of_text(const fs::path& folder, const special_tokens& special,
+                                     std::string_view vocabulary) {
+  if (special.lost_end.empty()) return {};
+  return core::refused(
+      fmt::format("'{}' names '{}' as the end-of-text token, which is neither in {} nor in added_tokens.json: add it "
+                  "there, or name another eos_token in tokenizer_config.json",
+                  folder.string(), core::shown(special.lost_end), vocabulary));
+}
+
 core::result<special_tokens> read_special_tokens(const fs::path& folder, const token_finder& number_of,
                                                  uint64_t tokens) {
   return special_token_reader(folder, number_of, tokens).read();

@@ -43,6 +43,19 @@ struct special_tokens {
 /// Function that returns the number of the token whose text is the argument; nothing if there is no such token.
 using token_finder = std::function<std::optional<uint32_t>(std::string_view)>;
 
+/// Function that returns the text of the token with a number; empty if there is no such token, or no text becomes it.
+using token_texts = std::function<std::string_view(uint32_t)>;
+
+/// Checks added words against the vocabulary that they are added to, which errors call `vocabulary`. Refused: a word
+/// with two numbers, and a number of another word.
+core::result<void> check_added_words(const std::filesystem::path& folder, const std::vector<added_word>& words,
+                                     const token_finder& number_of, const token_texts& text_of,
+                                     std::string_view vocabulary);
+
+/// Refuses an end of text that a file of `folder` names and no token has. Errors call the vocabulary `vocabulary`.
+core::result<void> check_end_of_text(const std::filesystem::path& folder, const special_tokens& special,
+                                     std::string_view vocabulary);
+
 /// Returns the special tokens of a vocabulary of `tokens` numbers. The order of the files is that of llama.cpp's
 /// converter (gguf-py's SpecialVocab): tokenizer_config.json, changed by tokenizer.json's `post_processor`, then
 /// config.json's numbers. Tokens that are still missing come from special_tokens_map.json, generation_config.json, the

@@ -6,6 +6,7 @@
 #include "core/text.hpp"
 #include "data/tokenizers/byte_pair.hpp"
 #include "data/tokenizers/sentencepiece.hpp"
+#include "data/tokenizers/tokenizer_class.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 
 namespace troupe::data {
@@ -54,10 +55,16 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline(const fs::path& path) {
         "'{}' splits words like {}, which is not supported for texts yet: wanted the pre-tokenizer of GPT-2",
         path.string(), v.words));
   if (!v.objection.empty()) return core::refused(fmt::format("'{}': {}", path.string(), v.objection));
-  TROUPE_ASSIGN(auto words, read_added_words(path.parent_path()));
+  if (!v.fault.empty()) return core::refused(fmt::format("'{}' is {}", path.string(), v.fault));
+  const auto folder = path.parent_path();
+  TROUPE_TRY(check_no_prefix_space(folder));
+  TROUPE_TRY(check_end_of_text(folder, v.special, "tokenizer.json"));
+  TROUPE_ASSIGN(auto words, read_added_words(folder));
   std::vector<std::string> texts;
   for (const auto& e : v.entries) texts.push_back(e.text);
-  return byte_pair_of(texts, v.merges, v.special.end, added_words(std::move(words), v.special.end));
+  auto made = byte_pair_of(texts, v.merges, v.special.end, added_words(std::move(words), v.special.end));
+  if (!made) return fail(made.error().in(fmt::format("'{}'", path.string())));
+  return made;
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ inline constexpr uint64_t max_vocabulary = uint64_t{1} << 24;
 struct tokenizer_description {            ///< identity of a tokenizer, for files that name it
   std::string kind;                       ///< kind of tokenizer: bytes, gpt2 or sentencepiece
   uint64_t vocab_size = 0;                ///< every token is below this number
-  std::optional<uint32_t> end_of_text{};  ///< token after each document; text itself never encodes to it
+  std::optional<uint32_t> end_of_text{};  ///< token after each document; a text that encodes to it is refused
   std::string digest;                     ///< digest of the files' content; equal digests mean equal tokenizers
 };
 
@@ -37,6 +37,16 @@ class tokenizer {
 
   /// Appends the tokens of `text`, which may be any bytes. Names of special tokens in the text are ordinary text.
   virtual core::result<void> encode(std::string_view text, std::vector<uint32_t>& out) = 0;
+
+  /// Returns the signs before which alone a long text may be cut, so that encode() of the first part and encode_next()
+  /// of all further ones give the tokens of the whole text; none of them: it cannot be cut. nullopt: first_piece()
+  /// finds the places (data/documents.hpp), and each part is encoded as a text.
+  [[nodiscard]] virtual std::optional<std::string_view> cut_signs() const { return std::nullopt; }
+
+  /// Appends the tokens of a part that begins with one of cut_signs() and follows a part that has tokens.
+  virtual core::result<void> encode_next(std::string_view text, std::vector<uint32_t>& out) {
+    return encode(text, out);
+  }
 
   /// Returns the text of `ids`; ids outside the vocabulary are skipped.
   [[nodiscard]] virtual std::string decode(std::span<const uint32_t> ids) const = 0;

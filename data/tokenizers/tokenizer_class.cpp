@@ -5,19 +5,17 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 
-#include "core/json_text.hpp"
-#include "core/source_file.hpp"
 #include "core/text.hpp"
-#include "data/tokenizers/tokenizer.hpp"
+#include "data/tokenizers/folder_json.hpp"
 
 namespace troupe::data {
 namespace {
 
-using core::error_kind;
-using core::fail;
+constexpr const char* config_file = "tokenizer_config.json";
 
 /// Classes that work as GPT-2's, without a final "Fast". The general classes follow tokenizer.json, which is checked
 /// separately.
@@ -26,36 +24,94 @@ constexpr std::string_view as_gpt2[] = {
     "MvpTokenizer",    "BlenderbotTokenizer", "OPTTokenizer",     "DebertaTokenizer",    "CodeGenTokenizer",
     "GPTNeoTokenizer", "GPTNeoXTokenizer",    "WhisperTokenizer", "PreTrainedTokenizer", "TokenizersBackend"};
 
-}  // namespace
+/// Classes whose tokens have the numbers of the pieces and that leave a text to SentencePiece, without a final "Fast".
+/// The general classes follow tokenizer.json, whose numbers are compared with those of the pieces.
+constexpr std::string_view as_pieces[] = {
+    "LlamaTokenizer",      "LLaMATokenizer",    "CodeLlamaTokenizer",  "GemmaTokenizer",    "T5Tokenizer",
+    "MT5Tokenizer",        "BigBirdTokenizer",  "BaichuanTokenizer",   "InternLMTokenizer", "InternLM2Tokenizer",
+    "PreTrainedTokenizer", "TokenizersBackend", "SentencePieceBackend"};
 
-core::result<void> check_tokenizer_class(const std::filesystem::path& folder) {
-  const auto path = folder / "tokenizer_config.json";
-  std::error_code ec;
-  if (!std::filesystem::exists(path, ec)) return {};
-  TROUPE_ASSIGN(const auto text, core::read_file(path, max_tokenizer_bytes));
-  const auto parsed = core::parse_json(text, max_tokenizer_json_depth);
-  if (!parsed || !parsed->is_object())
-    return fail(error_kind::bad_input, fmt::format("'{}': wanted one JSON object, got {}", path.string(),
-                                                   parsed ? parsed->type_name() : parsed.error().why));
-  const auto space = parsed->value("add_prefix_space", nlohmann::json());
-  if (space == true)
-    return fail(
-        error_kind::bad_input,
-        fmt::format("'{}': add_prefix_space: wanted false, since a space before the text is not supported, got true",
-                    path.string()));
-  const auto named = parsed->value("tokenizer_class", nlohmann::json());
-  if (named.is_null()) return {};
+/// Types of models whose class of tokenizers, which transformers finds by the type, gives the pieces other numbers or
+/// changes a text before it is cut.
+constexpr std::string_view not_as_pieces[] = {"albert",
+                                              "bigbird_pegasus",
+                                              "camembert",
+                                              "deberta-v2",
+                                              "fnet",
+                                              "layoutxlm",
+                                              "m2m_100",
+                                              "marian",
+                                              "mbart",
+                                              "nllb-moe",
+                                              "pegasus",
+                                              "pegasus_x",
+                                              "plbart",
+                                              "reformer",
+                                              "rembert",
+                                              "seamless_m4t",
+                                              "seamless_m4t_v2",
+                                              "speech_to_text",
+                                              "xglm",
+                                              "xlm-roberta",
+                                              "xlm-roberta-xl",
+                                              "xlnet",
+                                              "xmod"};
+
+bool is_among(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// Refuses a `tokenizer_class` of the file that is not among `classes`; returns true if the file names one of them.
+core::result<bool> names_one_of(std::span<const std::string_view> classes, const std::filesystem::path& path,
+                                const nlohmann::json& keys, std::string_view wanted) {
+  const auto& named = json_value_of(keys, "tokenizer_class");
+  if (named.is_null()) return false;
   if (!named.is_string())
-    return fail(error_kind::bad_input,
-                fmt::format("'{}': tokenizer_class: wanted a name, got {}", path.string(), named.type_name()));
-  const std::string whole = named.get<std::string>();
+    return core::refused(fmt::format("'{}': tokenizer_class: wanted a name, got {}", path.string(), named.type_name()));
+  const std::string whole = named;
   std::string_view name = whole;
   if (name.ends_with("Fast")) name.remove_suffix(4);
-  if (std::ranges::find(as_gpt2, name) != std::end(as_gpt2)) return {};
-  return fail(error_kind::bad_input,
-              fmt::format("'{}': tokenizer_class: wanted one that splits words like GPT-2's, got {}, which is not "
-                          "supported: its texts would become different tokens",
-                          path.string(), core::shown(whole)));
+  if (is_among(classes, name)) return true;
+  return core::refused(fmt::format(
+      "'{}': tokenizer_class: wanted one that {}, got {}, which is not supported: its texts would become different "
+      "tokens",
+      path.string(), wanted, core::shown(whole)));
+}
+
+}  // namespace
+
+core::result<void> check_no_prefix_space(const std::filesystem::path& folder) {
+  TROUPE_ASSIGN(const auto keys, read_json_if_there(folder / config_file));
+  if (!json_flag_of(keys, "add_prefix_space", false)) return {};
+  return core::refused(
+      fmt::format("'{}': add_prefix_space: wanted false, since a space before the text is not supported, got true",
+                  (folder / config_file).string()));
+}
+
+core::result<void> check_tokenizer_class(const std::filesystem::path& folder) {
+  TROUPE_TRY(check_no_prefix_space(folder));
+  TROUPE_ASSIGN(const auto keys, read_json_if_there(folder / config_file));
+  TROUPE_TRY(names_one_of(as_gpt2, folder / config_file, keys, "splits words like GPT-2's"));
+  return {};
+}
+
+core::result<void> check_piece_class(const std::filesystem::path& folder, bool adds_space) {
+  constexpr std::string_view wanted = "numbers the pieces as the SentencePiece model does";
+  const auto model_path = folder / "config.json";
+  TROUPE_ASSIGN(const auto keys, read_json_if_there(folder / config_file));
+  if (json_flag_of(keys, "add_prefix_space", adds_space) != adds_space)
+    return core::refused(fmt::format("'{}': add_prefix_space: wanted {}, as in the SentencePiece model, got {}",
+                                     (folder / config_file).string(), adds_space, !adds_space));
+  TROUPE_ASSIGN(const bool is_named, names_one_of(as_pieces, folder / config_file, keys, wanted));
+  if (is_named) return {};
+  TROUPE_ASSIGN(const auto model, read_json_if_there(model_path));
+  TROUPE_ASSIGN(const bool is_named_there, names_one_of(as_pieces, model_path, model, wanted));
+  const auto type = json_text_of(model, "model_type");
+  if (is_named_there || !is_among(not_as_pieces, type)) return {};
+  return core::refused(
+      fmt::format("'{}': model_type: wanted one whose tokenizer {}, got {}, which is not supported: its texts would "
+                  "become different tokens",
+                  model_path.string(), wanted, type));
 }
 
 }  // namespace troupe::data

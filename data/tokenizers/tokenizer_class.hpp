@@ -1,5 +1,5 @@
-// Checks for which tokenizer of transformers a folder's vocab.json and merges.txt are made: families cut words by other
-// patterns or normalise text, which the two files do not state. Owns the list of classes that work as GPT-2's.
+// Checks for which tokenizer of transformers a folder's files are made: families cut words by other patterns, normalise
+// text, or number the same pieces in another way, which the files of words do not state. Owns the lists of classes.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,18 @@
 
 namespace troupe::data {
 
-/// Checks `tokenizer_config.json` in `folder`, if it exists. Refused (bad_input): a `tokenizer_class` that is not known
-/// to cut and merge as GPT-2's does, and `add_prefix_space`.
+/// Checks `tokenizer_config.json` of a folder with vocab.json and merges.txt, if it exists. Refused (bad_input): a
+/// `tokenizer_class` that is not known to cut and merge as GPT-2's does, and `add_prefix_space`.
 core::result<void> check_tokenizer_class(const std::filesystem::path& folder);
+
+/// Refuses `add_prefix_space` in the folder's `tokenizer_config.json`: transformers then adds a space to each text,
+/// also where tokenizer.json does not.
+core::result<void> check_no_prefix_space(const std::filesystem::path& folder);
+
+/// Checks the files next to a SentencePiece model, if they exist; `adds_space` is true for a model that adds a space to
+/// each text. Refused (bad_input): an `add_prefix_space` that differs; a `tokenizer_class` of
+/// tokenizer_config.json or config.json whose tokens are not known to be the model's pieces with the model's numbers,
+/// and without a class a `model_type` of config.json whose class has other numbers.
+core::result<void> check_piece_class(const std::filesystem::path& folder, bool adds_space);
 
 }  // namespace troupe::data

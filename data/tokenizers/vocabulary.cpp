@@ -60,6 +60,20 @@ std::unordered_map<std::string_view, uint32_t> numbers_of(const vocabulary& v) {
   return out;
 }
 
+token_finder finder_in(const std::unordered_map<std::string_view, uint32_t>& numbers) {
+  return [&numbers](std::string_view text) -> std::optional<uint32_t> {
+    const auto at = numbers.find(text);
+    return at == numbers.end() ? std::nullopt : std::optional(at->second);
+  };
+}
+
+token_texts text_finder_in(const vocabulary& v) {
+  return [&v](uint32_t t) {
+    const bool is_used = t < v.entries.size() && v.entries[t].kind != token_kind::unused;
+    return is_used ? std::string_view(v.entries[t].text) : std::string_view();
+  };
+}
+
 /// True for words that llama.cpp's converter treats as control tokens although no file marks them.
 bool looks_like_control(std::string_view text) {
   for (const char* one : {"<pad>", "<mask>", "<2mass>", "[@BOS@]"})
@@ -69,15 +83,12 @@ bool looks_like_control(std::string_view text) {
          (text.starts_with("<unused") && text.ends_with(">"));
 }
 
-/// Replaces the words that have the numbers of added words. Refused: an added word that already has another number.
+/// Adds the folder's added words. Refused: words that check_added_words() refuses.
 core::result<void> add_added_words(const fs::path& folder, vocabulary& out) {
   TROUPE_ASSIGN(const auto words, read_added_words(folder));
   if (words.empty()) return {};
   const auto numbers = numbers_of(out);
-  for (const auto& w : words)
-    if (const auto at = numbers.find(w.text); at != numbers.end() && at->second != w.id)
-      return refused(folder, fmt::format("the added token '{}' has number {}, but {} in the vocabulary",
-                                         core::shown(w.text), w.id, at->second));
+  TROUPE_TRY(check_added_words(folder, words, finder_in(numbers), text_finder_in(out), "the vocabulary"));
   const bool has_scores = out.kind != vocabulary_kind::byte_level;
   for (const auto& w : words) {
     if (w.id >= out.entries.size()) out.entries.resize(w.id + 1, {"", token_kind::unused});
@@ -91,11 +102,7 @@ core::result<void> add_added_words(const fs::path& folder, vocabulary& out) {
 
 core::result<void> add_special(const fs::path& folder, vocabulary& out) {
   const auto numbers = numbers_of(out);
-  const token_finder number_of = [&](std::string_view text) -> std::optional<uint32_t> {
-    const auto at = numbers.find(text);
-    return at == numbers.end() ? std::nullopt : std::optional(at->second);
-  };
-  TROUPE_ASSIGN(auto read, read_special_tokens(folder, number_of, out.entries.size()));
+  TROUPE_ASSIGN(auto read, read_special_tokens(folder, finder_in(numbers), out.entries.size()));
   auto& own = out.special;
   for (const auto place :
        {&special_tokens::begin, &special_tokens::end, &special_tokens::unknown, &special_tokens::padding})
@@ -191,6 +198,9 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
             "pre_tokenizer: wanted GPT-2's, SmolLM's or Llama 3's and no normalizer, got {}",
             keys.value("pre_tokenizer", json()).dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 200)));
   TROUPE_TRY(add_words(path, model["vocab"], out));
+  const byte_alphabet alphabet;
+  if (const auto byte = alphabet.first_missing([&](const std::string& word) { return model["vocab"].contains(word); }))
+    out.fault = alphabet.fault_without(*byte);
   TROUPE_TRY(add_merges(path, model.value("merges", json()), out));
   TROUPE_TRY(add_added_words(path.parent_path(), out));
   TROUPE_TRY(add_special(path.parent_path(), out));

@@ -40,6 +40,8 @@ struct vocabulary {
   std::string words;
   /// Reason why words and merges do not describe how texts are cut; empty: they describe it.
   std::string objection{};
+  /// Reason why some texts have no tokens, because the model represents not every byte; empty: all texts have tokens.
+  std::string fault{};
   special_tokens special{};           ///< special tokens of the folder and of a SentencePiece model
   bool adds_space = false;            ///< SentencePiece: a space is added before a text
   bool removes_extra_spaces = false;  ///< SentencePiece: repeated spaces are removed from a text

@@ -224,6 +224,16 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_that_does_not_fit_the_model_or_the_tokens_is_re
   got = f.troupe({"train", "job.yaml"});
   BOOST_TEST(got.code == 2, got.err);
   BOOST_TEST(has(got.err, "t.bin' holds tokens of gpt2"), got.err);
+  f.folder.write("job.yaml", with_data("{text: t.bin, tokenizer: bytes-as-ids}"));
+  got = f.troupe({"train", "job.yaml"});
+  BOOST_TEST(got.code == 2, got.err);
+  BOOST_TEST(has(got.err, "but the requested tokenizer is bytes (256 tokens)"), got.err);
+  f.troupe({"data", "tokenize", "corpus.txt", "--tokenizer", pieces, "--output", "u.bin"});
+  f.folder.write("job.yaml", with_data("{sources: [{text: t.bin}, {text: u.bin}]}"));
+  got = f.troupe({"train", "job.yaml"});
+  BOOST_TEST(got.code == 2, got.err);
+  BOOST_TEST(has(got.err, "t.bin' holds tokens of gpt2"), got.err);
+  BOOST_TEST(has(got.err, "u.bin' of sentencepiece"), got.err);
   BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
 }
 

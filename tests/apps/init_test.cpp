@@ -285,6 +285,20 @@ BOOST_AUTO_TEST_CASE(a_trained_models_tokenizer_is_used_with_a_rate_and_a_length
   BOOST_TEST(has(value_in(at, "tune.yaml", "data.tokenizer"), "words"));
   BOOST_TEST(value_in(at, "tune.yaml", "optimizer.params.lr") == "2e-05");
   BOOST_TEST(value_in(at, "tune.yaml", "data.sequence_length") == "1024");
+  // Tokens are compared with the model's tokenizer where they are described.
+  const auto of_tokens = [&](const fs::path& tokenizer) {
+    const auto written = at.troupe(
+        {"data", "tokenize", "corpus.txt", "--tokenizer", tokenizer.string(), "--output", "tokens.bin", "--quiet"});
+    BOOST_TEST_REQUIRE(written.code == 0, written.err);
+    return at.troupe({"init", "tune.yaml", "--force", "--text", "tokens.bin", "--from", "words", "--samples", "4"});
+  };
+  const auto same = of_tokens(gpt2);
+  BOOST_TEST_REQUIRE(same.code == 0, same.err);
+  BOOST_TEST(has(value_in(at, "tune.yaml", "data.tokenizer"), "words"));
+  const auto others = of_tokens(gpt2.parent_path() / "unigram.model");
+  BOOST_TEST(others.code == 2);
+  BOOST_TEST(has(others.err, "tokens.bin' holds tokens of sentencepiece"), others.err);
+  BOOST_TEST(has(others.err, "but the requested tokenizer is another gpt2 (532 tokens)"), others.err);
   // Weights in a file of torch.save are as trained as those in safetensors.
   BOOST_TEST(at.troupe({"checkpoint", "to-fp32", "words", "words/pytorch_model.bin", "--quiet"}).code == 0);
   fs::remove(at.folder / "words/model.safetensors");
@@ -300,6 +314,9 @@ BOOST_AUTO_TEST_CASE(a_trained_models_tokenizer_is_used_with_a_rate_and_a_length
   BOOST_TEST(other.code == 2);
   BOOST_TEST(has(other.err, "the model's tokenizer cannot be read: "), other.err);
   BOOST_TEST(has(other.err, "pre_tokenizer: wanted GPT-2's"), other.err);
+  const auto unknown = of_tokens(gpt2);
+  BOOST_TEST(unknown.code == 2);
+  BOOST_TEST(has(unknown.err, "the tokens of tokens.bin cannot be compared with it"), unknown.err);
   BOOST_TEST(!fs::exists(at.folder / "tune.yaml"));
 }
 

@@ -376,6 +376,9 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_is_bytes_or_an_existing_path) {
   const auto l = troupe::config::load(file);
   BOOST_TEST_REQUIRE(l.has_value(), (l ? std::string() : render(l.error())));
   BOOST_TEST((l->config.data.tokenizer == "t.model" && l->config.data.tokenizer_path == f.path() / "t.model"));
+  BOOST_TEST((l->config.data.tokenizer_given && !loaded_config(smallest).data.tokenizer_given));
+  BOOST_TEST(
+      loaded_config(smallest_with("{text: corpus.txt}", "{text: c.txt, tokenizer: bytes}")).data.tokenizer_given);
   BOOST_TEST(
       (loaded_config(smallest).data.tokenizer == "bytes" && loaded_config(smallest).data.tokenizer_path.empty()));
 }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "data/batch.hpp"
+#include "data/token_file.hpp"
 #include "tests/data/text.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"
@@ -109,6 +110,33 @@ BOOST_AUTO_TEST_CASE(a_source_shorter_than_a_sequence_is_named) {
       {{counted(at, "a.bin", 0, 100), 1, "a.bin"}, {counted(at, "b.bin", 0, 5), 1, "b.bin"}}, {.sequence = 10});
   BOOST_REQUIRE(!refused);
   BOOST_TEST(refused.error().text.find("b.bin: the training text has 5 tokens") == 0U, refused.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(sources_of_two_tokenizers_are_refused_with_a_file_of_each) {
+  const scratch_folder at;
+  const std::vector<uint16_t> tokens(100, 7);
+  const auto described = [&](const std::string& name, const data::tokenizer_description& by) {
+    const auto path = at.write(name, as_bytes(tokens));
+    at.write(name + ".json", data::as_text({by, "", data::bin_width::u16, tokens.size(), 1}));
+    return data::weighted_stream{opened({.path = path, .vocab_size = 60'000}), 1, name};
+  };
+  const auto refused = [&](const data::weighted_stream& one, const data::weighted_stream& other,
+                           const std::string& words) {
+    const auto got = data::corpus::make({one, {counted(at, "bare.bin", 0, 100), 1}, other}, {.sequence = 10});
+    BOOST_REQUIRE(!got);
+    BOOST_TEST(got.error().text.find(words) != std::string::npos, got.error().text);
+  };
+  const auto by = tokenizer_of("gpt2")->description();
+  auto other_end = by;
+  other_end.end_of_text = 3;
+  const auto pairs = described("a.bin", by);
+  refused(pairs, described("b.bin", tokenizer_of("bpe.model")->description()),
+          "a.bin' holds tokens of gpt2 (532 tokens, digest " + by.digest + "), and '");
+  refused(pairs, described("c.bin", other_end), "a.bin' ends its documents with token 531, and '");
+  refused(pairs, described("c.bin", other_end), "c.bin' with token 3: wanted one end of text for all sources");
+  const data::weighted_stream text{opened({.path = at.write("t.txt", std::string(100, 'a')), .vocab_size = 60'000}), 1};
+  refused(text, pairs, "t.txt' holds tokens of bytes (256 tokens");
+  made({pairs, {counted(at, "bare.bin", 0, 100), 1}, described("d.bin", by)}, {.sequence = 10});
 }
 
 BOOST_AUTO_TEST_CASE(every_file_of_a_folder_is_a_document) {

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "data/token_stream.hpp"
 #include "tests/data/text.hpp"
@@ -17,6 +18,24 @@ using namespace troupe;
 using namespace troupe::tests;
 
 namespace {
+
+/// Returns a SentencePiece model with one piece more, a symbol that a user defined.
+std::string with_symbol(std::string model, const std::string& text) {
+  const std::string piece =
+      std::string("\x0A") + static_cast<char>(text.size()) + text + "\x15" + std::string(4, '\0') + "\x18\x04";
+  return std::move(model) + "\x0A" + static_cast<char>(piece.size()) + piece;
+}
+
+/// Returns the model of the fixture bpe.model that removes spaces at the ends of a text and adds none.
+std::string model_without_space_before_text() {
+  return content_of(fixture_path("bpe.model")) + std::string("\x1A\x04\x18\x00\x20\x01", 6);
+}
+
+std::shared_ptr<data::tokenizer> opened_tokenizer(const std::filesystem::path& path) {
+  auto t = data::open_tokenizer(path);
+  BOOST_REQUIRE_MESSAGE(t, t.error().text);
+  return std::move(*t);
+}
 
 /// Returns `bytes` bytes of letters, breaks, spaces and other signs.
 std::string mixed_text(size_t bytes, uint64_t seed) {
@@ -90,6 +109,80 @@ BOOST_AUTO_TEST_CASE(byte_pairs_in_pieces_are_those_of_the_whole_text) {
     BOOST_TEST((std::vector<uint32_t>(got.begin(), got.end()) == wanted), text.substr(0, 20));
     BOOST_TEST(stream->documents() == 1U);
     BOOST_TEST(!stream->tokens_are_bytes());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(pieces_of_a_model_that_adds_no_space_are_those_of_the_whole_text) {
+  const scratch_folder at;
+  const auto t = opened_tokenizer(at.write("m.model", model_without_space_before_text()));
+  BOOST_REQUIRE(t->cut_signs());
+  std::vector<std::string> texts{std::string(2 * data::piece_bytes, ' ') + "the ferry" +
+                                 std::string(2 * data::piece_bytes, ' ') + "bell "};
+  for (const uint64_t seed : {1U, 2U, 3U}) texts.push_back(mixed_text(4 * data::piece_bytes, seed));
+  for (const std::string part : {"the ferry's bell ", "\xE2\x96\x81 the bell\n"}) {
+    texts.emplace_back();
+    while (texts.back().size() < 3 * data::piece_bytes) texts.back() += part;
+  }
+  for (const auto& text : texts) {
+    BOOST_REQUIRE(data::first_piece_before(text, *t->cut_signs()).value() < text.size());
+    auto wanted = encoded(*t, text);
+    wanted.push_back(*t->end_of_text());
+    const auto stream = opened({.path = at.write("t.txt", text), .vocab_size = 560, .tokens_of = t});
+    const auto got = all_tokens(*stream);
+    BOOST_TEST((std::vector<uint32_t>(got.begin(), got.end()) == wanted), text.substr(0, 20));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_text_that_such_a_model_cannot_encode_in_pieces_is_refused) {
+  const scratch_folder at;
+  const auto t = opened_tokenizer(at.write("m.model", model_without_space_before_text()));
+  std::string text(2 * data::longest_piece_bytes, 'x');
+  check_refused({.path = at.write("t.txt", text), .vocab_size = 560, .tokens_of = t}, core::error_kind::bad_input,
+                "document 1: 1048576 bytes, from token 0 of the document on, have no blank before which");
+  // A piece with a space inside may lie across any blank.
+  const auto crossing =
+      opened_tokenizer(at.write("c.model", with_symbol(model_without_space_before_text(), "e\xE2\x96\x81\x62")));
+  BOOST_TEST(crossing->cut_signs().value() == "");
+  text.clear();
+  while (text.size() < 2 * data::piece_bytes) text += "the bell ";
+  const auto whole = opened({.path = at.write("t.txt", text), .vocab_size = 561, .tokens_of = crossing});
+  BOOST_TEST(whole->size() == encoded(*crossing, text).size() + 1);
+  while (text.size() < 2 * data::longest_piece_bytes) text += text;
+  check_refused({.path = at.write("t.txt", text), .vocab_size = 561, .tokens_of = crossing},
+                core::error_kind::bad_input, "have no blank before which");
+  BOOST_TEST(!tokenizer_of("bpe.model")->cut_signs().has_value());  // it adds a space before each text
+}
+
+BOOST_AUTO_TEST_CASE(a_piece_of_such_a_model_ends_before_a_blank_that_follows_no_space) {
+  const auto text = [](const std::string& tail) { return std::string(data::piece_bytes, 'x') + tail; };
+  const auto place = [&](const std::string& tail, const char* signs) {
+    return data::first_piece_before(text(tail), signs).value() - data::piece_bytes;
+  };
+  BOOST_TEST(place(" y", " ") == 0U);
+  BOOST_TEST(place("\ny z", " ") == 2U);
+  BOOST_TEST(place("\ny z", " \n") == 0U);
+  BOOST_TEST(place("\xE2\x96\x81 y z", " ") == 5U);
+  BOOST_TEST(place("\xE2\x96\x81  y z", " ") == 6U);
+  BOOST_TEST(place("y", " ") == 1U);
+  BOOST_TEST(data::first_piece_before("a b", " ").value() == 3U);
+  BOOST_TEST(!data::first_piece_before(std::string(data::longest_piece_bytes + 1, 'x'), " ").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_text_that_becomes_the_end_of_text_is_refused) {
+  const scratch_folder at;
+  at.write("symbol/tokenizer.model", with_symbol(content_of(fixture_path("unigram.model")), "<|im_end|>"));
+  at.write("symbol/tokenizer_config.json", R"({"eos_token": "<|im_end|>"})");
+  for (const char* name : {"vocab.json", "merges.txt"})
+    at.write(std::string("word/") + name, content_of(fixture_path(std::string("gpt2/") + name)));
+  at.write("word/tokenizer_config.json", R"({"eos_token": "!"})");
+  for (const auto& [folder, end] : {std::pair("symbol", "<|im_end|>"), std::pair("word", "!")}) {
+    const auto t = opened_tokenizer(at / folder);
+    const auto fine = opened({.path = at.write("t.txt", "the bell"), .vocab_size = 560, .tokens_of = t});
+    BOOST_TEST(all_tokens(*fine).back() == int64_t{*t->end_of_text()});
+    check_refused({.path = at.write("t.jsonl", "{\"text\": \"a\"}\n{\"text\": \"the" + std::string(end) + " bell\"}"),
+                   .vocab_size = 560,
+                   .tokens_of = t},
+                  core::error_kind::bad_input, "document 2: a text in it becomes the end-of-text token");
   }
 }
 

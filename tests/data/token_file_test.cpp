@@ -84,6 +84,46 @@ BOOST_AUTO_TEST_CASE(descriptions_that_do_not_fit_are_refused) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_packed_file_keeps_the_description_of_the_file_that_was_packed) {
+  const described_file f({1, 2, 531}, 1);
+  const auto packed = f.at.write("packed/t.bin.gz", gzip(as_bytes<uint16_t>({1, 2, 531})));
+  f.at.write("packed/t.bin.json", data::as_text(f.about));
+  for (const auto& path : {packed, f.at / "packed"}) {  // the description is not read as a text of the folder
+    const auto stream = opened({.path = path, .vocab_size = 532, .keep_documents = true});
+    BOOST_TEST(stream->documents() == 1U);
+    BOOST_TEST(stream->maker().value().tokenizer.digest == f.about.tokenizer.digest);
+    check_refused({.path = path, .vocab_size = 560, .tokens_of = tokenizer_of("bpe.model")}, error_kind::bad_input,
+                  "t.bin.gz' holds tokens of gpt2");
+  }
+  f.at.write("packed/t.bin.gz.json", "{}");
+  check_refused({.path = packed, .vocab_size = 532}, error_kind::bad_input, "t.bin.gz.json' does not describe tokens");
+}
+
+BOOST_AUTO_TEST_CASE(described_tokens_are_compared_with_a_tokenizer_that_is_given) {
+  described_file f({1, 2, 531}, 1);
+  check_refused({.path = f.path, .vocab_size = 532, .tokens_of = data::make_byte_tokenizer()}, error_kind::bad_input,
+                "but the requested tokenizer is bytes (256 tokens)");
+  f.about.tokenizer.end_of_text = 5;
+  f.describe();
+  opened({.path = f.path, .vocab_size = 532});
+  check_refused({.path = f.path, .vocab_size = 532, .tokens_of = tokenizer_of("gpt2")}, error_kind::bad_input,
+                "ends its documents with token 5, but the requested tokenizer with token 531");
+  f.about.tokenizer.end_of_text.reset();
+  f.describe();
+  check_refused({.path = f.path, .vocab_size = 532, .tokens_of = tokenizer_of("gpt2")}, error_kind::bad_input,
+                "ends its documents with no token, but the requested tokenizer with token 531");
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_with_tokens_of_two_tokenizers_is_refused_with_both_files) {
+  described_file f({1, 2, 531}, 1);
+  f.at.write("in/u.bin", as_bytes<uint16_t>({1, 2, 531}));
+  f.about.tokenizer.digest = "0123456789abcdef";
+  f.at.write("in/u.bin.json", data::as_text(f.about));
+  for (const char* name :
+       {"t.bin' holds tokens of gpt2 (532 tokens, digest ", "u.bin' of gpt2 (532 tokens, digest 0123"})
+    check_refused({.path = f.at / "in", .vocab_size = 532}, error_kind::bad_input, name);
+}
+
 BOOST_AUTO_TEST_CASE(mutated_descriptions_are_read_or_refused) {
   const described_file f({1, 2, 3});
   const auto sound = data::as_text(f.about);

@@ -26,10 +26,11 @@ BOOST_AUTO_TEST_CASE(an_expanded_text_has_the_same_tokens_and_documents_elsewher
   BOOST_REQUIRE(descriptor.has_value());
   const auto yours = told_streams::stream_of(*facts, *descriptor);
   BOOST_REQUIRE_MESSAGE(yours.has_value(), (yours ? "" : yours.error().text));
-  const auto text = as_text(*mine);
+  const auto text = as_text(*mine), mine_file = mine->maker().value().file;
   mine.reset();  // the process that read the source may end
   BOOST_TEST((as_text(**yours) == text));
   BOOST_TEST(((*yours)->documents() == 2U && (*yours)->tokens_are_bytes() && (*yours)->vocab_size() == 256U));
+  BOOST_TEST(((*yours)->maker()->file == mine_file && (*yours)->maker()->tokenizer.kind == "bytes"));
   const std::vector<int64_t> tokens(20);
   std::vector<uint32_t> starts(20);
   (*yours)->document_starts(half.size() - 5, tokens, starts);

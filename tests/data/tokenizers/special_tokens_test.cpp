@@ -172,6 +172,38 @@ BOOST_AUTO_TEST_CASE(added_words_with_two_numbers_or_two_texts_are_refused) {
   check_no_tokenizer(at.path(), "the added token 532 is '<a>' here and '<b>' elsewhere");
   at.write("added_tokens.json", R"({"<a>": -1})");
   check_no_tokenizer(at.path(), "the word '<a>': wanted a number below");
+  at.write("added_tokens.json", R"({"<a>": 533})");
+  at.write("tokenizer_config.json", R"({"added_tokens_decoder": {"532": {"content": "<a>"}}})");
+  check_no_tokenizer(at.path(), "the added token '<a>' has the numbers 532 and 533");
+  BOOST_CHECK(!data::read_vocabulary(at.path()));
+}
+
+BOOST_AUTO_TEST_CASE(an_added_word_with_the_number_of_another_word_is_refused_whatever_file_names_it) {
+  const std::pair<const char*, const char*> files[] = {
+      {"added_tokens.json", R"({"<a>": 300})"},
+      {"tokenizer_config.json", R"({"added_tokens_decoder": {"300": {"content": "<a>"}}})"},
+      {"tokenizer.json", R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},)"
+                         R"("added_tokens": [{"id": 300, "content": "<a>"}]})"}};
+  for (const auto& [name, text] : files) {
+    byte_pair_folder at;
+    at.write(name, text);
+    check_no_tokenizer(at.path(), "the added token '<a>' has number 300, which '");
+    BOOST_CHECK(!data::read_vocabulary(at.path()));
+  }
+  const scratch_folder alone;
+  alone.write("tokenizer.json", R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]]},)"
+                                R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true},)"
+                                R"("added_tokens":[{"id":2,"content":"<a>"}]})");
+  check_no_tokenizer(alone.path(), "the added token '<a>' has number 2, which 'ab' has in the vocabulary");
+  const scratch_folder pieces;
+  pieces.write("tokenizer.model", content_of(fixture_path("unigram.model")));
+  pieces.write("added_tokens.json", R"({"<a>": 6})");
+  check_no_tokenizer(pieces.path(), "the added token '<a>' has number 6, which '.' has in the model");
+  BOOST_CHECK(!data::read_vocabulary(pieces.path()));
+  pieces.write("added_tokens.json", R"({".": 200})");
+  check_no_tokenizer(pieces.path(), "the added token '.' has number 200, but 6 in the model");
+  pieces.write("added_tokens.json", R"({".": 6})");
+  BOOST_CHECK(data::open_tokenizer(pieces.path()));
 }
 
 BOOST_AUTO_TEST_CASE(a_sentencepiece_model_takes_its_end_of_texts_from_the_folder_too) {

@@ -4,6 +4,7 @@
 
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -11,6 +12,7 @@
 #include <tuple>
 
 #include "data/tokenizers/byte_pair.hpp"
+#include "data/tokenizers/vocabulary.hpp"
 #include "data/tokenizers/word_cutter.hpp"
 #include "tests/data/text.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"
@@ -20,6 +22,22 @@ BOOST_AUTO_TEST_SUITE(tokenizer)
 
 using namespace troupe;
 using namespace troupe::tests;
+
+namespace {
+
+/// Returns the tokenizer.json of the fixture's words and merges.
+nlohmann::json whole_pipeline() {
+  nlohmann::json out{{"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}}};
+  out["model"] = {{"type", "BPE"},
+                  {"vocab", nlohmann::json::parse(content_of(fixture_path("gpt2/vocab.json")))},
+                  {"merges", nlohmann::json::array()}};
+  std::istringstream lines(content_of(fixture_path("gpt2/merges.txt")));
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with("#version")) out["model"]["merges"].push_back(line);
+  return out;
+}
+
+}  // namespace
 
 BOOST_AUTO_TEST_CASE(byte_pairs_are_those_of_the_real_package) {
   const auto& f = fixture();
@@ -187,15 +205,9 @@ BOOST_AUTO_TEST_CASE(a_family_that_cuts_or_normalises_text_in_another_way_is_ref
 
 BOOST_AUTO_TEST_CASE(a_model_that_cuts_words_by_more_than_merges_is_refused) {
   const scratch_folder at;
-  const std::string vocab = content_of(fixture_path("gpt2/vocab.json")),
-                    merges = content_of(fixture_path("gpt2/merges.txt"));
-  at.write("beside/vocab.json", vocab);
-  at.write("beside/merges.txt", merges);
-  nlohmann::json pipeline{{"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}}};
-  pipeline["model"] = {{"type", "BPE"}, {"vocab", nlohmann::json::parse(vocab)}, {"merges", nlohmann::json::array()}};
-  std::istringstream lines(merges);
-  for (std::string line; std::getline(lines, line);)
-    if (!line.starts_with("#version")) pipeline["model"]["merges"].push_back(line);
+  at.write("beside/vocab.json", content_of(fixture_path("gpt2/vocab.json")));
+  at.write("beside/merges.txt", content_of(fixture_path("gpt2/merges.txt")));
+  const auto pipeline = whole_pipeline();
   const auto write = [&](const nlohmann::json& keys) {
     for (const char* folder : {"beside", "alone"}) at.write(std::string(folder) + "/tokenizer.json", keys.dump());
   };
@@ -212,6 +224,53 @@ BOOST_AUTO_TEST_CASE(a_model_that_cuts_words_by_more_than_merges_is_refused) {
     write(keys);
     for (const char* folder : {"beside", "alone"}) check_no_tokenizer(at / folder, words);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_tokenizer_json_that_represents_not_every_byte_is_refused) {
+  const scratch_folder at;
+  auto pipeline = whole_pipeline();
+  at.write("v/tokenizer.json", pipeline.dump());
+  BOOST_TEST(!!data::open_tokenizer(at / "v"));
+  pipeline["model"]["vocab"].erase("\u0100");
+  const std::string fault =
+      "tokenizer.json' is not a byte-level vocabulary: it lacks '\u0100', which represents byte 0";
+  for (const char* unknown : {"", "the"}) {
+    if (*unknown != '\0') pipeline["model"]["unk_token"] = unknown;
+    at.write("v/tokenizer.json", pipeline.dump());
+    check_no_tokenizer(at / "v", fault);
+  }
+  // An added word is a text of its own and represents no byte.
+  pipeline["added_tokens"] = nlohmann::json::parse(R"([{"id": 600, "content": "\u0100"}])");
+  at.write("v/tokenizer.json", pipeline.dump());
+  check_no_tokenizer(at / "v", fault);
+}
+
+BOOST_AUTO_TEST_CASE(lists_without_a_byte_or_with_a_merge_twice_are_refused) {
+  const auto json = whole_pipeline()["model"];
+  std::vector<std::string> words(532);
+  for (const auto& [word, number] : json["vocab"].items()) words[number.get<size_t>()] = word;
+  auto merges = json["merges"].get<std::vector<std::string>>();
+  BOOST_TEST(!!data::byte_pair_of(words, merges));
+  merges.push_back(merges.front());
+  const auto twice = data::byte_pair_of(words, merges);
+  BOOST_REQUIRE(!twice);
+  BOOST_TEST(twice.error().text == "the merge '" + merges.front() + "' occurs twice");
+  merges.pop_back();
+  *std::ranges::find(words, "\u0100") = "";
+  const auto lacking = data::byte_pair_of(words, merges);
+  BOOST_REQUIRE(!lacking);
+  BOOST_TEST(lacking.error().text == "not a byte-level vocabulary: it lacks '\u0100', which represents byte 0");
+}
+
+BOOST_AUTO_TEST_CASE(a_tokenizer_json_alone_is_held_to_its_configuration) {
+  const scratch_folder at;
+  at.write("v/tokenizer.json", whole_pipeline().dump());
+  at.write("v/tokenizer_config.json", R"({"eos_token": "</s>", "tokenizer_class": "PreTrainedTokenizerFast"})");
+  check_no_tokenizer(at / "v", "names '</s>' as the end-of-text token, which is neither in tokenizer.json nor");
+  at.write("v/tokenizer_config.json", R"({"add_prefix_space": true})");
+  check_no_tokenizer(at / "v", "tokenizer_config.json': add_prefix_space: wanted false");
+  at.write("v/tokenizer_config.json", R"({"eos_token": "the"})");
+  BOOST_TEST(!!data::open_tokenizer(at / "v"));
 }
 
 BOOST_AUTO_TEST_CASE(two_tokenizers_in_one_folder_are_refused) {
@@ -249,6 +308,63 @@ BOOST_AUTO_TEST_CASE(two_files_of_another_kind_of_tokenizer_are_refused) {
   check_no_tokenizer(at / "v", "tokenizer_config.json': add_prefix_space: wanted false");
   at.write("v/tokenizer_config.json", "{");
   check_no_tokenizer(at / "v", "tokenizer_config.json': wanted one JSON object");
+}
+
+BOOST_AUTO_TEST_CASE(a_sentencepiece_model_of_a_class_with_other_numbers_is_refused) {
+  const scratch_folder at;
+  at.write("m/tokenizer.model", content_of(fixture_path("unigram.model")));
+  for (const char* same :
+       {"LlamaTokenizer", "LlamaTokenizerFast", "T5TokenizerFast", "GemmaTokenizer", "PreTrainedTokenizerFast"}) {
+    at.write("m/tokenizer_config.json", R"({"tokenizer_class": ")" + std::string(same) + "\"}");
+    BOOST_TEST(!!data::open_tokenizer(at / "m"), same);
+  }
+  const std::string wanted =
+      "tokenizer_class: wanted one that numbers the pieces as the SentencePiece model does, got ";
+  for (const char* other : {"XLMRobertaTokenizer", "CamembertTokenizerFast", "MBartTokenizer", "XGLMTokenizer",
+                            "PegasusTokenizer", "AlbertTokenizerFast", "ReformerTokenizer"}) {
+    at.write("m/tokenizer_config.json", R"({"tokenizer_class": ")" + std::string(other) + "\"}");
+    for (const char* path : {"m", "m/tokenizer.model"}) check_no_tokenizer(at / path, wanted + other);
+  }
+  at.write("m/tokenizer_config.json", R"({"tokenizer_class": 3})");
+  check_no_tokenizer(at / "m", "tokenizer_class: wanted a name, got number");
+  at.write("m/tokenizer_config.json", R"({"add_prefix_space": true})");
+  BOOST_TEST(!!data::open_tokenizer(at / "m"));
+  at.write("m/tokenizer_config.json", R"({"add_prefix_space": false})");
+  check_no_tokenizer(at / "m", "add_prefix_space: wanted true, as in the SentencePiece model, got false");
+  // Without a class in tokenizer_config.json, transformers finds one by config.json.
+  at.write("m/tokenizer_config.json", "{}");
+  at.write("m/config.json", R"({"tokenizer_class": "XLMRobertaTokenizer"})");
+  check_no_tokenizer(at / "m", "config.json': " + wanted + "XLMRobertaTokenizer");
+  at.write("m/config.json", R"({"model_type": "xlm-roberta"})");
+  check_no_tokenizer(at / "m", "config.json': model_type: wanted one whose tokenizer numbers the pieces as");
+  at.write("m/config.json", R"({"model_type": "llama"})");
+  BOOST_TEST(!!data::open_tokenizer(at / "m"));
+}
+
+BOOST_AUTO_TEST_CASE(a_tokenizer_json_that_numbers_the_pieces_in_another_way_is_refused) {
+  const scratch_folder at;
+  at.write("m/tokenizer.model", content_of(fixture_path("unigram.model")));
+  const auto pieces = data::read_vocabulary(fixture_path("unigram.model"));
+  BOOST_REQUIRE(pieces);
+  nlohmann::json list = nlohmann::json::array(), numbers = nlohmann::json::object();
+  for (size_t i = 0; i < pieces->entries.size(); ++i) {
+    list.push_back({pieces->entries[i].text, -1.5});
+    numbers[pieces->entries[i].text] = i;
+  }
+  const auto write = [&](const nlohmann::json& vocab) {
+    at.write("m/tokenizer.json", nlohmann::json{{"model", {{"vocab", vocab}}}}.dump());
+  };
+  for (const auto& same : {list, numbers}) {
+    write(same);
+    BOOST_TEST(!!data::open_tokenizer(at / "m"));
+  }
+  list.insert(list.begin(), nlohmann::json::array({"<pad>", 0.0}));
+  write(list);
+  check_no_tokenizer(at / "m",
+                     "model.vocab: the word '<unk>' has number 1, but 0 in the SentencePiece model next to it");
+  numbers["."] = 7;
+  write(numbers);
+  check_no_tokenizer(at / "m", "model.vocab: the word '.' has number 7, but 6 in the SentencePiece model next to it");
 }
 
 BOOST_AUTO_TEST_CASE(files_that_are_cut_short_are_refused) {
